@@ -14,7 +14,7 @@ MUSL_CC ?= $(or $(shell command -v musl-gcc),cc)
 ## build    the command, the libraries and the programs in C
 build:
 	@scripts/prepare.sh build
-	$(CARGO) build --release -p hanare-cli -p hanare-capi -p hanare-nbdkit
+	$(CARGO) build --release -p hanare-cli -p hanare-capi -p hanare-nbdkit -p hanare-preload
 
 apps: build
 	@$(MAKE) --no-print-directory -C apps OUT=$(CURDIR)/out/apps LIBRARY=$(LIBRARY).so

@@ -9,9 +9,10 @@
 //! | [`peers`] | the programs beside us: C sources compiled when a bench runs, and servers that are installed |
 //! | [`usage`] | what a program and its nodes used of the CPUs, where a row says what its limit is |
 //! | [`table`] | regions full of numbers that can be checked |
+//! | [`cage`] | programs in a control group, with the kernel's swap |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`files`], [`blocks`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`files`], [`blocks`], [`main_memory`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -21,6 +22,7 @@
 pub mod barrier;
 pub mod basics;
 pub mod blocks;
+pub mod cage;
 pub mod coherence;
 pub mod collectives;
 pub mod compare;
@@ -34,6 +36,7 @@ pub mod halo;
 pub mod himeno;
 pub mod lu;
 pub mod machine;
+pub mod main_memory;
 pub mod matmul;
 pub mod nodes;
 pub mod page;
@@ -141,6 +144,11 @@ pub fn list() -> &'static [Bench] {
         Bench { name: coherence::NAME, about: "accesses to a variable that other hosts have", run: coherence::run },
         Bench { name: files::NAME, about: "files of the pool through the kernel, beside tmpfs", run: files::run },
         Bench { name: blocks::NAME, about: "a region as a disk by nbdkit, beside its memory plugin", run: blocks::run },
+        Bench {
+            name: main_memory::NAME,
+            about: "an unchanged program's memory on another node, beside swap",
+            run: main_memory::run,
+        },
         Bench { name: barrier::NAME, about: "an empty barrier of ranks on nodes of their own", run: barrier::run },
         Bench { name: collectives::NAME, about: "all-reduce by 2 and 4 ranks on two nodes", run: collectives::run },
         Bench { name: basics::NAME, about: "single operations, which what-if is calibrated with", run: basics::run },
@@ -179,7 +187,8 @@ mod tests {
     #[test]
     fn the_peers_sources_are_found() {
         let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../bench/peers");
-        let shared = ["figures.h", "window.h", "echo.c", "relay.c", "ucx_get.c", "local_loop.c", "duckdb_scan.py"];
+        let shared =
+            ["figures.h", "window.h", "echo.c", "relay.c", "ucx_get.c", "local_loop.c", "main_memory.c", "duckdb_scan.py"];
         let mpi = [
             "mpi_window.c",
             "mpi_strided.c",

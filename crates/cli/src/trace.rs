@@ -9,8 +9,9 @@ use hanare_protocol::limits::WHAT_IF_RECORDING_LEN_MAX;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Which timelines, and what becomes of them.
@@ -51,6 +52,8 @@ pub fn join(files: &[PathBuf], out: &Path) -> Result<()> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = out.file_name().context("no name for the joined timeline")?.to_string_lossy();
     let whole = folder.join(format!(".{name}.{}", std::process::id()));
+    // What a process of the same number has left that was killed.
+    let _ = std::fs::remove_file(&whole);
     let joined = write_joined(files, &whole).and_then(|()| Ok(std::fs::rename(&whole, out)?));
     if joined.is_err() {
         // What was written of it is of no use, and may be not there.
@@ -60,7 +63,9 @@ pub fn join(files: &[PathBuf], out: &Path) -> Result<()> {
 }
 
 fn write_joined(files: &[PathBuf], whole: &Path) -> Result<()> {
-    let mut out = BufWriter::new(File::create(whole)?);
+    // Somebody else may have put a link there.
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(whole)?;
+    let mut out = BufWriter::new(file);
     let mut before = "[\n";
     for file in files {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;

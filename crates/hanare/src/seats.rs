@@ -47,8 +47,7 @@ impl Seats {
     /// **Cost**: two stores to a cache line of this thread's own.
     #[inline]
     pub fn enter(&self, region: Gid) -> AtWork<'_> {
-        let seat = seat::here();
-        self.words.enter(seat, region.0);
+        let seat = self.words.enter(seat::here(), region.0);
         AtWork { words: &self.words, seat, _thread: PhantomData }
     }
 

@@ -1,8 +1,8 @@
 //! Which addresses of the arena are taken. An allocation begins at a block; pages of it may be given back singly.
 
 use crate::lock::Lock;
-use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::wire::main_memory::{ARENA_LEN_MAX, BLOCK_LEN};
+use hanare_protocol::limits::{ARENA_LEN_MAX, PAGE_LEN};
+use hanare_protocol::wire::main_memory::BLOCK_LEN;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};

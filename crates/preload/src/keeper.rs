@@ -4,7 +4,8 @@ use crate::lock::Lock;
 use crate::{arena, hand, say};
 use hanare_memory::uffd::Span;
 use hanare_memory::uffd::pager::PagedMemory;
-use hanare_protocol::wire::main_memory::{ANSWER_LEN, BLOCK_LEN, Call, FREE_BLOCKS_MAX, REFUSED};
+use hanare_protocol::limits::FREE_BLOCK_COUNT_MAX;
+use hanare_protocol::wire::main_memory::{ANSWER_LEN, BLOCK_LEN, Call, REFUSED};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -112,7 +113,7 @@ fn connection() -> Option<BorrowedFd<'static>> {
 
 /// Makes whole pages of the arena zero.
 pub fn free(start: usize, len: usize) {
-    let most = (FREE_BLOCKS_MAX * BLOCK_LEN) as usize - BLOCK_LEN as usize;
+    let most = (FREE_BLOCK_COUNT_MAX * BLOCK_LEN) as usize - BLOCK_LEN as usize;
     for at in (start..start + len).step_by(most) {
         let len = most.min(start + len - at);
         TALK.with(|| {

@@ -428,3 +428,9 @@ const _: () = {
     assert!(SMALL_REGION_LEN.is_multiple_of(PAGE_LEN) && CHUNK_LEN_MIN.is_multiple_of(PAGE_LEN));
     assert!(BATCH_COUNT_MAX * 64 <= STAGE_LEN, "the descriptors of a batch fit one staging buffer");
 };
+
+/// Most bytes of addresses that a program of `--main-memory` reserves: a table of them is 8 MiB, untouched until it is used.
+pub const ARENA_LEN_MAX: u64 = 256 << 30;
+
+/// Most blocks that such a program gives back at once: its keeper holds them until it has.
+pub const FREE_BLOCK_COUNT_MAX: u64 = 1024;

@@ -151,7 +151,7 @@ def _run_dragon(count: int) -> Told:
     for length in LENGTHS.values():
         data = os.urandom(length)
         shared["key"] = data
-        turns = max(count // 20, 1)
+        turns = max(count // 100, 1)
         told[GETS[length]] = _seconds(lambda: shared["key"], turns)
         told[PUTS[length]] = _seconds(lambda data=data: shared.__setitem__("key", data), turns)  # type: ignore[misc]
     shared.destroy()

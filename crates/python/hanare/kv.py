@@ -250,7 +250,7 @@ class PageCache:
         hashes = self._hashes(keys)
         # A key that stands twice in a batch is written once.
         _, first, which = np.unique(hashes, axis=0, return_index=True, return_inverse=True)
-        done = np.zeros(len(views), bool)
+        done, kept = np.zeros(len(views), bool), set[int]()
         for _ in range(_TURN_COUNT_MAX):
             left = first[~done[first]]
             if not left.size:
@@ -258,13 +258,18 @@ class PageCache:
             entries, there, slots, found = self._find(hashes[left])
             self._touch(slots[there], found[there])
             done[left[there]] = True
-            self._put_new(left[~there], entries[~there], hashes, views, done)
+            # No page of a batch makes room for another.
+            kept.update(slots[there].tolist())
+            kept.update(self._put_new(left[~there], entries[~there], hashes, views, done, kept))
         return [bool(each) for each in done[first][which.reshape(-1)]]
 
-    def _put_new(self, keys: npt.NDArray[Any], entries: _Words, hashes: _Words, views: list[Any], done: npt.NDArray[Any]) -> None:
-        slots, states, which = self._choose(keys, entries, hashes)
+    def _put_new(
+        self, keys: npt.NDArray[Any], entries: _Words, hashes: _Words, views: list[Any], done: npt.NDArray[Any], kept: set[int]
+    ) -> list[int]:
+        """Write pages that are not there, where slots can be had; say in which slots they are."""
+        slots, states, which = self._choose(keys, entries, hashes, kept)
         if not slots.size:
-            return
+            return []
         me = np.uint64(self._number() << 1 | 1)
         change, claims = np.uint64(1 << 17), np.uint64(0x1FFFF)
         claimed = (states & ~claims) + change | me
@@ -273,7 +278,7 @@ class PageCache:
         ours = olds == states
         slots, claimed, which = slots[ours], claimed[ours], which[ours]
         if not slots.size:
-            return
+            return []
         heads = np.zeros((slots.size, _WORDS - 1), np.uint64)
         heads[:, _HASH - 1 : _HASH + 1] = hashes[which]
         heads[:, _USED - 1], heads[:, _LEN - 1] = _now(), [len(views[at]) for at in which]
@@ -281,9 +286,12 @@ class PageCache:
         self._pool._native.put_each(self._region.native, places, [*heads, *(views[at] for at in which)])
         self._region.native.compare_and_swap(self._words(slots, _STATE), claimed, (claimed & ~claims) + change, olds[: slots.size])
         # Who was taken for dead finds another's claim.
-        done[which[olds[: slots.size] == claimed]] = True
+        is_done = olds[: slots.size] == claimed
+        done[which[is_done]] = True
+        written: list[int] = slots[is_done].tolist()
+        return written
 
-    def _choose(self, keys: npt.NDArray[Any], entries: _Words, hashes: _Words) -> tuple[_Words, _Words, npt.NDArray[Any]]:
+    def _choose(self, keys: npt.NDArray[Any], entries: _Words, hashes: _Words, kept: set[int]) -> tuple[_Words, _Words, npt.NDArray[Any]]:
         """Choose a slot for each key: an empty one, one of a dead writer, or the longest unused. No two get the same."""
         states, used = entries[:, :, _STATE], entries[:, :, _USED].copy()
         used[entries[:, :, _LEN] == 0] = 0
@@ -297,7 +305,7 @@ class PageCache:
         for row, number in enumerate(sets):
             for way in np.argsort(used[row], kind="stable"):
                 slot = int(number) * _WAYS + int(way)
-                if used[row, way] != np.iinfo(np.uint64).max and slot not in slots:
+                if used[row, way] != np.iinfo(np.uint64).max and slot not in slots and slot not in kept:
                     slots.append(slot)
                     chosen.append((row, way))
                     break

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const GRANULE_LEN: usize = 64;
 
 /// Arenas double in length up to this: beyond, an arena that stays empty but for one array wastes too much.
-const ARENA_LEN_MAX: usize = 1 << 30;
+const GROWN_ARENA_LEN: usize = 1 << 30;
 
 /// SOURCE: NumPy's table of its C functions, `numpy/__multiarray_api.h`.
 const SET_HANDLER: usize = 304;
@@ -184,7 +184,7 @@ impl Source {
                 return Ok((arena.mapping.ptr().wrapping_add(begin), used));
             }
         }
-        let planned = self.first_len.saturating_mul(1 << state.made.min(20)).min(ARENA_LEN_MAX).max(len);
+        let planned = self.first_len.saturating_mul(1 << state.made.min(20)).min(GROWN_ARENA_LEN).max(len);
         let made = self.map(&mut state, planned).or_else(|error| match planned > len {
             true => self.map(&mut state, len),
             false => Err(error),

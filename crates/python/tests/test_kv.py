@@ -115,9 +115,10 @@ def test_the_longest_unused_makes_room(pool: hanare.Pool, name: str, monkeypatch
     monkeypatch.setattr("hanare.kv._now", lambda: now + 110_000)
     assert cache.put(["a", "b"], [b"a", b"b"]) == [True, True]
     assert [number for number in range(8) if cache.exists([number])[0]] == [0, 1, 4, 5, 6, 7]
-    # Twelve keys for eight slots: no slot is used twice in a batch.
-    assert sum(cache.put(list(range(20, 32)), [page(key, 100) for key in range(20, 32)])) >= 8
-    assert cache.stat()["pages"] == 8
+    # Twelve keys for eight slots: no slot is used twice in a batch, and none of its pages makes room for another.
+    keys = [0, "a", *range(20, 30)]
+    done = cache.put(keys, [page(key, 100) for key in keys])
+    assert sum(done) == 8 == cache.stat()["pages"] and done == cache.exists(keys) and done[:2] == [True, True]
     cache.remove()
 
 

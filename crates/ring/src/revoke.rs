@@ -8,6 +8,9 @@
 //! Either the thread's look sees the new generation, or the node's look sees the thread: never neither. A seat counts how often it was left,
 //! too, so a thread that the node sees there again began later; and it names the region, so that a thread that is stopped keeps its own alone.
 //!
+//! Threads for which there is no seat share two. They take the one that the node names, and the node names the other one while it waits for who
+//! was there: threads that come one after the other would keep one seat taken for ever.
+//!
 //! The barrier of the thread, on the way of every command, is a light one where the node has the kernel pass one for both
 //! ([`crate::words`]).
 //!
@@ -25,9 +28,12 @@ const LINE_WORDS: usize = LINE_LEN / WORD_LEN;
 
 /// Word index of what the node says of itself: whether it has other processes pass a barrier.
 const BARRIERS: usize = 0;
+/// Word index of which shared seat threads take that come: its lowest bit.
+const TURN: usize = 1;
 const GENERATIONS: usize = LINE_WORDS;
 const SEATS: usize = GENERATIONS + GENERATION_COUNT;
-const SEAT_COUNT: usize = seat::SHARED + 1;
+/// Those of threads, and the shared ones.
+const SEAT_COUNT: usize = seat::SHARED + 2;
 
 /// Bytes of the words of one program.
 pub const REVOKE_LEN: usize = (SEATS + SEAT_COUNT * LINE_WORDS) * WORD_LEN;
@@ -60,7 +66,7 @@ fn generation_at(region: u64) -> usize {
 }
 
 fn seat_at(seat: usize) -> usize {
-    SEATS + seat.min(seat::SHARED) * LINE_WORDS
+    SEATS + seat.min(SEAT_COUNT - 1) * LINE_WORDS
 }
 
 impl<W: Exchange> Revoke<W> {
@@ -76,13 +82,15 @@ impl<W: Exchange> Revoke<W> {
         Revoke { words, is_light }
     }
 
-    /// The thread of that seat begins a command on a region. It looks at the generation afterwards, and before it touches a byte.
+    /// The thread of that seat begins a command on a region. It looks at the generation afterwards, and before it touches a byte. Returns the
+    /// seat that it leaves when it is done.
     ///
-    /// **Cost**: two stores to a line of its own; a full barrier, unless the node makes it; at the shared seat an exchange.
+    /// **Cost**: two stores to a line of its own; a full barrier, unless the node makes it; at a shared seat an exchange.
     #[inline]
-    pub fn enter(&self, seat: usize, region: u64) {
+    pub fn enter(&self, seat: usize, region: u64) -> usize {
+        let seat = if seat < seat::SHARED { seat } else { self.shared_seat() };
         let word = seat_at(seat);
-        if seat == seat::SHARED {
+        if seat >= seat::SHARED {
             self.change(word, |now| now.wrapping_add(1));
         } else {
             let now = self.words.load(word);
@@ -93,15 +101,25 @@ impl<W: Exchange> Revoke<W> {
         }
         // ORDERING: pairs with the node's `barrier`: the store is visible to its look at the seats, or our look at the
         // generation sees that it was raised.
-        if self.is_light { self.words.light_fence() } else { self.words.fence() }
+        if self.is_light {
+            self.words.light_fence()
+        } else {
+            self.words.fence()
+        }
+        seat
     }
 
-    /// The command is done.
+    /// The shared seat that threads take which come at this moment.
+    fn shared_seat(&self) -> usize {
+        seat::SHARED + (self.words.load(TURN) & 1) as usize
+    }
+
+    /// The command is done that [`Revoke::enter`] began at that seat.
     #[inline]
     pub fn leave(&self, seat: usize) {
         let word = seat_at(seat);
         // ORDERING: pairs with the node's look: what the command wrote is visible to who sees that it is done.
-        if seat == seat::SHARED {
+        if seat >= seat::SHARED {
             self.change(word, left);
         } else {
             self.words.store(word, left(self.words.load(word)));
@@ -142,16 +160,22 @@ impl<W: Exchange> Revoke<W> {
     pub fn entered(&self, region: u64) -> Entered {
         let seats = (0..SEAT_COUNT).map(|seat| (seat, self.words.load(seat_at(seat))));
         // A region that is read here and is of a later command is that of a thread that has left since.
-        let is_there = |seat: usize| seat == seat::SHARED || [region, ANY].contains(&self.words.load(seat_at(seat) + REGION));
+        let is_there = |seat: usize| seat >= seat::SHARED || [region, ANY].contains(&self.words.load(seat_at(seat) + REGION));
         Entered(seats.filter(|(seat, word)| word & DEPTH != 0 && is_there(*seat)).collect())
     }
 
-    /// Node: whether all of them have left their seats since.
+    /// Node: whether all of them have left their seats since. Threads that come to a shared seat which is waited for are sent to the other
+    /// one, when that is empty.
     pub fn have_left(&self, entered: &mut Entered) -> bool {
         entered.0.retain(|(seat, then)| {
             let now = self.words.load(seat_at(*seat));
             now & DEPTH != 0 && now / LEFT_ONCE == then / LEFT_ONCE
         });
+        let (taken, shared) = (self.shared_seat(), [seat::SHARED, seat::SHARED + 1]);
+        let is_empty = |seat: &usize| self.words.load(seat_at(*seat)) & DEPTH == 0;
+        if entered.0.iter().any(|(seat, _)| *seat == taken) && shared.iter().filter(|seat| **seat != taken).all(is_empty) {
+            self.words.store(TURN, self.words.load(TURN).wrapping_add(1));
+        }
         entered.0.is_empty()
     }
 }
@@ -184,14 +208,14 @@ mod tests {
         let before = program.generation(HERE);
         program.enter(3, HERE);
         program.enter(3, HERE);
-        program.enter(seat::SHARED, HERE + 1);
+        let shared = program.enter(seat::SHARED, HERE + 1);
         node.revoke(HERE);
         assert_ne!(program.generation(HERE), before);
         assert_ne!(program.generation(HERE % GENERATION_COUNT as u64), 0, "others share the word");
         assert_eq!(program.generation(HERE + 1), 0);
         let mut entered = node.entered(HERE);
         program.leave(3);
-        program.leave(seat::SHARED);
+        program.leave(shared);
         assert!(!node.have_left(&mut entered), "one command is inside the other");
         program.leave(3);
         program.enter(3, HERE);
@@ -211,6 +235,38 @@ mod tests {
         program.leave(3);
         program.enter(3, HERE + 1);
         assert!(node.have_left(&mut entered) && node.have_left(&mut node.entered(HERE)));
+    }
+
+    #[test]
+    fn threads_that_take_turns_at_a_shared_seat_keep_nobody_waiting() {
+        let (_, node, program) = both();
+        for _ in 0..4 {
+            let mut at = program.enter(seat::SHARED, HERE);
+            let (mut entered, mut other) = (node.entered(HERE), node.entered(HERE + 1));
+            // Somebody is there at any moment, of this region and of others.
+            let has_left = (0..4).any(|_| {
+                let next = program.enter(seat::SHARED, HERE + 1);
+                program.leave(at);
+                at = next;
+                node.have_left(&mut entered) & node.have_left(&mut other)
+            });
+            assert!(has_left);
+            program.leave(at);
+        }
+    }
+
+    #[test]
+    fn who_is_stopped_at_a_shared_seat_is_waited_for_while_others_come_and_go() {
+        let (_, node, program) = both();
+        let stopped = program.enter(seat::SHARED, HERE);
+        let mut entered = node.entered(HERE);
+        for _ in 0..4 {
+            let at = program.enter(seat::SHARED, HERE);
+            assert!(!node.have_left(&mut entered));
+            program.leave(at);
+        }
+        program.leave(stopped);
+        assert!(node.have_left(&mut entered));
     }
 
     #[test]
@@ -234,7 +290,7 @@ mod tests {
         let mut entered = node.entered(HERE);
         assert_eq!(entered.0.len(), SEAT_COUNT);
         for seat in 0..SEAT_COUNT {
-            program.enter(seat, HERE);
+            let seat = program.enter(seat, HERE);
             program.leave(seat);
         }
         node.have_left(&mut entered);

@@ -131,10 +131,10 @@ int main(void)
         EXPECT_OK(hanare_send_part(box, 0, 0, 7, "long", 4, region, &part));
         EXPECT_OK(hanare_close(region));
     }
-    if (rank > 0)
+    if (rank > 0) {
         EXPECT_OK(hanare_send(box, 0, 0, 8, "short", 5, bytes, 30));
         EXPECT_OK(hanare_mailbox_settle(box));
-    else
+    } else
         collect(pool, box, ranks);
     ring(pool, box, rank, ranks, bytes);
     free(bytes);

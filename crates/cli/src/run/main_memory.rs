@@ -55,7 +55,7 @@ fn loader(file: &File, head: &[u8]) -> Result<Option<String>> {
     const PROGRAM_HEADER_LEN: u64 = 56;
     const INTERPRETER: u64 = 3;
     /// A loader's path is short.
-    const PATH_LEN_MAX: u64 = 4096;
+    const PATH_LEN: u64 = 4096;
     let number = |bytes: &[u8], at: usize, len: usize| -> Option<u64> {
         let bytes = bytes.get(at..at + len)?;
         Some(bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte)))
@@ -72,7 +72,7 @@ fn loader(file: &File, head: &[u8]) -> Result<Option<String>> {
         file.read_exact_at(&mut header, from)?;
         if number(&header, 0, 4) == Some(INTERPRETER) {
             let (from, len) = (number(&header, 8, 8).unwrap_or(0), number(&header, 32, 8).unwrap_or(0));
-            let mut path = vec![0; len.min(PATH_LEN_MAX) as usize];
+            let mut path = vec![0; len.min(PATH_LEN) as usize];
             file.read_exact_at(&mut path, from)?;
             return Ok(Some(String::from_utf8_lossy(&path).trim_end_matches('\0').to_owned()));
         }

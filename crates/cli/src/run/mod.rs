@@ -154,6 +154,7 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     if let Some(folder) = &options.record {
         variables.push(record::begin(folder, &options.program, sockets.len(), ranks)?);
     }
+    timeline::clear(&options.variables, ranks);
     let keeper = options.main_memory.map(|limit| main_memory::start(limit, &sockets[0], &mut variables)).transpose()?;
     let sharing = sharing::Sharing::before(&sockets, nodes.sockets().is_empty());
     let plan = job::Plan { program, ranks, sockets, variables, lines: None };

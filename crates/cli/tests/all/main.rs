@@ -29,6 +29,7 @@ mod kill_node_is_reported;
 mod kill_rank_fails_barrier;
 mod launch_uses_the_running_pool;
 mod licences;
+mod main_memory;
 mod manual_from_one_definition;
 mod memory_in_order;
 mod mounted_files;

@@ -23,6 +23,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/faq.md",
     "docs/features.md",
     "docs/files.md",
+    "docs/main_memory.md",
     "docs/jobs.md",
     "docs/models.md",
     "docs/newcomers.md",

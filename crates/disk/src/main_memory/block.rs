@@ -8,7 +8,6 @@
 //!                           kept (in the pool) <------+
 //! ```
 
-use super::store::Slot;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
 use std::ops::Range;
@@ -18,6 +17,10 @@ pub const PAGES: u32 = (BLOCK_LEN / PAGE_LEN) as u32;
 
 /// So many pages in a row, just before a touched one, are a stream: less may be chance, where half of the memory is here.
 const STREAM_MIN: u32 = 4;
+
+/// A block's place in the pool: its number among those of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub u32);
 
 /// A block of a program's memory. Pages that are neither here nor kept are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,9 +75,9 @@ impl Block {
     /// Takes note of a return of pages after `count` evictions, where `queued` blocks are here.
     pub fn on_return(&mut self, count: u64, queued: u64) {
         /// More would keep a block that has gone cold for as many turns.
-        const PASSES_MAX: u8 = 2;
+        const PASSES: u8 = 2;
         let is_soon = self.left_at > 0 && count.saturating_sub(self.left_at) < queued / 4;
-        self.passes = if is_soon { (self.passes + 1).min(PASSES_MAX) } else { 0 };
+        self.passes = if is_soon { (self.passes + 1).min(PASSES) } else { 0 };
     }
 
     /// Takes note that pages became zero.

@@ -26,12 +26,12 @@ use hanare::{Error, Pool, Result};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::main_memory::{BLOCK_LEN, VARIABLE};
 use program::Listener;
-use space::{Number, Space};
+use space::{Number, ProgramSpace};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use store::Store;
+use store::SlotStore;
 
 pub use hanare_memory::uffd::pager::check_permission;
 pub use store::sweep;
@@ -40,7 +40,7 @@ pub use store::sweep;
 pub const LIMIT_MIN: u64 = 16 << 20;
 
 /// Blocks that are fetched ahead, at most, for all programs: what is asked for beyond it comes when it is touched.
-const AHEAD_MAX: usize = 16;
+const AHEAD: usize = 16;
 
 /// How long a thread waits for room before it looks again: an eviction takes less.
 const LOOK_AFTER: Duration = Duration::from_millis(10);
@@ -58,13 +58,13 @@ pub struct Counts {
 
 /// What the programs of a run share.
 struct Shared {
-    store: Store,
+    store: SlotStore,
     /// Most pages that may be here.
     limit: u64,
     /// Pages that are here, of all programs.
     here: AtomicU64,
     counts: Counts,
-    spaces: Mutex<Vec<Arc<Space>>>,
+    spaces: Mutex<Vec<Arc<ProgramSpace>>>,
     /// Pages went.
     room: Condvar,
     /// Room is wanted.
@@ -79,13 +79,13 @@ struct Shared {
 
 /// Blocks of a stream, to be brought before they are touched: this one and the next.
 struct Ahead {
-    space: Weak<Space>,
+    space: Weak<ProgramSpace>,
     first: Number,
     is_write: bool,
 }
 
 impl Shared {
-    fn spaces(&self) -> MutexGuard<'_, Vec<Arc<Space>>> {
+    fn spaces(&self) -> MutexGuard<'_, Vec<Arc<ProgramSpace>>> {
         self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,7 +112,7 @@ impl Shared {
     }
 
     /// Has the next blocks of a stream brought, if there is somebody to do it.
-    fn prefetch(&self, space: &Weak<Space>, first: Number, is_write: bool) {
+    fn prefetch(&self, space: &Weak<ProgramSpace>, first: Number, is_write: bool) {
         // One that is not brought comes when it is touched.
         let _ = self.ahead.try_send(Ahead { space: space.clone(), first, is_write });
     }
@@ -164,9 +164,9 @@ impl MainMemory {
     /// a limit below [`LIMIT_MIN`].
     pub fn start(pool: &Pool, limit: u64) -> Result<MainMemory> {
         check_permission()?;
-        let (ahead, orders) = sync_channel(AHEAD_MAX);
+        let (ahead, orders) = sync_channel(AHEAD);
         let shared = Arc::new(Shared {
-            store: Store::new(pool),
+            store: SlotStore::new(pool),
             limit: limit.max(LIMIT_MIN) / PAGE_LEN,
             here: AtomicU64::new(0),
             counts: Counts::default(),

@@ -1,11 +1,11 @@
 //! The connection of one program to its keeper: what it says, and the threads that resolve its touches.
 
-use super::space::{Reach, Snapshot, Space, buffer};
+use super::space::{ProgramSpace, Reach, Snapshot, buffer};
 use super::{Shared, spawn};
 use hanare_memory::uffd::Span;
 use hanare_memory::uffd::pager::Pager;
-use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::wire::main_memory::{ARENA_LEN_MAX, BLOCK_LEN, CALL_LEN, Call, FREE_BLOCKS_MAX, REFUSED};
+use hanare_protocol::limits::{ARENA_LEN_MAX, FREE_BLOCK_COUNT_MAX, PAGE_LEN};
+use hanare_protocol::wire::main_memory::{BLOCK_LEN, CALL_LEN, Call, REFUSED};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Most threads that resolve touches of one program; where there are no more processors, each thread stays on one, since waking a
 /// thread on another one costs more than the work.
-const THREADS_MAX: usize = 4;
+const THREADS: usize = 4;
 
 /// How often it is looked whether a program that closed its connection is gone: some close all descriptors and go on.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
@@ -33,15 +33,15 @@ pub struct Listener {
 }
 
 /// What connections share.
-struct Gate {
+struct Door {
     shared: Arc<Shared>,
-    programs: Mutex<HashMap<u64, Arc<Space>>>,
+    programs: Mutex<HashMap<u64, Arc<ProgramSpace>>>,
     tickets: Mutex<HashMap<u64, Snapshot>>,
     last: AtomicU64,
 }
 
-impl Gate {
-    fn programs(&self) -> MutexGuard<'_, HashMap<u64, Arc<Space>>> {
+impl Door {
+    fn programs(&self) -> MutexGuard<'_, HashMap<u64, Arc<ProgramSpace>>> {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,7 +59,7 @@ impl Listener {
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         rustix::net::listen(&socket, 64)?;
-        let gate = Arc::new(Gate {
+        let door = Arc::new(Door {
             shared: shared.clone(),
             programs: Mutex::default(),
             tickets: Mutex::default(),
@@ -70,10 +70,10 @@ impl Listener {
             loop {
                 match rustix::net::accept_with(&own, SocketFlags::CLOEXEC) {
                     Ok(connection) => {
-                        let gate = gate.clone();
+                        let door = door.clone();
                         // Where there is no thread for it, the program is told by the end of the connection.
                         let _ = spawn("program", move || {
-                            converse(&gate, &connection);
+                            converse(&door, &connection);
                         });
                     }
                     Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -97,7 +97,7 @@ impl Listener {
 }
 
 /// Hears a program until it ends. `None` where it says what cannot be.
-fn converse(gate: &Gate, connection: &OwnedFd) -> Option<()> {
+fn converse(door: &Door, connection: &OwnedFd) -> Option<()> {
     let peer = rustix::net::sockopt::socket_peercred(connection).ok()?;
     if peer.uid != rustix::process::geteuid() && !peer.uid.is_root() {
         return None;
@@ -105,9 +105,9 @@ fn converse(gate: &Gate, connection: &OwnedFd) -> Option<()> {
     let (mut call, mut files) = receive(connection)?;
     let mut inherited = None;
     match call {
-        Call::Fork { parent } => return sell(gate, connection, parent),
+        Call::Fork { parent } => return sell(door, connection, parent),
         Call::Child { ticket } => {
-            inherited = Some(gate.tickets().remove(&ticket)?);
+            inherited = Some(door.tickets().remove(&ticket)?);
             (call, files) = receive(connection)?;
         }
         _ => {}
@@ -122,10 +122,10 @@ fn converse(gate: &Gate, connection: &OwnedFd) -> Option<()> {
         return None;
     };
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_owned();
-    let space = Space::new(&gate.shared, Reach { pager, hand, arena: Span { start, len }, process, name }, inherited);
-    let id = gate.last.fetch_add(1, Ordering::Relaxed) + 1;
-    gate.programs().insert(id, space.clone());
-    gate.shared.spaces().push(space.clone());
+    let space = ProgramSpace::new(&door.shared, Reach { pager, hand, arena: Span { start, len }, process, name }, inherited);
+    let id = door.last.fetch_add(1, Ordering::Relaxed) + 1;
+    door.programs().insert(id, space.clone());
+    door.shared.spaces().push(space.clone());
     let (stopped, stop) = pipe().ok()?;
     let has_threads = resolve(&space, &stopped);
     answer(connection, if has_threads.is_some() { id } else { REFUSED });
@@ -140,15 +140,15 @@ fn converse(gate: &Gate, connection: &OwnedFd) -> Option<()> {
     }
     space.end();
     drop(stop);
-    gate.programs().remove(&id);
-    gate.shared.spaces().retain(|other| !Arc::ptr_eq(other, &space));
+    door.programs().remove(&id);
+    door.shared.spaces().retain(|other| !Arc::ptr_eq(other, &space));
     Some(())
 }
 
-fn hear(space: &Space, connection: &OwnedFd, call: Call) -> Option<()> {
+fn hear(space: &ProgramSpace, connection: &OwnedFd, call: Call) -> Option<()> {
     match call {
         Call::Free { start, len } => {
-            if start % PAGE_LEN != 0 || len % PAGE_LEN != 0 || len > FREE_BLOCKS_MAX * BLOCK_LEN {
+            if start % PAGE_LEN != 0 || len % PAGE_LEN != 0 || len > FREE_BLOCK_COUNT_MAX * BLOCK_LEN {
                 return None;
             }
             space.free(start, len, || {
@@ -165,24 +165,24 @@ fn hear(space: &Space, connection: &OwnedFd, call: Call) -> Option<()> {
 }
 
 /// Stops a program that is about to fork, and keeps what the child will have until the child comes, or cannot come any more.
-fn sell(gate: &Gate, connection: &OwnedFd, parent: u64) -> Option<()> {
-    let parent = gate.programs().get(&parent).cloned()?;
+fn sell(door: &Door, connection: &OwnedFd, parent: u64) -> Option<()> {
+    let parent = door.programs().get(&parent).cloned()?;
     let snapshot = parent.freeze()?;
-    let ticket = gate.last.fetch_add(1, Ordering::Relaxed) + 1;
-    gate.tickets().insert(ticket, snapshot);
+    let ticket = door.last.fetch_add(1, Ordering::Relaxed) + 1;
+    door.tickets().insert(ticket, snapshot);
     answer(connection, ticket);
     while receive(connection).is_some() {}
-    gate.tickets().remove(&ticket);
+    door.tickets().remove(&ticket);
     Some(())
 }
 
 /// Starts the threads that resolve a program's touches, until `stopped` has nobody who writes.
-fn resolve(space: &Arc<Space>, stopped: &PipeReader) -> Option<()> {
+fn resolve(space: &Arc<ProgramSpace>, stopped: &PipeReader) -> Option<()> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    for number in 0..processors.min(THREADS_MAX) {
+    for number in 0..processors.min(THREADS) {
         let (space, stopped) = (space.clone(), stopped.try_clone().ok()?);
         let work = move || {
-            if processors <= THREADS_MAX {
+            if processors <= THREADS {
                 let mut set = rustix::thread::CpuSet::new();
                 set.set(number);
                 // Without that it works, too.

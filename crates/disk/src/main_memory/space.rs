@@ -61,8 +61,8 @@ struct Table {
 }
 
 /// One program's memory.
-pub struct Space {
-    own: Weak<Space>,
+pub struct ProgramSpace {
+    own: Weak<ProgramSpace>,
     shared: Arc<Shared>,
     reach: Reach,
     table: Mutex<Table>,
@@ -85,9 +85,9 @@ impl Drop for Snapshot {
     }
 }
 
-impl Space {
+impl ProgramSpace {
     /// That of a program which begins, or of a child that has its parent's pages.
-    pub fn new(shared: &Arc<Shared>, reach: Reach, mut inherited: Option<Snapshot>) -> Arc<Space> {
+    pub fn new(shared: &Arc<Shared>, reach: Reach, mut inherited: Option<Snapshot>) -> Arc<ProgramSpace> {
         let blocks = inherited.as_mut().map(|snapshot| std::mem::take(&mut snapshot.blocks)).unwrap_or_default();
         let mut queue: VecDeque<Number> =
             blocks.iter().filter(|(_, entry)| entry.block.here != 0).map(|(number, _)| *number).collect();
@@ -100,7 +100,7 @@ impl Space {
         });
         let table = Table { blocks: blocks.collect(), queue, ..Table::default() };
         shared.here.fetch_add(here, Ordering::Relaxed);
-        Arc::new_cyclic(|own| Space {
+        Arc::new_cyclic(|own| ProgramSpace {
             own: own.clone(),
             shared: shared.clone(),
             reach,
@@ -324,7 +324,7 @@ impl Space {
 
 /// A block that this thread alone changes, until it is dropped.
 struct Held<'a> {
-    space: &'a Space,
+    space: &'a ProgramSpace,
     number: Number,
     block: Block,
 }

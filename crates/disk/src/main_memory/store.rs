@@ -2,7 +2,7 @@
 //!
 //! A slot that parent and child of a fork share is never written: a block that changes takes another slot.
 
-use super::block::{PAGES, runs};
+use super::block::{PAGES, Slot, runs};
 use hanare::{CreateOptions, Error, NodeList, Placement, Pool, Region, Result};
 use hanare_protocol::limits::{PAGE_LEN, PLACEMENT_NODE_COUNT_MAX};
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
@@ -17,10 +17,6 @@ const REGION_SLOTS_LAST: u32 = 4;
 /// How names of such regions begin. What follows is the host, the keeper's process and a number.
 const BEGINNING: &str = "main-memory";
 
-/// A block's place in the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot(u32);
-
 #[derive(Default)]
 struct Slots {
     /// The regions, each with its first slot.
@@ -31,17 +27,17 @@ struct Slots {
 }
 
 /// The regions of a run; they go with it.
-pub struct Store {
+pub struct SlotStore {
     pool: Pool,
     process: u32,
     slots: Mutex<Slots>,
 }
 
-impl Store {
+impl SlotStore {
     /// Nothing is made before it is needed. What runs of this host left that were killed goes.
-    pub fn new(pool: &Pool) -> Store {
+    pub fn new(pool: &Pool) -> SlotStore {
         sweep(pool);
-        Store { pool: pool.clone(), process: std::process::id(), slots: Mutex::default() }
+        SlotStore { pool: pool.clone(), process: std::process::id(), slots: Mutex::default() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {

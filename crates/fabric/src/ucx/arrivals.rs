@@ -109,6 +109,12 @@ impl<D> Arrivals<D> {
         is_in_turn.then_some((seq % CREDIT) as usize)
     }
 
+    /// Whether the peer's credit lets our frame of that number go. What the peer says that it has taken is its word, and bounds nothing but its
+    /// own room.
+    pub(super) fn lets_go(&self, seq: u64) -> bool {
+        seq < self.taken.saturating_add(CREDIT)
+    }
+
     /// The number of the frame to be taken next: how many were.
     pub(super) fn next(&self) -> u64 {
         self.next
@@ -186,5 +192,9 @@ mod tests {
             arrivals.arrive(&head.encode(), 0, || None);
         }
         assert_eq!((arrivals.taken, arrivals.vouched), (5, 5));
+        assert!(arrivals.lets_go(CREDIT + 4) && !arrivals.lets_go(CREDIT + 5));
+        let head = FrameHead { kind: FrameKind::Control, token: 7, seq: 0, taken: u64::MAX, vouched: 5, direct_len: 0 };
+        arrivals.arrive(&head.encode(), 0, || None);
+        assert!(arrivals.lets_go(CREDIT + 5), "a number that no frame has");
     }
 }

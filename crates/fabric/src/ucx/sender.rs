@@ -162,7 +162,7 @@ impl Sender {
 
     /// Whether the peer's credit lets more go.
     fn has_credit(&self, endpoint: &mut Endpoint) -> bool {
-        self.next_seq < endpoint.arrivals().taken + CREDIT
+        endpoint.arrivals().lets_go(self.next_seq)
     }
 
     /// Notes which rendezvous are done. Says whether any was.

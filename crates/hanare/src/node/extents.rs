@@ -350,6 +350,18 @@ impl Extents {
         Ok((held, files?))
     }
 
+    /// Clients lose the right to reach all extents as they are, except those of which somebody gave a pointer out. Returns how many commands
+    /// may be under way that began before, as so many extents and clients; it is called again until there is none.
+    pub fn take_rights_back(&self) -> usize {
+        let mut entries = self.write();
+        let seats = self.seats.lock();
+        let take_back = |entry: &mut Entry| match entry.direct.take_back(entry.held.gid(), &seats) {
+            Standing::Busy(count) => count,
+            Standing::Free | Standing::Pinned(_) => 0,
+        };
+        entries.slots.iter_mut().flatten().map(take_back).sum()
+    }
+
     /// Nobody is about to share an extent of a region any more: somebody does, or has given up. The slot may be another region's.
     pub fn cancel_share_wait(&self, gid: Gid, slot: Slot) {
         let mut entries = self.write();

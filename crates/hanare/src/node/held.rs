@@ -8,7 +8,7 @@ use hanare_protocol::id::Gid;
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
 use hanare_protocol::{Error, Result};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An extent of this node.
@@ -21,8 +21,12 @@ pub(crate) struct Held {
     heap: Mutex<Option<Heap>>,
     /// Of queues that lie in it: who uses them, and what they spilled.
     queues: Mutex<QueueHomes>,
+    /// Held while pages are taken out of mappings, when they are no bytes for a moment; and by who reads beside the service.
+    steady: Mutex<()>,
     /// Commands under way that change its bytes.
     writers: AtomicUsize,
+    /// Whether newer bytes of some of its pages are on hosts that this node has not got them from, at its end.
+    lacks_pages: AtomicBool,
     /// A heap began here whose table went with the process before: no more blocks of it are given out.
     lost_heap: bool,
 }
@@ -88,8 +92,19 @@ impl Held {
                 Memory::Whole(extent, window)
             }
         };
-        let (heap, queues) = Default::default();
-        Held { gid, len, memory, spills, heap, queues, writers: AtomicUsize::new(0), lost_heap: false }
+        let (heap, queues, steady) = Default::default();
+        Held {
+            gid,
+            len,
+            memory,
+            spills,
+            heap,
+            queues,
+            steady,
+            writers: AtomicUsize::new(0),
+            lacks_pages: AtomicBool::new(false),
+            lost_heap: false,
+        }
     }
 
     /// The region that it is of.
@@ -145,6 +160,11 @@ impl Held {
         self.with_queues(at, |home| home.append(lane, operand)).map(|(appended, head)| encode_appended(&appended, head))
     }
 
+    /// While this is held no page is a hole because it is being taken out of mappings.
+    pub fn steady(&self) -> MutexGuard<'_, ()> {
+        self.steady.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether commands may leave windows of it with a link; a small extent's are only good under its lock.
     pub fn stays(&self) -> Option<Window> {
         match &self.memory {
@@ -180,6 +200,16 @@ impl Held {
     /// Whether the region's heap began here.
     pub fn has_heap(&self) -> bool {
         self.lost_heap || self.heap.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Says whether newer bytes of its pages are elsewhere, and stay there.
+    pub fn set_lacks_pages(&self, lacks: bool) {
+        self.lacks_pages.store(lacks, Ordering::Relaxed);
+    }
+
+    /// Whether newer bytes of some of its pages are elsewhere: what is here is not what programs have stored.
+    pub fn lacks_pages(&self) -> bool {
+        self.lacks_pages.load(Ordering::Relaxed)
     }
 
     /// Whether commands that change its bytes as they are are under way.

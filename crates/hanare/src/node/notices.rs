@@ -47,6 +47,6 @@ pub(crate) enum ToService {
     RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String, died: bool },
     /// Extents of this node are no more.
     Freed,
-    /// End.
-    Stop,
+    /// End; `keeps` if the node writes its bytes down then.
+    Stop { keeps: bool },
 }

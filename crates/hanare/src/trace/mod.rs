@@ -26,20 +26,22 @@
 mod clock;
 mod fault;
 mod port;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use fault::{Faults, Means, Seen, take_over};
 pub(crate) use port::PortLife;
 
 use crate::settings;
-use hanare_protocol::id::{JobRank, NodeId};
+use hanare_protocol::id::{JobId, JobRank, NodeId};
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -108,6 +110,11 @@ pub(crate) fn on_attach(job: Option<JobRank>) -> Result<()> {
     Ok(())
 }
 
+/// What tells a job from others in a file that may be passed on: who has its number may speak for its ranks.
+fn told(job: JobId) -> String {
+    blake3::derive_key("hanare timeline job", &job.0.to_le_bytes())[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The file that the setting names: `%r` is the rank, `%p` the process. Ranks of a job that it does not tell apart get their number
 /// before the suffix.
 fn file_name(text: &str, rank: u32, ranks: u32, process: u32) -> PathBuf {
@@ -152,7 +159,7 @@ impl Trace {
         let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         // Processes of one job may have one number on different hosts, ranks have not.
         let (pid, name) = match job {
-            Some(job) if ranks > 1 => (rank, format!("rank {rank} of {ranks}, {program} (job {:032x})", job.job.0)),
+            Some(job) if ranks > 1 => (rank, format!("rank {rank} of {ranks}, {program} (job {})", told(job.job))),
             _ => (process, program),
         };
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -277,7 +284,7 @@ impl Out {
 
     fn try_write(&mut self, event: &Value) -> std::io::Result<()> {
         if self.file.is_none() {
-            self.file = Some(File::create(&self.path)?);
+            self.file = Some(create(&self.path)?);
             for about in std::mem::take(&mut self.about) {
                 self.try_write(&about)?;
             }
@@ -288,6 +295,13 @@ impl Out {
         self.end += (text.len() - "\n]\n".len()) as u64;
         Ok(())
     }
+}
+
+/// A file for its user alone, in place of what was there: a link would lead to somebody else's.
+fn create(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+    options.open(path)
 }
 
 /// This thread's number.
@@ -451,46 +465,5 @@ pub(crate) fn slice_on<T>(name: &str, region: &str, (offset, len): (u64, u64), w
     match current() {
         Some(trace) => trace.slice(name, "mapping", json!({ "region": region, "offset": offset, "bytes": len }), work),
         None => work(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use hanare_protocol::id::{JobId, Rank};
-
-    #[test]
-    fn ranks_do_not_share_a_file() {
-        let name = |text, ranks| file_name(text, 3, ranks, 77).to_string_lossy().into_owned();
-        assert_eq!(name("out.json", 1), "out.json");
-        assert_eq!(name("out.json", 8), "out.3.json");
-        assert_eq!(name("/a.b/out", 8), "/a.b/out.3");
-        assert_eq!(name("r%r-of-%r.json", 8), "r3-of-3.json");
-        assert_eq!(name("%p.json", 8), "77.json");
-    }
-
-    #[test]
-    fn a_place_where_no_file_can_be_is_refused_with_the_setting_named() {
-        let Err(error) = Trace::new("/nowhere/at/all/out.json", None) else { panic!("it was taken") };
-        assert!(error.to_string().starts_with("HANARE_TRACE cannot be '/nowhere/at/all/out.json'"), "{error}");
-    }
-
-    #[test]
-    fn the_file_is_an_array_after_every_event() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.json");
-        let job = JobRank { job: JobId(7), rank: Rank(1), ranks: 2 };
-        let trace = Trace::new(path.to_str().unwrap(), Some(job)).unwrap();
-        let path = folder.path().join("out.1.json");
-        assert!(!path.exists(), "nothing has happened");
-        for count in 1..=3 {
-            trace.event("X", "get", "command", trace.now(), json!({ "dur": 1.5, "args": { "region": "a \"b\"" } }));
-            let events: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-            let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
-            // Three about the process, one about the thread.
-            assert_eq!((of("X"), of("M"), events.len()), (count, 4, count + 4));
-            assert!(events.iter().all(|event| event["pid"] == 1));
-            assert!(events[0]["args"]["name"].as_str().unwrap().starts_with("rank 1 of 2"));
-        }
     }
 }

@@ -3,8 +3,10 @@
 use crate::support;
 
 use hanare::node::{Node, NodeOptions, Persist, new_key_file};
-use hanare::{CreateOptions, NodeId, Placement, Pool};
+use hanare::{Consistency, CreateOptions, NodeId, Placement, Pool};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 use support::TestPool;
 
 const GREETING: &[u8] = b"good morning";
@@ -37,4 +39,62 @@ fn a_start_that_fails_leaves_what_was_kept_to_the_next() {
     assert!(Node::start(NodeOptions { key: Some(other_key), ..kept(&pool, folder.path()) }).is_err());
     let _node = Node::start(kept(&pool, folder.path())).unwrap();
     assert_eq!(greeting(&client), GREETING);
+}
+
+/// A node that ends while a program of its host puts one number after the other, without messages: the last that was told to be put is there.
+#[test]
+fn what_a_program_beside_the_node_was_told_is_put_is_there_after_a_good_end() {
+    let (pool, folder) = (TestPool::start(1, 16 << 20), tempfile::tempdir().unwrap());
+    let client = pool.client(0);
+    let node = Node::start(kept(&pool, folder.path())).unwrap();
+    client.create("greeting", 1 << 20, &on(node.id().0)).unwrap();
+    let beside = Pool::attach_to(node.socket(), None).unwrap();
+    let region = beside.open("greeting").unwrap();
+    let has_ended = AtomicBool::new(false);
+    let last = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let (mut last, mut more) = (0u64, 1000);
+            // A node that is gone refuses at some time.
+            while more > 0 && region.put(0, &(last + 1).to_le_bytes()).is_ok() {
+                last += 1;
+                more -= u32::from(has_ended.load(SeqCst));
+            }
+            last
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        node.stop();
+        node.wait().unwrap();
+        has_ended.store(true, SeqCst);
+        drop(node);
+        writer.join().unwrap()
+    });
+    let _node = Node::start(kept(&pool, folder.path())).unwrap();
+    let mut word = [0; 8];
+    client.open("greeting").unwrap().get(0, &mut word).unwrap();
+    let is = u64::from_le_bytes(word);
+    assert!([last, last + 1].contains(&is), "{last} was put, and {is} is there");
+}
+
+#[test]
+fn pages_that_another_host_owns_are_home_before_they_are_written_down() {
+    let (pool, folder) = (TestPool::start(1, 16 << 20), tempfile::tempdir().unwrap());
+    let client = pool.client(0);
+    let node = Node::start(kept(&pool, folder.path())).unwrap();
+    let region = client.create("greeting", 1 << 20, &on(node.id().0)).unwrap();
+    let mapping = region.map(Consistency::Coherent).unwrap();
+    for page in 0..64 {
+        mapping.write(page * 4096, GREETING).unwrap();
+    }
+    node.stop();
+    node.wait().unwrap();
+    drop(node);
+    // Its home is gone, and it has nothing that is not there.
+    let _ = mapping.unmap();
+    let _node = Node::start(kept(&pool, folder.path())).unwrap();
+    let region = client.open("greeting").unwrap();
+    for page in 0..64 {
+        let mut bytes = vec![0; GREETING.len()];
+        region.get(page * 4096, &mut bytes).unwrap();
+        assert_eq!(bytes, GREETING, "page {page}");
+    }
 }

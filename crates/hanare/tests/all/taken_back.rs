@@ -12,9 +12,10 @@ use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::control::{Answer, FilePart, Request};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_ring::revoke::REVOKE_LEN;
+use rustix::net::{Shutdown, SocketAddrUnix, getpeername, shutdown};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use support::TestPool;
@@ -228,6 +229,40 @@ fn has_memory_and_is_idle() {
         let region = pool.open("only").unwrap();
         region.put(0, b"here").unwrap();
         holder::wait_for_death();
+    }
+}
+
+/// Ends this process's connections to the node there, as a program does that has waited for an answer for too long.
+fn hang_up(socket: &str) {
+    let name = socket.strip_prefix('@').unwrap().as_bytes();
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let fd: i32 = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+        // SAFETY: it is looked at and, where it is one of this test's own, shut down; its owner closes it.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        let peer = getpeername(fd).ok().flatten().and_then(|peer| SocketAddrUnix::try_from(peer).ok());
+        if peer.is_some_and(|peer| peer.abstract_name() == Some(name)) {
+            shutdown(fd, Shutdown::Both).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_program_that_lives_without_its_connection_puts_nothing_past_the_pages() {
+    let pool = TestPool::start(2, 16 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    let region = near.create("a", 64 * PAGE, &on(0)).unwrap();
+    region.put(0, &1u64.to_le_bytes()).unwrap();
+    assert!(!sends(&near, &region));
+    hang_up(pool.nodes[0].socket());
+    // The node hears of it.
+    std::thread::sleep(Duration::from_millis(200));
+    region.put(0, &7u64.to_le_bytes()).unwrap();
+    let mapping = map(&far, "a").unwrap();
+    assert_eq!(word(&mapping, 0).swap(8, SeqCst), 7);
+    for number in 10u64..20 {
+        let is_put = region.put(0, &number.to_le_bytes()).is_ok();
+        let expected = if is_put { number } else { 8 };
+        assert_eq!(word(&mapping, 0).load(SeqCst), expected, "what is told to be put is there");
     }
 }
 

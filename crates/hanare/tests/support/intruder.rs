@@ -118,6 +118,13 @@ impl Intruder {
     }
 }
 
+impl Drop for Intruder {
+    fn drop(&mut self) {
+        // What a program has that lives stays its own, unless it says that it has nothing any more.
+        let _ = self.0.set_nonblocking(true).and_then(|()| self.0.write_all(&frame(&Request::Detach)));
+    }
+}
+
 pub fn frame(request: &Request) -> Vec<u8> {
     let value = control::encode(request);
     [&(value.len() as u32).to_le_bytes()[..], &[0; 4], &value].concat()

@@ -66,7 +66,7 @@ pub const STAGE: &[Row<Phase, Event>] = &[
 
 /// How the home of a stage's pages stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum HomeStanding {
     /// Nobody maps the region.
     Unmapped,
     /// It was taken for lost, and gets newer bytes first.
@@ -162,10 +162,10 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
     }
 
     /// The stages that are to be asked for, by how their homes stand: those that were not yet, and those whose home is gone meanwhile.
-    pub fn unasked(&self, standing: impl Fn(R) -> Standing) -> Vec<Face> {
+    pub fn unasked(&self, standing: impl Fn(R) -> HomeStanding) -> Vec<Face> {
         let is_unasked = |stage: &Stage<A, R, E>| match stage.phase() {
             Phase::Unasked => true,
-            Phase::Waiting => standing(stage.region) == Standing::Unmapped,
+            Phase::Waiting => standing(stage.region) == HomeStanding::Unmapped,
             Phase::Over | Phase::Told => false,
         };
         self.stages.iter().filter(|(_, stage)| is_unasked(stage)).map(|(face, _)| *face).collect()
@@ -173,15 +173,15 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
 
     /// A stage is asked for, by how its home stands. Returns what the directory is to be asked for: all of it at this moment, in this order.
     #[must_use = "the directory is to be asked"]
-    pub fn ask(&mut self, face: Face, standing: impl Fn(R) -> Standing) -> Option<StagePages<R>> {
+    pub fn ask(&mut self, face: Face, standing: impl Fn(R) -> HomeStanding) -> Option<StagePages<R>> {
         let stage = self.stages.get_mut(&face)?;
         match standing(stage.region) {
-            Standing::Unmapped if stage.may(Event::Unmap) => stage.state = State::Over(Ok(())),
-            Standing::Here if stage.may(Event::Ask) => {
+            HomeStanding::Unmapped if stage.may(Event::Unmap) => stage.state = State::Over(Ok(())),
+            HomeStanding::Here if stage.may(Event::Ask) => {
                 stage.state = State::Waiting(stage.pages.iter().copied().collect());
                 return Some(stage.pages_of(face));
             }
-            Standing::Unmapped | Standing::Away | Standing::Here => {}
+            HomeStanding::Unmapped | HomeStanding::Away | HomeStanding::Here => {}
         }
         None
     }
@@ -271,8 +271,8 @@ mod tests {
 
     const PATIENCE_MS: u64 = 10;
 
-    fn here(_: u8) -> Standing {
-        Standing::Here
+    fn here(_: u8) -> HomeStanding {
+        HomeStanding::Here
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
     fn a_stage_is_asked_for_again_where_its_home_comes_back() {
         let mut recalls = Recalls::<u8, u8, &str>::new(PATIENCE_MS);
         let face = recalls.begin(1, (7, Access::Write, vec![Page(2), Page(3)]), 0);
-        assert_eq!(recalls.ask(face, |_| Standing::Away), None);
+        assert_eq!(recalls.ask(face, |_| HomeStanding::Away), None);
         let asked = recalls.ask(face, here).expect("its home answers");
         assert_eq!((asked.pages, asked.region), (vec![Page(2), Page(3)], 7));
         assert_eq!(recalls.ask(face, here), None, "once");
@@ -305,8 +305,8 @@ mod tests {
         let mut recalls = Recalls::<u8, u8, &str>::new(PATIENCE_MS);
         let face = recalls.begin(1, (7, Access::Read, vec![Page(2)]), 0);
         assert!(recalls.ask(face, here).is_some());
-        assert_eq!(recalls.unasked(|_| Standing::Unmapped), [face]);
-        assert_eq!(recalls.ask(face, |_| Standing::Unmapped), None);
+        assert_eq!(recalls.unasked(|_| HomeStanding::Unmapped), [face]);
+        assert_eq!(recalls.ask(face, |_| HomeStanding::Unmapped), None);
         assert_eq!(recalls.tell_all(None), [(1, face, Ok(()))]);
     }
 
@@ -331,7 +331,7 @@ mod tests {
             let mut recalls = Recalls::<u64, u8, ()>::new(PATIENCE_MS);
             let (mut stages, mut now_ms, mut is_away) = (BTreeMap::<Face, Known>::new(), 0, false);
             for (step, which, page) in steps {
-                let standing = |_: u8| if is_away { Standing::Away } else { Standing::Here };
+                let standing = |_: u8| if is_away { HomeStanding::Away } else { HomeStanding::Here };
                 let face = stages.keys().nth(which as usize).copied();
                 match (step, face) {
                     (0, _) if stages.len() < 4 => {

@@ -14,12 +14,6 @@ use super::Malformed;
 /// of a shoot-down (22 us where measured) less than that of copying them, and one word says which of them are here.
 pub const BLOCK_LEN: u64 = 64 * crate::limits::PAGE_LEN;
 
-/// Most bytes of memory that one program reserves for it: a table of this length is 16 MiB that are not touched before they are used.
-pub const ARENA_LEN_MAX: u64 = 256 << 30;
-
-/// Most blocks of one Free: the keeper holds them until the program has given the pages back.
-pub const FREE_BLOCKS_MAX: u64 = 1024;
-
 /// Bytes of a call.
 pub const CALL_LEN: usize = 24;
 
@@ -110,6 +104,7 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::ARENA_LEN_MAX;
 
     #[test]
     fn what_was_written_is_read_and_what_is_none_is_refused() {

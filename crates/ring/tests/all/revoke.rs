@@ -11,13 +11,14 @@ const REGION: u64 = 64;
 const SEAT: usize = 0;
 const SHARED_SEAT: usize = hanare_memory::seat::SHARED;
 
-/// The words that one region and two seats have, and no others.
+/// The words that one region, a seat and the shared ones have, and no others.
 #[derive(Clone)]
 struct Few {
     generation: Arc<AtomicU64>,
     seat: Arc<AtomicU64>,
     region: Arc<AtomicU64>,
-    shared_seat: Arc<AtomicU64>,
+    turn: Arc<AtomicU64>,
+    shared_seats: [Arc<AtomicU64>; 2],
     /// What a test switches off.
     has_fences: bool,
 }
@@ -25,15 +26,17 @@ struct Few {
 impl Few {
     fn new(has_fences: bool) -> Few {
         let word = || Arc::new(AtomicU64::new(0));
-        Few { generation: word(), seat: word(), region: word(), shared_seat: word(), has_fences }
+        Few { generation: word(), seat: word(), region: word(), turn: word(), shared_seats: [word(), word()], has_fences }
     }
 
     fn at(&self, word: usize) -> Option<&AtomicU64> {
         match word {
+            1 => Some(&self.turn),
             8 => Some(&self.generation),
             72 => Some(&self.seat),
             73 => Some(&self.region),
-            word if word == REVOKE_LEN / 8 - 8 => Some(&self.shared_seat),
+            word if word == REVOKE_LEN / 8 - 16 => Some(&self.shared_seats[0]),
+            word if word == REVOKE_LEN / 8 - 8 => Some(&self.shared_seats[1]),
             _ => None,
         }
     }
@@ -103,7 +106,7 @@ fn meet(seat: usize, commands: usize, has_fences: bool) {
         let (program, bytes) = (Revoke::open(words.clone()), memory.clone());
         let thread = thread::spawn(move || {
             for _ in 0..commands {
-                program.enter(seat, REGION);
+                let seat = program.enter(seat, REGION);
                 if program.generation(REGION) == 0 {
                     bytes.touch();
                 }
@@ -129,12 +132,41 @@ fn the_node_never_meets_a_thread_that_began_before() {
 }
 
 #[test]
-fn at_the_shared_seat_it_is_the_same() {
-    meet(SHARED_SEAT, 1, true);
+fn at_the_shared_seats_it_is_the_same() {
+    meet(SHARED_SEAT, 2, true);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn without_barriers_they_meet() {
     meet(SEAT, 1, false);
+}
+
+/// Each with memory of its own; the node sends who comes to the other seat while it waits.
+#[test]
+fn both_of_two_threads_at_the_shared_seats_are_waited_for() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let (words, memory) = (Few::new(true), [0, 1].map(|_| Arc::new(Memory(UnsafeCell::new(0)))));
+        let threads = memory.clone().map(|bytes| {
+            let program = Revoke::open(words.clone());
+            thread::spawn(move || {
+                let seat = program.enter(SHARED_SEAT, REGION);
+                if program.generation(REGION) == 0 {
+                    bytes.touch();
+                }
+                program.leave(seat);
+            })
+        });
+        let node = Revoke::make(words.clone(), false);
+        node.revoke(REGION);
+        node.barrier();
+        let mut entered = node.entered(REGION);
+        if (0..3).any(|_| node.have_left(&mut entered)) {
+            memory.iter().for_each(|bytes| bytes.touch());
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(node.have_left(&mut entered));
+    });
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use hanare_protocol::page::Refusal;
-use hanare_protocol::page::recalls::{StagePages, Standing};
+use hanare_protocol::page::recalls::{HomeStanding, StagePages};
 
 /// How long a stage waits for hosts. All that hosts do lasts shorter, so only stages that came late in it are not done in time.
 pub(super) const STAGE_PATIENCE_MS: u64 = 30_000;
@@ -31,8 +31,8 @@ pub(super) struct Stage {
 }
 
 impl Process {
-    fn standing(&self) -> Standing {
-        if self.returning.is_some() { Standing::Away } else { Standing::Here }
+    fn standing(&self) -> HomeStanding {
+        if self.returning.is_some() { HomeStanding::Away } else { HomeStanding::Here }
     }
 
     fn let_go(&mut self, freed: Option<StagePages<()>>) {

@@ -205,12 +205,12 @@ static void execs(void)
 /* Fills memory, says so, waits for a line, and reads all of it. */
 static void lost(void)
 {
-    uint64_t *at = malloc(64 * MIB);
-    fill(at, 64 * MIB, 13);
+    uint64_t *at = malloc(40 * MIB);
+    fill(at, 40 * MIB, 13);
     puts("filled");
     fflush(stdout);
     CHECK(getchar() != EOF);
-    check(at, 64 * MIB, 13);
+    check(at, 40 * MIB, 13);
 }
 
 static const struct {

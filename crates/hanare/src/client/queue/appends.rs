@@ -7,16 +7,12 @@
 //!
 //! Units are numbered, so an append that is sent again counts once, and one whose predecessor did not arrive is refused: none is read before
 //! those that were sent before it. Bytes are kept until they count.
-//!
-//! Safety: windows are of an append's own heap memory, which stays where it is, and is not touched before the append was answered or its
-//! connection closed ([`UnderWay`]).
 
 use super::afar::Afar;
-use super::reach::QueueReach;
-use crate::client::drafts::Tickets;
+use super::reach::{QueueReach, SentAppend};
 use hanare_protocol::limits::{ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_SPILL_LEN};
 use hanare_protocol::queue::{Appended, NoSpill, PortId};
-use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, APPENDED_LEN, AppendFront, QueueRequest, decode_appended};
+use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, AppendFront, QueueRequest};
 use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
@@ -27,7 +23,7 @@ use std::time::{Duration, Instant};
 const SPARE_COUNT: usize = 4;
 
 /// Units that go by message together, behind room for their numbers. What a unit does not fill is what the batch held before.
-pub(super) struct Batch {
+struct AppendBatch {
     bytes: Vec<u8>,
     /// Bytes of units that are kept, their numbers included, and of one that is claimed behind them.
     kept_len: usize,
@@ -35,10 +31,10 @@ pub(super) struct Batch {
     units: u64,
 }
 
-impl Batch {
+impl AppendBatch {
     /// An empty one in memory that another had.
-    fn new(bytes: Vec<u8>) -> Batch {
-        Batch { bytes, kept_len: APPEND_FRONT_LEN, len: APPEND_FRONT_LEN, units: 0 }
+    fn new(bytes: Vec<u8>) -> AppendBatch {
+        AppendBatch { bytes, kept_len: APPEND_FRONT_LEN, len: APPEND_FRONT_LEN, units: 0 }
     }
 
     /// Takes room for a unit's frame; its first byte.
@@ -56,38 +52,12 @@ impl Batch {
     }
 }
 
-/// An append that was sent.
-pub(super) struct UnderWay {
-    /// Dropped before what they show: they wait for the answer then.
-    pub tickets: Tickets<'static>,
-    /// Why it was not sent.
-    pub refused: Option<Error>,
-    pub operand: Vec<u8>,
-    pub answer: Box<[u8; APPENDED_LEN as usize]>,
-    /// Bytes of the operand that are sent, and the number of the unit behind its last.
-    pub len: usize,
+/// An append without an answer.
+#[derive(Default)]
+struct UnderWay {
+    append: SentAppend,
+    /// The number of the unit behind its last.
     end: u64,
-}
-
-impl Default for UnderWay {
-    fn default() -> UnderWay {
-        let answer = Box::new([0; APPENDED_LEN as usize]);
-        UnderWay { tickets: Tickets::default(), refused: None, operand: Vec::new(), answer, len: 0, end: 0 }
-    }
-}
-
-impl UnderWay {
-    /// Waits for the answer. **Errors**: as for an append that is waited for, without a second try.
-    fn finish(&mut self) -> Result<(Appended, u64)> {
-        match self.refused.take() {
-            Some(error) => Err(error),
-            None => self.tickets.finish().map(|()| decode_appended(&self.answer)),
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        self.refused.is_some() || self.tickets.are_done()
-    }
 }
 
 /// The appends of a port.
@@ -98,7 +68,7 @@ pub(super) struct Appends {
     id: PortId,
     /// Of a lane elsewhere: told what room there is.
     afar: Option<Arc<Afar>>,
-    batch: Batch,
+    batch: AppendBatch,
     under_way: VecDeque<UnderWay>,
     /// Bytes under way.
     begun_len: usize,
@@ -121,7 +91,7 @@ impl Appends {
             lane,
             id,
             afar,
-            batch: Batch::new(Vec::new()),
+            batch: AppendBatch::new(Vec::new()),
             under_way: VecDeque::new(),
             begun_len: 0,
             spare: Vec::new(),
@@ -191,17 +161,17 @@ impl Appends {
         self.make_way()?;
         let mut next = self.spare.pop().unwrap_or_default();
         let (from, to) = (self.batch.kept_len, self.batch.len);
-        let mut fresh = Batch::new(std::mem::take(&mut next.operand));
+        let mut fresh = AppendBatch::new(std::mem::take(&mut next.append.operand));
         let claimed = fresh.claim(to - from);
         fresh.bytes[claimed..][..to - from].copy_from_slice(&self.batch.bytes[from..to]);
         let batch = std::mem::replace(&mut self.batch, fresh);
-        (next.operand, next.len) = (batch.bytes, batch.kept_len);
+        (next.append.operand, next.append.len) = (batch.bytes, batch.kept_len);
         let front = AppendFront { queue: self.queue, writer: self.id, seq: self.sent };
-        next.operand[..APPEND_FRONT_LEN].copy_from_slice(&front.encode());
+        next.append.operand[..APPEND_FRONT_LEN].copy_from_slice(&front.encode());
         self.sent += batch.units;
         next.end = self.sent;
-        self.begun_len += next.len;
-        self.reach.start_append(self.lane, &mut next);
+        self.begun_len += next.append.len;
+        self.reach.start_append(self.lane, &mut next.append);
         self.under_way.push_back(next);
         Ok(from - APPEND_FRONT_LEN)
     }
@@ -224,7 +194,7 @@ impl Appends {
 
     /// Takes the answers that are there. **Errors**: as for [`Appends::settle`].
     pub fn take_answers(&mut self) -> Result<()> {
-        while self.under_way.front().is_some_and(UnderWay::is_done) {
+        while self.under_way.front().is_some_and(|first| first.append.is_done()) {
             self.take_answer()?;
         }
         Ok(())
@@ -245,11 +215,11 @@ impl Appends {
     /// Waits for the answer of the oldest.
     fn take_answer(&mut self) -> Result<()> {
         let Some(mut first) = self.under_way.pop_front() else { return Ok(()) };
-        self.begun_len -= first.len;
-        let outcome = match first.finish() {
+        self.begun_len -= first.append.len;
+        let outcome = match first.append.finish() {
             // Nobody waits twice as long for a node that says nothing.
             done @ (Ok(_) | Err(Error::Timeout { .. })) => done,
-            Err(error) => self.reach.refresh_after(self.queue, &error).and_then(|()| self.repeat(&first.operand[..first.len])),
+            Err(error) => self.reach.refresh_after(self.queue, &error).and_then(|()| self.repeat(first.append.sent())),
         };
         let end = first.end;
         let outcome = outcome.and_then(|answer| self.ask_until_allowed(answer, &first));
@@ -273,7 +243,7 @@ impl Appends {
             && begun.elapsed() < Duration::from_millis(ANSWER_MS)
         {
             std::thread::sleep(Duration::from_millis(MESSAGE_NAP_MS));
-            answer = self.repeat(&first.operand[..first.len])?;
+            answer = self.repeat(first.append.sent())?;
         }
         Ok(answer)
     }

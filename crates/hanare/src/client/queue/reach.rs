@@ -2,7 +2,6 @@
 //!
 //! Safety: windows of the mapping are used by ports, which keep the reach that keeps the mapping.
 
-use super::appends::UnderWay;
 use crate::client::drafts::{self, Drafts, Tickets};
 use crate::client::local::LocalMapping;
 use crate::client::locks::ended;
@@ -37,6 +36,44 @@ struct Here {
     _mapping: LocalMapping,
     /// This host's node, which gives the ports' places to others when the connection to it ends.
     node: Arc<Remote>,
+}
+
+/// An append that was sent, and whose answer was not waited for.
+pub(super) struct SentAppend {
+    /// Dropped before what they show: they wait for the answer then.
+    tickets: Tickets<'static>,
+    /// Why it was not sent.
+    refused: Option<Error>,
+    /// Its bytes, of which so many are sent. Not touched before its end.
+    pub operand: Vec<u8>,
+    pub len: usize,
+    answer: Box<[u8; APPENDED_LEN as usize]>,
+}
+
+impl Default for SentAppend {
+    fn default() -> SentAppend {
+        let answer = Box::new([0; APPENDED_LEN as usize]);
+        SentAppend { tickets: Tickets::default(), refused: None, operand: Vec::new(), len: 0, answer }
+    }
+}
+
+impl SentAppend {
+    /// Waits for the answer. **Errors**: as for [`QueueReach::append`], without a second try.
+    pub fn finish(&mut self) -> Result<(Appended, u64)> {
+        match self.refused.take() {
+            Some(error) => Err(error),
+            None => self.tickets.finish().map(|()| decode_appended(&self.answer)),
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.refused.is_some() || self.tickets.are_done()
+    }
+
+    /// The bytes that were sent.
+    pub fn sent(&self) -> &[u8] {
+        &self.operand[..self.len]
+    }
 }
 
 impl QueueReach {
@@ -163,8 +200,8 @@ impl QueueReach {
     }
 
     /// Sends an append, whose outcome is told when it is waited for.
-    pub fn start_append(&self, lane: u32, append: &mut UnderWay) {
-        let UnderWay { tickets, refused, operand, answer, len, .. } = append;
+    pub fn start_append(&self, lane: u32, append: &mut SentAppend) {
+        let SentAppend { tickets, refused, operand, answer, len } = append;
         // SAFETY: the bytes are on the heap, where they stay while the append moves, and nobody touches them before its tickets were waited
         // for, which they are when it is dropped at the latest.
         let (from, into) = unsafe { (Window::of(&operand[..*len]), Window::of_mut(&mut **answer)) };

@@ -187,6 +187,15 @@ impl QueueSet {
     /// The next unit of any queue; waits for one, `bound` at most. **Errors**: [`Error::NotInTime`]; [`Error::BadUse`] for a set of nothing; as
     /// for [`QueueSet::try_see`].
     pub fn see(&mut self, bound: Option<Duration>) -> Result<Unread> {
+        // As for a port, the clock is asked only where there is something to wait for.
+        match self.try_see()? {
+            Some(unread) => Ok(unread),
+            None => self.wait_to_see(bound),
+        }
+    }
+
+    #[cold]
+    fn wait_to_see(&mut self, bound: Option<Duration>) -> Result<Unread> {
         let (begun, mut backoff, mut asked) = (Instant::now(), Backoff::new(), Instant::now());
         loop {
             if let Some(unread) = self.try_see()? {

@@ -6,7 +6,9 @@ use hanare_protocol::limits::USER_GROUP_COUNT_MAX;
 use hanare_protocol::wire::control::{Answer, Request};
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Pid, test_kill_process};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -22,6 +24,8 @@ pub(crate) struct Client {
     pub attached: Option<Option<JobRank>>,
     /// Whether it has said that it detaches.
     pub has_detached: bool,
+    /// Whether it asked for memory of the node, to map it or to share it with other hosts.
+    pub has_memory: bool,
     /// A request that the coordinator works on: no other is read meanwhile.
     pub waits_for: Option<u64>,
     /// What epoll watches.
@@ -47,6 +51,7 @@ impl Client {
             id,
             attached: None,
             has_detached: false,
+            has_memory: false,
             waits_for: None,
             interest: EventFlags::IN,
             has_ended: false,
@@ -97,6 +102,28 @@ impl Client {
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// A client that has no connection any more.
+pub(super) struct Parted {
+    pub id: ClientId,
+    pub user: u32,
+    /// Unless it has nothing, or says so.
+    pub process: Option<Pid>,
+    /// Readable when the process has ended; the process is looked at again and again where there is none.
+    pub end: Option<OwnedFd>,
+}
+
+impl Parted {
+    pub fn new(client: &Client) -> Parted {
+        let process = Pid::from_raw(client.process as i32).filter(|_| client.has_memory && !client.has_detached);
+        Parted { id: client.id, user: client.user.uid, process, end: None }
+    }
+
+    /// Whether its process is there, as far as it is waited for.
+    pub fn lives(&self) -> bool {
+        self.process.is_some_and(|process| test_kill_process(process) != Err(Errno::SRCH))
     }
 }
 

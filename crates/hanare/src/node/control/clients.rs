@@ -1,6 +1,6 @@
 //! What clients ask, and what the node answers by itself: attaching, mapping, proving. The rest goes to the coordinator.
 
-use super::client::Client;
+use super::client::{Client, Parted};
 use super::event_loop::{ControlLoop, LISTENER};
 use crate::node::notices::ToService;
 use crate::node::pages::RegionRequest;
@@ -159,6 +159,7 @@ impl ControlLoop {
     /// The node's own answer; `None` when the coordinator was asked.
     fn answer(&mut self, key: u64, request: Request, mut fds: Vec<OwnedFd>) -> Option<Reply> {
         let client = self.clients.get_mut(&key).expect("the caller looked");
+        client.has_memory |= matches!(request, Request::Map { .. } | Request::Share { .. });
         match request {
             Request::Attach { version, .. } if version != VERSION => {
                 Some(plain(Err(Error::VersionMismatch { peer: "this host's node".to_owned(), ours: version, theirs: VERSION })))
@@ -274,15 +275,8 @@ impl ControlLoop {
         let Some(client) = self.clients.remove(&key) else { return };
         self.unwatch(client.fd());
         self.unread.remove(&key);
-        if let Some(count) = self.users.get_mut(&client.user.uid) {
-            *count -= 1;
-            if *count == 0 {
-                self.users.remove(&client.user.uid);
-            }
-        }
-        self.extents.forget_direct(client.id, None);
         self.extents.roll.strike(client.id);
-        self.service.notify(ToService::ClientGone(client.id));
+        self.part(key, Parted::new(&client));
         if error.kind() != io::ErrorKind::UnexpectedEof {
             tracing::warn!("{} of user {} was cut off: {error}", client.id, client.user.uid);
         }

@@ -2,7 +2,7 @@
 
 mod watch;
 
-use super::client::Client;
+use super::client::{Client, Parted};
 use super::coordination::{Coordination, CoordinatorAction};
 use super::descriptors;
 use super::home::CoordinatorLink;
@@ -84,6 +84,8 @@ pub(crate) struct ControlLoop {
     /// When new clients are taken in again, after descriptors ran out.
     pub(super) listens_at_ms: Option<u64>,
     pub(super) clients: HashMap<u64, Client>,
+    /// Those that have no connection any more, and live.
+    pub(super) parted: HashMap<u64, Parted>,
     pub(super) clients_ever: u64,
     /// Clients of each user, and the most of one.
     pub(super) users: HashMap<u32, usize>,
@@ -153,6 +155,7 @@ impl ControlLoop {
             listener: None,
             listens_at_ms: None,
             clients: HashMap::new(),
+            parted: HashMap::new(),
             clients_ever: 0,
             users: HashMap::new(),
             user_clients_max: descriptors::most_clients(),
@@ -209,6 +212,7 @@ impl ControlLoop {
         }
         self.listen_again(now_ms);
         self.cut_off_unread(now_ms);
+        self.look_at_parted();
         if now_ms >= self.key_look_ms {
             self.key_look_ms = now_ms.saturating_add(KEY_LOOK_MS);
             if let Some(keys) = self.key_file.look() {
@@ -372,6 +376,7 @@ impl ControlLoop {
                 key if self.clients.contains_key(&key) => {
                     self.want_turn(key, { event.flags }.intersects(EventFlags::HUP | EventFlags::ERR));
                 }
+                key if self.parted.contains_key(&key) => self.process_ended(key),
                 key => self.on_link(key),
             }
         }

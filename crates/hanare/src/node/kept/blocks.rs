@@ -58,9 +58,9 @@ pub(super) fn write_blocks(into: &mut impl Write, all: &[Arc<Held>], progress: &
     for (extent, held) in (0..).zip(all) {
         for offset in (0..held.len()).step_by(BLOCK_LEN) {
             let bytes = &mut buffer[..(held.len() - offset).min(BLOCK_LEN as u64) as usize];
-            let window = held.reach();
+            let (window, steady) = (held.reach(), held.steady());
             let read = window.window().slice(offset as usize, bytes.len()).read_into(bytes);
-            drop(window);
+            drop((window, steady));
             read.map_err(|_| bad("the system could not supply a page of the node's memory"))?;
             progress.advance(bytes.len() as u64);
             if bytes.iter().any(|byte| *byte != 0) {

@@ -64,6 +64,9 @@ impl SharedRegions {
     }
 
     fn take_in(&mut self, join: &Join, life: Life) -> Result<Joined, NotShared> {
+        if self.ending.is_some() {
+            return Err(Error::NoCoordinator { reason: "its home ends".to_owned() }.into());
+        }
         let (me, _) = self.me.ok_or_else(|| Error::NoCoordinator { reason: "its home has not joined the pool".to_owned() })?;
         let mut rights = self.granted(me, join)?;
         if join.readers.is_some() {

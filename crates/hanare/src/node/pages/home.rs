@@ -104,6 +104,11 @@ impl Home {
         self.directory.lost().next().is_some()
     }
 
+    /// The pages that hosts may have, or are about to get.
+    pub fn elsewhere(&self) -> Vec<Page> {
+        self.directory.elsewhere().into_iter().collect()
+    }
+
     /// The pages whose newest bytes are gone.
     pub fn lost(&self) -> Vec<Page> {
         self.directory.lost().collect()

@@ -20,7 +20,15 @@ impl SharedRegions {
     /// A client wants to share a region, or not any more. Answered by [`Action::Reply`].
     pub fn on_request(&mut self, client: ClientId, request: RegionRequest) {
         match request {
-            RegionRequest::Share { view, consistency, uid } => self.share(ShareRequest { client, uid, view: *view, consistency }),
+            RegionRequest::Share { view, consistency, uid } => match check_view(&view) {
+                Ok(()) => {
+                    let wanted = ShareRequest { client, uid, view: *view, consistency };
+                    let key = wanted.key();
+                    self.share(wanted);
+                    self.act(key);
+                }
+                Err(error) => self.reply(client, Err(error), Vec::new()),
+            },
             RegionRequest::Hold { gid, frames } => {
                 let result = self.hold(client, gid, frames);
                 self.reply(client, result.map(|()| Answer::Ok), Vec::new());
@@ -44,6 +52,8 @@ impl SharedRegions {
         self.actions.push_back(Action::Reply { client, result, fds });
     }
 
+    /// Begins to share a region, or puts the program into its queue. What the rules want then is for [`SharedRegions::act`], which this does
+    /// not call: programs say how long the queue is, and each would be a level of the stack.
     pub(super) fn share(&mut self, wanted: ShareRequest) {
         let (key, client) = (wanted.key(), wanted.client);
         let its_turn = match self.hosts.get_mut(&key) {
@@ -54,13 +64,11 @@ impl SharedRegions {
         if let Err(error) = self.begin_share(wanted) {
             self.reply(client, Err(error), Vec::new());
         }
-        self.act(key);
     }
 
     /// Has the homes asked for a client, each time: nobody else can say what its grants are good for.
     fn begin_share(&mut self, wanted: ShareRequest) -> Result<()> {
         let (key, view, now_ms) = (wanted.key(), &wanted.view, self.now_ms());
-        check_view(view)?;
         let bad_use = |reason: String| Err(Error::BadUse { region: view.name.clone(), reason });
         let others = self.hosts.iter().filter(|(other, host)| other.gid == key.gid && !host.is_unused());
         for (_, host) in others {
@@ -134,7 +142,7 @@ impl SharedRegions {
                 share::Action::Farewell { home, share, has_all } => self.part_from(place, home, (share, has_all)),
                 share::Action::Rename(home) => self.begin_anew_with(place, home),
                 share::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err), Vec::new()),
-                share::Action::End => return self.end(place),
+                share::Action::End => self.end(place),
             }
         }
         let now_ms = self.now_ms();

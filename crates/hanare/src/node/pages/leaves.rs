@@ -10,8 +10,12 @@ use hanare_protocol::page::share::{self, Over};
 use hanare_protocol::wire::control::Answer;
 
 impl SharedRegions {
-    /// The node ends in good order: what only this host had goes home, as if all clients had unmapped.
-    pub fn stop(&mut self) {
+    /// The node ends in good order: what only this host had goes home, as if all clients had unmapped. If it `keeps` its bytes, what others
+    /// have of them comes here, and nobody gets a page any more.
+    pub fn stop(&mut self, keeps: bool) {
+        if keeps {
+            self.bring_home();
+        }
         let (all, now_ms): (Vec<HostKey>, u64) = (self.hosts.keys().copied().collect(), self.now_ms());
         for key in all {
             self.with_host(key, |host, outputs| {
@@ -24,9 +28,9 @@ impl SharedRegions {
         self.settle();
     }
 
-    /// Whether this host shares nothing.
+    /// Whether this host shares nothing, and waits for no page of its own.
     pub fn is_left(&self) -> bool {
-        self.hosts.is_empty()
+        self.hosts.is_empty() && self.ending.as_ref().is_none_or(Vec::is_empty)
     }
 
     pub(super) fn unshare(&mut self, client: ClientId, gid: Gid, has_asked: bool) {

@@ -87,6 +87,11 @@ impl HomeMemory {
         self.shared.iter().any(|(slot, _)| self.table.has(self.gid, *slot))
     }
 
+    /// Says of its extents whether newer bytes of pages are elsewhere, and stay there.
+    pub fn set_lacks_pages(&self, lacks: bool) {
+        self.shared.iter().for_each(|(_, held)| held.set_lacks_pages(lacks));
+    }
+
     /// How the region's bytes lie.
     pub fn layout(&self) -> &Layout {
         self.layout.layout()
@@ -159,6 +164,7 @@ impl HomeMemory {
     pub fn unmap(&self, run: Run) -> Result<()> {
         let mut page = run.first;
         while page < run.first + run.count {
+            let place = self.place(page).ok_or_else(not_here)?;
             let (fd, at) = self.file_of(page)?;
             let follows = |count: u64| {
                 let next = page + count;
@@ -168,6 +174,7 @@ impl HomeMemory {
             let count = (1..).find(|count| !follows(*count)).expect("runs end");
             let mut bytes = Vec::with_capacity((count * PAGE_LEN) as usize);
             (page..page + count).try_for_each(|page| self.append_page(page, &mut bytes))?;
+            let _steady = place.extent.held.steady();
             punch_and_fill(fd, at, &bytes)?;
             page += count;
         }

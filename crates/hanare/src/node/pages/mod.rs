@@ -35,6 +35,8 @@ mod recall;
 mod reply;
 mod request;
 mod returns;
+#[cfg(test)]
+mod tests;
 mod wires;
 
 use crate::node::extents::Extents;
@@ -49,6 +51,7 @@ use hanare_protocol::{Error, Result};
 use home::Home;
 use host::Host;
 use looks::Past;
+use memory::HomeMemory;
 use outgoing::Outgoing;
 pub(crate) use recall::{Asker, Need, Recall};
 pub(crate) use reply::SealedReply;
@@ -111,6 +114,8 @@ pub(crate) struct SharedRegions {
     pending_reply: Option<PendingReply>,
     /// Stages of commands whose pages are asked for or held.
     recalls: Recalls<Asker, Gid, Error>,
+    /// Regions whose pages come home before the node ends, which keeps its bytes; nobody gets a page of them any more.
+    ending: Option<Vec<(Face, Arc<HomeMemory>)>>,
     past: Past,
 }
 
@@ -144,6 +149,7 @@ impl SharedRegions {
             pending_reply: None,
             // Who asked hears which host was silent before it gives up itself.
             recalls: Recalls::new((bound - bound / 4).as_millis() as u64),
+            ending: None,
             past: Past::default(),
         }
     }
@@ -222,7 +228,8 @@ impl SharedRegions {
 
     fn begin_page_requests(&mut self, session: u64, seq: u64, share: u64, requests: &[PageRequest]) -> Result<()> {
         let (gid, host) = self.shares.get(&share).copied().ok_or_else(not_shared)?;
-        let home = self.homes.get_mut(&gid).filter(|home| !home.is_returning()).ok_or_else(not_shared)?;
+        let is_ending = self.ending.is_some();
+        let home = self.homes.get_mut(&gid).filter(|home| !home.is_returning() && !is_ending).ok_or_else(not_shared)?;
         let mut outgoing = Vec::new();
         let reply = home.on_page_requests(host, session, requests, &mut outgoing);
         let key = home.key_of(host);

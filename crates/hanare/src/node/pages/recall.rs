@@ -20,7 +20,7 @@ use super::home::Home;
 use super::{Action, SharedRegions};
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Slot};
-use hanare_protocol::page::recalls::{StagePages, Standing};
+use hanare_protocol::page::recalls::{HomeStanding, StagePages};
 use hanare_protocol::page::{Access, Consistency, Face};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub(crate) enum Asker {
     Link(u64),
     /// Somebody who waits for a word.
     Word,
+    /// The node itself, at its end.
+    End,
 }
 
 /// What can be said of a need at once.
@@ -71,6 +73,31 @@ impl SharedRegions {
             Some(Err(error)) => {
                 self.recalls.end(face);
                 Err(error)
+            }
+        }
+    }
+
+    /// The node ends: all pages of its regions that hosts map come home, and are held here. Until they are, their extents lack pages.
+    pub(super) fn bring_home(&mut self) {
+        let homes = self.homes.iter().filter(|(_, home)| home.consistency() == Consistency::Coherent);
+        let homes: Vec<_> = homes.map(|(gid, home)| (*gid, home.elsewhere(), home.memory().clone())).collect();
+        let now_ms = self.now_ms();
+        self.ending.get_or_insert_default();
+        for (gid, pages, memory) in homes.into_iter().filter(|(_, pages, _)| !pages.is_empty()) {
+            memory.set_lacks_pages(true);
+            let face = self.recalls.begin(Asker::End, (gid, Access::Write, pages), now_ms);
+            self.ending.get_or_insert_default().push((face, memory));
+            self.ask_for_pages(face);
+        }
+    }
+
+    /// Pages of a region are home before the node ends, or will not come.
+    fn on_home_at_end(&mut self, face: Face, outcome: &Result<()>) {
+        let Some(ending) = &mut self.ending else { return };
+        for (_, memory) in ending.extract_if(.., |(known, _)| *known == face) {
+            match outcome {
+                Ok(()) => memory.set_lacks_pages(false),
+                Err(error) => tracing::error!("pages of a region did not come home before this node's end: {error}"),
             }
         }
     }
@@ -119,8 +146,12 @@ impl SharedRegions {
             }
         }
         self.let_go(freed);
-        let told = self.recalls.tell_all(asking).into_iter();
-        self.actions.extend(told.map(|(asker, face, outcome)| Action::Recalled { asker, face, outcome }));
+        for (asker, face, outcome) in self.recalls.tell_all(asking) {
+            match asker {
+                Asker::End => self.on_home_at_end(face, &outcome),
+                Asker::Link(_) | Asker::Word => self.actions.push_back(Action::Recalled { asker, face, outcome }),
+            }
+        }
     }
 
     /// Homes that are back are asked; who waits too long is told.
@@ -139,10 +170,10 @@ impl SharedRegions {
 }
 
 /// How the home of a region's pages stands.
-fn standing(homes: &HashMap<Gid, Home>, gid: Gid) -> Standing {
+fn standing(homes: &HashMap<Gid, Home>, gid: Gid) -> HomeStanding {
     match homes.get(&gid) {
-        None => Standing::Unmapped,
-        Some(home) if home.is_returning() => Standing::Away,
-        Some(_) => Standing::Here,
+        None => HomeStanding::Unmapped,
+        Some(home) if home.is_returning() => HomeStanding::Away,
+        Some(_) => HomeStanding::Here,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A program with two threads and one handle, its node, and hosts that map the region and leave it again. The machines are those that run:
 //! [`Bypass`], [`Right`]. Each load and store of a word that both sides have is a step of its own. A thread may stop for ever at any step, and
-//! the program may die, give out a pointer and take it back. The node may give up waiting.
+//! the program may die, lose its connection to the node, give out a pointer and take it back. The node may give up waiting.
 //!
 //! Held in every state: nobody stores past the pages of a region that hosts share. When no thread is at work, no host waits.
 //!
@@ -32,6 +32,10 @@ enum Off {
     Wait,
     /// A pointer is nothing special.
     Pin,
+    /// A program without its connection counts as ended.
+    Connection,
+    /// The node does not look again whether who was at work has left.
+    Settle,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +77,7 @@ struct Left {
     wants: u8,
     pins: u8,
     deaths: u8,
+    connections: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -99,6 +104,8 @@ enum Step {
     Pin,
     Unpin,
     StoreByPointer,
+    /// The program's connection to its node ends, and the program lives.
+    HangUp,
     Die,
     Want,
     Raise,
@@ -153,7 +160,7 @@ impl World {
             }
             At::Looked if self.right.is_open(0) => At::Working,
             At::Looked => At::Asking { asked: self.generation },
-            At::Asking { .. } if is_by_pages => At::Done,
+            At::Asking { .. } if is_by_pages || self.left.connections == 0 => At::Done,
             At::Asking { asked } => {
                 self.bypass.map(PROGRAM, false);
                 At::Answered { asked }
@@ -185,7 +192,7 @@ impl World {
     fn have_left(&self, off: Off) -> bool {
         let Some(seen) = self.seen else { return false };
         let stays = |(thread, seen): (&Thread, Option<u8>)| seen == Some(thread.left) && thread.at != At::Away;
-        off == Off::Wait || !self.threads.iter().zip(seen).any(stays)
+        off == Off::Wait || off != Off::Settle && !self.threads.iter().zip(seen).any(stays)
     }
 
     fn act(&mut self, step: Step, off: Off) {
@@ -198,9 +205,17 @@ impl World {
             }
             Step::Unpin => {
                 self.has_pointer = false;
-                self.bypass.unpin(PROGRAM);
+                if self.left.connections > 0 {
+                    self.bypass.unpin(PROGRAM);
+                }
             }
             Step::StoreByPointer => self.store(),
+            Step::HangUp => {
+                self.left.connections -= 1;
+                if off == Off::Connection {
+                    self.bypass.release(PROGRAM);
+                }
+            }
             Step::Die => {
                 self.left.deaths -= 1;
                 (self.is_dead, self.has_pointer) = (true, false);
@@ -238,10 +253,15 @@ impl World {
     }
 
     /// No thread is at work, and the node has done what it can.
-    fn judge(&mut self) {
+    fn judge(&mut self, off: Off) {
         let is_still = self.threads.iter().all(|thread| thread.at == At::Away) && !self.has_pointer && !self.is_raising;
-        let is_waiting = self.is_wanted && !matches!(self.bypass.standing(), Standing::Free);
-        if is_still && is_waiting && self.bypass.clone().revoke().is_empty() && !self.have_left(Off::Nothing) {
+        let is_waiting = match self.bypass.standing() {
+            Standing::Free => false,
+            Standing::Busy(_) => self.is_wanted,
+            // Who cannot say that its pointer is gone is waited for by nobody: hosts are refused until it ends.
+            Standing::Pinned(_) => self.is_wanted && self.left.connections > 0,
+        };
+        if is_still && is_waiting && self.bypass.clone().revoke().is_empty() && !self.have_left(off) {
             self.wrong = Some("a host waits for nobody");
         }
     }
@@ -275,11 +295,14 @@ impl Model for Exploration {
             }
             if world.has_pointer {
                 steps.extend([Step::Unpin, Step::StoreByPointer]);
-            } else if world.left.pins > 0 && !world.is_wanted && !world.is_shared {
+            } else if world.left.pins > 0 && world.left.connections > 0 && !world.is_wanted && !world.is_shared {
                 steps.push(Step::Pin);
             }
             if world.left.deaths > 0 {
                 steps.push(Step::Die);
+            }
+            if world.left.connections > 0 {
+                steps.push(Step::HangUp);
             }
         }
         if world.is_shared {
@@ -309,7 +332,7 @@ impl Model for Exploration {
     fn next_state(&self, world: &World, step: Step) -> Option<World> {
         let mut next = world.clone();
         next.act(step, self.off);
-        next.judge();
+        next.judge(self.off);
         Some(next)
     }
 
@@ -318,7 +341,7 @@ impl Model for Exploration {
     }
 }
 
-const ROOM: Left = Left { commands: 4, wants: 3, pins: 1, deaths: 1 };
+const ROOM: Left = Left { commands: 4, wants: 3, pins: 1, deaths: 1, connections: 1 };
 
 #[test]
 fn nobody_stores_past_the_pages_and_no_host_waits_for_nobody() {
@@ -327,7 +350,8 @@ fn nobody_stores_past_the_pages_and_no_host_waits_for_nobody() {
 
 #[test]
 fn each_rule_is_needed() {
-    for off in [Off::Seat, Off::Look, Off::Answer, Off::Generation, Off::Order, Off::Wait, Off::Pin] {
+    for off in [Off::Seat, Off::Look, Off::Answer, Off::Generation, Off::Order, Off::Wait, Off::Pin, Off::Connection] {
         is_needed(Exploration { left: ROOM, off }, off, "a store goes past the pages");
     }
+    is_needed(Exploration { left: ROOM, off: Off::Settle }, Off::Settle, "a host waits for nobody");
 }

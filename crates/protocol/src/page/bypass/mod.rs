@@ -18,6 +18,9 @@
 //! Who is at work reads and writes bytes that no page is taken from, and no store of a command is lost: it ends before the region is shared.
 //! A program that has given out a pointer keeps its right, because nobody knows when the pointer is used.
 //!
+//! A program has ended when its process has. One that lives and whose connection to the node ended is what it was: it goes on by the rights
+//! that it has until they are taken back in the words, and gets no others.
+//!
 //! | at | machine |
 //! |---|---|
 //! | the node, for each extent | [`Bypass`]: which programs may, who is waited for |

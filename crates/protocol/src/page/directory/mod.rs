@@ -54,7 +54,7 @@ use super::message::{Access, Page, Refusal, Ticket, ToHome, ToHost, Version};
 use crate::error::Error;
 use crate::limits::PAGE_QUEUE_MAX;
 use crate::table as rows;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A get or put, or a part of one, that the home's data path works on: a number of the driver's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -206,6 +206,12 @@ impl Directory {
     /// may still be on its way, and whoever waits for it would be told that it does not come.
     pub fn is_passing_on(&self, host: HostId) -> bool {
         self.busy.values().any(|busy| matches!(busy.transit, Transit::Transferring { owner, .. } if owner == host))
+    }
+
+    /// The pages that somebody else may have, or is about to get; those whose newest bytes are gone are not among them.
+    pub fn elsewhere(&self) -> BTreeSet<Page> {
+        let is_good = |page: &Page| self.entries.get(*page).holding != Holding::Lost;
+        self.entries.used().chain(self.busy.keys().copied()).filter(is_good).collect()
     }
 
     /// Whether something is under way for a page.

@@ -118,6 +118,8 @@ impl ServiceLoop {
                 self.sync.recalled(face, outcome, &self.extents);
                 None
             }
+            // What comes home at the end is held until then.
+            Asker::End => return,
         };
         self.pages.release(face);
         if let Some((id, need)) = next {

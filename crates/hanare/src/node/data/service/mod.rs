@@ -92,9 +92,9 @@ impl Service {
 }
 
 impl Service {
-    /// Ends the thread, when pages of other nodes are at their homes.
-    pub fn end(&mut self) {
-        self.notify(ToService::Stop);
+    /// Ends the thread, when pages of other nodes are at their homes; and where the node `keeps` its bytes, its own are here.
+    pub fn end(&mut self, keeps: bool) {
+        self.notify(ToService::Stop { keeps });
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -103,7 +103,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.end();
+        self.end(false);
     }
 }
 
@@ -397,8 +397,8 @@ impl ServiceLoop {
                 ToService::RankGone { job, rank, ranks, reason, died } => {
                     self.sync.on_rank_gone(job, rank, ranks, &reason, died);
                 }
-                ToService::Stop => {
-                    self.pages.stop();
+                ToService::Stop { keeps } => {
+                    self.pages.stop(keeps);
                     self.stop_at.get_or_insert(Instant::now() + STOP_MAX);
                 }
             }

@@ -433,8 +433,11 @@ impl Host {
         door.peers.clear();
     }
 
-    /// A home that is lost, or is one of these, and has not got all that programs here stored.
+    /// A home that is lost, or is one of these, and has not got all that programs here stored; any, where it is not known what they stored.
     pub fn unsaved(&self, lost: &[usize]) -> Option<NodeId> {
+        if self.is_given_up {
+            return self.homes.first().map(|door| door.node);
+        }
         let is_owned = |page: u64| {
             let state = self.pages.as_ref().map(|pages| pages.words.look(page).state());
             matches!(state, Some(Ok(State::Owned | State::TakingOwned)))
@@ -448,11 +451,16 @@ impl Host {
         lost.filter(|(at, door)| !door.unsent.is_empty() || has_page(*at)).map(|(_, door)| door.node).next()
     }
 
-    /// Clients wrote nonsense into the words: the region is of no more use on this host.
+    /// Clients wrote nonsense into the words: the region is of no more use on this host. Nobody can say what was stored and is not at home: all
+    /// programs are told that stores were lost, and their next touch of a page from elsewhere is an error.
     fn give_up(&mut self, corrupt: &Corrupt) {
         tracing::error!("region '{}' is given up on this host: {}", self.name, corrupt.0);
-        self.pages = None;
         self.is_given_up = true;
+        let all: BTreeSet<usize> = (0..self.homes.len()).collect();
+        let is_told = self.drop_pages(&all);
+        if let Some(pages) = self.pages.take().filter(|_| !is_told) {
+            pages.words.count(LOSS_SEAT, seat::LOST, 1);
+        }
     }
 
     /// What happened to pages here.

@@ -2,11 +2,13 @@
 
 use super::*;
 use hanare_memory::frames::Run;
-use hanare_protocol::id::{Epoch, Slot};
+use hanare_protocol::id::{Epoch, Rights, Slot};
 use hanare_protocol::page::share::Life;
 use hanare_protocol::page::word::{Fault, Fill, Installed};
 use hanare_protocol::page::{Access, Hosts, Ticket, ToHome, Version};
 use hanare_protocol::place::{Extent, Span};
+use hanare_protocol::wire::control::FilePart;
+use hanare_ring::page_word::page_words_len;
 
 const SEAT: u16 = 300;
 
@@ -143,4 +145,25 @@ fn a_node_that_ends_takes_what_its_programs_are_filling_home_when_it_is_there() 
         panic!("it goes home");
     };
     assert_eq!(bytes[..], [7; PAGE_LEN as usize]);
+}
+
+#[test]
+fn where_words_are_nonsense_all_programs_hear_that_stores_are_lost_and_keep_no_frame() {
+    let mut host = host();
+    let (_, ticket) = filling(&mut host, Access::Write, 2);
+    fill_to_the_end(&host, ticket, 2);
+    let others = host.admit(ClientId(2), "r".to_owned()).unwrap();
+    // What the other program maps, and the frames.
+    let [words_file, frames] = <[OwnedFd; 2]>::try_from(others.fds).unwrap();
+    let len = page_words_len(1, SEATS).next_multiple_of(PAGE_LEN);
+    let mut memory = Mapping::reserve(len).unwrap();
+    memory.map_file(0, words_file.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write).unwrap();
+    // SAFETY: used while the mapping is there.
+    let words = PageWords::new(Shared::new(unsafe { memory.window() }), 1, SEATS);
+    assert_eq!((words.counted(LOSS_SEAT..LOSS_SEAT + 1, seat::LOST), host.unsaved(&[])), (0, None));
+    host.give_up(&Corrupt("a state that there is not"));
+    assert!(host.is_lost() && host.is_given_up());
+    assert_eq!(words.counted(LOSS_SEAT..LOSS_SEAT + 1, seat::LOST), 1);
+    assert_eq!(host.unsaved(&[]), Some(NodeId(1)), "who unmaps it is told");
+    assert_eq!(rustix::fs::fstat(&frames).unwrap().st_blocks, 0, "a store goes nowhere unseen");
 }

@@ -1,0 +1,117 @@
+//! A node whose programs and neighbours say what they like of shared regions.
+
+use super::memory::HomeMemory;
+use super::*;
+use crate::node::kept::Keeper;
+use hanare_memory::file::Huge;
+use hanare_memory::frames::Run;
+use hanare_memory::{Lender, LenderOptions};
+use hanare_protocol::id::{Grant, Rights, Slot};
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Consistency;
+use hanare_protocol::place::{Extent, Layout, Span};
+use hanare_protocol::wire::control::{Made, NodeAddress, RegionView};
+use hanare_protocol::wire::page::{Join, Joined};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const ELSEWHERE: NodeId = NodeId(1);
+
+fn extents() -> Arc<Extents> {
+    let options = LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never, ahead: 0, promises: None };
+    Arc::new(Extents::new(Arc::new(Lender::new(&options).unwrap())))
+}
+
+fn regions() -> SharedRegions {
+    let mut regions = SharedRegions::new(extents(), "here".into(), Incarnation(1), Duration::from_secs(1), (64, false));
+    regions.set_identity(NodeId(0), Epoch(1));
+    regions
+}
+
+/// What a program says of a region at home elsewhere.
+fn share(len: u64) -> RegionRequest {
+    let extents = vec![Extent { node: ELSEWHERE, slot: Slot(0), len }];
+    let view = RegionView {
+        name: "a".to_owned(),
+        gid: Gid(1),
+        rights: Rights::Write,
+        layout: Layout { spans: vec![Span { len, chunk: len, extents }] },
+        grants: vec![Grant([1; 16])],
+        nodes: vec![NodeAddress { node: ELSEWHERE, epoch: Epoch(1), address: "there".to_owned() }],
+        attributes: Default::default(),
+        made: Made::Found,
+    };
+    RegionRequest::Share { view: Box::new(view), consistency: Consistency::Coherent, uid: 1 }
+}
+
+fn refusals(regions: &mut SharedRegions) -> usize {
+    std::iter::from_fn(|| regions.poll()).filter(|action| matches!(action, Action::Reply { result: Err(_), .. })).count()
+}
+
+/// More programs than a stack has levels wait for their turn, and none of them may map the region.
+#[test]
+fn programs_that_are_refused_in_a_row_are_no_levels_of_the_stack() {
+    const COUNT: u64 = 10_000;
+    let run = || {
+        let (mut regions, there) = (regions(), (ELSEWHERE, Incarnation(2)));
+        regions.on_request(ClientId(0), share(4 * PAGE_LEN));
+        let key = *regions.keys.keys().next().unwrap();
+        regions.on_joined(key, there, Ok(Joined { host: HostId(1), share: 5, rights: Rights::Write }));
+        regions.on_request(ClientId(1), share(4 * PAGE_LEN));
+        // To them the region is longer than who maps it says.
+        for client in 2..=COUNT {
+            regions.on_request(ClientId(client), share(8 * PAGE_LEN));
+        }
+        assert_eq!(refusals(&mut regions), 0, "they wait for the one that is asked for");
+        regions.on_joined(key, there, Err(Error::GrantRefused { gid: Gid(1), node: ELSEWHERE }));
+        refusals(&mut regions)
+    };
+    let refused = std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
+    assert_eq!(refused as u64, COUNT);
+}
+
+/// A page is a hole while it is taken out of mappings: who writes extents down meanwhile does not see that.
+#[test]
+fn pages_that_are_taken_out_of_mappings_are_written_down_as_they_are() {
+    const LEN: u64 = 256 * PAGE_LEN;
+    let (extents, folder) = (extents(), tempfile::tempdir().unwrap());
+    let held = extents.make(Gid(1), &[LEN]).unwrap()[0];
+    let bytes = vec![7; LEN as usize];
+    extents.describe()[0].1.reach().window().write_from(&bytes).unwrap();
+    let layout = Layout {
+        spans: vec![Span { len: LEN, chunk: LEN, extents: vec![Extent { node: NodeId(0), slot: held.slot, len: LEN }] }],
+    };
+    let join = Join {
+        gid: Gid(1),
+        name: "a".to_owned(),
+        layout,
+        grants: vec![held.write],
+        consistency: Consistency::Coherent,
+        node: ELSEWHERE,
+        epoch: Epoch(1),
+        readers: None,
+        address: "there".to_owned(),
+        key: 1,
+    };
+    let memory = HomeMemory::open(&join, NodeId(0), &extents).unwrap();
+    let keeper = Keeper::open(folder.path(), Incarnation(1), "n").unwrap();
+    keeper.on_joined();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                memory.unmap(Run { first: 0, count: LEN / PAGE_LEN }).unwrap();
+            }
+        });
+        let is_whole = |_| {
+            keeper.write(&extents).unwrap();
+            let after = self::extents();
+            keeper.restore(&after).unwrap();
+            let mut found = vec![0; LEN as usize];
+            after.describe()[0].1.reach().window().read_into(&mut found).unwrap();
+            found == bytes
+        };
+        let all = (0..20).all(is_whole);
+        is_over.store(true, Ordering::Relaxed);
+        assert!(all);
+    });
+}
