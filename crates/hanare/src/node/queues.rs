@@ -292,8 +292,7 @@ impl QueueHome<'_> {
     pub fn restore_spilled(&mut self, queue: u64, lane: u32, (unit, uid): (&[u8], u32)) -> Result<()> {
         self.check(queue)?;
         self.home.form().check_unit("", unit.len() as u64)?;
-        let spills = self.spills.clone();
-        self.home.restore_spilled((queue, lane), (unit, uid), || Spill::new(spills))?;
+        self.home.restore_spilled((queue, lane), (unit, uid), || Spill::new(self.spills.clone()))?;
         self.show_lane(queue, lane);
         Ok(())
     }

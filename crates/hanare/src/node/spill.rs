@@ -81,7 +81,7 @@ impl Spills {
             self.calls.store(true, Ordering::Relaxed);
         }
         taken?;
-        let taken = Taken { spills: self.clone(), uid, len };
+        let taken = SpillCharge { spills: self.clone(), uid, len };
         // Why there is none is no business of the writer's.
         let extent = self.lender.make(len).map_err(|_| NoSpill::PoolFull)?;
         Ok(Piece { extent, begin: 0, end: 0, taken })
@@ -89,13 +89,13 @@ impl Spills {
 }
 
 /// Memory that counts as a user's as long as this is there.
-struct Taken {
+struct SpillCharge {
     spills: Arc<Spills>,
     uid: u32,
     len: u64,
 }
 
-impl Drop for Taken {
+impl Drop for SpillCharge {
     fn drop(&mut self) {
         self.spills.allowances().give_back(self.uid, self.len);
     }
@@ -106,7 +106,7 @@ struct Piece {
     extent: Extent,
     begin: usize,
     end: usize,
-    taken: Taken,
+    taken: SpillCharge,
 }
 
 impl Piece {
