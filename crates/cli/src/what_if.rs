@@ -8,7 +8,7 @@ use hanare_bench::basics;
 use hanare_model::network::Network;
 use hanare_model::what_if::calibrate::{self, Measured, Provenance};
 use hanare_model::what_if::costs::SoftwareCosts;
-use hanare_model::what_if::kept::Kept;
+use hanare_model::what_if::kept::KeptComparisons;
 use hanare_model::what_if::{self, ProgramSource, show};
 use std::path::{Path, PathBuf};
 
@@ -190,8 +190,8 @@ fn validate(options: &WhatIfOptions, costs: &SoftwareCosts) -> Result<()> {
     print::text(&show::comparison(&comparison, costs));
     if let Some(file) = &options.keep {
         let mut kept = match std::fs::read_to_string(file) {
-            Ok(text) => Kept::from_toml(&text).with_context(|| file.display().to_string())?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Kept::default(),
+            Ok(text) => KeptComparisons::from_toml(&text).with_context(|| file.display().to_string())?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => KeptComparisons::default(),
             Err(error) => return Err(error).with_context(|| file.display().to_string()),
         };
         kept.take(comparison.clone());

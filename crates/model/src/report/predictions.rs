@@ -3,16 +3,16 @@ use maud::{Markup, html};
 
 use crate::text;
 use crate::what_if::calibrate::Comparison;
-use crate::what_if::kept::Kept;
+use crate::what_if::kept::KeptComparisons;
 
 /// Whether there is anything to show.
 pub(super) fn are_kept() -> bool {
-    !Kept::built_in().comparison.is_empty()
+    !KeptComparisons::built_in().comparison.is_empty()
 }
 
 /// The section; nothing where no comparison was kept.
 pub(super) fn section() -> Markup {
-    let kept = Kept::built_in();
+    let kept = KeptComparisons::built_in();
     html! {
         @if !kept.comparison.is_empty() {
             section id="predictions" {

@@ -9,22 +9,22 @@ const KEPT: &str = include_str!("../../validated.toml");
 
 /// Comparisons, one a network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptComparisons {
     /// In the order in which they were first made.
     #[serde(default)]
     pub comparison: Vec<Comparison>,
 }
 
-impl Kept {
+impl KeptComparisons {
     /// Those that were kept when this was built.
-    pub fn built_in() -> Kept {
+    pub fn built_in() -> KeptComparisons {
         toml::from_str(KEPT).expect("a test reads it")
     }
 
     /// Reads a file's text.
     ///
     /// **Errors**: [`WhatIfError::Calibration`] for one that has another form.
-    pub fn from_toml(text: &str) -> Result<Kept, WhatIfError> {
+    pub fn from_toml(text: &str) -> Result<KeptComparisons, WhatIfError> {
         toml::from_str(text).map_err(|error| WhatIfError::Calibration { problem: error.message().replace('\n', " ") })
     }
 
@@ -48,13 +48,13 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_read_and_one_is_replaced_by_the_next() {
-        let mut kept = Kept::built_in();
-        assert_eq!(Kept::from_toml(&kept.to_toml()).unwrap(), kept);
+        let mut kept = KeptComparisons::built_in();
+        assert_eq!(KeptComparisons::from_toml(&kept.to_toml()).unwrap(), kept);
         let made = |measured: &str| Comparison { network: "lab".to_string(), measured: measured.to_string(), points: Vec::new() };
         let count = kept.comparison.len();
         kept.take(made("once"));
         kept.take(made("again"));
         assert_eq!((kept.comparison.len(), kept.comparison[count].measured.as_str()), (count + 1, "again"));
-        assert!(Kept::from_toml("comparison = 3").is_err());
+        assert!(KeptComparisons::from_toml("comparison = 3").is_err());
     }
 }

@@ -86,9 +86,10 @@ impl Call {
     /// Reads one. **Errors**: another length, an unknown number.
     pub fn decode(bytes: &[u8]) -> Result<Call, Malformed> {
         let bytes: &[u8; CALL_LEN] = bytes.try_into().map_err(|_| Malformed("a call of main memory of another length"))?;
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|k| bytes[8 * at + k]));
-        let (start, len) = (word(1), word(2));
-        Ok(match word(0) {
+        let mut words = [0; CALL_LEN / 8];
+        bytes.as_chunks().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u64::from_le_bytes(*bytes));
+        let [number, start, len] = words;
+        Ok(match number {
             0 => Call::Hello { start, len },
             1 => Call::Fork { parent: start },
             2 => Call::Forked,

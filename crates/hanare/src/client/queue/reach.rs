@@ -27,11 +27,11 @@ pub(super) struct QueueReach {
     form: QueueForm,
     count: u64,
     /// Once a port was opened, where the region lies on this host.
-    here: OnceLock<Here>,
+    here: OnceLock<ArrayHere>,
 }
 
 /// An array in memory of this host. The mapping goes after what is in it.
-struct Here {
+struct ArrayHere {
     array: Array<Shared>,
     _mapping: LocalMapping,
     /// This host's node, which gives the ports' places to others when the connection to it ends.
@@ -132,7 +132,7 @@ impl QueueReach {
     pub fn here(&self) -> Result<Option<&Array<Shared>>> {
         self.region.check_rights(Op::Put)?;
         // What was mapped lies here for good: extents stay on their nodes.
-        if let Some(Here { array, node, .. }) = self.here.get() {
+        if let Some(ArrayHere { array, node, .. }) = self.here.get() {
             return if node.has_parted() { Err(parted(node)) } else { Ok(Some(array)) };
         }
         if !self.region.is_local() {
@@ -142,7 +142,7 @@ impl QueueReach {
         let len = self.form.array_len(self.count)?;
         // SAFETY: the mapping is kept beside the array, and ports keep both.
         let window: Window = unsafe { mapping.window() }.slice(self.at as usize, len as usize);
-        let here = || Here { array: Array::new(Shared::new(window), self.form, self.count), _mapping: mapping, node };
+        let here = || ArrayHere { array: Array::new(Shared::new(window), self.form, self.count), _mapping: mapping, node };
         Ok(Some(&self.here.get_or_init(here).array))
     }
 
