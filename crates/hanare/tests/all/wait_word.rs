@@ -189,7 +189,7 @@ fn a_rank_hears_that_another_died_and_not_that_one_detached() {
             scope.spawn(|| there.word_lock(64).lock().map(drop)),
         ];
         let not_of_the_job = scope.spawn(|| alone.wait_until(8, wanted, None));
-        drop(dies);
+        dies.hang_up();
         for wait in waits {
             let told = wait.join().unwrap().unwrap_err();
             assert!(matches!(&told, Error::RankGone { rank, .. } if rank.0 == 3), "{told}");

@@ -118,6 +118,13 @@ impl Intruder {
     }
 }
 
+impl Intruder {
+    /// Ends the connection without a word, as the death of a program does.
+    pub fn hang_up(self) {
+        let _ = std::mem::ManuallyDrop::new(self).0.shutdown(std::net::Shutdown::Both);
+    }
+}
+
 impl Drop for Intruder {
     fn drop(&mut self) {
         // What a program has that lives stays its own, unless it says that it has nothing any more.
