@@ -45,7 +45,7 @@ fn allocate(size: usize, align: usize) -> *mut c_void {
 /// Whether a pointer is malloc's here. Another allocator's lie in the arena, too, because its mappings do.
 fn is_own(ptr: *mut c_void) -> bool {
     let at = ptr as usize;
-    arena::has(at) && at % BLOCK == 0 && arena::size(at) != 0
+    arena::has(at) && at.is_multiple_of(BLOCK) && arena::size(at) != 0
 }
 
 /// Gives a range of whole pages back.
@@ -157,7 +157,7 @@ extern "C" fn valloc(size: size_t) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 extern "C" fn posix_memalign(into: *mut *mut c_void, align: size_t, size: size_t) -> c_int {
-    if !align.is_power_of_two() || align % size_of::<*mut c_void>() != 0 {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut c_void>()) {
         return libc::EINVAL;
     }
     match memalign(align, size) {
@@ -217,7 +217,7 @@ extern "C" fn mmap(at: *mut c_void, len: size_t, prot: c_int, flags: c_int, fd: 
 /// A mapping over pages of the arena: anonymous ones are the same pages, zero again. Others are not taken in.
 fn map_over(at: *mut c_void, len: size_t, prot: c_int, is_plain: bool, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void {
     let (start, end) = (at as usize, (at as usize).saturating_add(len).next_multiple_of(PAGE));
-    if start % PAGE != 0 || len == 0 || !arena::has(end - 1) {
+    if !start.is_multiple_of(PAGE) || len == 0 || !arena::has(end - 1) {
         return fail(libc::EINVAL);
     }
     if !is_plain {
@@ -246,7 +246,7 @@ extern "C" fn munmap(at: *mut c_void, len: size_t) -> c_int {
         return unsafe { libc::syscall(libc::SYS_munmap, at, len) as c_int };
     }
     let end = start.saturating_add(len).next_multiple_of(PAGE);
-    if start % PAGE != 0 || len == 0 || !arena::has(end - 1) {
+    if !start.is_multiple_of(PAGE) || len == 0 || !arena::has(end - 1) {
         fail(libc::EINVAL);
         return -1;
     }
@@ -264,7 +264,7 @@ extern "C" fn mremap(at: *mut c_void, len: size_t, wanted: size_t, flags: c_int,
         return unsafe { libc::syscall(libc::SYS_mremap, at, len, wanted, flags, to) as *mut c_void };
     }
     let (len, wanted) = (len.next_multiple_of(PAGE), wanted.next_multiple_of(PAGE));
-    if start % PAGE != 0 || len == 0 || wanted == 0 || flags & !libc::MREMAP_MAYMOVE != 0 {
+    if !start.is_multiple_of(PAGE) || len == 0 || wanted == 0 || flags & !libc::MREMAP_MAYMOVE != 0 {
         return fail(libc::EINVAL);
     }
     if wanted <= len {
@@ -294,7 +294,7 @@ extern "C" fn madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int {
     let gives_back = [libc::MADV_DONTNEED, libc::MADV_FREE].contains(&advice);
     // Which pages are here is the keeper's to decide.
     let is_hint = [libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE, libc::MADV_COLD, libc::MADV_PAGEOUT].contains(&advice);
-    if !arena::has(start) || !(gives_back || is_hint) || start % PAGE != 0 {
+    if !arena::has(start) || !(gives_back || is_hint) || !start.is_multiple_of(PAGE) {
         // SAFETY: the caller's own call.
         return unsafe { libc::syscall(libc::SYS_madvise, at, len, advice) as c_int };
     }

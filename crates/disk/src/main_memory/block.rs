@@ -42,7 +42,7 @@ pub struct Block {
 impl Block {
     /// The pages to bring for a touch of absent `page`, all of them kept, or all zero. `before` is how many pages in a row are here
     /// at the end of the block before.
-    pub fn to_bring(&self, page: u32, before: u32) -> Range<u32> {
+    pub fn brought_with(&self, page: u32, before: u32) -> Range<u32> {
         let run = self.run_before(page, before);
         let wanted = if run >= STREAM_MIN { run.saturating_mul(2) } else { 1 };
         let last = page.saturating_add(wanted).min(PAGES);
@@ -52,7 +52,7 @@ impl Block {
     }
 
     /// The pages to let be written for a write to protected `page`.
-    pub fn to_unprotect(&self, page: u32) -> Range<u32> {
+    pub fn unprotected_with(&self, page: u32) -> Range<u32> {
         let run = (self.dirty << (PAGES - 1 - page) << 1).leading_ones();
         let wanted = if run >= STREAM_MIN { run * 2 } else { 1 };
         let last = (page + wanted).min(PAGES);
@@ -129,21 +129,21 @@ mod tests {
     #[test]
     fn a_stream_brings_twice_what_it_has_and_chance_brings_one() {
         let block = Block { here: 0b1111, kept: u64::MAX, ..Block::default() };
-        assert_eq!(block.to_bring(4, 0), 4..12);
-        assert_eq!(block.to_bring(6, 0), 6..7);
-        assert_eq!(Block { here: 0b11, ..block }.to_bring(2, 0), 2..3);
-        assert_eq!(Block { here: 0, ..block }.to_bring(0, 64), 0..64);
-        assert_eq!(Block { here: 0b1111 | 1 << 7, ..block }.to_bring(4, 0), 4..7, "up to what is here");
-        assert_eq!(Block { kept: 0b11_0000, ..block }.to_bring(4, 0), 4..6, "kept ones alone");
-        assert_eq!(Block { here: u64::MAX >> 1, ..block }.to_bring(63, 64), 63..64);
+        assert_eq!(block.brought_with(4, 0), 4..12);
+        assert_eq!(block.brought_with(6, 0), 6..7);
+        assert_eq!(Block { here: 0b11, ..block }.brought_with(2, 0), 2..3);
+        assert_eq!(Block { here: 0, ..block }.brought_with(0, 64), 0..64);
+        assert_eq!(Block { here: 0b1111 | 1 << 7, ..block }.brought_with(4, 0), 4..7, "up to what is here");
+        assert_eq!(Block { kept: 0b11_0000, ..block }.brought_with(4, 0), 4..6, "kept ones alone");
+        assert_eq!(Block { here: u64::MAX >> 1, ..block }.brought_with(63, 64), 63..64);
     }
 
     #[test]
     fn writes_in_a_row_unprotect_ahead() {
         let block = Block { here: u64::MAX, dirty: 0b1111, ..Block::default() };
-        assert_eq!((block.to_unprotect(4), block.to_unprotect(9)), (4..12, 9..10));
-        assert_eq!(Block { dirty: u64::MAX >> 1, ..block }.to_unprotect(63), 63..64);
-        assert_eq!(Block { here: 0b1_1111, ..block }.to_unprotect(4), 4..5);
+        assert_eq!((block.unprotected_with(4), block.unprotected_with(9)), (4..12, 9..10));
+        assert_eq!(Block { dirty: u64::MAX >> 1, ..block }.unprotected_with(63), 63..64);
+        assert_eq!(Block { here: 0b1_1111, ..block }.unprotected_with(4), 4..5);
     }
 
     #[test]

@@ -182,7 +182,7 @@ impl ProgramSpace {
     /// tells how far the program has come.
     pub fn prefetch(&self, number: Number, skips_first: bool, is_write: bool, buffer: &mut Buffer) {
         let is_there = (number + 1) * BLOCK_LEN <= self.reach.arena.len;
-        if !is_there || self.shared.is_full() || !self.table().blocks.get(&number).is_some_and(|entry| !entry.is_held) {
+        if !is_there || self.shared.is_full() || self.table().blocks.get(&number).is_none_or(|entry| entry.is_held) {
             return;
         }
         let Some(mut held) = self.hold(number) else { return };
@@ -378,7 +378,7 @@ impl Held<'_> {
         if !has(self.block.here, page) {
             return self.space.reach.pager.wake(span);
         }
-        let pages = self.block.to_unprotect(page);
+        let pages = self.block.unprotected_with(page);
         self.block.dirty |= bits(pages.clone());
         if self.space.reach.pager.unprotect(self.space.span(self.number, pages)).is_err() {
             self.space.reach.pager.wake(span);
@@ -394,7 +394,7 @@ impl Held<'_> {
         }
         let before =
             if page == self.block.here.trailing_ones() && self.number > 0 { self.space.tail(self.number - 1) } else { 0 };
-        let pages = self.block.to_bring(page, before);
+        let pages = self.block.brought_with(page, before);
         if self.block.here == 0 && self.block.kept != 0 {
             let (evictions, queued) = {
                 let table = self.space.table();

@@ -116,7 +116,7 @@ pub(crate) fn pages(bytes: &[u8]) {
     }
     pages.tick();
     pages.on_node_lost(OTHER, Over::All);
-    pages.stop(bytes.len() % 2 == 0);
+    pages.stop(bytes.len().is_multiple_of(2));
     while pages.poll().is_some() {}
     drop(pages);
     extents.free(&[held.slot]);
