@@ -34,7 +34,6 @@ fn requests_without_a_pool() {
         (&["region", "ls"], &["no node answers"]),
         (&["run", "--", "no-such-program"], &["no-such-program", "PATH"]),
         (&["run", "--", "/no/such"], &["/no/such"]),
-        (&["run", "--main-memory", "1G", "--", "true"], &["--main-memory", "not in this build"]),
         (&["run", "--nodes", "0", "--", "true"], &["1 to 1024"]),
         (&["run", "--nodes", "1", "--memory", "1000TiB", "--", "true"], &["node 0"]),
         (&["node", "--memory", "1000TiB", "--socket", "@hanare-test-never"], &["memory"]),
