@@ -27,6 +27,7 @@ run: build apps
 ## test     every test
 test:
 	@scripts/prepare.sh test
+	@$(CARGO) build -q -p hanare-preload
 	@status=0; $(CARGO) test --workspace --exclude hanare-python --no-fail-fast || status=$$?; \
 	scripts/python.sh test || status=$$?; exit $$status
 
