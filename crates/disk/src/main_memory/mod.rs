@@ -9,10 +9,10 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`block`] | which pages are here, dirty, kept; what to bring together |
-//! | [`store`] | where blocks lie in the pool |
-//! | [`space`] | the memory of one program |
-//! | [`program`] | the connection of one program |
+//! | `block` | which pages are here, dirty, kept; what to bring together |
+//! | `store` | where blocks lie in the pool |
+//! | `space` | the memory of one program |
+//! | `program` | the connection of one program |
 //!
 //! The keeper is one process for all programs of a run: children of a fork, and what they become by exec. The limit is that of all
 //! together. No thread of a program runs code of the pool, so that neither its allocator nor its signals matter.

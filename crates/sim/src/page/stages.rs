@@ -1,5 +1,5 @@
 //! Stages of commands: each asks for all its pages at one moment, waits for a while, and is done when all are at home. The machine is
-//! that which nodes run: [`Recalls`](hanare_protocol::page::Recalls).
+//! that which nodes run: [`Recalls`].
 
 use super::*;
 use hanare_protocol::page::Refusal;
