@@ -122,7 +122,7 @@ impl Round<'_> {
             self.steps(pattern, Duration::ZERO, || far.get(0, &mut buffer[..len]))?;
         }
         let near_rows =
-            [("get 8B near", 8), ("get 16KiB near", 16 << 10), ("get 1MiB near", 1 << 20), ("get 64KiB near", 64 << 10)];
+            [("get 8B near", 8), ("get 128KiB near", 128 << 10), ("get 1MiB near", 1 << 20), ("get 64KiB near", 64 << 10)];
         for (pattern, len) in near_rows {
             self.steps(pattern, Duration::ZERO, || near.get(0, &mut buffer[..len]))?;
         }

@@ -30,6 +30,17 @@ def used(pool: hanare.Pool) -> int:
     return int(pool.info()[0]["used"])
 
 
+def settled(pool: hanare.Pool) -> int:
+    """Bytes that the node lends, once what tests before gave back is no longer among them."""
+    last, since = used(pool), time.monotonic()
+    while time.monotonic() - since < 1.5:
+        time.sleep(0.05)
+        now = used(pool)
+        if now != last:
+            last, since = now, time.monotonic()
+    return last
+
+
 def lends(pool: hanare.Pool, least: int, most: int) -> bool:
     """Wait until the node has said that it lends so many bytes: it does with each renewal of its lease."""
     for _ in range(200):
@@ -40,7 +51,7 @@ def lends(pool: hanare.Pool, least: int, most: int) -> bool:
 
 
 def test_arrays_of_the_context_are_the_nodes_memory(pool: hanare.Pool) -> None:
-    before = used(pool)
+    before = settled(pool)
     with hanare.allocator(pool) as memory:
         inside = np.arange(1_000_000.0)
         assert get_handler_name(inside) == "hanare" and type(inside) is np.ndarray
@@ -168,7 +179,7 @@ def hold(begun: object) -> None:
 
 
 def test_a_killed_program_leaves_nothing(pool: hanare.Pool) -> None:
-    before = used(pool)
+    before = settled(pool)
     context = multiprocessing.get_context("fork")
     begun = context.Event()
     program = context.Process(target=hold, args=(begun,))

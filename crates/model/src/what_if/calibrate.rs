@@ -25,7 +25,7 @@ pub const FITTED: &[Fitting] = &[
     ("gather 4096 of 8B", |costs, value| costs.far_element = value),
     ("get 8B near", |costs, value| costs.near_call = value),
     ("get 1MiB near", |costs, value| costs.near_byte = value),
-    ("get 16KiB near", |costs, value| costs.near_cached_byte = value),
+    ("get 128KiB near", |costs, value| costs.near_cached_byte = value),
     ("gather 4096 of 8B near", |costs, value| costs.near_element = value),
     ("get 8B near", |costs, value| costs.near_call = value),
     ("barrier from 1 ranks", set_bypass),
