@@ -88,7 +88,7 @@ mkdir -p "$tree/usr/lib/$(uname -m)-linux-gnu"
 mv "$tree/usr/lib/pkgconfig" "$tree/usr/lib/$(uname -m)-linux-gnu/"
 
 needs="libc6 (>= 2.34), libgcc-s1"
-take hanare bin share lib/nbdkit
+take hanare bin share lib/nbdkit lib/hanare
 take "$library_package" "lib/libhanare.so.$version" "lib/libhanare.so.${version%%.*}"
 take libhanare-dev include lib
 mkdir -p "$dist/deb/$library_package/DEBIAN"

@@ -37,10 +37,10 @@ install -m 644 "$sources"/crates/capi/include/*.h "$to/include/"
 place "$library.so" "$to/lib/libhanare.so.$version"
 ln -sf "libhanare.so.$version" "$to/lib/$soname"
 ln -sf "$soname" "$to/lib/libhanare.so"
-# The command finds it there; nbdkit by itself does where that is its own folder of plugins.
+# The command finds both there; nbdkit finds its own by itself where that is its folder of plugins.
 plugin=$(dirname "$library.so")/libnbdkit_hanare_plugin.so
 preload=$(dirname "$library.so")/libhanare_main_memory.so
-if [ -f "$preload" ]; then place "$preload" "$to/lib/libhanare_main_memory.so"; fi
+if [ -f "$preload" ]; then place "$preload" "$to/lib/hanare/libhanare_main_memory.so"; fi
 if [ -f "$plugin" ]; then place "$plugin" "$to/lib/nbdkit/plugins/nbdkit-hanare-plugin.so"; fi
 install -m 644 "$library.a" "$to/lib/libhanare.a"
 if command -v strip >/dev/null 2>&1; then strip --strip-debug "$to/lib/libhanare.a"; fi

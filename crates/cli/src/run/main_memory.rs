@@ -84,7 +84,7 @@ fn loader(file: &File, head: &[u8]) -> Result<Option<String>> {
 fn library() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let folder = own.parent().unwrap_or(Path::new("/"));
-    let places = [folder.join(LIBRARY), folder.join("deps").join(LIBRARY), folder.join("../lib").join(LIBRARY)];
+    let places = [folder.join(LIBRARY), folder.join("deps").join(LIBRARY), folder.join("../lib/hanare").join(LIBRARY)];
     let found = places.iter().find(|place| place.is_file());
     let found = found.with_context(|| format!("no {LIBRARY} beside this command; `cargo build -p hanare-preload` builds it"))?;
     Ok(found.canonicalize()?)

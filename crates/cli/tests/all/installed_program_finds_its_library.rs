@@ -7,6 +7,9 @@ use pool::{HANARE, clean, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What `hanare run --main-memory` loads; `make test` builds it.
+const PRELOADED: &str = "libhanare_main_memory.so";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -120,6 +123,9 @@ fn the_package_and_the_archive_hold_what_they_should() {
             ending(&format!("{package}_{version}_{}.deb", output(Command::new("dpkg").arg("--print-architecture")).trim()));
         let held = output(Command::new("dpkg-deb").arg("-c").arg(package));
         assert!(names.iter().all(|name| held.contains(name)) && !held.contains(".debug"), "{}: {held}", package.display());
+        if library.with_file_name(PRELOADED).exists() {
+            assert_eq!(held.contains(&format!("./usr/lib/hanare/{PRELOADED}")), held.contains("./usr/bin/hanare"), "{held}");
+        }
         if has("lintian") {
             let told = output(Command::new("lintian").arg("--allow-root").arg(package));
             // The packages of this test are not compressed.

@@ -77,6 +77,8 @@ impl Listener {
                         });
                     }
                     Err(Errno::INTR | Errno::CONNABORTED) => {}
+                    // Descriptors or memory are short for now: the programs wait.
+                    Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => std::thread::sleep(LOOK_AFTER),
                     Err(_) => return,
                 }
             }
@@ -121,12 +123,12 @@ fn converse(door: &Door, connection: &OwnedFd) -> Option<()> {
         answer(connection, REFUSED);
         return None;
     };
+    let (stopped, stop) = pipe().ok()?;
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_owned();
     let space = ProgramSpace::new(&door.shared, Reach { pager, hand, arena: Span { start, len }, process, name }, inherited);
     let id = door.last.fetch_add(1, Ordering::Relaxed) + 1;
     door.programs().insert(id, space.clone());
     door.shared.spaces().push(space.clone());
-    let (stopped, stop) = pipe().ok()?;
     let has_threads = resolve(&space, &stopped);
     answer(connection, if has_threads.is_some() { id } else { REFUSED });
     while let Some((call, _)) = receive(connection) {

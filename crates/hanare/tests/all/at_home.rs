@@ -11,14 +11,10 @@ use processes::{Nodes, Process};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
-use support::{TestPool, pattern};
+use support::{TestPool, on, pattern};
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
-
-fn on(node: u32) -> CreateOptions {
-    CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
-}
 
 fn spread() -> CreateOptions {
     CreateOptions { placement: Placement::Interleave(PAGE), ..CreateOptions::default() }

@@ -3,28 +3,12 @@
 //! Between client and node stands a relay that can lose the requests, or the answers, before it cuts the connection.
 
 use crate::relay;
-use crate::support;
 
 use crate::processes::Dice;
-use hanare::node::{Node, NodeOptions};
 use hanare::{Consistency, CreateOptions, Element, Error, Happened, Modify, NodeId, Operator, Placement, Pool, Strided};
 use hanare::{Overflow, QueueForm, Unit};
-use relay::{Mode, Relay};
-use std::net::TcpListener;
+use relay::{Mode, nodes_beside_relay};
 use std::time::{Duration, Instant};
-use support::options;
-
-/// Two nodes, the second behind a relay.
-fn pair() -> (Node, Node, Relay) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let first = Node::start(options(16 << 20)).unwrap();
-    let join = Some(first.address().to_owned());
-    let advertise = Some(listener.local_addr().unwrap().to_string());
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let second = Node::start(NodeOptions { join, advertise, listen: port.to_string(), ..options(16 << 20) }).unwrap();
-    let relay = Relay::start(listener, port);
-    (first, second, relay)
-}
 
 /// What an error of a broken connection says.
 fn happened(error: Error) -> Happened {
@@ -36,7 +20,7 @@ fn happened(error: Error) -> Happened {
 
 #[test]
 fn the_error_says_whether_the_update_happened() {
-    let (first, second, relay) = pair();
+    let (first, second, relay) = nodes_beside_relay();
     let pool = Pool::attach_to(first.socket(), None).unwrap();
     let placement = Placement::Node(NodeId(1));
     let region = pool.create("words", 4096, &CreateOptions { placement, ..CreateOptions::default() }).unwrap();
@@ -76,7 +60,7 @@ fn the_error_says_whether_the_update_happened() {
 
 #[test]
 fn of_a_command_in_parts_the_error_speaks_for_the_whole() {
-    let (first, second, relay) = pair();
+    let (first, second, relay) = nodes_beside_relay();
     let pool = Pool::attach_to(first.socket(), None).unwrap();
     let options = CreateOptions { placement: Placement::Interleave(65536), ..CreateOptions::default() };
     let region = pool.create("words", 2 << 16, &options).unwrap();
@@ -106,7 +90,7 @@ fn of_a_command_in_parts_the_error_speaks_for_the_whole() {
 
 #[test]
 fn a_refused_message_holds_no_memory_and_the_next_one_asks_for_new_grants() {
-    let (first, second, _relay) = pair();
+    let (first, second, _relay) = nodes_beside_relay();
     let pool = Pool::attach_to(first.socket(), None).unwrap();
     let there = CreateOptions { placement: Placement::Node(NodeId(1)), ..CreateOptions::default() };
     let [kept, gone] = ["kept", "gone"].map(|name| pool.create(name, 1 << 20, &there).unwrap());
@@ -141,7 +125,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 /// Each page is asked for by the thread that touches it, over a connection of its own.
 #[test]
 fn a_mapping_goes_on_over_other_connections_where_one_breaks_and_its_home_lives() {
-    let (first, _second, relay) = pair();
+    let (first, _second, relay) = nodes_beside_relay();
     let pool = Pool::attach_to(first.socket(), None).unwrap();
     let placement = Placement::Node(NodeId(1));
     for (name, consistency) in [("coherent", Consistency::Coherent), ("explicit", Consistency::Explicit)] {
@@ -176,7 +160,7 @@ fn a_mapping_goes_on_over_other_connections_where_one_breaks_and_its_home_lives(
 
 #[test]
 fn a_node_that_goes_while_it_is_greeted_is_lost_and_not_missing_on_this_host() {
-    let (first, _second, relay) = pair();
+    let (first, _second, relay) = nodes_beside_relay();
     let pool = Pool::attach_to(first.socket(), None).unwrap();
     let placement = Placement::Node(NodeId(1));
     let region = pool.create("a", 1 << 20, &CreateOptions { placement, ..CreateOptions::default() }).unwrap();
@@ -188,7 +172,7 @@ fn a_node_that_goes_while_it_is_greeted_is_lost_and_not_missing_on_this_host() {
 
 #[test]
 fn a_put_over_several_nodes_under_which_its_region_is_removed_says_so() {
-    let (first, second, _relay) = pair();
+    let (first, second, _relay) = nodes_beside_relay();
     let (near, far) = (Pool::attach_to(first.socket(), None).unwrap(), Pool::attach_to(second.socket(), None).unwrap());
     let placement = Placement::Interleave(4096);
     for round in 0..20 {
@@ -214,7 +198,7 @@ fn a_put_over_several_nodes_under_which_its_region_is_removed_says_so() {
 /// Random steps of a writer that waits for few answers, over connections that break between them: the reader gets what a plain list has.
 #[test]
 fn units_that_nobody_waited_for_are_read_once_and_in_order_whatever_becomes_of_their_connections() {
-    let (first, second, relay) = pair();
+    let (first, second, relay) = nodes_beside_relay();
     let (pool, near) = (Pool::attach_to(first.socket(), None).unwrap(), Pool::attach_to(second.socket(), None).unwrap());
     let on = CreateOptions { placement: Placement::Node(NodeId(1)), ..CreateOptions::default() };
     for (seed, overflow) in [Overflow::Wait, Overflow::Spill, Overflow::Refuse, Overflow::Spill].into_iter().enumerate() {

@@ -6,13 +6,9 @@ use crate::support;
 
 use hanare::{Consistency, CreateOptions, NodeId, Placement, Pool, SharedMapping};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use support::TestPool;
+use support::{TestPool, on};
 
 const PAGE: u64 = 4096;
-
-fn on(node: u32) -> CreateOptions {
-    CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
-}
 
 fn map(client: &Pool, name: &str) -> SharedMapping {
     client.open(name).unwrap().map(Consistency::Coherent).unwrap()

@@ -4,17 +4,13 @@ use crate::holder;
 use crate::raw_link::Raw;
 use crate::support;
 
-use hanare::{Consistency, CreateOptions, Error, LockGuard, NodeId, Placement, Pool, Rights, SharedMapping, Strided};
+use hanare::{Consistency, CreateOptions, Error, LockGuard, Placement, Pool, Rights, SharedMapping, Strided};
 use hanare_protocol::entry::{BoundRange, BoundShape, DataGrant, Publication, Stores};
 use hanare_protocol::limits::RELEASE_LEN_MAX;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
-use support::{TestPool, pattern};
+use support::{TestPool, on, pattern};
 
 const PAGE: u64 = 4096;
-
-fn on_node(node: u32) -> CreateOptions {
-    CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
-}
 
 fn map(client: &Pool) -> SharedMapping {
     client.open("data").unwrap().map(Consistency::Entry).unwrap()
@@ -51,7 +47,7 @@ fn stores_are_seen_by_the_next_holder_and_by_nobody_before_the_release() {
     let (near, far) = (pool.client(0), pool.client(1));
     // At home of the writer, of the reader.
     for node in [0, 1] {
-        near.create("data", 4 * PAGE, &on_node(node)).unwrap();
+        near.create("data", 4 * PAGE, &on(node)).unwrap();
         let (here, there) = (map(&near), map(&far));
         bind(&near, "a", &here, &[bytes(100, 50), bytes(PAGE, 2 * PAGE)]);
         for turn in 1..6u8 {
@@ -78,7 +74,7 @@ fn stores_are_seen_by_the_next_holder_and_by_nobody_before_the_release() {
 fn a_flush_in_a_section_hides_nothing_from_the_next_holder() {
     let pool = TestPool::start(3, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    near.create("data", 4 * PAGE, &on_node(2)).unwrap();
+    near.create("data", 4 * PAGE, &on(2)).unwrap();
     let (here, there) = (map(&near), map(&far));
     bind(&near, "a", &here, &[bytes(100, 50), bytes(PAGE, PAGE)]);
     for turn in 1..4u8 {
@@ -112,7 +108,7 @@ fn messages(client: &Pool, work: impl FnOnce()) -> (u64, u64) {
 fn what_has_changed_comes_with_the_grant_and_what_has_not_costs_nothing() {
     let pool = TestPool::start(3, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    near.create("data", 4 * PAGE, &on_node(2)).unwrap();
+    near.create("data", 4 * PAGE, &on(2)).unwrap();
     let (here, there) = (map(&near), map(&far));
     bind(&near, "a", &here, &[bytes(0, 2 * PAGE)]);
     let take = || read(&far.lock_shared("a").unwrap(), &there, 0, PAGE as usize);
@@ -133,7 +129,7 @@ fn what_has_changed_comes_with_the_grant_and_what_has_not_costs_nothing() {
 fn bytes_of_two_locks_in_one_page_both_survive_and_neither_release_shows_the_others() {
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    near.create("data", PAGE, &on_node(1)).unwrap();
+    near.create("data", PAGE, &on(1)).unwrap();
     let (here, there) = (map(&near), map(&far));
     // Bytes by turns.
     bind(&near, "even", &here, &[Strided { offset: 0, block: 1, count: 2048, stride: 2 }]);
@@ -166,7 +162,7 @@ fn bytes_of_two_locks_in_one_page_both_survive_and_neither_release_shows_the_oth
 fn a_lock_may_be_bound_to_other_bytes_which_are_brought_and_those_of_before_are_kept() {
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    near.create("data", 4 * PAGE, &on_node(0)).unwrap();
+    near.create("data", 4 * PAGE, &on(0)).unwrap();
     let (here, there) = (map(&near), map(&far));
     bind(&near, "a", &here, &[bytes(0, 10)]);
     assert_eq!(read(&far.lock("a").unwrap(), &there, 0, 10), [0; 10]);
@@ -190,8 +186,8 @@ fn a_lock_may_be_bound_to_other_bytes_which_are_brought_and_those_of_before_are_
 fn what_may_not_be_bound_or_changed_is_refused() {
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    near.create("data", PAGE, &on_node(0)).unwrap();
-    near.create("other", PAGE, &on_node(0)).unwrap();
+    near.create("data", PAGE, &on(0)).unwrap();
+    near.create("other", PAGE, &on(0)).unwrap();
     let (here, there) = (map(&near), map(&far));
     let explicit = near.open("other").unwrap().map(Consistency::Explicit).unwrap();
     assert!(matches!(explicit.bytes(bytes(0, 1)), Err(Error::BadUse { .. })));
@@ -214,7 +210,7 @@ fn what_may_not_be_bound_or_changed_is_refused() {
 fn readers_share_what_is_bound_and_a_program_that_may_only_read_sees_it() {
     let pool = TestPool::start(3, 32 << 20);
     let clients: Vec<Pool> = (0..3).map(|node| pool.client(node)).collect();
-    clients[0].create("data", 2 * PAGE, &on_node(1)).unwrap();
+    clients[0].create("data", 2 * PAGE, &on(1)).unwrap();
     let here = map(&clients[0]);
     bind(&clients[0], "a", &here, &[bytes(8, PAGE)]);
     let others: Vec<SharedMapping> = clients[1..]
@@ -265,7 +261,7 @@ fn more_than_goes_with_a_lock_goes_by_the_homes_of_three_nodes() {
 fn a_mapping_that_is_made_anew_and_a_program_that_maps_later_see_the_last_release() {
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    near.create("data", PAGE, &on_node(1)).unwrap();
+    near.create("data", PAGE, &on(1)).unwrap();
     let here = map(&near);
     bind(&near, "a", &here, &[bytes(0, 100)]);
     let mut there = map(&far);
@@ -381,7 +377,7 @@ fn publishes_as(uid: u32, address: &str, changes: Stores) -> (Raw, DataGrant) {
 fn what_a_dead_holder_had_published_is_redone_by_the_next_and_what_it_had_not_is_said() {
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    near.create("data", PAGE, &on_node(1)).unwrap();
+    near.create("data", PAGE, &on(1)).unwrap();
     near.permit("a", 0o666).unwrap();
     let (here, there) = (map(&near), map(&far));
     bind(&near, "a", &here, &[bytes(10, 100)]);
@@ -411,7 +407,7 @@ fn what_a_dead_holder_had_published_is_redone_by_the_next_and_what_it_had_not_is
 fn what_another_user_had_published_goes_nowhere_by_others_hands() {
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    near.create("data", PAGE, &on_node(1)).unwrap();
+    near.create("data", PAGE, &on(1)).unwrap();
     near.permit("a", 0o666).unwrap();
     let (here, there) = (map(&near), map(&far));
     bind(&near, "a", &here, &[bytes(10, 100)]);
@@ -434,7 +430,7 @@ fn what_another_user_had_published_goes_nowhere_by_others_hands() {
 fn who_may_only_read_takes_no_lock_that_is_to_be_redone_and_leaves_it_to_others() {
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    near.create("data", PAGE, &on_node(1)).unwrap();
+    near.create("data", PAGE, &on(1)).unwrap();
     near.permit("a", 0o666).unwrap();
     let here = map(&near);
     bind(&near, "a", &here, &[bytes(10, 100)]);

@@ -1,13 +1,9 @@
 //! Mappings of one region have one address in all programs, so pointers may lie in shared memory; and an address is given, or refused.
 
-use crate::support::TestPool;
-use hanare::{Consistency, CreateOptions, Error, MapAddress, NodeId, Placement, Pool};
+use crate::support::{TestPool, on};
+use hanare::{Consistency, CreateOptions, Error, MapAddress, Pool};
 
 const PAGE: u64 = 4096;
-
-fn on(node: u32) -> CreateOptions {
-    CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
-}
 
 /// Makes regions and removes them again: their numbers, and so the addresses of those that come next, are none that other tests of this
 /// process have.

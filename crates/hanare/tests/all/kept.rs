@@ -3,17 +3,13 @@
 use crate::support;
 
 use hanare::node::{Node, NodeOptions, Persist, new_key_file};
-use hanare::{Consistency, CreateOptions, NodeId, Placement, Pool};
+use hanare::{Consistency, Pool};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
-use support::TestPool;
+use support::{TestPool, on};
 
 const GREETING: &[u8] = b"good morning";
-
-fn on(node: u32) -> CreateOptions {
-    CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
-}
 
 /// A node of one name, which keeps its bytes in a folder.
 fn kept(pool: &TestPool, folder: &Path) -> NodeOptions {

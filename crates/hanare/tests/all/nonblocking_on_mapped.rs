@@ -6,20 +6,16 @@ use crate::support;
 
 use hanare::node::{Node, NodeOptions};
 use hanare::{
-    Completion, Consistency, CreateOptions, Dim, Element, Error, Indexed, Indices, Modify, NodeId, Operator, Placement, Pool,
-    Range, Region, Rights, Shape, SharedMapping, Strided, Subarray, Wait, Word,
+    Completion, Consistency, CreateOptions, Dim, Element, Error, Indexed, Indices, Modify, Operator, Placement, Pool, Range,
+    Region, Rights, Shape, SharedMapping, Strided, Subarray, Wait, Word,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use support::{TestPool, options, pattern};
+use support::{TestPool, on, options, pattern};
 
 const PAGE: u64 = 4096;
 
 static ONE: [u8; 8] = 1u64.to_le_bytes();
-
-fn on(node: u32) -> CreateOptions {
-    CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
-}
 
 fn spread() -> CreateOptions {
     CreateOptions { placement: Placement::Interleave(PAGE), ..CreateOptions::default() }

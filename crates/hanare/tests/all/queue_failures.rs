@@ -1,30 +1,18 @@
 //! Ports of queues after a failure: an append without an answer, a node of this host that stood still, a reader or writer that died.
 
+use crate::queue_sets::block;
 use crate::{holder, processes, relay, support};
 
-use hanare::node::{Node, NodeOptions};
-use hanare::{CreateOptions, Error, NodeId, Overflow, Placement, Pool, QueueForm, QueueSet, Queues, ReadPort, Unit};
+use hanare::{Error, Overflow, Pool, QueueForm, QueueSet, Queues, ReadPort, Unit};
 use processes::{Nodes, Process, end_with_the_test, say_ready};
-use relay::{Mode, Relay};
-use std::net::TcpListener;
+use relay::{Mode, nodes_beside_relay};
 use std::time::{Duration, Instant};
-use support::{TestPool, options};
+use support::{TestPool, on};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
 
 fn form(depth: u32, overflow: Overflow) -> QueueForm {
     QueueForm { unit: Unit::Blocks { len: 16 }, depth, ports: 1, overflow }
-}
-
-fn on(node: u32) -> CreateOptions {
-    CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
-}
-
-fn block(number: u64) -> [u8; 16] {
-    let mut block = [0; 16];
-    block[..8].copy_from_slice(&number.to_le_bytes());
-    block[8..].copy_from_slice(&(!number).to_le_bytes());
-    block
 }
 
 fn receive(reader: &mut ReadPort) -> u64 {
@@ -35,21 +23,9 @@ fn receive(reader: &mut ReadPort) -> u64 {
     number
 }
 
-/// Two nodes, the second behind a relay.
-fn pair() -> (Node, Node, Relay) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let first = Node::start(options(16 << 20)).unwrap();
-    let join = Some(first.address().to_owned());
-    let advertise = Some(listener.local_addr().unwrap().to_string());
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let second = Node::start(NodeOptions { join, advertise, listen: port.to_string(), ..options(16 << 20) }).unwrap();
-    let relay = Relay::start(listener, port);
-    (first, second, relay)
-}
-
 #[test]
 fn after_an_append_without_an_answer_the_next_units_count() {
-    let (first, second, relay) = pair();
+    let (first, second, relay) = nodes_beside_relay();
     let (far, near) = (Pool::attach_to(first.socket(), None).unwrap(), Pool::attach_to(second.socket(), None).unwrap());
     for overflow in [Overflow::Wait, Overflow::Spill] {
         let name = format!("{overflow:?}");
@@ -69,7 +45,7 @@ fn after_an_append_without_an_answer_the_next_units_count() {
 
 #[test]
 fn units_that_never_arrived_take_no_room() {
-    let (first, second, relay) = pair();
+    let (first, second, relay) = nodes_beside_relay();
     let (far, near) = (Pool::attach_to(first.socket(), None).unwrap(), Pool::attach_to(second.socket(), None).unwrap());
     let queue = near.create_queue("q", &form(1, Overflow::Wait), &on(1)).unwrap();
     let (mut reader, mut writer) = (queue.reader().unwrap(), far.open_queue("q").unwrap().writer().unwrap());
@@ -199,7 +175,7 @@ fn what_comes_to_a_queue_that_a_dead_set_had_emptied_is_seen() {
 /// A set's question for what is on the board is carried out, and its answer lost.
 #[test]
 fn what_was_taken_from_the_board_by_a_question_without_an_answer_is_seen() {
-    let (first, second, relay) = pair();
+    let (first, second, relay) = nodes_beside_relay();
     let (far, near) = (Pool::attach_to(first.socket(), None).unwrap(), Pool::attach_to(second.socket(), None).unwrap());
     let queues = near.create_queues("many", 100, &form(4, Overflow::Wait), &on(1)).unwrap();
     let mut set = far.open_queues("many", 0).unwrap().set().unwrap();

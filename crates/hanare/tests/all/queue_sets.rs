@@ -2,22 +2,19 @@
 
 use crate::{holder, support};
 
-use hanare::{CreateOptions, Error, NodeId, Overflow, Placement, Pool, QueueForm, QueueSet, Unit};
+use hanare::{CreateOptions, Error, Overflow, Pool, QueueForm, QueueSet, Unit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::time::Duration;
-use support::TestPool;
+use support::{TestPool, on};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
 
 const FORM: QueueForm = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 4, ports: 1, overflow: Overflow::Wait };
 
-fn on(node: u32) -> CreateOptions {
-    CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
-}
-
-fn block(number: u64) -> [u8; 16] {
+/// Sixteen bytes that tell their number, and whether they are whole.
+pub(crate) fn block(number: u64) -> [u8; 16] {
     let mut block = [0; 16];
     block[..8].copy_from_slice(&number.to_le_bytes());
     block[8..].copy_from_slice(&(!number).to_le_bytes());

@@ -3,9 +3,9 @@
 use crate::holder;
 use crate::support;
 
-use hanare::{CreateOptions, Error, NodeId, Overflow, Placement, Pool, Queue, QueueForm, ReadPort, Rights, Unit, WritePort};
+use hanare::{CreateOptions, Error, Overflow, Placement, Pool, Queue, QueueForm, ReadPort, Rights, Unit, WritePort};
 use std::time::Duration;
-use support::{TestPool, pattern};
+use support::{TestPool, on, pattern};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
 
@@ -15,10 +15,6 @@ fn blocks(len: u32, depth: u32, ports: u32, overflow: Overflow) -> QueueForm {
 
 fn records(len_max: u32, depth: u32, overflow: Overflow) -> QueueForm {
     QueueForm { unit: Unit::Records { len_max }, depth, ports: 2, overflow }
-}
-
-fn on(node: u32) -> CreateOptions {
-    CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
 }
 
 fn block(number: u64) -> Vec<u8> {

@@ -4,7 +4,7 @@ use crate::holder;
 use crate::intruder::Intruder;
 use crate::support;
 
-use hanare::{Consistency, CreateOptions, Error, NodeId, Placement, Pool, Region, Shape, SharedMapping, Strided, Wait, Word};
+use hanare::{Consistency, CreateOptions, Error, Pool, Region, Shape, SharedMapping, Strided, Wait, Word};
 use hanare_memory::Mapping;
 use hanare_protocol::id::Rights;
 use hanare_protocol::wire::VERSION;
@@ -18,15 +18,11 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use support::TestPool;
+use support::{TestPool, on};
 
 const PAGE: u64 = 4096;
 /// What a program puts in one command that takes long.
 const LONG_LEN: usize = 32 << 20;
-
-fn on(node: u32) -> CreateOptions {
-    CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
-}
 
 fn map(client: &Pool, name: &str) -> Result<SharedMapping, Error> {
     client.open(name).unwrap().map(Consistency::Coherent)

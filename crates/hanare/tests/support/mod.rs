@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use hanare::node::{Node, NodeOptions};
-use hanare::{JobId, JobRank, Pool, Rank};
+use hanare::{CreateOptions, JobId, JobRank, NodeId, Placement, Pool, Rank};
 use hanare_fabric::agree;
 use hanare_fabric::tcp::{self, Caller, Keys};
 use hanare_protocol::id::User;
@@ -27,6 +27,11 @@ pub fn options(memory: u64) -> NodeOptions {
         socket: format!("@hanare-test-{}-{number}", std::process::id()),
         ..NodeOptions::new(memory).unwrap()
     }
+}
+
+/// A region's place: one node.
+pub fn on(node: u32) -> CreateOptions {
+    CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
 }
 
 /// The file with the key of all tests' pools: nodes that are processes of their own read it too.

@@ -1,5 +1,7 @@
 //! Stands between client and node, and can lose requests or answers before it cuts the connection.
 
+use crate::support::options;
+use hanare::node::{Node, NodeOptions};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -84,4 +86,17 @@ fn pass(mut from: TcpStream, mut into: TcpStream, mode: &AtomicU8, cut: Mode) {
     }
     let _ = from.shutdown(Shutdown::Both);
     let _ = into.shutdown(Shutdown::Both);
+}
+
+/// Two nodes, the second behind a relay.
+#[allow(dead_code)]
+pub fn nodes_beside_relay() -> (Node, Node, Relay) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let first = Node::start(options(16 << 20)).unwrap();
+    let join = Some(first.address().to_owned());
+    let advertise = Some(listener.local_addr().unwrap().to_string());
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let second = Node::start(NodeOptions { join, advertise, listen: port.to_string(), ..options(16 << 20) }).unwrap();
+    let relay = Relay::start(listener, port);
+    (first, second, relay)
 }

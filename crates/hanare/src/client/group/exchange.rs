@@ -61,6 +61,8 @@ struct Exchange {
     failed: Option<Error>,
     /// What a fold takes, of those sources that are other parties.
     taken: Vec<Option<Unread>>,
+    /// Room for a fold.
+    room: Box<[[u8; FOLD_LEN]; 2]>,
 }
 
 impl ExchangeOf {
@@ -102,6 +104,7 @@ impl Exchange {
             plan: None,
             failed: None,
             taken: Vec::new(),
+            room: Box::new([[0; FOLD_LEN]; 2]),
         })
     }
 
@@ -182,13 +185,12 @@ impl Exchange {
 
     /// Sets the part to the fold of what was taken, in its order; the part's own bytes are where nothing was. Some at a time, so that they stay
     /// in the cache from the first source to the last.
-    fn fold_all(&self, taken: &[Option<Unread>], work: &GroupWork, part: &mut [u8]) {
+    fn fold_all(&mut self, taken: &[Option<Unread>], work: &GroupWork, part: &mut [u8]) {
         let inbox = &self.peers.inbox;
         if let [Some(only)] = taken {
             return inbox.read(only, NOTE_LEN, part);
         }
-        let mut room = [[0; FOLD_LEN]; 2];
-        let [sum, next] = &mut room;
+        let [sum, next] = &mut *self.room;
         for (index, own) in part.chunks_mut(FOLD_LEN).enumerate() {
             let at = NOTE_LEN + index * FOLD_LEN;
             let (sum, next) = (&mut sum[..own.len()], &mut next[..own.len()]);
