@@ -9,7 +9,7 @@
 
 MAIN_ENV
 
-enum { DIMENSIONS = 8, CHUNK_COUNT = 64, CLUSTER_COUNT_MAX = 256 };
+enum { DIMENSIONS = 8, CHUNK_COUNT = 16, CLUSTER_COUNT_MAX = 256 };
 
 /* The sum of a cluster's points in a chunk, and their number. */
 typedef struct sum {
@@ -115,8 +115,10 @@ static void work(void)
     ported_note(&shares[p], 0);
     memcpy(centres, shared.points, cluster_count * DIMENSIONS * sizeof *centres);
     for (size_t round = 0; round < round_count; round++) {
+        G_TOUCH(sums_of(&shared, round, p, process_count), sums_len(process_count))
         assign_all(&shared, round, p, process_count, centres);
-        BARRIER(all_here, process_count);
+        BARRIER(all_here, process_count)
+        G_BRING(shared.sums[round % 2], process_count * sums_len(process_count))
         move_centres(&shared, round, process_count, centres);
     }
     ported_note(&shares[p], 1);

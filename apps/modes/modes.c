@@ -12,7 +12,8 @@
 #include "../kit/job.h"
 #include "../kit/words.h"
 
-enum { ROWS = 64, SWEEPS = 10, ROW_LEN = PAGE_LEN / sizeof(uint64_t), TABLE_PAGES = 512, RECORDS = 16, RECORD_LEN = 4 * PAGE_LEN + 64, CHANGED_EVERY = 1024 };
+enum { ROWS = 64, SWEEPS = 10, ROW_LEN = PAGE_LEN / sizeof(uint64_t) };
+enum { TABLE_PAGES = 512, RECORDS = 16, RECORD_LEN = 4 * PAGE_LEN + 64, CHANGED_EVERY = 1024 };
 
 typedef struct run {
     job j;

@@ -23,10 +23,12 @@ typedef struct node {
     uint32_t count;                  /* bodies of a leaf; LEAF_BODIES + 1: no leaf */
 } node;
 
-/* What a process says of its bodies: the corners of the box around them; on a page of its own. */
+/* What a process says of its bodies and nodes: the corners of the box around the ones, how many there are of the others; on a page of
+ * its own. */
 typedef struct extent {
     double low[DIMENSIONS], high[DIMENSIONS];
-    char rest[PORTED_PAGE_LEN - 2 * DIMENSIONS * sizeof(double)];
+    size_t node_count;
+    char rest[PORTED_PAGE_LEN - 2 * DIMENSIONS * sizeof(double) - sizeof(size_t)];
 } extent;
 
 /* A position, and the mass. */
@@ -210,7 +212,10 @@ static void make_boxes(maker *m)
             weigh(w->places, mine[box]);
         w->boxes[box] = mine[box];
     }
+    w->extents[m->p].node_count = m->node_count;
 }
+
+static node *nodes_of(const world *w, size_t p) { return (node *)(void *)(w->nodes + p * ported_pages(w->nodes_max * sizeof(node))); }
 
 /* Links the subtrees from `first` on, which a node at `level` is over, to a top of this process's own; NULL where nothing is. */
 static node *link_top(maker *m, const double *middle, double half, int level, size_t first, size_t *used)
@@ -269,7 +274,7 @@ static void attract(const place *places, const node *n, const double *from, doub
 static void advance(maker *m, int has_forces)
 {
     const world *w = m->w;
-    extent around = {{1e300, 1e300, 1e300}, {-1e300, -1e300, -1e300}, {0}};
+    extent around = {{1e300, 1e300, 1e300}, {-1e300, -1e300, -1e300}, 0, {0}};
     size_t first = first_body(w, m->p);
     for (size_t i = first; i < first_body(w, m->p + 1); i++)
         for (size_t d = 0; d < DIMENSIONS; d++) {
@@ -287,7 +292,7 @@ static maker *begin_maker(const world *w, size_t p)
 {
     maker *m = (maker *)ported_own(sizeof *m);
     m->w = w, m->p = p;
-    m->nodes = (node *)(void *)(w->nodes + p * ported_pages(w->nodes_max * sizeof(node)));
+    m->nodes = nodes_of(w, p);
     m->box_of = (uint16_t *)ported_own(body_count * sizeof *m->box_of);
     m->forces = (double(*)[DIMENSIONS])ported_own((first_body(w, p + 1) - first_body(w, p) + 1) * sizeof *m->forces);
     return m;
@@ -314,13 +319,20 @@ static void work(void)
     GET_PID(p);
     ported_note(&shares[p], 0);
     maker *m = begin_maker(&shared, p);
+    place *mine = shared.places + first_body(&shared, p);
+    size_t mine_len = (first_body(&shared, p + 1) - first_body(&shared, p)) * sizeof *mine;
     advance(m, 0);
     for (size_t step = 0; step < step_count; step++) {
         BARRIER(all_here, process_count)
+        G_BRING(shared.places, body_count * sizeof *shared.places)
+        G_TOUCH(m->nodes, m->node_count * sizeof *m->nodes)
         make_boxes(m);
         BARRIER(all_here, process_count)
+        for (size_t of = 0; of < process_count; of++)
+            G_BRING(nodes_of(&shared, of), shared.extents[of].node_count * sizeof(node))
         compute_forces(m);
         BARRIER(all_here, process_count)
+        G_TOUCH(mine, mine_len)
         advance(m, 1);
     }
     end_maker(m);

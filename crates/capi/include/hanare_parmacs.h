@@ -11,7 +11,9 @@
  *   WAIT_FOR_END(p)           waits until all that were created have returned
  *   MAIN_END                  last in main; as good as to return from main
  *   G_MALLOC(size) G_FREE(ptr) NU_MALLOC(size, node)    shared memory, zero when it is first used, by any process at any time
- *   G_TOUCH(ptr, len)         before a system call stores to shared memory, as read and fread do: it would fail with EFAULT
+ *   G_TOUCH(ptr, len)         takes the pages of a range for writing, together, where stores would take one after another. Also before a
+ *                             system call stores to shared memory, as read and fread do: it would fail with EFAULT
+ *   G_BRING(ptr, len)         brings the pages of a range for reading, together; also before a system call reads them
  *   LOCKDEC(l) LOCKINIT(l) LOCK(l) UNLOCK(l)            ALOCKDEC(l, n) ALOCKINIT(l, n) ALOCK(l, k) AULOCK(l, k)
  *   BARDEC(b) BARINIT(b) BARRIER(b, p)                  p processes meet, always the same; BARINIT(b, p) is the same
  *   CONDVARDEC(c) CONDVARINIT(c) CONDVARWAIT(c, l) CONDVARSIGNAL(c) CONDVARBCAST(c)    as POSIX has them: wait in a loop
@@ -147,10 +149,9 @@ static inline void *hpm_malloc(size_t size)
 
 static inline void hpm_free(const void *ptr) { hpm_must(hanare_free(hpm.heap, hpm_offset(ptr))); }
 
-static inline void hpm_touch(const void *ptr, size_t len)
-{
-    hpm_must(hanare_touch_range_to_write(hpm.heap, hpm_offset(ptr), len));
-}
+static inline void hpm_touch(const void *ptr, size_t len) { hpm_must(hanare_touch_range_to_write(hpm.heap, hpm_offset(ptr), len)); }
+
+static inline void hpm_bring(const void *ptr, size_t len) { hpm_must(hanare_touch_range(hpm.heap, hpm_offset(ptr), len)); }
 
 /* ---- Words, locks, conditions, pauses --------------------------------------------------------------------------- */
 
@@ -215,10 +216,7 @@ static inline void hpm_condition_wait(const hpm_word *condition, const hpm_word 
 
 static inline void hpm_signal(const hpm_word *condition) { __atomic_fetch_add(hpm_word_of(condition), 1, __ATOMIC_RELEASE); }
 
-static inline void hpm_set_pause(const hpm_word *pause, uint64_t is_set)
-{
-    __atomic_store_n(hpm_word_of(pause), is_set, __ATOMIC_RELEASE);
-}
+static inline void hpm_set_pause(const hpm_word *pause, uint64_t is_set) { __atomic_store_n(hpm_word_of(pause), is_set, __ATOMIC_RELEASE); }
 
 static inline void hpm_wait_pause(const hpm_word *pause)
 {
@@ -272,8 +270,8 @@ static inline void hpm_send(size_t rank, hpm_function function, uint64_t image)
     hpm_order order = {++hpm.ordered[rank], 0, image};
     if (function != NULL)
         order.function = (uint64_t)((uintptr_t)function - hpm.globals.base) + 1;
-    uint64_t at = hpm_order_at(rank), behind = sizeof order.number;
-    hpm_must(hanare_put_signal(hpm.orders, at + behind, &order.function, sizeof order - behind, hpm.orders, at, HANARE_SWAP, order.number));
+    uint64_t at = hpm_order_at(rank), rest = sizeof order.number;
+    hpm_must(hanare_put_signal(hpm.orders, at + rest, &order.function, sizeof order - rest, hpm.orders, at, HANARE_SWAP, order.number));
 }
 
 /* Ends this rank's part of the job, for all ranks. */
@@ -395,8 +393,8 @@ static inline void hpm_give_variables(void)
     hpm_image *image = hpm_take_image(&hpm.globals, hpm.shared, hpm.shared_len);
     if (image->own_count > 0 && !hpm.is_noted) {
         hpm.is_noted = 1;
-        fprintf(stderr, "hanare_parmacs: note: %llu of the program's variables point to memory of rank 0 alone (malloc, its stack), the first "
-                "at %llx (`nm -n` names it): other processes must not use them; G_MALLOC gives memory that all have\n",
+        fprintf(stderr, "hanare_parmacs: note: %llu of the program's variables point to memory of rank 0 alone (malloc, its stack), the "
+                "first at %llx (`nm -n` names it): other processes must not use them; G_MALLOC gives memory that all have\n",
                 (unsigned long long)image->own_count, (unsigned long long)image->own_first);
     }
     hpm_name(name, "image", ++hpm.image);
@@ -413,9 +411,10 @@ static inline void hpm_start(hpm_function function, size_t count)
         hpm_stop("CREATE is called by main alone, after MAIN_INITENV");
     if (count > hpm.ranks - 1 - hpm.created) {
         size_t all = hpm.created + count + 1;
-        fprintf(stderr, "hanare_parmacs: CREATE makes %lu processes, but the job has %lu ranks: start it by `hanare run -n %lu -- PROGRAM`\n",
-                (unsigned long)all, (unsigned long)hpm.ranks, (unsigned long)all);
-        hpm_stop("too few ranks");
+        char line[HPM_NAME_LEN];
+        snprintf(line, sizeof line, "CREATE makes %lu processes of %lu ranks: start it by `hanare run -n %lu -- PROGRAM`",
+                 (unsigned long)all, (unsigned long)hpm.ranks, (unsigned long)all);
+        hpm_stop(line);
     }
     if (count > 0)
         hpm_give_variables();
@@ -436,7 +435,8 @@ static inline void hpm_wait_for_end(void)
     char name[HPM_NAME_LEN];
     double start = hpm_seconds();
     for (size_t rank = 1; rank <= hpm.created; rank++)
-        hpm_must(hanare_wait_word(hpm.orders, hpm_done_at(rank), sizeof(uint64_t), HANARE_WAIT_AT_LEAST, hpm.ordered[rank], HANARE_FOREVER));
+        hpm_must(hanare_wait_word(hpm.orders, hpm_done_at(rank), sizeof(uint64_t), HANARE_WAIT_AT_LEAST, hpm.ordered[rank],
+                                  HANARE_FOREVER));
     hpm.created = 0;
     while (hpm.images < hpm.image) {
         hpm_name(name, "image", ++hpm.images);
@@ -461,10 +461,10 @@ static inline void hpm_wait_for_end(void)
 #define MAIN_END { hpm_end(); }
 
 #define G_MALLOC(size) hpm_malloc((size_t)(size))
-#define G_MALLOC_F(size) hpm_malloc((size_t)(size))
 #define NU_MALLOC(size, node) ((void)(node), hpm_malloc((size_t)(size)))
 #define G_FREE(...) { hpm_free(HPM_FIRST(__VA_ARGS__, 0)); }
 #define G_TOUCH(ptr, len) { hpm_touch(ptr, (size_t)(len)); }
+#define G_BRING(ptr, len) { hpm_bring(ptr, (size_t)(len)); }
 
 #define LOCKDEC(l) hpm_word l;
 #define LOCKINIT(l) { hpm_word_init(&(l), 1); }

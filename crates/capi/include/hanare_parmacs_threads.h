@@ -1,4 +1,4 @@
-/* A part of hanare_parmacs.h: the same macros as threads of one process on one machine, for programs that are to be compared with themselves.
+/* A part of hanare_parmacs.h: the same macros as threads of one process, for programs that are to be compared with themselves.
  * Needs no library but that of POSIX threads; programs define HANARE_PARMACS_THREADS and include hanare_parmacs.h.
  *
  * Processes are threads, and variables are shared. PROCESS_COUNT is the number of processors. Memory of G_MALLOC is populated, on pages of
@@ -160,10 +160,10 @@ static inline unsigned long hpm_clock(void)
 #define MAIN_END
 
 #define G_MALLOC(size) hpm_malloc((size_t)(size))
-#define G_MALLOC_F(size) hpm_malloc((size_t)(size))
 #define NU_MALLOC(size, node) ((void)(node), hpm_malloc((size_t)(size)))
 #define G_FREE(...) { free(HPM_FIRST(__VA_ARGS__, 0)); }
 #define G_TOUCH(ptr, len) { (void)(ptr), (void)(len); }
+#define G_BRING(ptr, len) { (void)(ptr), (void)(len); }
 
 #define LOCKDEC(l) pthread_mutex_t l;
 #define LOCKINIT(l) { hpm_locks_init(&(l), 1); }

@@ -55,6 +55,11 @@ fn bodies_in_a_tree_of_pointers() {
     both_forms_agree("nbody/nbody", &["1500", "--steps", "3"]);
 }
 
+#[test]
+fn columns_of_pages_that_all_write() {
+    both_forms_agree("columns/columns", &["8", "--sweeps", "6"]);
+}
+
 /// Its loads check what they read.
 #[test]
 fn loads_are_right_in_every_way_of_sharing() {

@@ -140,6 +140,7 @@ static void works(void)
     G_TOUCH(block, 3 * 4096)
     EXPECT(fread(block, 4096, 3, zeros) == 3);
     fclose(zeros);
+    G_BRING(block, 3 * 4096)
     G_FREE(block)
     G_FREE(behind, 64)
     GET_HOME(home)
