@@ -23,15 +23,18 @@ pub const FITTED: &[Fitting] = &[
     ("get 8B", set_call),
     ("get 1MiB", |costs, value| costs.kernel.byte = value),
     ("gather 4096 of 8B", |costs, value| costs.far_element = value),
+    ("update 1024 of 8B", |costs, value| costs.updated_element = value),
     ("get 8B near", |costs, value| costs.near_call = value),
     ("get 1MiB near", |costs, value| costs.near_byte = value),
     ("get 128KiB near", |costs, value| costs.near_cached_byte = value),
     ("gather 4096 of 8B near", |costs, value| costs.near_element = value),
     ("get 8B near", |costs, value| costs.near_call = value),
+    ("gather 4096 of 8B spread", |costs, value| costs.spread_element = value),
     ("barrier from 1 ranks", set_bypass),
     ("barrier from 2 ranks", |costs, value| costs.arrival = value),
     ("barrier from 1 ranks", set_bypass),
     ("touch", |costs, value| costs.fault = value),
+    ("store", |costs, value| costs.store = value),
 ];
 
 /// The row that says how the work of a request is shared between client and node.
@@ -214,7 +217,7 @@ mod tests {
 
     fn rows_of(costs: &SoftwareCosts) -> Vec<Measured> {
         let mut names: Vec<&str> = FITTED.iter().map(|(name, _)| *name).collect();
-        names.extend([SHARED, "get 64KiB", "update 64 of 8B"]);
+        names.extend([SHARED, "get 64KiB", "update 64 of 8B", "update 1024 of 8B spread"]);
         names.sort_unstable();
         names.dedup();
         names.into_iter().map(|name| Measured { pattern: name.to_string(), ns: predict(costs, name).unwrap() }).collect()
@@ -230,7 +233,10 @@ mod tests {
         near(fitted.kernel.byte, given.kernel.byte);
         near(fitted.wake, given.wake);
         near(fitted.far_element, given.far_element);
+        near(fitted.updated_element, given.updated_element);
+        near(fitted.spread_element, given.spread_element);
         near(fitted.fault, given.fault);
+        near(fitted.store, given.store);
         near(fitted.near_call, given.near_call);
         assert!(fitted.points.iter().all(|point| point.residual().abs() < 0.03), "{:?}", fitted.points);
         assert!(fitted.residual(0.9).unwrap() < 0.03);
