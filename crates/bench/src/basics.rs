@@ -242,6 +242,23 @@ impl Round<'_> {
             drop(mapping);
             self.row(pattern, median(times.split_off(times.len() / 8)));
         }
+        for number in 1..=3 {
+            self.walk(pool, number)?;
+        }
+        Ok(())
+    }
+
+    /// A load from each page in turn: those behind are brought along.
+    fn walk(&mut self, pool: &Pool, number: u32) -> Result<()> {
+        let region = table::create(pool, &format!("bench-walk-{number}"), 16 << 20, Placement::Node(table::far(pool)?[0]))?;
+        let mapping = region.map(Consistency::Coherent)?;
+        let (start, mut word) = (Instant::now(), [0; 8]);
+        for page in 0..(16 << 20) / 4096 {
+            mapping.read(page * 4096, &mut word)?;
+        }
+        let ns = start.elapsed().as_nanos() as f64;
+        drop(mapping);
+        self.row("walk 16MiB", ns);
         Ok(())
     }
 }

@@ -35,6 +35,7 @@ pub const FITTED: &[Fitting] = &[
     ("barrier from 1 ranks", set_bypass),
     ("touch", |costs, value| costs.fault = value),
     ("store", |costs, value| costs.store = value),
+    ("walk 16MiB", |costs, value| costs.brought_page = value),
 ];
 
 /// The row that says how the work of a request is shared between client and node.
@@ -171,7 +172,8 @@ fn predict_on(costs: &SoftwareCosts, text: &str, network: &Network) -> Result<f6
     let mut program = pattern::parse(text)?;
     // A row of the calibration is about one operation: some hundreds of it tell the time of one in the steady state.
     let phase = &mut program.ranks[0][0];
-    phase.times = phase.times.max(200);
+    let is_long = phase.steps.iter().any(|step| matches!(step, Step::Bring { .. }));
+    phase.times = if is_long { phase.times } else { phase.times.max(200) };
     let (times, computing) = (phase.times, simulate::computing(&phase.steps));
     let ranks = program.rank_count.unwrap_or(1);
     let is_copy = |step: &Step| matches!(step, Step::Command(command) if command.verb == Verb::Copy);
@@ -237,6 +239,7 @@ mod tests {
         near(fitted.spread_element, given.spread_element);
         near(fitted.fault, given.fault);
         near(fitted.store, given.store);
+        near(fitted.brought_page, given.brought_page);
         near(fitted.near_call, given.near_call);
         assert!(fitted.points.iter().all(|point| point.residual().abs() < 0.03), "{:?}", fitted.points);
         assert!(fitted.residual(0.9).unwrap() < 0.03);

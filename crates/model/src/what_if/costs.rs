@@ -72,6 +72,8 @@ pub struct SoftwareCosts {
     pub wake: f64,
     /// What a fault costs beside its messages, ns.
     pub fault: f64,
+    /// What each page that is brought along costs beside its message, ns.
+    pub brought_page: f64,
     /// What a fault to store costs beyond one to load: the home is told that the page came, ns.
     pub store: f64,
     /// What an arrival at a barrier costs its home after the first, beside a request's work: releasing one that waits, ns.
@@ -112,6 +114,7 @@ impl SoftwareCosts {
             costs.near_cached_byte,
             costs.updated_element,
             costs.store,
+            costs.brought_page,
             costs.spread_element,
         ];
         match all.iter().chain(&more).find(|cost| !(0.0..1e12).contains(*cost)) {
@@ -148,6 +151,7 @@ pub fn round_numbers() -> SoftwareCosts {
         wake: 40_000.0,
         fault: 3_000.0,
         store: 2_000.0,
+        brought_page: 500.0,
         arrival: 1_000.0,
         points: vec![
             Predicted { pattern: "get 4KiB".to_string(), measured: 10_000.0, predicted: 11_000.0, is_fitted: false },

@@ -90,7 +90,7 @@ impl World<'_> {
     }
 
     /// The client's half of the work for requests, and what it does itself meanwhile.
-    fn make(&mut self, rank: usize, requests: Vec<Outgoing>, local: Picos) {
+    pub(super) fn make(&mut self, rank: usize, requests: Vec<Outgoing>, local: Picos) {
         let here = self.node_of(rank);
         let sending = requests.iter().map(|request| {
             let client = self.software(here, request.node).client / 2.0;

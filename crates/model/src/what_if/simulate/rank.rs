@@ -137,6 +137,7 @@ impl World<'_> {
                 self.go_on(rank);
             }
             Step::Touch { writes, place } => self.begin_touch(rank, writes, place),
+            Step::Bring { pages } => self.bring(rank, pages),
             Step::Command(command) => self.begin(rank, command),
             Step::Requests(requests) => self.begin_requests(rank, &requests),
         }
