@@ -12,7 +12,7 @@
 //! | [`cage`] | programs in a control group, with the kernel's swap |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`files`], [`blocks`], [`main_memory`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`files`], [`blocks`], [`main_memory`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -42,6 +42,7 @@ pub mod nodes;
 pub mod page;
 pub mod peers;
 pub mod pingpong;
+pub mod ported;
 pub mod primitives;
 pub mod programs;
 pub mod queue;
@@ -140,6 +141,7 @@ pub fn list() -> &'static [Bench] {
         Bench { name: lu::NAME, about: "LU decomposition on mapped memory of one node and several", run: lu::run },
         Bench { name: himeno::NAME, about: "Himeno's benchmark on mapped memory of one node and several", run: himeno::run },
         Bench { name: quicksort::NAME, about: "quicksort on mapped memory of one node and several", run: quicksort::run },
+        Bench { name: ported::NAME, about: "programs for threads as ranks, by the port kit", run: ported::run },
         Bench { name: fault::NAME, about: "touches of mapped pages that are not here", run: fault::run },
         Bench { name: coherence::NAME, about: "accesses to a variable that other hosts have", run: coherence::run },
         Bench { name: files::NAME, about: "files of the pool through the kernel, beside tmpfs", run: files::run },

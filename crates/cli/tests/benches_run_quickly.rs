@@ -332,6 +332,20 @@ fn quicksort() {
 }
 
 #[test]
+fn programs_for_threads_as_ranks() {
+    let apps = match &*APPS {
+        Ok(apps) => apps,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let report = bench_with("ported", &[], |command| {
+        command.env("HANARE_APPS", apps);
+    });
+    check("ported", &report);
+    let goals: Vec<_> = rows(&report, ": speed-up of 2 ranks").iter().filter_map(|row| row["goal"].as_f64()).collect();
+    assert_eq!(goals, [0.8, 0.5, 0.6], "{report}");
+}
+
+#[test]
 fn peers_that_are_not_installed_are_named() {
     let report = bench("strided", Some("/nonexistent"));
     check("strided", &report);
