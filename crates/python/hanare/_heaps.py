@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
+
+from . import pool
 from .errors import BadLength, Error, HeapFull, LimitReached, UnknownRegion
 from .pool import Pool, Region
 
@@ -9,11 +12,19 @@ from .pool import Pool, Region
 SEGMENT_COUNT_MAX = 64
 #: Blocks lie at multiples of so many bytes, and have such lengths.
 GRANULE = 64
+#: Blocks of up to so many bytes that were given back are kept for this program's next writes, so many of each length: 266,240 bytes in all.
+_KEPT_LEN_MAX, _KEPT_COUNT = 4096, 2
 
 
 def rounded(length: int) -> int:
     """Bytes that a block of that length takes."""
     return -(-length // GRANULE) * GRANULE
+
+
+def node_of(region: Region) -> int | None:
+    """The node that has all bytes of a region, if there is one."""
+    nodes = {node for node, _ in region.native.extents()}
+    return nodes.pop() if len(nodes) == 1 else None
 
 
 class Changed(Exception):
@@ -22,6 +33,53 @@ class Changed(Exception):
 
 class Full(Exception):
     """No heap that is there has room."""
+
+
+class _Kept:
+    """Blocks of this process that nobody links: a write that takes one saves two messages, one to take a block and one to give another back.
+
+    A block may be written again at once, because readers check that they read the block that they were led to. A child made by fork has
+    none of its parent's.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, list[tuple[int, int]]] = {}
+        self._generation = pool._generation
+
+    def _here(self) -> dict[int, list[tuple[int, int]]]:
+        if self._generation != pool._generation:
+            self._blocks, self._generation = {}, pool._generation
+        return self._blocks
+
+    def keep(self, at: tuple[int, int], length: int) -> bool:
+        """Keep a block of that many bytes; say whether there was room for it."""
+        if length > _KEPT_LEN_MAX:
+            return False
+        blocks = self._here().setdefault(length, [])
+        if len(blocks) >= _KEPT_COUNT:
+            return False
+        blocks.append(at)
+        return True
+
+    def take(self, length: int) -> tuple[int, int] | None:
+        """Take a block of that many bytes, if there is one."""
+        try:
+            return self._here()[length].pop()
+        except (KeyError, IndexError):
+            return None
+
+    def give_back(self, segments: list[Region]) -> bool:
+        """Give all of them back to their heaps; say whether there were any."""
+        there_were = False
+        for length in list(self._here()):
+            while (at := self.take(length)) is not None:
+                there_were = True
+                try:
+                    segments[at[0]].native.free(at[1] * GRANULE)
+                except (Error, ConnectionError):
+                    # The heap has gone, or its node is lost: a later one would say the same, as late.
+                    self._blocks.clear()
+        return there_were
 
 
 class Heaps:
@@ -44,17 +102,28 @@ class Heaps:
     def __init__(self, pool: Pool, prefix: str, place: str, memory: int, attributes: dict[str, bytes]) -> None:
         self._pool, self.prefix, self._place, self.memory, self._attributes = pool, prefix, place, memory, attributes
         self._segments: list[Region] = []
+        self._nodes: list[int | None] = []
+        self._kept = _Kept()
+        # With the last reference, or at the program's end.
+        weakref.finalize(self, self._kept.give_back, self._segments)
 
-    def _segment(self, number: int) -> Region:
+    def segment(self, number: int) -> Region:
+        """The heap of that number. **Errors**: `UnknownRegion`."""
         while len(self._segments) <= number:
             self._segments.append(self._pool.region(f"{self.prefix}.{len(self._segments)}"))
         return self._segments[number]
+
+    def node(self, number: int) -> int | None:
+        """The node that has all of the heap of that number. **Errors**: `UnknownRegion`."""
+        while len(self._nodes) <= number:
+            self._nodes.append(node_of(self.segment(len(self._nodes))))
+        return self._nodes[number]
 
     def _all(self) -> list[Region]:
         """The heaps that are there, whoever made them."""
         try:
             while len(self._segments) < SEGMENT_COUNT_MAX:
-                self._segment(len(self._segments))
+                self.segment(len(self._segments))
         except UnknownRegion:
             pass
         return self._segments
@@ -76,10 +145,15 @@ class Heaps:
             No heap has room, and none may be made.
         LimitReached, PoolFull, QuotaExceeded
         """
+        kept = self._kept.take(rounded(length))
+        if kept is not None:
+            return kept
         known = len(self._segments)
         # The newest first: it is the largest, and the last that was full.
         for number in (*reversed(range(known)), *range(known, SEGMENT_COUNT_MAX)):
             if number >= known and number >= len(self._all()):
+                if self._kept.give_back(self._segments):
+                    return self.take(length, may_grow)
                 # Who has none begins with one.
                 if not may_grow and number:
                     raise Full
@@ -92,30 +166,29 @@ class Heaps:
 
     def put(self, at: tuple[int, int], data: bytes) -> None:
         """Write a block."""
-        self._segment(at[0]).native.put((at[1] * GRANULE, len(data), []), data)
+        self.segment(at[0]).native.put((at[1] * GRANULE, len(data), []), data)
 
-    def free(self, segment: int, place: int) -> None:
-        """Give a block back; nothing where there is none, or the heap has gone with all that was in it."""
-        if not place:
+    def free(self, segment: int, place: int, length: int) -> None:
+        """Give a block of so many bytes back, or keep it for a write of this program; nothing where there is none, or the heap has gone."""
+        if not place or self._kept.keep((segment, place), length):
             return
         try:
-            self._segment(segment).native.free(place * GRANULE)
+            self.segment(segment).native.free(place * GRANULE)
         except (Error, ConnectionError):
             # A sweep was faster, or its node is lost: either way nobody has the block any more.
             return
 
     def read(self, segment: int, place: int, length: int) -> bytes:
         """Read bytes of a block. **Errors**: `Changed` where there cannot be any."""
-        into = bytearray(length)
-        region = self._segment(segment)
+        region = self.segment(segment)
         begin = place * GRANULE
         if begin + length > region.nbytes:
             raise Changed
-        region.native.get((begin, length, []), into)
-        return bytes(into)
+        return region.native.get_bytes(begin, length)
 
     def taken(self) -> int:
-        """Bytes of all blocks that somebody took."""
+        """Bytes of all blocks that somebody took and did not give back; this program gives back first what it keeps."""
+        self._kept.give_back(self._segments)
         total = 0
         for region in self._all():
             try:

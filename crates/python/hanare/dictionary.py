@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from ._buckets import PLACE, Entry, Hashed, Root, Word, Words, decode_key, encode_key, encode_value
-from ._heaps import Changed, Full, Heaps, rounded
+from ._heaps import GRANULE, Changed, Full, Heaps, rounded
 from .errors import BadAttributes, Error, Garbage, LimitReached, LockLost, NameTaken, PoolFull, QuotaExceeded, Timeout, UnknownRegion
 from .pool import Pool, Region, connect
 
@@ -85,9 +85,13 @@ class Dict(MutableMapping[Any, Any]):
 
     Notes
     -----
-    **Cost**: on this host some copies for a value that is read, and two messages to this host's node for one that is written. Elsewhere two
-    messages each way for a short value that is read, four for a long one. A table that becomes crowded is made anew, four times as long, by the
-    program that finds it so; writers wait for it meanwhile, readers do not.
+    **Cost**: on this host some copies for a value that is read, and none or two messages to this host's node for one that is written. Elsewhere
+    one message each way for a short value whose place this program has seen, and two for one that it has not; two more for a long value. Such
+    a short value is written with three messages each way, and a fourth where no block was free. A table that becomes crowded is made anew,
+    four times as long, by the program that finds it so; writers wait for it meanwhile, readers do not.
+
+    A program keeps up to 260 KiB of the blocks that its writes set free, twice that with long values, for its next writes. They go back when the
+    last reference goes, when the program ends, and by `stat` and `sweep`; those of a killed program by a sweep.
     """
 
     def __init__(
@@ -114,9 +118,7 @@ class Dict(MutableMapping[Any, Any]):
     # Tables.
 
     def _root(self) -> Root:
-        word = bytearray(8)
-        self._root_region.native.get((0, 8, []), word)
-        return Root.read(int.from_bytes(word, "little"))
+        return Root.read(int.from_bytes(self._root_region.native.get_bytes(0, 8), "little"))
 
     def _swap_root(self, old: Root, new: Root) -> bool:
         return self._root_region.native.compare_and_swap_word(0, old.write(), new.write()) == old.write()
@@ -238,8 +240,7 @@ class Dict(MutableMapping[Any, Any]):
             table = self._now
             number = table.number_of(coded)
             try:
-                word = table.word(number)
-                entries = table.bucket(number, word)
+                word, entries = table.look(number)
                 if not (word.is_frozen and self._has_moved(table)):
                     return table, number, word, entries
             except Changed:
@@ -280,9 +281,10 @@ class Dict(MutableMapping[Any, Any]):
                 return False
             fresh = table.write(number, (word.tag + 1) & 0x7FFF, entries)
         if table.region.native.compare_and_swap_word(8 * number, word.write(), fresh.write()) != word.write():
-            table.buckets.free(fresh.segment, fresh.place)
+            table.buckets.free(fresh.segment, fresh.place, fresh.granules * GRANULE)
             return False
-        table.buckets.free(word.segment, word.place)
+        table.note(number, fresh)
+        table.buckets.free(word.segment, word.place, word.granules * GRANULE)
         if len(entries) >= self._crowd and table.count < _BUCKET_COUNT_MAX and table.is_crowded():
             self._grow(table)
         return True
@@ -323,7 +325,8 @@ class Dict(MutableMapping[Any, Any]):
     def stat(self) -> dict[str, int]:
         """Count words of the table, bytes of its heaps, bytes that keys and values take, and bytes that nobody links.
 
-        Bytes that nobody links are another program's, which is about to link or to free them, or were a program's that was killed.
+        Bytes that nobody links are another program's, which keeps them for its next writes or is about to link or to free them, or were a
+        program's that was killed. What this program keeps is given back first.
         """
         while True:
             table = self._now

@@ -18,6 +18,7 @@
 //! | `share/` | how a host comes to share a region with its homes, and how that ends |
 //! | `courier` | each message once, over connections that lose and repeat |
 //! | `dialing` | when a connection to another node is made, made anew, and given up with the node |
+//! | `streams` | which pages to fetch ahead |
 //! | `consistency` | what a mapping promises |
 //!
 //! # Life of a fault
@@ -106,6 +107,7 @@ pub mod message;
 pub mod moves;
 pub mod recalls;
 pub mod share;
+pub mod streams;
 pub mod word;
 
 #[cfg(test)]
@@ -123,3 +125,4 @@ pub use hosts::{HostId, Hosts};
 pub use message::{Access, Page, Refusal, Ticket, ToHome, ToHost, Version};
 pub use moves::Moves;
 pub use recalls::Recalls;
+pub use streams::Streams;
