@@ -108,7 +108,8 @@ impl Cage {
 
     /// Whether the kernel killed a program because it could not make room in time.
     pub fn has_killed(&self) -> bool {
-        let files = ["memory.oom_control", "memory.events"].map(|file| fs::read_to_string(self.group.join(file)).unwrap_or_default());
+        let files =
+            ["memory.oom_control", "memory.events"].map(|file| fs::read_to_string(self.group.join(file)).unwrap_or_default());
         files.iter().any(|text| figure(text, "oom_kill").is_ok_and(|count| count > 0))
     }
 

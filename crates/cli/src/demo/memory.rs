@@ -354,7 +354,9 @@ impl Told {
         }
         if let Some(ratio) = self.ratio() {
             let least = if self.swap.as_ref().is_ok_and(|swap| swap.is_done) { "" } else { "more than " };
-            print::line(&format!("The pool is {least}{ratio:.2} times as fast as the swap file. Both nodes are on this machine."));
+            print::line(&format!(
+                "The pool is {least}{ratio:.2} times as fast as the swap file. Both nodes are on this machine."
+            ));
         }
         let whole = self.whole.as_secs_f64();
         print::line(&format!("All of it took {whole:.0} s, and nothing is left of it. Yours, with the memory of other hosts:"));
