@@ -12,7 +12,7 @@
 //! | [`cage`] | programs in a control group, with the kernel's swap |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`files`], [`blocks`], [`main_memory`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -54,6 +54,7 @@ pub mod strided;
 pub mod table;
 pub mod turns;
 pub mod usage;
+pub mod wisconsin;
 
 pub use report::{Claim, Report, Row};
 
@@ -151,6 +152,7 @@ pub fn list() -> &'static [Bench] {
             about: "an unchanged program's memory on another node, beside swap",
             run: main_memory::run,
         },
+        Bench { name: wisconsin::NAME, about: "queries over regions and files, beside a disk's", run: wisconsin::run },
         Bench { name: barrier::NAME, about: "an empty barrier of ranks on nodes of their own", run: barrier::run },
         Bench { name: collectives::NAME, about: "all-reduce by 2 and 4 ranks on two nodes", run: collectives::run },
         Bench { name: basics::NAME, about: "single operations, which what-if is calibrated with", run: basics::run },
@@ -189,8 +191,17 @@ mod tests {
     #[test]
     fn the_peers_sources_are_found() {
         let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../bench/peers");
-        let shared =
-            ["figures.h", "window.h", "echo.c", "relay.c", "ucx_get.c", "local_loop.c", "main_memory.c", "duckdb_scan.py"];
+        let shared = [
+            "figures.h",
+            "window.h",
+            "echo.c",
+            "relay.c",
+            "ucx_get.c",
+            "local_loop.c",
+            "main_memory.c",
+            "numpy_product.py",
+            "duckdb_scan.py",
+        ];
         let mpi = [
             "mpi_window.c",
             "mpi_strided.c",

@@ -289,6 +289,22 @@ fn programs(name: &str) -> Option<Value> {
     }
 }
 
+// FEATURE: D2-F20
+#[test]
+fn wisconsin() {
+    let apps = match &*APPS {
+        Ok(apps) => apps,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let report = bench_with("wisconsin", &[], |command| {
+        command.env("HANARE_APPS", apps);
+    });
+    check("wisconsin", &report);
+    for query in ["Q1", "Q2", "Q3", "Q4", "Q6", "Q7"] {
+        assert_eq!(rows(&report, &format!("{query}, ")).len(), 6, "{report}");
+    }
+}
+
 /// Where goals of a job are missed, four rows behind its own say where the time went.
 fn check_parts(report: &Value) {
     let rows = report["rows"].as_array().unwrap();

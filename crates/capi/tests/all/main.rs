@@ -32,3 +32,4 @@ mod signal;
 mod streams;
 mod sync;
 mod table4;
+mod wisconsin;
