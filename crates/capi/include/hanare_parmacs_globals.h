@@ -24,6 +24,15 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#if defined __has_feature
+#define HPM_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define HPM_HAS_FEATURE(feature) 0
+#endif
+#if defined __SANITIZE_ADDRESS__ || HPM_HAS_FEATURE(address_sanitizer)
+#error "AddressSanitizer forbids to read between variables, as copies of them are taken: use it with HANARE_PARMACS_THREADS"
+#endif
+
 #if defined __x86_64__
 enum { HPM_COPY_RELOCATION = 5 };
 #elif defined __aarch64__
