@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 import struct
 import zlib
@@ -111,12 +110,6 @@ def decode_key(coded: bytes) -> Any:
         parts.append(decode_key(rest[4 : 4 + length]))
         rest = rest[4 + length :]
     return tuple(parts)
-
-
-def encode_value(value: Any) -> tuple[int, bytes]:
-    if type(value) is bytes:
-        return 0, value
-    return 1, pickle.dumps(value, protocol=5)
 
 
 def hash_of(coded: bytes) -> int:
@@ -230,15 +223,34 @@ class Hashed:
         body = b"".join(parts)
         data = _BUCKET.pack(_BUCKET.size + len(body), len(entries), number, tag, 0, zlib.crc32(body)) + body
         at = self.buckets.take(rounded(len(data)), may_grow)
-        self.buckets.put(at, data + bytes(-len(data) % GRANULE))
+        self.buckets.put(at, [data + bytes(-len(data) % GRANULE)])
         return Word(False, tag, at[0], rounded(len(data)) // GRANULE, at[1])
 
     def read_value(self, entry: Entry) -> bytes:
         return self.values.read(entry.far >> 32, entry.far & 0xFFFF_FFFF, entry.length) if entry.far else entry.value
 
-    def write_value(self, raw: bytes, may_grow: bool = True) -> int:
-        at = self.values.take(len(raw), may_grow)
-        self.values.put(at, raw)
+    def read_value_into(self, entry: Entry, into: Any) -> None:
+        """Read a value that is far into a buffer. **Errors**: `Changed`."""
+        self.values.read_into(entry.far >> 32, entry.far & 0xFFFF_FFFF, into)
+
+    def hold(self, number: int, word: Word, entry: Entry) -> memoryview | None:
+        """The bytes of a value that is far, in place and read-only, held as long as there is a reference to them; ``None`` on another host.
+
+        Raises
+        ------
+        Changed
+            The word no longer leads to it.
+        """
+        block = self.values.hold(entry.far >> 32, entry.far & 0xFFFF_FFFF, entry.length)
+        code = word.write()
+        # In one step, so that it comes after the count for everybody.
+        if block is not None and self.region.native.compare_and_swap_word(8 * number, code, code) != code:
+            raise Changed
+        return memoryview(block).toreadonly() if block is not None else None
+
+    def write_value(self, parts: list[Any], may_grow: bool = True) -> int:
+        at = self.values.take(sum(map(len, parts)), may_grow)
+        self.values.put(at, parts)
         return at[0] << 32 | at[1]
 
     def free_value(self, entry: Entry | None) -> None:

@@ -259,7 +259,7 @@ def _use(number: int, orders: Any, told: Any, meet: Any, socket: str, name: str)
 def _by_many(rows: Rows, ours: Dict, place: str, peers: list[tuple[str, Any]]) -> None:
     """Eight processes at a time: seconds for an operation are those of all, by how many operations all of them did."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["hanare.bench"])
+    context.set_forkserver_preload(["hanare"])
     meet, processes, ends = context.Barrier(_MANY), [], []
     for number in range(_MANY):
         (orders, asks), (tells, told) = context.Pipe(duplex=False), context.Pipe(duplex=False)

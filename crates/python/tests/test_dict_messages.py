@@ -136,3 +136,11 @@ def test_a_full_heap_has_blocks_kept_by_this_program_given_back_first(pool: hana
         shared["long"] = b"n" * 5000
     assert shared.stat()["capacity"] == before and shared["long"] == b"n" * 5000
     shared.remove()
+
+
+def test_a_value_that_was_never_read_here_is_replaced(shared: hanare.Dict, beside: hanare.Pool) -> None:
+    shared.update(dict.fromkeys(range(5), b"l" * 2000))
+    other = hanare.Dict(shared.name, pool=beside)
+    other.update(dict.fromkeys(range(5), b"short"))
+    del other
+    assert shared.stat()["unlinked"] == 0 and set(shared.values()) == {b"short"}
