@@ -19,6 +19,7 @@
 //! | `share/` | how a host comes to share a region with its homes, and how that ends |
 //! | `courier` | each message once, over connections that lose and repeat |
 //! | `dialing` | when a connection to another node is made, made anew, and given up with the node |
+//! | `streams` | which pages to fetch ahead |
 //! | `consistency` | what a mapping promises |
 //!
 //! # Life of a fault
@@ -108,6 +109,7 @@ pub mod moves;
 pub mod recalls;
 pub mod reply;
 pub mod share;
+pub mod streams;
 pub mod word;
 
 #[cfg(test)]
@@ -126,3 +128,4 @@ pub use message::{Access, Page, Refusal, Ticket, ToHome, ToHost, Version};
 pub use moves::Moves;
 pub use recalls::Recalls;
 pub use reply::PendingReply;
+pub use streams::Streams;
