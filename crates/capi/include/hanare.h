@@ -1217,6 +1217,10 @@ int hanare_wait_all_words(hanare_region *region, const hanare_word *words, size_
  */
 int hanare_malloc(hanare_region *region, uint64_t size, uint64_t *offset);
 
+/* As hanare_malloc, with an offset that is a multiple of `align`, a power of two: of 4096, for bytes that are to share no page with others'
+ * where the size is one, too. Errors: and BAD_SETTING for another align. */
+int hanare_malloc_aligned(hanare_region *region, uint64_t size, uint64_t align, uint64_t *offset);
+
 /* Gives back the block that begins at `offset`, whoever took it.
  *
  * Errors     NO_BLOCK where none begins there, as when it is given back twice; otherwise as hanare_malloc.

@@ -262,8 +262,15 @@ pub const SPAN_COUNT_MAX: usize = 256;
 /// Most requests that wait for one page at its home: each node asks once, and gets and puts by command come in beside.
 pub const PAGE_QUEUE_MAX: usize = 4 * NODE_COUNT_MAX;
 
+/// Most pages of one request to a home: what two messages under way bring fills the way between them, and a program waits for no more.
+pub const PAGES_ASKED_MAX: usize = 64;
+
 /// Most hosts that wait to be let in at a node's homes: one of a thousand hosts for each of some regions.
 pub const LOBBY_COUNT_MAX: usize = 4 * NODE_COUNT_MAX;
+
+/// Most hosts that a node's homes did without and still tell so: one of a thousand hosts for each of many regions. One that goes from the list
+/// unheard keeps copies that are not good.
+pub const DISMISSED_COUNT_MAX: usize = 16 * NODE_COUNT_MAX;
 
 /// Fewest frames that a mapping works with: a message of pages that come, and one of pages that go.
 pub const FRAME_COUNT_MIN: u64 = 128;
