@@ -900,7 +900,8 @@ int hanare_unmap(hanare_region *region);
  * -------------------------------
  * Names      are as regions' are, apart from those. A lock or a group exists as long as somebody uses it; any client of
  *            the pool may.
- * Home       the node that the others joined keeps them. A call costs one message each way to it, and the wait.
+ * Home       the node that the others joined keeps them. A call costs one message each way to it, and the wait. A lock that
+ *            this program takes again and again, and nobody else wants, costs no message and no system call.
  * Ordering   puts that have returned, and stores to a map, before hanare_unlock are seen by whoever locks next; before
  *            hanare_group_barrier, by all parties after it. Requests under way are not: hanare_wait or hanare_flush first.
  * Ends       a lock goes on to others, and a party is gone, when its process ends or its connection breaks.

@@ -59,6 +59,7 @@ mod hostile_mappings;
 mod hostile_tables;
 mod kept;
 mod keys_change;
+mod leases;
 mod locks;
 mod looks;
 mod mapped_memory;
