@@ -867,12 +867,17 @@ int hanare_map_shared_at(hanare_region *region, int consistency, void *address, 
 
 /* Makes this program's stores to a range visible at their home; nothing to do where the map is HANARE_COHERENT.
  *
- * Cost       one message each way for each node, with the bytes that changed. Errors: OUT_OF_RANGE, BAD_USE, NODE_LOST, TIMEOUT.
+ * Cost       one message each way for each node and 512 changed pages, with the bytes that changed. Errors: OUT_OF_RANGE, BAD_USE,
+ *            NODE_LOST, TIMEOUT.
  */
 int hanare_flush_range(hanare_region *region, uint64_t offset, uint64_t len);
 
 /* Lets this program see what others have made visible in a range, as soon as it touches it; its own stores that were not
- * flushed stay. Nothing to do where the map is HANARE_COHERENT. Errors: as hanare_flush_range. */
+ * flushed stay. Nothing to do where the map is HANARE_COHERENT.
+ *
+ * Cost       one message each way for each node, with 20 bytes for each page that is here; pages that have changed come again.
+ * Errors     as hanare_flush_range; pages of a node that did not answer are as they were.
+ */
 int hanare_update_range(hanare_region *region, uint64_t offset, uint64_t len);
 
 /* Brings the pages of a range here, for a system call that reads them; they may be taken again at any time. Errors: as
@@ -987,7 +992,7 @@ int hanare_is_torn(const hanare_held *held);
 /* As hanare_group_barrier, and carries what the parties have stored: this party's stores to the parts that it gives are made
  * visible before it arrives, and what others gave of the parts that it takes is here, ready to be read, when it goes on.
  *
- * Cost       as hanare_flush_range, hanare_group_barrier, hanare_update_range and hanare_touch_range of those parts.
+ * Cost       as hanare_flush_range, hanare_group_barrier and hanare_touch_range of those parts, all of which comes.
  * Errors     theirs. After any of them this party has left the group, and the others are told.
  */
 int hanare_group_barrier_with(hanare_pool *pool, const char *name, uint32_t parties, const hanare_part *gives, size_t give_count,

@@ -144,10 +144,7 @@ pub unsafe extern "C" fn hanare_group_barrier_with(
             }
             group.barrier()?;
             for part in takes {
-                with_shared(part.region, |mapping| {
-                    mapping.update(part.offset, part.len)?;
-                    mapping.touch(part.offset, part.len)
-                })?;
+                with_shared(part.region, |mapping| mapping.bring(part.offset, part.len))?;
             }
             Ok(())
         };

@@ -122,6 +122,13 @@ fn what_64_bytes_cannot_ask_for() {
     let error = refused_commands(&mut raw, &patterns, &vec![0; 17 * (256 << 10)]);
     assert!(matches!(error, Error::LimitReached { .. }), "{error}");
 
+    // Digests that the node would have to hold, of one command and together.
+    let digests = |pages| command(Op::Digest, blocks(4096, &[again(pages)]));
+    let error = refused_commands(&mut raw, &[digests(1 << 19)], &[7; 16]);
+    assert!(matches!(error, Error::BadShape { .. }), "{error}");
+    let error = refused_commands(&mut raw, &[digests(3 << 16), digests(3 << 16)], &[7; 32]);
+    assert!(matches!(error, Error::LimitReached { .. }), "{error}");
+
     // Operands that 64 bits cannot count are no message.
     for op in [Op::Put, Op::Compare, Op::CompareAndSwap(Element::U64)] {
         let mut raw = Raw::connect(pool.nodes[0].address());

@@ -58,6 +58,7 @@ mod hostile_clients;
 mod hostile_mappings;
 mod hostile_tables;
 mod kept;
+mod kept_pages;
 mod keys_change;
 mod leases;
 mod locks;

@@ -217,6 +217,15 @@ impl SharedMapping {
         self.mapping().update(offset, len)
     }
 
+    /// Brings what others made visible in a range of which this program knows that it has changed, as by a barrier: [`SharedMapping::update`]
+    /// and [`SharedMapping::touch`] without asking first.
+    ///
+    /// **Cost**: pages come many at a time, whether they have changed or not. **Errors**: theirs.
+    pub fn bring(&self, offset: u64, len: u64) -> Result<()> {
+        self.mapping().renew(offset, len)?;
+        self.touch(offset, len)
+    }
+
     /// Brings the pages of a range here, so that a system call may read them; they may be taken again at any time.
     ///
     /// **Cost**: pages that are not here come many at a time, without a fault; a read of a byte of each page. **Errors**: as for
