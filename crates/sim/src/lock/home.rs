@@ -162,7 +162,10 @@ impl LockWorld {
                 self.model.on_recalled(before, Recalled::Kept);
             }
             home.locks.on_recalled(before, Recalled::Kept);
+            // Those that wait hear of it first.
+            self.pass_on()?;
         }
+        let home = self.home.as_mut().expect("its connections are open");
         let claimed = match home.locks.on_lock(name, claim, bound_ms != Some(0)) {
             Ok(claimed) => claimed,
             Err(error) => return Ok(Err(error)),

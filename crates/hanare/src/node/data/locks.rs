@@ -207,13 +207,14 @@ impl Locks {
             && let Some(who) = self.lent.answered(client, number)
         {
             self.recalled(who, recalled);
-            self.settle();
         }
     }
 
     fn recalled(&mut self, who: Claimant, recalled: Recalled) {
         self.locks.on_recalled(who, recalled);
         self.recount(who.link);
+        // Those that wait hear of it, though what comes next is another's request.
+        self.settle();
     }
 
     /// The next lock that is lent and wanted: its client, and the number of the taking.
@@ -226,7 +227,6 @@ impl Locks {
                 RecallDue::Over(who) => {
                     tracing::warn!("no node says whether a lock is held that was lent, and it counts as abandoned");
                     self.recalled(who, Recalled::Unknown);
-                    self.settle();
                 }
                 RecallDue::Ask(who) => {
                     if let Some(client) = self.lent.client_of(who) {
