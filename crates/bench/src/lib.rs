@@ -12,7 +12,7 @@
 //! | [`cage`] | programs in a control group, with the kernel's swap |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`], [`python`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -45,6 +45,7 @@ pub mod pingpong;
 pub mod ported;
 pub mod primitives;
 pub mod programs;
+pub mod python;
 pub mod queue;
 pub mod queues;
 pub mod quicksort;
@@ -161,6 +162,7 @@ pub fn list() -> &'static [Bench] {
         Bench { name: pingpong::NAME, about: "a message one way in the four conditions of DIMMnet-3", run: pingpong::run },
         Bench { name: primitives::NAME, about: "RHiNET's primitives, a page each, to another node", run: primitives::run },
         Bench { name: halo::NAME, about: "exchange of halos in 3 and 4 dimensions on two nodes", run: halo::run },
+        Bench { name: python::NAME, about: "calls of the package hanare, where an interpreter has it", run: python::run },
     ]
 }
 

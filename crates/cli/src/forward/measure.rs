@@ -66,7 +66,9 @@ pub fn all(out: &Path, afresh: bool, page: &mut dyn FnMut(&Measurements) -> Resu
         Progress::read(&file)?
     };
     page(&progress.claims())?;
-    let names: Vec<&str> = hanare_bench::list().iter().map(|bench| bench.name).collect();
+    // That of the package bears on no claim, and needs more than this command.
+    let names: Vec<&str> =
+        hanare_bench::list().iter().map(|bench| bench.name).filter(|name| *name != hanare_bench::python::NAME).collect();
     let known = names.iter().filter(|name| progress.benches.contains_key(**name)).count();
     if known > 0 {
         eprintln!("{known} of {} benches were measured before ({}); --afresh measures them again", names.len(), file.display());
