@@ -905,7 +905,8 @@ int hanare_unmap(hanare_region *region);
  * -------------------------------
  * Names      are as regions' are, apart from those. A lock or a group exists as long as somebody uses it; any client of
  *            the pool may.
- * Home       the node that the others joined keeps them. A call costs one message each way to it, and the wait.
+ * Home       the node that the others joined keeps them. A call costs one message each way to it, and the wait. A lock that
+ *            this program takes again and again, and nobody else wants, costs no message and no system call.
  * Ordering   puts that have returned, and stores to a map, before hanare_unlock are seen by whoever locks next; before
  *            hanare_group_barrier, by all parties after it. Requests under way are not: hanare_wait or hanare_flush first.
  * Ends       a lock goes on to others, and a party is gone, when its process ends or its connection breaks.
@@ -1220,6 +1221,10 @@ int hanare_wait_all_words(hanare_region *region, const hanare_word *words, size_
  *            NODE_LOST; BROKEN_DONE and BROKEN when a block may have been taken that nobody knows.
  */
 int hanare_malloc(hanare_region *region, uint64_t size, uint64_t *offset);
+
+/* As hanare_malloc, with an offset that is a multiple of `align`, a power of two: of 4096, for bytes that are to share no page with others'
+ * where the size is one, too. Errors: and BAD_SETTING for another align. */
+int hanare_malloc_aligned(hanare_region *region, uint64_t size, uint64_t align, uint64_t *offset);
 
 /* Gives back the block that begins at `offset`, whoever took it.
  *

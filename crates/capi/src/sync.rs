@@ -331,6 +331,23 @@ pub unsafe extern "C" fn hanare_malloc(region: *mut CRegion, size: u64, offset: 
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_malloc_aligned(region: *mut CRegion, size: u64, align: u64, offset: *mut u64) -> c_int {
+    code_of("hanare_malloc_aligned", || {
+        // SAFETY: the caller's handle.
+        let region = unsafe { reference(region, "region") }?;
+        let into = place(offset, "offset")?;
+        let block = region.region.heap().allocate(size, align)?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { into.write(block) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_free(region: *mut CRegion, offset: u64) -> c_int {
     code_of("hanare_free", || {
         // SAFETY: the caller's handle.

@@ -173,6 +173,11 @@ impl Section {
         Ok(true)
     }
 
+    /// Whether nothing is bound to the lock, nor will be when it is given back.
+    pub fn is_bare(&self) -> bool {
+        self.shapes.is_empty() && self.rebound.is_none()
+    }
+
     /// Whether the last holder left a mixture of two releases.
     pub fn is_torn(&self) -> bool {
         self.is_torn

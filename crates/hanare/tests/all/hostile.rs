@@ -13,7 +13,7 @@ use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list
 use hanare_protocol::wire::control::{self, Answer, Existing, RegionView, Request, Which};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
-use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -300,8 +300,9 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
         thread: number,
         bound_ms: None,
         known: None,
+        lease: LeaseWish::default(),
     };
-    let taken = SyncAnswer::Granted { abandoned: false, data: None };
+    let taken = SyncAnswer::Granted { abandoned: false, data: None, lent: false };
     for number in 0..LINK_CLAIM_COUNT_MAX as u64 {
         assert_eq!(raw.ask(&lock(number, &format!("lock{number}"))), Ok(taken.clone()));
     }

@@ -60,6 +60,7 @@ mod hostile_tables;
 mod kept;
 mod kept_pages;
 mod keys_change;
+mod leases;
 mod locks;
 mod looks;
 mod mapped_memory;

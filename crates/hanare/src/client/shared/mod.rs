@@ -20,7 +20,6 @@ mod lanes;
 mod options;
 mod orders;
 mod report;
-mod streams;
 
 pub use address::MapAddress;
 pub use explicit::Explicit;
