@@ -8,6 +8,7 @@
 //! | `pages` | page directories, hosts, shares of regions at their homes, couriers, connections between nodes | messages late, twice, in another order; connections that break; nodes that do not reach each other; programs that map and unmap; nodes that die, whose pages are written elsewhere |
 //! | `commands` | the sessions of a node | programs that give up or die; packets lost; nodes that stop; libraries that send for the dead |
 //! | `queues` | homes of queues | the same connections; writers and readers that die; homes that stop, or die |
+//! | `entry` | locks with the data bound to them | the same; pages that make room, releases that end half-way |
 //! | `locks` | locks, named groups | connections that break, seen by either side at its own time; clients and homes that die |
 //!
 //! Everything comes from the seed: a failure prints the one line that replays it.
@@ -17,6 +18,7 @@ mod check;
 mod cluster;
 mod command;
 mod dice;
+mod entry;
 mod harness;
 mod lock;
 mod network;
@@ -36,6 +38,7 @@ const WORLDS: &[(&str, Simulate)] = &[
     named::<lock::LockWorld>(),
     named::<command::CommandWorld>(),
     named::<queue::QueueWorld>(),
+    named::<entry::EntryWorld>(),
 ];
 
 const fn named<W: World>() -> (&'static str, Simulate) {

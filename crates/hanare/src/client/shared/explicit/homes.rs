@@ -19,7 +19,7 @@ use hanare_protocol::wire::command::{Command, Form, Op};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
-pub(super) use question::Asked;
+pub(super) use question::AskedPage;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

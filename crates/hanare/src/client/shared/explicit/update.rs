@@ -12,7 +12,7 @@
 //!
 //! Safety: as in `pager`, invariant 1.
 
-use super::homes::{Asked, Homes};
+use super::homes::{AskedPage, Homes};
 use super::pager::{PageList, Pager, Trouble};
 use crate::client::attachment::count;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, Tools};
@@ -59,11 +59,11 @@ impl Pager {
 
     /// Lists the pages that are here, and sees to it that the digests of those are known that are worth a question. Returns the page from which
     /// on nothing was looked at.
-    fn look_at(&self, first: u64, end: u64, asking: Asking, asked: &mut Vec<Asked>) -> (u64, Result<()>) {
+    fn look_at(&self, first: u64, end: u64, asking: Asking, asked: &mut Vec<AskedPage>) -> (u64, Result<()>) {
         let asks = asking == Asking::Changed;
         let mut page = first;
         let mut done = Ok(());
-        while page < end && asked.len() + LANE_PAGE_COUNT <= Homes::ASKED_COUNT_MAX && done.is_ok() {
+        while page < end && asked.len() + LANE_PAGE_COUNT <= Homes::ASKED_COUNT && done.is_ok() {
             asked.reserve(LANE_PAGE_COUNT);
             let mut pages: PageList = [0; LANE_PAGE_COUNT];
             // One that is being fetched may be getting bytes of before.
@@ -72,7 +72,7 @@ impl Pager {
             for &page in &pages[..len] {
                 if self.words.look(page) != State::HeldAbsent {
                     let is_asked = asks && self.digests.is_known(page) && !self.digests.is_changing(page);
-                    asked.push(Asked { page, is_asked, at_home: None });
+                    asked.push(AskedPage { page, is_asked, at_home: None });
                 }
                 self.words.release(page);
             }
@@ -110,7 +110,7 @@ impl Pager {
     }
 
     /// Has the first pages of a list stay, or gives them up, or merges them, as many as can be held at once. Returns how many.
-    fn act_on(&self, asked: &[Asked]) -> (usize, Result<()>) {
+    fn act_on(&self, asked: &[AskedPage]) -> (usize, Result<()>) {
         let (mut changed, mut len, mut done_count) = ([0; LANE_PAGE_COUNT], 0, 0);
         for one in asked.iter().take(LANE_PAGE_COUNT) {
             // While a page is held no other is waited for.

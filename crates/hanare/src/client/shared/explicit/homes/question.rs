@@ -13,7 +13,7 @@ use hanare_protocol::wire::command::{Command, DIGEST_LEN, Op};
 const LEN: usize = DIGEST_LEN as usize;
 
 /// A page of a question.
-pub(in super::super) struct Asked {
+pub(in super::super) struct AskedPage {
     pub page: u64,
     /// Whether its home is asked; it gives those up that are not.
     pub is_asked: bool,
@@ -23,7 +23,7 @@ pub(in super::super) struct Asked {
 
 impl Homes {
     /// Most pages of one question: their digests fill a lane's room, and their numbers less than that of a message.
-    pub const ASKED_COUNT_MAX: usize = LANE_PAGE_COUNT * PAGE / LEN;
+    pub const ASKED_COUNT: usize = LANE_PAGE_COUNT * PAGE / LEN;
 
     /// The command that asks for the digest of a page, and the home that is asked; `None` for a page that lies in parts.
     fn question(&self, page: u64) -> Option<(usize, Command)> {
@@ -39,12 +39,12 @@ impl Homes {
         self.question(page).is_some()
     }
 
-    /// Asks the homes for the digests of pages, of [`Homes::ASKED_COUNT_MAX`] at most.
+    /// Asks the homes for the digests of pages, of [`Homes::ASKED_COUNT`] at most.
     ///
     /// **Cost**: one message each way for each home that has some, all at once; 4 bytes a page there, 16 back. **Errors**: the first home that
     /// failed; its pages are not told of.
-    pub fn ask(&self, tools: &mut Tools, seed: &[u8; LEN], asked: &mut [Asked]) -> Result<(), Failed> {
-        const { assert!(Homes::ASKED_COUNT_MAX * 4 <= MESSAGE_LEN * 3 / 4, "the numbers of all pages find room") };
+    pub fn ask(&self, tools: &mut Tools, seed: &[u8; LEN], asked: &mut [AskedPage]) -> Result<(), Failed> {
+        const { assert!(Homes::ASKED_COUNT * 4 <= MESSAGE_LEN * 3 / 4, "the numbers of all pages find room") };
         tools.seq += 1;
         let Tools { endpoints, pages: room, message, operands, seq, .. } = tools;
         let (mut failed, mut counts) = (None, vec![0; self.nodes.len()]);
@@ -71,7 +71,7 @@ impl Homes {
                 failed = failed.or(Some(Failed { home, why }));
                 continue;
             }
-            let of_home = |one: &&mut Asked| one.is_asked && self.question(one.page).is_some_and(|(of, _)| of == home);
+            let of_home = |one: &&mut AskedPage| one.is_asked && self.question(one.page).is_some_and(|(of, _)| of == home);
             for (one, digest) in asked.iter_mut().filter(of_home).zip(answer.as_chunks::<LEN>().0) {
                 one.at_home = Some(Known::of(u128::from_le_bytes(*digest)));
             }
