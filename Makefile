@@ -19,9 +19,10 @@ build:
 apps: build
 	@$(MAKE) --no-print-directory -C apps OUT=$(CURDIR)/out/apps LIBRARY=$(LIBRARY).so
 
-## run      what the pool is for, in a minute; then two matrices from files, multiplied on two nodes, saved and checked
+## run      what the pool is for, in a minute; an unchanged program on three times its memory; two matrices from files, multiplied on two nodes
 run: build apps
 	$(HANARE) demo
+	$(HANARE) demo memory
 	$(HANARE) demo matmul
 
 ## test     every test

@@ -1,19 +1,17 @@
 /* Bodies that attract each other, written as SPLASH's programs are for threads: a state in shared memory, locks, barriers,
- * and bodies taken from a common store of work. The macros of kit.h make ranks of its processes.
+ * and bodies taken from a common store of work. The macros of hanare_parmacs.h make ranks of its processes.
  *
  *     bodies [COUNT] [--steps S] [--check] [--json]
  *
  * Every force is summed in the order of the bodies, so that any number of processes gives the same bits; --check compares
  * with a run by one in main memory.
  */
-#define _DEFAULT_SOURCE
-#include "kit.h"
-#include "words.h"
+#include "ported.h"
 #include <math.h>
 
 MAIN_ENV
 
-enum { DIMENSIONS = 3, CHUNK = 16, PROCESS_COUNT_MAX = 64 };
+enum { DIMENSIONS = 3, CHUNK = 16 };
 
 /* Structure of arrays: position, velocity and force of all bodies, one array for each dimension; masses. */
 typedef struct bodies {
@@ -21,18 +19,17 @@ typedef struct bodies {
 } bodies;
 
 typedef struct shared_state {
-    LOCKDEC(id_lock)
     LOCKDEC(work_lock)
     ALOCKDEC(peak_locks, DIMENSIONS)
     BARDEC(barrier)
-    long next_id;             /* under id_lock */
     long next_body;           /* under work_lock: the first that nobody has taken in this step */
     double peak[DIMENSIONS];  /* under peak_locks: the greatest speed of any body at any time */
-    long taken[PROCESS_COUNT_MAX];           /* under work_lock: bodies that each process took */
+    long taken[PORTED_PROCESS_COUNT_MAX];           /* under work_lock: bodies that each process took */
 } shared_state;
 
 static shared_state *global;
 static double *memory; /* all arrays, one after another */
+static ported_share *shares;
 static size_t body_count = 512, step_count = 4, process_count;
 
 static const double TIME_STEP = 1e-3, SOFTENING = 1e-4;
@@ -51,23 +48,14 @@ static bodies bodies_in(double *at)
 
 static size_t bodies_len(void) { return (3 * DIMENSIONS + 1) * body_count * sizeof(double); }
 
-/* A number in [0, 1) that depends on `k` (splitmix64). */
-static double spread(uint64_t k)
-{
-    uint64_t z = (k + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (double)((z ^ (z >> 31)) >> 11) / 9007199254740992.0;
-}
-
 static void begin(const bodies *b)
 {
     for (size_t i = 0; i < body_count; i++) {
         for (int d = 0; d < DIMENSIONS; d++) {
-            b->position[d][i] = spread(i * 8 + (size_t)d);
+            b->position[d][i] = ported_spread(i * 8 + (size_t)d);
             b->velocity[d][i] = 0;
         }
-        b->mass[i] = (1 + spread(i * 8 + 7)) / (double)body_count;
+        b->mass[i] = (1 + ported_spread(i * 8 + 7)) / (double)body_count;
     }
 }
 
@@ -117,9 +105,9 @@ static void work(void)
     bodies b = bodies_in(memory);
     double peak[DIMENSIONS] = {0};
     size_t first, last;
-    LOCK(global->id_lock);
-    size_t id = (size_t)global->next_id++;
-    UNLOCK(global->id_lock);
+    size_t id;
+    GET_PID(id);
+    ported_note(&shares[id], 0);
     for (size_t step = 0; step < step_count; step++) {
         while (take(id, &first, &last))
             for (size_t i = first; i < last; i++)
@@ -136,15 +124,18 @@ static void work(void)
         global->peak[d] = fmax(global->peak[d], peak[d]);
         AULOCK(global->peak_locks, d);
     }
+    ported_note(&shares[id], 1);
 }
 
-/* How many numbers differ in any bit from a run by one in main memory; one more for each peak. */
-static size_t wrong_of(void)
+static uint64_t result_of(const double *all, const double *peak)
 {
-    double *own = (double *)malloc(bodies_len()), peak[DIMENSIONS] = {0};
-    size_t wrong = 0;
-    if (own == NULL)
-        return body_count;
+    return ported_fold(ported_fold(0, all, bodies_len()), peak, DIMENSIONS * sizeof *peak);
+}
+
+/* The result of one process in memory of its own. */
+static uint64_t right_result(void)
+{
+    double *own = (double *)ported_own(bodies_len()), peak[DIMENSIONS] = {0};
     bodies b = bodies_in(own);
     begin(&b);
     for (size_t step = 0; step < step_count; step++) {
@@ -153,12 +144,9 @@ static size_t wrong_of(void)
         for (size_t i = 0; i < body_count; i++)
             advance(&b, i, peak);
     }
-    for (size_t k = 0; k < bodies_len() / sizeof(double); k++)
-        wrong += !(own[k] == memory[k]);
-    for (int d = 0; d < DIMENSIONS; d++)
-        wrong += !(peak[d] == global->peak[d]);
+    uint64_t result = result_of(own, peak);
     free(own);
-    return wrong;
+    return result;
 }
 
 int main(int argc, char **argv)
@@ -166,54 +154,36 @@ int main(int argc, char **argv)
     unsigned long start, end;
     int check = 0, json = 0;
     const word words[] = {
-        {"", NULL, &body_count, NULL, NULL},   {"--steps", NULL, &step_count, NULL, NULL},
-        {"--check", &check, NULL, NULL, NULL}, {"--json", &json, NULL, NULL, NULL},
-        {NULL, NULL, NULL, NULL, NULL},
+        {"", NULL, &body_count, NULL, NULL},               {"--steps", NULL, &step_count, NULL, NULL},
+        {"--processes", NULL, &process_count, NULL, NULL}, {"--check", &check, NULL, NULL, NULL},
+        {"--json", &json, NULL, NULL, NULL},               {NULL, NULL, NULL, NULL, NULL},
     };
     read_words(argc, argv, words);
-    MAIN_INITENV(bodies_len() + sizeof(shared_state) + (1 << 16));
-    process_count = (size_t)PROCESS_COUNT;
-    if (process_count > PROCESS_COUNT_MAX) {
-        fprintf(stderr, "bodies: %lu processes are more than %d\n", (unsigned long)process_count, PROCESS_COUNT_MAX);
-        return 2;
-    }
+    MAIN_INITENV(bodies_len() + sizeof(shared_state) + PORTED_PROCESS_COUNT_MAX * sizeof(ported_share) + (1 << 16));
+    process_count = ported_processes(argv[0], process_count);
     global = (shared_state *)G_MALLOC(sizeof *global);
     memory = (double *)G_MALLOC(bodies_len());
-    memset(global, 0, sizeof *global);
-    LOCKINIT(global->id_lock);
+    shares = (ported_share *)G_MALLOC(process_count * sizeof *shares);
     LOCKINIT(global->work_lock);
     ALOCKINIT(global->peak_locks, DIMENSIONS);
     BARINIT(global->barrier, process_count);
     bodies b = bodies_in(memory);
     begin(&b);
 
-    GLOBAL_POINTER(global);
-    GLOBAL_POINTER(memory);
-    GLOBAL(body_count);
-    GLOBAL(step_count);
-    GLOBAL(process_count);
     CLOCK(start);
     CREATE(work, process_count);
     WAIT_FOR_END(process_count);
     CLOCK(end);
 
-    long taken = 0;
+    size_t taken = 0;
     for (size_t id = 0; id < process_count; id++)
-        taken += global->taken[id];
-    line to = line_begin(json, "bodies", "kit");
+        taken += (size_t)global->taken[id];
+    line to = ported_line(json, "bodies", process_count, (double)(end - start) / 1e6, shares);
     line_count(to, "count", body_count);
-    line_count(to, "steps", step_count);
-    line_count(to, "processes", process_count);
-    line_number(to, "seconds", (double)(end - start) / 1e6);
-    line_number(to, "wait_s", kit.j.now.wait_s);
-    size_t wrong = taken != (long)(body_count * step_count);
-    if (check) {
-        wrong += wrong_of();
-        line_count(to, "wrong", wrong);
-    }
-    line_end(to);
+    line_count(to, "taken", taken);
+    int status = ported_end(to, result_of(memory, global->peak), check, check ? right_result() : 0);
     G_FREE(memory);
     G_FREE(global);
     MAIN_END;
-    return wrong != 0;
+    return status;
 }

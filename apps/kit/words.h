@@ -12,7 +12,7 @@ typedef struct word {
     int *flag;            /* becomes 1 */
     size_t *count;        /* becomes the number that follows, from 1 to 2^31 */
     const char **choice;  /* becomes the text that follows ... */
-    const char *choices;  /* ... which is one of these, parted by | */
+    const char *choices;  /* ... which is one of these, parted by |; any text where this is NULL */
 } word;
 
 enum { WORD_COUNT_MAX = 2147483647 };
@@ -22,7 +22,7 @@ static inline void words_usage(const char *program, const word *words)
     fprintf(stderr, "usage: %s", program);
     for (; words->name != NULL; words++)
         if (words->choice != NULL)
-            fprintf(stderr, words->name[0] ? " [%s %s]" : " [%s%s]", words->name, words->choices);
+            fprintf(stderr, words->name[0] ? " [%s %s]" : " [%s%s]", words->name, words->choices != NULL ? words->choices : "TEXT");
         else
             fprintf(stderr, words->flag != NULL ? " [%s]" : words->name[0] ? " [%s COUNT]" : " [%sCOUNT]", words->name);
     fprintf(stderr, "\n");
@@ -45,7 +45,7 @@ static inline int words_take(const word *to, const char *text)
 {
     if (to->choice != NULL) {
         *to->choice = text;
-        return words_offer(to->choices, text);
+        return to->choices == NULL || words_offer(to->choices, text);
     }
     char *end;
     unsigned long value = strtoul(text, &end, 10);

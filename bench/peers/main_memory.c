@@ -1,5 +1,6 @@
-/* main_memory MIB UPDATES: random updates, a sweep and a quicksort of numbers that no compressor makes smaller. Prints a name and ns a
- * line, by update and by page of 4 KiB; fails where a number is not what it was. */
+/* main_memory MIB UPDATES: random updates, a sweep, a reading sweep and a quicksort of numbers that no compressor makes smaller; then
+ * k-means of points, which reads all of them in each step. Prints a name and ns a line, by update and by page of 4 KiB; fails where a
+ * number is not what it was. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,59 @@ static void sort(uint64_t *a, size_t n)
     }
 }
 
+enum { DIMENSIONS = 8, CENTRES = 8, STEPS = 3 };
+
+/* A number of a point, with as many random bits as there is room for. */
+static double coordinate(size_t k)
+{
+    return (double)(mix(k ^ 0xc0ffee) >> 11) * 0x1p-53;
+}
+
+/* One step of k-means: new centres, as means of the points that are nearest to the old ones. */
+static void step(const double *points, size_t n, double centres[CENTRES][DIMENSIONS])
+{
+    double sums[CENTRES][DIMENSIONS] = {{0}};
+    size_t counts[CENTRES] = {0};
+    for (size_t k = 0; k < n; k++) {
+        const double *point = points + k * DIMENSIONS;
+        int nearest = 0;
+        double least = 1e300;
+        for (int c = 0; c < CENTRES; c++) {
+            double distance = 0;
+            for (int d = 0; d < DIMENSIONS; d++)
+                distance += (point[d] - centres[c][d]) * (point[d] - centres[c][d]);
+            if (distance < least) {
+                least = distance;
+                nearest = c;
+            }
+        }
+        counts[nearest]++;
+        for (int d = 0; d < DIMENSIONS; d++)
+            sums[nearest][d] += point[d];
+    }
+    for (int c = 0; c < CENTRES; c++)
+        for (int d = 0; counts[c] && d < DIMENSIONS; d++)
+            centres[c][d] = sums[c][d] / counts[c];
+}
+
+/* k-means of points in the same memory. 0 where a number changed. */
+static int cluster(double *points, size_t n)
+{
+    double centres[CENTRES][DIMENSIONS];
+    for (size_t k = 0; k < n * DIMENSIONS; k++)
+        points[k] = coordinate(k);
+    for (size_t k = 0; k < CENTRES * DIMENSIONS; k++)
+        centres[k / DIMENSIONS][k % DIMENSIONS] = coordinate(~k);
+    double begun = now();
+    for (int k = 0; k < STEPS; k++)
+        step(points, n, centres);
+    printf("kmeans %f\n", (now() - begun) / (n * DIMENSIONS / 512) / STEPS);
+    for (size_t k = 0; k < n * DIMENSIONS; k++)
+        if (points[k] != coordinate(k))
+            return 0;
+    return 1;
+}
+
 int main(int count, char **words)
 {
     if (count != 3)
@@ -75,6 +129,14 @@ int main(int count, char **words)
     sum += n;
 
     begun = now();
+    uint64_t read = 0;
+    for (size_t k = 0; k < n; k++)
+        read += a[k];
+    printf("read %f\n", (now() - begun) / (n / 512));
+    if (read != sum)
+        return 1;
+
+    begun = now();
     sort(a, n);
     printf("sort %f\n", (now() - begun) / (n / 512));
     for (size_t k = 0; k < n; k++) {
@@ -82,5 +144,5 @@ int main(int count, char **words)
             return 1;
         sum -= a[k];
     }
-    return sum != 0;
+    return sum != 0 || !cluster((double *)a, n / DIMENSIONS);
 }

@@ -83,7 +83,8 @@ impl Round<'_> {
         progress("copies, scans and a table on two nodes");
         self.on_several_nodes(&pool, &far)?;
         progress("barriers");
-        for ranks in [1, 2, 4] {
+        // Each time with programs of their own, because where the kernel puts them decides.
+        for ranks in [1, 2, 4, 1, 2, 4, 1, 2, 4] {
             self.barrier(&nodes, ranks)?;
         }
         progress("touches");
@@ -186,6 +187,10 @@ impl Round<'_> {
         let mut random = Random::SEED;
         let list: Vec<u32> = (0..LIST_LEN).map(|_| random.below(REGION_LEN / 8) as u32).collect();
         let xor = Modify { operator: Operator::Xor, element: Element::U64 };
+        let (mut buffer, mut lists) = (vec![0; 4096 * 8], list.chunks_exact(4096).cycle());
+        self.steps("gather 4096 of 8B spread", Duration::ZERO, || {
+            table.get_shape(Indexed::elements(0, 8, lists.next().expect("a cycle goes on")), &mut buffer)
+        })?;
         let (operands, mut parts) = (vec![0; 1024 * 8], list.chunks_exact(1024).cycle());
         self.steps("update 1024 of 8B spread", Duration::ZERO, || {
             table.update(Indexed::elements(0, 8, parts.next().expect("a cycle goes on")), xor, &operands)
@@ -197,7 +202,7 @@ impl Round<'_> {
         let job = JobId(rand::random());
         let attach = |rank| nodes.attach_as(rank as usize, JobRank { job, rank: Rank(rank), ranks });
         let pools: Vec<Pool> = (0..ranks).map(attach).collect::<Result<_>>()?;
-        let count = if self.options.quick { 200 } else { 2000 };
+        let count = if self.options.quick { 100 } else { 700 };
         let meet = |pool: &Pool| (0..count).try_for_each(|_| pool.barrier());
         let (first, others) = pools.split_first().expect("there is a rank");
         let ns = std::thread::scope(|scope| {
@@ -237,6 +242,23 @@ impl Round<'_> {
             drop(mapping);
             self.row(pattern, median(times.split_off(times.len() / 8)));
         }
+        for number in 1..=3 {
+            self.walk(pool, number)?;
+        }
+        Ok(())
+    }
+
+    /// A load from each page in turn: those behind are brought along.
+    fn walk(&mut self, pool: &Pool, number: u32) -> Result<()> {
+        let region = table::create(pool, &format!("bench-walk-{number}"), 16 << 20, Placement::Node(table::far(pool)?[0]))?;
+        let mapping = region.map(Consistency::Coherent)?;
+        let (start, mut word) = (Instant::now(), [0; 8]);
+        for page in 0..(16 << 20) / 4096 {
+            mapping.read(page * 4096, &mut word)?;
+        }
+        let ns = start.elapsed().as_nanos() as f64;
+        drop(mapping);
+        self.row("walk 16MiB", ns);
         Ok(())
     }
 }

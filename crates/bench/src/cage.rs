@@ -3,9 +3,11 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
 
 /// Where the kernel puts pages that do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,14 +18,44 @@ pub enum Swap {
     Zram,
 }
 
+/// What the kernel did for a cage's programs so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Touches of pages that had to be brought.
+    pub faults: u64,
+    /// Bytes that came from swap, of the whole machine.
+    pub read: u64,
+    /// Bytes that went there.
+    pub written: u64,
+}
+
 /// A control group and its swap; both go with it.
 #[derive(Debug)]
 pub struct Cage {
     group: PathBuf,
+    /// What swaps.
     swap: Option<PathBuf>,
+    /// The folder of its file; it goes with it.
+    folder: Option<TempDir>,
     /// Number of the compressed device that was made for it.
     zram: Option<u32>,
+    /// The kernel's counts when it was made.
+    before: Counts,
 }
+
+/// Where the kernel shows groups that bound memory, and the file with the bound.
+fn groups() -> (&'static Path, &'static str) {
+    match Path::new("/sys/fs/cgroup/memory").is_dir() {
+        true => (Path::new("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+        false => (Path::new("/sys/fs/cgroup"), "memory.max"),
+    }
+}
+
+/// Where swap files lie: on a disk, as a rule.
+const SWAP_FOLDER: &str = "/var/tmp";
+
+/// How names of groups and swap files begin; the maker's process and a number follow.
+const BEGINNING: &str = "hanare-cage-";
 
 impl Cage {
     /// One whose programs keep at most `limit` bytes here, and `swap_len` bytes in swap.
@@ -32,20 +64,20 @@ impl Cage {
     pub fn new(limit: u64, swap: Swap, swap_len: u64) -> Result<Cage> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         ensure!(rustix::process::geteuid().is_root(), "a control group and swap need root");
-        let name = format!("hanare-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let (root, file) = match Path::new("/sys/fs/cgroup/memory").is_dir() {
-            true => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            false => ("/sys/fs/cgroup", "memory.max"),
-        };
-        let group = Path::new(root).join(&name);
+        sweep();
+        let name = format!("{BEGINNING}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let (root, file) = groups();
+        let group = root.join(&name);
         fs::create_dir(&group).with_context(|| format!("cannot make {}", group.display()))?;
-        let mut cage = Cage { group, swap: None, zram: None };
+        let mut cage = Cage { group, swap: None, folder: None, zram: None, before: swapped()? };
         fs::write(cage.group.join(file), limit.to_string()).context("this kernel bounds no group's memory")?;
         let place = match swap {
             Swap::File => {
-                let place = Path::new("/var/tmp").join(&name);
+                // A folder for this user alone: whoever can write beside it cannot put another file in its place.
+                let folder = tempfile::Builder::new().prefix(&format!("{name}-")).tempdir_in(SWAP_FOLDER)?;
+                let place = folder.path().join("swap");
+                cage.folder = Some(folder);
                 run("fallocate", &[OsStr::new("-l"), OsStr::new(&swap_len.to_string()), place.as_os_str()])?;
-                cage.swap = Some(place.clone());
                 run("chmod", &[OsStr::new("600"), place.as_os_str()])?;
                 place
             }
@@ -63,11 +95,59 @@ impl Cage {
         Ok(cage)
     }
 
+    /// What the kernel did so far.
+    pub fn counts(&self) -> Result<Counts> {
+        let stat = fs::read_to_string(self.group.join("memory.stat"))?;
+        let now = swapped()?;
+        Ok(Counts {
+            faults: figure(&stat, "pgmajfault")?,
+            read: now.read - self.before.read,
+            written: now.written - self.before.written,
+        })
+    }
+
+    /// Whether the kernel killed a program because it could not make room in time.
+    pub fn has_killed(&self) -> bool {
+        let files =
+            ["memory.oom_control", "memory.events"].map(|file| fs::read_to_string(self.group.join(file)).unwrap_or_default());
+        files.iter().any(|text| figure(text, "oom_kill").is_ok_and(|count| count > 0))
+    }
+
     /// A command in it.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.group.join("cgroup.procs")).arg(program);
         command
+    }
+}
+
+/// The number behind a name, in a file of such lines.
+fn figure(text: &str, name: &str) -> Result<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    Ok(line.with_context(|| format!("this kernel does not count {name}"))?.trim().parse()?)
+}
+
+/// Bytes that the machine swapped since it began.
+fn swapped() -> Result<Counts> {
+    let text = fs::read_to_string("/proc/vmstat")?;
+    let bytes = |name: &str| Ok::<u64, anyhow::Error>(figure(&text, name)? * 4096);
+    Ok(Counts { faults: 0, read: bytes("pswpin")?, written: bytes("pswpout")? })
+}
+
+/// Removes what makers left that were killed.
+fn sweep() {
+    for folder in [groups().0, Path::new(SWAP_FOLDER)] {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let (name, path) = (entry.file_name(), entry.path());
+            let maker = name.to_str().and_then(|name| name.strip_prefix(BEGINNING)?.split('-').next()?.parse::<u32>().ok());
+            let is_gone = maker.is_some_and(|maker| !Path::new(&format!("/proc/{maker}")).exists());
+            // Anybody can make a folder of such a name there, and links in it.
+            let is_own = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir() && meta.uid() == 0);
+            if is_gone && is_own {
+                let _ = run("swapoff", &[path.join("swap").as_os_str()]);
+                let _ = fs::remove_dir(&path).or_else(|_| fs::remove_dir_all(&path));
+            }
+        }
     }
 }
 
@@ -84,9 +164,6 @@ impl Drop for Cage {
         // What is not there needs no end.
         if let Some(swap) = &self.swap {
             let _ = run("swapoff", &[swap.as_os_str()]);
-            if self.zram.is_none() {
-                let _ = fs::remove_file(swap);
-            }
         }
         if let Some(number) = self.zram {
             let _ = fs::write("/sys/class/zram-control/hot_remove", number.to_string());

@@ -12,7 +12,7 @@
 //! | [`cage`] | programs in a control group, with the kernel's swap |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`files`], [`blocks`], [`main_memory`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -42,6 +42,7 @@ pub mod nodes;
 pub mod page;
 pub mod peers;
 pub mod pingpong;
+pub mod ported;
 pub mod primitives;
 pub mod programs;
 pub mod queue;
@@ -53,6 +54,7 @@ pub mod strided;
 pub mod table;
 pub mod turns;
 pub mod usage;
+pub mod wisconsin;
 
 pub use report::{Claim, Report, Row};
 
@@ -140,6 +142,7 @@ pub fn list() -> &'static [Bench] {
         Bench { name: lu::NAME, about: "LU decomposition on mapped memory of one node and several", run: lu::run },
         Bench { name: himeno::NAME, about: "Himeno's benchmark on mapped memory of one node and several", run: himeno::run },
         Bench { name: quicksort::NAME, about: "quicksort on mapped memory of one node and several", run: quicksort::run },
+        Bench { name: ported::NAME, about: "programs for threads as ranks, by the port kit", run: ported::run },
         Bench { name: fault::NAME, about: "touches of mapped pages that are not here", run: fault::run },
         Bench { name: coherence::NAME, about: "accesses to a variable that other hosts have", run: coherence::run },
         Bench { name: files::NAME, about: "files of the pool through the kernel, beside tmpfs", run: files::run },
@@ -149,6 +152,7 @@ pub fn list() -> &'static [Bench] {
             about: "an unchanged program's memory on another node, beside swap",
             run: main_memory::run,
         },
+        Bench { name: wisconsin::NAME, about: "queries over regions and files, beside a disk's", run: wisconsin::run },
         Bench { name: barrier::NAME, about: "an empty barrier of ranks on nodes of their own", run: barrier::run },
         Bench { name: collectives::NAME, about: "all-reduce by 2 and 4 ranks on two nodes", run: collectives::run },
         Bench { name: basics::NAME, about: "single operations, which what-if is calibrated with", run: basics::run },
@@ -187,8 +191,17 @@ mod tests {
     #[test]
     fn the_peers_sources_are_found() {
         let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../bench/peers");
-        let shared =
-            ["figures.h", "window.h", "echo.c", "relay.c", "ucx_get.c", "local_loop.c", "main_memory.c", "duckdb_scan.py"];
+        let shared = [
+            "figures.h",
+            "window.h",
+            "echo.c",
+            "relay.c",
+            "ucx_get.c",
+            "local_loop.c",
+            "main_memory.c",
+            "numpy_product.py",
+            "duckdb_scan.py",
+        ];
         let mpi = [
             "mpi_window.c",
             "mpi_strided.c",

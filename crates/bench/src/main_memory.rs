@@ -1,87 +1,175 @@
-//! A plain C program with more memory than it may keep here: the rest on another node over TCP, beside all of it here, and beside the
-//! kernel's swap to a file and to zram under a control group of the same size.
+//! Plain programs with more memory than they may keep here: the rest on another node over TCP, beside all of it here, and beside the
+//! kernel's swap to a file and to zram under a control group of the same size. No compressor makes the data smaller.
 
 use crate::Options;
 use crate::cage::{Cage, Swap};
 use crate::compare::{bytes, compare};
 use crate::nodes::Nodes;
-use crate::peers::program::Compiled;
-use crate::report::Report;
-use crate::turns::{Contestant, Figures, take_turns};
+use crate::peers::program::{self, Compiled};
+use crate::peers::redis::Redis;
+use crate::report::{Better, Report, Row};
+use crate::turns::{Contestant, Figures, Outcome, take_turns};
 use anyhow::{Context, Result, ensure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The bench's name.
 pub const NAME: &str = "main-memory";
 
-/// Bytes of the program's array.
+/// Bytes of a program's working set.
 const LEN: u64 = 256 << 20;
 const LEN_QUICK: u64 = 64 << 20;
 
-/// Random updates.
-const UPDATES: u32 = 50_000;
-const UPDATES_QUICK: u32 = 500;
+/// Random updates, and random gets of Redis.
+const UPDATES: u64 = 50_000;
+const UPDATES_QUICK: u64 = 500;
 
-/// What is measured: the figure's name, and what it is one of.
-const FIGURES: [(&str, &str); 3] = [("update", "random update"), ("sweep", "page of a sweep"), ("sort", "page of a quicksort")];
+/// Bytes that Redis has for a key: the value, the key, and what it notes of them.
+const REDIS_KEY_LEN: u64 = 2300;
 
 /// How much of a sweep's speed is to be left.
 const GOAL_SWEEP: f64 = 0.5;
 
+/// One figure of a program.
+struct Figure {
+    key: &'static str,
+    name: &'static str,
+    /// What is to be reached beside all in memory.
+    goal: Option<f64>,
+}
+
+const fn figure(key: &'static str, name: &'static str, goal: Option<f64>) -> Figure {
+    Figure { key, name, goal }
+}
+
+/// A program, what it measures, and how it is run by a command.
+struct Workload<'a> {
+    figures: &'static [Figure],
+    run: Box<dyn Fn(&Start<'_>) -> Result<Figures> + 'a>,
+}
+
+/// Makes the command that runs a program.
+type Start<'a> = dyn Fn(&Path) -> Command + 'a;
+
 /// Runs it.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
-    let (len, updates) = if options.quick { (LEN_QUICK, UPDATES_QUICK) } else { (LEN, UPDATES) };
+    let len = if options.quick { LEN_QUICK } else { LEN };
     progress("starting nodes");
-    let nodes = Nodes::start(options, options.nodes_or(2).max(2), 2 * len)?;
+    let nodes = Nodes::start(options, options.nodes_or(2).max(2), 3 * len)?;
     let compiled = Compiled::new(options)?;
-    let program = compiled.build("gcc", "main_memory", &[])?;
-    let words = [(len >> 20).to_string(), updates.to_string()];
-    let mut contestants = vec![Contestant::peer("all in memory", Ok(|| figures(Command::new(&program).args(&words))))];
+    let mut report = Report::new(NAME);
+    let found = [loops(options, &compiled, len), product(options, len), redis(options, len)];
+    let mut workloads = Vec::new();
+    for (workload, what) in found.into_iter().zip(["loops in C", "NumPy", "Redis"]) {
+        match workload {
+            Ok(workload) => workloads.push(workload),
+            Err(reason) => {
+                report.rows.push(Row::alone(format!("{what}: not measured, because {reason:#}"), 0.0, "runs", Better::Higher));
+            }
+        }
+    }
+    let workloads = &workloads;
+    let run_all = |start: &Start<'_>| -> Result<Figures> {
+        let mut all = Figures::new();
+        for workload in workloads {
+            all.extend((workload.run)(start)?);
+        }
+        Ok(all)
+    };
+    let mut contestants = vec![Contestant::peer("all in memory", Ok(|| run_all(&|program| Command::new(program))))];
     for share in [2, 4] {
         let limit = len / share;
-        let (nodes, program, words) = (&nodes, &program, &words);
+        let nodes = &nodes;
         let ours = move || {
-            let mut command = Command::new(&options.command);
-            command.args(["run", "-n", "1", "--main-memory", &format!("{}M", limit >> 20), "--"]).arg(program).args(words);
-            figures(command.env("HANARE_NODE", nodes.socket(0)))
+            run_all(&|program| {
+                let mut command = Command::new(&options.command);
+                command.args(["run", "-n", "1", "--main-memory", &limit.to_string(), "--"]).arg(program);
+                command.env("HANARE_NODE", nodes.socket(0));
+                command
+            })
         };
         contestants.push(Contestant::ours(&format!("hanare, {} of {} here", bytes(limit), bytes(len)), ours));
         for (name, swap) in [("swap file", Swap::File), ("zram", Swap::Zram)] {
             let turn = move || {
-                let cage = Cage::new(limit, swap, 2 * len)?;
-                figures(cage.command(program).args(words))
+                let cage = Cage::new(limit, swap, 3 * len)?;
+                run_all(&|program| cage.command(program))
             };
             contestants.push(Contestant::peer(name, Ok(turn)));
         }
     }
     let outcomes = take_turns(options.rounds().min(3), contestants, progress)?;
     let [memory, shares @ ..] = &outcomes[..] else { unreachable!("all in memory is a contestant") };
-    let mut report = Report::new(NAME);
     for outcomes in shares.chunks_exact(3) {
-        let [ours, swap, zram] = outcomes else { unreachable!("there are three for a share") };
-        for (key, what) in FIGURES {
-            let case = format!("{what}, {}", ours.name);
-            let goal = (key == "sweep").then_some(GOAL_SWEEP);
-            report.rows.push(compare(case.clone(), ours, key, memory, key, goal)?);
-            report.rows.push(compare(case.clone(), ours, key, swap, key, Some(1.0))?);
-            report.rows.push(compare(case, ours, key, zram, key, Some(1.0))?);
+        for figure in workloads.iter().flat_map(|workload| workload.figures) {
+            report.rows.extend(rows(figure, memory, outcomes)?);
         }
     }
     Ok(report)
 }
 
-/// What the program says of itself: a name and ns a line.
-fn figures(command: &mut Command) -> Result<Figures> {
+/// The rows of a figure at one share: beside all in memory, the swap file and zram.
+fn rows(figure: &Figure, memory: &Outcome, outcomes: &[Outcome]) -> Result<Vec<Row>> {
+    let [ours, swap, zram] = outcomes else { unreachable!("there are three for a share") };
+    let case = format!("{}, {}", figure.name, ours.name);
+    let beside = |peer: &Outcome, goal| compare(case.clone(), ours, figure.key, peer, figure.key, goal);
+    Ok(vec![beside(memory, figure.goal)?, beside(swap, Some(1.0))?, beside(zram, Some(1.0))?])
+}
+
+/// A program in C that knows of nothing.
+fn loops<'a>(options: &Options, compiled: &Compiled, len: u64) -> Result<Workload<'a>> {
+    const FIGURES: [Figure; 5] = [
+        figure("update", "random update", None),
+        figure("sweep", "page of a sweep that writes", Some(GOAL_SWEEP)),
+        figure("read", "page of a sweep that reads", Some(GOAL_SWEEP)),
+        figure("sort", "page of a quicksort", None),
+        figure("kmeans", "page of a step of k-means", None),
+    ];
+    let program = compiled.build("gcc", "main_memory", &[])?;
+    let updates = if options.quick { UPDATES_QUICK } else { UPDATES };
+    let words = vec![(len >> 20).to_string(), updates.to_string()];
+    Ok(Workload { figures: &FIGURES, run: Box::new(move |start: &Start<'_>| figures_of(start(&program).args(&words), &FIGURES)) })
+}
+
+/// NumPy's product of two matrices.
+fn product<'a>(options: &Options, len: u64) -> Result<Workload<'a>> {
+    const FIGURES: [Figure; 1] = [figure("product", "page of a product by NumPy", None)];
+    let script = options.peers.join("numpy_product.py");
+    ensure!(script.is_file(), "{} is not there; run this in the folder of the sources", script.display());
+    // A wrapper that chooses one of several Pythons would be what is started: the one that it chose is.
+    let python = program::run(Path::new("python3"), &["-c", "import sys; print(sys.executable)"], &[])?;
+    let python = PathBuf::from(python.trim());
+    program::run(&python, &[script.as_os_str()], &[])?;
+    let run = move |start: &Start<'_>| {
+        let mut command = start(&python);
+        figures_of(command.arg(&script).arg((len >> 20).to_string()), &FIGURES)
+    };
+    Ok(Workload { figures: &FIGURES, run: Box::new(run) })
+}
+
+/// Redis with as many keys as fill its memory.
+fn redis<'a>(options: &Options, len: u64) -> Result<Workload<'a>> {
+    const FIGURES: [Figure; 2] = [
+        figure("redis_set", "a SET of 2 kB by Redis, 64 at a time", None),
+        figure("redis_get", "a random GET of 2 kB by Redis", None),
+    ];
+    Redis::version()?;
+    let (keys, gets) = (len / REDIS_KEY_LEN, if options.quick { UPDATES_QUICK } else { UPDATES });
+    let run = move |start: &Start<'_>| {
+        let mut redis = Redis::start_by(start(Path::new("redis-server")))?;
+        let set = redis.load(keys)?;
+        let get = redis.get_random(keys, gets)?;
+        redis.end()?;
+        Ok(Figures::from([("redis_set".to_owned(), set), ("redis_get".to_owned(), get)]))
+    };
+    Ok(Workload { figures: &FIGURES, run: Box::new(run) })
+}
+
+/// What a program says of itself: a name and ns a line.
+fn figures_of(command: &mut Command, wanted: &[Figure]) -> Result<Figures> {
     let program = Path::new(command.get_program()).to_owned();
     let ended = command.output().with_context(|| format!("cannot start {}", program.display()))?;
-    ensure!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr).trim());
-    let said = String::from_utf8_lossy(&ended.stdout);
-    let read = |line: &str| {
-        let (name, ns) = line.split_once(' ')?;
-        Some((name.to_owned(), ns.parse().ok()?))
-    };
-    let figures: Figures = said.lines().filter_map(read).collect();
-    ensure!(figures.len() == FIGURES.len(), "the program said {said:?}");
+    ensure!(ended.status.success(), "{}: {}", ended.status, String::from_utf8_lossy(&ended.stderr).trim());
+    let figures = program::figures(&String::from_utf8_lossy(&ended.stdout))?;
+    ensure!(wanted.iter().all(|figure| figures.contains_key(figure.key)), "the program said {figures:?}");
     Ok(figures)
 }

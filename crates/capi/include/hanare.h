@@ -867,12 +867,17 @@ int hanare_map_shared_at(hanare_region *region, int consistency, void *address, 
 
 /* Makes this program's stores to a range visible at their home; nothing to do where the map is HANARE_COHERENT.
  *
- * Cost       one message each way for each node, with the bytes that changed. Errors: OUT_OF_RANGE, BAD_USE, NODE_LOST, TIMEOUT.
+ * Cost       one message each way for each node and 512 changed pages, with the bytes that changed. Errors: OUT_OF_RANGE, BAD_USE,
+ *            NODE_LOST, TIMEOUT.
  */
 int hanare_flush_range(hanare_region *region, uint64_t offset, uint64_t len);
 
 /* Lets this program see what others have made visible in a range, as soon as it touches it; its own stores that were not
- * flushed stay. Nothing to do where the map is HANARE_COHERENT. Errors: as hanare_flush_range. */
+ * flushed stay. Nothing to do where the map is HANARE_COHERENT.
+ *
+ * Cost       one message each way for each node, with 20 bytes for each page that is here; pages that have changed come again.
+ * Errors     as hanare_flush_range; pages of a node that did not answer are as they were.
+ */
 int hanare_update_range(hanare_region *region, uint64_t offset, uint64_t len);
 
 /* Brings the pages of a range here, for a system call that reads them; they may be taken again at any time. Errors: as
@@ -900,7 +905,8 @@ int hanare_unmap(hanare_region *region);
  * -------------------------------
  * Names      are as regions' are, apart from those. A lock or a group exists as long as somebody uses it; any client of
  *            the pool may.
- * Home       the node that the others joined keeps them. A call costs one message each way to it, and the wait.
+ * Home       the node that the others joined keeps them. A call costs one message each way to it, and the wait. A lock that
+ *            this program takes again and again, and nobody else wants, costs no message and no system call.
  * Ordering   puts that have returned, and stores to a map, before hanare_unlock are seen by whoever locks next; before
  *            hanare_group_barrier, by all parties after it. Requests under way are not: hanare_wait or hanare_flush first.
  * Ends       a lock goes on to others, and a party is gone, when its process ends or its connection breaks.
@@ -986,7 +992,7 @@ int hanare_is_torn(const hanare_held *held);
 /* As hanare_group_barrier, and carries what the parties have stored: this party's stores to the parts that it gives are made
  * visible before it arrives, and what others gave of the parts that it takes is here, ready to be read, when it goes on.
  *
- * Cost       as hanare_flush_range, hanare_group_barrier, hanare_update_range and hanare_touch_range of those parts.
+ * Cost       as hanare_flush_range, hanare_group_barrier and hanare_touch_range of those parts, all of which comes.
  * Errors     theirs. After any of them this party has left the group, and the others are told.
  */
 int hanare_group_barrier_with(hanare_pool *pool, const char *name, uint32_t parties, const hanare_part *gives, size_t give_count,
@@ -1215,6 +1221,10 @@ int hanare_wait_all_words(hanare_region *region, const hanare_word *words, size_
  *            NODE_LOST; BROKEN_DONE and BROKEN when a block may have been taken that nobody knows.
  */
 int hanare_malloc(hanare_region *region, uint64_t size, uint64_t *offset);
+
+/* As hanare_malloc, with an offset that is a multiple of `align`, a power of two: of 4096, for bytes that are to share no page with others'
+ * where the size is one, too. Errors: and BAD_SETTING for another align. */
+int hanare_malloc_aligned(hanare_region *region, uint64_t size, uint64_t align, uint64_t *offset);
 
 /* Gives back the block that begins at `offset`, whoever took it.
  *

@@ -144,10 +144,7 @@ pub unsafe extern "C" fn hanare_group_barrier_with(
             }
             group.barrier()?;
             for part in takes {
-                with_shared(part.region, |mapping| {
-                    mapping.update(part.offset, part.len)?;
-                    mapping.touch(part.offset, part.len)
-                })?;
+                with_shared(part.region, |mapping| mapping.bring(part.offset, part.len))?;
             }
             Ok(())
         };
@@ -323,6 +320,23 @@ pub unsafe extern "C" fn hanare_malloc(region: *mut CRegion, size: u64, offset: 
         let region = unsafe { reference(region, "region") }?;
         let into = place(offset, "offset")?;
         let block = region.region.heap().allocate(size, ALIGN)?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { into.write(block) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_malloc_aligned(region: *mut CRegion, size: u64, align: u64, offset: *mut u64) -> c_int {
+    code_of("hanare_malloc_aligned", || {
+        // SAFETY: the caller's handle.
+        let region = unsafe { reference(region, "region") }?;
+        let into = place(offset, "offset")?;
+        let block = region.region.heap().allocate(size, align)?;
         // SAFETY: not NULL, so it is the caller's variable.
         unsafe { into.write(block) };
         Ok(code::OK)

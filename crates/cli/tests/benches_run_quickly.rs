@@ -289,6 +289,22 @@ fn programs(name: &str) -> Option<Value> {
     }
 }
 
+// FEATURE: D2-F20
+#[test]
+fn wisconsin() {
+    let apps = match &*APPS {
+        Ok(apps) => apps,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let report = bench_with("wisconsin", &[], |command| {
+        command.env("HANARE_APPS", apps);
+    });
+    check("wisconsin", &report);
+    for query in ["Q1", "Q2", "Q3", "Q4", "Q6", "Q7"] {
+        assert_eq!(rows(&report, &format!("{query}, ")).len(), 6, "{report}");
+    }
+}
+
 /// Where goals of a job are missed, four rows behind its own say where the time went.
 fn check_parts(report: &Value) {
     let rows = report["rows"].as_array().unwrap();
@@ -329,6 +345,20 @@ fn quicksort() {
     let Some(report) = programs("quicksort") else { return };
     check_parts(&report);
     assert!(rows(&report, ": speed-up of 2 ranks, ").iter().all(|row| row["goal"] == 0.75 || row["goal"].is_null()));
+}
+
+#[test]
+fn programs_for_threads_as_ranks() {
+    let apps = match &*APPS {
+        Ok(apps) => apps,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let report = bench_with("ported", &[], |command| {
+        command.env("HANARE_APPS", apps);
+    });
+    check("ported", &report);
+    let goals: Vec<_> = rows(&report, ": speed-up of 2 ranks").iter().filter_map(|row| row["goal"].as_f64()).collect();
+    assert_eq!(goals, [0.8, 0.5, 0.6, 0.1], "{report}");
 }
 
 #[test]

@@ -6,11 +6,12 @@
 //!
 //! Operand and result are as they travel, so that a share done here and one done by a node end alike.
 
+use hanare_memory::digest::PageKey;
 use hanare_memory::{Lost, Window, vector};
 use hanare_protocol::Error;
 use hanare_protocol::element::{Element, RANGE_LEN, Range, Summary};
 use hanare_protocol::shape::Checked;
-use hanare_protocol::wire::command::{Op, Update};
+use hanare_protocol::wire::command::{DIGEST_SEED_LEN, Op, Update};
 
 /// An operation under way: what lasts from one stage to the next.
 pub(crate) struct Exec {
@@ -27,6 +28,8 @@ enum Sum {
     Difference(Option<u64>),
     /// On the heap: it is large, and most operations have none.
     Summary(Box<Summary>),
+    /// The digests of the pages so far, and their key once its seed is here.
+    Digests(Option<PageKey>, Vec<u8>),
 }
 
 /// Bytes that one stage does.
@@ -47,6 +50,7 @@ impl Exec {
         let sum = match op {
             Op::Compare => Sum::Difference(None),
             Op::Reduce(element) => Sum::Summary(Box::new(Summary::new(element))),
+            Op::Digest => Sum::Digests(None, Vec::new()),
             _ => Sum::Nothing,
         };
         Exec { op, held: Vec::new(), sum }
@@ -96,6 +100,12 @@ impl Exec {
                 let range = self.held.first_chunk::<{ RANGE_LEN as usize }>().expect("its range is held");
                 vector::reduce_part(memory, shape, at, len, element, &Range::decode(range, element), summary)
             }
+            Op::Digest => {
+                let Sum::Digests(key, digests) = &mut self.sum else { unreachable!("they are collected") };
+                let seed = self.held.first_chunk::<{ DIGEST_SEED_LEN as usize }>().expect("its seed is held");
+                let key = key.get_or_insert_with(|| PageKey::new(*seed));
+                vector::digest_part(memory, shape, at, len, |page| digests.extend(key.digest(page).to_le_bytes()))
+            }
             Op::Update(update) => vector::update_part(memory, shape, at, len, update, self.operands(update, operand), None),
             Op::Fetch(update) => {
                 vector::update_part(memory, shape, at, len, update, self.operands(update, operand), Some(result))
@@ -128,6 +138,7 @@ impl Exec {
             Sum::Nothing => None,
             Sum::Difference(found) => Some(found.unwrap_or(u64::MAX).to_le_bytes().to_vec()),
             Sum::Summary(summary) => Some(summary.encode()),
+            Sum::Digests(_, digests) => Some(digests.clone()),
         }
     }
 }

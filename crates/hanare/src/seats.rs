@@ -7,18 +7,39 @@ use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::wire::control::FilePart;
 use hanare_ring::Shared;
+use hanare_ring::layout::WORD_LEN;
+use hanare_ring::lease::{LEASES_LEN, Leases};
 use hanare_ring::revoke::{REVOKE_LEN, Revoke};
+use rustix::time::{ClockId, clock_gettime};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// One side of it.
 pub(crate) struct Seats {
     words: Revoke<Shared>,
+    /// Locks that are lent to the program, behind them.
+    leases: Leases<Shared>,
     _mapping: Mapping,
 }
 
+/// Bytes of the memory.
+const SEATS_LEN: u64 = (REVOKE_LEN + LEASES_LEN) as u64;
+
+/// The clock by which leases hold, in nanoseconds. It stands still for some milliseconds, and is the same for all processes of a host.
+///
+/// **Cost**: no system call.
+#[inline]
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
+}
+
+fn leases_of(words: Shared) -> Leases<Shared> {
+    Leases::new(words, REVOKE_LEN / WORD_LEN)
+}
+
 fn map(memory: &OwnedFd) -> Result<(Shared, Mapping)> {
-    let len = REVOKE_LEN as u64;
+    let len = SEATS_LEN;
     let mut mapping = Mapping::reserve(len)?;
     mapping.map_file(0, memory.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write)?;
     // SAFETY: the mapping is kept beside the words, and dropped after them.
@@ -30,16 +51,16 @@ impl Seats {
     /// A node makes the memory for one program. Returns the descriptor that the program gets.
     #[cfg(feature = "node")]
     pub fn make() -> Result<(Seats, OwnedFd)> {
-        let memory = file::create("hanare-seats", REVOKE_LEN as u64)?;
+        let memory = file::create("hanare-seats", SEATS_LEN)?;
         let (words, mapping) = map(&memory)?;
-        Ok((Seats { words: Revoke::make(words, Shared::fences_others()), _mapping: mapping }, memory))
+        Ok((Seats { words: Revoke::make(words, Shared::fences_others()), leases: leases_of(words), _mapping: mapping }, memory))
     }
 
     /// A program opens what its node made. **Errors**: [`hanare_protocol::Error::Garbage`] for any other file.
     pub fn open(memory: OwnedFd) -> Result<Seats> {
-        file::check_sealed(&memory, REVOKE_LEN as u64)?;
+        file::check_sealed(&memory, SEATS_LEN)?;
         let (words, mapping) = map(&memory)?;
-        Ok(Seats { words: Revoke::open(words), _mapping: mapping })
+        Ok(Seats { words: Revoke::open(words), leases: leases_of(words), _mapping: mapping })
     }
 
     /// This thread is at work on a region's memory as it is, until the value is dropped. It looks at the generation before it touches a byte.
@@ -49,6 +70,12 @@ impl Seats {
     pub fn enter(&self, region: Gid) -> AtWork<'_> {
         let seat = self.words.enter(seat::here(), region.0);
         AtWork { words: &self.words, seat, _thread: PhantomData }
+    }
+
+    /// Locks that are lent to the program.
+    #[inline]
+    pub fn leases(&self) -> &Leases<Shared> {
+        &self.leases
     }
 
     /// The words.

@@ -13,6 +13,7 @@
 //! | [`uffd`] | userfaultfd: pages that fault to the thread that touched them, mapped and protected by call |
 //! | [`seat`] | a number for each thread |
 //! | [`diff`] | diffs: what a program changed of a page since it was clean |
+//! | [`digest`] | digests: whether two hosts have the same page, by 16 bytes each |
 //! | [`capacity`] | how much memory the machine and its control group have |
 //! | [`vital`] | threads whose panic ends the process |
 //! | [`lender`] | what a node lends: slabs made, populated and wiped in the background; extents cut from them |
@@ -21,6 +22,7 @@
 
 pub mod capacity;
 pub mod diff;
+pub mod digest;
 pub mod fault;
 pub mod file;
 pub mod fork;

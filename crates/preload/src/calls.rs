@@ -1,6 +1,6 @@
 //! The functions that stand before those of the C library. Each serves what is large, and passes on the rest.
 
-use crate::next::{self, fail};
+use crate::next::{self, ForkHandler, fail};
 use crate::{arena, keeper};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
@@ -177,6 +177,13 @@ extern "C" fn malloc_usable_size(ptr: *mut c_void) -> size_t {
         false if ptr.is_null() => 0,
         false => next::usable_size(ptr),
     }
+}
+
+/// What `pthread_atfork` calls, in every library: the handlers of this one come first.
+#[unsafe(no_mangle)]
+extern "C" fn __register_atfork(before: ForkHandler, parent: ForkHandler, child: ForkHandler, library: *mut c_void) -> c_int {
+    keeper::watch_forks();
+    next::register_atfork(before, parent, child, library)
 }
 
 /// What `mmap` does, past this library.

@@ -1,7 +1,7 @@
 //! The connection to the keeper, and how a child of fork gets one of its own.
 
 use crate::lock::Lock;
-use crate::{arena, hand, say};
+use crate::{arena, hand, next, say};
 use hanare_memory::uffd::Span;
 use hanare_memory::uffd::pager::PagedMemory;
 use hanare_protocol::limits::FREE_BLOCK_COUNT_MAX;
@@ -14,7 +14,7 @@ use std::ffi::CStr;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// The descriptor of the connection; -1 where there is none.
 static CONNECTION: AtomicI32 = AtomicI32::new(-1);
@@ -35,11 +35,22 @@ pub fn begin() {
     let Some((start, len)) = arena::reserve() else { return say(&["no addresses for large memory; it stays on this host"]) };
     match hello(start, len, None) {
         Ok(()) => {
-            // SAFETY: the functions are of this library, which is never unloaded.
-            unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+            watch_forks();
             arena::open(len);
         }
         Err(reason) => say(&["large memory stays on this host: ", reason]),
+    }
+}
+
+/// Registers the handlers of forks, once. Whoever registers others calls this before.
+///
+/// The first handlers registered run last before the kernel copies a program, and first after it. So no other handler waits for a
+/// lock whose holder waits for this fork, and none in a child touches memory before the child has its pages.
+pub fn watch_forks() {
+    static HAS_REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !HAS_REGISTERED.swap(true, Ordering::Relaxed) {
+        // Without room for them, children of this program end at their first touch.
+        let _ = next::register_atfork(Some(before_fork), Some(in_parent), Some(in_child), std::ptr::null_mut());
     }
 }
 
@@ -133,7 +144,7 @@ pub fn free(start: usize, len: usize) {
     }
 }
 
-/// Runs in the parent, before the kernel copies it.
+/// Runs in the parent, after all other handlers and before the kernel copies it.
 extern "C" fn before_fork() {
     TALK.take();
     arena::LOCK.take();
@@ -170,7 +181,7 @@ extern "C" fn in_parent() {
     TALK.open();
 }
 
-/// Runs in the child, before any code of the program.
+/// Runs in the child, before any other handler and any code of the program.
 extern "C" fn in_child() {
     close(CONNECTION.swap(-1, Ordering::Relaxed));
     let (start, len) = arena::range();

@@ -29,7 +29,7 @@ macro_rules! next {
 
 next!(
     MALLOC b"malloc\0", CALLOC b"calloc\0", REALLOC b"realloc\0", FREE b"free\0", MEMALIGN b"memalign\0",
-    USABLE b"malloc_usable_size\0"
+    USABLE b"malloc_usable_size\0", REGISTER b"__register_atfork\0"
 );
 
 impl Next {
@@ -137,6 +137,19 @@ pub fn usable_size(ptr: *mut c_void) -> size_t {
         // SAFETY: the function of that name.
         Some(found) if !is_early(ptr) => unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void) -> size_t>(found)(ptr) },
         _ => 0,
+    }
+}
+
+/// A handler of `fork`.
+pub type ForkHandler = Option<unsafe extern "C" fn()>;
+
+/// `__register_atfork`, which `pthread_atfork` is; an `errno` where it is refused.
+pub fn register_atfork(before: ForkHandler, parent: ForkHandler, child: ForkHandler, library: *mut c_void) -> c_int {
+    type Register = extern "C" fn(ForkHandler, ForkHandler, ForkHandler, *mut c_void) -> c_int;
+    match REGISTER.find() {
+        // SAFETY: the function of that name.
+        Some(found) => unsafe { transmute::<*mut c_void, Register>(found)(before, parent, child, library) },
+        None => libc::ENOMEM,
     }
 }
 

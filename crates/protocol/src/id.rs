@@ -43,6 +43,18 @@ number!(
     Slot(u32), "slot "
 );
 
+impl ClientId {
+    /// The client of that count at a node.
+    pub fn at(node: NodeId, count: u32) -> ClientId {
+        ClientId(u64::from(node.0) << 32 | u64::from(count))
+    }
+
+    /// Its node, as it says.
+    pub fn node(self) -> NodeId {
+        NodeId((self.0 >> 32) as u32)
+    }
+}
+
 /// A job: the ranks that one launch started, told apart by a random number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(pub u128);

@@ -37,6 +37,28 @@ pub const CLAIM_COUNT_MAX: usize = 1 << 20;
 /// Most takings of locks, and as many places in groups, on one connection: no client fills the pool's tables alone.
 pub const LINK_CLAIM_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
 
+/// Locks that are lent to one program at once: a word each, in two pages that it shares with its node.
+pub const LEASE_COUNT: usize = 1016;
+
+/// Beyond so many locks at a home no more are lent: those that are kept take no room of those that are held.
+pub const LENT_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 2;
+
+/// How often a program takes a lock by messages before it asks for a lease: many are taken once.
+pub const LEASE_TAKING_COUNT: u32 = 2;
+
+/// The same after recalls, at most; it doubles with each. A recall costs some messages between nodes, so one in so many pairs is little.
+pub const LEASE_TAKING_COUNT_MAX: u32 = 64;
+
+/// Most names of locks of which a program remembers how often it took them: some 100 bytes each.
+pub const LEASE_NAME_COUNT_MAX: usize = 4096;
+
+/// How long a home waits for a node's answer about a lock that is lent. A lease of the node's host holds as long at most as the node is a
+/// member; as much again is for clocks and stalls.
+pub const RECALL_MS: u64 = 2 * LEASE_MS;
+
+/// Programs that have ended of which a node remembers what they had of locks that were lent to them: their home asks at once.
+pub const ENDED_LEASE_PROGRAM_COUNT_MAX: usize = 256;
+
 /// Most names of locks and groups that have an owner, in use or not: a few hundred bytes each at a pool's home.
 pub const NAME_COUNT_MAX: usize = 4 * LOCK_COUNT_MAX;
 
@@ -253,8 +275,15 @@ pub const SPAN_COUNT_MAX: usize = 256;
 /// Most requests that wait for one page at its home: each node asks once, and gets and puts by command come in beside.
 pub const PAGE_QUEUE_MAX: usize = 4 * NODE_COUNT_MAX;
 
+/// Most pages of one request to a home: what two messages under way bring fills the way between them, and a program waits for no more.
+pub const PAGES_ASKED_MAX: usize = 64;
+
 /// Most hosts that wait to be let in at a node's homes: one of a thousand hosts for each of some regions.
 pub const LOBBY_COUNT_MAX: usize = 4 * NODE_COUNT_MAX;
+
+/// Most hosts that a node's homes did without and still tell so: one of a thousand hosts for each of many regions. One that goes from the list
+/// unheard keeps copies that are not good.
+pub const DISMISSED_COUNT_MAX: usize = 16 * NODE_COUNT_MAX;
 
 /// Fewest frames that a mapping works with: a message of pages that come, and one of pages that go.
 pub const FRAME_COUNT_MIN: u64 = 128;

@@ -9,10 +9,13 @@
 //!      |    Last         ^  ^        Give     |
 //!      |  +--------------+  +---------------+ |
 //!      v  |                                 | v
-//!     Shared <---- Enter ---- Orphaned ---- Take ---> Alone
-//!      (Enter, Part, Wait, Quit)   ^  ^  ^          (Wait, Quit)
-//!       |                          |  |  +-- Die, Waive --+
-//!       +--------- Waive ----------+  +---- Doubt (from Free)
+//!     Shared <---- Enter ---- Orphaned ---- Take ---> Alone ---- Lend ---> Lent
+//!      (Enter, Part, Wait, Quit)   ^  ^  ^          (Wait, Quit)            |  |
+//!       |                          |  |  +-- Die, Waive --+ ^              |  |
+//!       +--------- Waive ----------+  +---- Doubt           +--- Insist -- Recalled <- Wait, Recall
+//!                                  ^        (from Free)                    |  |  (Wait, Quit)
+//!                                  +------- Die, Waive --------------------+  | Cut
+//!                                  +------- Die ------------ Parted <---------+
 //! ```
 //!
 //! | event | what follows |
@@ -23,24 +26,38 @@
 //! | `Quit` | when that was the first in the queue: grants to those behind it that may enter |
 //! | `Waive` | as `Give`; the next one is told of the abandonment that the one before did not hear of |
 //! | `Doubt` | the grant to the first that asks, which says that the lock was abandoned |
+//! | `Lend` | its holder may give it back and take it again without a message: see [`lease`] |
+//! | `Wait` or `Recall` of a lock that is lent, `Cut` | the holder's node is asked whether it is held; from there on it is not taken unasked |
+//! | `Yield` | it was only kept: as `Give`, from `Recalled` and `Parted` to `Free` |
+//! | `Insist` | it is held, and will be given back by a message; who would not wait hears that others have it |
 //!
 //! A home that began again has lost its locks, and holders of its life before may be at work still: nothing tells them, and no
 //! time bounds them. So the first to take each lock is told that it was abandoned. Waiting would cost every first taker a lease
 //! and still let it in beside a holder that takes longer.
 //!
+//! A lock is lent to one that has it alone while nobody waits, because a recall costs more than the messages that it saves where several
+//! want the lock in turn. Who comes while it is lent waits in the queue, and the recall begins at once: order of arrival stays.
+//! A node that does not answer a recall is waited for until no lease of its host can hold, [`RECALL_MS`](crate::limits::RECALL_MS);
+//! then its holder counts as dead, because nobody knows.
+//!
 //! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like one that parts.
 
+pub mod lease;
 mod line;
 mod listing;
+mod recalls;
+mod state;
 
+pub use lease::Recalled;
 pub use listing::Listed;
+pub use recalls::{RecallDue, RecallTimes};
 
 use crate::error::{Error, Result};
-use crate::limits::{CLAIM_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
-use crate::table::{self, Row};
-use line::Line;
+use crate::limits::{CLAIM_COUNT_MAX, LENT_LOCK_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
+use crate::table::Row;
 pub(crate) use line::one_less;
 use serde::{Deserialize, Serialize};
+use state::{Lock, Parting, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
@@ -64,6 +81,12 @@ pub enum Phase {
     Shared,
     /// One has it alone.
     Alone,
+    /// One has it alone or keeps it; nobody waits.
+    Lent,
+    /// The same, and its node is asked which.
+    Recalled,
+    /// The same of one whose connection has ended.
+    Parted,
 }
 
 /// What happens to a lock.
@@ -89,6 +112,16 @@ pub enum Event {
     Waive,
     /// It is asked for first at a home that began again: somebody may have it from before.
     Doubt,
+    /// The one that has it alone may keep it when it gives it back.
+    Lend,
+    /// It is wanted back, though nobody waits.
+    Recall,
+    /// The connection of the one that it is lent to ended.
+    Cut,
+    /// The one that it was lent to has not got it, and gives it up.
+    Yield,
+    /// The one that it was lent to has it.
+    Insist,
 }
 
 /// Every transition of a lock.
@@ -97,14 +130,23 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Take, from: &[Phase::Free, Phase::Orphaned], to: Phase::Alone },
     Row { event: Event::Wait, from: &[Phase::Shared], to: Phase::Shared },
     Row { event: Event::Wait, from: &[Phase::Alone], to: Phase::Alone },
+    Row { event: Event::Wait, from: &[Phase::Lent, Phase::Recalled], to: Phase::Recalled },
+    Row { event: Event::Wait, from: &[Phase::Parted], to: Phase::Parted },
     Row { event: Event::Quit, from: &[Phase::Shared], to: Phase::Shared },
     Row { event: Event::Quit, from: &[Phase::Alone], to: Phase::Alone },
+    Row { event: Event::Quit, from: &[Phase::Recalled], to: Phase::Recalled },
+    Row { event: Event::Quit, from: &[Phase::Parted], to: Phase::Parted },
     Row { event: Event::Part, from: &[Phase::Shared], to: Phase::Shared },
     Row { event: Event::Last, from: &[Phase::Shared], to: Phase::Free },
-    Row { event: Event::Give, from: &[Phase::Alone], to: Phase::Free },
-    Row { event: Event::Die, from: &[Phase::Alone], to: Phase::Orphaned },
-    Row { event: Event::Waive, from: &[Phase::Shared, Phase::Alone], to: Phase::Orphaned },
+    Row { event: Event::Give, from: &[Phase::Alone, Phase::Lent, Phase::Recalled], to: Phase::Free },
+    Row { event: Event::Die, from: &[Phase::Alone, Phase::Recalled, Phase::Parted], to: Phase::Orphaned },
+    Row { event: Event::Waive, from: &[Phase::Shared, Phase::Alone, Phase::Lent, Phase::Recalled], to: Phase::Orphaned },
     Row { event: Event::Doubt, from: &[Phase::Free], to: Phase::Orphaned },
+    Row { event: Event::Lend, from: &[Phase::Alone], to: Phase::Lent },
+    Row { event: Event::Recall, from: &[Phase::Lent], to: Phase::Recalled },
+    Row { event: Event::Cut, from: &[Phase::Lent, Phase::Recalled], to: Phase::Parted },
+    Row { event: Event::Yield, from: &[Phase::Recalled, Phase::Parted], to: Phase::Free },
+    Row { event: Event::Insist, from: &[Phase::Recalled], to: Phase::Alone },
 ];
 
 /// Who takes a lock, or has a place in a group: a connection of a client, and the client's number, never used twice on it.
@@ -157,169 +199,13 @@ pub struct LockGrant {
     pub abandoned: bool,
 }
 
-/// One that has a lock.
+/// What becomes of asking a node about a lock that is lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Holder {
-    claim: Claim,
-    /// Whether its grant says that the lock was abandoned.
-    is_told: bool,
-}
-
-/// How one lets a lock go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Parting {
-    InOrder,
-    Dead,
-    /// It gave up waiting before it heard of its grant.
-    Unused,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum State {
-    Free {
-        abandoned: bool,
-    },
-    Shared {
-        /// Those that share it; never empty.
-        holders: BTreeMap<Claimant, Holder>,
-        /// Whether the next grant says that it was abandoned, because the one that said so was not heard of.
-        abandoned: bool,
-    },
-    Alone {
-        holder: Holder,
-    },
-}
-
-/// One lock.
-///
-/// - The queue is empty where the lock is free.
-/// - Where some share the lock, the first in the queue would have it alone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Lock {
-    state: State,
-    queue: Line,
-    /// Order of abandonment, for forgetting the oldest.
-    orphaned: u64,
-}
-
-impl Lock {
-    fn new() -> Lock {
-        Lock { state: State::Free { abandoned: false }, queue: Line::default(), orphaned: 0 }
-    }
-
-    fn phase(&self) -> Phase {
-        match &self.state {
-            State::Free { abandoned: false } => Phase::Free,
-            State::Free { abandoned: true } => Phase::Orphaned,
-            State::Shared { .. } => Phase::Shared,
-            State::Alone { .. } => Phase::Alone,
-        }
-    }
-
-    /// Makes a transition of the table.
-    fn step(&mut self, event: Event, change: impl FnOnce(&mut Lock)) {
-        let from = self.phase();
-        change(self);
-        assert_eq!(table::next(TABLE, from, event), Some(self.phase()), "{event:?} in {from:?}");
-    }
-
-    /// How a thread of a client has it, if it does. **Cost**: a look at each that the client has.
-    fn held_by(&self, link: u64, thread: u64) -> Option<Mode> {
-        let is_its = |holder: &Holder| (holder.claim.who.link, holder.claim.thread) == (link, thread);
-        match &self.state {
-            State::Free { .. } => None,
-            State::Shared { holders, .. } => {
-                holders.range(Claimant::all_of(link)).any(|(_, holder)| is_its(holder)).then_some(Mode::Shared)
-            }
-            State::Alone { holder } => is_its(holder).then_some(Mode::Exclusive),
-        }
-    }
-
-    /// Whether one has it.
-    fn is_held_by(&self, who: Claimant) -> bool {
-        match &self.state {
-            State::Free { .. } => false,
-            State::Shared { holders, .. } => holders.contains_key(&who),
-            State::Alone { holder } => holder.claim.who == who,
-        }
-    }
-
-    /// Whether one that comes now gets it at once.
-    fn is_open_to(&self, mode: Mode) -> bool {
-        match self.state {
-            State::Free { .. } => true,
-            State::Shared { .. } => mode == Mode::Shared && self.queue.is_empty(),
-            State::Alone { .. } => false,
-        }
-    }
-
-    /// Gives it to one for whom it is open; says whether it was abandoned.
-    fn grant(&mut self, claim: Claim) -> bool {
-        let (State::Free { abandoned: is_told } | State::Shared { abandoned: is_told, .. }) = self.state else {
-            unreachable!("nobody has it alone");
-        };
-        let holder = Holder { claim, is_told };
-        match claim.mode {
-            Mode::Exclusive => self.step(Event::Take, |lock| lock.state = State::Alone { holder }),
-            Mode::Shared => self.step(Event::Enter, |lock| match &mut lock.state {
-                State::Shared { holders, abandoned } => {
-                    holders.insert(claim.who, holder);
-                    *abandoned = false;
-                }
-                state => *state = State::Shared { holders: BTreeMap::from([(claim.who, holder)]), abandoned: false },
-            }),
-        }
-        is_told
-    }
-
-    /// Gives it to those who are first in the queue.
-    fn advance(&mut self, grants: &mut VecDeque<LockGrant>) {
-        while let Some(next) = self.queue.first() {
-            let is_open = matches!(self.state, State::Free { .. })
-                || matches!(self.state, State::Shared { .. }) && next.mode == Mode::Shared;
-            if !is_open {
-                return;
-            }
-            self.queue.remove(next.who);
-            let abandoned = self.grant(next);
-            grants.push_back(LockGrant { who: next.who, abandoned });
-        }
-    }
-
-    /// One that has it, or waits for it, lets go.
-    fn let_go(&mut self, who: Claimant, how: Parting) {
-        if self.queue.has(who) {
-            return self.step(Event::Quit, |lock| {
-                lock.queue.remove(who);
-            });
-        }
-        match &mut self.state {
-            State::Free { .. } => unreachable!("nobody has it"),
-            State::Shared { holders, abandoned } => {
-                let is_unheard = *abandoned || how == Parting::Unused && holders[&who].is_told;
-                let event = match holders.len() {
-                    1 if is_unheard => Event::Waive,
-                    1 => Event::Last,
-                    _ => Event::Part,
-                };
-                self.step(event, |lock| match &mut lock.state {
-                    State::Shared { holders, abandoned } if event == Event::Part => {
-                        holders.remove(&who);
-                        *abandoned = is_unheard;
-                    }
-                    state => *state = State::Free { abandoned: is_unheard },
-                });
-            }
-            State::Alone { holder } => {
-                let event = match how {
-                    Parting::Dead => Event::Die,
-                    Parting::Unused if holder.is_told => Event::Waive,
-                    Parting::InOrder | Parting::Unused => Event::Give,
-                };
-                self.step(event, |lock| lock.state = State::Free { abandoned: event != Event::Give });
-            }
-        }
-    }
+pub enum RecallStep {
+    /// The node of this taking is to be asked, until there is an answer.
+    Begin(Claimant),
+    /// It need not be asked any more.
+    End(Claimant),
 }
 
 /// The locks of a pool.
@@ -335,6 +221,11 @@ pub struct Locks {
     links: BTreeMap<u64, usize>,
     orphans: u64,
     grants: VecDeque<LockGrant>,
+    /// Those that would not wait, and found a lock that was lent and is held.
+    busy: VecDeque<Claimant>,
+    recalls: VecDeque<RecallStep>,
+    /// The locks that were lent over connections that ended.
+    parted: BTreeMap<Claimant, String>,
     /// Names that were asked for, at a home that began again; `None` where there was no life before.
     known: Option<BTreeSet<String>>,
 }
@@ -390,17 +281,55 @@ impl Locks {
             (Some(_), _) => return misused("this thread has it already and would wait for itself; give it back first"),
         }
         let lock = self.lock(name)?;
-        let claimed = match lock.is_open_to(claim.mode) {
-            true => Claimed::Granted { abandoned: lock.grant(claim) },
-            false if waits => {
-                lock.step(Event::Wait, |lock| lock.queue.push(claim));
-                Claimed::Waits
-            }
-            false => return Ok(Claimed::Busy),
-        };
+        let is_open = lock.is_open_to(claim.mode);
+        if !is_open && !waits && !lock.is_out() {
+            return Ok(Claimed::Busy);
+        }
         self.claims.insert(claim.who, name.to_owned());
         *self.links.entry(claim.who.link).or_default() += 1;
-        Ok(claimed)
+        Ok(self.change(name, |lock| match is_open {
+            true => Claimed::Granted { abandoned: lock.grant(claim) },
+            false => {
+                lock.wait(claim, waits);
+                Claimed::Waits
+            }
+        }))
+    }
+
+    /// One that was granted a lock at once would keep it when it gives it back. Returns whether it may: it has it alone, nobody waits, and
+    /// not too many are kept.
+    pub fn on_lend(&mut self, who: Claimant) -> bool {
+        if self.locks.len() > LENT_LOCK_COUNT_MAX || !self.has(who) {
+            return false;
+        }
+        let name = self.claims[&who].clone();
+        self.change(&name, Lock::lend)
+    }
+
+    /// A lock is to be asked for again by the one that it is lent to, though nobody waits for it: who may take it has changed.
+    pub fn on_recall(&mut self, name: &str) {
+        if self.locks.contains_key(name) {
+            self.change(name, Lock::recall);
+        }
+    }
+
+    /// What came of a recall: the node's answer, or nothing within [`RECALL_MS`](crate::limits::RECALL_MS), which is
+    /// [`Recalled::Unknown`]. The program itself may say that it only kept the lock, asked or not. Nothing happens where the lock is not lent
+    /// to that taking any more.
+    pub fn on_recalled(&mut self, who: Claimant, recalled: Recalled) {
+        let Some(name) = self.claims.get(&who).or_else(|| self.parted.get(&who)).cloned() else { return };
+        if recalled == Recalled::Kept && self.locks[&name].is_held_by(who) {
+            self.change(&name, Lock::recall);
+        }
+        if self.locks[&name].asked() != Some(who) {
+            return;
+        }
+        let has_parted = self.parted.remove(&who).is_some();
+        if !has_parted && recalled != Recalled::Held {
+            self.claims.remove(&who);
+            one_less(&mut self.links, who.link);
+        }
+        self.change(&name, |lock| lock.on_recalled(recalled));
     }
 
     /// One gives its lock back.
@@ -420,6 +349,7 @@ impl Locks {
     pub fn on_withdraw(&mut self, who: Claimant) {
         self.let_go(who, Parting::Unused);
         self.grants.retain(|grant| grant.who != who);
+        self.busy.retain(|busy| *busy != who);
     }
 
     /// The bound of one that waits is over. Returns the lock's name, if it waited still.
@@ -439,6 +369,7 @@ impl Locks {
         let (holding, waiting): (Vec<_>, Vec<_>) = gone.into_iter().partition(|who| self.has(*who));
         waiting.into_iter().chain(holding).for_each(|who| self.let_go(who, Parting::Dead));
         self.grants.retain(|grant| grant.who.link != link);
+        self.busy.retain(|who| who.link != link);
     }
 
     /// Whether one has the lock that it asked for.
@@ -450,7 +381,7 @@ impl Locks {
     pub fn held(&self, who: Claimant) -> Option<(&str, Mode)> {
         let name = self.claims.get(&who)?;
         let lock = self.locks.get(name).filter(|lock| lock.is_held_by(who))?;
-        Some((name, if lock.phase() == Phase::Alone { Mode::Exclusive } else { Mode::Shared }))
+        Some((name, if lock.phase() == Phase::Shared { Mode::Shared } else { Mode::Exclusive }))
     }
 
     /// The next grant to one that waited.
@@ -458,20 +389,49 @@ impl Locks {
         self.grants.pop_front()
     }
 
+    /// The next that would not wait, and is told that others have the lock.
+    pub fn poll_busy(&mut self) -> Option<Claimant> {
+        self.busy.pop_front()
+    }
+
+    /// The next that nodes are to be asked, or not any more.
+    pub fn poll_recall(&mut self) -> Option<RecallStep> {
+        self.recalls.pop_front()
+    }
+
     fn let_go(&mut self, who: Claimant, how: Parting) {
         let Some(name) = self.claims.remove(&who) else { return };
         one_less(&mut self.links, who.link);
-        let lock = self.locks.get_mut(&name).expect("a claim is on a lock that is kept");
-        lock.let_go(who, how);
-        lock.advance(&mut self.grants);
+        self.change(&name, |lock| lock.let_go(who, how));
+        if self.locks.get(&name).is_some_and(|lock| lock.phase() == Phase::Parted && lock.asked() == Some(who)) {
+            self.parted.insert(who, name);
+        }
+    }
+
+    /// Something happens to a lock that is kept; then those are served who wait, and what follows for recalls is noted.
+    fn change<R>(&mut self, name: &str, act: impl FnOnce(&mut Lock) -> R) -> R {
+        let lock = self.locks.get_mut(name).expect("a claim is on a lock that is kept");
+        let (asked, mut busy) = (lock.asked(), Vec::new());
+        let done = act(lock);
+        lock.advance(&mut self.grants, &mut busy);
+        for who in busy {
+            self.claims.remove(&who);
+            one_less(&mut self.links, who.link);
+            self.busy.push_back(who);
+        }
+        if asked != lock.asked() {
+            self.recalls.extend(asked.map(RecallStep::End));
+            self.recalls.extend(lock.asked().map(RecallStep::Begin));
+        }
         match lock.phase() {
-            Phase::Free => drop(self.locks.remove(&name)),
+            Phase::Free => drop(self.locks.remove(name)),
             Phase::Orphaned => {
                 self.orphans += 1;
                 lock.orphaned = self.orphans;
             }
-            Phase::Shared | Phase::Alone => {}
+            _ => {}
         }
+        done
     }
 
     /// A lock, made when it is not there yet.
@@ -496,312 +456,6 @@ impl Locks {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn who(link: u64, number: u64) -> Claimant {
-        Claimant { link, number }
-    }
-
-    /// One thread a link.
-    fn claim(link: u64, number: u64, mode: Mode) -> Claim {
-        Claim { who: who(link, number), thread: 0, mode }
-    }
-
-    const GRANTED: Result<Claimed> = Ok(Claimed::Granted { abandoned: false });
-    const WAITS: Result<Claimed> = Ok(Claimed::Waits);
-
-    fn grants(locks: &mut Locks) -> Vec<(u64, bool)> {
-        std::iter::from_fn(|| locks.poll()).map(|grant| (grant.who.link, grant.abandoned)).collect()
-    }
-
-    use Mode::{Exclusive, Shared};
-
-    #[test]
-    fn the_table_is_this() {
-        assert_eq!(table::contradiction(TABLE), None);
-        assert_eq!(
-            table::print(TABLE),
-            "\
-Enter          Free, Orphaned, Shared             -> Shared
-Take           Free, Orphaned                     -> Alone
-Wait           Shared                             -> Shared
-Wait           Alone                              -> Alone
-Quit           Shared                             -> Shared
-Quit           Alone                              -> Alone
-Part           Shared                             -> Shared
-Last           Shared                             -> Free
-Give           Alone                              -> Free
-Die            Alone                              -> Orphaned
-Waive          Shared, Alone                      -> Orphaned
-Doubt          Free                               -> Orphaned
-"
-        );
-    }
-
-    #[test]
-    fn who_comes_first_is_served_first_and_sharers_do_not_overtake() {
-        let mut locks = Locks::new();
-        assert_eq!(locks.on_lock("a", claim(1, 0, Shared), true), GRANTED);
-        assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), GRANTED);
-        assert_eq!(locks.on_lock("a", claim(3, 0, Exclusive), true), WAITS);
-        assert_eq!(locks.on_lock("a", claim(4, 0, Shared), true), WAITS, "it would overtake");
-        assert_eq!(locks.on_lock("a", claim(5, 0, Shared), true), WAITS);
-        assert_eq!(locks.on_lock("a", claim(6, 0, Exclusive), true), WAITS);
-        assert_eq!(locks.on_lock("a", claim(7, 0, Shared), false), Ok(Claimed::Busy));
-        locks.on_unlock(who(1, 0)).unwrap();
-        assert_eq!(grants(&mut locks), []);
-        locks.on_unlock(who(2, 0)).unwrap();
-        assert_eq!(grants(&mut locks), [(3, false)]);
-        locks.on_unlock(who(3, 0)).unwrap();
-        assert_eq!(grants(&mut locks), [(4, false), (5, false)]);
-        locks.on_unlock(who(4, 0)).unwrap();
-        locks.on_unlock(who(5, 0)).unwrap();
-        assert_eq!(grants(&mut locks), [(6, false)]);
-        locks.on_unlock(who(6, 0)).unwrap();
-        assert_eq!((locks.count(), locks.claims.len()), (0, 0), "nothing is kept");
-    }
-
-    #[test]
-    fn a_dead_holders_lock_is_granted_on_and_the_next_is_told_once() {
-        let mut locks = Locks::new();
-        assert_eq!(locks.on_lock("a", claim(1, 0, Exclusive), true), GRANTED);
-        assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), WAITS);
-        assert_eq!(locks.on_lock("a", claim(3, 0, Exclusive), true), WAITS);
-        locks.on_link_gone(1);
-        assert_eq!(grants(&mut locks), [(2, true)]);
-        locks.on_unlock(who(2, 0)).unwrap();
-        assert_eq!(grants(&mut locks), [(3, false)]);
-        locks.on_link_gone(3);
-        assert_eq!(locks.phase("a"), Phase::Orphaned);
-        assert_eq!(locks.on_lock("a", claim(4, 0, Shared), true), Ok(Claimed::Granted { abandoned: true }));
-        assert_eq!(locks.on_lock("a", claim(5, 0, Shared), true), GRANTED);
-        locks.on_link_gone(4);
-        locks.on_link_gone(5);
-        assert_eq!(locks.count(), 0, "who only read leaves nothing half-written");
-    }
-
-    /// Found by the simulator: the second thread was granted the lock before it was found to be gone too, and was the one told.
-    #[test]
-    fn threads_that_die_together_do_not_take_with_them_that_a_lock_was_abandoned() {
-        for waiter in [Shared, Exclusive] {
-            let mut locks = Locks::new();
-            assert_eq!(locks.on_lock("a", claim(1, 0, Exclusive), true), GRANTED);
-            let other = Claim { thread: 1, ..claim(1, 1, waiter) };
-            assert_eq!(locks.on_lock("a", other, true), WAITS);
-            assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), WAITS);
-            locks.on_link_gone(1);
-            assert_eq!(grants(&mut locks), [(2, true)], "the one that is there, and nobody who is gone");
-        }
-        // Nor does one that only waited abandon anything.
-        let mut locks = Locks::new();
-        assert_eq!(locks.on_lock("a", claim(1, 0, Shared), true), GRANTED);
-        assert_eq!(locks.on_lock("a", Claim { thread: 1, ..claim(1, 1, Exclusive) }, true), WAITS);
-        assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), WAITS);
-        locks.on_link_gone(1);
-        assert_eq!(grants(&mut locks), [(2, false)]);
-    }
-
-    #[test]
-    fn the_first_to_take_a_lock_at_a_home_that_began_again_is_told_that_somebody_may_have_it() {
-        let mut locks = Locks::after_another_life();
-        assert_eq!(locks.on_lock("a", claim(1, 0, Exclusive), false), Ok(Claimed::Granted { abandoned: true }));
-        assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), WAITS);
-        locks.on_unlock(who(1, 0)).unwrap();
-        assert_eq!(grants(&mut locks), [(2, false)], "the next is not told");
-        locks.on_unlock(who(2, 0)).unwrap();
-        assert_eq!(locks.count(), 0);
-        assert_eq!(locks.on_lock("a", claim(3, 0, Shared), true), GRANTED, "its being free is known");
-        assert_eq!(locks.on_lock("b", claim(4, 0, Shared), true), Ok(Claimed::Granted { abandoned: true }));
-        assert_eq!(locks.on_lock("b", claim(5, 0, Shared), true), GRANTED);
-    }
-
-    #[test]
-    fn the_names_that_a_home_remembers_after_it_began_again_are_bounded() {
-        let mut locks = Locks::after_another_life();
-        for number in 0..=LOCK_COUNT_MAX as u64 {
-            let granted = locks.on_lock(&format!("lock{number}"), claim(number, 0, Exclusive), true);
-            assert_eq!(granted, Ok(Claimed::Granted { abandoned: number < LOCK_COUNT_MAX as u64 }));
-            locks.on_unlock(who(number, 0)).unwrap();
-        }
-        assert_eq!(locks.known.as_ref().map(BTreeSet::len), Some(LOCK_COUNT_MAX));
-        assert_eq!(locks.on_lock("lock7", claim(7, 1, Exclusive), true), GRANTED);
-    }
-
-    #[test]
-    fn who_gives_up_takes_nothing_with_it_that_others_must_hear() {
-        for (mode, next) in [(Exclusive, Exclusive), (Shared, Exclusive), (Exclusive, Shared), (Shared, Shared)] {
-            let mut locks = Locks::new();
-            assert_eq!(locks.on_lock("a", claim(1, 0, Exclusive), true), GRANTED);
-            locks.on_link_gone(1);
-            assert_eq!(locks.on_lock("a", claim(2, 0, mode), true), Ok(Claimed::Granted { abandoned: true }));
-            if mode == Shared {
-                // Another shares it, not told, and goes on when the first one's answer is not waited for any more.
-                assert_eq!(locks.on_lock("a", claim(3, 0, Shared), true), GRANTED);
-            }
-            locks.on_withdraw(who(2, 0));
-            if mode == Shared {
-                locks.on_unlock(who(3, 0)).unwrap();
-            }
-            assert_eq!(locks.phase("a"), Phase::Orphaned);
-            assert_eq!(locks.on_lock("a", claim(4, 0, next), true), Ok(Claimed::Granted { abandoned: true }));
-            locks.on_withdraw(who(4, 1));
-            locks.on_unlock(who(4, 0)).unwrap();
-            assert_eq!(locks.count(), 0);
-        }
-        let mut locks = Locks::new();
-        assert_eq!(locks.on_lock("a", claim(1, 0, Shared), true), GRANTED);
-        assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), WAITS);
-        assert_eq!(locks.on_lock("a", claim(3, 0, Shared), true), WAITS);
-        locks.on_withdraw(who(2, 0));
-        assert_eq!(grants(&mut locks), [(3, false)], "who it kept out may enter");
-        locks.on_withdraw(who(3, 0));
-        locks.on_withdraw(who(1, 0));
-        assert_eq!((locks.count(), locks.claims.len()), (0, 0), "nothing is kept");
-    }
-
-    #[test]
-    fn one_that_waits_and_goes_or_gives_up_is_not_waited_for() {
-        let mut locks = Locks::new();
-        assert_eq!(locks.on_lock("a", claim(1, 0, Shared), true), GRANTED);
-        assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), WAITS);
-        assert_eq!(locks.on_lock("a", claim(3, 0, Shared), true), WAITS);
-        assert_eq!(locks.on_bound(who(2, 0)), Some("a".to_owned()));
-        assert_eq!(grants(&mut locks), [(3, false)], "who it kept out may enter");
-        assert_eq!(locks.on_bound(who(3, 0)), None, "it has the lock by now");
-        assert_eq!(locks.on_lock("a", claim(4, 0, Exclusive), true), WAITS);
-        assert_eq!(locks.on_lock("a", claim(5, 0, Shared), true), WAITS);
-        locks.on_link_gone(4);
-        assert_eq!(grants(&mut locks), [(5, false)]);
-    }
-
-    #[test]
-    fn misuse_is_an_error_and_changes_nothing() {
-        let mut locks = Locks::new();
-        let misused = |outcome: Result<Claimed>, word: &str| {
-            let text = outcome.unwrap_err().to_string();
-            assert!(text.contains("'a'") && text.contains(word), "{text}");
-        };
-        locks.on_lock("a", claim(1, 0, Exclusive), true).unwrap();
-        misused(locks.on_lock("a", claim(1, 1, Exclusive), true), "already");
-        misused(locks.on_lock("a", claim(1, 1, Shared), true), "already");
-        misused(locks.on_lock("a", claim(1, 0, Shared), true), "number");
-        assert!(matches!(locks.on_unlock(who(1, 1)), Err(Error::LockMisused { .. })));
-        let other_thread = Claim { thread: 1, ..claim(1, 2, Exclusive) };
-        assert_eq!(locks.on_lock("a", other_thread, true), WAITS);
-        assert!(matches!(locks.on_unlock(who(1, 2)), Err(Error::LockMisused { .. })), "it only waits");
-        locks.on_unlock(who(1, 0)).unwrap();
-        assert_eq!(grants(&mut locks), [(1, false)]);
-        assert!(matches!(locks.on_unlock(who(1, 0)), Err(Error::LockMisused { .. })));
-        locks.on_unlock(who(1, 2)).unwrap();
-        locks.on_lock("a", claim(1, 3, Shared), true).unwrap();
-        misused(locks.on_lock("a", claim(1, 4, Exclusive), true), "shares");
-    }
-
-    #[test]
-    fn beyond_the_limit_abandoned_locks_are_forgotten_and_held_ones_are_not() {
-        let mut locks = Locks::new();
-        for link in 0..LOCK_COUNT_MAX as u64 {
-            locks.on_lock(&format!("lock{link}"), claim(link, 0, Exclusive), true).unwrap();
-        }
-        let refused = locks.on_lock("more", claim(u64::MAX, 0, Exclusive), true);
-        assert!(matches!(refused, Err(Error::LimitReached { limit, .. }) if limit == LOCK_COUNT_MAX as u64));
-        locks.on_link_gone(7);
-        locks.on_link_gone(3);
-        assert_eq!(locks.on_lock("more", claim(u64::MAX, 0, Exclusive), true), GRANTED);
-        assert_eq!((locks.phase("lock7"), locks.phase("lock3")), (Phase::Free, Phase::Orphaned), "the oldest went");
-    }
-
-    #[test]
-    fn one_connection_does_not_take_all_there_is() {
-        let mut locks = Locks::new();
-        for number in 0..LINK_CLAIM_COUNT_MAX as u64 {
-            locks.on_lock(&format!("lock{number}"), claim(1, number, Exclusive), true).unwrap();
-        }
-        let refused = locks.on_lock("more", claim(1, u64::MAX, Exclusive), true);
-        assert!(matches!(refused, Err(Error::LimitReached { limit, .. }) if limit == LINK_CLAIM_COUNT_MAX as u64));
-        assert_eq!(locks.on_lock("more", claim(2, 0, Exclusive), true), GRANTED);
-        locks.on_unlock(who(1, 0)).unwrap();
-        assert_eq!(locks.on_lock("again", claim(1, u64::MAX, Exclusive), true), GRANTED);
-    }
-
-    /// The rules again, as plainly as they can be said: one list of claims in order of arrival, the first of which have the lock.
-    #[derive(Default)]
-    struct Plain {
-        claims: Vec<(Claim, bool)>,
-        abandoned: bool,
-    }
-
-    impl Plain {
-        fn grant(&mut self) -> Vec<(u64, bool)> {
-            let mut granted = Vec::new();
-            for at in 0..self.claims.len() {
-                let (claim, has) = self.claims[at];
-                let others_share = self.claims[..at].iter().all(|(other, has)| *has && other.mode == Shared);
-                let may = at == 0 || claim.mode == Shared && others_share;
-                if may && !has {
-                    self.claims[at].1 = true;
-                    granted.push((claim.who.link, std::mem::take(&mut self.abandoned)));
-                }
-            }
-            granted
-        }
-
-        fn remove(&mut self, link: u64, died: bool) -> Vec<(u64, bool)> {
-            self.claims.retain(|(claim, has)| {
-                let is_it = claim.who.link == link;
-                self.abandoned |= is_it && died && *has && claim.mode == Exclusive;
-                !is_it
-            });
-            self.grant()
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_history_is_as_the_plain_rules_say(steps in prop::collection::vec((0..6u64, 0..5u32, any::<bool>()), 1..200)) {
-            let (mut locks, mut plain) = (Locks::new(), Plain::default());
-            // Each link is one thread that is in one place at a time; a dead one comes back under another number.
-            let mut number = 0;
-            for (link, action, exclusive) in steps {
-                let at = plain.claims.iter().position(|(claim, _)| claim.who.link == link);
-                let (told, wanted) = match (action, at) {
-                    (0 | 1, None) => {
-                        number += 1;
-                        let claim = claim(link, number, if exclusive { Exclusive } else { Shared });
-                        let claimed = locks.on_lock("a", claim, action == 0).unwrap();
-                        plain.claims.push((claim, false));
-                        let mut wanted = plain.grant();
-                        if wanted.is_empty() && action == 1 {
-                            prop_assert_eq!(claimed, Claimed::Busy);
-                            wanted = plain.remove(link, false);
-                        }
-                        let told = match claimed {
-                            Claimed::Granted { abandoned } => vec![(link, abandoned)],
-                            Claimed::Busy | Claimed::Waits => Vec::new(),
-                        };
-                        (told, wanted)
-                    }
-                    (2, Some(at)) if plain.claims[at].1 => {
-                        locks.on_unlock(plain.claims[at].0.who).unwrap();
-                        (grants(&mut locks), plain.remove(link, false))
-                    }
-                    (3, Some(_)) => {
-                        locks.on_link_gone(link);
-                        (grants(&mut locks), plain.remove(link, true))
-                    }
-                    (4, Some(at)) if !plain.claims[at].1 => {
-                        prop_assert!(locks.on_bound(plain.claims[at].0.who).is_some());
-                        (grants(&mut locks), plain.remove(link, false))
-                    }
-                    _ => continue,
-                };
-                prop_assert_eq!(told, wanted);
-                prop_assert_eq!(grants(&mut locks), vec![]);
-                let kept = usize::from(!plain.claims.is_empty() || plain.abandoned);
-                prop_assert_eq!((locks.count(), locks.claims.len()), (kept, plain.claims.len()));
-            }
-        }
-    }
-}
+mod explore;
+#[cfg(test)]
+mod tests;

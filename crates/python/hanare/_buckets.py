@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 import struct
 import zlib
@@ -12,11 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._heaps import GRANULE, Changed, Heaps, rounded
+from ._heaps import GRANULE, Changed, Heaps, node_of, rounded
+from .errors import Error
 from .pool import Region
 
 #: Words that are looked at to see whether a table is crowded, and the part of them in use from which it is: two keys to a word.
 _SAMPLE_COUNT, _CROWDED = 64, 0.85
+#: Words of another host's table that a program remembers: some 200 bytes each.
+_SEEN_COUNT_MAX = 1 << 13
 _FROZEN = 1 << 63
 #: A word's place, where it is no bucket's 0.
 PLACE = 0x3FFF_FFFF
@@ -110,12 +112,6 @@ def decode_key(coded: bytes) -> Any:
     return tuple(parts)
 
 
-def encode_value(value: Any) -> tuple[int, bytes]:
-    if type(value) is bytes:
-        return 0, value
-    return 1, pickle.dumps(value, protocol=5)
-
-
 def hash_of(coded: bytes) -> int:
     return int.from_bytes(blake2b(coded, digest_size=8).digest(), "little")
 
@@ -126,15 +122,54 @@ class Hashed:
     def __init__(self, root: Root, region: Region, buckets: Heaps, values: Heaps) -> None:
         self.root, self.region, self.buckets, self.values = root, region, buckets, values
         self.count = region.nbytes // 8
+        self._is_here, self._node = region.is_local, node_of(region)
+        #: The words that were seen last, by their numbers.
+        self._seen: dict[int, Word] = {}
 
     def number_of(self, coded: bytes) -> int:
         """The word of a key."""
         return hash_of(coded) % self.count
 
     def word(self, number: int) -> Word:
-        word = bytearray(8)
-        self.region.native.get((8 * number, 8, []), word)
-        return Word.read(int.from_bytes(word, "little"))
+        return Word.read(int.from_bytes(self.region.native.get_bytes(8 * number, 8), "little"))
+
+    def look(self, number: int) -> tuple[Word, list[Entry]]:
+        """A word and the entries of its bucket: in one message where the word is the one that this program saw last, else in two.
+
+        What is remembered may be of any age, because the bucket counts only where the word that was read with it leads there. One node reads
+        both, the word first. A bucket that was read before its word could be one of 32,768 changes ago, whose tag is the same.
+
+        Raises
+        ------
+        Changed
+        """
+        seen = self._seen.get(number)
+        word, raw = self._look_again(number, seen) if seen is not None else (self.word(number), None)
+        entries = self.bucket(number, word, raw if word == seen else None)
+        self.note(number, word)
+        return word, entries
+
+    def _look_again(self, number: int, seen: Word) -> tuple[Word, bytes | None]:
+        """Read a word, and what lies where it led when it was seen."""
+        word, raw = bytearray(8), bytearray(seen.granules * GRANULE)
+        heap = self.buckets.segment(seen.segment)
+        try:
+            self.region.pool._native.get_each([(self.region.native, 8 * number, word), (heap.native, seen.place * GRANULE, raw)])
+        except Error:
+            # A batch is not repeated with the grants of today, as single reads are.
+            return self.word(number), None
+        return Word.read(int.from_bytes(word, "little")), bytes(raw)
+
+    def note(self, number: int, word: Word) -> None:
+        """Remember a word, where that spares a message."""
+        if self._is_here:
+            return
+        if len(self._seen) >= _SEEN_COUNT_MAX:
+            self._seen.clear()
+        if word.place and word.granules < 0xFFF and self.buckets.node(word.segment) == self._node is not None:
+            self._seen[number] = word
+        else:
+            self._seen.pop(number, None)
 
     def words(self) -> Words:
         into = np.empty(self.count, np.uint64)
@@ -154,12 +189,12 @@ class Hashed:
     def _all(self) -> tuple[int, int, list[tuple[int, int]]]:
         return 0, 8, [(self.count, 8)]
 
-    def bucket(self, number: int, word: Word) -> list[Entry]:
-        """The entries of a bucket. **Errors**: `Changed` where it is another's memory by now."""
+    def bucket(self, number: int, word: Word, raw: bytes | None = None) -> list[Entry]:
+        """The entries of a bucket, of which `raw` was read. **Errors**: `Changed` where it is another's memory by now."""
         if not word.place:
             return []
-        length = word.granules * GRANULE
-        raw = self.buckets.read(word.segment, word.place, length if word.granules < 0xFFF else _BUCKET.size)
+        if raw is None:
+            raw = self.buckets.read(word.segment, word.place, word.granules * GRANULE if word.granules < 0xFFF else _BUCKET.size)
         whole, count, where, tag, _, checksum = _BUCKET.unpack_from(raw)
         if (where, tag) != (number, word.tag) or whole < _BUCKET.size:
             raise Changed
@@ -188,20 +223,39 @@ class Hashed:
         body = b"".join(parts)
         data = _BUCKET.pack(_BUCKET.size + len(body), len(entries), number, tag, 0, zlib.crc32(body)) + body
         at = self.buckets.take(rounded(len(data)), may_grow)
-        self.buckets.put(at, data + bytes(-len(data) % GRANULE))
+        self.buckets.put(at, [data + bytes(-len(data) % GRANULE)])
         return Word(False, tag, at[0], rounded(len(data)) // GRANULE, at[1])
 
     def read_value(self, entry: Entry) -> bytes:
         return self.values.read(entry.far >> 32, entry.far & 0xFFFF_FFFF, entry.length) if entry.far else entry.value
 
-    def write_value(self, raw: bytes, may_grow: bool = True) -> int:
-        at = self.values.take(len(raw), may_grow)
-        self.values.put(at, raw)
+    def read_value_into(self, entry: Entry, into: Any) -> None:
+        """Read a value that is far into a buffer. **Errors**: `Changed`."""
+        self.values.read_into(entry.far >> 32, entry.far & 0xFFFF_FFFF, into)
+
+    def hold(self, number: int, word: Word, entry: Entry) -> memoryview | None:
+        """The bytes of a value that is far, in place and read-only, held as long as there is a reference to them; ``None`` on another host.
+
+        Raises
+        ------
+        Changed
+            The word no longer leads to it.
+        """
+        block = self.values.hold(entry.far >> 32, entry.far & 0xFFFF_FFFF, entry.length)
+        code = word.write()
+        # In one step, so that it comes after the count for everybody.
+        if block is not None and self.region.native.compare_and_swap_word(8 * number, code, code) != code:
+            raise Changed
+        return memoryview(block).toreadonly() if block is not None else None
+
+    def write_value(self, parts: list[Any], may_grow: bool = True) -> int:
+        at = self.values.take(sum(map(len, parts)), may_grow)
+        self.values.put(at, parts)
         return at[0] << 32 | at[1]
 
     def free_value(self, entry: Entry | None) -> None:
         if entry is not None and entry.far:
-            self.values.free(entry.far >> 32, entry.far & 0xFFFF_FFFF)
+            self.values.free(entry.far >> 32, entry.far & 0xFFFF_FFFF, rounded(entry.length))
 
     def size_of(self, word: Word, entries: list[Entry]) -> int:
         """Bytes of the block that a word leads to."""

@@ -76,10 +76,7 @@ class Files:
             raise FileNotFoundError(path) from missing
         length = int(native.attributes().get(_LENGTH, native.len))
         begin, end, _ = slice(start, stop).indices(length)
-        into = bytearray(max(end - begin, 0))
-        if into:
-            native.get((begin, len(into), []), into)
-        return bytes(into)
+        return native.get_bytes(begin, end - begin) if begin < end else b""
 
     def length(self, path: str) -> int | None:
         """Return the length of a file in bytes, or ``None`` where there is none."""

@@ -1,4 +1,4 @@
-"""``python -m hanare.bench``: what calls of the package cost, beside what others need for the same, in turn in one run.
+"""``python -m hanare.bench``, or ``hanare bench python``: what calls of the package cost, beside what others need for the same, in turn in one run.
 
 ``--quick`` for a smoke run, ``--json`` for one object on standard output. Two nodes of this machine stand for two hosts; peers that are
 not installed are named as missing. A ratio says how many times better than the peer: above 1 the pool is.
@@ -15,13 +15,14 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Any, Callable, Iterator
 
 import numpy as np
 
 from . import _node, _peers
-from ._peers import PAGES_GET, PAGES_PUT
+from ._peers import DICT_GETS, DICT_PUTS, HANDED_LEN, HANDED_OVER, LENGTHS, PAGES_GET, PAGES_PUT, PLACE_COUNT, WHERE
 from .array import Array
 from .dictionary import Dict
 from .kv import PageCache
@@ -43,8 +44,8 @@ class Rows:
     def __init__(self, is_quick: bool) -> None:
         self.is_quick, self.rows = is_quick, list[dict[str, Any]]()
 
-    def pair(self, case: str, ours: Work, peer: str | None, theirs: Work | None, goal: float, count: int = 200) -> None:
-        """Measure both in turn; the medians of some rounds stand in the row."""
+    def pair(self, case: str, ours: Work, peer: str | None, theirs: Work | None, goal: float | None, count: int = 200) -> None:
+        """Measure both in turn; the medians of some rounds stand in the row. Without a goal it is informative."""
         count, rounds = (max(count // 20, 1), 3) if self.is_quick else (count, 7)
         ours()
         if theirs is not None:
@@ -55,15 +56,24 @@ class Rows:
         if theirs is not None:
             peer_value = statistics.median(each for _, each in times)
             ratio = peer_value / value
-            row |= {"peer": peer, "peer_value": peer_value * 1e6, "ratio": ratio, "goal": goal, "met": ratio >= goal}
+            row |= {"peer": peer, "peer_value": peer_value * 1e6, "ratio": ratio, "goal": goal, "met": None if goal is None else ratio >= goal}
         self.rows.append(row)
+
+    def together(self, case: str, ours: Callable[[int], float], peer: str, theirs: Callable[[int], float], goal: float, count: int) -> None:
+        """As `pair`, for work of several processes that tells itself how long each of so many turns took."""
+        count, rounds = (max(count // 20, 1), 3) if self.is_quick else (count, 5)
+        times = [(ours(count), theirs(count)) for _ in range(rounds)]
+        value, peer_value = (statistics.median(each) for each in zip(*times))
+        ratio = peer_value / value
+        row = {"case": case, "value": value * 1e6, "unit": "us", "better": "lower", "peer": peer, "peer_value": peer_value * 1e6}
+        self.rows.append(row | {"ratio": ratio, "goal": goal, "met": ratio >= goal})
 
     def beside(self, case: str, peer: str, told: float | str, goal: float) -> None:
         """Write down beside a case what a peer that runs by itself measured, in seconds, or why it did not."""
         row = next(row for row in self.rows if row["case"] == case)
         row = {name: row[name] for name in ("case", "value", "unit", "better")} | {"peer": peer}
         if isinstance(told, str):
-            self.rows.append({**row, "peer_missing": told})
+            self.rows.append({**row, "peer_missing": told, "goal": goal})
             return
         ratio = told * 1e6 / row["value"]
         self.rows.append(row | {"peer_value": told * 1e6, "ratio": ratio, "goal": goal, "met": ratio >= goal})
@@ -74,6 +84,7 @@ class Redis:
 
     def __init__(self) -> None:
         self.client: Any = None
+        self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         try:
             import redis
@@ -85,7 +96,7 @@ class Redis:
             return
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+            self.port = port = free.getsockname()[1]
         words = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
         self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
         self.client = redis.Redis(port=port)
@@ -105,32 +116,29 @@ class Redis:
             self._process.wait()
 
 
-def _name_of(length: int) -> str:
-    return f"{length >> 20} MiB" if length >> 20 else f"{length >> 10} KiB" if length >> 10 else f"{length} B"
-
-
 def bytes_moved(rows: Rows, pool: Pool, redis: Redis) -> None:
     """Gets and puts of ranges."""
-    for place, where in (("local", "this host"), ("node=1", "other node, tcp")):
+    for place, where in WHERE.items():
         region = pool.create(f"bench.{place[:4]}", 1 << 20, place=place)
-        for length in (8, 4096, 1 << 20):
-            data, count = os.urandom(length), 2000 if length < 1 << 20 else 100
+        for name, length in LENGTHS.items():
+            data, buffer, count = os.urandom(length), bytearray(length), 2000 if length < 1 << 20 else 100
             get: Work | None = None
             put: Work | None = None
             if redis.client is not None:
                 redis.client.set("bench", data)
                 get, put = lambda: redis.client.get("bench"), lambda data=data: redis.client.set("bench", data)  # type: ignore[misc]
-            rows.pair(f"get {_name_of(length)}, {where}", lambda: region.get(0, length), "redis-py", get, 1, count)
-            rows.pair(f"put {_name_of(length)}, {where}", lambda: region.put(0, data), "redis-py", put, 1, count)
+            rows.pair(f"get {name}, {where}", lambda: region.get(0, length), "redis-py", get, 1, count)
+            rows.pair(f"get {name} into a buffer, {where}", lambda: region.get_into(0, buffer), None, None, None, count)
+            rows.pair(f"put {name}, {where}", lambda: region.put(0, data), "redis-py", put, 1, count)
         region.remove()
 
 
-def peers(rows: Rows) -> None:
-    """Peers of gets and puts, and of pages, that bring processes of their own."""
-    for peer, program in _peers.PROGRAMS.items():
-        told = _peers.measured(program, rows.is_quick)
-        for case in _peers.CASES[peer]:
-            rows.beside(case, peer, told if isinstance(told, str) else told.get(case, "it did not measure that"), 1)
+def peers(rows: Rows, length: int) -> None:
+    """Peers that bring processes of their own; the array that is summed has so many bytes."""
+    for peer in _peers.peers(length):
+        told = _peers.measured(peer, length, rows.is_quick)
+        for case, goal in peer.goals.items():
+            rows.beside(case, peer.name, told if isinstance(told, str) else told.get(case, "it did not measure that"), goal)
 
 
 def pages(rows: Rows, pool: Pool, redis: Redis) -> None:
@@ -152,10 +160,10 @@ def pages(rows: Rows, pool: Pool, redis: Redis) -> None:
         assert all(cache.get(keys, list(into)))
 
     def bare_get() -> None:
-        pool._native.get_each(bare.native, places, list(into))
+        pool._native.get_each([(bare.native, place, row) for place, row in zip(places, into)])
 
     def bare_put() -> None:
-        pool._native.put_each(bare.native, places, list(data))
+        pool._native.put_each([(bare.native, place, row) for place, row in zip(places, data)])
 
     cases = [(PAGES_GET, get, bare_get, 0.7), (PAGES_PUT, put, bare_put, 0.7)]
     for case, ours, theirs, goal in cases:
@@ -180,31 +188,112 @@ def dictionaries(rows: Rows, pool: Pool, redis: Redis) -> None:
     """Keys set and looked up."""
     manager = multiprocessing.Manager()
     theirs, value = manager.dict(), os.urandom(1024)
-    for place, where in (("local", "this host"), ("node=1", "other node, tcp")):
+    for place in WHERE:
         ours = Dict(f"bench.dict.{place[:4]}", pool=pool, place=place)
         peers: list[tuple[str, Any]] = [("Manager().dict()", theirs)]
         if redis.client is not None:
             peers.append(("redis-py", redis.client))
         for peer, other in peers:
             ours["key"] = other["key"] = value
-            rows.pair(f"Dict get 1 KiB, {where}", lambda: ours["key"], peer, lambda: other["key"], 3, 1000)
+            rows.pair(DICT_GETS[place], lambda: ours["key"], peer, lambda: other["key"], 3, 1000)
             set_ours, set_theirs = (lambda: ours.__setitem__("key", value)), (lambda: other.__setitem__("key", value))
-            rows.pair(f"Dict put 1 KiB, {where}", set_ours, peer, set_theirs, 3, 1000)
+            rows.pair(DICT_PUTS[place], set_ours, peer, set_theirs, 3, 1000)
+        if place == "local":
+            _beside_lmdb(rows, ours, value)
+        _by_many(rows, ours, place, [(peer, redis.port if other is redis.client else other) for peer, other in peers])
         ours.remove()
     manager.shutdown()
+
+
+def _beside_lmdb(rows: Rows, ours: Dict, value: bytes) -> None:
+    """A database in a file of this host's memory, which readers map: a transaction for each read and each write, none of which is synced."""
+    get, put = (lambda: ours["key"]), (lambda: ours.__setitem__("key", value))
+    try:
+        import lmdb
+    except ImportError:
+        for case in (DICT_GETS["local"], DICT_PUTS["local"]):
+            rows.beside(case, "lmdb", "pip install lmdb", 1)
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, lmdb.open(folder, map_size=64 << 20, sync=False) as base:
+
+        def read() -> object:
+            with base.begin() as transaction:
+                return transaction.get(b"key")
+
+        def write() -> None:
+            with base.begin(write=True) as transaction:
+                transaction.put(b"key", value)
+
+        write()
+        rows.pair(DICT_GETS["local"], get, "lmdb", read, 1, 1000)
+        rows.pair(DICT_PUTS["local"], put, "lmdb", write, None, 1000)
+
+
+#: Processes that use a dictionary at a time.
+_MANY = 8
+
+
+def _use(number: int, orders: Any, told: Any, meet: Any, socket: str, name: str) -> None:
+    """One of many processes: gets and puts of a key of its own, in the dictionary of that name and in those that it is told of."""
+    ours, value, key = Dict(name, pool=connect(socket)), os.urandom(1024), f"key {number}"
+    while (order := orders.recv()) is not None:
+        where, what, count = order
+        if where is None:
+            one: Any = ours
+        elif isinstance(where, int):
+            import redis
+
+            one = redis.Redis(port=where)
+        else:
+            one = where
+        one[key] = value
+        work: Work = (lambda: one[key]) if what == "get" else (lambda: one.__setitem__(key, value))
+        work()
+        meet.wait()
+        begun = time.perf_counter()
+        _seconds(work, count)
+        meet.wait()
+        told.send(time.perf_counter() - begun)
+
+
+def _by_many(rows: Rows, ours: Dict, place: str, peers: list[tuple[str, Any]]) -> None:
+    """Eight processes at a time: seconds for an operation are those of all, by how many operations all of them did."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["hanare"])
+    meet, processes, ends = context.Barrier(_MANY), [], []
+    for number in range(_MANY):
+        (orders, asks), (tells, told) = context.Pipe(duplex=False), context.Pipe(duplex=False)
+        processes.append(context.Process(target=_use, args=(number, orders, told, meet, ours._pool.socket, ours.name)))
+        processes[-1].start()
+        ends.append((asks, tells))
+
+    def turns(where: Any, what: str, count: int) -> float:
+        for asks, _ in ends:
+            asks.send((where, what, count))
+        return max(tells.recv() for _, tells in ends) / (count * _MANY)
+
+    for peer, other in peers:
+        for what, cases in (("get", DICT_GETS), ("put", DICT_PUTS)):
+            case = f"{cases[place]}, {_MANY} processes"
+            rows.together(case, lambda count: turns(None, what, count), peer, lambda count: turns(other, what, count), 3, 400)
+    for asks, _ in ends:
+        asks.send(None)
+    for process in processes:
+        process.join()
 
 
 def arrays(rows: Rows, pool: Pool, length: int) -> None:
     """Sums and elements of an array of another node, beside fetching it whole."""
     far: Array = pool.zeros(length // 8, "f8", name="bench.array", place="node=1")
     far[...] = 0.5
-    places = np.random.default_rng(1).integers(0, far.size, 10_000)
-    for name, ours, theirs in (
-        ("a[::16].sum()", lambda: far[::16].sum(), lambda: far.get()[::16].sum()),
-        ("a[idx], 10000 places", lambda: far[places], lambda: far.get()[places]),
-        ("a.sum()", lambda: far.sum(), lambda: far.get().sum()),
-    ):
-        rows.pair(f"{name} of {_name_of(length)}, other node", ours, "fetched whole", theirs, 5, 3)
+    places = np.random.default_rng(1).integers(0, far.size, PLACE_COUNT)
+    works = (
+        (lambda: far[::16].sum(), lambda: far.get()[::16].sum()),
+        (lambda: far[places], lambda: far.get()[places]),
+        (lambda: far.sum(), lambda: far.get().sum()),
+    )
+    for case, (ours, theirs) in zip(_peers.sums(length), works):
+        rows.pair(case, ours, "fetched whole", theirs, 5, 3)
     far.remove()
 
 
@@ -219,15 +308,15 @@ def handed_over(rows: Rows, pool: Pool) -> None:
     outward, back = context.Queue(), context.Queue()
     process = context.Process(target=_receive, args=(outward, back))
     process.start()
-    shared = pool.zeros(8 << 20, "f8", name="bench.handed")
-    plain = np.zeros(8 << 20)
+    shared = pool.zeros(HANDED_LEN // 8, "f8", name="bench.handed")
+    plain = np.zeros(HANDED_LEN // 8)
 
     def pass_on(array: Any) -> object:
         outward.put(array)
         return back.get()
 
     work, peer = (lambda: pass_on(shared)), (lambda: pass_on(plain))
-    rows.pair("64 MiB array to another process", work, "the array by multiprocessing.Queue", peer, 5, 3)
+    rows.pair(HANDED_OVER, work, "the array by multiprocessing.Queue", peer, 5, 3)
     outward.put(None)
     process.join()
     shared.remove()
@@ -240,8 +329,8 @@ def lines(rows: list[dict[str, Any]]) -> Iterator[str]:
         if "peer_missing" in row:
             told += f"   {row['peer']}: not measured, {row['peer_missing']}"
         elif "peer" in row:
-            mark = "" if row["met"] else "  missed"
-            told += f"   {row['peer']}: {row['peer_value']:.1f} us   {row['ratio']:.2f}x, goal {row['goal']}{mark}"
+            told += f"   {row['peer']}: {row['peer_value']:.1f} us   {row['ratio']:.2f}x"
+            told += "" if row["goal"] is None else f", goal {row['goal']}{'' if row['met'] else '  missed'}"
         yield told
 
 
@@ -261,7 +350,7 @@ def main() -> None:
         dictionaries(rows, pool, redis)
         arrays(rows, pool, length)
         handed_over(rows, pool)
-        peers(rows)
+        peers(rows, length)
     finally:
         redis.stop()
         nodes.stop()

@@ -215,8 +215,8 @@ class PageCache:
         for at, length in zip(which, lengths):
             if len(views[at]) < length:
                 raise ValueError(f"the page of key {keys[int(at)]!r} has {length} bytes, its buffer {len(views[at])}")
-        places = [self._page_at(slots[at]) for at in which]
-        self._pool._native.get_each(self._region.native, places, [views[at][:length] for at, length in zip(which, lengths)])
+        native = self._region.native
+        self._pool._native.get_each([(native, self._page_at(slots[at]), views[at][:length]) for at, length in zip(which, lengths)])
         again = np.empty(which.size, np.uint64)
         self._region.native.get(self._words(slots[which], _STATE), again)
         lengths[again != found[which, _STATE]] = 0
@@ -283,7 +283,8 @@ class PageCache:
         heads[:, _HASH - 1 : _HASH + 1] = hashes[which]
         heads[:, _USED - 1], heads[:, _LEN - 1] = _now(), [len(views[at]) for at in which]
         places = [_HEAD_LEN + int(slot) * _ENTRY_LEN + 8 for slot in slots] + [self._page_at(slot) for slot in slots]
-        self._pool._native.put_each(self._region.native, places, [*heads, *(views[at] for at in which)])
+        native = self._region.native
+        self._pool._native.put_each([(native, place, data) for place, data in zip(places, [*heads, *(views[at] for at in which)])])
         self._region.native.compare_and_swap(self._words(slots, _STATE), claimed, (claimed & ~claims) + change, olds[: slots.size])
         # Who was taken for dead finds another's claim.
         is_done = olds[: slots.size] == claimed

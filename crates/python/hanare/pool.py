@@ -83,12 +83,19 @@ class Region:
         OutOfRange, NodeLost, RegionLost, Timeout
         """
         length = self.nbytes - offset if length is None else length
-        into = bytearray(max(length, 0))
-        self.native.get((offset, len(into), []), into)
-        return bytes(into)
+        return self.native.get_bytes(offset, max(length, 0))
 
     def get_into(self, offset: int, into: Any) -> None:
-        """Read as many bytes as the buffer `into` has (C-contiguous, writable), from `offset` on; no copy but the kernel's."""
+        """Read as many bytes as the buffer `into` has (C-contiguous, writable), from `offset` on.
+
+        For more than some KiB it is faster than `get`, because memory that was used before has its pages. No copy but the kernel's.
+
+        Raises
+        ------
+        OutOfRange, NodeLost, RegionLost, Timeout
+        BufferError
+            It is read-only, or its bytes do not lie one after another.
+        """
         self.native.get((offset, memoryview(into).nbytes, []), into)
 
     def put(self, offset: int, data: Any) -> None:

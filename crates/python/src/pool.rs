@@ -13,6 +13,9 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// A region, an offset in it, and a buffer.
+type Place<'py> = (Bound<'py, Region>, u64, Bound<'py, PyAny>);
+
 /// An attachment to the pool.
 #[pyclass(frozen, module = "hanare._hanare")]
 pub struct Pool {
@@ -159,24 +162,26 @@ impl Pool {
         run(py, true, 0, || self.pool.copy(&from.region, from_shape, &to.region, to_shape))
     }
 
-    /// Reads a range into each buffer, from the offset of the same place in the list on, as one batch.
-    fn get_each(&self, py: Python<'_>, region: &Region, offsets: Vec<u64>, into: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
-        let mut into = into.iter().map(Lent::new_mut).collect::<PyResult<Vec<Lent>>>()?;
-        let len = check_each(&offsets, &into)?;
+    /// Reads ranges of any regions, each into its buffer, as one batch: `(region, offset, buffer)` each.
+    fn get_each(&self, py: Python<'_>, gets: Vec<Place<'_>>) -> PyResult<()> {
+        let mut into = gets.iter().map(|get| Lent::new_mut(&get.2)).collect::<PyResult<Vec<Lent>>>()?;
         check_apart(&into)?;
-        let places: Vec<(u64, &mut [u8])> = offsets.into_iter().zip(into.iter_mut().map(Lent::bytes_mut)).collect();
-        run(py, region.may_wait, len, || {
-            self.pool.batch(|batch| places.into_iter().try_for_each(|(offset, into)| batch.get(&region.region, offset, into)))
+        let (may_wait, len) = weight(&gets, &into);
+        let regions = gets.iter().map(|get| (&*get.0.get().region, get.1));
+        let places: Vec<_> = regions.zip(into.iter_mut().map(Lent::bytes_mut)).collect();
+        run(py, may_wait, len, || {
+            self.pool.batch(|batch| places.into_iter().try_for_each(|((region, offset), into)| batch.get(region, offset, into)))
         })
     }
 
-    /// Writes each buffer from the offset of the same place in the list on, as one batch.
-    fn put_each(&self, py: Python<'_>, region: &Region, offsets: Vec<u64>, from: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
-        let from = from.iter().map(Lent::new).collect::<PyResult<Vec<Lent>>>()?;
-        let len = check_each(&offsets, &from)?;
-        let places: Vec<(u64, &[u8])> = offsets.into_iter().zip(from.iter().map(Lent::bytes)).collect();
-        run(py, region.may_wait, len, || {
-            self.pool.batch(|batch| places.into_iter().try_for_each(|(offset, from)| batch.put(&region.region, offset, from)))
+    /// Writes buffers into ranges of any regions, as one batch: `(region, offset, buffer)` each.
+    fn put_each(&self, py: Python<'_>, puts: Vec<Place<'_>>) -> PyResult<()> {
+        let from = puts.iter().map(|put| Lent::new(&put.2)).collect::<PyResult<Vec<Lent>>>()?;
+        let (may_wait, len) = weight(&puts, &from);
+        let regions = puts.iter().map(|put| (&*put.0.get().region, put.1));
+        let places: Vec<_> = regions.zip(from.iter().map(Lent::bytes)).collect();
+        run(py, may_wait, len, || {
+            self.pool.batch(|batch| places.into_iter().try_for_each(|((region, offset), from)| batch.put(region, offset, from)))
         })
     }
 
@@ -214,12 +219,9 @@ impl Pool {
     }
 }
 
-/// Bytes of all buffers; each has an offset.
-fn check_each(offsets: &[u64], buffers: &[Lent]) -> PyResult<usize> {
-    match offsets.len() == buffers.len() {
-        true => Ok(buffers.iter().map(Lent::len).sum()),
-        false => Err(PyValueError::new_err(format!("{} offsets for {} buffers", offsets.len(), buffers.len()))),
-    }
+/// Whether any of the regions has bytes on other hosts, and the bytes of all buffers.
+fn weight(places: &[Place<'_>], buffers: &[Lent]) -> (bool, usize) {
+    (places.iter().any(|place| place.0.get().may_wait), buffers.iter().map(Lent::len).sum())
 }
 
 fn json(told: &impl serde::Serialize) -> PyResult<String> {

@@ -90,6 +90,11 @@ impl Region {
         run(py, self.may_wait, len, || self.region.get_shape(shape, into))
     }
 
+    /// Reads a range into a new `bytes`.
+    fn get_bytes<'py>(&self, py: Python<'py>, offset: u64, len: usize) -> PyResult<Bound<'py, PyBytes>> {
+        PyBytes::new_with(py, len, |into| run(py, self.may_wait, len, || self.region.get(offset, into)))
+    }
+
     /// Writes a buffer into the blocks of a shape.
     fn put(&self, py: Python<'_>, shape: ShapeTuple<'_>, bytes: &Bound<'_, PyAny>) -> PyResult<()> {
         let (shape, bytes) = (shape.hold()?, Lent::new(bytes)?);

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import hanare
+import notebook
 from hanare import _hanare
 
 
@@ -19,6 +20,16 @@ def test_the_page_on_python_runs(repository: Path) -> None:
     program = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     environment = {**os.environ, "HANARE_NODE": "/nonexistent/node.sock"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1000.0\nArray\n") and "2 were started" in done.stderr
+
+
+def test_the_notebook_is_the_page_and_runs(repository: Path) -> None:
+    file = repository / "docs/python.ipynb"
+    assert file.read_text() == notebook.notebook(notebook.PAGE.read_text()), "`python crates/python/tests/notebook.py write` makes it anew"
+    environment = {**os.environ, "HANARE_NODE": "/nonexistent/node.sock"}
+    words = [sys.executable, notebook.__file__, "run", str(file)]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1000.0\nArray\n") and "2 were started" in done.stderr
 

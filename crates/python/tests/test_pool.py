@@ -72,6 +72,32 @@ def test_regions_without_terms_are_arrays_of_bytes(pool: hanare.Pool, name: str)
     region.remove()
 
 
+@pytest.mark.parametrize("place", ["local", "node=1"])
+def test_bytes_are_read_into_a_buffer_that_is_there(pool: hanare.Pool, name: str, place: str) -> None:
+    region, data = pool.create(name, 1 << 20, place=place), np.random.default_rng(1).integers(0, 255, 1 << 20, np.uint8)
+    region.put(0, data)
+    into = np.zeros((2, 1 << 18), np.uint8)
+    address = into.ctypes.data
+    region.get_into(1 << 18, into)
+    assert into.ctypes.data == address and (into.ravel() == data[1 << 18 : 3 << 18]).all()
+    assert region.get(1 << 18, 1 << 19) == into.tobytes() and region.get(5, 0) == b""
+    with pytest.raises(errors.OutOfRange, match=name):
+        region.get_into((1 << 20) - 5, into)
+    with pytest.raises(BufferError):
+        region.get_into(0, into[:, ::2])
+    with pytest.raises(BufferError):
+        region.get_into(0, bytes(5))
+    with pytest.raises(MemoryError):
+        region.get(0, 1 << 60)
+    region.remove()
+    if place != "local":
+        # Memory of this host stays for who has it.
+        with pytest.raises(errors.UnknownRegion, match=name):
+            region.get_into(0, np.zeros(8))
+        with pytest.raises(errors.UnknownRegion, match=name):
+            region.get(0, 8)
+
+
 REFUSED = [
     (lambda pool, name: pool.array(4, object), TypeError),
     (lambda pool, name: pool.array(4, "S0"), TypeError),

@@ -13,6 +13,7 @@
 //! | [`page_word`] | the state of each page of a shared region on one host, driven by all its clients and the node |
 //! | [`own_page`] | the state of each page whose frame is one process's own, driven by its threads |
 //! | [`revoke`] | a right that a node takes back from programs that use it without a message |
+//! | [`lease`] | locks that are lent to a program, which its node takes back |
 //! | [`wait`] | how to wait: pause, yield, park |
 //!
 //! Nothing read from shared memory is trusted: a position, length or magic from the other side is input.
@@ -23,6 +24,7 @@ pub mod bell;
 pub mod board;
 pub mod lane;
 pub mod layout;
+pub mod lease;
 pub mod own_page;
 pub mod page_word;
 pub mod park;

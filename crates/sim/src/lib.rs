@@ -5,7 +5,7 @@
 //! | world | machines | what goes wrong |
 //! |---|---|---|
 //! | `pool` | coordinator, members, job barriers | messages lost, late, twice, in another order; partitions; processes that die or stop |
-//! | `pages` | page directories, hosts, shares of regions at their homes, couriers | the same messages; programs that map and unmap; nodes that die, whose pages are written elsewhere |
+//! | `pages` | page directories, hosts, shares of regions at their homes, couriers, connections between nodes | messages late, twice, in another order; connections that break; nodes that do not reach each other; programs that map and unmap; nodes that die, whose pages are written elsewhere |
 //! | `commands` | the sessions of a node | programs that give up or die; packets lost; nodes that stop; libraries that send for the dead |
 //! | `queues` | homes of queues | the same connections; writers and readers that die; homes that stop, or die |
 //! | `locks` | locks, named groups | connections that break, seen by either side at its own time; clients and homes that die |

@@ -115,7 +115,13 @@ fn the_package_and_the_archive_hold_what_they_should() {
         ("libhanare0", &["./usr/lib/libhanare.so.0 -> ", "doc/libhanare0/copyright"]),
         (
             "libhanare-dev",
-            &["./usr/lib/libhanare.so -> ", "./usr/include/hanare.h", "pkgconfig/hanare.pc", "./usr/lib/libhanare.a"],
+            &[
+                "./usr/lib/libhanare.so -> ",
+                "./usr/include/hanare.h",
+                "./usr/include/hanare_parmacs.h",
+                "pkgconfig/hanare.pc",
+                "./usr/lib/libhanare.a",
+            ],
         ),
     ];
     for (package, names) in packages {

@@ -110,3 +110,14 @@ fn touches_send_what_the_model_says() {
     let (messages, bytes) = counted(&client, || pages.iter().for_each(|at| mapping.read(*at, &mut word).unwrap()));
     assert_eq!((messages, bytes), predicted("touch x5"));
 }
+
+#[test]
+fn a_walk_sends_what_the_model_says() {
+    let nodes = pool::Nodes::start(2);
+    let client = Pool::attach_to(&nodes.nodes[0].socket, None).unwrap();
+    let there = CreateOptions { placement: Placement::Node(NodeId(1)), ..CreateOptions::default() };
+    let mapping = client.create("walked", 2 * MIB, &there).unwrap().map(Consistency::Coherent).unwrap();
+    let mut word = [0; 8];
+    let walk = || (0..2 * MIB / 4096).for_each(|page| mapping.read(page * 4096, &mut word).unwrap());
+    assert_eq!(counted(&client, walk), predicted("walk 2MiB"));
+}

@@ -31,6 +31,8 @@ const DOCUMENTS: &[&str] = &[
     "docs/performance.md",
     "docs/python.md",
     "docs/messages.md",
+    "docs/modes.md",
+    "docs/porting.md",
     "docs/queues.md",
     "docs/security.md",
     "docs/shared_memory.md",

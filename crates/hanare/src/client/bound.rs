@@ -121,8 +121,14 @@ impl Section {
 
     /// Has the mappings show changes, as far as there are any.
     fn take_in(&self, shared: &Shared, changes: &Stores) -> Result<()> {
+        // Of what has changed surely nobody asks whether it has.
+        let is_known = matches!(changes, Stores::Ranges(_));
         let update = |gid: Gid, range: &Range<u64>| {
-            let update = |mapping: &dyn MappedRegion, _: &dyn BoundMemory| mapping.update(range.start, range.end - range.start);
+            let (offset, len) = (range.start, range.end - range.start);
+            let update = |mapping: &dyn MappedRegion, _: &dyn BoundMemory| match is_known {
+                true => mapping.renew(offset, len),
+                false => mapping.update(offset, len),
+            };
             shared.mapped.with_bound(gid, update).unwrap_or(Ok(()))
         };
         match changes {
@@ -165,6 +171,11 @@ impl Section {
         }
         home.ask_sync(&SyncRequest::Redone { number: self.number }, Patience::Usual)?;
         Ok(true)
+    }
+
+    /// Whether nothing is bound to the lock, nor will be when it is given back.
+    pub fn is_bare(&self) -> bool {
+        self.shapes.is_empty() && self.rebound.is_none()
     }
 
     /// Whether the last holder left a mixture of two releases.

@@ -2,8 +2,11 @@
 //!
 //! A lock is held by way of the connection to the home: when that ends, because the program does or because it breaks, the
 //! home grants the lock on. A program that goes on is told so by its next call on a lock.
+//!
+//! A lock that this program takes again and again alone is lent to it: then it is given back and taken in memory
+//! that it shares with its node, until the home wants it back.
 
-use super::attachment::{CONNECTION_BROKE, HeldLock, LockData, this_thread};
+use super::attachment::{Again, CONNECTION_BROKE, HeldLock, LentLock, LockData, this_thread};
 use super::bound::Section;
 use super::pool::Pool;
 use super::remote::Remote;
@@ -32,6 +35,8 @@ pub struct LockGuard {
     name: String,
     number: u64,
     connection: u128,
+    /// How the program may keep it.
+    lent: Option<LentLock>,
     was_abandoned: bool,
     is_open: bool,
     /// What is bound to it.
@@ -138,8 +143,23 @@ impl LockGuard {
 
     /// As [`LockGuard::give_back`], but for what is to be undone.
     fn release(&mut self) -> Result<()> {
+        let (claims, words) = (&self.pool.shared.claims, self.pool.shared.seats.leases());
+        let told = claims.held().remove(&self.number).is_none_or(|held| held.is_told);
+        let lent = self.lent.take();
+        if let Some(lent) = lent.filter(|_| !told && self.data.is_bare())
+            && claims.borrowed.keep(words, lent)
+        {
+            return Ok(());
+        }
+        let released = self.release_by_message(told);
+        if let Some(lent) = lent {
+            self.pool.shared.claims.borrowed.ended(self.pool.shared.seats.leases(), &self.name, lent, released.is_ok());
+        }
+        released
+    }
+
+    fn release_by_message(&mut self, told: bool) -> Result<()> {
         let shared = &self.pool.shared;
-        let told = shared.claims.held().remove(&self.number).is_none_or(|held| held.is_told);
         let home = shared.home()?;
         if home.connection() != Some(self.connection) {
             home.end(self.connection, Duration::MAX);
@@ -165,7 +185,11 @@ impl LockGuard {
             self.is_open = false;
             self.pool.shared.claims.held().remove(&self.number);
             self.data.undo(&self.pool.shared);
-            let _ = home.ask_sync(&SyncRequest::Withdraw { number: self.number }, Patience::Usual);
+            let given_back = home.ask_sync(&SyncRequest::Withdraw { number: self.number }, Patience::Usual);
+            if let Some(lent) = self.lent.take() {
+                let shared = &self.pool.shared;
+                shared.claims.borrowed.ended(shared.seats.leases(), &self.name, lent, given_back.is_ok());
+            }
         }
         entered.map_err(ended)
     }
@@ -189,7 +213,9 @@ impl Drop for LockGuard {
 /// Locks by name, for all clients of the pool. They exist by being taken; names are as regions' are, apart from those.
 ///
 /// **Ordering**: who comes first is served first; a shared taking does not overtake an exclusive one that waits.
-/// **Cost**: one message each way to the pool's home, and the wait; the same to give it back.
+/// **Cost**: one message each way to the pool's home, and the wait; the same to give it back. A lock to which nothing is bound, and that
+/// this program has taken alone before while nobody else wanted it, is lent to it: from then on it is given back and taken again without a
+/// message or a system call, until somebody else asks for it. That one waits for some messages between nodes more.
 /// **Errors** of all: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's that did not [permit](Pool::permit) it; [`Error::LockMisused`] where this thread has the lock already, shared or not (a
 /// shared lock cannot be made exclusive: two that try would wait for ever); [`Error::LockLost`] once for each lock that this
 /// thread held when the connection to the home broke; [`Error::NodeLost`] where the home is gone.
@@ -249,36 +275,41 @@ impl Pool {
     /// `None`: others have it, and the bound was less than a millisecond.
     fn acquire(&self, name: &str, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
         check_name(name)?;
-        let claims = &self.shared.claims;
+        let (claims, words) = (&self.shared.claims, self.shared.seats.leases());
         let begun = Instant::now();
+        if let Some(guard) = self.acquire_again(name, mode, bound)? {
+            return Ok(Some(guard));
+        }
         loop {
             let home = self.shared.home()?;
             let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
             claims.check(&home, left.map_or(Duration::MAX, |left| left.saturating_add(Duration::from_millis(LATE_MS))))?;
+            if let Some((other, lent)) = claims.borrowed.spare(words, name) {
+                self.return_lease(&home, &other, lent);
+            }
             let (number, thread) = (claims.next(), this_thread());
+            let wish = claims.borrowed.wish(words, name, mode, number);
+            let lease = wish.wire;
             let bound_ms = left.map(milliseconds);
             let data = claims.data().get(name).cloned();
             let known = data.as_ref().map(|data| data.stamp);
-            let request = SyncRequest::Lock { name: name.to_owned(), mode, number, thread, bound_ms, known };
-            match crate::trace::slice("take a lock", || home.ask_sync(&request, patience(bound_ms))) {
-                Ok((SyncAnswer::Granted { abandoned, data: grant }, connection)) => {
-                    fence(Ordering::SeqCst);
-                    let held = HeldLock { name: name.to_owned(), thread, connection, is_told: false };
-                    claims.held().insert(number, held);
-                    let mut guard = LockGuard {
-                        pool: self.clone(),
-                        name: name.to_owned(),
-                        number,
-                        connection,
-                        was_abandoned: abandoned,
-                        is_open: true,
-                        data: Section::new(name, number, mode),
-                        not_send: PhantomData,
-                    };
+            let request = SyncRequest::Lock { name: name.to_owned(), mode, number, thread, bound_ms, known, lease };
+            let answer = crate::trace::slice("take a lock", || home.ask_sync(&request, patience(bound_ms)));
+            if !matches!(answer, Ok((SyncAnswer::Granted { .. } | SyncAnswer::Busy, _))) {
+                claims.borrowed.failed(words, &wish);
+            }
+            match answer {
+                Ok((SyncAnswer::Granted { abandoned, data: grant, lent }, connection)) => {
+                    let lent = claims.borrowed.answered(words, (name, wish), lent, connection);
+                    let mut guard = self.guard(name, mode, (number, connection), abandoned);
+                    guard.lent = lent;
                     guard.enter(&home, data, grant)?;
                     return Ok(Some(guard));
                 }
-                Ok((SyncAnswer::Busy, _)) => return Ok(None),
+                Ok((SyncAnswer::Busy, connection)) => {
+                    claims.borrowed.answered(words, (name, wish), false, connection);
+                    return Ok(None);
+                }
                 Ok(_) => return Err(nonsense(name)),
                 // That connection has ended at the home, too: what it took there it has no more.
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
@@ -289,6 +320,59 @@ impl Pool {
                 }
                 Err(error) => return Err(ended(error)),
             }
+        }
+    }
+}
+
+impl Pool {
+    /// Takes a lock without a message, where it is lent to this program and kept.
+    fn acquire_again(&self, name: &str, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
+        let (claims, words) = (&self.shared.claims, self.shared.seats.leases());
+        if claims.has_some() {
+            // A thread that lost a lock hears of it before it takes another.
+            let patience = bound.map_or(Duration::MAX, |bound| bound.saturating_add(Duration::from_millis(LATE_MS)));
+            claims.check(&*self.shared.home()?, patience)?;
+        }
+        match claims.borrowed.take(words, name, mode) {
+            Again::Ask => Ok(None),
+            Again::Mine => {
+                let reason = "this thread has it already and would wait for itself; give it back first".to_owned();
+                Err(Error::LockMisused { name: name.to_owned(), reason })
+            }
+            Again::Return(lent) => {
+                self.return_lease(&*self.shared.home()?, name, lent);
+                Ok(None)
+            }
+            Again::Taken(lent) => {
+                let mut guard = self.guard(name, mode, (lent.number, lent.connection), false);
+                guard.lent = Some(lent);
+                Ok(Some(guard))
+            }
+        }
+    }
+
+    /// Gives a lock back by a message that is lent and that no thread has, though its word says so.
+    fn return_lease(&self, home: &Remote, name: &str, lent: LentLock) {
+        let is_same = home.connection() == Some(lent.connection);
+        let knows = is_same && home.ask_sync(&SyncRequest::Unlock { number: lent.number }, Patience::Usual).is_ok();
+        self.shared.claims.borrowed.ended(self.shared.seats.leases(), name, lent, knows);
+    }
+
+    /// A lock that this thread has, by that taking on that connection.
+    fn guard(&self, name: &str, mode: Mode, (number, connection): (u64, u128), was_abandoned: bool) -> LockGuard {
+        fence(Ordering::SeqCst);
+        let held = HeldLock { name: name.to_owned(), thread: this_thread(), connection, is_told: false };
+        self.shared.claims.held().insert(number, held);
+        LockGuard {
+            pool: self.clone(),
+            name: name.to_owned(),
+            number,
+            connection,
+            lent: None,
+            was_abandoned,
+            is_open: true,
+            data: Section::new(name, number, mode),
+            not_send: PhantomData,
         }
     }
 }

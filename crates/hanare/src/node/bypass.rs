@@ -7,7 +7,6 @@ use hanare_protocol::id::{ClientId, Gid};
 use hanare_protocol::page::bypass::{Bypass, Standing};
 use hanare_ring::revoke::Entered;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Why an extent is not shared.
 #[derive(Debug)]
@@ -27,16 +26,6 @@ impl NotShared {
 impl From<Error> for NotShared {
     fn from(error: Error) -> NotShared {
         NotShared { error, passes: false }
-    }
-}
-
-/// The seats of all clients of this host.
-#[derive(Default)]
-pub(crate) struct SeatsOfAll(Mutex<BTreeMap<ClientId, Seats>>);
-
-impl SeatsOfAll {
-    pub fn lock(&self) -> MutexGuard<'_, BTreeMap<ClientId, Seats>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
-use super::bypass::{NotShared, Programs, SeatsOfAll};
+use super::bypass::{NotShared, Programs};
 use super::counts::Counts;
 use super::held::{Held, Writing};
 use super::roll::Roll;
+use super::seats::SeatsOfAll;
 use super::spill::Spills;
 use crate::seats::Seats;
 use hanare_memory::{Lender, Window};
@@ -25,7 +26,8 @@ pub(crate) struct Extents {
     /// What queues in them spill, and the memory of both.
     pub spills: Arc<Spills>,
     pub counts: Arc<Counts>,
-    seats: SeatsOfAll,
+    /// What clients of this host share with the node.
+    pub seats: SeatsOfAll,
     /// Who is attached to the node.
     pub roll: Roll,
     entries: RwLock<Entries>,
@@ -259,7 +261,7 @@ impl Extents {
 
     /// A client of this host says here when it works on extents as they are.
     pub fn client_came(&self, client: ClientId, seats: Seats) {
-        self.seats.lock().insert(client, seats);
+        self.seats.enter(client, seats);
     }
 
     /// The files of an extent, for a client of this host to map and reach as its grant allows, until a host shares it; `pins` if it gives a
@@ -304,8 +306,9 @@ impl Extents {
         }
         let gone: Vec<_> = entries.lingering.extract_if(.., |(_, clients)| clients.is_empty()).collect();
         drop(entries);
-        let seats = gid.is_none().then(|| self.seats.lock().remove(&client));
-        drop(seats);
+        if gid.is_none() {
+            self.seats.end(client);
+        }
         // Memory is given back outside the lock.
         drop(gone);
     }

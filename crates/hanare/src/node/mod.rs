@@ -35,6 +35,7 @@ mod options;
 mod pages;
 mod queues;
 mod roll;
+mod seats;
 mod spill;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use hanare_fabric::Link;
 use hanare_fabric::tcp::Greeted;
 use hanare_protocol::Result;
 use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank, User};
+use hanare_protocol::lock::Recalled;
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::Answer;
 use std::os::fd::OwnedFd;
@@ -21,6 +22,8 @@ pub(crate) enum ToControl {
     Shared { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
     /// A try to reach the coordinator ended.
     Dialed(Result<Greeted>),
+    /// The pool's home wants a lock back that is lent to a client.
+    Recall { client: ClientId, number: u64 },
     /// A queue would spill more than the coordinator has granted.
     Spills,
     /// End in good order.
@@ -45,6 +48,8 @@ pub(crate) enum ToService {
     ClientGone(ClientId),
     /// A rank of a job is gone: barriers of the job fail.
     RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String, died: bool },
+    /// A node says whether a client has a lock that the pool's home wants back.
+    Recalled { client: ClientId, number: u64, recalled: Recalled },
     /// Extents of this node are no more.
     Freed,
     /// End; `keeps` if the node writes its bytes down then.

@@ -2,7 +2,10 @@
 
 use crate::support;
 
-use hanare::{CreateOptions, Dim, Element, Indexed, Modify, NodeId, Operator, Placement, Pool, Range, Region, Strided, Subarray};
+use hanare::{
+    Consistency, CreateOptions, Dim, Element, Indexed, Modify, NodeId, Operator, Placement, Pool, Range, Region, Strided,
+    Subarray,
+};
 use support::{TestPool, pattern};
 
 const MIB: u64 = 1 << 20;
@@ -136,4 +139,30 @@ fn long_lists_go_in_pieces_and_come_back_whole() {
     indices.iter().for_each(|index| wanted[*index as usize] += 1);
     let bytes: Vec<u8> = wanted.into_iter().flat_map(u64::to_le_bytes).collect();
     assert_eq!(region.compare(Strided::contiguous(0, 32 * MIB), &bytes).unwrap(), None);
+}
+
+// FEATURE: D2-F7
+#[test]
+fn a_flush_of_single_bytes_in_many_pages_goes_in_few_messages() {
+    const PAGE: u64 = 4096;
+    let pool = TestPool::start(3, 64 * MIB);
+    let client = pool.client(0);
+    let region = region(&client, "spread", 4500 * PAGE, Placement::Interleave(PAGE));
+    let mapping = match region.map(Consistency::Explicit) {
+        Ok(mapping) => mapping,
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    mapping.touch(0, mapping.len()).unwrap();
+    // At no regular distance, so that each page is a put of its own.
+    let places = || (0..4500u64).map(|page| page * PAGE + page * page % PAGE);
+    places().for_each(|at| mapping.write(at, &[at as u8 | 1]).unwrap());
+    // 3000 of these pages lie on the two other nodes, 512 of them are sent at once.
+    let (messages, moved) = cost(&client, || mapping.flush(0, mapping.len()).unwrap());
+    assert_eq!(messages, 2 * 3000u64.div_ceil(512));
+    assert!(moved < 3000 * 70, "{moved} bytes");
+    let mut bytes = vec![0; mapping.len() as usize];
+    region.get(0, &mut bytes).unwrap();
+    assert!(places().all(|at| bytes[at as usize] == at as u8 | 1));
+    assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 4500, "and nothing else");
+    assert_eq!(cost(&client, || mapping.flush(0, mapping.len()).unwrap()).0, 0);
 }

@@ -13,7 +13,7 @@ use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list
 use hanare_protocol::wire::control::{self, Answer, Existing, RegionView, Request, Which};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
-use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -120,6 +120,13 @@ fn what_64_bytes_cannot_ask_for() {
     let patterns: Vec<_> = (0..17).map(|_| command(pattern, Shape::contiguous(0, LEN))).collect();
     raw.0.set_write_timeout(None).unwrap();
     let error = refused_commands(&mut raw, &patterns, &vec![0; 17 * (256 << 10)]);
+    assert!(matches!(error, Error::LimitReached { .. }), "{error}");
+
+    // Digests that the node would have to hold, of one command and together.
+    let digests = |pages| command(Op::Digest, blocks(4096, &[again(pages)]));
+    let error = refused_commands(&mut raw, &[digests(1 << 19)], &[7; 16]);
+    assert!(matches!(error, Error::BadShape { .. }), "{error}");
+    let error = refused_commands(&mut raw, &[digests(3 << 16), digests(3 << 16)], &[7; 32]);
     assert!(matches!(error, Error::LimitReached { .. }), "{error}");
 
     // Operands that 64 bits cannot count are no message.
@@ -293,8 +300,9 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
         thread: number,
         bound_ms: None,
         known: None,
+        lease: LeaseWish::default(),
     };
-    let taken = SyncAnswer::Granted { abandoned: false, data: None };
+    let taken = SyncAnswer::Granted { abandoned: false, data: None, lent: false };
     for number in 0..LINK_CLAIM_COUNT_MAX as u64 {
         assert_eq!(raw.ask(&lock(number, &format!("lock{number}"))), Ok(taken.clone()));
     }

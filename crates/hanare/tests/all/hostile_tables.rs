@@ -19,7 +19,7 @@ use hanare_protocol::wire::control::{self, Answer, RegionView, Request, Which};
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::look::Look;
-use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
+use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use std::io::Write;
 use std::time::{Duration, Instant};
 use support::TestPool;
@@ -64,6 +64,7 @@ fn no_user_has_all_locks_nor_all_groups() {
         thread: number,
         bound_ms: Some(0),
         known: None,
+        lease: LeaseWish::default(),
     };
     let join = |number| SyncRequest::Join {
         name: "crowd".to_owned(),
@@ -85,8 +86,8 @@ fn no_user_has_all_locks_nor_all_groups() {
         assert!(is_limit(&refused, most), "{refused:?}");
         let mut other = Raw::connect_as(address, OTHER);
         let own = match request(1) {
-            SyncRequest::Lock { mode, number, thread, bound_ms, known, .. } => {
-                SyncRequest::Lock { name: "other".to_owned(), mode, number, thread, bound_ms, known }
+            SyncRequest::Lock { mode, number, thread, bound_ms, known, lease, .. } => {
+                SyncRequest::Lock { name: "other".to_owned(), mode, number, thread, bound_ms, known, lease }
             }
             SyncRequest::Join { parties, number, client, .. } => {
                 SyncRequest::Join { name: "other".to_owned(), parties, number, client }
@@ -105,7 +106,7 @@ fn no_user_has_all_locks_nor_all_groups() {
 }
 
 fn lock(name: &str, number: u64, mode: Mode, known: Option<Stamp>) -> SyncRequest {
-    SyncRequest::Lock { name: name.to_owned(), mode, number, thread: number, bound_ms: None, known }
+    SyncRequest::Lock { name: name.to_owned(), mode, number, thread: number, bound_ms: None, known, lease: LeaseWish::default() }
 }
 
 /// A release of so many bytes, which are bound to the lock from then on.

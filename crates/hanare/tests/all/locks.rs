@@ -37,14 +37,14 @@ fn one_of_many_threads_of_many_clients_is_in_at_a_time() {
 }
 
 #[test]
-fn a_lock_costs_one_message_each_way_to_take_and_to_give_back() {
+fn a_lock_that_is_taken_first_costs_one_message_each_way_to_take_and_to_give_back() {
     let pool = TestPool::start(2, 32 << 20);
     for node in [0, 1] {
         let client = pool.client(node);
         // The first carries the connection's name.
         drop(client.lock("a").unwrap());
         let before = client.traffic();
-        drop(client.lock("a").unwrap());
+        drop(client.lock("b").unwrap());
         let after = client.traffic();
         assert_eq!((after.messages_sent - before.messages_sent, after.messages_received - before.messages_received), (2, 2));
     }
@@ -191,15 +191,15 @@ fn who_lost_its_lock_with_the_connection_is_told_by_its_next_call() {
     far.lock("b").unwrap().unlock().unwrap();
     assert!(matches!(lock.unlock(), Err(Error::LockLost { .. })));
 
-    let lock = far.lock("a").unwrap();
+    let lock = far.lock("c").unwrap();
     relay.set(Mode::LoseRequest);
     assert!(matches!(lock.unlock(), Err(Error::LockLost { .. })), "it was never given back");
-    assert!(near.lock("a").unwrap().was_abandoned());
+    assert!(near.lock("c").unwrap().was_abandoned());
 
-    let lock = far.lock("a").unwrap();
+    let lock = far.lock("d").unwrap();
     relay.set(Mode::LoseAnswer);
     lock.unlock().unwrap();
-    assert!(!near.lock("a").unwrap().was_abandoned(), "it was given back; only the answer was lost");
+    assert!(!near.lock("d").unwrap().was_abandoned(), "it was given back; only the answer was lost");
 }
 
 #[test]
@@ -207,12 +207,13 @@ fn a_taking_that_is_repeated_takes_the_lock_once() {
     let (home, other, relay) = pair();
     let (near, far) = (Pool::attach_to(home.socket(), None).unwrap(), Pool::attach_to(other.socket(), None).unwrap());
     far.lock("a").unwrap().unlock().unwrap();
-    for mode in [Mode::LoseRequest, Mode::LoseAnswer] {
+    // The second of them asks for a lease, too.
+    for (name, mode) in [("a", Mode::LoseRequest), ("a", Mode::LoseAnswer), ("b", Mode::LoseAnswer)] {
         relay.set(mode);
-        let lock = far.lock("a").unwrap();
-        assert!(near.try_lock("a").unwrap().is_none());
+        let lock = far.lock(name).unwrap();
+        assert!(near.try_lock(name).unwrap().is_none());
         lock.unlock().unwrap();
-        near.try_lock("a").unwrap().expect("nobody has it").unlock().unwrap();
+        near.try_lock(name).unwrap().expect("nobody has it").unlock().unwrap();
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `runs` | the walk that all kernels share: a part of a stream as lines and lists of blocks |
 //! | `blocks` | loops that move blocks, one for each usual length |
-//! | `gather`, `copy`, `fill`, `compare`, `reduce`, `update`, `word` | the kernels |
+//! | `gather`, `copy`, `fill`, `compare`, `digest`, `reduce`, `update`, `word` | the kernels |
 //! | `wide` | words of 128 bits |
 //!
 //! A shape's bytes in order form its *stream*. Every kernel can do a part of the stream, so that a long command is staged
@@ -23,6 +23,7 @@
 mod blocks;
 mod compare;
 mod copy;
+mod digest;
 mod fill;
 mod gather;
 mod reduce;
@@ -36,6 +37,7 @@ mod testing;
 
 pub use compare::compare_part;
 pub use copy::copy_shapes;
+pub use digest::digest_part;
 pub use fill::fill_part;
 pub use gather::{gather, gather_part, scatter, scatter_part};
 pub use reduce::reduce_part;

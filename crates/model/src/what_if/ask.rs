@@ -74,6 +74,8 @@ struct Measured {
     depth: u64,
     ranks: usize,
     touches: bool,
+    stores: bool,
+    walks: bool,
 }
 
 impl Measured {
@@ -82,6 +84,8 @@ impl Measured {
         for program in costs.points.iter().filter_map(|point| pattern::parse(&point.pattern).ok()) {
             all.ranks = all.ranks.max(program.rank_count.unwrap_or(1));
             all.touches |= program.has(|step| matches!(step, Step::Touch { .. }));
+            all.stores |= program.has(is_store);
+            all.walks |= program.has(is_walk);
             for phase in program.ranks.iter().flatten() {
                 all.depth = all.depth.max(phase.depth);
                 for command in phase.steps.iter().filter_map(command_of) {
@@ -97,6 +101,14 @@ impl Measured {
 
 fn command_of(step: &Step) -> Option<&VectorCommand> {
     if let Step::Command(command) = step { Some(command) } else { None }
+}
+
+fn is_store(step: &Step) -> bool {
+    matches!(step, Step::Touch { writes: true, .. })
+}
+
+fn is_walk(step: &Step) -> bool {
+    matches!(step, Step::Bring { .. })
 }
 
 /// What of a question nobody has compared with a measurement.
@@ -134,8 +146,11 @@ fn beyond(program: &Program, setting: &Setting) -> Vec<String> {
     if program.has(|step| matches!(step, Step::Touch { .. })) && !measured.touches {
         found.push("no touch of a page was measured".to_string());
     }
-    if program.has(|step| matches!(step, Step::Touch { writes: true, .. })) {
+    if program.has(is_store) && !measured.stores {
         found.push("no store to a shared page was measured".to_string());
+    }
+    if program.has(is_walk) && !measured.walks {
+        found.push("no walk through pages was measured".to_string());
     }
     if setting.topology != Kind::Switch && setting.nodes > 2 {
         found.push("no network of several switches was measured".to_string());

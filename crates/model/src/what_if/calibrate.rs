@@ -23,15 +23,19 @@ pub const FITTED: &[Fitting] = &[
     ("get 8B", set_call),
     ("get 1MiB", |costs, value| costs.kernel.byte = value),
     ("gather 4096 of 8B", |costs, value| costs.far_element = value),
+    ("update 1024 of 8B", |costs, value| costs.updated_element = value),
     ("get 8B near", |costs, value| costs.near_call = value),
     ("get 1MiB near", |costs, value| costs.near_byte = value),
     ("get 128KiB near", |costs, value| costs.near_cached_byte = value),
     ("gather 4096 of 8B near", |costs, value| costs.near_element = value),
     ("get 8B near", |costs, value| costs.near_call = value),
+    ("gather 4096 of 8B spread", |costs, value| costs.spread_element = value),
     ("barrier from 1 ranks", set_bypass),
     ("barrier from 2 ranks", |costs, value| costs.arrival = value),
     ("barrier from 1 ranks", set_bypass),
     ("touch", |costs, value| costs.fault = value),
+    ("store", |costs, value| costs.store = value),
+    ("walk 16MiB", |costs, value| costs.brought_page = value),
 ];
 
 /// The row that says how the work of a request is shared between client and node.
@@ -168,7 +172,8 @@ fn predict_on(costs: &SoftwareCosts, text: &str, network: &Network) -> Result<f6
     let mut program = pattern::parse(text)?;
     // A row of the calibration is about one operation: some hundreds of it tell the time of one in the steady state.
     let phase = &mut program.ranks[0][0];
-    phase.times = phase.times.max(200);
+    let is_long = phase.steps.iter().any(|step| matches!(step, Step::Bring { .. }));
+    phase.times = if is_long { phase.times } else { phase.times.max(200) };
     let (times, computing) = (phase.times, simulate::computing(&phase.steps));
     let ranks = program.rank_count.unwrap_or(1);
     let is_copy = |step: &Step| matches!(step, Step::Command(command) if command.verb == Verb::Copy);
@@ -214,7 +219,7 @@ mod tests {
 
     fn rows_of(costs: &SoftwareCosts) -> Vec<Measured> {
         let mut names: Vec<&str> = FITTED.iter().map(|(name, _)| *name).collect();
-        names.extend([SHARED, "get 64KiB", "update 64 of 8B"]);
+        names.extend([SHARED, "get 64KiB", "update 64 of 8B", "update 1024 of 8B spread"]);
         names.sort_unstable();
         names.dedup();
         names.into_iter().map(|name| Measured { pattern: name.to_string(), ns: predict(costs, name).unwrap() }).collect()
@@ -230,7 +235,11 @@ mod tests {
         near(fitted.kernel.byte, given.kernel.byte);
         near(fitted.wake, given.wake);
         near(fitted.far_element, given.far_element);
+        near(fitted.updated_element, given.updated_element);
+        near(fitted.spread_element, given.spread_element);
         near(fitted.fault, given.fault);
+        near(fitted.store, given.store);
+        near(fitted.brought_page, given.brought_page);
         near(fitted.near_call, given.near_call);
         assert!(fitted.points.iter().all(|point| point.residual().abs() < 0.03), "{:?}", fitted.points);
         assert!(fitted.residual(0.9).unwrap() < 0.03);

@@ -64,10 +64,18 @@ pub struct SoftwareCosts {
     pub near_element: f64,
     /// Each element by its index at a node, ns.
     pub far_element: f64,
+    /// Each element that is changed at a node, ns.
+    pub updated_element: f64,
+    /// Each element of a list that goes to several nodes: finding its node, ns.
+    pub spread_element: f64,
     /// Waking a thread that has parked, ns.
     pub wake: f64,
     /// What a fault costs beside its messages, ns.
     pub fault: f64,
+    /// What each page that is brought along costs beside its message, ns.
+    pub brought_page: f64,
+    /// What a fault to store costs beyond one to load: the home is told that the page came, ns.
+    pub store: f64,
     /// What an arrival at a barrier costs its home after the first, beside a request's work: releasing one that waits, ns.
     pub arrival: f64,
     /// The rows.
@@ -104,6 +112,10 @@ impl SoftwareCosts {
             costs.fault,
             costs.arrival,
             costs.near_cached_byte,
+            costs.updated_element,
+            costs.store,
+            costs.brought_page,
+            costs.spread_element,
         ];
         match all.iter().chain(&more).find(|cost| !(0.0..1e12).contains(*cost)) {
             Some(cost) => Err(bad(format!("{cost} ns is no cost of software"))),
@@ -134,8 +146,12 @@ pub fn round_numbers() -> SoftwareCosts {
         near_cached_byte: 0.1,
         near_element: 4.0,
         far_element: 3.0,
+        updated_element: 5.0,
+        spread_element: 10.0,
         wake: 40_000.0,
         fault: 3_000.0,
+        store: 2_000.0,
+        brought_page: 500.0,
         arrival: 1_000.0,
         points: vec![
             Predicted { pattern: "get 4KiB".to_string(), measured: 10_000.0, predicted: 11_000.0, is_fitted: false },

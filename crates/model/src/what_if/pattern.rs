@@ -5,13 +5,13 @@
 //! phase   = step { "," step } { word }          steps of a phase are repeated together
 //! step    = get SIZE | put SIZE | fetch | scan SIZE | copy SIZE
 //!         | strided N of SIZE | gather N of SIZE | scatter N of SIZE | update N of SIZE
-//!         | compute TIME | barrier | touch | store
+//!         | compute TIME | barrier | touch | store | walk SIZE
 //! word    = xN | depth N | from N ranks | near | far | spread
 //! ```
-use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, RANK_COUNT_MAX, WHAT_IF_REPEAT_COUNT_MAX};
+use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, PAGE_LEN, RANK_COUNT_MAX, WHAT_IF_REPEAT_COUNT_MAX};
 
 use super::WhatIfError;
-use super::program::{Phase, Place, Program, Step, VectorCommand, Verb};
+use super::program::{Phase, Place, Program, Step, VectorCommand, Verb, walk};
 use crate::time::Picos;
 use crate::unit;
 
@@ -93,7 +93,10 @@ fn phase(text: &str, rank_count: &mut Option<usize>) -> Result<Phase, WhatIfErro
     let mut place = Place::Far;
     loop {
         let verb = words.next("a step")?;
-        phase.steps.push(step(verb, &mut words)?);
+        match verb {
+            "walk" => phase.steps.extend(walk(words.size()?.div_ceil(PAGE_LEN))),
+            _ => phase.steps.push(step(verb, &mut words)?),
+        }
         if words.words.next_if(|word| *word == ",").is_none() {
             break;
         }
@@ -119,7 +122,10 @@ fn phase(text: &str, rank_count: &mut Option<usize>) -> Result<Phase, WhatIfErro
     for step in &mut phase.steps {
         match step {
             Step::Command(VectorCommand { place: there, .. }) | Step::Touch { place: there, .. } => *there = place,
-            Step::Compute(_) | Step::Wait { .. } | Step::Barrier | Step::Requests(_) => {}
+            Step::Bring { .. } if place != Place::Far => {
+                return Err(refuse(text, "a walk is through pages of another node: far"));
+            }
+            Step::Compute(_) | Step::Wait { .. } | Step::Barrier | Step::Requests(_) | Step::Bring { .. } => {}
         }
     }
     Ok(phase)
@@ -140,7 +146,7 @@ fn step(word: &str, words: &mut Words<'_>) -> Result<Step, WhatIfError> {
     }
     let Some((_, verb)) = Verb::ALL.iter().find(|(name, _)| *name == word) else {
         let known = Verb::ALL.map(|(name, _)| name).join(", ");
-        return Err(refuse(words.text, format!("\"{word}\" is none of {known}, compute, barrier, touch, store")));
+        return Err(refuse(words.text, format!("\"{word}\" is none of {known}, compute, barrier, touch, store, walk")));
     };
     Ok(match verb {
         Verb::Get | Verb::Put | Verb::Scan | Verb::Copy => command(*verb, 1, words.size()?),

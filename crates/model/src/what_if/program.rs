@@ -2,8 +2,11 @@
 //!
 //! A command is known by the messages that the product makes of it; their lengths are the wire's, from crate `protocol`.
 use hanare_protocol::element::{RANGE_LEN, SUMMARY_LEN};
+use hanare_protocol::limits::{PAGE_LEN, PAGES_ASKED_MAX};
+use hanare_protocol::page::Streams;
 use hanare_protocol::wire::command::COMMAND_LEN;
 use hanare_protocol::wire::head::HEAD_LEN;
+use hanare_protocol::wire::page::{GRANTED_LEN, PAGE_REQUEST_LEN};
 
 use crate::time::Picos;
 
@@ -125,6 +128,29 @@ impl VectorCommand {
     }
 }
 
+/// The lengths of the messages by which pages are brought: of at most [`PAGES_ASKED_MAX`] each.
+pub fn page_messages(pages: u64) -> impl Iterator<Item = Lengths> {
+    let most = PAGES_ASKED_MAX as u64;
+    (0..pages.div_ceil(most)).map(move |message| {
+        let (head, count) = (HEAD_LEN as u64, most.min(pages - message * most));
+        Lengths { request: head + count * PAGE_REQUEST_LEN as u64, answer: head + count * (GRANTED_LEN as u64 + PAGE_LEN) }
+    })
+}
+
+/// The faults of a program that reads all pages of a region, so many, one after another, by the product's own rule; and what it waits for
+/// between them.
+pub fn walk(pages: u64) -> Vec<Step> {
+    let (streams, mut page, mut steps) = (Streams::default(), 0, Vec::new());
+    while page < pages {
+        let stream = streams.find(page, 0);
+        let next = (page + 1 + stream.ahead).min(pages);
+        streams.go_on(stream, page, next, None);
+        steps.extend([Step::Bring { pages: next - page }, Step::Wait { left: 0 }]);
+        page = next;
+    }
+    steps
+}
+
 /// One step of a rank.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
@@ -147,6 +173,11 @@ pub enum Step {
         writes: bool,
         /// Where the page's home is.
         place: Place,
+    },
+    /// The program touches the next page of a stream of another node's pages, and those behind it are brought along.
+    Bring {
+        /// All of them.
+        pages: u64,
     },
 }
 
@@ -192,6 +223,18 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_walk_brings_twice_as_much_each_time() {
+        let brought = |count| {
+            let pages = |step: &Step| if let Step::Bring { pages } = step { Some(*pages) } else { None };
+            walk(count).iter().filter_map(pages).collect::<Vec<_>>()
+        };
+        assert_eq!(brought(1000), [1, 2, 4, 8, 16, 32, 64, 128, 256, 256, 233]);
+        let lengths = |request, answer| Lengths { request, answer };
+        let (full, rest) = (lengths(32 + 64 * 24, 32 + 64 * (8 + 4096)), lengths(32 + 24, 32 + 8 + 4096));
+        assert_eq!(page_messages(129).collect::<Vec<_>>(), [full, full, rest]);
+    }
 
     #[test]
     fn messages_have_the_wires_lengths() {

@@ -31,6 +31,7 @@ mod orders;
 use crate::error::{Error, Result};
 use crate::id::{Asker, ClientId, Epoch, Gid, Incarnation, JobRank, NodeId, Slot};
 use crate::limits;
+use crate::lock::Recalled;
 use crate::table::{self, Row};
 use crate::wire::control::{Answer, FromNode, HeldExtent, Memory, NodeAddress, NodeStatus, Order, OwnStatus, Request, ToNode};
 use asks::{ForwardedRequests, GivenUp};
@@ -181,6 +182,15 @@ pub enum Output {
         /// How it was noticed.
         reason: String,
     },
+    /// The pool's home wants a lock back that is lent to a client here: look at its word, and call [`Member::recalled`].
+    Recall {
+        /// The client.
+        client: ClientId,
+        /// Its number of the taking.
+        number: u64,
+    },
+    /// The node is no member any more: no client may take a lock again that is lent to it.
+    RecallAll,
 }
 
 /// Where the membership stands, with what belongs to it.
@@ -373,6 +383,20 @@ impl Member {
         self.join(now_ms);
     }
 
+    /// Until when locks that are lent to clients here may be taken again; zero where the node is no member. A lease beyond the usual one is cut:
+    /// the home's own node has one without end, and the home may die.
+    pub fn leases_until_ms(&self, now_ms: u64) -> u64 {
+        match self.state {
+            State::Member { lease_until_ms } => lease_until_ms.min(now_ms.saturating_add(limits::LEASE_MS)),
+            _ => 0,
+        }
+    }
+
+    /// Whether a client here has a lock that is recalled.
+    pub fn recalled(&mut self, client: ClientId, number: u64, recalled: Recalled) {
+        self.send(FromNode::Recalled { client, number, recalled });
+    }
+
     /// Goes in good order: the coordinator is told, and the node's extents are lost to their regions, unless it keeps them for its
     /// next start.
     pub fn leave(&mut self, keeps: bool) {
@@ -413,6 +437,7 @@ impl Member {
             ToNode::Order { order, settled, epoch, what } => self.on_order(order, settled, epoch, what),
             ToNode::ClientKnown { client, gone } => self.clients.known(client, gone),
             ToNode::NodeLost { node, epoch, reason } => self.outputs.push_back(Output::NodeLost { node, epoch, reason }),
+            ToNode::Recall { client, number } => self.outputs.push_back(Output::Recall { client, number }),
         }
     }
 
@@ -463,6 +488,7 @@ impl Member {
     fn lapse(&mut self, event: Event) {
         if matches!(self.state, State::Member { .. } | State::Regranting { .. }) {
             self.step(event, State::Lapsed);
+            self.outputs.push_back(Output::RecallAll);
         }
     }
 

@@ -15,9 +15,11 @@
 //! | `moves` | how often pages went to and fro, for who looks for false sharing |
 //! | `direct` | grants that went to threads themselves, until they are acknowledged |
 //! | `recalls` | stages of commands at the home, which wait for pages, and for how long |
+//! | `reply` | grants that go with the reply to a thread's requests |
 //! | `share/` | how a host comes to share a region with its homes, and how that ends |
 //! | `courier` | each message once, over connections that lose and repeat |
 //! | `dialing` | when a connection to another node is made, made anew, and given up with the node |
+//! | `streams` | which pages to fetch ahead |
 //! | `consistency` | what a mapping promises |
 //!
 //! # Life of a fault
@@ -105,7 +107,9 @@ pub mod intake;
 pub mod message;
 pub mod moves;
 pub mod recalls;
+pub mod reply;
 pub mod share;
+pub mod streams;
 pub mod word;
 
 #[cfg(test)]
@@ -123,3 +127,5 @@ pub use hosts::{HostId, Hosts};
 pub use message::{Access, Page, Refusal, Ticket, ToHome, ToHost, Version};
 pub use moves::Moves;
 pub use recalls::Recalls;
+pub use reply::PendingReply;
+pub use streams::Streams;

@@ -14,7 +14,7 @@ use super::queue::APPENDED_LEN;
 use crate::element::{Element, Operator, RANGE_LEN, SUMMARY_LEN};
 use crate::error::Error;
 use crate::id::{Grant, Slot};
-use crate::limits::{DIM_COUNT_MAX, LIST_LEN_MAX, QUEUE_APPEND_LEN_MAX, STAGE_LEN};
+use crate::limits::{DIM_COUNT_MAX, LIST_LEN_MAX, PAGE_LEN, QUEUE_APPEND_LEN_MAX, STAGE_LEN};
 use crate::shape::{Checked, Dim, Indexed, Indices, Shape, Strided, Subarray};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -24,6 +24,12 @@ pub const COMMAND_LEN: usize = 64;
 
 /// Bytes of the answer to a compare: the position in the stream of the first difference, or `u64::MAX`.
 pub const DIFFERENCE_LEN: u64 = 8;
+
+/// Bytes of a page's digest.
+pub const DIGEST_LEN: u64 = 16;
+
+/// Bytes of what a digest's key is made from.
+pub const DIGEST_SEED_LEN: u64 = 16;
 
 // Index lists travel as they lie in the programs' memory.
 #[cfg(not(target_endian = "little"))]
@@ -50,6 +56,9 @@ pub enum Op {
     },
     /// Compare the stream with the operand; the result is [`DIFFERENCE_LEN`] bytes.
     Compare,
+    /// Tell the digest of each page's length of the stream, under the key that the operand is the seed of; of the last one, where it is
+    /// shorter, as if zeros followed.
+    Digest,
     /// Summarise the elements of the stream that lie in the operand, a range; the result is a summary.
     Reduce(Element),
     /// Update each element of the stream by its operand, atomically.
@@ -67,7 +76,8 @@ pub enum Op {
 }
 
 /// The kinds of commands that are counted apart, as metrics call them.
-pub const OP_KINDS: [&str; 9] = ["get", "put", "copy", "fill", "compare", "reduce", "update", "compare_and_swap", "append"];
+pub const OP_KINDS: [&str; 10] =
+    ["get", "put", "copy", "fill", "compare", "reduce", "update", "compare_and_swap", "append", "digest"];
 
 /// What is done to each element, and with what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +93,7 @@ pub struct Update {
 impl Op {
     /// Whether it changes memory, and so needs the right to write.
     pub fn writes(self) -> bool {
-        !matches!(self, Op::Get | Op::CopyFrom { .. } | Op::Compare | Op::Reduce(_)) && !self.is_load()
+        !matches!(self, Op::Get | Op::CopyFrom { .. } | Op::Compare | Op::Reduce(_) | Op::Digest) && !self.is_load()
     }
 
     /// Whether running it twice is another thing than running it once.
@@ -110,7 +120,8 @@ impl Op {
         match self {
             Op::Put | Op::Compare | Op::CompareAndSwap(_) => true,
             Op::Update(update) | Op::Fetch(update) => !update.is_same,
-            Op::Get | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Reduce(_) | Op::Append { .. } => false,
+            Op::Get | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } => false,
+            Op::Reduce(_) | Op::Digest | Op::Append { .. } => false,
         }
     }
 
@@ -129,6 +140,11 @@ impl Op {
         matches!(self, Op::Fetch(_) | Op::CompareAndSwap(_))
     }
 
+    /// Whether its result grows with the stream, and is kept until all of it is there.
+    pub fn keeps_result(self) -> bool {
+        self.gives_old() || self == Op::Digest
+    }
+
     /// Its place among [`OP_KINDS`].
     pub fn kind(self) -> usize {
         match self {
@@ -141,6 +157,7 @@ impl Op {
             Op::Update(_) | Op::Fetch(_) => 6,
             Op::CompareAndSwap(_) => 7,
             Op::Append { .. } => 8,
+            Op::Digest => 9,
         }
     }
 
@@ -157,6 +174,7 @@ impl Op {
             Op::Fetch(_) => "fetch",
             Op::CompareAndSwap(_) => "compare and swap",
             Op::Append { .. } => "append",
+            Op::Digest => "digest",
         }
     }
 
@@ -206,6 +224,7 @@ impl Op {
             Op::Put | Op::Compare | Op::Append { .. } => Some(stream_len),
             Op::Fill { pattern_len } => Some(u64::from(pattern_len)),
             Op::Reduce(_) => Some(RANGE_LEN),
+            Op::Digest => Some(DIGEST_SEED_LEN),
             Op::Update(update) | Op::Fetch(update) => Some(if update.is_same { update.element.len() } else { stream_len }),
             Op::CompareAndSwap(_) => stream_len.checked_mul(2),
         }
@@ -217,6 +236,7 @@ impl Op {
             Op::Get | Op::Fetch(_) | Op::CompareAndSwap(_) => stream_len,
             Op::Compare => DIFFERENCE_LEN,
             Op::Reduce(_) => SUMMARY_LEN,
+            Op::Digest => stream_len.div_ceil(PAGE_LEN) * DIGEST_LEN,
             Op::Append { .. } => APPENDED_LEN,
             Op::Put | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Update(_) => 0,
         }
@@ -237,6 +257,7 @@ impl Op {
             Op::Fetch(which) => update(9, which),
             Op::CompareAndSwap(element) => (10, element as u8, 0, 0),
             Op::Append { lane } => (11, 0, 0, lane),
+            Op::Digest => (12, 0, 0, 0),
         }
     }
 
@@ -261,6 +282,7 @@ impl Op {
             9 => Op::Fetch(update()?),
             10 => Op::CompareAndSwap(kind()?),
             11 => Op::Append { lane: detail },
+            12 => Op::Digest,
             _ => return None,
         };
         // What an op does not use is zero, so that every command has one encoding.

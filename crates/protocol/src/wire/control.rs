@@ -10,6 +10,7 @@
 use crate::attributes::Attributes;
 use crate::error::Error;
 use crate::id::{Asker, ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
+use crate::lock::Recalled;
 use crate::page::Consistency;
 pub use crate::page::moves::PageRun;
 use crate::place::{Layout, Placement};
@@ -605,6 +606,15 @@ pub enum FromNode {
         /// Whether it went without detaching.
         died: bool,
     },
+    /// Answers a `Recall`.
+    Recalled {
+        /// The client.
+        client: ClientId,
+        /// Its number of the taking.
+        number: u64,
+        /// Whether it has the lock.
+        recalled: Recalled,
+    },
 }
 
 /// What the coordinator tells a node.
@@ -678,6 +688,13 @@ pub enum ToNode {
         epoch: Epoch,
         /// How it was noticed.
         reason: String,
+    },
+    /// A lock is wanted that is lent to a client of the node. Repeated until answered.
+    Recall {
+        /// The client.
+        client: ClientId,
+        /// Its number of the taking that the lock was lent by.
+        number: u64,
     },
 }
 

@@ -31,6 +31,8 @@ pub enum SyncRequest {
         bound_ms: Option<u64>,
         /// The version that the client has of what is bound to the lock.
         known: Option<Stamp>,
+        /// What it says of leases of the lock.
+        lease: LeaseWish,
     },
     /// Says what is about to be put at its homes of what is bound to a lock; answered by [`SyncAnswer::Published`].
     Publish {
@@ -144,6 +146,15 @@ impl SyncRequest {
     }
 }
 
+/// What a client that asks for a lock says of leases of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseWish {
+    /// Whether it would keep the lock when it gives it back.
+    pub keeps: bool,
+    /// The taking by which it was lent the lock before, where it has and keeps the lock by that one no more.
+    pub returns: Option<u64>,
+}
+
 /// A node's answer to a [`SyncRequest`]. What it refuses it answers as any request: by an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "it lives from a message to who asked")]
@@ -156,6 +167,8 @@ pub enum SyncAnswer {
         abandoned: bool,
         /// What is bound to it, and what of that has changed.
         data: Option<Box<DataGrant>>,
+        /// Whether the client may keep it when it gives it back: see [`lease`](crate::lock::lease).
+        lent: bool,
     },
     /// The changes may be put at their homes.
     Published {
@@ -338,7 +351,8 @@ mod tests {
         let name = "x".repeat(NAME_LEN_MAX);
         let known = Some(Stamp { life: u64::MAX, version: u64::MAX });
         let number = u64::MAX;
-        let lock = SyncRequest::Lock { name, mode: Mode::Shared, number, thread: number, bound_ms: Some(number), known };
+        let lease = LeaseWish { keeps: true, returns: Some(number) };
+        let lock = SyncRequest::Lock { name, mode: Mode::Shared, number, thread: number, bound_ms: Some(number), known, lease };
         let publication = Publication { changes: longest_changes(), binding: Some(longest_binding()) };
         let word = WaitedWord {
             slot: Slot(u32::MAX),
@@ -371,7 +385,7 @@ mod tests {
         let grant = |changes, condition| {
             let stamp = Stamp { life: u64::MAX, version: u64::MAX };
             let data = DataGrant { stamp, bound: Some(longest_binding()), changes, condition };
-            SyncAnswer::Granted { abandoned: true, data: Some(Box::new(data)) }
+            SyncAnswer::Granted { abandoned: true, data: Some(Box::new(data)), lent: true }
         };
         let ranges = Stores::Ranges(longest_changes().ranges().unwrap().to_vec());
         for longest in [ready, grant(longest_changes(), Condition::Whole), grant(ranges, Condition::Redo(longest_changes()))] {

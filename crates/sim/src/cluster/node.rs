@@ -68,7 +68,8 @@ impl Cluster {
                 member::Output::Joined { node: id, epoch, .. } => self.note(format!("{} is {id} in {epoch}", name(node))),
                 member::Output::NodeLost { .. } => self.count("nodes told that a node is lost"),
                 member::Output::Refused(_) => self.count("joins refused"),
-                member::Output::Home(_) => {}
+                // Locks are simulated in a world of their own.
+                member::Output::Home(_) | member::Output::Recall { .. } | member::Output::RecallAll => {}
             }
         }
         self.schedule_node(node);

@@ -7,7 +7,8 @@ use crate::check::check;
 use crate::dice::Dice;
 use hanare_protocol::id::{ClientId, NodeId, PartyName};
 use hanare_protocol::limits::LATE_MS;
-use hanare_protocol::wire::sync::Mode;
+use hanare_protocol::lock::lease::{LeaseEvent, LeasePhase};
+use hanare_protocol::wire::sync::{LeaseWish, Mode};
 use std::collections::BTreeSet;
 
 /// Locks that threads fight for.
@@ -27,6 +28,8 @@ pub(super) struct Client {
     threads: Vec<Thread>,
     /// Requests that nobody waits for any longer.
     forsaken: BTreeSet<u64>,
+    /// Locks that are lent to it: the number of the taking, and its connection.
+    lent: BTreeMap<&'static str, (u64, u64)>,
 }
 
 /// A lock that a thread has, as far as it knows.
@@ -36,6 +39,13 @@ pub(super) struct Held {
     mode: Mode,
     number: u64,
     link: u64,
+    is_lent: bool,
+}
+
+/// What a thread would do.
+enum Act {
+    GiveBack(Held),
+    Ask(SyncRequest),
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +63,8 @@ impl LockWorld {
         self.client_count += 1;
         let client = self.client_count;
         let threads = (0..THREAD_COUNT).map(|_| Thread::default()).collect();
-        self.clients.insert(client, Client { node, link: None, next: 0, threads, forsaken: BTreeSet::new() });
+        self.clients
+            .insert(client, Client { node, link: None, next: 0, threads, forsaken: BTreeSet::new(), lent: BTreeMap::new() });
         self.at(0, Event::Connect { client });
         Ok(())
     }
@@ -85,42 +96,18 @@ impl LockWorld {
     /// A thread does its next thing, if it waits for nothing.
     pub(super) fn on_thread(&mut self, client: u64, thread: usize) -> Check {
         let Some(Client { link: Some(link), threads, next, .. }) = self.clients.get_mut(&client) else { return Ok(()) };
-        let me = &mut threads[thread];
-        if me.waits.is_some() {
+        let (link, seq) = (*link, *next);
+        if threads[thread].waits.is_some() {
             return Ok(());
         }
-        let last = me.held.last().map(|held| (held.name, held.number));
-        let begins = self.course.is_rough;
-        let number = *next + 1;
-        let request = match (last, me.place) {
-            // Another beside it, behind it in the alphabet; or back with it.
-            (Some((name, _)), _) if begins && name < LOCKS[LOCKS.len() - 1] && self.course.dice.chance(2_000) => {
-                let behind: Vec<&str> = LOCKS.into_iter().filter(|other| *other > name).collect();
-                let name = self.course.dice.pick(&behind);
-                Some(lock(&mut self.course.dice, name, thread, number))
-            }
-            (Some((_, number)), _) => {
-                // From here on it does not count on it.
-                me.held.pop();
-                Some(SyncRequest::Unlock { number })
-            }
-            (None, Some(number)) if begins && self.course.dice.chance(7_000) => Some(SyncRequest::Meet { number }),
-            (None, Some(number)) if !begins || self.course.dice.chance(3_000) => Some(SyncRequest::Leave { number }),
-            (None, None) if begins && self.course.dice.chance(1_500) => {
-                let (name, parties) = self.course.dice.pick(&GROUPS);
-                let name = name.to_owned();
-                Some(SyncRequest::Join { name, parties, number, client: named(client) })
-            }
-            (None, _) if begins => {
-                let name = self.course.dice.pick(&LOCKS);
-                Some(lock(&mut self.course.dice, name, thread, number))
-            }
-            (None, _) => None,
-        };
-        let Some(request) = request else { return Ok(()) };
-        let seq = *next;
         *next += 2;
-        let link = *link;
+        let Some(act) = self.next_act(client, thread, seq + 1) else { return Ok(()) };
+        let Some(request) = self.without_message((client, thread, link), act)? else {
+            let after = self.dice.pick(&[0, 3, 30, 300]);
+            self.at(after, Event::Thread { client, thread });
+            return Ok(());
+        };
+        let me = &mut self.clients.get_mut(&client).expect("as just seen").threads[thread];
         me.waits = Some((seq, request.clone(), link));
         self.count("requests");
         if let SyncRequest::Lock { bound_ms: Some(ms), .. } = request {
@@ -128,6 +115,108 @@ impl LockWorld {
         }
         self.send_home(link, seq, request);
         Ok(())
+    }
+
+    /// What a thread would do next, by that number where it takes one.
+    fn next_act(&mut self, client: u64, thread: usize, number: u64) -> Option<Act> {
+        let Course { dice, is_rough: begins, .. } = &mut self.course;
+        let (me, begins) = (&mut self.clients.get_mut(&client)?.threads[thread], *begins);
+        let last = me.held.last().map(|held| held.name);
+        match (last, me.place) {
+            // Another beside it, behind it in the alphabet; or back with it.
+            (Some(name), _) if begins && name < LOCKS[LOCKS.len() - 1] && dice.chance(2_000) => {
+                let behind: Vec<&str> = LOCKS.into_iter().filter(|other| *other > name).collect();
+                let name = dice.pick(&behind);
+                Some(Act::Ask(lock(dice, name, thread, number)))
+            }
+            // From here on it does not count on it.
+            (Some(_), _) => me.held.pop().map(Act::GiveBack),
+            (None, Some(number)) if begins && dice.chance(7_000) => Some(Act::Ask(SyncRequest::Meet { number })),
+            (None, Some(number)) if !begins || dice.chance(3_000) => Some(Act::Ask(SyncRequest::Leave { number })),
+            (None, None) if begins && dice.chance(1_500) => {
+                let (name, parties) = dice.pick(&GROUPS);
+                let name = name.to_owned();
+                Some(Act::Ask(SyncRequest::Join { name, parties, number, client: named(client) }))
+            }
+            (None, _) if begins => {
+                let name = dice.pick(&LOCKS);
+                Some(Act::Ask(lock(dice, name, thread, number)))
+            }
+            (None, _) => None,
+        }
+    }
+
+    /// Does it in the words that the client shares with its node, where it can; else returns what the home is asked.
+    fn without_message(&mut self, (client, thread, link): (u64, usize, u64), act: Act) -> Result<Option<SyncRequest>, String> {
+        match act {
+            Act::GiveBack(held) => {
+                let who = Claimant { link: held.link, number: held.number };
+                if held.is_lent && self.leases.step(client, held.number, LeaseEvent::Keep) {
+                    self.model.on_kept(who);
+                    self.count("locks kept");
+                    return Ok(None);
+                }
+                if held.link != link {
+                    self.count("locks lost with their connection");
+                    return Ok(None);
+                }
+                Ok(Some(SyncRequest::Unlock { number: held.number }))
+            }
+            Act::Ask(SyncRequest::Lock { name, mode, number, thread: own, bound_ms, known, .. }) => {
+                let mut lease = LeaseWish::default();
+                let me = self.clients.get_mut(&client).expect("the caller saw it");
+                let node = me.node;
+                match me.lent.get(name.as_str()).copied() {
+                    None if mode == Mode::Exclusive && self.course.dice.chance(5_000) => {
+                        lease.keeps = true;
+                        self.leases.ask((client, node), link, number);
+                    }
+                    None => {}
+                    Some((before, on)) => {
+                        if mode == Mode::Exclusive && self.leases.step(client, before, LeaseEvent::Take) {
+                            let name = LOCKS.into_iter().find(|known| *known == name).expect("one of them");
+                            me.threads[thread].held.push(Held { name, mode, number: before, link: on, is_lent: true });
+                            return self.took_again(name, Claimant { link: on, number: before }).map(|()| None);
+                        }
+                        if mode == Mode::Shared && self.leases.phase(client, before) == LeasePhase::Kept {
+                            self.leases.step(client, before, LeaseEvent::Recall);
+                        }
+                        lease.returns = (self.leases.phase(client, before) == LeasePhase::Gone).then_some(before);
+                    }
+                }
+                Ok(Some(SyncRequest::Lock { name, mode, number, thread: own, bound_ms, known, lease }))
+            }
+            Act::Ask(request) => Ok(Some(request)),
+        }
+    }
+
+    /// A thread has a lock again that was kept.
+    fn took_again(&mut self, name: &str, who: Claimant) -> Check {
+        self.count("locks taken again");
+        check(!self.leases.given_up.contains(&who), || format!("{who:?} takes '{name}', which the home has given up"))?;
+        self.model.on_taken_again(who)?;
+        self.judge_belief(name)
+    }
+
+    /// The home has answered a request for a lock: it knows of the lease that was returned, and of the one that was asked for.
+    fn settle_leases(&mut self, client: u64, link: u64, request: &SyncRequest, lent: bool) {
+        let SyncRequest::Lock { name, number, lease, .. } = request else { return };
+        let Some(me) = self.clients.get_mut(&client) else { return };
+        if let Some(before) = lease.returns
+            && let Some((_, on)) = me.lent.get(name.as_str()).copied().filter(|(number, _)| *number == before)
+        {
+            me.lent.remove(name.as_str());
+            if on == link {
+                self.leases.step(client, before, LeaseEvent::End);
+            }
+        }
+        if lent {
+            self.leases.step(client, *number, LeaseEvent::Lend);
+            let name = LOCKS.into_iter().find(|known| known == name).expect("one of them");
+            me.lent.insert(name, (*number, link));
+        } else if lease.keeps {
+            self.leases.step(client, *number, LeaseEvent::End);
+        }
     }
 
     /// A thread gives up waiting for a lock that should have come long ago.
@@ -165,16 +254,28 @@ impl LockWorld {
         self.note(format!("client {client}, thread {thread}: {request:?} is answered {answer:?}"));
         let me = &mut self.clients.get_mut(&client).expect("as just seen").threads[thread];
         match (&request, &answer) {
-            (SyncRequest::Lock { name, mode, number, .. }, Ok(SyncAnswer::Granted { .. })) => {
+            (SyncRequest::Lock { name, mode, number, .. }, Ok(SyncAnswer::Granted { lent, .. })) => {
                 let name = LOCKS.into_iter().find(|known| known == name).expect("one of them");
-                me.held.push(Held { name, mode: *mode, number: *number, link });
+                me.held.push(Held { name, mode: *mode, number: *number, link, is_lent: *lent });
+                self.settle_leases(client, link, &request, *lent);
                 self.judge_belief(name)?;
             }
-            (SyncRequest::Unlock { .. }, Ok(SyncAnswer::Done)) => {}
+            (SyncRequest::Unlock { number }, Ok(SyncAnswer::Done)) => {
+                self.leases.step(client, *number, LeaseEvent::End);
+                self.clients.get_mut(&client).expect("as above").lent.retain(|_, (other, _)| other != number);
+            }
+            (SyncRequest::Unlock { number }, Err(Error::LockMisused { .. }))
+                if self.leases.given_up.contains(&Claimant { link, number: *number }) =>
+            {
+                self.count("locks lost because no node answered");
+            }
             (SyncRequest::Join { number, .. }, Ok(SyncAnswer::Joined { .. })) => me.place = Some(*number),
             (SyncRequest::Leave { .. }, Ok(SyncAnswer::Done)) => me.place = None,
-            (SyncRequest::Lock { bound_ms: Some(0), .. }, Ok(SyncAnswer::Busy)) | (SyncRequest::Meet { .. }, Ok(_)) => {}
-            (SyncRequest::Lock { bound_ms: Some(_), .. }, Err(Error::NotInTime { .. })) => {}
+            (SyncRequest::Lock { bound_ms: Some(0), .. }, Ok(SyncAnswer::Busy))
+            | (SyncRequest::Lock { bound_ms: Some(_), .. }, Err(Error::NotInTime { .. })) => {
+                self.settle_leases(client, link, &request, false);
+            }
+            (SyncRequest::Meet { .. }, Ok(_)) => {}
             (SyncRequest::Join { .. }, Err(Error::BadGroup { .. })) => {}
             (SyncRequest::Meet { .. }, Err(Error::PartyGone { .. })) => {}
             _ => {
@@ -189,7 +290,10 @@ impl LockWorld {
 
     /// Of those who believe that they have a lock, over connections that the home has not given up, one alone, or all share it.
     fn judge_belief(&self, name: &str) -> Check {
-        let is_open = |held: &&Held| self.links.get(&held.link).is_some_and(|link| link.is_open_at_home);
+        let is_open = |held: &&Held| {
+            let who = Claimant { link: held.link, number: held.number };
+            self.links.get(&held.link).is_some_and(|link| link.is_open_at_home) && !self.leases.given_up.contains(&who)
+        };
         let all = self.clients.values().flat_map(|client| &client.threads).flat_map(|thread| &thread.held);
         let have: Vec<&Held> = all.filter(|held| held.name == name).filter(is_open).collect();
         let alone = have.iter().any(|held| held.mode == Mode::Exclusive);
@@ -219,14 +323,26 @@ impl LockWorld {
         let home = self.home.as_ref().ok_or("the home is not back")?;
         check(home.is_at_rest(), || format!("the home has somebody waiting for a lock: {home:?}"))?;
         let orphans = self.model.orphan_count();
-        check(home.locks.count() == orphans, || format!("{} locks are kept, {orphans} were abandoned", home.locks.count()))
+        let lent = home.lent.len();
+        check(home.locks.count() == orphans + lent, || {
+            format!("{} locks are remembered, {orphans} were abandoned, {lent} are lent", home.locks.count())
+        })?;
+        self.judge_leases()
     }
 }
 
 fn lock(dice: &mut Dice, name: &str, thread: usize, number: u64) -> SyncRequest {
     let mode = if dice.chance(5_000) { Mode::Exclusive } else { Mode::Shared };
     let bound_ms = dice.pick(&[None, None, None, Some(0), Some(20), Some(1_000)]);
-    SyncRequest::Lock { name: name.to_owned(), mode, number, thread: thread as u64, bound_ms, known: None }
+    SyncRequest::Lock {
+        name: name.to_owned(),
+        mode,
+        number,
+        thread: thread as u64,
+        bound_ms,
+        known: None,
+        lease: LeaseWish::default(),
+    }
 }
 
 /// What a party of this client is called.

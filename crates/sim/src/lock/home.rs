@@ -3,8 +3,8 @@
 use super::*;
 use crate::check::check;
 use hanare_protocol::group::{Groups, Met, PartyPlace};
-use hanare_protocol::lock::{Claim, Claimed, Locks};
-use hanare_protocol::wire::sync::Mode;
+use hanare_protocol::lock::{Claim, Claimed, Locks, RecallTimes};
+use hanare_protocol::wire::sync::{LeaseWish, Mode};
 use std::collections::BTreeSet;
 
 /// What the home's process knows.
@@ -19,6 +19,9 @@ pub(super) struct Home {
     meeting: BTreeMap<Claimant, u64>,
     /// Locks that were granted in this life.
     granted: BTreeSet<String>,
+    /// The clients of takings that locks are lent by.
+    pub lent: BTreeMap<Claimant, u64>,
+    pub recalls: RecallTimes,
 }
 
 impl Home {
@@ -38,8 +41,9 @@ impl LockWorld {
         let is_first = life == 1 || self.has(Defect::TrustRestart);
         let locks = if is_first { Locks::new() } else { Locks::after_another_life() };
         self.model = Model::of_life(life);
-        let (groups, waiting, meeting, granted) = (Groups::new(), BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        self.home = Some(Home { life, locks, groups, waiting, meeting, granted });
+        let (waiting, meeting, granted, lent, recalls) = Default::default();
+        self.home = Some(Home { life, locks, groups: Groups::new(), waiting, meeting, granted, lent, recalls });
+        self.rejoin_all();
         Ok(())
     }
 
@@ -76,44 +80,14 @@ impl LockWorld {
         let who = |number| Claimant { link, number };
         let done = |()| Some(SyncAnswer::Done);
         Ok(match request {
-            SyncRequest::Lock { name, mode, number, thread, bound_ms, .. } => {
+            SyncRequest::Lock { name, mode, number, thread, bound_ms, lease, .. } => {
                 let claim = Claim { who: who(number), thread, mode };
-                let claimed = match home.locks.on_lock(&name, claim, bound_ms != Some(0)) {
-                    Ok(claimed) => claimed,
-                    Err(error) => return Ok(Err(error)),
-                };
-                match claimed {
-                    Claimed::Granted { abandoned } => {
-                        self.judge_first(&name, abandoned)?;
-                        self.model.on_asked(&name, claim.who, mode, None);
-                        self.model.on_granted(claim.who, abandoned)?;
-                        self.count_grant(abandoned);
-                        Ok(Some(SyncAnswer::Granted { abandoned, data: None }))
-                    }
-                    Claimed::Busy => {
-                        self.model.on_busy(&name, mode)?;
-                        self.count("locks busy");
-                        Ok(Some(SyncAnswer::Busy))
-                    }
-                    Claimed::Waits => {
-                        let bound = bound_ms.map(|ms| self.course.now_ms + ms);
-                        home.waiting.insert(claim.who, (seq, bound_ms));
-                        let life = home.life;
-                        self.model.on_asked(&name, claim.who, mode, bound);
-                        if let Some(ms) = bound_ms {
-                            self.at(ms, Event::Bound { life, who: claim.who });
-                        }
-                        if self.has(Defect::GrantTwice) && self.dice.chance(500) {
-                            return Ok(Ok(Some(SyncAnswer::Granted { abandoned: false, data: None })));
-                        }
-                        self.count("waits for locks");
-                        Ok(None)
-                    }
-                }
+                return self.begin_lock(seq, (&name, claim), bound_ms, lease);
             }
             SyncRequest::Unlock { number } => {
                 let unlocked = home.locks.on_unlock(who(number));
                 if unlocked.is_ok() {
+                    home.lent.remove(&who(number));
                     self.model.on_given_back(who(number));
                 }
                 unlocked.map(done)
@@ -124,6 +98,7 @@ impl LockWorld {
                     false => home.locks.on_withdraw(who(number)),
                 }
                 let waited = home.waiting.remove(&who(number));
+                home.lent.remove(&who(number));
                 self.model.on_withdrawn(who(number));
                 if let Some((seq, bound_ms)) = waited {
                     let error = Error::NotInTime { what: "a lock".to_owned(), after_ms: bound_ms.unwrap_or_default() };
@@ -171,12 +146,84 @@ impl LockWorld {
         })
     }
 
+    /// One asks for a lock.
+    fn begin_lock(
+        &mut self,
+        seq: u64,
+        (name, claim): (&str, Claim),
+        bound_ms: Option<u64>,
+        lease: LeaseWish,
+    ) -> Result<Outcome<Option<SyncAnswer>>, String> {
+        let home = self.home.as_mut().expect("its connections are open");
+        if let Some(number) = lease.returns {
+            let before = Claimant { number, ..claim.who };
+            if home.lent.contains_key(&before) {
+                self.model.judge_answer(before, Recalled::Kept)?;
+                self.model.on_recalled(before, Recalled::Kept);
+            }
+            home.locks.on_recalled(before, Recalled::Kept);
+        }
+        let claimed = match home.locks.on_lock(name, claim, bound_ms != Some(0)) {
+            Ok(claimed) => claimed,
+            Err(error) => return Ok(Err(error)),
+        };
+        match claimed {
+            Claimed::Granted { abandoned } => {
+                self.judge_first(name, abandoned)?;
+                self.model.on_asked(name, claim.who, claim.mode, None);
+                self.model.on_granted(claim.who, abandoned)?;
+                self.count_grant(abandoned);
+                let home = self.home.as_mut().expect("as above");
+                let lent = lease.keeps && home.locks.on_lend(claim.who);
+                if lent {
+                    home.lent.insert(claim.who, self.links[&claim.who.link].client);
+                    self.model.on_lent(claim.who);
+                    self.count("locks lent");
+                }
+                Ok(Ok(Some(SyncAnswer::Granted { abandoned, data: None, lent })))
+            }
+            Claimed::Busy => {
+                self.model.on_busy(name, claim.mode)?;
+                self.count("locks busy");
+                Ok(Ok(Some(SyncAnswer::Busy)))
+            }
+            Claimed::Waits => {
+                let bound_ms = bound_ms.filter(|ms| *ms > 0);
+                let bound = bound_ms.map(|ms| self.course.now_ms + ms);
+                home.waiting.insert(claim.who, (seq, bound_ms));
+                let life = home.life;
+                self.model.on_asked(name, claim.who, claim.mode, bound);
+                if let Some(ms) = bound_ms {
+                    self.at(ms, Event::Bound { life, who: claim.who });
+                }
+                if self.has(Defect::GrantTwice) && self.dice.chance(500) {
+                    return Ok(Ok(Some(SyncAnswer::Granted { abandoned: false, data: None, lent: false })));
+                }
+                self.count("waits for locks");
+                Ok(Ok(None))
+            }
+        }
+    }
+
     fn count_grant(&mut self, abandoned: bool) {
         self.count(if abandoned { "grants of abandoned locks" } else { "grants" });
     }
 
+    /// Passes on what the machines have to tell, and asks what they want to know.
+    pub(super) fn settle(&mut self) -> Check {
+        self.pass_on()?;
+        self.ask_nodes()
+    }
+
     /// Passes on what the machines have to tell.
-    fn settle(&mut self) -> Check {
+    pub(super) fn pass_on(&mut self) -> Check {
+        while let Some(who) = self.home.as_mut().and_then(|home| home.locks.poll_busy()) {
+            self.model.on_busy_after_all(who)?;
+            self.count("locks busy after a recall");
+            let home = self.home.as_mut().expect("just seen");
+            let (seq, _) = home.waiting.remove(&who).ok_or_else(|| format!("{who:?} does not wait, and hears of others"))?;
+            self.send_client(who.link, seq, Ok(SyncAnswer::Busy));
+        }
         while let Some(grant) = self.home.as_mut().and_then(|home| home.locks.poll()) {
             if self.has(Defect::ForgetGrants) && self.dice.chance(200) {
                 continue;
@@ -185,7 +232,11 @@ impl LockWorld {
             self.count_grant(grant.abandoned);
             let home = self.home.as_mut().expect("just seen");
             let (seq, _) = home.waiting.remove(&grant.who).ok_or_else(|| format!("{grant:?} to one that does not wait"))?;
-            self.send_client(grant.who.link, seq, Ok(SyncAnswer::Granted { abandoned: grant.abandoned, data: None }));
+            self.send_client(
+                grant.who.link,
+                seq,
+                Ok(SyncAnswer::Granted { abandoned: grant.abandoned, data: None, lent: false }),
+            );
         }
         while let Some(told) = self.home.as_mut().and_then(|home| home.groups.poll()) {
             if self.has(Defect::SwallowFailures) && told.outcome.is_err() {

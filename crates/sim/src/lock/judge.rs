@@ -45,6 +45,27 @@ pub(super) struct Model {
     group_count: u64,
     /// Whether the home had a life before.
     is_later_life: bool,
+    leases: SeenLeases,
+}
+
+/// Takings by which locks are lent.
+#[derive(Debug, Default)]
+struct SeenLeases {
+    all: BTreeSet<Claimant>,
+    /// Those that no thread has.
+    kept: BTreeSet<Claimant>,
+    /// Those of which a node said so.
+    yielded: BTreeSet<Claimant>,
+    /// Those whose connection ended for the home.
+    parted: BTreeSet<Claimant>,
+}
+
+impl SeenLeases {
+    fn end(&mut self, who: Claimant) {
+        for those in [&mut self.all, &mut self.kept, &mut self.parted] {
+            those.remove(&who);
+        }
+    }
 }
 
 impl Model {
@@ -84,6 +105,64 @@ impl Model {
     /// One gives its lock back.
     pub fn on_given_back(&mut self, who: Claimant) {
         self.locks.values_mut().for_each(|seen| seen.holders.retain(|(other, ..)| *other != who));
+        self.leases.end(who);
+    }
+
+    /// A lock is lent to one that has it.
+    pub fn on_lent(&mut self, who: Claimant) {
+        self.leases.all.insert(who);
+    }
+
+    /// One gives a lock back that it keeps.
+    pub fn on_kept(&mut self, who: Claimant) {
+        self.leases.kept.insert(who);
+    }
+
+    /// One takes a lock that it kept: no node has said that it will not.
+    pub fn on_taken_again(&mut self, who: Claimant) -> Check {
+        check(!self.leases.yielded.contains(&who), || format!("{who:?} takes what its node has taken back"))?;
+        self.leases.kept.remove(&who);
+        Ok(())
+    }
+
+    /// A node says whether one has a lock, which is so.
+    pub fn judge_answer(&mut self, who: Claimant, recalled: Recalled) -> Check {
+        if !self.leases.all.contains(&who) {
+            return Ok(());
+        }
+        let is_kept = self.leases.kept.contains(&who);
+        let is_so = recalled == if is_kept { Recalled::Kept } else { Recalled::Held };
+        check(is_so, || format!("{recalled:?} is said of {who:?}: {:?}", self.leases))?;
+        if is_kept {
+            self.leases.yielded.insert(who);
+        }
+        Ok(())
+    }
+
+    /// The home hears what a node says of a lock that is lent, or hears nothing for long.
+    pub fn on_recalled(&mut self, who: Claimant, recalled: Recalled) {
+        if !self.leases.all.contains(&who) {
+            return;
+        }
+        if recalled == Recalled::Held && !self.leases.parted.contains(&who) {
+            return self.leases.end(who);
+        }
+        for seen in self.locks.values_mut() {
+            let has = seen.holders.iter().any(|(other, ..)| *other == who);
+            seen.is_orphan |= has && recalled != Recalled::Kept;
+        }
+        self.on_given_back(who);
+    }
+
+    /// One that would not wait hears that others have the lock.
+    pub fn on_busy_after_all(&mut self, who: Claimant) -> Check {
+        let place = |seen: &Seen| seen.queue.iter().position(|(other, ..)| *other == who);
+        let found = self.locks.values_mut().find_map(|seen| place(seen).map(|at| (seen, at)));
+        let (seen, at) = found.ok_or_else(|| format!("{who:?} is told of others, and asks for nothing"))?;
+        let (_, mode, _) = seen.queue[at];
+        check(at > 0 || !seen.has_room(mode), || format!("{who:?} is told of others: {seen:?}"))?;
+        seen.queue.remove(at);
+        Ok(())
     }
 
     /// One does not wait any longer: what it may have been told it did not hear.
@@ -107,8 +186,12 @@ impl Model {
     /// A connection ended for the home.
     pub fn on_link_gone(&mut self, link: u64) {
         for seen in self.locks.values_mut() {
-            seen.is_orphan |= seen.holders.iter().any(|(who, mode, _)| who.link == link && *mode == Mode::Exclusive);
-            seen.holders.retain(|(who, ..)| who.link != link);
+            let leases = &mut self.leases;
+            let goes = |who: &Claimant| who.link == link && !leases.all.contains(who);
+            seen.is_orphan |= seen.holders.iter().any(|(who, mode, _)| goes(who) && *mode == Mode::Exclusive);
+            seen.holders.retain(|(who, ..)| !goes(who));
+            let parted = seen.holders.iter().map(|(who, ..)| *who).filter(|who| who.link == link);
+            leases.parted.extend(parted);
             seen.queue.retain(|(who, ..)| who.link != link);
         }
         let of_link = |who: &&Claimant| who.link == link;

@@ -118,6 +118,7 @@ impl LockWorld {
         self.note(format!("life {} of the home dies", home.life));
         self.count("home deaths");
         self.model = Model::default();
+        self.lapse_all();
         let after = self.dice.pick(&[1, 100, 3_000]);
         self.at(after, Event::HomeBegins);
         let open: Vec<u64> = self.links.iter().filter(|(_, link)| link.is_open_at_home).map(|(id, _)| *id).collect();

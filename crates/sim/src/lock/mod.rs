@@ -7,6 +7,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `leases` | locks that are lent: the words that clients share with their nodes, and what nodes answer the home |
 //! | `home` | the machines, driven as the home's process drives them |
 //! | `clients` | what threads do, and what comes of answers |
 //! | `links` | connections: messages in order, breaks, and who hears of them when |
@@ -15,16 +16,18 @@
 mod clients;
 mod home;
 mod judge;
+mod leases;
 mod links;
 
 use crate::check::Check;
 use crate::harness::{Course, World, defects, on_course};
 use clients::Client;
-use hanare_protocol::lock::Claimant;
+use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result as Outcome};
 use home::Home;
 use judge::Model;
+use leases::Leases;
 use links::Link;
 use std::collections::BTreeMap;
 
@@ -70,6 +73,28 @@ pub(crate) enum Event {
         life: u64,
         who: Claimant,
     },
+    /// The home's question about a lock that is lent reaches the client's node.
+    Recall {
+        life: u64,
+        client: u64,
+        number: u64,
+    },
+    /// The node's answer reaches the home.
+    Recalled {
+        life: u64,
+        client: u64,
+        number: u64,
+        recalled: Recalled,
+    },
+    /// The home looks which questions are to be asked again.
+    LookAtRecalls {
+        life: u64,
+    },
+    /// A node that was cut off from the home has lost its place in the pool, or its connection to the home broke for `sure`.
+    Lapse {
+        node: u64,
+        sure: bool,
+    },
     /// A program begins on a node.
     Begin {
         node: u64,
@@ -97,6 +122,14 @@ defects! {
     TrustRestart,
     /// Who gives up waiting is taken for one that has the lock and gives it back.
     WithdrawLikeUnlock,
+    /// A node says of locks that are held that they are kept.
+    YieldHeld,
+    /// A node says that a lock is kept and does not take it back.
+    RecallSoftly,
+    /// Locks that were kept by a client that died count as abandoned.
+    BuryKept,
+    /// A question that is lost is not asked again.
+    AskOnce,
 }
 
 /// Locks and named groups.
@@ -110,6 +143,7 @@ pub(crate) struct LockWorld {
     clients: BTreeMap<u64, Client>,
     client_count: u64,
     model: Model,
+    leases: Leases,
 }
 
 on_course!(LockWorld);
@@ -131,6 +165,7 @@ impl World for LockWorld {
             clients: BTreeMap::new(),
             client_count: 0,
             model: Model::default(),
+            leases: Leases::default(),
         };
         world.at(0, Event::HomeBegins);
         let programs = (nodes * CLIENT_COUNT).min(CLIENT_COUNT_MAX);
@@ -149,6 +184,10 @@ impl World for LockWorld {
             Event::Thread { client, thread } => self.on_thread(client, thread),
             Event::Forsake { client, thread, seq } => self.on_forsake(client, thread, seq),
             Event::Bound { life, who } => self.on_bound(life, who),
+            Event::Recall { life, client, number } => self.on_recall(life, client, number),
+            Event::Recalled { life, client, number, recalled } => self.on_recalled(life, client, number, recalled),
+            Event::LookAtRecalls { life } => self.on_look_at_recalls(life),
+            Event::Lapse { node, sure } => self.on_lapse(node, sure),
             Event::Begin { node } => self.on_begin(node),
             Event::HomeBegins => self.on_home_begins(),
             Event::Fault => self.on_fault(),
@@ -179,7 +218,7 @@ impl LockWorld {
         let after = self.dice.between(100, 4_000);
         self.at(after, Event::Fault);
         let clients: Vec<u64> = self.clients.keys().copied().collect();
-        match self.dice.below(10) {
+        match self.dice.below(11) {
             0 | 1 => self.throw_weather(),
             2 | 3 => self.stall_one(),
             4 | 5 => self.break_one(),
@@ -197,10 +236,12 @@ impl LockWorld {
                         self.kill(client);
                     }
                 }
+                self.leases.forget_node(node);
                 if node == 0 {
                     self.kill_home();
                 }
             }
+            9 => self.cut_node_off(),
             _ => self.kill_home(),
         }
         Ok(())

@@ -28,6 +28,16 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "group failures",
         "waits forsaken",
         "grants beside holders of a life before",
+        "locks lent",
+        "locks kept",
+        "locks taken again",
+        "recalls",
+        "locks that were kept",
+        "locks that were held",
+        "recalls without an answer",
+        "locks busy after a recall",
+        "nodes cut off",
+        "questions lost",
     ];
     meets::<LockWorld>(Plan { seed: 3, nodes: 4, minutes: 20.0 }, 10, &whats);
 }

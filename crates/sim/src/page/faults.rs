@@ -1,4 +1,4 @@
-//! Lives that end, and who hears of it when.
+//! Lives that end, and who hears of it when; nodes that do not reach each other.
 
 use super::*;
 
@@ -8,11 +8,14 @@ impl PageWorld {
         if !self.is_rough {
             return Ok(());
         }
-        let after = self.dice.between(200, 6_000);
+        let after = self.dice.between(200, 3_000);
         self.at(after, Event::Fault);
         if self.dice.chance(5_000) {
             self.throw_weather();
             return Ok(());
+        }
+        if self.dice.chance(4_000) {
+            return self.trouble_a_way();
         }
         let node = self.course.dice.below(self.nodes.len() as u64) as usize;
         let Some(life) = self.nodes[node].filter(|life| !self.still.contains_key(life)) else { return Ok(()) };
@@ -35,19 +38,36 @@ impl PageWorld {
             self.start_next_life_unseen(life, after);
             return Ok(());
         }
+        self.end_connections_to(life, false, (0, 500));
         for other in self.others(life) {
-            let after = self.dice.between(0, SILENCE_MS);
+            // Who dials it finds out before the slowest news.
+            let after = self.dice.between(0, 2 * SILENCE_MS);
             self.at(after, Event::Lost { life: other, lost: life });
         }
+        Ok(())
+    }
+
+    /// A live node cannot reach another for a while, or a home does without a host that lives.
+    fn trouble_a_way(&mut self) -> Check {
+        let going: Vec<Life> = self.nodes.iter().flatten().copied().filter(|life| !self.still.contains_key(life)).collect();
+        if going.len() < 2 {
+            return Ok(());
+        }
+        let (from, to) = (self.dice.pick(&going), self.dice.pick(&going));
+        if from == to {
+            return Ok(());
+        }
+        if self.dice.chance(2_000) {
+            return self.dismiss(from, to);
+        }
+        self.cut(from, to);
         Ok(())
     }
 
     pub(super) fn on_lost(&mut self, life: Life, lost: Life) -> Check {
         let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
         process.lost.insert(lost);
-        let unheard: Vec<Parcel> =
-            process.couriers.remove(&lost).iter().flat_map(Courier::unconfirmed).map(|(_, it)| it.clone()).collect();
-        process.keep_unsent(unheard);
+        process.forget_channel(lost);
         process.leaves.retain(|(at, ..)| *at != lost);
         let homes = process.shares.iter().filter(|(_, share)| share.at == lost).map(|(home, _)| *home);
         let homes: Vec<Extent> = homes.collect();

@@ -6,7 +6,7 @@
 //!
 //! [`Guests`]: hanare_protocol::page::share::Guests
 
-use super::{Defect, Life, OWN, PAGE_COUNT, PageWorld, Parcel, Process, What};
+use super::{Defect, Extent, Life, OWN, PAGE_COUNT, PageWorld, Parcel, Process, What};
 use crate::check::Check;
 use hanare_protocol::id::{Epoch, Incarnation, NodeId, Rights};
 use hanare_protocol::page::share::{Guest, Joiner, Life as NodeLife, Over, Tried, Waiting};
@@ -111,7 +111,11 @@ impl PageWorld {
 
     /// A host has let go of all, or does not know what it had.
     pub(super) fn on_leave(&mut self, home: Life, share: u64, has_all: bool) -> Check {
+        let is_answer = !has_all || self.has(Defect::TakeLeaveForAnswer);
         let process = self.processes.get_mut(&home).expect("it lives");
+        if is_answer {
+            process.dismissed.on_forgot(share);
+        }
         let Some(host) = process.guest_of(share) else { return Ok(()) };
         let peer = process.peer(host).expect("just seen");
         process.end_wait(|waiting| waiting.key == peer.key);
@@ -156,7 +160,40 @@ impl PageWorld {
             return Ok(());
         }
         let process = self.processes.get_mut(&home).expect("it lives");
+        process.dismissed.on_lives_over(NodeId(lost.into()), Over::UpTo(Epoch(lost.into())));
         let over = process.guests.over(NodeId(lost.into()), Over::All);
+        self.do_without(home, over)
+    }
+
+    /// A home could not reach the hosts of a life that goes on, and does without them. They are told when they are reached again.
+    pub(super) fn dismiss(&mut self, home: Life, of: Life) -> Check {
+        let process = self.processes.get_mut(&home).expect("it lives");
+        let (extent, over) = (process.extent, process.guests.over(NodeId(of.into()), Over::All));
+        let shares: Vec<u64> = over.iter().filter_map(|host| Some(process.guests.get(*host)?.share)).collect();
+        for host in &over {
+            if let Some(guest) = process.guests.get(*host) {
+                process.dismissed.dismiss(guest, (Peer::of((*host, guest)), guest.share));
+            }
+        }
+        for share in shares {
+            self.note(format!("{home} does not reach life {of}, which it knows by {share}"));
+            self.count("hosts that their home did without");
+            self.done_without.insert(share);
+        }
+        // What it was granted to write is lost, although it lives.
+        self.excuse(of, extent);
+        self.do_without(home, over)
+    }
+
+    /// Whether a host does not know yet that its home did without it.
+    pub(super) fn is_dismissed(&self, life: Life, home: Extent) -> bool {
+        let share = self.processes.get(&life).and_then(|process| process.share_at(home));
+        share.is_some_and(|share| self.done_without.contains(&share))
+    }
+
+    /// Hosts are lost, with what they had; a home that is back waits for them no more.
+    fn do_without(&mut self, home: Life, over: Vec<HostId>) -> Check {
+        let process = self.processes.get_mut(&home).expect("it lives");
         if let Some(rules) = &mut process.returning {
             for host in over {
                 rules.on_host_lost(host);

@@ -12,7 +12,9 @@ impl PageWorld {
         // What is being put into a frame may be seen at once.
         let may_load = |process: &Process| !matches!(state(process), State::Absent | State::Fetching | State::FetchingWrite);
         // Who stands still is told when it goes on.
-        let going = || self.processes.iter().filter(|(life, _)| !self.still.contains_key(life));
+        // So is who does not know yet that the home does without it.
+        let is_told_later = |life: &Life| self.still.contains_key(life) || self.is_dismissed(*life, home);
+        let going = || self.processes.iter().filter(|(life, _)| !is_told_later(life));
         let readers: Vec<Life> = going().filter(|(_, process)| may_load(process)).map(|(life, _)| *life).collect();
         let is_written = going().any(|(_, process)| matches!(state(process), State::Owned | State::TakingOwned));
         check(!is_written || readers.len() == 1, || format!("page {} of {home} is written while {readers:?} have it", page.0))?;
@@ -47,7 +49,8 @@ impl PageWorld {
                 let is_held = mapped.rules.is_taking() || (0..PAGE_COUNT).any(|page| is_claimed(&page));
                 check(!is_held, || format!("{life} waits for pages of {home}: {mapped:?}"))?;
             }
-            let unconfirmed: usize = process.couriers.values().map(Courier::unconfirmed_count).sum();
+            check(process.dismissed.is_empty(), || format!("{life} tells hosts for ever: {:?}", process.dismissed))?;
+            let unconfirmed: usize = process.channels.keys().map(|to| process.unconfirmed_count(*to)).sum();
             check(unconfirmed == 0, || format!("{unconfirmed} messages of {life} were never confirmed"))?;
         }
         self.shares_are_at_rest()

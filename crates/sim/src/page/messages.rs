@@ -1,34 +1,8 @@
-//! Messages between lives: lost, repeated, delayed and overtaken, with couriers between.
+//! What a message between two lives comes to; and what a life does again and again.
 
 use super::*;
 
 impl PageWorld {
-    /// Sends, or sends again.
-    pub(super) fn transmit(&mut self, from: Life, to: Life, number: u64, parcel: &Parcel) {
-        self.deliver(|| Event::Arrive { from, to, number, parcel: parcel.clone() });
-    }
-
-    pub(super) fn send(&mut self, from: Life, to: Life, parcel: Parcel) {
-        if from == to {
-            // A leave is behind all that was said before.
-            let after = if matches!(parcel.what, What::Leave) { 3 } else { self.dice.between(0, 2) };
-            return self.at(after, Event::Local { life: from, parcel });
-        }
-        let process = self.processes.get_mut(&from).expect("who sends lives");
-        if process.lost.contains(&to) {
-            return process.keep_unsent([parcel]);
-        }
-        let number = process.couriers.entry(to).or_default().send(parcel.clone());
-        self.count("messages");
-        self.transmit(from, to, number, &parcel);
-    }
-
-    pub(super) fn on_arrive(&mut self, from: Life, to: Life, number: u64, parcel: Parcel) -> Check {
-        let Some(process) = self.processes.get_mut(&to).filter(|process| !process.lost.contains(&from)) else { return Ok(()) };
-        let is_new = process.couriers.entry(from).or_default().hear(number);
-        if is_new || self.has(Defect::HearTwice) { self.on_parcel(from, to, parcel) } else { Ok(()) }
-    }
-
     pub(super) fn on_tick(&mut self, life: Life) -> Check {
         if !self.processes.contains_key(&life) {
             return Ok(());
@@ -40,27 +14,7 @@ impl PageWorld {
         self.go_on_leaving(life)?;
         self.ask_again(life);
         self.end_return(life)?;
-        let process = self.processes.get_mut(&life).expect("just seen");
-        let peers: Vec<Life> = process.couriers.keys().copied().collect();
-        for to in peers {
-            let process = self.processes.get_mut(&life).expect("it lives");
-            let courier = process.couriers.get_mut(&to).expect("just listed");
-            if let Some(receipt) = courier.receipt() {
-                self.deliver(|| Event::Receipt { from: life, to, receipt: receipt.clone() });
-            }
-            if self.has(Defect::SendOnce) {
-                continue;
-            }
-            // What was sent just now has hardly had the time to be confirmed: not all of it every time.
-            let courier = &self.processes[&life].couriers[&to];
-            let again: Vec<(u64, Parcel)> = courier.unconfirmed().map(|(number, parcel)| (number, parcel.clone())).collect();
-            for (number, parcel) in again {
-                if !self.is_rough || self.dice.chance(5_000) {
-                    self.transmit(life, to, number, &parcel);
-                }
-            }
-        }
-        Ok(())
+        self.tick_channels(life)
     }
 
     pub(super) fn on_parcel(&mut self, from: Life, to: Life, parcel: Parcel) -> Check {
@@ -76,7 +30,7 @@ impl PageWorld {
             What::Leave => self.on_leave(to, by, true),
             What::Forgot => self.on_leave(to, by, false),
             What::Left => self.on_left(to, home, by),
-            What::Returned(share) => self.on_returned((from, to), home, (by, share)),
+            What::Returned { share, takes } => self.on_returned((from, to), home, (by, share), takes),
             What::HostGone if process.is_called(home, by) => self.with_host(to, home, |rules, place, outputs| {
                 rules.on_host_gone(place, 0, outputs);
                 Ok(())
@@ -91,7 +45,12 @@ impl PageWorld {
                 if heard == Heard::Acted && message.has_bytes() && host != OWN {
                     process.memory[page.0 as usize] = value.ok_or("a page without its bytes")?;
                 }
-                self.drain_home(to, page)
+                match message {
+                    ToHome::Request { ticket, .. } if host != OWN && self.dice.chance(5_000) => {
+                        self.reply_to((from, to), by, page, ticket)
+                    }
+                    _ => self.drain_home(to, page),
+                }
             }
             What::ToHost(message) if process.is_called(home, by) && process.mapped.contains_key(&home) => {
                 let mapped = process.mapped.get_mut(&home).expect("just seen");

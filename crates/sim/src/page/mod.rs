@@ -1,35 +1,37 @@
-//! Pages shared by hosts, simulated: every node is home to an extent and maps those of all others, over a network that loses,
-//! repeats, delays and reorders, with couriers between; threads of programs claim pages, put them into frames, load and store, and are
+//! Pages shared by hosts, simulated: every node is home to an extent and maps those of all others, over connections that break, repeat,
+//! delay and reorder, with couriers between; threads of programs claim pages, put them into frames, load and store, and are
 //! killed in the middle; programs map extents and unmap them, so that hosts join homes, wait there to be let in, and leave; gets and puts
 //! come by command, pages are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they are
 //! taken for lost, and come back with their bytes, while others own pages of them and go on storing; as hosts they drop what they had of
-//! others. The first node is the coordinator's: nobody is told of its death when its next life begins soon.
+//! others. A home does without a host that lives and goes on with what it has, until it is told. The first node is the coordinator's: nobody
+//! is told of its death when its next life begins soon.
 //!
 //! A naive model knows of each page what was stored last. After every event: whatever may be loaded is that; a host that may
 //! store is the only one that has the page; a page is refused or lost only where a node died that had been granted writing.
 //! At the end all faults stop and nobody may be left waiting.
 
+mod channels;
 mod faults;
 mod guests;
 mod judge;
 mod machines;
 mod messages;
 mod programs;
+mod replies;
 mod returns;
 mod shares;
 mod stages;
 
 use crate::check::{Check, check};
 use crate::harness::{Course, World, defects, on_course};
+use channels::{ConnectionId, PeerChannel};
 use guests::{Joining, Peer};
-use hanare_protocol::id::Incarnation;
 use hanare_protocol::page::directory::{Output, Phase};
-use hanare_protocol::page::share::{Guests, HandedShares, Lobby};
+use hanare_protocol::page::share::{Dismissed, Guests, HandedShares, Lobby};
 use hanare_protocol::page::word::{Fault, Fill, State};
-use hanare_protocol::page::{
-    Access, Answering, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Recalls, Receipt,
-};
+use hanare_protocol::page::{Access, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Recalls, Receipt};
 use hanare_protocol::page::{HostOutput, Returning, Ticket, ToHome, ToHost, Version};
+use replies::Reply;
 use shares::Share;
 use stages::{STAGE_PATIENCE_MS, Stage, Undone};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,8 +86,11 @@ pub(crate) enum What {
     Forgot,
     /// Another host is gone.
     HostGone,
-    /// The home is back in the life that says so, and asks the host that has this share.
-    Returned(u64),
+    /// The home is back in the life that says so, and asks the host that has this share; or does not take it, because it did without it.
+    Returned {
+        share: u64,
+        takes: bool,
+    },
 }
 
 impl What {
@@ -99,6 +104,7 @@ pub(crate) enum Event {
     Arrive {
         from: Life,
         to: Life,
+        connection: ConnectionId,
         number: u64,
         parcel: Parcel,
     },
@@ -110,7 +116,18 @@ pub(crate) enum Event {
     Receipt {
         from: Life,
         to: Life,
+        connection: ConnectionId,
         receipt: Receipt,
+    },
+    /// A try of a life to reach another is over.
+    Tried {
+        from: Life,
+        to: Life,
+    },
+    /// A life notices that a connection has ended.
+    Ended {
+        life: Life,
+        connection: ConnectionId,
     },
     Tick {
         life: Life,
@@ -145,11 +162,6 @@ pub(crate) enum Event {
     Return {
         node: usize,
         life: Life,
-    },
-    /// A life dials again where it had a connection to the coordinator's.
-    Answer {
-        life: Life,
-        before: Life,
     },
 }
 
@@ -189,7 +201,13 @@ struct Process {
     shares: BTreeMap<Extent, Share>,
     /// What it has of each.
     mapped: BTreeMap<Extent, Mapped>,
-    couriers: BTreeMap<Life, Courier<Parcel>>,
+    /// What it says to others.
+    channels: BTreeMap<Life, PeerChannel>,
+    /// What it heard of others, and the connections that they made.
+    heard: BTreeMap<Life, Courier<()>>,
+    connections: BTreeMap<ConnectionId, Life>,
+    /// Hosts that its home did without, and by which share: they may live, and are told.
+    dismissed: Dismissed<(Peer, u64)>,
     lost: BTreeSet<Life>,
     threads: Vec<Option<Waiting>>,
     /// Gets and puts that are under way, and which pages they wait for.
@@ -240,6 +258,18 @@ defects! {
     WaitOn,
     /// A node that was taken for lost goes on with what it had of others' pages.
     KeepShares,
+    /// A node that could not be reached is not dialed again.
+    DialOnce,
+    /// A node that cannot be reached is never given up.
+    DialForEver,
+    /// A node is given up with the first try that fails.
+    GiveUpSoon,
+    /// A host that its home did without is not told.
+    DismissSilently,
+    /// A grant goes with the reply to a thread, although others have not dropped their copies.
+    ReplyEarly,
+    /// A leave counts as the answer of a host that its home did without.
+    TakeLeaveForAnswer,
 }
 
 /// Pages shared by hosts.
@@ -257,6 +287,16 @@ pub(crate) struct PageWorld {
     dead: BTreeSet<Life>,
     /// Lives that stand still, and until when.
     still: BTreeMap<Life, u64>,
+    /// Lives of the coordinator's node that nobody was told the end of.
+    unseen: BTreeSet<Life>,
+    /// Connections that were numbered.
+    next_connection: ConnectionId,
+    /// Who cannot reach whom, and until when.
+    cuts: BTreeMap<(Life, Life), u64>,
+    /// Shares of hosts that their homes did without.
+    done_without: BTreeSet<u64>,
+    /// The reply to a thread that a home puts together.
+    reply: Option<Reply>,
 }
 
 on_course!(PageWorld);
@@ -281,6 +321,11 @@ impl World for PageWorld {
             truths: BTreeMap::new(),
             dead: BTreeSet::new(),
             still: BTreeMap::new(),
+            unseen: BTreeSet::new(),
+            next_connection: 0,
+            cuts: BTreeMap::new(),
+            done_without: BTreeSet::new(),
+            reply: None,
         };
         (0..world.nodes.len()).for_each(|node| world.start(node));
         world.at(2_000, Event::Fault);
@@ -292,14 +337,16 @@ impl World for PageWorld {
             return Ok(());
         }
         match event {
-            Event::Arrive { from, to, number, parcel } => self.on_arrive(from, to, number, parcel),
+            Event::Arrive { from, to, connection, number, parcel } => self.on_arrive((from, to), connection, number, parcel),
             Event::Local { life, .. } if !self.processes.contains_key(&life) => Ok(()),
             Event::Local { life, parcel } => self.on_parcel(life, life, parcel),
-            Event::Receipt { from, to, receipt } => {
-                let Some(process) = self.processes.get_mut(&to) else { return Ok(()) };
-                if let Some(courier) = process.couriers.get_mut(&from) {
-                    courier.confirm(&receipt);
-                }
+            Event::Receipt { from, to, connection, receipt } => {
+                self.on_receipt((from, to), connection, &receipt);
+                Ok(())
+            }
+            Event::Tried { from, to } => self.on_tried(from, to),
+            Event::Ended { life, connection } => {
+                self.on_ended(life, connection);
                 Ok(())
             }
             Event::Tick { life } => self.on_tick(life),
@@ -316,14 +363,11 @@ impl World for PageWorld {
             }
             Event::Lost { life, lost } => self.on_lost(life, lost),
             Event::Return { node, life } => self.on_return(node, life),
-            Event::Answer { life, before } => {
-                self.on_answer(life, before);
-                Ok(())
-            }
         }
     }
 
     fn calm(&mut self) -> Check {
+        self.cuts.clear();
         (0..self.nodes.len()).for_each(|node| self.at(0, Event::Restart { node }));
         Ok(())
     }
@@ -347,7 +391,10 @@ impl PageWorld {
             memory: vec![0; PAGE_COUNT as usize],
             shares: BTreeMap::new(),
             mapped: BTreeMap::new(),
-            couriers: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            dismissed: Dismissed::default(),
             lost: self.dead.clone(),
             threads: vec![None; usize::from(THREAD_COUNT)],
             stages: BTreeMap::new(),

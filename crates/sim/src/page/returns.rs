@@ -2,7 +2,8 @@
 //! a next life of the coordinator's node, which nobody was told of.
 
 use super::*;
-use hanare_protocol::id::NodeId;
+use hanare_protocol::id::{Epoch, NodeId};
+use hanare_protocol::page::share::Over;
 
 impl PageWorld {
     /// A node stands still: to the others this life is over. It goes on later, as a home that has its bytes.
@@ -31,6 +32,7 @@ impl PageWorld {
         let life = match event {
             Event::Program { life } | Event::Command { life } if self.still.contains_key(life) => return true,
             Event::Arrive { to: life, .. } | Event::Receipt { to: life, .. } => *life,
+            Event::Tried { from: life, .. } | Event::Ended { life, .. } => *life,
             Event::Filled { life, .. } | Event::Local { life, .. } | Event::Tick { life } | Event::Lost { life, .. } => *life,
             Event::Release { home, .. } => match self.life_of(*home) {
                 Some(life) => life,
@@ -66,9 +68,10 @@ impl PageWorld {
         process.returning = Some(Returning::new(&process.directory, guests.iter().map(|peer| peer.host)));
         process.guests.begin_return(NodeId(was.into()), NodeId(life.into()));
         process.lobby.drop_those(|_| true);
-        // What it had to say is void; pages are kept for homes that come back.
-        let couriers = std::mem::take(&mut process.couriers);
-        process.keep_unsent(couriers.values().flat_map(Courier::unconfirmed).map(|(_, parcel)| parcel.clone()));
+        process.forget_channels();
+        for dead in &self.dead {
+            process.dismissed.on_lives_over(NodeId((*dead).into()), Over::UpTo(Epoch((*dead).into())));
+        }
         process.leaves.clear();
         process.recalls.on_return();
         process.lost = self.dead.clone();
@@ -101,27 +104,33 @@ impl PageWorld {
         Ok(())
     }
 
-    /// A home that is back asks the hosts that have not answered, again and again.
+    /// A home that is back asks the hosts that have not answered, again and again; so are those told that it did without.
     pub(super) fn ask_again(&mut self, life: Life) {
-        let now_ms = self.now_ms;
+        let (now_ms, is_silent) = (self.now_ms, self.has(Defect::DismissSilently));
         let Some(process) = self.processes.get_mut(&life) else { return };
-        if process.returning.is_none() {
-            return;
-        }
         let home = process.extent;
-        let due = process.guests.due(now_ms);
-        let due: Vec<(Peer, u64)> = (due.into_iter())
-            .filter_map(|host| process.guests.get(host).map(|guest| (Peer::of((host, guest)), guest.share)))
-            .collect();
-        for (Peer { life: to, key: by, .. }, share) in due {
+        let dismissed = if is_silent { Vec::new() } else { process.dismissed.due(now_ms) };
+        let due = if process.returning.is_some() { process.guests.due(now_ms) } else { Vec::new() };
+        let awaited = due.into_iter().filter_map(|host| Some((host, process.guests.get(host)?)));
+        let awaited: Vec<(Peer, u64)> = awaited.map(|(host, guest)| (Peer::of((host, guest)), guest.share)).collect();
+        let all = awaited.into_iter().map(|it| (it, true)).chain(dismissed.into_iter().map(|it| (it, false)));
+        for ((Peer { life: to, key: by, .. }, share), takes) in all {
             if !self.dead.contains(&to) {
-                self.send(life, to, Parcel { home, page: Page(0), what: What::Returned(share), value: None, by, peer: None });
+                let what = What::Returned { share, takes };
+                self.send(life, to, Parcel { home, page: Page(0), what, value: None, by, peer: None });
             }
         }
     }
 
-    /// A home is back, and calls this host by that key and share: it gets all that is here.
-    pub(super) fn on_returned(&mut self, (from, life): (Life, Life), home: Extent, (key, share): (u64, u64)) -> Check {
+    /// A home is back, and calls this host by that key and share: it gets all that is here. Or it did without this host: all that is here of
+    /// it goes.
+    pub(super) fn on_returned(
+        &mut self,
+        (from, life): (Life, Life),
+        home: Extent,
+        (key, share): (u64, u64),
+        takes: bool,
+    ) -> Check {
         if self.has(Defect::ForgetShares) && self.is_rough && self.dice.chance(5_000) {
             self.forget(life, home);
             self.send(life, from, Parcel { home, page: Page(0), what: What::Leave, value: None, by: share, peer: None });
@@ -129,7 +138,7 @@ impl PageWorld {
         }
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(its) = process.shares.get_mut(&home).filter(|its| its.key == key) else {
-            if let Some(unsent) = process.handed.asked((key, share)) {
+            if let Some(unsent) = takes.then(|| process.handed.asked((key, share))).flatten() {
                 process.leaves.insert((from, home, share));
                 unsent.into_iter().for_each(|parcel| self.send(life, from, parcel));
             } else {
@@ -142,8 +151,10 @@ impl PageWorld {
         if before != from {
             // The news of the life before may come late.
             process.lost.insert(before);
-            let courier = process.couriers.remove(&before);
-            process.keep_unsent(courier.iter().flat_map(Courier::unconfirmed).map(|(_, parcel)| parcel.clone()));
+            process.forget_channel(before);
+        }
+        if !takes {
+            return self.on_done_without(life, home, share);
         }
         // Threads that fill frames come to their end first.
         self.end_fills(life, home)?;
@@ -156,6 +167,27 @@ impl PageWorld {
         }
         self.drain_share(life, home)?;
         self.hand_over(life, home)
+    }
+
+    /// A home did without this host, which it knew by that share: what is here of its pages is not good.
+    fn on_done_without(&mut self, life: Life, home: Extent, share: u64) -> Check {
+        let process = self.processes.get_mut(&life).expect("it lives");
+        if process.share_at(home) == Some(share) {
+            let has_unsaved = process.has_unsaved(home);
+            if let Some(known) = process.shares.get_mut(&home).filter(|_| has_unsaved) {
+                known.sharing.fail("its home did without this host");
+            }
+            self.count("hosts told that their home did without them");
+            self.end_fills(life, home)?;
+            self.refuse_all(life, home)?;
+            self.part_threads(life, home)?;
+            self.processes.get_mut(&life).expect("it lives").mapped.remove(&home);
+        }
+        let now_ms = self.now_ms;
+        if let Some(known) = self.processes.get_mut(&life).and_then(|process| process.shares.get_mut(&home)) {
+            known.sharing.on_returned(0, share, false, now_ms);
+        }
+        self.drain_share(life, home)
     }
 
     /// All that a host has of a home that is back goes there.
@@ -183,7 +215,7 @@ impl PageWorld {
         let process = self.processes.get_mut(&life).expect("it lives");
         if let Some(share) = process.shares.remove(&home) {
             process.lost.insert(share.at);
-            process.couriers.remove(&share.at);
+            process.channels.remove(&share.at);
         }
         process.mapped.remove(&home);
         process.threads.iter_mut().for_each(|thread| drop(thread.take_if(|waiting| waiting.home == home)));
@@ -242,23 +274,12 @@ impl PageWorld {
     /// The coordinator's node died and is started again before anybody misses it: those who had a connection to it dial again.
     pub(super) fn start_next_life_unseen(&mut self, life: Life, after_ms: u64) {
         self.count("next lives that nobody was told of");
-        for other in self.others(life) {
-            if self.processes[&other].couriers.contains_key(&life) {
-                let after = after_ms + self.dice.between(1, 500);
-                self.at(after, Event::Answer { life: other, before: life });
-            }
-        }
+        self.unseen.insert(life);
+        self.end_connections_to(life, true, (after_ms + 1, after_ms + 500));
     }
 
     /// Who dialed again is answered by another life: all are told that the one before is over.
-    pub(super) fn on_answer(&mut self, life: Life, before: Life) {
-        let mut answering = Answering::default();
-        answering.hear(Incarnation(before.into()));
-        // Where nobody answers, that is told as well.
-        let another = self.nodes[COORDINATOR].is_none_or(|now| answering.hear(Incarnation(now.into())));
-        if !another || self.has(Defect::TakeForOld) {
-            return;
-        }
+    pub(super) fn tell_of_another(&mut self, life: Life, before: Life) {
         let others: Vec<Life> = self.others(life).into_iter().chain([life]).collect();
         for other in others {
             let is_told = self.processes.get(&other).is_none_or(|process| process.lost.contains(&before));

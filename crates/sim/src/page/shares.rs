@@ -85,7 +85,7 @@ impl Process {
     }
 
     /// Whether bytes that programs here stored would be lost with a home, or with what this host has of it.
-    fn has_unsaved(&self, home: Extent) -> bool {
+    pub(super) fn has_unsaved(&self, home: Extent) -> bool {
         let owned =
             |place: &Plain<u64>, page: u64| matches!(place.look(Page(page)).state(), Ok(State::Owned | State::TakingOwned));
         let owns = self.mapped.get(&home).is_some_and(|mapped| (0..PAGE_COUNT).any(|page| owned(&mapped.place, page)));
@@ -271,6 +271,11 @@ impl PageWorld {
     /// A host does not know what it had of a home: pages that it was granted to write may be refused.
     pub(super) fn forgive(&mut self, life: Life, home: Extent) {
         self.count("shares forgotten");
+        self.excuse(life, home);
+    }
+
+    /// Pages that a host was granted to write may be refused.
+    pub(super) fn excuse(&mut self, life: Life, home: Extent) {
         for ((of, _), truth) in &mut self.truths {
             truth.is_forgotten |= *of == home && truth.writers.contains(&life);
         }
@@ -302,8 +307,7 @@ impl PageWorld {
             self.drain_share(life, home)?;
         }
         let process = &self.processes[&life];
-        let is_heard =
-            |(at, ..): &&(Life, Extent, u64)| process.couriers.get(at).is_none_or(|courier| courier.unconfirmed_count() == 0);
+        let is_heard = |(at, ..): &&(Life, Extent, u64)| process.unconfirmed_count(*at) == 0;
         let heard: Vec<(Life, Extent, u64)> = process.leaves.iter().filter(is_heard).copied().collect();
         for (at, home, by) in heard {
             self.processes.get_mut(&life).expect("it lives").leaves.remove(&(at, home, by));

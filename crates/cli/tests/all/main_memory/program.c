@@ -185,6 +185,77 @@ static void forks(void)
     free(at);
 }
 
+/* An allocator of the program's own: its lock is held while memory comes and goes, and over each fork, by handlers that it registers
+ * before any library is initialised. Threads work with it while the first thread forks. */
+static pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t *own_words;
+static int is_over;
+enum { OWN_LEN = 48 * MIB, FORKS = 12 };
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&own_lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&own_lock);
+}
+
+/* Pages that are not on this host at the fork are read here, too. */
+static void in_child(void)
+{
+    pthread_mutex_unlock(&own_lock);
+    for (size_t k = 0; own_words && k < OWN_LEN / 8; k += PAGE / 8)
+        CHECK(own_words[k] == mix(k, 15));
+}
+
+static void own_begin(int count, char **words, char **variables)
+{
+    (void)count, (void)words, (void)variables;
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const own_first)(int, char **, char **) = own_begin;
+
+static void *allocate(void *unused)
+{
+    (void)unused;
+    while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
+        pthread_mutex_lock(&own_lock);
+        char *at = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(at != MAP_FAILED && at[MIB / 2] == 0);
+        at[MIB / 2] = 1;
+        CHECK(madvise(at, MIB, MADV_DONTNEED) == 0 && at[MIB / 2] == 0);
+        CHECK(munmap(at, MIB) == 0);
+        pthread_mutex_unlock(&own_lock);
+    }
+    return NULL;
+}
+
+static void allocators(void)
+{
+    pthread_t thread[2];
+    own_words = malloc(OWN_LEN);
+    fill(own_words, OWN_LEN, 15);
+    for (int k = 0; k < 2; k++)
+        CHECK(pthread_create(&thread[k], NULL, allocate, NULL) == 0);
+    for (int k = 0; k < FORKS; k++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0)
+            _exit(0);
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    is_over = 1;
+    for (int k = 0; k < 2; k++)
+        pthread_join(thread[k], NULL);
+    check(own_words, OWN_LEN, 15);
+    free(own_words);
+    own_words = NULL;
+}
+
 /* The same program again, by exec and by a shell: each has memory of its own. */
 static void execs(void)
 {
@@ -218,7 +289,7 @@ static const struct {
     void (*run)(void);
     int only_by_name;
 } STEPS_BY_NAME[] = {{"allocations", allocations, 0}, {"mappings", mappings, 0}, {"threads", threads, 0}, {"calls", calls, 0},
-                     {"forks", forks, 0},             {"execs", execs, 0},       {"lost", lost, 1}};
+                     {"forks", forks, 0},             {"execs", execs, 0},       {"allocators", allocators, 0}, {"lost", lost, 1}};
 
 int main(int count, char **words)
 {

@@ -1,5 +1,6 @@
 //! Locks that a program holds by name, as far as it knows.
 
+use super::borrowed::Borrowed;
 use crate::client::remote::Remote;
 use hanare_protocol::entry::{BoundShape, Stamp};
 use hanare_protocol::id::Gid;
@@ -19,6 +20,8 @@ pub(crate) struct Claims {
     /// The number of the next lock, or place in a group.
     next: AtomicU64,
     held: Mutex<BTreeMap<u64, HeldLock>>,
+    /// Locks that are lent to it.
+    pub borrowed: Borrowed,
     /// By lock.
     data: Mutex<BTreeMap<String, LockData>>,
 }
@@ -53,6 +56,12 @@ impl Claims {
     /// What it holds, by number.
     pub fn held(&self) -> MutexGuard<'_, BTreeMap<u64, HeldLock>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this thread holds any.
+    pub fn has_some(&self) -> bool {
+        let thread = this_thread();
+        self.held().values().any(|held| held.thread == thread)
     }
 
     /// Bytes of a region that are bound to locks which this program holds, ascending.

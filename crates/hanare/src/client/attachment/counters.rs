@@ -14,6 +14,7 @@ pub(crate) struct PageCounters {
     pub twins: AtomicU64,
     pub diff_bytes: AtomicU64,
     pub evictions: AtomicU64,
+    pub kept: AtomicU64,
 }
 
 /// The counts at one moment, since the mapping was made.
@@ -31,6 +32,8 @@ pub struct PageCounts {
     pub diff_bytes: u64,
     /// Pages given back to make room for others.
     pub evictions: u64,
+    /// Pages that an update found as they are at home, so that they stayed.
+    pub kept: u64,
     /// Copies that were to be written.
     pub upgrades: u64,
     /// Pages that others had to give up first.
@@ -47,6 +50,7 @@ impl PageCounters {
             twins: self.twins.load(Relaxed),
             diff_bytes: self.diff_bytes.load(Relaxed),
             evictions: self.evictions.load(Relaxed),
+            kept: self.kept.load(Relaxed),
             ..PageCounts::default()
         }
     }

@@ -46,6 +46,11 @@ pub(crate) trait MappedRegion: Send + Sync {
     /// Lets this program see what others made visible in a range.
     fn update(&self, offset: u64, len: u64) -> Result<()>;
 
+    /// The same for a range that is known to have changed.
+    fn renew(&self, offset: u64, len: u64) -> Result<()> {
+        self.update(offset, len)
+    }
+
     /// What happened to its pages so far.
     fn counts(&self) -> PageCounts;
 

@@ -2,18 +2,21 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `borrowed` | locks that are lent to the program |
 //! | `claims` | locks that the program holds by name, and the versions that it knows of data bound to them |
 //! | `counters` | what happened to pages, and what moved for them |
 //! | `deaths` | what a rank knows of deaths in its job |
 //! | `mapped` | which regions are mapped, and how: [`MappedRegion`] is what every consistency gives |
 //! | `mender` | the thread that makes connections anew for those that may not |
 
+mod borrowed;
 mod claims;
 mod counters;
 mod deaths;
 mod mapped;
 mod mender;
 
+pub(crate) use borrowed::{Again, LentLock};
 pub(crate) use claims::{CONNECTION_BROKE, Claims, HeldLock, LockData, this_thread};
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, LOSS_SEAT, PageCounters, count, seat};

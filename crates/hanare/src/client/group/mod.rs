@@ -159,17 +159,14 @@ impl Group {
     /// As [`Group::barrier`], and carries what the parties have stored: this party's stores to the parts that it gives are made
     /// visible before it arrives, and what others gave of the parts that it takes is here, ready to be read, when it goes on.
     ///
-    /// **Cost**: as [`SharedMapping::flush`], [`Group::barrier`], [`SharedMapping::update`] and [`SharedMapping::touch`] of those parts,
-    /// one after the other; where a mapping is coherent only the last two move anything. **Errors**: theirs. One that comes before it
+    /// **Cost**: as [`SharedMapping::flush`], [`Group::barrier`] and [`SharedMapping::bring`] of those parts, one after the other; where a
+    /// mapping is coherent only the last two move anything. **Errors**: theirs. One that comes before it
     /// arrives leaves the others waiting: drop the group, and they are told. **Source**: [RF §3.4]
     // FEATURE: RF-F15
     pub fn barrier_with(&self, gives: &[Part<'_>], takes: &[Part<'_>]) -> Result<()> {
         gives.iter().try_for_each(|part| part.mapping.flush(part.offset, part.len))?;
         self.barrier()?;
-        takes.iter().try_for_each(|part| {
-            part.mapping.update(part.offset, part.len)?;
-            part.mapping.touch(part.offset, part.len)
-        })
+        takes.iter().try_for_each(|part| part.mapping.bring(part.offset, part.len))
     }
 
     /// What the names of this sitting's regions begin with that serve a purpose.

@@ -28,8 +28,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-/// Pages that a lane has room for: the longest window of a prefetch.
-pub(crate) const LANE_PAGE_COUNT: usize = 64;
+/// Pages that a lane has room for.
+pub(crate) const LANE_PAGE_COUNT: usize = hanare_protocol::limits::PAGES_ASKED_MAX;
 
 /// What one thread at a time works with.
 struct Lane {

@@ -20,7 +20,6 @@ mod lanes;
 mod options;
 mod orders;
 mod report;
-mod streams;
 
 pub use address::MapAddress;
 pub use explicit::Explicit;
@@ -216,6 +215,15 @@ impl SharedMapping {
     /// **Cost**, **Errors**: as for [`Explicit::update`]. **Source**: [D2 Table 1] dn_update.
     pub fn update(&self, offset: u64, len: u64) -> Result<()> {
         self.mapping().update(offset, len)
+    }
+
+    /// Brings what others made visible in a range of which this program knows that it has changed, as by a barrier: [`SharedMapping::update`]
+    /// and [`SharedMapping::touch`] without asking first.
+    ///
+    /// **Cost**: pages come many at a time, whether they have changed or not. **Errors**: theirs.
+    pub fn bring(&self, offset: u64, len: u64) -> Result<()> {
+        self.mapping().renew(offset, len)?;
+        self.touch(offset, len)
     }
 
     /// Brings the pages of a range here, so that a system call may read them; they may be taken again at any time.

@@ -65,7 +65,7 @@ impl ControlLoop {
     fn accept_client(&mut self, socket: OwnedFd) {
         let (node, _) = self.member.identity().expect("the socket listens from the first welcome on");
         self.clients_ever += 1;
-        let id = ClientId(u64::from(node.0) << 32 | self.clients_ever);
+        let id = ClientId::at(node, self.clients_ever);
         let key = self.next_key();
         match Client::new(socket, id) {
             Ok(client) if *self.users.get(&client.user.uid).unwrap_or(&0) >= self.user_clients_max => {

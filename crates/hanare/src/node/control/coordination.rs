@@ -2,8 +2,10 @@
 
 use crate::node::control_link::ControlLink;
 use crate::node::journal::Journal;
+use crate::node::notices::ToService;
 use hanare_fabric::LinkError;
 use hanare_protocol::coordinator::{Coordinator, Output, Peer, Record, Settings};
+use hanare_protocol::id::ClientId;
 use hanare_protocol::wire::control::{FromNode, ToNode};
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
@@ -35,8 +37,8 @@ pub(crate) struct PeerLink {
 pub(crate) enum CoordinatorAction {
     /// A message for this process's own node.
     Own(ToNode),
-    /// A rank is gone: its job's barrier fails.
-    RankGone(Output),
+    /// What the service is to know.
+    Tell(ToService),
 }
 
 /// The refusal of an address that leads everybody to the host that they are on, from a node on another host.
@@ -101,6 +103,11 @@ impl Coordination {
         Some(link)
     }
 
+    /// Has a client's node asked about a lock that is lent to the client.
+    pub fn recall(&mut self, client: ClientId, number: u64) {
+        self.machine.recall_lock(client, number);
+    }
+
     pub fn tick(&mut self, now_ms: u64) {
         if self.looked_ms.saturating_add(JOURNAL_LOOK_MS) <= now_ms {
             self.looked_ms = now_ms;
@@ -135,7 +142,12 @@ impl Coordination {
                         failed.push((id, error.to_string()));
                     }
                 }
-                Output::JobRankGone { .. } => actions.push(CoordinatorAction::RankGone(output)),
+                Output::JobRankGone { job, rank, ranks, reason, died } => {
+                    actions.push(CoordinatorAction::Tell(ToService::RankGone { job, rank, ranks, reason, died }));
+                }
+                Output::Recalled { client, number, recalled } => {
+                    actions.push(CoordinatorAction::Tell(ToService::Recalled { client, number, recalled }));
+                }
                 Output::NodeLost { node, reason, in_order: true, .. } => tracing::info!("{node} has gone: {reason}"),
                 Output::NodeLost { node, reason, .. } => tracing::warn!("{node} is lost: {reason}"),
                 Output::Journal(_) => unreachable!("taken above"),

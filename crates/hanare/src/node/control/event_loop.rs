@@ -18,7 +18,6 @@ use crate::node::notices::{ToControl, ToService};
 use crate::node::options::SocketAccess;
 use hanare_fabric::tcp::{Greeted, Keys};
 use hanare_memory::Lender;
-use hanare_protocol::coordinator;
 use hanare_protocol::id::{ClientId, Epoch, NodeId, User};
 use hanare_protocol::limits::KEY_LOOK_MS;
 use hanare_protocol::member::{Member, Output};
@@ -86,7 +85,7 @@ pub(crate) struct ControlLoop {
     pub(super) clients: HashMap<u64, Client>,
     /// Those that have no connection any more, and live.
     pub(super) parted: HashMap<u64, Parted>,
-    pub(super) clients_ever: u64,
+    pub(super) clients_ever: u32,
     /// Clients of each user, and the most of one.
     pub(super) users: HashMap<u32, usize>,
     pub(super) user_clients_max: usize,
@@ -189,6 +188,7 @@ impl ControlLoop {
         while !self.stopping {
             self.tick();
             self.settle()?;
+            self.hold_leases();
             self.wait();
         }
         self.say_goodbye()
@@ -235,10 +235,7 @@ impl ControlLoop {
                 is_idle = false;
                 match action {
                     CoordinatorAction::Own(message) => self.member.handle(self.now_ms(), message),
-                    CoordinatorAction::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason, died }) => {
-                        self.service.notify(ToService::RankGone { job, rank, ranks, reason, died });
-                    }
-                    CoordinatorAction::RankGone(_) => {}
+                    CoordinatorAction::Tell(notice) => self.service.notify(notice),
                 }
             }
             if is_idle {
@@ -282,6 +279,8 @@ impl ControlLoop {
                 tracing::info!("{node} has gone: {reason}");
                 self.service.notify(ToService::NodeLost(node, epoch));
             }
+            Output::Recall { client, number } => self.recall(client, number),
+            Output::RecallAll => self.extents.seats.recall_all(),
         }
     }
 
@@ -412,6 +411,9 @@ impl ControlLoop {
                 ToControl::Wired(link) => self.service.notify(ToService::Wired { node: None, link: Ok(link) }),
                 ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
                 ToControl::Dialed(outcome) => self.dialed(outcome),
+                ToControl::Recall { client, number } => {
+                    self.coordination.iter_mut().for_each(|coordination| coordination.recall(client, number));
+                }
                 ToControl::Spills => self.ask_for_spills(),
                 ToControl::Stop => self.stopping = true,
             }

@@ -6,6 +6,7 @@
 //! | `clients` | what clients ask, and what the node answers by itself |
 //! | `descriptors` | how many this process may have, and what a user's share of them is |
 //! | `listener` | the Unix socket that clients attach to |
+//! | `leases` | locks that are lent to clients of this host |
 //! | `parted` | programs that live and have no connection any more |
 //! | `strangers` | TCP connections: greeted by a thread of their own, then handed on |
 //! | `home` | the link to the coordinator, where that is another node |
@@ -19,6 +20,7 @@ mod descriptors;
 mod event_loop;
 mod goodbye;
 mod home;
+mod leases;
 mod listener;
 mod parted;
 mod strangers;

@@ -7,7 +7,7 @@ use crate::node::extents::Extents;
 use crate::node::pages::SharedRegions;
 use hanare_memory::file::Huge;
 use hanare_memory::{Lender, LenderOptions};
-use hanare_protocol::id::{Epoch, Gid, Grant, Incarnation, NodeId, Rights, User};
+use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId, Rights, User};
 use hanare_protocol::queue::{Overflow, QueueForm, Unit};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::sync::SyncRequest;
@@ -64,7 +64,7 @@ pub(crate) fn sharing(bytes: &[u8]) {
             0..=3 => {
                 if let Ok(request) = control::decode::<SyncRequest>(message) {
                     let request = with_grant(request, made.write);
-                    sync.on_request(Waiter { session, seq }, user, request, (&extents, &mut pages));
+                    sync.on_request(Waiter { session, seq }, (ClientId(session), user), request, (&extents, &mut pages));
                 }
             }
             4 => sync.forget(session),
@@ -95,14 +95,21 @@ fn scribble(held: &crate::node::held::Held, message: &[u8]) {
 /// Inputs that [`sharing`] begins with.
 #[cfg(test)]
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    use hanare_protocol::id::{ClientId, JobId, JobRank, PartyName, Rank, Slot};
+    use hanare_protocol::id::{JobId, JobRank, PartyName, Rank, Slot};
     use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
-    use hanare_protocol::wire::sync::{Arrival, Mode, Wait, WaitedWord, Word};
+    use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Wait, WaitedWord, Word};
     let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
     let ask = |session: u8, request: &SyncRequest| pack(session << 3, control::encode(request));
     let (name, slot, grant) = ("a".to_owned(), Slot(0), WRITES);
-    let lock =
-        |number, mode| SyncRequest::Lock { name: name.clone(), mode, number, thread: number, bound_ms: Some(0), known: None };
+    let lock = |number, mode| SyncRequest::Lock {
+        name: name.clone(),
+        mode,
+        number,
+        thread: number,
+        bound_ms: Some(0),
+        known: None,
+        lease: LeaseWish { keeps: true, returns: Some(0) },
+    };
     let client = PartyName { client: ClientId(1), rank: None, process: 1, node: NodeId(0) };
     let join = |number| SyncRequest::Join { name: name.clone(), parties: 2, number, client };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };

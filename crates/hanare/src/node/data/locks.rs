@@ -1,5 +1,6 @@
 //! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
 
+use super::lent::Lent;
 use super::shares::{Shares, TableShare};
 use super::waiter::{Answered, Waiter, deadline};
 use hanare_protocol::entry::{BoundData, Publication, Stamp};
@@ -9,11 +10,11 @@ use hanare_protocol::limits::{
     LINK_ARRIVAL_COUNT_MAX, LINK_GRANT_LEN_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX,
     USER_PLACE_COUNT_MAX,
 };
-use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant};
+use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant, RecallDue, Recalled};
 use hanare_protocol::name::check_name;
 use hanare_protocol::name_owners::NameOwners;
 use hanare_protocol::wire::look::LockStat;
-use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -24,6 +25,8 @@ pub(crate) struct Locks {
     locks: lock::Locks,
     /// Data bound to them.
     data: BoundData,
+    /// Those that are lent.
+    lent: Lent,
     groups: Groups,
     names: NameOwners,
     shares: Shares,
@@ -59,6 +62,10 @@ pub(crate) struct WantedLock {
     pub known: Option<Stamp>,
     /// Whose program it is.
     pub uid: u32,
+    /// Which one.
+    pub client: ClientId,
+    /// What it says of leases.
+    pub lease: LeaseWish,
 }
 
 /// What is answered at once; `None` where that comes later.
@@ -90,7 +97,7 @@ impl Locks {
         }
         let Locks { locks, groups, names, .. } = self;
         let is_used = |name: &str| {
-            matches!(locks.phase(name), lock::Phase::Shared | lock::Phase::Alone) || groups.phase(name) != group::Phase::Empty
+            !matches!(locks.phase(name), lock::Phase::Free | lock::Phase::Orphaned) || groups.phase(name) != group::Phase::Empty
         };
         let (name, rights) = match request {
             SyncRequest::Lock { name, mode: Mode::Shared, .. } => (name, Rights::Read),
@@ -148,16 +155,26 @@ impl Locks {
 
     /// A client would have a lock, and knows a version of the data bound to it.
     pub fn lock(&mut self, wanted: WantedLock, claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
-        let WantedLock { name, known, uid } = &wanted;
+        let WantedLock { name, known, uid, client, lease } = &wanted;
+        if let Some(number) = lease.returns {
+            self.recalled(Claimant { number, ..claim.who }, Recalled::Kept);
+        }
         let claimed = self.locks.on_lock(name, claim, bound_ms != Some(0))?;
         self.recount(claim.who.link);
         match claimed {
             Claimed::Granted { abandoned } => {
-                Ok(Some(SyncAnswer::Granted { abandoned, data: self.data.on_grant(name, *known, *uid) }))
+                let data = self.data.on_grant(name, *known, *uid);
+                // What is bound to a lock changes hands by messages, and the lock with it.
+                let lent = lease.keeps && data.is_none() && self.locks.on_lend(claim.who);
+                if lent {
+                    self.lent.lend(claim.who, *client);
+                }
+                Ok(Some(SyncAnswer::Granted { abandoned, data, lent }))
             }
             Claimed::Busy => Ok(Some(SyncAnswer::Busy)),
             Claimed::Waits => {
-                let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
+                // One that would not wait does so for who says whether the lock is held.
+                let bound = bound_ms.filter(|ms| *ms > 0).and_then(|ms| Some((deadline(ms)?, ms)));
                 self.bounds.extend(bound.map(|(until, _)| (until, claim.who)));
                 self.waiting.insert(claim.who, WaitingLock { seq, bound, wanted });
                 Ok(None)
@@ -177,9 +194,53 @@ impl Locks {
         Ok(Some(SyncAnswer::Done))
     }
 
+    /// Who may use a name has changed: it is asked for anew by the program that may take the lock unasked.
+    pub fn permitted(&mut self, name: &str) -> AtOnce {
+        self.locks.on_recall(name);
+        Ok(Some(SyncAnswer::Done))
+    }
+
+    /// A node says whether a client has a lock that is recalled.
+    pub fn on_recalled(&mut self, client: ClientId, number: u64, recalled: Recalled) {
+        // A node that knows nothing of it may be another life of it, and the program may be at work on the lease of the life before.
+        if recalled != Recalled::Unknown
+            && let Some(who) = self.lent.answered(client, number)
+        {
+            self.recalled(who, recalled);
+            self.settle();
+        }
+    }
+
+    fn recalled(&mut self, who: Claimant, recalled: Recalled) {
+        self.locks.on_recalled(who, recalled);
+        self.recount(who.link);
+    }
+
+    /// The next lock that is lent and wanted: its client, and the number of the taking.
+    pub fn poll_recall(&mut self) -> Option<(ClientId, u64)> {
+        loop {
+            while let Some(step) = self.locks.poll_recall() {
+                self.lent.step(step);
+            }
+            match self.lent.next_due()? {
+                RecallDue::Over(who) => {
+                    tracing::warn!("no node says whether a lock is held that was lent, and it counts as abandoned");
+                    self.recalled(who, Recalled::Unknown);
+                    self.settle();
+                }
+                RecallDue::Ask(who) => {
+                    if let Some(client) = self.lent.client_of(who) {
+                        return Some((client, who.number));
+                    }
+                }
+            }
+        }
+    }
+
     pub fn unlock(&mut self, who: Claimant) -> AtOnce {
         self.data.on_unlock(&self.locks, who);
         self.locks.on_unlock(who)?;
+        self.lent.end(who);
         self.recount(who.link);
         self.settle();
         Ok(Some(SyncAnswer::Done))
@@ -189,6 +250,7 @@ impl Locks {
     pub fn withdraw(&mut self, who: Claimant) -> AtOnce {
         self.data.on_withdraw(who);
         self.locks.on_withdraw(who);
+        self.lent.end(who);
         self.recount(who.link);
         if let Some(WaitingLock { seq, bound, .. }) = self.waiting.remove(&who) {
             if let Some((until, _)) = bound {
@@ -294,7 +356,7 @@ impl Locks {
 
     /// When the next bound is over.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.bounds.first().map(|(until, _)| *until)
+        self.bounds.first().map(|(until, _)| *until).into_iter().chain(self.lent.deadline()).min()
     }
 
     /// Ends the waits whose bound is over.
@@ -332,13 +394,18 @@ impl Locks {
                 data = data.map(|data| Box::new(data.without_bytes()));
             }
             *sum += data.as_ref().map_or(0, |data| data.len_bytes());
-            let mut answer = Ok(SyncAnswer::Granted { abandoned, data });
+            let mut answer = Ok(SyncAnswer::Granted { abandoned, data, lent: false });
             if *sum > LINK_GRANT_LEN_MAX {
                 self.locks.on_withdraw(who);
                 let what = "bytes that come with locks on one connection at once".to_owned();
                 answer = Err(Error::LimitReached { what, limit: LINK_GRANT_LEN_MAX });
             }
             self.answers.push_back((Waiter { session: who.link, seq }, answer));
+        }
+        while let Some(who) = self.locks.poll_busy() {
+            self.recount(who.link);
+            let Some(WaitingLock { seq, .. }) = self.waiting.remove(&who) else { continue };
+            self.answers.push_back((Waiter { session: who.link, seq }, Ok(SyncAnswer::Busy)));
         }
         granted.into_iter().filter(|(_, sum)| *sum > LINK_GRANT_LEN_MAX).for_each(|(link, _)| self.recount(link));
         while let Some(told) = self.groups.poll() {

@@ -22,6 +22,7 @@
 //! | `ended_links` | what is known of connections that have ended |
 //! | `service` | the thread: which link to move, when to park |
 //! | `locks`, `words` | who waits for which lock, group or word, on which link and for how long |
+//! | `lent` | locks that are lent to clients |
 //! | `waiter` | who waits for an answer, and until when |
 //! | `shares` | what each user has of that |
 //! | `sync` | what clients share: requests to who decides them, answers to who asked |
@@ -33,6 +34,7 @@ pub(crate) mod fuzz;
 mod gathering;
 mod inbox;
 mod later;
+mod lent;
 mod locks;
 mod peers;
 mod queues;

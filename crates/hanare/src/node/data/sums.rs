@@ -12,8 +12,8 @@ pub(super) struct Sums {
     results: u64,
     /// Operands that are kept until the message is whole.
     held: u64,
-    /// Old values.
-    old: u64,
+    /// Old values and digests.
+    kept: u64,
 }
 
 impl Sums {
@@ -23,7 +23,7 @@ impl Sums {
         self.operands = self.operands.saturating_add(operand);
         self.results = self.results.saturating_add(result);
         self.held = self.held.saturating_add(if op.streams_operand() { 0 } else { operand });
-        self.old = self.old.saturating_add(if op.is_once() { result } else { 0 });
+        self.kept = self.kept.saturating_add(if op.is_once() || op == Op::Digest { result } else { 0 });
     }
 
     pub fn beyond_limits(&self) -> Option<Error> {
@@ -31,7 +31,7 @@ impl Sums {
             let what = format!("{what} of {len} bytes in one message");
             (len > limit).then_some(Error::LimitReached { what, limit })
         };
-        beyond(self.old, OLD_LEN_MAX, "old values")
+        beyond(self.kept, OLD_LEN_MAX, "old values and digests")
             .or_else(|| beyond(self.held, HELD_LEN_MAX, "patterns"))
             .or_else(|| beyond(self.results, BODY_LEN_MAX, "results"))
     }

@@ -10,7 +10,7 @@ use crate::node::extents::Extents;
 use crate::node::pages::SharedRegions;
 use hanare_protocol::Result;
 use hanare_protocol::id::{ClientId, JobId, Rank, Rights, User};
-use hanare_protocol::lock::{Claim, Claimant};
+use hanare_protocol::lock::{Claim, Claimant, Recalled};
 use hanare_protocol::page::Face;
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
@@ -36,12 +36,12 @@ impl Sync {
     pub fn on_request(
         &mut self,
         waiter: Waiter,
-        user: User,
+        (client, user): (ClientId, User),
         request: SyncRequest,
         (extents, pages): (&Extents, &mut SharedRegions),
     ) {
         let may = self.locks.may(waiter.session, user, &request);
-        let outcome = may.and_then(|()| self.begin(waiter, user, request, (extents, pages)));
+        let outcome = may.and_then(|()| self.begin(waiter, (client, user), request, (extents, pages)));
         match outcome {
             Ok(None) => {}
             Ok(Some(answer)) => self.answers.push_back((waiter, Ok(answer))),
@@ -52,14 +52,14 @@ impl Sync {
     fn begin(
         &mut self,
         waiter: Waiter,
-        user: User,
+        (client, user): (ClientId, User),
         request: SyncRequest,
         (extents, pages): (&Extents, &mut SharedRegions),
     ) -> AtOnce {
         let who = |number| Claimant { link: waiter.session, number };
         match request {
-            SyncRequest::Lock { name, mode, number, thread, bound_ms, known } => self.locks.lock(
-                WantedLock { name, known, uid: user.uid },
+            SyncRequest::Lock { name, mode, number, thread, bound_ms, known, lease } => self.locks.lock(
+                WantedLock { name, known, uid: user.uid, client, lease },
                 Claim { who: who(number), thread, mode },
                 bound_ms,
                 waiter.seq,
@@ -69,7 +69,7 @@ impl Sync {
             SyncRequest::Unlock { number } => self.locks.unlock(who(number)),
             SyncRequest::Withdraw { number } => self.locks.withdraw(who(number)),
             SyncRequest::Join { name, parties, number, client } => self.locks.join(&name, parties, who(number), client),
-            SyncRequest::Permit { .. } => Ok(Some(SyncAnswer::Done)),
+            SyncRequest::Permit { name, .. } => self.locks.permitted(&name),
             SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
@@ -95,6 +95,16 @@ impl Sync {
             }
             SyncRequest::Queue(at, request) => self.queues.on_request((waiter.session, user.uid), at, request, extents).map(Some),
         }
+    }
+
+    /// A node says whether a client has a lock that is recalled.
+    pub fn on_recalled(&mut self, client: ClientId, number: u64, recalled: Recalled) {
+        self.locks.on_recalled(client, number, recalled);
+    }
+
+    /// The next lock that is lent and wanted: its client, and the number of the taking.
+    pub fn poll_recall(&mut self) -> Option<(ClientId, u64)> {
+        self.locks.poll_recall()
     }
 
     /// The locks that a user may see, with the programs of their links, and how many there are.

@@ -11,7 +11,7 @@ use crate::node::held::Writing;
 use crate::node::lost::lost_memory;
 use crate::node::pages::Need;
 use hanare_memory::{Lost, Window};
-use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX};
+use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, PAGE_LEN};
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
@@ -91,7 +91,7 @@ impl Work {
             Op::CopyFrom { address_len: 1.. } if len > BODY_LEN_MAX => {
                 refuse("more bytes than another node gives in one message")
             }
-            _ if self.op.gives_old() && self.op.result_len(len) > OLD_LEN_MAX => refuse("more old values than a node holds"),
+            _ if self.op.keeps_result() && self.op.result_len(len) > OLD_LEN_MAX => refuse("a longer result than a node holds"),
             op => exec::check(op, name, &self.shape),
         }
     }
@@ -144,6 +144,7 @@ impl Work {
     fn unit(&self) -> u64 {
         match self.op {
             Op::Fill { pattern_len } => u64::from(pattern_len),
+            Op::Digest => PAGE_LEN,
             op => op.element().map_or(1, |element| element.len()),
         }
     }
@@ -240,7 +241,7 @@ impl Work {
         let is_later = match self.op {
             _ if !self.rest.is_empty() => return true,
             Op::Get => self.is_by_pages(),
-            Op::CopyFrom { .. } | Op::Fill { .. } | Op::Reduce(_) | Op::Append { .. } => true,
+            Op::CopyFrom { .. } | Op::Fill { .. } | Op::Reduce(_) | Op::Digest | Op::Append { .. } => true,
             Op::Update(update) | Op::Fetch(update) => update.is_same,
             _ => false,
         };

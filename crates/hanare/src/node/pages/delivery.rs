@@ -149,7 +149,7 @@ impl SharedRegions {
     }
 
     pub(super) fn send(&mut self, outgoing: Outgoing) {
-        let outgoing = match &mut self.pending_reply {
+        let outgoing = match &mut self.open_reply {
             Some(reply) => reply.keep(outgoing),
             None => Some(outgoing),
         };

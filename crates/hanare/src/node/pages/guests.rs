@@ -126,9 +126,8 @@ impl SharedRegions {
         self.let_wait_no_more(keys);
     }
 
-    /// A share ends: its host is not dismissed any more, and does not wait to be let in. Whose it was, if it was known.
+    /// A share ends: its host does not wait to be let in. Whose it was, if it was known.
     pub(super) fn end_share(&mut self, share: u64) -> Option<(Gid, HostId)> {
-        self.dismissed.retain(|dismissed| !dismissed.is_of(share));
         let (gid, host) = self.shares.get(&share).copied()?;
         let key = self.homes.get(&gid).and_then(|home| home.key_of(host));
         self.let_wait_no_more(key);

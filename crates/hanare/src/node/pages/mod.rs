@@ -43,7 +43,7 @@ use crate::node::extents::Extents;
 use guests::PendingJoin;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
 pub(crate) use hanare_protocol::page::share::Over;
-use hanare_protocol::page::share::{HandedShares, Lobby};
+use hanare_protocol::page::share::{Dismissed, HandedShares, Lobby};
 use hanare_protocol::page::{Face, HostId, Recalls};
 use hanare_protocol::wire::control::Answer;
 use hanare_protocol::wire::page::{PageRequest, Settled, decode_frame};
@@ -55,10 +55,9 @@ use memory::HomeMemory;
 use outgoing::Outgoing;
 pub(crate) use recall::{Asker, Need, Recall};
 pub(crate) use reply::SealedReply;
-use reply::{FinishedReply, PageReply, PendingReply};
+use reply::{ClosedReply, OpenReply, PageReply};
 use request::HostKey;
 pub(crate) use request::RegionRequest;
-use returns::Dismissed;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -106,12 +105,12 @@ pub(crate) struct SharedRegions {
     /// Homes that are back, and have got what was here.
     handed: HandedShares<(NodeId, String), Arc<Outgoing>>,
     /// Hosts that could not be reached, and are members of the pool as far as is known: they are told that homes here do without them.
-    dismissed: Vec<Dismissed>,
+    dismissed: Dismissed<Outgoing>,
     /// Messages of this node to itself.
     local: VecDeque<Outgoing>,
     actions: VecDeque<Action>,
     /// The reply that is being put together.
-    pending_reply: Option<PendingReply>,
+    open_reply: Option<OpenReply>,
     /// Stages of commands whose pages are asked for or held.
     recalls: Recalls<Asker, Gid, Error>,
     /// Regions whose pages come home before the node ends, which keeps its bytes; nobody gets a page of them any more.
@@ -143,10 +142,10 @@ impl SharedRegions {
             keys: HashMap::new(),
             lobby: Lobby::new(bound.as_millis() as u64 / 2),
             handed: HandedShares::default(),
-            dismissed: Vec::new(),
+            dismissed: Dismissed::default(),
             local: VecDeque::new(),
             actions: VecDeque::new(),
-            pending_reply: None,
+            open_reply: None,
             // Who asked hears which host was silent before it gives up itself.
             recalls: Recalls::new((bound - bound / 4).as_millis() as u64),
             ending: None,
@@ -235,7 +234,7 @@ impl SharedRegions {
         let key = home.key_of(host);
         let reply = match (reply, key) {
             (Ok(reply), Some(key)) if reply.is_partial() => {
-                self.pending_reply = Some(PendingReply::new(key, reply));
+                self.open_reply = Some(OpenReply::new(key, reply));
                 self.send_all(outgoing);
                 self.finish_reply(session, gid, host)
             }
@@ -251,16 +250,16 @@ impl SharedRegions {
     /// Takes what this very node has to give for a reply, and puts it in.
     fn finish_reply(&mut self, session: u64, gid: Gid, host: HostId) -> Option<PageReply> {
         self.settle();
-        let pending = self.pending_reply.take()?;
+        let open = self.open_reply.take()?;
         if let Some(home) = self.homes.get_mut(&gid).filter(|_| !self.maps_own) {
             // A thread that dies with its reply has it sent again from there.
-            for (page, bytes) in pending.pages() {
+            for (page, bytes) in open.pages() {
                 if let Err(error) = home.memory().write_page(page.0, bytes) {
                     tracing::warn!("a page that was passed on: {error}");
                 }
             }
         }
-        let FinishedReply { reply, firm, messages } = pending.finish();
+        let ClosedReply { reply, firm, messages } = open.finish();
         if let Some(home) = self.homes.get_mut(&gid) {
             for (page, ticket, grant) in firm {
                 home.await_thread(host, session, page, ticket, grant);
@@ -371,8 +370,9 @@ impl SharedRegions {
         for home in self.homes.values_mut() {
             for host in home.hosts_over(node, over) {
                 keys.extend(home.key_of(host));
-                let may_live = over == Over::All;
-                self.dismissed.extend(home.dismissal(host, &self.address).filter(|_| may_live).map(Dismissed::new));
+                if over == Over::All {
+                    home.dismiss(host, &self.address, &mut self.dismissed);
+                }
                 if home.is_returning() {
                     home.on_handed_over(host, true);
                     continue;
@@ -383,9 +383,7 @@ impl SharedRegions {
         }
         self.send_all(outgoing);
         self.let_wait_no_more(keys);
-        if over != Over::All {
-            self.dismissed.retain(|dismissed| !dismissed.is_at(node));
-        }
+        self.dismissed.on_lives_over(node, over);
         self.lose_homes(node, over);
         self.end_returns();
         self.drop_left_homes();

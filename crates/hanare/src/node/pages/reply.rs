@@ -1,16 +1,17 @@
 //! The reply to a thread's page requests.
 //!
 //! Pages that this very node has, and can take at once, belong in it: that saves the asking host's node a message, and the thread a
-//! wake. So a reply is *pending* while this node gives up what it has.
+//! wake. So a reply is *open* while this node gives up what it has. [`PendingReply`] says what belongs in it.
 
 use super::memory::HomeMemory;
 use super::outgoing::{Outgoing, PageBytes};
 use hanare_memory::Window;
 use hanare_protocol::Result;
+use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::{Access, Page, Ticket, ToHost};
+use hanare_protocol::page::reply::KeptGrant;
+use hanare_protocol::page::{Access, Page, PendingReply, Ticket, ToHost};
 use hanare_protocol::wire::page::{Granted, NodeMessage, Outcome};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The reply to one message of a thread: a record for each request, then the pages that come along.
@@ -67,20 +68,22 @@ impl PageReply {
 
     /// Whether some pages come later.
     pub(super) fn is_partial(&self) -> bool {
-        self.records.iter().any(|record| record.granted.outcome == Outcome::Later)
+        self.later().next().is_some()
     }
 
-    /// The record which says that this page comes later, for that ticket.
-    pub(super) fn that_comes_later(&self, page: Page, ticket: Ticket) -> Option<usize> {
+    /// The requests whose pages come later.
+    fn later(&self) -> impl Iterator<Item = (Page, Ticket)> {
+        let waiting = self.records.iter().filter(|record| record.granted.outcome == Outcome::Later);
+        waiting.map(|record| (record.page, record.ticket))
+    }
+
+    /// A page that was to come later, for that ticket, comes at once.
+    fn replace(&mut self, page: Page, ticket: Ticket, granted: Granted, bytes: Option<PageBytes>) {
         let is_that =
-            |record: &RequestReply| (record.page, record.ticket, record.granted.outcome) == (page, ticket, Outcome::Later);
-        self.records.iter().position(is_that)
-    }
-
-    /// The page of a record comes at once.
-    pub(super) fn replace(&mut self, index: usize, granted: Granted, bytes: Option<PageBytes>) {
-        let record = &mut self.records[index];
-        (record.granted, record.bytes) = (granted, bytes.map_or(Bytes::None, Bytes::Copy));
+            |record: &&mut RequestReply| (record.page, record.ticket, record.granted.outcome) == (page, ticket, Outcome::Later);
+        if let Some(record) = self.records.iter_mut().find(is_that) {
+            (record.granted, record.bytes) = (granted, bytes.map_or(Bytes::None, Bytes::Copy));
+        }
     }
 
     /// Ready to leave.
@@ -107,16 +110,22 @@ impl SealedReply {
 }
 
 /// A reply that is put together: some of its records say that a page comes later.
-pub(super) struct PendingReply {
+pub(super) struct OpenReply {
     /// What the asking host is called in messages to it.
     key: u64,
     reply: PageReply,
-    /// Grants that would have gone to the asking host's node, by their record.
-    held: BTreeMap<usize, Outgoing>,
+    rules: PendingReply<Letter>,
+}
+
+/// Where a grant goes that is kept back, and the page's bytes.
+struct Letter {
+    node: NodeId,
+    address: String,
+    bytes: Option<PageBytes>,
 }
 
 /// A reply that is complete.
-pub(super) struct FinishedReply {
+pub(super) struct ClosedReply {
     pub reply: PageReply,
     /// Grants in the reply that the home waits for.
     pub firm: Vec<(Page, Ticket, ToHost)>,
@@ -124,62 +133,50 @@ pub(super) struct FinishedReply {
     pub messages: Vec<Outgoing>,
 }
 
-impl PendingReply {
-    pub fn new(key: u64, reply: PageReply) -> PendingReply {
-        PendingReply { key, reply, held: BTreeMap::new() }
+impl OpenReply {
+    pub fn new(key: u64, reply: PageReply) -> OpenReply {
+        let rules = PendingReply::new(reply.later());
+        OpenReply { key, reply, rules }
     }
 
-    /// Keeps a message that answers one of the records, or that a kept one waits for; gives any other back.
+    /// Keeps a message that belongs in the reply, or that a kept one waits for; gives any other back.
     pub fn keep(&mut self, outgoing: Outgoing) -> Option<Outgoing> {
-        let NodeMessage::ToHost { key, page, message } = &outgoing.message else { return Some(outgoing) };
-        if *key != self.key {
-            return Some(outgoing);
-        }
+        let Outgoing { node, address, message, bytes } = outgoing;
         match message {
-            ToHost::Grant { ticket, has_bytes, .. } => {
-                let index = self.reply.that_comes_later(*page, *ticket).filter(|_| !has_bytes || outgoing.bytes.is_some());
-                let Some(index) = index else { return Some(outgoing) };
-                self.held.insert(index, outgoing);
-                None
+            // Who waits for bytes that could not be read is told by its bound.
+            NodeMessage::ToHost { key, page, message } if key == self.key && (bytes.is_some() || !message.has_bytes()) => {
+                let (message, letter) = self.rules.keep(page, message, Letter { node, address, bytes })?;
+                Some(letter.into_outgoing(key, page, message))
             }
-            ToHost::Ack { from, version } => {
-                let is_kept = self.held.values_mut().any(|held| match &mut held.message {
-                    NodeMessage::ToHost { page: at, message: ToHost::Grant { version: granted, awaits, .. }, .. } => {
-                        at == page && *granted == version.next() && awaits.remove(*from)
-                    }
-                    _ => false,
-                });
-                if is_kept { None } else { Some(outgoing) }
-            }
-            _ => Some(outgoing),
+            message => Some(Outgoing { node, address, message, bytes }),
         }
     }
 
     /// The pages that came in time with bytes of their own.
     pub fn pages(&self) -> impl Iterator<Item = (Page, &PageBytes)> {
-        self.held.values().filter_map(|outgoing| match &outgoing.message {
-            NodeMessage::ToHost { page, .. } => Some((*page, outgoing.bytes.as_ref()?)),
-            _ => None,
-        })
+        self.rules.kept().filter_map(|kept| Some((kept.page, kept.with.bytes.as_ref()?)))
     }
 
     /// The reply, with what came in time.
-    pub fn finish(self) -> FinishedReply {
-        let mut finished = FinishedReply { reply: self.reply, firm: Vec::new(), messages: Vec::new() };
-        for (index, outgoing) in self.held {
-            let NodeMessage::ToHost { page, message, .. } = &outgoing.message else { continue };
-            let ToHost::Grant { ticket, version, access, has_bytes, awaits, firm } = message else { continue };
-            if !awaits.is_empty() {
-                finished.messages.push(outgoing);
-                continue;
+    pub fn finish(mut self) -> ClosedReply {
+        let (finished, mut firm) = (self.rules.finish(), Vec::new());
+        for KeptGrant { page, message, with } in finished.granted {
+            let ToHost::Grant { ticket, version, access, has_bytes, firm: is_firm, .. } = message else { continue };
+            let outcome = if access == Access::Write { Outcome::Write } else { Outcome::Read };
+            self.reply.replace(page, ticket, Granted { outcome, version, has_bytes, firm: is_firm }, with.bytes);
+            if is_firm {
+                firm.push((page, ticket, message));
             }
-            let outcome = if *access == Access::Write { Outcome::Write } else { Outcome::Read };
-            let granted = Granted { outcome, version: *version, has_bytes: *has_bytes, firm: *firm };
-            if *firm {
-                finished.firm.push((*page, *ticket, message.clone()));
-            }
-            finished.reply.replace(index, granted, outgoing.bytes);
         }
-        finished
+        let key = self.key;
+        let messages = finished.awaited.into_iter().map(|kept| kept.with.into_outgoing(key, kept.page, kept.message)).collect();
+        ClosedReply { reply: self.reply, firm, messages }
+    }
+}
+
+impl Letter {
+    fn into_outgoing(self, key: u64, page: Page, message: ToHost) -> Outgoing {
+        let Letter { node, address, bytes } = self;
+        Outgoing { node, address, message: NodeMessage::ToHost { key, page, message }, bytes }
     }
 }

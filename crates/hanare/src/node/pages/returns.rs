@@ -22,34 +22,12 @@ use super::outgoing::{Outgoing, PageBytes};
 use super::request::HostKey;
 use hanare_protocol::Error;
 use hanare_protocol::id::NodeId;
-use hanare_protocol::limits::ASK_AGAIN_MS;
 use hanare_protocol::page::share::Handed as HandedOver;
 use hanare_protocol::page::share::table::HomePhase;
 use hanare_protocol::page::{Access, Page, ToHome, ToHost};
 use hanare_protocol::wire::page::NodeMessage;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// A host that could not be reached, and is to be told.
-pub(super) struct Dismissed {
-    notice: Outgoing,
-    told_ms: Option<u64>,
-}
-
-impl Dismissed {
-    pub fn new(notice: Outgoing) -> Dismissed {
-        Dismissed { notice, told_ms: None }
-    }
-
-    pub fn is_at(&self, node: NodeId) -> bool {
-        self.notice.node == node
-    }
-
-    /// Whether it answers with that share.
-    pub fn is_of(&self, share: u64) -> bool {
-        matches!(self.notice.message, NodeMessage::Returned { share: own, .. } if own == share)
-    }
-}
 
 impl SharedRegions {
     /// This node, by the number `was`, was taken for lost: what it had of others' pages is void, and its homes ask all hosts for
@@ -117,7 +95,7 @@ impl SharedRegions {
     /// A home that was taken for lost is back, and takes what is here; or it took this host for lost.
     pub(super) fn on_returned(&mut self, (from, address): (NodeId, &str), (key, share): (u64, u64), takes: bool) {
         let Some((place, at)) = self.keys.get(&key).copied() else {
-            let unsent = self.handed.asked((key, share));
+            let unsent = takes.then(|| self.handed.asked((key, share))).flatten();
             return self.say_farewell((from, address), share, unsent.as_deref());
         };
         let now_ms = self.now_ms();
@@ -160,6 +138,7 @@ impl SharedRegions {
 
     /// A host does not know what it had of a home of this node: that is lost with it.
     pub(super) fn on_forgot(&mut self, share: u64) {
+        self.dismissed.on_forgot(share);
         let Some((gid, host)) = self.end_share(share) else { return };
         let Some(home) = self.homes.get_mut(&gid) else { return };
         if home.is_returning() {
@@ -205,11 +184,7 @@ impl SharedRegions {
         for home in self.homes.values_mut().filter(|home| home.is_returning()) {
             home.ask_again(&self.address, now_ms, &mut outgoing);
         }
-        let is_due = |told_ms: u64| now_ms.saturating_sub(told_ms) >= ASK_AGAIN_MS;
-        for dismissed in self.dismissed.iter_mut().filter(|dismissed| dismissed.told_ms.is_none_or(is_due)) {
-            dismissed.told_ms = Some(now_ms);
-            outgoing.push(dismissed.notice.clone());
-        }
+        outgoing.extend(self.dismissed.due(now_ms));
         self.send_all(outgoing);
     }
 

@@ -42,7 +42,7 @@ impl World<'_> {
     /// Begins a command.
     pub(super) fn begin(&mut self, rank: usize, command: VectorCommand) {
         let here = self.node_of(rank);
-        let mut local = Picos::ZERO;
+        let mut local = self.cutting(command);
         let mut requests = Vec::new();
         for (node, part) in self.parts(rank, command) {
             match (node == here, self.setting.network.way) {
@@ -50,9 +50,13 @@ impl World<'_> {
                 (false, Way::Loads { line, outstanding }) => local += self.loads(here, node, &part, (line, outstanding)),
                 (false, _) => {
                     let costs = &self.setting.costs;
-                    let elements = if part.verb.has_elements() { part.elements as f64 } else { 0.0 };
-                    let scanned = if part.verb == Verb::Scan { part.len as f64 } else { 0.0 };
-                    let work = Picos::from_ns_f64(elements * costs.far_element + scanned * costs.near_byte);
+                    let work = match part.verb {
+                        Verb::Update => part.elements as f64 * costs.updated_element,
+                        verb if verb.has_elements() => part.elements as f64 * costs.far_element,
+                        Verb::Scan => part.len as f64 * costs.near_byte,
+                        _ => 0.0,
+                    };
+                    let work = Picos::from_ns_f64(work);
                     let source = (node + 1) % self.setting.nodes;
                     let pulls = (part.verb == Verb::Copy && source != node).then_some((source, part.len));
                     requests.push(Outgoing { node, lengths: part.lengths(part.elements), work, pulls, kind: part.verb.name() });
@@ -63,6 +67,13 @@ impl World<'_> {
             true => self.rank_works(rank, Expense::Memory, local, Doing::Next),
             false => self.make(rank, requests, local),
         }
+    }
+
+    /// The client's work to find the node of each element of a list.
+    fn cutting(&self, command: VectorCommand) -> Picos {
+        let is_cut = command.place == Place::Spread && command.verb.has_elements() && self.setting.nodes > 1;
+        let elements = if is_cut { command.elements } else { 0 };
+        Picos::from_ns_f64(elements as f64 * self.setting.costs.spread_element)
     }
 
     /// Begins requests whose lengths are known. A request to this host's own node goes to it all the same, as it did.
@@ -79,7 +90,7 @@ impl World<'_> {
     }
 
     /// The client's half of the work for requests, and what it does itself meanwhile.
-    fn make(&mut self, rank: usize, requests: Vec<Outgoing>, local: Picos) {
+    pub(super) fn make(&mut self, rank: usize, requests: Vec<Outgoing>, local: Picos) {
         let here = self.node_of(rank);
         let sending = requests.iter().map(|request| {
             let client = self.software(here, request.node).client / 2.0;

@@ -137,6 +137,7 @@ impl World<'_> {
                 self.go_on(rank);
             }
             Step::Touch { writes, place } => self.begin_touch(rank, writes, place),
+            Step::Bring { pages } => self.bring(rank, pages),
             Step::Command(command) => self.begin(rank, command),
             Step::Requests(requests) => self.begin_requests(rank, &requests),
         }
@@ -191,7 +192,8 @@ impl World<'_> {
         let costs = &self.setting.costs;
         let mut span = Picos::from_ns_f64(self.software(from, to).client / 2.0) + self.at_the_end(from, to, bytes);
         let wake = Picos::from_ns_f64(costs.wake);
-        let fault = Picos::from_ns_f64(costs.fault);
+        let is_store = self.ranks[rank].touching.is_some_and(|touching| touching.access == Access::Write);
+        let fault = Picos::from_ns_f64(costs.fault + if is_store { costs.store } else { 0.0 });
         // While bytes come in nobody parks: what counts is the silence before them.
         let streams = self.setting.network.on_line(bytes) + self.at_one_end(from, to, bytes);
         let process = &mut self.ranks[rank];

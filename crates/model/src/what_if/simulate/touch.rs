@@ -5,11 +5,11 @@ use hanare_protocol::wire::head::HEAD_LEN;
 use hanare_protocol::wire::page::{GRANTED_LEN, PAGE_REQUEST_LEN};
 
 use super::rank::{Doing, Touching};
-use super::{Body, Event, Message, World};
+use super::{Body, Event, Message, Outgoing, World};
 use crate::pages::{Act, Letter, Said};
 use crate::time::Picos;
 use crate::what_if::path::{Expense, Path};
-use crate::what_if::program::Place;
+use crate::what_if::program::{Place, page_messages};
 
 /// Bytes of a letter between nodes beside its head and page: the most that module `page` of the product names.
 const LETTER_LEN: u64 = 32;
@@ -30,6 +30,14 @@ impl World<'_> {
         }
         let asking = if home == here { 0.0 } else { self.software(here, home).client / 2.0 };
         self.rank_works(rank, Expense::Library, Picos::from_ns_f64(asking), Doing::Touch);
+    }
+
+    /// A fault brings a page of the next node, and those behind it along.
+    pub(super) fn bring(&mut self, rank: usize, pages: u64) {
+        let (node, costs) = (self.target(rank, Place::Far), &self.setting.costs);
+        let local = Picos::from_ns_f64(costs.fault + costs.brought_page * (pages - 1) as f64);
+        let request = |lengths| Outgoing { node, lengths, work: Picos::ZERO, pulls: None, kind: "page" };
+        self.make(rank, page_messages(pages).map(request).collect(), local);
     }
 
     /// The fault itself: the page is here, is asked for, or was asked for before.

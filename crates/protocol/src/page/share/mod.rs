@@ -21,12 +21,14 @@
 //! | `sharing` | at the host: whose turn it is to ask the homes, when a region is left, what each home has to be told |
 //! | `guests` | at the home: who is who, which lives are over, when who leaves may go |
 //! | `lobby` | at the home: who waits to be let in, for what, and for how long |
+//! | `dismissed` | at the home: hosts that it did without, which are told again and again |
 //! | `handed` | at the host: homes that came back and have all, and may ask once more |
 //! | `life` | which lives of a node are over |
 //! | `table` | every transition of a region on a host, of a home as the host knows it, and of a guest |
 //!
 //! Time is an input. `table.txt` is the table as text; `explore` tries all orders of a host and its homes.
 
+pub mod dismissed;
 #[cfg(test)]
 mod explore;
 pub mod guests;
@@ -38,6 +40,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
+pub use dismissed::Dismissed;
 pub use guests::{Guest, Guests, Joiner};
 pub use handed::HandedShares;
 pub use life::{Life, Over};

@@ -241,9 +241,13 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
     }
 
     /// A home, by that process, takes this host in by that share, and allows so much. Returns whether it was asked; one that was not
-    /// is to hear `Forgot`, because it has a guest that does not know it: this host cannot say what that guest had.
+    /// is to hear `Forgot`, because it has a guest that does not know it: this host cannot say what that guest had. So is one that knew this
+    /// host by another share: it did without this host meanwhile, and says so.
     pub fn on_accepted(&mut self, home: usize, process: Incarnation, (share, rights): (u64, Rights)) -> bool {
         let door = &mut self.doors[home];
+        if door.share.is_some_and(|known| known != share) {
+            return false;
+        }
         if !door.take(HomeEvent::Accept) {
             return door.share == Some(share);
         }
@@ -399,7 +403,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         match door.share {
             // Its answer never came, and so nothing of it did.
             None => {
-                self.actions.push_back(Action::Farewell { home, share, has_all: true });
+                self.actions.push_back(Action::Farewell { home, share, has_all: takes });
                 self.forget(home);
             }
             Some(known) if known != share => self.actions.push_back(Action::Farewell { home, share, has_all: false }),

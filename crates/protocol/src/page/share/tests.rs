@@ -138,3 +138,26 @@ fn a_host_that_was_taken_for_lost_asks_its_homes_anew() {
     assert_eq!(actions(&mut region), [Action::Rename(0), Action::Rename(1), refused(1), refused(2)]);
     assert_eq!((region.phase(), region.share(0)), (Phase::Rest, None));
 }
+
+#[test]
+fn a_home_that_knows_this_host_by_another_share_did_without_it_and_is_not_believed_to_know_what_is_here() {
+    let mut region = shared(1);
+    let second = region.share_with(program(2)).expect("nobody is asked for");
+    region.ask(second);
+    assert!(!region.on_accepted(0, Incarnation(1), (99, Rights::Write)), "a guest that has nothing");
+    assert_eq!((region.share(0), actions(&mut region)), (Some(10), vec![Action::Ask]));
+    region.on_returned(0, 10, false, 0);
+    let farewell = Action::Farewell { home: 0, share: 10, has_all: false };
+    assert_eq!(actions(&mut region), [farewell, Action::Rename(0), Action::Refuse(program(2), Refused::Lost(0))]);
+}
+
+#[test]
+fn a_host_that_leaves_a_home_which_did_without_it_waits_no_more_when_it_is_told() {
+    let mut region = shared(1);
+    region.unmap(ClientId(1), true, 0);
+    region.on_emptied(true, 0, stuck);
+    assert_eq!(actions(&mut region), [Action::Tell { home: 0, share: 10 }]);
+    region.on_returned(0, 10, false, 0);
+    let farewell = Action::Farewell { home: 0, share: 10, has_all: false };
+    assert_eq!(actions(&mut region), [farewell, Action::Rename(0), Action::End, Action::Unmapped(ClientId(1), None)]);
+}

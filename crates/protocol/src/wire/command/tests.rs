@@ -12,6 +12,7 @@ fn ops() -> impl Strategy<Value = Op> {
         Just(Op::CopyTo),
         any::<u32>().prop_map(|pattern_len| Op::Fill { pattern_len }),
         Just(Op::Compare),
+        Just(Op::Digest),
         element.clone().prop_map(Op::Reduce),
         update.clone().prop_map(Op::Update),
         update.prop_map(Op::Fetch),

@@ -141,6 +141,7 @@ impl Pager {
             }
             let mut own = self.frames.read_page(page)?;
             own[at..at + bytes.len()].copy_from_slice(bytes);
+            self.digests.change(page);
             self.frames.fill(Run::one(page), &own[..])
         };
         let done = if state == State::Absent { Ok(()) } else { patched() };

@@ -3,12 +3,15 @@
 //!
 //! Everything but [`Homes::new`] and [`Homes::error`] is async-signal-safe.
 
+mod question;
+
 use super::answer::{Why, expect};
 use super::message::LaneMessage;
 use super::twins::Twins;
 use crate::client::region::Region;
 use crate::client::shared::lanes::Tools;
-use hanare_memory::diff::{PAGE, PageBytes};
+use hanare_memory::diff::PAGE;
+use hanare_memory::uffd::Refused;
 use hanare_protocol::id::{Grant, NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::place::{Layout, Piece};
@@ -16,6 +19,7 @@ use hanare_protocol::wire::command::{Command, Form, Op};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
+pub(super) use question::Asked;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -188,55 +192,57 @@ impl Homes {
         HomeRequest { count: request.count(), len: request.commands_len() }
     }
 
-    /// Sends what was changed of dirty pages, whose bytes as read are in the lane's room in the order of `pages`.
-    ///
-    /// The caller holds the pages, and has them protected from writing. **Returns** a bit for each page that is not home now,
-    /// with the first failure; and the bytes that were sent.
-    pub fn send(&self, tools: &mut Tools, twins: &Twins, pages: &[u64]) -> (u64, Option<Failed>, u64) {
-        let (mut left, mut first, mut sent) = (0, None, 0);
-        for home in 0..self.nodes.len() {
-            if let Err(failed) = self.send_to(home, tools, twins, pages, &mut sent) {
-                first = first.or(Some(failed));
-                for (index, page) in pages.iter().enumerate() {
-                    left |= u64::from(self.parts(*page, home).next().is_some()) << index;
-                }
-            }
-        }
-        (left, first, sent)
+    /// Whether a part of a page lies on a home.
+    pub fn has_part(&self, page: u64, home: usize) -> bool {
+        self.parts(page, home).next().is_some()
     }
 
-    fn send_to(&self, home: usize, tools: &mut Tools, twins: &Twins, pages: &[u64], sent: &mut u64) -> Result<(), Failed> {
-        let Tools { endpoints, pages: room, message, operands, diff, seq, .. } = tools;
-        let endpoint = &endpoints[home];
+    /// Sends to a home what was changed of its parts of dirty pages, ascending. `read` puts the bytes of some of them into a room for
+    /// [`LANE_PAGE_COUNT`](crate::client::shared::lanes::LANE_PAGE_COUNT). Returns how many bytes were sent.
+    ///
+    /// The caller holds the pages, and has them protected from writing. **Errors**: a part of it may be at the home then.
+    pub fn send<E: From<Failed> + From<Refused>>(
+        &self,
+        home: usize,
+        tools: &mut Tools,
+        twins: &Twins,
+        pages: &[u64],
+        mut read: impl FnMut(&[u64], &mut [u8]) -> Result<(), Refused>,
+    ) -> Result<u64, E> {
+        let Tools { endpoints, pages: room, message, operands, numbers, diff, seq, .. } = tools;
+        let (endpoint, mut sent) = (&endpoints[home], 0);
         let mut post = |message: &mut LaneMessage<'_>| {
             *seq += 1;
-            *sent += message.changed_len();
+            sent += message.changed_len();
             message.exchange(endpoint, *seq).map_err(|why| Failed { home, why })
         };
         let mut message = LaneMessage::new(message, operands);
-        for (index, page) in pages.iter().enumerate() {
-            let bytes: &PageBytes = room[index * PAGE..].first_chunk().expect("room for every page");
-            let mut parts = self.parts(*page, home).peekable();
-            if parts.peek().is_none() {
-                continue;
+        let mut those = pages.iter().filter(|page| self.has_part(**page, home));
+        loop {
+            let len = numbers.iter_mut().zip(&mut those).map(|(number, page)| *number = *page).count();
+            if len == 0 {
+                break;
             }
-            // SAFETY: the caller holds the page, and no other reference to its twin is in use.
-            diff.renew(unsafe { twins.of(*page) }, bytes);
-            if diff.is_empty() {
-                continue;
-            }
-            for part in parts {
-                let command = self.targets[part.extent].command(Op::Put, part.offset, 0);
-                let mut from = part.range.start;
-                while from < part.range.end {
-                    from = message.put(command, diff, bytes, &part.range, from);
-                    if from < part.range.end {
-                        post(&mut message)?;
+            read(&numbers[..len], room)?;
+            for (page, bytes) in numbers[..len].iter().zip(room.as_chunks::<PAGE>().0) {
+                // SAFETY: the caller holds the page, and no other reference to its twin is in use.
+                diff.renew(unsafe { twins.of(*page) }, bytes);
+                for part in self.parts(*page, home).filter(|_| !diff.is_empty()) {
+                    let command = self.targets[part.extent].command(Op::Put, part.offset, 0);
+                    let mut from = part.range.start;
+                    while from < part.range.end {
+                        from = message.put(command, diff, bytes, &part.range, from);
+                        if from < part.range.end {
+                            post(&mut message)?;
+                        }
                     }
                 }
             }
         }
-        if message.count() > 0 { post(&mut message) } else { Ok(()) }
+        if message.count() > 0 {
+            post(&mut message)?;
+        }
+        Ok(sent)
     }
 
     /// A failure as an error, with the home's own reason where it gave one. Not for a signal handler.

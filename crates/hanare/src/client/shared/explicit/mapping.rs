@@ -89,6 +89,10 @@ impl MappedRegion for SharedExplicit {
         self.explicit().update(offset, len)
     }
 
+    fn renew(&self, offset: u64, len: u64) -> Result<()> {
+        self.explicit().renew(offset, len)
+    }
+
     fn counts(&self) -> PageCounts {
         self.explicit().counters()
     }

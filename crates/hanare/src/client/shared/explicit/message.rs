@@ -1,14 +1,15 @@
 //! One request of commands, written into a lane's room: no allocation, and no more than fits.
 //!
 //! ```text
-//! message room:   commands, 64 bytes each | lists of indices          operands room:   changed bytes
+//! message room:   commands, 64 bytes each | lists of indices          operands room:   changed bytes, seeds of digests
 //! ```
 //!
 //! A diff's runs become puts, a row of equal runs at equal distances one. Where the runs are so short that one put of single
-//! bytes by index is smaller on the wire, it is that: never more than 64 + 5 bytes for each changed byte.
+//! bytes by index is smaller on the wire, it is that: never more than 64 + 5 bytes for each changed byte. Pages whose digests are asked for
+//! are indices of one command for each extent.
 
 use super::answer::{Why, expect};
-use crate::client::shared::endpoint::Endpoint;
+use crate::client::shared::endpoint::{Broken, Endpoint};
 use hanare_memory::diff::{Diff, PageBytes};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form};
 use hanare_protocol::wire::head::{Head, Kind};
@@ -63,6 +64,33 @@ impl LaneMessage<'_> {
             return true;
         }
         self.add(command)
+    }
+
+    /// Adds a block to the last command, where that names blocks by index as `command` does; else `command`, with the block alone, at whose
+    /// offset it begins, and `operand`. Says whether there was room.
+    pub fn list(&mut self, command: Command, operand: &[u8]) -> bool {
+        let index = self.last.as_ref().and_then(|last| index_in(last, &command));
+        if index.is_none() {
+            self.list_len = self.list_len.next_multiple_of(8);
+        }
+        let at = COMMANDS_LEN_MAX + self.list_len;
+        let end = (at + INDEX_LEN).next_multiple_of(8);
+        let fits = self.room.len() >= end && self.operands.len() - self.operand_len >= operand.len();
+        if !fits || index.is_none() && !self.add(Command { form: Form::Narrow, count: 0, ..command }) {
+            return false;
+        }
+        if index.is_none() {
+            self.operand(operand);
+        }
+        if let Some(last) = &mut self.last {
+            last.count += 1;
+        }
+        self.rewrite();
+        // What fills the list up is zero.
+        self.room[at..end].fill(0);
+        self.room[at..at + INDEX_LEN].copy_from_slice(&index.unwrap_or(0).to_le_bytes());
+        self.list_len += INDEX_LEN;
+        true
     }
 
     /// Adds what was changed of a page from byte `from` on, within a range of it that begins where `command` does. Returns the
@@ -152,16 +180,30 @@ impl LaneMessage<'_> {
         self.operand_len += bytes.len();
     }
 
-    /// Sends it, and waits until it is done; it is empty then. A refusal's reason is in the room.
-    pub fn exchange(&mut self, endpoint: &Endpoint, seq: u64) -> Result<(), Why> {
-        let lists = COMMANDS_LEN_MAX..COMMANDS_LEN_MAX + self.list_len;
-        let body_len = (self.commands_len() + self.list_len + self.operand_len) as u64;
+    /// Sends it; it is empty then. An answer may come into the room.
+    pub fn send(&mut self, endpoint: &Endpoint, seq: u64) -> Result<(), Broken> {
+        let lists = COMMANDS_LEN_MAX..COMMANDS_LEN_MAX + self.list_len.next_multiple_of(8);
+        let body_len = (self.commands_len() + lists.len() + self.operand_len) as u64;
         let head = Head { count: self.count, body_len, ..Head::new(Kind::Commands, seq) }.encode();
         let pieces = [&head[..], &self.room[..self.commands_len()], &self.room[lists], &self.operands[..self.operand_len]];
-        let sent = endpoint.send(&pieces).map_err(Why::Broken);
+        let sent = endpoint.send(&pieces);
         (self.last, self.count, self.list_len, self.operand_len) = (None, 0, 0, 0);
-        sent.and_then(|()| expect(endpoint, seq, 0, self.room))
+        sent
     }
+
+    /// Sends it, and waits until it is done. A refusal's reason is in the room.
+    pub fn exchange(&mut self, endpoint: &Endpoint, seq: u64) -> Result<(), Why> {
+        self.send(endpoint, seq).map_err(Why::Broken)?;
+        expect(endpoint, seq, 0, self.room)
+    }
+}
+
+/// The index of the block with which a command begins, in the list of another that names such blocks.
+fn index_in(last: &Command, command: &Command) -> Option<u32> {
+    let of = |command: &Command| (command.op, command.node, command.slot, command.block, command.stride);
+    let distance = command.offset.checked_sub(last.offset).filter(|distance| distance.is_multiple_of(last.stride.max(1)))?;
+    let is_same = last.form == Form::Narrow && of(last) == of(command);
+    u32::try_from(distance / last.stride.max(1)).ok().filter(|_| is_same)
 }
 
 /// Equal runs at equal distances.
@@ -285,6 +327,29 @@ mod tests {
             assert_eq!(message.put(command(Op::Put), &diff, &page, &(0..PAGE), 0), PAGE);
             assert_eq!((message.count(), message.list_len), (commands, usize::next_multiple_of(list_len, 8)));
         }
+    }
+
+    #[test]
+    fn blocks_in_steps_of_one_extent_are_a_list() {
+        let (mut room, mut operands) = (vec![0xee; COMMANDS_LEN_MAX + 32], vec![0; 40]);
+        let mut message = LaneMessage::new(&mut room, &mut operands);
+        let page = PAGE as u64;
+        let digest = |offset, block| Command { offset, block, stride: page, ..command(Op::Digest) };
+        for (offset, block) in [(100, page), (100 + 3 * page, page), (100 + page, page), (7 + 5 * page, page), (7 + 8 * page, 99)]
+        {
+            assert!(message.list(digest(offset, block), &[9; 16][..8]));
+        }
+        let commands = message.room[..message.commands_len()].as_chunks::<COMMAND_LEN>().0.iter();
+        let commands: Vec<Command> = commands.map(|bytes| Command::decode(bytes).unwrap()).collect();
+        let told = |command: &Command| (command.form, command.offset, command.block, command.count, command.stride);
+        let wanted = [(100, page, 3), (7 + 5 * page, page, 1), (7 + 8 * page, 99, 1)];
+        let wanted = wanted.map(|(offset, block, count)| (Form::Narrow, offset, block, count, page));
+        assert!(commands.iter().map(told).eq(wanted));
+        let list =
+            message.room[COMMANDS_LEN_MAX..][..32].as_chunks::<INDEX_LEN>().0.iter().map(|index| u32::from_le_bytes(*index));
+        assert_eq!(list.collect::<Vec<_>>(), [0, 3, 1, 0, 0, 0, 0, 0]);
+        assert_eq!(message.operand_len, 24, "an operand for each command");
+        assert!(message.list(digest(7 + 9 * page, 99), &[9; 8]) && !message.list(digest(7 + 10 * page, 99), &[9; 8]), "no room");
     }
 
     #[test]

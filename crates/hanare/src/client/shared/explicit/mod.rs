@@ -7,14 +7,16 @@
 //!
 //! touch -> SIGBUS -> word: hold -> lane: get from the home -> frame -> mapped protected -> word: release
 //! store -> SIGBUS -> word: hold -> twin := frame -> writable   -> word: release
-//! flush: what differs from the twin goes home            update: clean pages are forgotten, dirty ones merged
+//! flush: what differs from the twin goes home            update: pages that have changed at home are given up, dirty ones merged
 //! ```
 //!
 //! | module | holds |
 //! |---|---|
 //! | `mapping` | the mapping as the pool knows it |
 //! | `bound` | bytes that are bound to locks, of `Entry` mappings |
-//! | `pager` | faults, flush, update and eviction as steps on held pages |
+//! | `pager` | faults, flush and eviction as steps on held pages |
+//! | `update` | which pages have changed at home; update as steps on held pages |
+//! | `digests` | what is known of pages' clean bytes |
 //! | `homes`, `message`, `answer` | requests to the nodes that hold the pages, written into a lane's room |
 //! | `slots` | the limit on frames, and the clock |
 //! | `twins` | the clean bytes of dirty pages |
@@ -38,17 +40,18 @@
 
 mod answer;
 mod bound;
+mod digests;
 mod homes;
 mod mapping;
 mod message;
 mod pager;
 mod slots;
 mod twins;
+mod update;
 
 use super::address::MapAddress;
 use super::lanes::Lanes;
 use super::options::MapOptions;
-use super::streams::Streams;
 use crate::client::attachment::{PageCounters, PageCounts, Shared};
 use crate::client::mapping::{fetch_files, map_piece};
 use crate::client::region::Region;
@@ -60,6 +63,7 @@ use hanare_memory::{Mapping, Window};
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
+use hanare_protocol::page::Streams;
 use hanare_protocol::place::Extent;
 use hanare_protocol::wire::control::{FilePart, Which};
 use hanare_protocol::{Error, Result};
@@ -71,6 +75,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use update::Asking;
 
 /// Most pieces of this host that are mapped as they are, each a mapping of its own: a process has 65,530 of those. With more, the
 /// pages of this host are fetched like all others.
@@ -284,16 +289,30 @@ impl Explicit {
     /// Has loads in a range see what is at home when this is called; bytes that this process stored and did not flush stay as it
     /// stored them.
     ///
-    /// **Cost**: as [`Explicit::flush`]; clean pages are forgotten, and come again when they are touched; dirty ones cross at
-    /// once.
-    /// **Errors**: as [`Region::get`]; a page that could not be brought is as it was.
+    /// **Cost**: a look at a word of 4 bytes for each page; a digest of each page that is here, once until it changes; a message each way for
+    /// each home that has some of them, with 16 bytes a page. Those that have changed come again when they are touched, dirty ones at once.
+    /// What two updates in a row found changed is given up by the next ones without a question.
+    /// **Errors**: as [`Region::get`]; a page that could not be asked for or brought is as it was.
     ///
     /// FEATURE: D2-F7
     pub fn update(&self, offset: u64, len: u64) -> Result<()> {
         // ORDERING: loads of bytes of this host come after whatever told us of them.
         fence(Ordering::SeqCst);
+        self.update_by(Asking::Changed, offset, len)
+    }
+
+    /// As [`Explicit::update`], of a range that is known to have changed: nothing is asked, and all of it comes again.
+    ///
+    /// **Cost**, **Errors**: as for [`Explicit::update`], without the question.
+    pub fn renew(&self, offset: u64, len: u64) -> Result<()> {
+        // ORDERING: as above.
+        fence(Ordering::SeqCst);
+        self.update_by(Asking::Nothing, offset, len)
+    }
+
+    fn update_by(&self, asking: Asking, offset: u64, len: u64) -> Result<()> {
         trace::slice_on("update", &self.name, (offset, len), || {
-            self.each_part(offset, len, |pager, first, end| pager.update_some(first, end))
+            self.each_part(offset, len, |pager, first, end| pager.update_some(first, end, asking))
         })
     }
 
@@ -397,6 +416,7 @@ fn watch(
         uffd,
         frames,
         twins: twins::Twins::new(page_count)?,
+        digests: digests::Digests::new(page_count)?,
         words: OwnPages::new(page_count)?,
         slots: slots::Slots::new(limit, page_count)?,
         streams: Streams::default(),

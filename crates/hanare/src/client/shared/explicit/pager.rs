@@ -1,12 +1,12 @@
-//! The pages of one mapping: what a fault, a flush, an update and an eviction do to them.
+//! The pages of one mapping: what a fault, a flush, an update (in `update`) and an eviction do to them.
 //!
 //! | what happens | steps, with the page held |
 //! |---|---|
 //! | touch of an absent page | make room, fetch, fill, map protected; for a write then as below |
 //! | first write to a page | twin, then lift the protection |
 //! | flush | protect, read, send what differs from the twin, forget the twin: the next store makes another |
-//! | update of a clean page | punch: it is fetched at the next touch |
-//! | update of a dirty page | protect, read, take the home's bytes, put the changed ones back, twin := the home's bytes |
+//! | update of a clean page that has changed | punch: it is fetched at the next touch |
+//! | update of a dirty page that has changed | protect, read, take the home's bytes, put the changed ones back, twin := the home's bytes |
 //! | eviction | as flush where it is dirty; then punch |
 //!
 //! Stores of other threads meanwhile fault on the protected page, find it held, and wait: none is lost, none is sent half. Where
@@ -22,6 +22,7 @@
 //!    and the room of a lane.
 
 use super::answer::Why;
+use super::digests::Digests;
 use super::homes::{Failed, Homes};
 use super::slots::Slots;
 use super::twins::Twins;
@@ -29,15 +30,15 @@ use crate::client::attachment::{PageCounters, count};
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Lists, Tools};
 use crate::client::shared::not_given;
 use crate::client::shared::report::Line;
-use crate::client::shared::streams::Streams;
 use crate::trace::{Faults, Means, Seen};
-use hanare_memory::diff::{Diff, PAGE, PageBytes};
+use hanare_memory::diff::PAGE;
 use hanare_memory::fault::{Resolve, Resolved};
 use hanare_memory::frames::{Frames, Run, runs_of};
 use hanare_memory::uffd::{Refused, Span, Uffd};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
+use hanare_protocol::page::Streams;
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::{Event, OwnPages, State};
 use std::fmt::Write;
@@ -48,6 +49,23 @@ use std::time::Instant;
 
 /// Pages given back at once: one shoot-down and few calls for all of them.
 const EVICT_COUNT: usize = 32;
+
+/// Most pages that a flush holds at once. With a command for each a message of a lane has room for them.
+const FLUSH_COUNT: usize = 512;
+
+/// Some of up to [`FLUSH_COUNT`] pages, by their places in a list.
+#[derive(Default)]
+struct Places([u64; FLUSH_COUNT / 64]);
+
+impl Places {
+    fn add(&mut self, place: usize) {
+        self.0[place / 64] |= 1 << (place % 64);
+    }
+
+    fn has(&self, place: usize) -> bool {
+        self.0[place / 64] >> (place % 64) & 1 != 0
+    }
+}
 
 /// Room for numbers of pages.
 pub(super) type PageList = [u64; LANE_PAGE_COUNT];
@@ -67,6 +85,7 @@ pub(super) struct Pager {
     pub uffd: Uffd,
     pub frames: Frames,
     pub twins: Twins,
+    pub digests: Digests,
     pub words: OwnPages,
     pub slots: Slots,
     pub streams: Streams,
@@ -90,6 +109,12 @@ pub(super) enum Trouble {
 impl From<Refused> for Trouble {
     fn from(refused: Refused) -> Trouble {
         Trouble::Kernel(refused)
+    }
+}
+
+impl From<Failed> for Trouble {
+    fn from(failed: Failed) -> Trouble {
+        Trouble::Home(failed)
     }
 }
 
@@ -275,6 +300,7 @@ impl Pager {
                 rest = behind;
                 if filled.is_ok() {
                     filled = self.frames.fill(run, bytes);
+                    (run.first..).zip(bytes.as_chunks::<PAGE>().0).for_each(|(page, bytes)| self.digests.come(page, bytes));
                 }
             }
         });
@@ -340,7 +366,7 @@ impl Pager {
     }
 
     /// Tells runs of held pages, ascending, of the same state. Each state is read once, before the page is told of.
-    fn by_state(&self, pages: &[u64], mut act: impl FnMut(Run, State)) {
+    pub(super) fn by_state(&self, pages: &[u64], mut act: impl FnMut(Run, State)) {
         let mut last: Option<(Run, State)> = None;
         for &page in pages {
             let state = self.words.look(page);
@@ -360,12 +386,12 @@ impl Pager {
         }
     }
 
-    fn release(&self, run: Run) {
+    pub(super) fn release(&self, run: Run) {
         (run.first..run.first + run.count).for_each(|page| self.words.release(page));
     }
 
     /// Gives a run of clean held pages back, and lets them go; returns how many were given back.
-    fn drop_run(&self, run: Run) -> u64 {
+    pub(super) fn drop_run(&self, run: Run) -> u64 {
         let is_punched = self.punch(run).is_ok();
         for page in run.first..run.first + run.count {
             if is_punched {
@@ -378,14 +404,8 @@ impl Pager {
     }
 
     /// Sends the changes of those of the held pages, ascending, that are dirty; they are clean and protected then. Those that are
-    /// not home, or have changes beside the ranges `within`, stay dirty. Nothing is let go.
-    fn settle(
-        &self,
-        tools: &mut Tools,
-        pages: &[u64],
-        dirty: &mut PageList,
-        within: Option<&[Range<u64>]>,
-    ) -> Result<(), Trouble> {
+    /// not home, or have changes beside the ranges `within`, stay dirty. Nothing is let go. `dirty` has room for as many pages.
+    fn settle(&self, tools: &mut Tools, pages: &[u64], dirty: &mut [u64], within: Option<&[Range<u64>]>) -> Result<(), Trouble> {
         let mut len = 0;
         for page in pages.iter().filter(|page| self.words.look(**page) == State::HeldDirty) {
             dirty[len] = *page;
@@ -393,21 +413,34 @@ impl Pager {
         }
         let dirty = &dirty[..len];
         self.protect(dirty)?;
-        let mut at = 0;
-        for run in runs_of(dirty) {
-            self.frames.read(run, &mut tools.pages[at * PAGE..][..run.len_bytes()])?;
-            at += run.count as usize;
+        let (mut left, mut others, mut failed) = (Places::default(), Places::default(), None);
+        for home in 0..self.homes.nodes().len() {
+            let sent = self.homes.send(home, tools, &self.twins, dirty, |pages, room| {
+                let mut at = 0;
+                for run in runs_of(pages) {
+                    self.frames.read(run, &mut room[at * PAGE..][..run.len_bytes()])?;
+                    at += run.count as usize;
+                }
+                let beside = within.map_or(0, |ranges| self.leave_out(pages, ranges, room));
+                let those = pages.iter().enumerate().filter(|(index, _)| beside >> index & 1 != 0);
+                those.for_each(|(_, page)| others.add(dirty.partition_point(|other| other < page)));
+                Ok(())
+            });
+            match sent {
+                Ok(sent) => count(&self.counters.diff_bytes, sent),
+                Err(trouble) => {
+                    failed = failed.or(Some(trouble));
+                    let of_home = |page: u64| self.homes.has_part(page, home);
+                    (0..len).filter(|index| of_home(dirty[*index])).for_each(|index| left.add(index));
+                }
+            }
         }
-        let others = within.map_or(0, |ranges| self.leave_out(dirty, ranges, &mut tools.pages));
-        let (left, failed, sent) = self.homes.send(tools, &self.twins, dirty);
-        count(&self.counters.diff_bytes, sent);
-        for (index, page) in dirty.iter().enumerate().filter(|(index, _)| left >> index & 1 == 0) {
-            if others >> index & 1 == 0 {
-                self.words.step(*page, Event::Settle);
+        for index in (0..len).filter(|index| !left.has(*index)) {
+            self.digests.change(dirty[index]);
+            if others.has(index) {
+                self.keep_others(dirty[index], within.unwrap_or_default(), &mut tools.pages)?;
             } else {
-                let clean: &PageBytes = tools.pages[index * PAGE..].first_chunk().expect("room for every page");
-                // SAFETY: the caller holds the page; the reference ends here (invariant 1).
-                unsafe { self.twins.of(*page) }.copy_from_slice(clean);
+                self.words.step(dirty[index], Event::Settle);
             }
         }
         self.by_state(dirty, |run, state| {
@@ -415,7 +448,17 @@ impl Pager {
                 self.twins.forget(run);
             }
         });
-        failed.map_or(Ok(()), |failed| Err(Trouble::Home(failed)))
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// What was stored in the ranges of a page is home; the rest stays to be sent. Held: the page, protected since that was read.
+    fn keep_others(&self, page: u64, ranges: &[Range<u64>], room: &mut [u8]) -> Result<(), Refused> {
+        let room = &mut room[..PAGE];
+        self.frames.read(Run::one(page), room)?;
+        self.leave_out(&[page], ranges, room);
+        // SAFETY: the caller holds the page; the reference ends here (invariant 1).
+        unsafe { self.twins.of(page) }.copy_from_slice(room);
+        Ok(())
     }
 
     /// From here on no store is under way in these pages. Held: the pages.
@@ -426,66 +469,26 @@ impl Pager {
     /// Sends home what was stored in pages `first .. end`, or of that what lies in the ranges `within`, which ascend. A part of the
     /// work at a time, so that whoever needs a page waits for that part alone. Returns the page from which on nothing was looked at.
     ///
-    /// **Cost**: a look at each page's word; for each 64 dirty pages a protection, a read and a message for each home.
+    /// **Cost**: a look at each page's word; for each [`FLUSH_COUNT`] dirty pages a protection, and a message for each home, or more where their
+    /// changes take more room than it has; a read for each 64.
     pub fn flush_some(&self, first: u64, end: u64, within: Option<&[Range<u64>]>) -> (u64, Result<()>) {
         let is_ours = |state| matches!(state, State::Dirty | State::HeldDirty);
-        let mut pages = [0; LANE_PAGE_COUNT];
+        let mut pages = [0; FLUSH_COUNT];
         let (len, next) = self.hold_some(first, end, is_ours, &mut pages);
         if len == 0 {
             return (next, Ok(()));
         }
         let mut lane = self.lanes.take();
-        let (tools, lists) = lane.parts();
-        let settled = self.settle(tools, &pages[..len], &mut lists.dirty, within);
+        let settled = self.settle(lane.tools(), &pages[..len], &mut [0; FLUSH_COUNT], within);
         pages[..len].iter().for_each(|page| self.words.release(*page));
         (next, settled.map_err(|trouble| self.error(trouble, &lane.tools().message)))
     }
 
-    /// Has pages `first .. end` show what is at their homes, and this process's stores that were not flushed. As
-    /// [`Pager::flush_some`], a part at a time.
-    ///
-    /// **Cost**: a look at each page's word; clean pages a punch for each run; for each 64 dirty ones a protection and a message
-    /// for each home.
-    pub fn update_some(&self, first: u64, end: u64) -> (u64, Result<()>) {
-        // One that is being fetched may be getting bytes of before.
-        let is_ours = |state| state != State::Absent;
-        let mut pages = [0; LANE_PAGE_COUNT];
-        let (len, next) = self.hold_some(first, end, is_ours, &mut pages);
-        let mut dirty = [0; LANE_PAGE_COUNT];
-        let mut dirty_len = 0;
-        self.by_state(&pages[..len], |run, state| match state {
-            State::HeldClean => {
-                self.drop_run(run);
-            }
-            State::HeldDirty => {
-                for page in run.first..run.first + run.count {
-                    dirty[dirty_len] = page;
-                    dirty_len += 1;
-                }
-            }
-            _ => self.release(run),
-        });
-        let dirty = &dirty[..dirty_len];
-        if dirty.is_empty() {
-            return (next, Ok(()));
-        }
-        let mut lane = self.lanes.take();
-        let merged = self.merge(lane.tools(), dirty);
-        dirty.iter().for_each(|page| self.words.release(*page));
-        (next, merged.map_err(|trouble| self.error(trouble, &lane.tools().message)))
-    }
-
-    /// Holds pages of `first .. end` that are in a state that is wanted, as many as a lane has room for; waits for the first of
+    /// Holds pages of `first .. end` that are in a state that is wanted, as many as there is room for; waits for the first of
     /// them alone. Returns how many, and the page from which on nothing was looked at.
-    pub(super) fn hold_some(
-        &self,
-        first: u64,
-        end: u64,
-        is_wanted: impl Fn(State) -> bool,
-        pages: &mut PageList,
-    ) -> (usize, u64) {
+    pub(super) fn hold_some(&self, first: u64, end: u64, is_wanted: impl Fn(State) -> bool, pages: &mut [u64]) -> (usize, u64) {
         let (mut len, mut page) = (0, first);
-        while page < end && len < LANE_PAGE_COUNT {
+        while page < end && len < pages.len() {
             if is_wanted(self.words.look(page)) {
                 if len == 0 {
                     self.words.hold(page);
@@ -500,28 +503,6 @@ impl Pager {
         (len, page)
     }
 
-    /// Takes the home's bytes of dirty pages, ascending, and puts this process's stores back. Held: the pages.
-    fn merge(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Trouble> {
-        self.protect(pages)?;
-        self.homes.fetch(tools, pages, |_, _| {}).map_err(Trouble::Home)?;
-        count(&self.counters.fetches, pages.len() as u64);
-        let (own, merged) = tools.message[..2 * PAGE].split_at_mut(PAGE);
-        let own: &mut PageBytes = own.try_into().expect("a page of the room");
-        for (index, &page) in pages.iter().enumerate() {
-            let home: &PageBytes = tools.pages[index * PAGE..].first_chunk().expect("room for every page");
-            self.frames.read(Run::one(page), own)?;
-            // SAFETY: the caller holds the page; this is the one reference (invariant 1).
-            let twin = unsafe { self.twins.of(page) };
-            merged.copy_from_slice(home);
-            for (start, len) in Diff::between(twin, own).runs() {
-                merged[start..start + len].copy_from_slice(&own[start..start + len]);
-            }
-            self.frames.fill(Run::one(page), merged)?;
-            *twin = *home;
-        }
-        Ok(())
-    }
-
     /// Trouble with one page as an error, without a reason that a node gave. Not for a signal handler.
     pub fn page_error(&self, page: u64, trouble: Trouble) -> Error {
         match trouble {
@@ -532,7 +513,7 @@ impl Pager {
     }
 
     /// Trouble as an error. Not for a signal handler.
-    fn error(&self, trouble: Trouble, message: &[u8]) -> Error {
+    pub(super) fn error(&self, trouble: Trouble, message: &[u8]) -> Error {
         match trouble {
             Trouble::Home(failed) => self.homes.error(failed, message),
             Trouble::Kernel(refused) => refused.into(),

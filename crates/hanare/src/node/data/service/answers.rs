@@ -55,8 +55,8 @@ impl ServiceLoop {
             }
             Query::Sync(request) => {
                 let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return };
-                let user = session.user();
-                self.sync.on_request(Waiter { session: id, seq }, user, request, (&self.extents, &mut self.pages));
+                let who = (session.client(), session.user());
+                self.sync.on_request(Waiter { session: id, seq }, who, request, (&self.extents, &mut self.pages));
             }
             Query::Pages(share, requests) => self.pages.on_page_requests(id, seq, share, &requests),
             Query::Settled(share, settled) => self.pages.on_settled(id, share, &settled),
@@ -129,6 +129,9 @@ impl ServiceLoop {
 
     /// Tells those who waited for what clients share. A link that ends meanwhile may leave more to tell.
     pub(super) fn answer_syncs(&mut self) {
+        while let Some((client, number)) = self.sync.poll_recall() {
+            self.control.send(ToControl::Recall { client, number });
+        }
         while let Some((waiter, outcome)) = self.sync.poll() {
             let reply = outcome.map_or_else(Reply::Refused, Reply::Synced);
             self.answer(waiter.session, waiter.seq, Response::Reply(reply));

@@ -397,6 +397,7 @@ impl ServiceLoop {
                 ToService::RankGone { job, rank, ranks, reason, died } => {
                     self.sync.on_rank_gone(job, rank, ranks, &reason, died);
                 }
+                ToService::Recalled { client, number, recalled } => self.sync.on_recalled(client, number, recalled),
                 ToService::Stop { keeps } => {
                     self.pages.stop(keeps);
                     self.stop_at.get_or_insert(Instant::now() + STOP_MAX);

@@ -2,6 +2,7 @@
 
 use super::{Guest, Home, OWN, Outgoing, outgoing_to};
 use hanare_protocol::id::NodeId;
+use hanare_protocol::page::share::Dismissed;
 use hanare_protocol::page::{Directory, Heard, HostId, Page, Returning, ToHome};
 use hanare_protocol::wire::page::NodeMessage;
 use hanare_protocol::{Error, Result};
@@ -77,9 +78,11 @@ impl Home {
         }
     }
 
-    /// What a host is told, once it is reached again, if this home is to do without it.
-    pub fn dismissal(&self, host: HostId, address: &str) -> Option<Outgoing> {
-        Some(return_message(self.guest(host)?, address, false))
+    /// A host that is to be done without, and may live, is told so once it is reached again.
+    pub fn dismiss(&self, host: HostId, address: &str, dismissed: &mut Dismissed<Outgoing>) {
+        if let Some(guest) = self.guest(host) {
+            dismissed.dismiss(guest, return_message(guest, address, false));
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Off, PATIENCE_MS, ToHome, ToHost};
 use crate::id::{Epoch, NodeId, Rights};
 use crate::page::hosts::HostId;
 use crate::page::share::guests::{Guests, Joiner};
-use crate::page::share::life::Life;
+use crate::page::share::life::{Life, Over};
 use crate::page::share::lobby::Tried;
 
 impl super::world::Home {
@@ -82,7 +82,10 @@ impl World {
                 }
             }
             ToHome::Leave { share } => self.leave(home, (share, false), off),
-            ToHome::Forgot { share } => self.leave(home, (share, true), off),
+            ToHome::Forgot { share } => {
+                it.dismissed.on_forgot(share);
+                self.leave(home, (share, true), off)
+            }
         }
     }
 
@@ -172,8 +175,15 @@ impl World {
             if it.is_owner(host) {
                 (it.owner, it.is_lost) = (None, true);
             }
-            self.parts[home].to_host.push_back(ToHost::Returned { key: guest.who.key, share: guest.share, takes: false });
+            let notice = ToHost::Returned { key: guest.who.key, share: guest.share, takes: false };
+            it.dismissed.dismiss(&guest, notice);
         }
+    }
+
+    /// The host that a home did without is told.
+    pub(super) fn tell(&mut self, home: usize) {
+        let due = self.homes[home].dismissed.due(0);
+        self.parts[home].to_host.extend(due);
     }
 
     /// All homes do without this host, and it is told.
@@ -189,6 +199,7 @@ impl World {
             }
             it.owner = None;
             it.lobby.drop_those(|_| true);
+            it.dismissed.on_lives_over(NodeId(1), Over::UpTo(Epoch(1)));
             part.to_home.clear();
             part.to_host.clear();
             part.unsent.clear();

@@ -148,6 +148,8 @@ enum Step {
     /// The host hears that a home is lost.
     Hear(usize),
     Dismiss(usize),
+    /// A home reaches the host that it did without.
+    Tell(usize),
     /// This host was taken for lost.
     Cut,
 }
@@ -256,6 +258,9 @@ fn steps_of_home(world: &World, home: usize, steps: &mut Vec<Step>) {
     }
     if it.is_returning && part.to_home.is_empty() && part.to_host.is_empty() {
         steps.push(Step::Repeat(home));
+    }
+    if !it.dismissed.clone().due(0).is_empty() {
+        steps.push(Step::Tell(home));
     }
     if left.silences > 0 {
         steps.push(Step::Silence(home));

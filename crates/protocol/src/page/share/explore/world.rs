@@ -4,6 +4,7 @@ use super::{Left, OWN, Off, PATIENCE_MS, Program, Step, ToHome, ToHost};
 use crate::explored::Judged;
 use crate::id::ClientId;
 use crate::page::hosts::HostId;
+use crate::page::share::dismissed::Dismissed;
 use crate::page::share::guests::Guests;
 use crate::page::share::lobby::Lobby;
 use crate::page::share::sharing::Sharing;
@@ -27,6 +28,8 @@ pub(super) struct Home {
     pub(super) last: u8,
     /// Hosts that wait to be let in: their keys, and the epochs of their grants.
     pub(super) lobby: Lobby<(u64, u64)>,
+    /// The host, where this home did without it.
+    pub(super) dismissed: Dismissed<ToHost>,
 }
 
 /// What the host has of a home.
@@ -79,6 +82,7 @@ impl World {
             is_lost: false,
             last: 0,
             lobby: Lobby::new(PATIENCE_MS),
+            dismissed: Dismissed::default(),
         };
         let part = Part {
             key: 0,
@@ -145,6 +149,7 @@ impl World {
             }
             Step::Hear(home) => self.hear_of_loss(home),
             Step::Dismiss(home) => self.dismiss(home),
+            Step::Tell(home) => self.tell(home),
             Step::Cut => self.cut(),
         }
         self.drain(off);
@@ -190,6 +195,7 @@ impl World {
         self.parts.iter().all(is_idle)
             && !may_turn
             && self.homes.iter().all(|home| home.is_dead || home.lobby.is_empty())
+            && self.homes.iter().all(|home| home.is_dead || home.dismissed.clone().due(0).is_empty())
             && self.homes.iter().all(|home| home.is_dead || !home.is_returning)
             && self.homes.iter().all(|home| home.is_dead || !home.is_silent)
     }
@@ -207,6 +213,9 @@ impl World {
         for home in 0..self.homes.len() {
             if self.homes[home].is_dead {
                 continue;
+            }
+            if !self.homes[home].dismissed.is_empty() {
+                return self.fail("a host that was done without is told for ever");
             }
             let share = self.sharing.as_ref().and_then(|sharing| sharing.share(home));
             let known: Vec<u64> = self.homes[home].guests.iter().map(|(_, guest)| guest.share).collect();

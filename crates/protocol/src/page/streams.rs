@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const STREAM_COUNT: usize = 16;
 
 /// Longest window: pages fetched behind the one that is touched.
-pub(crate) const WINDOW_MAX: u64 = (1 << WINDOW_BITS) - 1;
+const WINDOW_MAX: u64 = (1 << WINDOW_BITS) - 1;
 
 /// Of how often a stream began again, each so-manieth time half is fetched: a program that needs less by now is found out.
 const DOUBT_COUNT: u64 = 16;
@@ -28,7 +28,7 @@ const RUN_BITS: u32 = 20;
 
 /// The streams of a mapping.
 #[derive(Default)]
-pub(crate) struct Streams {
+pub struct Streams {
     streams: [State; STREAM_COUNT],
     oldest: AtomicU64,
     again: AtomicU64,
@@ -45,7 +45,7 @@ struct State {
 
 /// A fault's place among the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stream {
+pub struct Stream {
     index: usize,
     course: Course,
     /// Pages to fetch behind the touched one.

@@ -1,14 +1,9 @@
-"""Peers of the bench that bring processes of their own: each is a program of this file, run as ``python -m hanare._peers PEER COUNT``.
-
-It prints one JSON object: seconds by case. What is missing is said in one line, and stands in the row.
-"""
+"""A peer of the bench: ``python -m hanare._peers PEER COUNT LENGTH``."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,80 +12,9 @@ from typing import Any, Callable
 
 import numpy as np
 
-#: The cases, as the bench names them.
-LENGTHS = {"8 B": 8, "4 KiB": 4096, "1 MiB": 1 << 20}
-GETS = {length: f"get {name}, other node, tcp" for name, length in LENGTHS.items()}
-PUTS = {length: f"put {name}, other node, tcp" for name, length in LENGTHS.items()}
-PAGES_GET, PAGES_PUT = ("32 pages of 256 KiB got, other node", "32 pages of 256 KiB put, other node")
-
-#: What each peer measures.
-CASES = {
-    "mpi4py RMA": [*GETS.values(), *PUTS.values()],
-    "Dragon DDict, of one host": [*GETS.values(), *PUTS.values()],
-    "Mooncake Store": [PAGES_GET, PAGES_PUT],
-}
-#: Seconds that a peer has for all.
-_PEER_S = 60
-
-Told = dict[str, float]
-
-
-class Missing(Exception):
-    """Why a peer cannot be measured here."""
-
-
-def _need(module: str, package: str) -> None:
-    try:
-        found = importlib.util.find_spec(module)
-    except ImportError:
-        found = None
-    if found is None:
-        raise Missing(f"pip install {package}")
-
-
-def _mpi(count: int) -> list[str]:
-    _need("mpi4py", "mpi4py")
-    launcher = shutil.which("mpirun")
-    if launcher is None:
-        raise Missing("there is no mpirun")
-    words = [launcher, "-n", "2", "--oversubscribe", "--allow-run-as-root", "--mca", "btl", "self,tcp", "--mca", "osc", "pt2pt"]
-    return [*words, sys.executable, "-m", "hanare._peers", "mpi", str(count)]
-
-
-def _dragon(count: int) -> list[str]:
-    _need("dragon", "dragonhpc")
-    launcher = shutil.which("dragon", path=os.path.dirname(sys.executable)) or shutil.which("dragon")
-    if launcher is None:
-        raise Missing("there is no command dragon")
-    return [launcher, "-s", __file__, "dragon", str(count)]
-
-
-def _mooncake(count: int) -> list[str]:
-    _need("mooncake", "mooncake-transfer-engine-non-cuda")
-    return [sys.executable, "-m", "hanare._peers", "mooncake", str(count)]
-
-
-PROGRAMS: dict[str, Callable[[int], list[str]]] = {"mpi4py RMA": _mpi, "Dragon DDict, of one host": _dragon, "Mooncake Store": _mooncake}
-
-
-def measured(program: Callable[[int], list[str]], is_quick: bool) -> Told | str:
-    """Run a peer; return its seconds by case, or why there are none."""
-    try:
-        words = program(20 if is_quick else 1000)
-    except Missing as missing:
-        return str(missing)
-    # Their launchers look for the interpreter and its commands on the search path.
-    environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', os.defpath)}"}
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_PEER_S, env=environment)
-    except subprocess.TimeoutExpired:
-        return f"it did not end within {_PEER_S} s"
-    for line in reversed(done.stdout.splitlines()):
-        if line.startswith("{"):
-            told: Told = json.loads(line)
-            return told
-    last = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
-    return f"it ended with status {done.returncode}: {last[:200]}"
+from hanare._peers import (
+    DICT_GETS, DICT_PUTS, GETS, GETS_INTO, HANDED_LEN, HANDED_OVER, LENGTHS, PAGES_GET, PAGES_PUT, PLACE_COUNT, PUTS, Told, sums
+)
 
 
 def _seconds(work: Callable[[], object], count: int) -> float:
@@ -105,7 +29,7 @@ def _seconds(work: Callable[[], object], count: int) -> float:
     return sorted(rounds)[3]
 
 
-def _run_mpi(count: int) -> Told:
+def _run_mpi(count: int, _: int) -> Told:
     import mpi4py
 
     # One-sided messages over TCP are for programs of one thread.
@@ -129,7 +53,7 @@ def _run_mpi(count: int) -> Told:
                 window.Flush(1)
 
             turns = count if length < 1 << 20 else max(count // 20, 1)
-            told[GETS[length]], told[PUTS[length]] = _seconds(get, turns), _seconds(put, turns)
+            told[GETS_INTO[length]], told[PUTS[length]] = _seconds(get, turns), _seconds(put, turns)
         window.Unlock_all()
     # The other rank's library has to look after the window meanwhile: a barrier that polls does.
     waits = world.Ibarrier()
@@ -139,7 +63,7 @@ def _run_mpi(count: int) -> Told:
     return told
 
 
-def _run_dragon(count: int) -> Told:
+def _run_dragon(count: int, _: int) -> Told:
     import multiprocessing
 
     import dragon  # noqa: F401
@@ -154,8 +78,46 @@ def _run_dragon(count: int) -> Told:
         turns = max(count // 100, 1)
         told[GETS[length]] = _seconds(lambda: shared["key"], turns)
         told[PUTS[length]] = _seconds(lambda data=data: shared.__setitem__("key", data), turns)  # type: ignore[misc]
+    data = shared["key"] = os.urandom(1024)
+    get, put = _seconds(lambda: shared["key"], turns := max(count // 20, 1)), _seconds(lambda: shared.__setitem__("key", data), turns)
+    told |= {case: get for case in DICT_GETS.values()} | {case: put for case in DICT_PUTS.values()}
     shared.destroy()
     return told
+
+
+def _run_ray(count: int, _: int) -> Told:
+    import ray
+
+    ray.init(num_cpus=1, object_store_memory=6 * HANDED_LEN, include_dashboard=False, log_to_driver=False, logging_level="error")
+
+    @ray.remote
+    class Other:
+        def seventh(self, array: Any) -> float:
+            return float(array[7])
+
+    remote: Any = Other
+    other, array = remote.remote(), np.zeros(HANDED_LEN // 8)
+
+    def hand_over() -> None:
+        ray.get(other.seventh.remote(ray.put(array)))
+
+    told = {HANDED_OVER: _seconds(hand_over, max(count // 300, 1))}
+    ray.shutdown()
+    return told
+
+
+def _run_dask(count: int, length: int) -> Told:
+    import dask
+    import dask.array
+    from distributed import Client, LocalCluster
+
+    dask.config.set({"distributed.worker.memory.spill": False, "distributed.worker.memory.target": False})
+    places = np.random.default_rng(1).integers(0, length // 8, PLACE_COUNT)
+    # One other process holds the array, and works on it.
+    with LocalCluster(n_workers=1, threads_per_worker=2, processes=True, memory_limit=0, dashboard_address=None) as cluster, Client(cluster) as client:
+        far = client.persist(dask.array.full(length // 8, 0.5, chunks=16 << 20 >> 3))
+        works = (lambda: far[::16].sum().compute(), lambda: far[places].compute(), lambda: far.sum().compute())
+        return {case: _seconds(work, max(count // 300, 1)) for case, work in zip(sums(length), works)}
 
 
 def _free_port() -> int:
@@ -164,7 +126,7 @@ def _free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def _run_mooncake(count: int) -> Told:
+def _run_mooncake(count: int, _: int) -> Told:
     import mooncake
     from mooncake.store import MooncakeDistributedStore
 
@@ -232,8 +194,8 @@ def main() -> None:
     peer, *words = sys.argv[1:]
     if peer == "mooncake-holder":
         return _hold_for_mooncake(*words)
-    runs = {"mpi": _run_mpi, "dragon": _run_dragon, "mooncake": _run_mooncake}
-    told = runs[peer](int(words[0]))
+    runs = {"mpi": _run_mpi, "dragon": _run_dragon, "mooncake": _run_mooncake, "ray": _run_ray, "dask": _run_dask}
+    told = runs[peer](*map(int, words))
     if told:
         print(json.dumps(told), flush=True)
     if peer == "mooncake":

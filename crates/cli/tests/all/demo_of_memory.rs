@@ -1,0 +1,56 @@
+//! `hanare demo memory` sorts more than it may keep here, tells what it could not show, and leaves nothing behind.
+
+use crate::main_memory::cannot_serve;
+use crate::pool;
+
+use pool::{Running, command, marked, run, signal, wait_until};
+use std::path::Path;
+
+/// What of groups and swap with our names is there: other tests run as other processes, whose numbers these are not.
+fn left_of(pid: u32) -> Vec<String> {
+    let mark = format!("hanare-cage-{pid}-");
+    let folders = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup", "/var/tmp"];
+    let entries = folders.iter().filter_map(|folder| std::fs::read_dir(Path::new(folder)).ok()).flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    names
+        .filter(|name| name.starts_with(&mark))
+        .chain(swaps.lines().filter(|line| line.contains(&mark)).map(str::to_owned))
+        .collect()
+}
+
+#[test]
+fn the_same_lines_by_every_way_that_can_be_gone() {
+    if let Some(reason) = cannot_serve() {
+        return eprintln!("skipped: {reason}");
+    }
+    let mark = format!("demo-memory-{}", std::process::id());
+    let words = ["demo", "memory", "--data", "48M", "--at-most", "12", "--json"];
+    let facts = run(command(&words).env("HANARE_TEST_MARK", &mark)).json();
+    let number = |value: &serde_json::Value| value.as_f64().unwrap_or_else(|| panic!("no number in {facts}"));
+    assert_eq!(number(&facts["here"]) * 3.0, number(&facts["data"]), "{facts}");
+    assert_eq!(facts["pool"]["missing"], serde_json::Value::Null, "{facts}");
+    for way in ["pool", "swap_file"].into_iter().filter(|way| facts[way]["missing"].is_null()) {
+        assert!(number(&facts[way]["faults"]) > 1000.0, "{facts}");
+        // A busy machine may be too slow for all of it.
+        let is_done = facts[way]["done"].as_bool().unwrap();
+        assert!(!is_done || number(&facts[way]["written"]) > number(&facts["data"]) / 2.0, "{facts}");
+    }
+    wait_until("nothing is left of the demonstration", || marked(&mark).is_empty());
+}
+
+#[test]
+fn it_leaves_nothing_when_it_is_ended() {
+    let mark = format!("demo-memory-ended-{}", std::process::id());
+    let running = Running::start(command(&["demo", "memory", "--data", "48M"]).env("HANARE_TEST_MARK", &mark));
+    wait_until("it sorts with bounds", || running.stderr().contains("sorting with a swap file"));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let processes: Vec<u32> = marked(&mark).into_iter().map(|(pid, _)| pid).collect();
+    signal("INT", running.pid());
+    let ended = running.wait();
+    assert!(!ended.status.success(), "{ended:?}");
+    wait_until("nothing is left of the demonstration", || marked(&mark).is_empty());
+    for pid in processes {
+        assert_eq!(left_of(pid), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,242 @@
+//! Locks that are lent to the program: it takes them again, and gives them back, in words that it shares with its node.
+//!
+//! The words are those of [`hanare_protocol::lock::lease`]; what is here says which word is of which lock, and when a lease is worth asking
+//! for. A word of which it is not sure that the home has done with it is put aside until no home asks for it any more.
+
+use super::this_thread;
+use crate::seats::monotonic_ns;
+use hanare_memory::fork::Lineage;
+use hanare_protocol::limits::{LEASE_COUNT, LEASE_NAME_COUNT_MAX, LEASE_TAKING_COUNT, LEASE_TAKING_COUNT_MAX, RECALL_MS};
+use hanare_protocol::lock::Mode;
+use hanare_protocol::lock::lease::{LeaseEvent, LeasePhase};
+use hanare_protocol::wire::sync::LeaseWish;
+use hanare_ring::Shared;
+use hanare_ring::lease::Leases;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a home may ask for a lock that it believes to be lent.
+const ASKED: Duration = Duration::from_millis(RECALL_MS);
+
+/// A lock that is lent to the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LentLock {
+    slot: usize,
+    /// The taking that it was lent by.
+    pub number: u64,
+    /// The connection that that came on.
+    pub connection: u128,
+}
+
+/// What comes of a try without a message.
+pub(crate) enum Again {
+    /// This thread has the lock.
+    Taken(LentLock),
+    /// It had it before.
+    Mine,
+    /// The home is to be asked.
+    Ask,
+    /// The lease is over, and its word stands as if a thread had the lock: it is to be given back by a message.
+    Return(LentLock),
+}
+
+/// What a request for a lock says of leases, and what is to become of the words when it is answered.
+pub(crate) struct Wish {
+    pub wire: LeaseWish,
+    /// The word for the lease that is asked for.
+    slot: Option<usize>,
+    number: u64,
+}
+
+/// What is remembered of a lock's name.
+struct Known {
+    lease: Option<LentLock>,
+    /// The thread that took it by the lease last.
+    thread: u64,
+    /// Takings by message since the last recall, and from how many on a lease is asked for.
+    takings: u32,
+    needed: u32,
+}
+
+impl Default for Known {
+    fn default() -> Known {
+        Known { lease: None, thread: u64::MAX, takings: 0, needed: LEASE_TAKING_COUNT }
+    }
+}
+
+impl Known {
+    /// The lock was wanted elsewhere: a lease is asked for later than the last time.
+    fn on_recalled(&mut self) {
+        self.takings = 0;
+        self.needed = self.needed.saturating_mul(2).min(LEASE_TAKING_COUNT_MAX);
+    }
+}
+
+/// - A word is free, or of one lease or request, or put aside.
+#[derive(Default)]
+struct Table {
+    names: HashMap<String, Known>,
+    free: Vec<usize>,
+    /// How many words were ever used.
+    used: usize,
+    /// Words put aside, and since when.
+    aside: VecDeque<(usize, u64, Instant)>,
+}
+
+/// The locks that are lent to a program.
+pub(crate) struct Borrowed {
+    lineage: Lineage,
+    table: Mutex<Table>,
+}
+
+impl Default for Borrowed {
+    fn default() -> Borrowed {
+        Borrowed { lineage: Lineage::here(), table: Mutex::default() }
+    }
+}
+
+impl Borrowed {
+    /// `None` in a child made by fork: the words are its parent's.
+    fn table(&self) -> Option<MutexGuard<'_, Table>> {
+        self.lineage.is_here().then(|| self.table.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a lock alone that is kept; looks whether this thread has it already. **Cost**: a search and an exchange; no system call.
+    pub fn take(&self, words: &Leases<Shared>, name: &str, mode: Mode) -> Again {
+        let Some(mut table) = self.table() else { return Again::Ask };
+        let Some(known) = table.names.get_mut(name) else { return Again::Ask };
+        let Some(lent) = known.lease else { return Again::Ask };
+        match words.phase(lent.slot, lent.number) {
+            LeasePhase::Held | LeasePhase::Wanted if known.thread == this_thread() => return Again::Mine,
+            // Others may share it with this program: the home has to know.
+            LeasePhase::Kept if mode == Mode::Exclusive => {}
+            _ => return Again::Ask,
+        }
+        // The home goes on without an answer long after leases are over: a thread that had the lock in time is one that died with it.
+        match words.step(lent.slot, lent.number, LeaseEvent::Take) {
+            Ok(_) if words.holds(monotonic_ns()) => {
+                known.thread = this_thread();
+                Again::Taken(lent)
+            }
+            Ok(_) if words.step(lent.slot, lent.number, LeaseEvent::Keep).is_ok() => Again::Ask,
+            Ok(_) => {
+                known.thread = u64::MAX;
+                Again::Return(lent)
+            }
+            Err(_) => Again::Ask,
+        }
+    }
+
+    /// Whether a lock that is lent and was taken is kept: it is given back, and no message says so. **Cost**: an exchange.
+    pub fn keep(&self, words: &Leases<Shared>, lent: LentLock) -> bool {
+        self.lineage.is_here() && words.holds(monotonic_ns()) && words.step(lent.slot, lent.number, LeaseEvent::Keep).is_ok()
+    }
+
+    /// What a request for a lock is to say, by that number.
+    pub fn wish(&self, words: &Leases<Shared>, name: &str, mode: Mode, number: u64) -> Wish {
+        let mut wish = Wish { wire: LeaseWish::default(), slot: None, number };
+        let Some(mut table) = self.table() else { return wish };
+        if table.names.len() >= LEASE_NAME_COUNT_MAX && !table.names.contains_key(name) {
+            table.names.retain(|_, known| known.lease.is_some());
+        }
+        let known = table.names.entry(name.to_owned()).or_default();
+        known.takings = known.takings.saturating_add(1);
+        if let Some(lent) = known.lease {
+            // It is to be shared, or the lease is over.
+            if words.phase(lent.slot, lent.number) == LeasePhase::Kept {
+                let _ = words.step(lent.slot, lent.number, LeaseEvent::Recall);
+            }
+            if words.phase(lent.slot, lent.number) == LeasePhase::Gone {
+                wish.wire.returns = Some(lent.number);
+            }
+            return wish;
+        }
+        if mode == Mode::Exclusive && known.takings >= known.needed {
+            wish.slot = table.free_slot(words).filter(|slot| words.ask(*slot, number));
+            wish.wire.keeps = wish.slot.is_some();
+        }
+        wish
+    }
+
+    /// A lease that is to be given back by a message, because there is a word for no other. Its word stands as if a thread had the lock.
+    pub fn spare(&self, words: &Leases<Shared>, name: &str) -> Option<(String, LentLock)> {
+        let mut table = self.table()?;
+        let wants = |known: &Known| known.lease.is_none() && known.takings.saturating_add(1) >= known.needed;
+        if !table.names.get(name).is_some_and(wants) || table.free_slot(words).map(|slot| table.free.push(slot)).is_some() {
+            return None;
+        }
+        table.names.iter_mut().find_map(|(name, known)| {
+            let lent = known.lease?;
+            words.step(lent.slot, lent.number, LeaseEvent::Take).ok()?;
+            known.thread = u64::MAX;
+            Some((name.clone(), lent))
+        })
+    }
+
+    /// A request was answered: the lock was granted, `lent` or not, or others have it. Returns the lease.
+    pub fn answered(&self, words: &Leases<Shared>, (name, wish): (&str, Wish), lent: bool, connection: u128) -> Option<LentLock> {
+        let mut table = self.table()?;
+        let over = wish.wire.returns.and_then(|number| {
+            let known = table.names.get_mut(name)?;
+            let lease = known.lease.take_if(|lease| lease.number == number)?;
+            known.on_recalled();
+            Some(lease)
+        });
+        if let Some(over) = over {
+            table.end(words, over, over.connection == connection);
+        }
+        let lease = LentLock { slot: wish.slot?, number: wish.number, connection };
+        if !lent || words.step(lease.slot, lease.number, LeaseEvent::Lend).is_err() {
+            table.end(words, lease, !lent);
+            return None;
+        }
+        let known = table.names.entry(name.to_owned()).or_default();
+        (known.lease, known.thread) = (Some(lease), this_thread());
+        Some(lease)
+    }
+
+    /// A request was refused, or nobody knows what became of it.
+    pub fn failed(&self, words: &Leases<Shared>, wish: &Wish) {
+        if let (Some(mut table), Some(slot)) = (self.table(), wish.slot) {
+            table.end(words, LentLock { slot, number: wish.number, connection: 0 }, false);
+        }
+    }
+
+    /// A lock that was lent went back by a message, and the home `knows`; or nobody can say.
+    pub fn ended(&self, words: &Leases<Shared>, name: &str, lent: LentLock, knows: bool) {
+        let Some(mut table) = self.table() else { return };
+        if let Some(known) = table.names.get_mut(name)
+            && known.lease.take_if(|lease| lease.number == lent.number).is_some()
+            && words.phase(lent.slot, lent.number) == LeasePhase::Wanted
+        {
+            known.on_recalled();
+        }
+        table.end(words, lent, knows);
+    }
+}
+
+impl Table {
+    /// A word that is of no lock.
+    fn free_slot(&mut self, words: &Leases<Shared>) -> Option<usize> {
+        while self.aside.front().is_some_and(|(.., since)| since.elapsed() > ASKED)
+            && let Some((slot, number, _)) = self.aside.pop_front()
+        {
+            let _ = words.step(slot, number, LeaseEvent::End);
+            self.free.push(slot);
+        }
+        self.free.pop().or_else(|| {
+            let fresh = Some(self.used).filter(|used| *used < LEASE_COUNT);
+            self.used += usize::from(fresh.is_some());
+            fresh
+        })
+    }
+
+    /// A word is of no use any more.
+    fn end(&mut self, words: &Leases<Shared>, lent: LentLock, home_knows: bool) {
+        match home_knows && words.step(lent.slot, lent.number, LeaseEvent::End).is_ok() {
+            true => self.free.push(lent.slot),
+            false => self.aside.push_back((lent.slot, lent.number, Instant::now())),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The word of a lock that is lent: decides, between a program and its node, whether the program may take the lock again without a message.
+//!
+//! The home lends a lock to a program that has it alone. From there on the program gives the lock back and takes it again in a word that
+//! it shares with its node. When somebody else wants the lock, the home asks the node, and the node answers by that word: no thread of the
+//! program is woken, and a program that is stopped or dead holds nobody up beyond what it holds.
+//!
+//! ```text
+//!            Ask            Lend           Keep
+//!   Empty ---------> Asked ------> Held ---------> Kept
+//!     ^                |            |  <---------   |
+//!     |  End           | Recall     |     Take      | Recall
+//!     |                v            v               v
+//!     +------------- Wanted <-------+              Gone ---> End
+//! ```
+//!
+//! | event | by | what it says |
+//! |---|---|---|
+//! | `Ask` | program | it asks the home for the lock by that number, and would keep it |
+//! | `Lend` | program | the home granted it, and lends it |
+//! | `Keep`, `Take` | program | it gives the lock back, and has it again, without a message |
+//! | `Recall` | node | the home wants it back; or the node has lost its place in the pool, and with it the right to lend |
+//! | `Recall` | program | it has no use for the lease any more |
+//! | `End` | program | the home knows that the taking of that number is over |
+//!
+//! - A word is `Asked` before the request leaves, so a recall that overtakes the grant finds it.
+//! - A word ends after the home has answered a message that says so. Until then a recall, or its repetition, finds the same answer.
+//! - A program that finds its word `Wanted` gives the lock back by a message.
+//!
+//! Beside the words stands until when they hold, by the clock of the host: as long as the node is a member of the pool. A home that
+//! has had no answer for twice that long goes on without it. A program takes the lock first and looks at the clock then.
+
+use crate::table::{self, Row};
+use serde::{Deserialize, Serialize};
+
+/// The states of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LeasePhase {
+    /// It is of no lock.
+    Empty,
+    /// The lock was asked for.
+    Asked,
+    /// A thread of the program has the lock.
+    Held,
+    /// No thread has it, and the program may take it.
+    Kept,
+    /// As `Asked` or `Held`, and the lock goes back by a message.
+    Wanted,
+    /// No thread has it, and the program may not take it.
+    Gone,
+}
+
+/// What happens to a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseEvent {
+    /// The lock is asked for.
+    Ask,
+    /// It is granted, and lent.
+    Lend,
+    /// A thread gives it back.
+    Keep,
+    /// A thread takes it.
+    Take,
+    /// It is wanted back.
+    Recall,
+    /// The home knows that it is over.
+    End,
+}
+
+/// Every transition of a word.
+pub const TABLE: &[Row<LeasePhase, LeaseEvent>] = &[
+    Row { event: LeaseEvent::Ask, from: &[LeasePhase::Empty], to: LeasePhase::Asked },
+    Row { event: LeaseEvent::Lend, from: &[LeasePhase::Asked], to: LeasePhase::Held },
+    Row { event: LeaseEvent::Lend, from: &[LeasePhase::Wanted], to: LeasePhase::Wanted },
+    Row { event: LeaseEvent::Keep, from: &[LeasePhase::Held], to: LeasePhase::Kept },
+    Row { event: LeaseEvent::Take, from: &[LeasePhase::Kept], to: LeasePhase::Held },
+    Row { event: LeaseEvent::Recall, from: &[LeasePhase::Asked, LeasePhase::Held, LeasePhase::Wanted], to: LeasePhase::Wanted },
+    Row { event: LeaseEvent::Recall, from: &[LeasePhase::Kept, LeasePhase::Gone], to: LeasePhase::Gone },
+    Row {
+        event: LeaseEvent::End,
+        from: &[LeasePhase::Asked, LeasePhase::Held, LeasePhase::Wanted, LeasePhase::Gone],
+        to: LeasePhase::Empty,
+    },
+];
+
+/// What a node says of a lock that is recalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Recalled {
+    /// No thread had it, and none takes it any more.
+    Kept,
+    /// A thread has it, or is about to have it, and gives it back by a message.
+    Held,
+    /// The node knows nothing of it.
+    Unknown,
+}
+
+/// A word: its lock, by the number of the taking that it was lent by, and its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseWord {
+    /// The program's number of that taking.
+    pub number: u64,
+    /// The state.
+    pub phase: LeasePhase,
+}
+
+/// Low bits of a word: its state.
+const PHASE_BITS: u32 = 3;
+
+/// In the order of their numbers in a word.
+const PHASES: [LeasePhase; 6] =
+    [LeasePhase::Empty, LeasePhase::Asked, LeasePhase::Held, LeasePhase::Kept, LeasePhase::Wanted, LeasePhase::Gone];
+
+impl LeaseWord {
+    /// Whether a word has room for that number.
+    pub fn has_room(number: u64) -> bool {
+        number <= u64::MAX >> PHASE_BITS
+    }
+
+    /// A word of shared memory; anything that is none counts as empty.
+    pub fn from_word(word: u64) -> LeaseWord {
+        let phase = PHASES.get((word & ((1 << PHASE_BITS) - 1)) as usize).copied().unwrap_or(LeasePhase::Empty);
+        LeaseWord { number: word >> PHASE_BITS, phase }
+    }
+
+    /// As it stands in shared memory; an empty one is zero.
+    pub fn to_word(self) -> u64 {
+        if self.phase == LeasePhase::Empty { 0 } else { self.number << PHASE_BITS | self.phase as u64 }
+    }
+
+    /// The word after an event. `None` where the table does not allow it.
+    #[inline]
+    pub fn after(self, event: LeaseEvent) -> Option<LeaseWord> {
+        table::next(TABLE, self.phase, event).map(|phase| LeaseWord { phase, ..self })
+    }
+
+    /// What a node answers a recall that made the word this one.
+    pub fn recalled(self) -> Recalled {
+        match self.phase {
+            LeasePhase::Gone => Recalled::Kept,
+            LeasePhase::Wanted => Recalled::Held,
+            LeasePhase::Empty | LeasePhase::Asked | LeasePhase::Held | LeasePhase::Kept => Recalled::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_this() {
+        assert_eq!(table::contradiction(TABLE), None);
+        assert_eq!(
+            table::print(TABLE),
+            "\
+Ask            Empty                              -> Asked
+Lend           Asked                              -> Held
+Lend           Wanted                             -> Wanted
+Keep           Held                               -> Kept
+Take           Kept                               -> Held
+Recall         Asked, Held, Wanted                -> Wanted
+Recall         Kept, Gone                         -> Gone
+End            Asked, Held, Wanted, Gone          -> Empty
+"
+        );
+    }
+
+    #[test]
+    fn a_word_is_its_number_and_its_state_and_rubbish_is_empty() {
+        for number in [0, 7, u64::MAX >> PHASE_BITS] {
+            assert!(LeaseWord::has_room(number));
+            for (at, phase) in PHASES.into_iter().enumerate() {
+                assert_eq!(phase as usize, at);
+                let word = LeaseWord { number, phase };
+                let number = if phase == LeasePhase::Empty { 0 } else { number };
+                assert_eq!(LeaseWord::from_word(word.to_word()), LeaseWord { number, phase });
+            }
+        }
+        assert!(!LeaseWord::has_room((u64::MAX >> PHASE_BITS) + 1));
+        assert_eq!(LeaseWord::from_word(u64::MAX).phase, LeasePhase::Empty);
+    }
+}

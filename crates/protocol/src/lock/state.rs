@@ -1,0 +1,266 @@
+//! One lock at its home: who has it, to whom it is lent, who waits.
+
+use super::line::Line;
+use super::{Claim, Claimant, Event, LockGrant, Mode, Phase, Recalled, TABLE};
+use crate::table;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The thread of a lock that is lent: any of the program's may have it.
+const ANY_THREAD: u64 = u64::MAX;
+
+/// One that has a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Holder {
+    pub claim: Claim,
+    /// Whether its grant says that the lock was abandoned.
+    pub is_told: bool,
+}
+
+/// How one lets a lock go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parting {
+    InOrder,
+    Dead,
+    /// It gave up waiting before it heard of its grant.
+    Unused,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum State {
+    Free {
+        abandoned: bool,
+    },
+    Shared {
+        /// Those that share it; never empty.
+        holders: BTreeMap<Claimant, Holder>,
+        /// Whether the next grant says that it was abandoned, because the one that said so was not heard of.
+        abandoned: bool,
+    },
+    Alone {
+        holder: Holder,
+    },
+    /// One has it alone or keeps it, and its program may take it again unasked.
+    Lent {
+        holder: Holder,
+        /// Whether its node was asked to take it back.
+        is_recalled: bool,
+    },
+    /// It was lent over a connection that ended, and the node is asked whether it was held.
+    Parted {
+        who: Claimant,
+    },
+}
+
+/// One lock.
+///
+/// - The queue is empty where the lock is free.
+/// - The queue is empty where the lock is lent and not recalled.
+/// - Where some share the lock, the first in the queue would have it alone.
+/// - Those of `tries` are in the queue, and the lock is recalled or parted where there are any.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lock {
+    pub state: State,
+    pub queue: Line,
+    /// Those in the queue that would not wait for a holder: they wait until it is known whether there is one.
+    tries: BTreeSet<Claimant>,
+    /// Order of abandonment, for forgetting the oldest.
+    pub orphaned: u64,
+}
+
+impl Lock {
+    pub fn new() -> Lock {
+        Lock { state: State::Free { abandoned: false }, queue: Line::default(), tries: BTreeSet::new(), orphaned: 0 }
+    }
+
+    pub fn phase(&self) -> Phase {
+        match &self.state {
+            State::Free { abandoned: false } => Phase::Free,
+            State::Free { abandoned: true } => Phase::Orphaned,
+            State::Shared { .. } => Phase::Shared,
+            State::Alone { .. } => Phase::Alone,
+            State::Lent { is_recalled: false, .. } => Phase::Lent,
+            State::Lent { is_recalled: true, .. } => Phase::Recalled,
+            State::Parted { .. } => Phase::Parted,
+        }
+    }
+
+    /// The taking whose node is asked whether it holds the lock.
+    pub fn asked(&self) -> Option<Claimant> {
+        match &self.state {
+            State::Lent { holder, is_recalled: true } => Some(holder.claim.who),
+            State::Parted { who } => Some(*who),
+            _ => None,
+        }
+    }
+
+    /// Makes a transition of the table.
+    pub fn step(&mut self, event: Event, change: impl FnOnce(&mut Lock)) {
+        let from = self.phase();
+        change(self);
+        assert_eq!(table::next(TABLE, from, event), Some(self.phase()), "{event:?} in {from:?}");
+    }
+
+    /// How a thread of a client has it, if it does. **Cost**: a look at each that the client has.
+    pub fn held_by(&self, link: u64, thread: u64) -> Option<Mode> {
+        let is_its = |holder: &Holder| (holder.claim.who.link, holder.claim.thread) == (link, thread);
+        match &self.state {
+            State::Free { .. } | State::Lent { .. } | State::Parted { .. } => None,
+            State::Shared { holders, .. } => {
+                holders.range(Claimant::all_of(link)).any(|(_, holder)| is_its(holder)).then_some(Mode::Shared)
+            }
+            State::Alone { holder } => is_its(holder).then_some(Mode::Exclusive),
+        }
+    }
+
+    /// Whether one has it, or it is lent to that one.
+    pub fn is_held_by(&self, who: Claimant) -> bool {
+        match &self.state {
+            State::Free { .. } | State::Parted { .. } => false,
+            State::Shared { holders, .. } => holders.contains_key(&who),
+            State::Alone { holder } | State::Lent { holder, .. } => holder.claim.who == who,
+        }
+    }
+
+    /// Whether one that comes at this moment gets it at once.
+    pub fn is_open_to(&self, mode: Mode) -> bool {
+        match self.state {
+            State::Free { .. } => true,
+            State::Shared { .. } => mode == Mode::Shared && self.queue.is_empty(),
+            State::Alone { .. } | State::Lent { .. } | State::Parted { .. } => false,
+        }
+    }
+
+    /// Whether it is not known if anybody has it.
+    pub fn is_out(&self) -> bool {
+        matches!(self.state, State::Lent { .. } | State::Parted { .. })
+    }
+
+    /// One joins the queue, and leaves it again where `waits` is not said and somebody has the lock.
+    pub fn wait(&mut self, claim: Claim, waits: bool) {
+        self.step(Event::Wait, |lock| {
+            lock.queue.push(claim);
+            if !waits {
+                lock.tries.insert(claim.who);
+            }
+            if let State::Lent { is_recalled, .. } = &mut lock.state {
+                *is_recalled = true;
+            }
+        });
+    }
+
+    /// Lends it to the one that has it alone. False where others wait.
+    pub fn lend(&mut self) -> bool {
+        let State::Alone { holder } = self.state else { return false };
+        if !self.queue.is_empty() {
+            return false;
+        }
+        let claim = Claim { thread: ANY_THREAD, ..holder.claim };
+        let holder = Holder { claim, ..holder };
+        self.step(Event::Lend, |lock| lock.state = State::Lent { holder, is_recalled: false });
+        true
+    }
+
+    /// Has it taken back from the one that it is lent to, though nobody waits.
+    pub fn recall(&mut self) {
+        if let State::Lent { holder, is_recalled: false } = self.state {
+            self.step(Event::Recall, |lock| lock.state = State::Lent { holder, is_recalled: true });
+        }
+    }
+
+    /// The node of the one that it was lent to says whether that one has it.
+    pub fn on_recalled(&mut self, recalled: Recalled) {
+        let (event, state) = match (&self.state, recalled) {
+            (State::Lent { holder, .. }, Recalled::Held) => (Event::Insist, State::Alone { holder: *holder }),
+            (_, Recalled::Kept) => (Event::Yield, State::Free { abandoned: false }),
+            (_, Recalled::Held | Recalled::Unknown) => (Event::Die, State::Free { abandoned: true }),
+        };
+        self.step(event, |lock| lock.state = state);
+    }
+
+    /// Gives it to one for whom it is open; says whether it was abandoned.
+    pub fn grant(&mut self, claim: Claim) -> bool {
+        let (State::Free { abandoned: is_told } | State::Shared { abandoned: is_told, .. }) = self.state else {
+            unreachable!("nobody has it alone");
+        };
+        let holder = Holder { claim, is_told };
+        match claim.mode {
+            Mode::Exclusive => self.step(Event::Take, |lock| lock.state = State::Alone { holder }),
+            Mode::Shared => self.step(Event::Enter, |lock| match &mut lock.state {
+                State::Shared { holders, abandoned } => {
+                    holders.insert(claim.who, holder);
+                    *abandoned = false;
+                }
+                state => *state = State::Shared { holders: BTreeMap::from([(claim.who, holder)]), abandoned: false },
+            }),
+        }
+        is_told
+    }
+
+    /// Gives it to those who are first in the queue; who would not wait and does not get it leaves.
+    pub fn advance(&mut self, grants: &mut VecDeque<LockGrant>, busy: &mut Vec<Claimant>) {
+        self.give_out(grants);
+        if !self.is_out() && !self.tries.is_empty() {
+            for who in std::mem::take(&mut self.tries) {
+                if self.queue.has(who) {
+                    self.quit(who);
+                    busy.push(who);
+                }
+            }
+            self.give_out(grants);
+        }
+    }
+
+    fn quit(&mut self, who: Claimant) {
+        self.step(Event::Quit, |lock| {
+            lock.queue.remove(who);
+            lock.tries.remove(&who);
+        });
+    }
+
+    fn give_out(&mut self, grants: &mut VecDeque<LockGrant>) {
+        while let Some(next) = self.queue.first() {
+            let is_open = matches!(self.state, State::Free { .. })
+                || matches!(self.state, State::Shared { .. }) && next.mode == Mode::Shared;
+            if !is_open {
+                return;
+            }
+            self.queue.remove(next.who);
+            let abandoned = self.grant(next);
+            grants.push_back(LockGrant { who: next.who, abandoned });
+        }
+    }
+
+    /// One that has it, or waits for it, lets go.
+    pub fn let_go(&mut self, who: Claimant, how: Parting) {
+        if self.queue.has(who) {
+            return self.quit(who);
+        }
+        match &mut self.state {
+            State::Free { .. } | State::Parted { .. } => unreachable!("nobody has it"),
+            State::Shared { holders, abandoned } => {
+                let is_unheard = *abandoned || how == Parting::Unused && holders[&who].is_told;
+                let event = match holders.len() {
+                    1 if is_unheard => Event::Waive,
+                    1 => Event::Last,
+                    _ => Event::Part,
+                };
+                self.step(event, |lock| match &mut lock.state {
+                    State::Shared { holders, abandoned } if event == Event::Part => {
+                        holders.remove(&who);
+                        *abandoned = is_unheard;
+                    }
+                    state => *state = State::Free { abandoned: is_unheard },
+                });
+            }
+            State::Lent { .. } if how == Parting::Dead => self.step(Event::Cut, |lock| lock.state = State::Parted { who }),
+            State::Alone { holder } | State::Lent { holder, .. } => {
+                let event = match how {
+                    Parting::Dead => Event::Die,
+                    Parting::Unused if holder.is_told => Event::Waive,
+                    Parting::InOrder | Parting::Unused => Event::Give,
+                };
+                self.step(event, |lock| lock.state = State::Free { abandoned: event != Event::Give });
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Locks that are lent: the words that clients share with their nodes, the home's questions, and the nodes' answers.
+//!
+//! Questions and answers go from node to node; any of them may be lost, and a node may be cut off from the home for long while the
+//! connections of its clients go on. A node outlives its clients, and dies with them.
+
+use super::{Defect, Event, LockWorld};
+use crate::check::{Check, check};
+use hanare_protocol::limits::LEASE_MS;
+use hanare_protocol::lock::lease::{LeaseEvent, LeasePhase, LeaseWord};
+use hanare_protocol::lock::{Claimant, RecallDue, RecallStep, Recalled};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A word, and the connection of its taking.
+#[derive(Debug)]
+struct Lease {
+    node: u64,
+    link: u64,
+    phase: LeasePhase,
+}
+
+/// What nodes know of locks that are lent.
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    /// By client, and by the number of the taking.
+    words: BTreeMap<(u64, u64), Lease>,
+    /// Nodes that are cut off from the home, and until when.
+    away: BTreeMap<u64, u64>,
+    /// Takings whose node did not answer in time: who has them may go on.
+    pub given_up: BTreeSet<Claimant>,
+}
+
+impl Leases {
+    /// A client asks for a lock, and would keep it.
+    pub fn ask(&mut self, (client, node): (u64, u64), link: u64, number: u64) {
+        self.words.insert((client, number), Lease { node, link, phase: LeasePhase::Asked });
+    }
+
+    /// An event of a client's word. False where the word does not allow it.
+    pub fn step(&mut self, client: u64, number: u64, event: LeaseEvent) -> bool {
+        let Some(lease) = self.words.get_mut(&(client, number)) else { return false };
+        let word = LeaseWord { number, phase: lease.phase };
+        match word.after(event) {
+            Some(LeaseWord { phase: LeasePhase::Empty, .. }) => drop(self.words.remove(&(client, number))),
+            Some(next) => lease.phase = next.phase,
+            None => return false,
+        }
+        true
+    }
+
+    /// The state of a client's word.
+    pub fn phase(&self, client: u64, number: u64) -> LeasePhase {
+        self.words.get(&(client, number)).map_or(LeasePhase::Empty, |lease| lease.phase)
+    }
+
+    /// A node has died, and its clients with it.
+    pub fn forget_node(&mut self, node: u64) {
+        self.words.retain(|_, lease| lease.node != node);
+    }
+}
+
+impl LockWorld {
+    /// A node hears nothing of the home for a while, nor the home of it.
+    pub(super) fn cut_node_off(&mut self) {
+        let node = self.course.dice.below(u64::from(self.course.plan.nodes));
+        let for_ms = self.dice.pick(&[200, 2_000, 9_000]);
+        let until = self.now_ms + for_ms;
+        self.note(format!("node {node} is cut off until {until}"));
+        self.count("nodes cut off");
+        self.leases.away.insert(node, until);
+        self.at(LEASE_MS, Event::Lapse { node, sure: false });
+    }
+
+    fn is_away(&self, node: u64) -> bool {
+        self.leases.away.get(&node).is_some_and(|until| self.now_ms < *until)
+    }
+
+    /// A node that is cut off for a lease's time takes all locks back that are lent to its clients.
+    pub(super) fn on_lapse(&mut self, node: u64, sure: bool) -> Check {
+        if sure || self.is_away(node) {
+            self.recall_all(|lease| lease.node == node);
+        }
+        Ok(())
+    }
+
+    /// The home has died: each node notices at its time, and all have by the end of a lease.
+    pub(super) fn lapse_all(&mut self) {
+        for node in 0..u64::from(self.course.plan.nodes) {
+            self.leases.away.insert(node, u64::MAX);
+            let after = self.dice.pick(&[0, 5, 200, LEASE_MS]);
+            self.at(after, Event::Lapse { node, sure: true });
+        }
+    }
+
+    /// The home is there again, and nodes find it; those that did not notice before do then.
+    pub(super) fn rejoin_all(&mut self) {
+        self.recall_all(|_| true);
+        self.leases.away.clear();
+    }
+
+    fn recall_all(&mut self, which: impl Fn(&Lease) -> bool) {
+        for (number, lease) in self.leases.words.iter_mut().filter(|(_, lease)| which(lease)) {
+            let word = LeaseWord { number: number.1, phase: lease.phase };
+            lease.phase = word.after(LeaseEvent::Recall).map_or(lease.phase, |word| word.phase);
+        }
+    }
+
+    /// Asks nodes what the machines want to know.
+    pub(super) fn ask_nodes(&mut self) -> Check {
+        let now_ms = self.now_ms;
+        while let Some(home) = &mut self.home {
+            while let Some(step) = home.locks.poll_recall() {
+                match step {
+                    RecallStep::Begin(who) => home.recalls.begin(who, now_ms),
+                    RecallStep::End(who) => {
+                        home.recalls.end(who);
+                        home.lent.remove(&who);
+                    }
+                }
+            }
+            let life = home.life;
+            match home.recalls.next_due(now_ms) {
+                None => {
+                    let due_ms = home.recalls.deadline();
+                    if let Some(due_ms) = due_ms.filter(|_| !self.has(Defect::AskOnce)) {
+                        self.at(due_ms.saturating_sub(now_ms), Event::LookAtRecalls { life });
+                    }
+                    return Ok(());
+                }
+                Some(RecallDue::Over(who)) => {
+                    self.count("recalls without an answer");
+                    self.leases.given_up.insert(who);
+                    self.model.on_recalled(who, Recalled::Unknown);
+                    self.home.as_mut().expect("just seen").locks.on_recalled(who, Recalled::Unknown);
+                    self.pass_on()?;
+                }
+                Some(RecallDue::Ask(who)) => {
+                    let client =
+                        *home.lent.get(&who).ok_or_else(|| format!("{who:?} is asked for, and nothing was lent to it"))?;
+                    self.count("recalls");
+                    if self.dice.chance(1_000) {
+                        self.lose_question(client, who.number);
+                    } else {
+                        let after = self.delay_ms();
+                        self.at(after, Event::Recall { life, client, number: who.number });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A question is lost, because the node's connection to the home breaks: within a lease the node notices.
+    fn lose_question(&mut self, client: u64, number: u64) {
+        self.count("questions lost");
+        if let Some(node) = self.leases.words.get(&(client, number)).map(|lease| lease.node) {
+            let after = self.dice.pick(&[0, 200, LEASE_MS]);
+            self.at(after, Event::Lapse { node, sure: true });
+        }
+    }
+
+    pub(super) fn on_look_at_recalls(&mut self, life: u64) -> Check {
+        match self.home.as_ref().is_some_and(|home| home.life == life) {
+            true => self.ask_nodes(),
+            false => Ok(()),
+        }
+    }
+
+    /// A question reaches a node, which answers by the client's word.
+    pub(super) fn on_recall(&mut self, life: u64, client: u64, number: u64) -> Check {
+        let Some(lease) = self.leases.words.get(&(client, number)) else { return Ok(()) };
+        let (node, who) = (lease.node, Claimant { link: lease.link, number });
+        if self.is_away(node) {
+            return Ok(());
+        }
+        let mut word = LeaseWord { number, phase: lease.phase }
+            .after(LeaseEvent::Recall)
+            .unwrap_or(LeaseWord { number, phase: lease.phase });
+        let mut recalled = word.recalled();
+        if self.has(Defect::YieldHeld) && recalled == Recalled::Held {
+            recalled = Recalled::Kept;
+        }
+        if self.has(Defect::RecallSoftly) && recalled == Recalled::Kept {
+            word.phase = LeasePhase::Kept;
+        }
+        if self.has(Defect::BuryKept) && !self.clients.contains_key(&client) {
+            recalled = Recalled::Held;
+        }
+        self.leases.words.get_mut(&(client, number)).expect("just seen").phase = word.phase;
+        self.note(format!("node {node} says of lock {number} of client {client}: {recalled:?}"));
+        if self.home.as_ref().is_some_and(|home| home.life == life) {
+            self.model.judge_answer(who, recalled)?;
+        }
+        if recalled != Recalled::Unknown && !self.dice.chance(1_000) {
+            let after = self.delay_ms();
+            self.at(after, Event::Recalled { life, client, number, recalled });
+        }
+        Ok(())
+    }
+
+    /// A node's answer reaches the home.
+    pub(super) fn on_recalled(&mut self, life: u64, client: u64, number: u64, recalled: Recalled) -> Check {
+        let Some(home) = self.home.as_mut().filter(|home| home.life == life) else { return Ok(()) };
+        let asked = home.lent.iter().find(|(who, other)| who.number == number && **other == client).map(|(who, _)| *who);
+        let Some(who) = asked else { return Ok(()) };
+        home.locks.on_recalled(who, recalled);
+        self.model.on_recalled(who, recalled);
+        self.count(if recalled == Recalled::Kept { "locks that were kept" } else { "locks that were held" });
+        self.settle()
+    }
+
+    /// At the end what is kept is known to the home, and the other way round.
+    pub(super) fn judge_leases(&self) -> Check {
+        let home = self.home.as_ref().ok_or("the home is not back")?;
+        for ((client, number), lease) in &self.leases.words {
+            let is_known = home.lent.keys().any(|who| (who.link, who.number) == (lease.link, *number));
+            let is_kept = lease.phase == LeasePhase::Kept;
+            check(is_known || !is_kept, || {
+                format!("client {client} keeps lock {number}, and the home does not know: {lease:?}")
+            })?;
+        }
+        Ok(())
+    }
+}
