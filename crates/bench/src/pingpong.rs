@@ -1,5 +1,5 @@
 //! A message there and back, half of which is one way: the four conditions of the DIMMnet-3 paper, on one host and between two over TCP,
-//! beside MPI. On one host also beside two threads that hand a cache line to each other, which nothing can be faster than.
+//! beside MPI and UCX. On one host also beside iceoryx2, and two threads that hand a cache line to each other, which nothing can be faster than.
 //!
 //! | condition | sent | received |
 //! |---|---|---|
@@ -16,14 +16,15 @@ use crate::Options;
 use crate::compare::{beside, bytes, own, time_row};
 use crate::nodes::Nodes;
 use crate::peers::mpi::Mpi;
-use crate::peers::program::Compiled;
+use crate::peers::program::{self, Compiled};
 use crate::report::{Claim, Report};
 use crate::turns::{Contestant, Figures, Outcome, median, take_turns};
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use hanare::{
     Body, CreateOptions, JobId, JobRank, Mailbox, Overflow, Pool, QueueForm, Rank, ReadPort, Region, Shape, Unit, Wanted,
     WritePort,
 };
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -51,6 +52,9 @@ const LONGEST_RECORD: usize = 1 << 20;
 
 /// One way on one host, in times of a bare cache line's.
 const GOAL_BARE: f64 = 1.0 / 1.5;
+
+/// Contestants before the peers: ours in each place, and the bare line.
+const OWN_COUNT: usize = 3;
 
 const PLACES: [&str; 2] = ["same host", "2 nodes, tcp"];
 
@@ -251,6 +255,40 @@ fn figures_of(line: &str) -> Option<Result<Figures>> {
     Some(Ok(LENGTHS.iter().map(|(len, _)| len.to_string()).zip(numbers).collect()))
 }
 
+/// A program that prints the line of figures, in one turn.
+fn program_turn<'a>(
+    name: &str,
+    program: Result<PathBuf>,
+    words: Vec<String>,
+    variables: &'a [(&'a str, &'a str)],
+) -> Contestant<'a> {
+    let turn = program.map(|program| {
+        move || match program::run(&program, &words, variables)?.lines().find_map(figures_of) {
+            Some(figures) => figures,
+            None => bail!("{} printed no figures", program.display()),
+        }
+    });
+    Contestant::peer(name, turn)
+}
+
+/// UCX's active messages, over these of its transports.
+fn ucx<'a>(compiled: &Compiled, words: &[String], variables: &'a [(&'a str, &'a str)]) -> Contestant<'a> {
+    let program = compiled.build("cc", "ucx_pingpong", &["-lucp", "-lucs"]);
+    let version = program.as_ref().ok().and_then(|program| program::run(program, &["version"], &[]).ok());
+    let name = version.map_or_else(|| "UCX".to_owned(), |version| format!("UCX {}", version.trim()));
+    program_turn(&format!("{name} active message"), program, words.to_vec(), variables)
+}
+
+fn iceoryx2<'a>(options: &Options, words: &[String]) -> Contestant<'a> {
+    let path = options.peers.join("iceoryx2_queue/target/release/iceoryx2_queue");
+    let program = if path.is_file() {
+        Ok(path)
+    } else {
+        Err(anyhow!("{} is not there; `scripts/prepare.sh bench` builds it", path.display()))
+    };
+    program_turn("iceoryx2 0.7", program, [&["ping".to_owned()], words].concat(), &[])
+}
+
 /// Runs it.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     progress("starting nodes");
@@ -264,12 +302,15 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
         Contestant::peer("a bare cache line", Ok(|| bare(lengths[0].1))),
     ];
     contestants.extend(Mpi::ALL.map(|mpi| mpi.local_job(2, &compiled, "mpi_pingpong", &words, figures_of)));
+    contestants.extend([ucx(&compiled, &words, &[("UCX_TLS", "sm,self")]), iceoryx2(options, &words)]);
+    let near_count = contestants.len() - OWN_COUNT;
     contestants.extend(Mpi::ALL.map(|mpi| mpi.job(2, &compiled, "mpi_pingpong", &words, figures_of)));
+    contestants.push(ucx(&compiled, &words, &[("UCX_TLS", "tcp,self")]));
     let outcomes = take_turns(options.rounds(), contestants, progress)?;
     let (near, far, line) = (&outcomes[0], &outcomes[1], &outcomes[2]);
-    let (mpi_near, mpi_far) = outcomes[3..].split_at(Mpi::ALL.len());
+    let (peers_near, peers_far) = outcomes[OWN_COUNT..].split_at(near_count);
     let mut report = Report::new(NAME);
-    for ((ours, peers), place) in [(near, mpi_near), (far, mpi_far)].into_iter().zip(PLACES) {
+    for ((ours, peers), place) in [(near, peers_near), (far, peers_far)].into_iter().zip(PLACES) {
         add_rows(&mut report, place, ours, peers)?;
     }
     let (row, scale) = time_row("8 B one way, BOTF+IPUSH+LHS, same host".to_owned(), figure(near, Condition::Head, 8)?);

@@ -44,7 +44,7 @@ pub mod tcp;
 pub mod ucx;
 pub mod wait;
 
-pub use link::{Link, LinkError, Progress, Refusal, Sink, Traffic};
+pub use link::{Link, LinkError, Progress, Refusal, Sight, Sink, Traffic};
 pub use wait::wait;
 
 #[cfg(test)]

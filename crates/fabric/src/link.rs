@@ -76,15 +76,57 @@ pub trait Link: Send {
         is_hung_up(self.life())
     }
 
+    /// What the kernel knows of the peer: whether it is gone, as [`Link::has_ended`], and whether something of it is there. After a `progress` that
+    /// found nothing, the next finds nothing before something is there.
+    ///
+    /// **Cost**: one system call.
+    fn look(&self) -> Sight {
+        if self.has_ended() { Sight::End } else { Sight::Something }
+    }
+
     /// Wakes the peer, though nothing was sent: it may have changed memory of which only they two know. A link that cannot do so does
     /// nothing.
     ///
     /// **Cost**: one system call, which never waits.
     fn nudge(&self) {}
 
+    /// As [`Link::send`] with all of the body, and may leave it to the next `progress`: several messages go in one call then.
+    ///
+    /// # Safety
+    /// As there.
+    ///
+    /// **Errors**: as there.
+    unsafe fn send_later(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {
+        // SAFETY: promised by the caller.
+        unsafe { self.send(head, body) }
+    }
+
     /// Whether a `progress` that finds nothing is a system call: then whoever waits yields between two of them.
     fn checks_by_call(&self) -> bool {
         false
+    }
+}
+
+/// What [`Link::look`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Nothing is there.
+    Nothing,
+    /// Something may be there.
+    Something,
+    /// The peer has closed its end, or its process is gone.
+    End,
+}
+
+/// What is at a socket.
+pub(crate) fn look_at(socket: BorrowedFd<'_>) -> Sight {
+    let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    let mut watched = [PollFd::from_borrowed_fd(socket, gone | PollFlags::IN)];
+    match poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+        Ok(0) => Sight::Nothing,
+        Ok(_) if watched[0].revents().intersects(gone) => Sight::End,
+        // Only a signal makes the call fail.
+        _ => Sight::Something,
     }
 }
 
@@ -242,6 +284,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
         // SAFETY: the caller's promise is passed on.
         unsafe { (**self).send(head, body) }
     }
+    unsafe fn send_later(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { (**self).send_later(head, body) }
+    }
     unsafe fn extend(&mut self, body: &[Window]) -> Result<(), LinkError> {
         // SAFETY: the caller's promise is passed on.
         unsafe { (**self).extend(body) }
@@ -266,6 +312,9 @@ impl<L: Link + ?Sized> Link for Box<L> {
     }
     fn life(&self) -> BorrowedFd<'_> {
         (**self).life()
+    }
+    fn look(&self) -> Sight {
+        (**self).look()
     }
     fn nudge(&self) {
         (**self).nudge();

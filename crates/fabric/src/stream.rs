@@ -12,7 +12,7 @@
 
 use crate::ending::Ending;
 use crate::inbox::Inbox;
-use crate::link::{FAIR_LEN, Link, LinkError, Progress, Sink};
+use crate::link::{FAIR_LEN, Link, LinkError, Progress, Sight, Sink, look_at};
 use crate::outbox::{Outbox, Piece};
 use hanare_memory::Window;
 use hanare_protocol::wire::head::Head;
@@ -275,6 +275,14 @@ impl<S: Stream> Link for StreamLink<S> {
         if was_empty { self.push_now() } else { Ok(()) }
     }
 
+    unsafe fn send_later(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {
+        self.check_open()?;
+        if self.broken.is_none() {
+            self.outbox.begin(head, body);
+        }
+        Ok(())
+    }
+
     unsafe fn extend(&mut self, body: &[Window]) -> Result<(), LinkError> {
         self.check_open()?;
         if self.broken.is_some() {
@@ -317,6 +325,10 @@ impl<S: Stream> Link for StreamLink<S> {
 
     fn checks_by_call(&self) -> bool {
         true
+    }
+
+    fn look(&self) -> Sight {
+        look_at(self.stream.as_fd())
     }
 }
 
@@ -477,6 +489,22 @@ mod tests {
             other.progress(&mut store).unwrap();
         }
         assert!(other.stream.receives <= 3 + (1 << 20) / RECEIVE_LEN, "{} calls", other.stream.receives);
+    }
+
+    #[test]
+    fn messages_that_may_wait_go_in_one_call_with_the_next_progress() {
+        let (mut one, mut other) = pair();
+        let bytes: Vec<Vec<u8>> = (0..5).map(|seq| body(seq, 48)).collect();
+        for (seq, bytes) in bytes.iter().enumerate() {
+            // SAFETY: the bytes outlive the link's use of them, and are only read.
+            unsafe { one.send_later(&head(seq as u64, bytes.len()), &[Window::of(bytes)]).unwrap() };
+        }
+        assert_eq!(one.stream.sends, 0);
+        one.progress(&mut Store::new()).unwrap();
+        assert_eq!((one.stream.sends, one.unsent_len()), (1, 0));
+        let mut store = Store::new();
+        other.progress(&mut store).unwrap();
+        assert!(store.messages.iter().zip(&bytes).all(|((_, got), sent)| got == sent) && store.messages.len() == 5);
     }
 
     #[test]

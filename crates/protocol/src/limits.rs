@@ -157,6 +157,16 @@ pub const QUEUE_APPEND_LEN_MAX: u64 = 2 << 20;
 /// Most appends of a port that were sent and not answered: their answers come several at a time, and none of them is waited for.
 pub const QUEUE_BEGUN_COUNT_MAX: usize = 32;
 
+/// Most answers that a node holds back for a connection because nobody waits for them: half of [`QUEUE_BEGUN_COUNT_MAX`], so that their sender
+/// is not held up.
+pub const LATER_ANSWER_COUNT_MAX: usize = QUEUE_BEGUN_COUNT_MAX / 2;
+
+/// How long a node holds an answer back: a few round trips over TCP.
+pub const LATER_ANSWER_US: u64 = 100;
+
+/// Longest append whose answer may wait: those that may be under way at once are few otherwise.
+pub const QUEUE_LATER_LEN_MAX: usize = PAGE_LEN as usize;
+
 /// Most bytes of them: three of the longest parts of a vector, as many as a lane of a group holds.
 pub const QUEUE_BEGUN_LEN_MAX: usize = 400 << 10;
 
@@ -168,6 +178,9 @@ pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 256;
 
 /// How long a side of a queue sleeps before it looks again unasked: a writer may die between its commit and the wake.
 pub const QUEUE_NAP_MS: u64 = 50;
+
+/// Most pauses that a reader lets a writer get ahead: half a microsecond, some twenty blocks.
+pub const QUEUE_LAG_COUNT_MAX: u32 = 8;
 
 /// Longest head of a message: what an entry of a head buffer holds beside the envelope. [D3 §3.3: 64 B less 16]
 pub const MESSAGE_HEAD_LEN_MAX: usize = 48;

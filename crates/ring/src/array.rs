@@ -18,7 +18,7 @@ use crate::lane::Place;
 use crate::layout::WORD_LEN;
 use crate::park;
 use crate::words::{Exchange, Shared, Words};
-use hanare_protocol::queue::layout::{QueueForm, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT};
+use hanare_protocol::queue::layout::{NEWS_AT, QueueForm, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT};
 use std::time::Duration;
 
 /// Who reads the queue learns of it from the board.
@@ -209,6 +209,19 @@ impl<W: Exchange + Clone> Array<W> {
     /// Writer: announces sleep for want of room; looks once more before it parks.
     pub fn doze_writer(&self, queue: u64) {
         self.doze_at(self.word(queue, ROOM_BELL_AT));
+    }
+
+    /// How often the queue's home has changed what stands in the lanes' lines. **Cost**: a load of the bell's line, which each commit looks at.
+    #[inline]
+    pub fn news(&self, queue: u64) -> u64 {
+        // ORDERING: pairs with the store in `tell_news`: who reads the lines afterwards finds them as of this count, or later.
+        self.words.load(self.word(queue, NEWS_AT))
+    }
+
+    /// Home: has changed what stands in the lanes' lines.
+    pub fn tell_news(&self, queue: u64) {
+        let word = self.word(queue, NEWS_AT);
+        self.words.store(word, self.words.load(word).wrapping_add(1));
     }
 
     /// Whether the reader's bell says that it sleeps on this host: nobody has committed since.

@@ -58,12 +58,18 @@ impl Backoff {
     /// them last as long as it takes the other side to answer, if it is let onto this CPU.
     #[inline]
     pub fn step_after(&mut self, was_call: bool) -> Step {
-        if self.pauses < SPIN_PAUSE_COUNT && !was_call {
+        if !was_call && self.pause() { Step::Again } else { self.step_yielding() }
+    }
+
+    /// Pauses, if this wait has pauses left. For waits that look at no clock meanwhile: all pauses together are shorter than a yield or two.
+    #[inline]
+    pub fn pause(&mut self) -> bool {
+        let has_left = self.pauses < SPIN_PAUSE_COUNT;
+        if has_left {
             self.pauses += 1;
             std::hint::spin_loop();
-            return Step::Again;
         }
-        self.step_yielding()
+        has_left
     }
 
     fn step_yielding(&mut self) -> Step {

@@ -36,6 +36,10 @@ pub trait Words {
     fn heavy_fence(&self) {
         self.fence();
     }
+    /// Says that the line of byte `at` will soon be written, so that it may come meanwhile.
+    fn will_write(&self, at: usize) {
+        let _ = at;
+    }
     /// Copies bytes out, from byte `at` on. What the other side writes meanwhile shows in some mixture.
     fn read(&self, at: usize, into: &mut [u8]);
     /// Copies bytes in, from byte `at` on.
@@ -125,6 +129,18 @@ impl Words for Shared {
         fence(Ordering::SeqCst);
         // Those who cannot be asked have fences of their own.
         let _ = membarrier(MembarrierCommand::GlobalExpedited);
+    }
+
+    #[inline]
+    fn will_write(&self, at: usize) {
+        let line = self.window.slice(at, 1).ptr();
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint, which touches neither registers nor flags, changes no byte and never faults.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = line;
     }
 
     #[inline]

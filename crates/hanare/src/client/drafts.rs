@@ -194,6 +194,11 @@ impl<'b> Drafts<'b> {
         message.push(to.1, to.2, Window::empty(), Window::empty(), Vec::new());
     }
 
+    /// Nobody waits for the answers just now: their nodes may send them together with later ones.
+    pub fn let_wait(&mut self) {
+        self.first.iter_mut().chain(&mut self.rest).for_each(|(_, request)| request.message.may_wait = true);
+    }
+
     /// Has something done when all answers are here, after what was added before.
     pub fn after(&mut self, then: After<'b>) {
         self.after.push(then);

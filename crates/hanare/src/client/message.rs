@@ -32,6 +32,8 @@ pub(crate) struct CommandMessage {
     is_once: bool,
     /// Whether another node than the one it is sent to may have to be asked: that may refuse when all else is done.
     has_copy: bool,
+    /// Whether nobody waits for its answer just now.
+    pub may_wait: bool,
 }
 
 /// What a command needs of a message, in bytes.
@@ -96,7 +98,7 @@ impl CommandMessage {
         self.results.clear();
         self.own.clear();
         (self.count, self.list_len, self.operand_len, self.held_len, self.result_len) = (0, 0, 0, 0, 0);
-        (self.is_once, self.has_copy) = (false, false);
+        (self.is_once, self.has_copy, self.may_wait) = (false, false, false);
     }
 
     /// Whether a message has room for another command, or two, of such needs.

@@ -8,7 +8,7 @@ use hanare_protocol::Error;
 use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::request::RequestLife;
 use hanare_protocol::wire::exchange::{Query, Reply};
-use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::head::{Head, Kind, MAY_WAIT};
 use std::time::{Duration, Instant};
 
 /// A request, and its answer as it comes. Reused, so that the hot path allocates nothing.
@@ -145,7 +145,10 @@ impl Request {
     pub fn head(&self) -> Head {
         let Request { message, seq, .. } = self;
         match self.what {
-            Payload::Commands => Head { count: message.count(), body_len: message.len(), ..Head::new(Kind::Commands, *seq) },
+            Payload::Commands => {
+                let detail = if message.may_wait { MAY_WAIT } else { 0 };
+                Head { count: message.count(), body_len: message.len(), detail, ..Head::new(Kind::Commands, *seq) }
+            }
             Payload::Query { head, .. } => Head { seq: *seq, ..head },
         }
     }

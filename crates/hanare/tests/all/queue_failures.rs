@@ -4,6 +4,7 @@ use crate::queue_sets::block;
 use crate::{holder, processes, relay, support};
 
 use hanare::{Error, Overflow, Pool, QueueForm, QueueSet, Queues, ReadPort, Unit};
+use hanare_protocol::queue::layout::{NEWS_AT, WRITER_AT};
 use processes::{Nodes, Process, end_with_the_test, say_ready};
 use relay::{Mode, nodes_beside_relay};
 use std::time::{Duration, Instant};
@@ -76,6 +77,31 @@ fn who_opens_a_lane_while_its_spilled_units_come_back_goes_behind_them() {
             (3..5).for_each(|number| writer.send(&block(number)).unwrap());
             writer.close().unwrap();
         });
+    }
+}
+
+/// As of a program that was stopped for so long that its node gave the lane to another.
+#[test]
+fn a_writer_whose_lane_is_another_s_learns_of_it_at_its_commit() {
+    let pool = TestPool::start(1, 16 << 20);
+    for unit in [Unit::Blocks { len: 16 }, Unit::Records { len_max: 16 }] {
+        let (name, form) = (format!("{unit:?}"), QueueForm { unit, ..form(4, Overflow::Wait) });
+        let queue = pool.client(0).create_queue(&name, &form, &on(0)).unwrap();
+        let (mut reader, mut writer) = (queue.reader().unwrap(), queue.writer().unwrap());
+        writer.send(&block(0)).unwrap();
+        // What the node shows then: another's number, and one more piece of news.
+        let region = pool.client(0).open(&name).unwrap();
+        let first = form.queue_at(1, 0);
+        let mut news = [0u64];
+        region.get_values(first + NEWS_AT, &mut news).unwrap();
+        region.put_values(first + form.lane_at(0) + WRITER_AT, &[7u64]).unwrap();
+        region.put_values(first + NEWS_AT, &[news[0] + 1]).unwrap();
+        for _ in 0..2 {
+            let error = writer.send(&block(1)).unwrap_err();
+            assert!(matches!(error, Error::NotAWriter { lane: 0, .. }), "{error}");
+        }
+        assert_eq!(receive(&mut reader), 0);
+        assert!(reader.try_see().unwrap().is_none(), "what it did not commit is not there");
     }
 }
 

@@ -14,7 +14,10 @@ use support::TestPool;
 use traced::{Stop, Traced};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
-const FORM: QueueForm = QueueForm { unit: Unit::Blocks { len: 64 }, depth: 4, ports: 4, overflow: Overflow::Wait };
+const BLOCKS: QueueForm = QueueForm { unit: Unit::Blocks { len: 64 }, depth: 4, ports: 4, overflow: Overflow::Wait };
+const RECORDS: QueueForm = QueueForm { unit: Unit::Records { len_max: 64 }, ..BLOCKS };
+/// The node of the program that is interrupted, and its queue.
+const CASES: [(usize, QueueForm); 3] = [(0, BLOCKS), (0, RECORDS), (1, BLOCKS)];
 /// Steps of an act at which it is interrupted, unless it is at all.
 const STEPS: u64 = 30;
 /// The numbers of those who write.
@@ -152,10 +155,10 @@ fn receive(reader: &mut ReadPort) -> (u64, u64) {
 
 impl Scene {
     /// A queue of node 0; what is traced is a program of `node`.
-    fn new(node: usize) -> Scene {
+    fn new(node: usize, form: &QueueForm) -> Scene {
         let pool = TestPool::start(2, 16 << 20);
         let on = CreateOptions { placement: Placement::Node(NodeId(0)), ..CreateOptions::default() };
-        let queue = pool.client(0).create_queue("q", &FORM, &on).unwrap();
+        let queue = pool.client(0).create_queue("q", form, &on).unwrap();
         Scene { pool, queue, node }
     }
 
@@ -255,15 +258,15 @@ fn is_permitted() -> bool {
     taken.is_ok()
 }
 
-fn play_writers(node: usize, all: bool) {
+fn play_writers((node, form): (usize, QueueForm), all: bool) {
     if !is_permitted() {
         return;
     }
-    let scene = Scene::new(node);
+    let scene = Scene::new(node, &form);
     let (mut reader, mut other) = (scene.queue.reader().unwrap(), scene.queue.writer().unwrap());
     let count = scene.kill_writer(&mut reader, &mut other, u64::MAX).expect("it comes to its end");
     let every = if all { 1 } else { count / STEPS + 1 };
-    eprintln!("a commit from node {node}: {count} steps");
+    eprintln!("a commit from node {node} to {:?}: {count} steps", form.unit);
     let mut actor = scene.actor("writer");
     for (number, step) in (0..=count).step_by(every as usize).enumerate() {
         scene.kill_writer(&mut reader, &mut other, step);
@@ -271,15 +274,15 @@ fn play_writers(node: usize, all: bool) {
     }
 }
 
-fn play_readers(node: usize, all: bool) {
+fn play_readers((node, form): (usize, QueueForm), all: bool) {
     if !is_permitted() {
         return;
     }
-    let scene = Scene::new(node);
+    let scene = Scene::new(node, &form);
     let mut writer = scene.queue.writer().unwrap();
     let count = scene.kill_reader(&mut writer, u64::MAX).expect("it comes to its end");
     let every = if all { 1 } else { count / STEPS + 1 };
-    eprintln!("a look and a free from node {node}: {count} steps");
+    eprintln!("a look and a free from node {node} of {:?}: {count} steps", form.unit);
     (0..=count).step_by(every as usize).for_each(|step| {
         scene.kill_reader(&mut writer, step);
     });
@@ -287,19 +290,21 @@ fn play_readers(node: usize, all: bool) {
 
 #[test]
 fn a_writer_that_stops_or_dies_at_any_step_delays_nobody_and_loses_at_most_what_it_had_not_committed() {
-    [0, 1].into_iter().for_each(|node| play_writers(node, false));
+    CASES.into_iter().for_each(|case| play_writers(case, false));
 }
 
 #[test]
 fn the_successor_of_a_reader_that_dies_at_any_step_goes_on_where_it_was() {
-    [0, 1].into_iter().for_each(|node| play_readers(node, false));
+    CASES.into_iter().for_each(|case| play_readers(case, false));
 }
 
 #[test]
 #[ignore = "some minutes"]
 fn every_instruction() {
     if std::env::var_os("STEPS_ROLE").is_none() {
-        play_writers(0, true);
-        play_readers(0, true);
+        for form in [BLOCKS, RECORDS] {
+            play_writers((0, form), true);
+            play_readers((0, form), true);
+        }
     }
 }

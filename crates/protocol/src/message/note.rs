@@ -1,19 +1,28 @@
 //! A message as it lies in its receiver's queue: its envelope, its head, and its body or where that has landed. Little-endian.
 //!
 //! ```text
-//! sender | context | tag | head's length | body's length (8) | body's place (8) | head | body, where it goes with the head
+//! sender | context | tag | head's length | body's length (8) | body's place (8) | head | body, where it goes with the head | anything
 //! ```
+//!
+//! With the word of its record a note fills whole cache lines, so that a short one is on one line.
 //!
 //! Notes are input: any program that may write the group's regions may have written one.
 
 use super::Envelope;
 use crate::limits::{MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX};
+use crate::queue::layout::{LINE_LEN, WORD_LEN};
 
 /// Bytes before a head.
 pub const FRONT_LEN: usize = 32;
 
 /// Bytes of the longest note.
-pub const LONGEST_LEN: usize = FRONT_LEN + MESSAGE_HEAD_LEN_MAX + MESSAGE_INLINE_LEN_MAX;
+pub const LONGEST_LEN: usize = on_lines(FRONT_LEN + MESSAGE_HEAD_LEN_MAX + MESSAGE_INLINE_LEN_MAX);
+
+/// A note's length, up to the end of the line where its record ends.
+#[allow(clippy::arithmetic_side_effects, reason = "no note is long")]
+const fn on_lines(len: usize) -> usize {
+    (len + WORD_LEN as usize).next_multiple_of(LINE_LEN as usize) - WORD_LEN as usize
+}
 
 /// The place of a body that goes with its head.
 const INLINE: u64 = u64::MAX;
@@ -35,7 +44,7 @@ impl Front {
     /// Bytes of the whole note.
     pub fn note_len(&self) -> usize {
         // A body that goes with its head is short.
-        FRONT_LEN + self.head_len + if self.landed.is_none() { self.body_len as usize } else { 0 }
+        on_lines(FRONT_LEN + self.head_len + if self.landed.is_none() { self.body_len as usize } else { 0 })
     }
 
     /// The bytes to send.
@@ -90,7 +99,8 @@ mod tests {
                 bytes[24..].fill(if is_inline { 255 } else { 0 });
             }
             let (head, body) = (bytes[12] as usize, bytes[16] as usize);
-            let len = if is_near { FRONT_LEN + head + if is_inline { body } else { 0 } } else { FRONT_LEN + rest };
+            let near = FRONT_LEN + head + if is_inline { body } else { 0 };
+            let len = if is_near { (near + 8).next_multiple_of(64) - 8 } else { FRONT_LEN + rest };
             match Front::decode(&bytes, len, 100, 128) {
                 Ok(front) => {
                     prop_assert_eq!(front.encode(), bytes);

@@ -345,6 +345,12 @@ impl<S: Store> Home<S> {
         self.lanes.get(&(queue, lane)).map_or(LaneState::Free, |lane| lane.state)
     }
 
+    /// The number of a lane's writer, 0 where nobody has the lane just now.
+    pub fn writer(&self, queue: u64, lane: u32) -> u64 {
+        let found = self.lanes.get(&(queue, lane)).filter(|lane| lane.state == LaneState::Open);
+        found.map_or(0, |lane| lane.writer.0)
+    }
+
     /// Units that count, of a lane's writer.
     #[cfg(test)]
     pub(crate) fn accepted(&self, queue: u64, lane: u32) -> u64 {

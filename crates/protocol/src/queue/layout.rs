@@ -6,14 +6,19 @@
 //!         board    a bit a queue that has something, and bits for words of those bits
 //!         queues   `count` of them, one after another
 //!
-//! queue   line 0   bell of the reader | bell of writers without room | the reader's state
+//! queue   line 0   bell of the reader | bell of writers without room | the reader's state | news
 //!         heads    a word a lane: how far it was read                                     written by the reader
-//!         lanes    a line a lane: tail | state | units in the spill                       the tail is the writer's
+//!         lanes    a line a lane: tail | state | spilled | writer | tail to be            the tails are the writer's
 //!         bytes    of each lane, in frames
 //! ```
 //!
 //! The form stands in the array alone, so a queue whose memory is all zero is an empty queue: making a million of them writes one line.
 //! Positions count bytes since the lane was made, so they never repeat.
+//!
+//! A record begins with a word that commits it: its length and one more, or all bits but the highest where the rest up to the lane's end is
+//! empty; the highest says whether its lap is odd. The word after the last record is zero, or of an earlier lap. A reader on the queue's host looks at these words alone; the tail is for all others, and follows.
+//!
+//! News counts the home's changes of states, spills and writers: a side that finds it unchanged need not look at the lanes' lines.
 
 use crate::Error;
 use crate::limits::{
@@ -29,7 +34,7 @@ pub const WORD_LEN: u64 = 8;
 /// "hanaqueu" in memory order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"hanaqueu");
 /// Changes whenever anything in this file does.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// In an array: the bell of who waits for any of its queues.
 pub const SET_BELL_AT: u64 = LINE_LEN;
 /// In an array: the board.
@@ -42,6 +47,8 @@ pub const READER_BELL_AT: u64 = 0;
 pub const ROOM_BELL_AT: u64 = WORD_LEN;
 /// In a queue: the state of its reader, written by the home.
 pub const READER_AT: u64 = WORD_LEN * 2;
+/// In a queue: how often the home has changed what stands in the lanes' lines.
+pub const NEWS_AT: u64 = WORD_LEN * 3;
 /// In a queue: the first lane's head.
 pub const HEADS_AT: u64 = LINE_LEN;
 /// In a lane's line: the tail.
@@ -50,6 +57,10 @@ pub const TAIL_AT: u64 = 0;
 pub const LANE_STATE_AT: u64 = WORD_LEN;
 /// In a lane's line: how many of its units are in the spill, written by the home.
 pub const SPILLED_AT: u64 = WORD_LEN * 2;
+/// In a lane's line: the number of its writer, written by the home; 0 where there is none.
+pub const WRITER_AT: u64 = WORD_LEN * 3;
+/// In a lane's line: the tail as it will be once the records that its writer publishes are committed.
+pub const TAIL_TO_BE_AT: u64 = WORD_LEN * 4;
 
 /// What is written and read as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,6 +6,9 @@ use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, LOOK_LEN_MAX
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
+/// In the head of vector commands: nobody waits for the answer just now, so the node may send it together with later ones.
+pub const MAY_WAIT: u64 = 1;
+
 /// Bytes of a head.
 pub const HEAD_LEN: usize = 32;
 
@@ -13,7 +16,7 @@ pub const HEAD_LEN: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromBytes, Immutable, KnownLayout)]
 #[repr(u8)]
 pub enum Kind {
-    /// Vector commands; `count` of them, then the bytes of the puts.
+    /// Vector commands; `count` of them, then the bytes of the puts. `detail` may be [`MAY_WAIT`].
     Commands = 1,
     /// Answer to commands: the bytes of the gets.
     Done = 2,

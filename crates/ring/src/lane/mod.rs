@@ -1,11 +1,21 @@
 //! A lane of a queue: units in shared memory from one writer to one reader, either of which may be followed by a successor.
 //!
-//! The writer claims room for a unit, fills it in place, and commits by storing the tail. The reader sees all units up to the tail where
-//! they lie, and frees them by storing the head. A writer that dies at any step loses at most what it had not committed; a reader that
-//! dies leaves what it had not freed to its successor. Neither store waits for anybody.
+//! The writer claims room for a unit, fills it in place, and commits. The reader sees committed units where they lie, and frees them by
+//! storing the head. A writer that dies at any step loses at most what it had not committed; a reader that dies leaves what it had not freed
+//! to its successor. Neither waits for anybody.
 //!
-//! [`crate::spsc`] is for two sides that end together. It has its lengths between its bytes, which saves a cache line where one record is
-//! under way; a lane has its tail apart, so that blocks lie on lines of their own, are counted at once, and outlive both sides.
+//! Blocks are committed by the tail's store, so they lie on lines of their own and are counted at once. A record is committed by its length
+//! word, which is all that its reader looks at: a short one costs the transfer of one line. The tail follows it, for the lane's next
+//! writer and for readers of other hosts.
+//!
+//! ```text
+//! writer of records:  claim: word behind the record := 0;  fill;  publish: tail to be;  word of the first that was kept;  tail
+//! ```
+//!
+//! The word behind the last record is zero, because that place may hold bytes of an earlier lap; in a full lane it is the word of the first
+//! record, which is told from a fresh one by its lap. A writer that dies between the word and the tail has committed: the tail is the one that was to be then ([`Place::tail`]).
+//!
+//! [`crate::spsc`] is for two sides that end together; a lane outlives both.
 //!
 //! Positions count bytes since the lane was made. What the memory says of positions and lengths is input: it is checked against the lane
 //! before anything is done with it.
@@ -18,28 +28,53 @@ pub use writer::Writer;
 
 use crate::Corrupt;
 use crate::layout::WORD_LEN;
-use hanare_protocol::queue::layout::{QueueForm, TAIL_AT, Unit};
+use crate::words::Words;
+use hanare_protocol::queue::layout::{QueueForm, TAIL_AT, TAIL_TO_BE_AT, Unit};
 
-/// In place of a record's length: the rest up to the lane's end is empty.
-const PADDING: u64 = u64::MAX;
+/// In a record's word: whether its position is in an odd lap.
+const LAP: u64 = 1 << 63;
+/// In place of a record's length and one: nothing was committed there, in whichever lap.
+const NOTHING: u64 = 0;
+/// In its place: the rest up to the lane's end is empty.
+const PADDING: u64 = LAP - 1;
 
 /// Where a lane lies in its words, and what its units are like.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     head: usize,
     tail: usize,
+    tail_to_be: usize,
     bytes: usize,
     len: u64,
     unit: Unit,
+}
+
+/// A position of a lane, counted from the lane's begin.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    offset: u64,
+    /// [`LAP`] in an odd lap, else 0.
+    lap: u64,
+}
+
+/// A record that was committed, by its word.
+#[derive(Clone, Copy, Debug)]
+struct Committed {
+    /// Where its word is.
+    spot: Spot,
+    len: usize,
+    /// Bytes of its frame, and of the padding before it.
+    frame: u64,
+    padding: u64,
 }
 
 impl Place {
     /// A lane of the queue that begins at byte `at` of the words.
     pub fn new(form: &QueueForm, at: u64, lane: u32) -> Place {
         let word = |offset: u64| (at + offset) as usize / WORD_LEN;
-        let tail = word(form.lane_at(lane) + TAIL_AT);
+        let [tail, tail_to_be] = [TAIL_AT, TAIL_TO_BE_AT].map(|at| word(form.lane_at(lane) + at));
         let bytes = (at + form.bytes_at(lane)) as usize;
-        Place { head: word(form.head_at(lane)), tail, bytes, len: form.lane_len(), unit: form.unit }
+        Place { head: word(form.head_at(lane)), tail, tail_to_be, bytes, len: form.lane_len(), unit: form.unit }
     }
 
     /// Bytes from the head to the tail, if they can be a lane's.
@@ -51,6 +86,73 @@ impl Place {
         let used = tail.wrapping_sub(head);
         let is_sound = used <= self.len && used.is_multiple_of(step) && (head % self.len).is_multiple_of(step);
         if is_sound { Ok(used) } else { Err(Corrupt("a lane whose head and tail belong to no lane")) }
+    }
+
+    /// The word of a record at so many bytes from the lane's begin.
+    #[inline]
+    fn word(&self, offset: u64) -> usize {
+        (self.bytes + offset as usize) / WORD_LEN
+    }
+
+    #[inline]
+    fn spot(&self, position: u64) -> Spot {
+        Spot { offset: position % self.len, lap: if (position / self.len).is_multiple_of(2) { 0 } else { LAP } }
+    }
+
+    /// The spot so many bytes on, which are at most a lap.
+    #[inline]
+    fn behind(&self, spot: Spot, taken: u64) -> Spot {
+        let offset = spot.offset + taken;
+        if offset >= self.len { Spot { offset: offset - self.len, lap: spot.lap ^ LAP } } else { Spot { offset, ..spot } }
+    }
+
+    /// What stands at a spot in place of a record's length and one.
+    #[inline]
+    fn load(&self, words: &impl Words, spot: Spot) -> u64 {
+        let word = words.load(self.word(spot.offset));
+        if word & LAP == spot.lap { word & !LAP } else { NOTHING }
+    }
+
+    /// The record whose word is at that spot, or behind padding there; `None` where none was committed. **Errors**: [`Corrupt`] for a
+    /// word that makes no sense.
+    #[inline]
+    fn record(&self, words: &impl Words, mut spot: Spot, len_max: u32) -> Result<Option<Committed>, Corrupt> {
+        // ORDERING: pairs with the store in `Writer::publish`: the records' bytes are visible before the first of their words.
+        let (mut word, mut padding) = (self.load(words, spot), 0);
+        if word == NOTHING {
+            return Ok(None);
+        }
+        if word == PADDING && spot.offset != 0 {
+            padding = self.len - spot.offset;
+            spot = self.behind(spot, padding);
+            word = self.load(words, spot);
+        }
+        let frame = word.saturating_add(2 * WORD_LEN as u64 - 2) / WORD_LEN as u64 * WORD_LEN as u64;
+        if word == NOTHING || word - 1 > u64::from(len_max) || frame > self.len - spot.offset {
+            return Err(Corrupt("a record that leaves its lane"));
+        }
+        Ok(Some(Committed { spot, len: (word - 1) as usize, frame, padding }))
+    }
+
+    /// Where the lane's next writer goes on: at the tail, or behind records that a writer committed and did not live to count there.
+    ///
+    /// For who writes the lane, or has found its writer gone.
+    pub fn tail(&self, words: &impl Words) -> u64 {
+        let tail = words.load(self.tail);
+        let Unit::Records { .. } = self.unit else { return tail };
+        let to_be = words.load(self.tail_to_be);
+        let published = to_be.wrapping_sub(tail);
+        let is_sound = published <= self.len && [tail, published].iter().all(|at| at.is_multiple_of(WORD_LEN as u64));
+        let is_committed = is_sound && published > 0 && self.load(words, self.spot(tail)) != NOTHING;
+        if is_committed { to_be } else { tail }
+    }
+
+    /// Counts in the tail what the lane's last writer has committed. For the lane's home, which has found that writer gone.
+    pub fn settle_tail(&self, words: &impl Words) {
+        let tail = self.tail(words);
+        if tail != words.load(self.tail) {
+            words.store(self.tail, tail);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The reading side of a lane.
 
-use super::{PADDING, Place};
+use super::{Committed, Place, Spot};
 use crate::Corrupt;
 use crate::layout::WORD_LEN;
 use crate::words::Words;
@@ -15,8 +15,8 @@ pub struct Reader<W> {
     head: u64,
     /// Where the first begins that was not seen, and the same from the lane's begin.
     next: u64,
-    offset: u64,
-    /// The tail as last read.
+    spot: Spot,
+    /// Of blocks, the tail as last read.
     tail: u64,
 }
 
@@ -50,9 +50,11 @@ impl Seen {
 impl<W: Words> Reader<W> {
     /// Goes on at what the lane's last reader has not freed. **Errors**: [`Corrupt`].
     pub fn new(words: W, place: Place) -> Result<Reader<W>, Corrupt> {
-        let (head, tail) = (words.load(place.head), words.load(place.tail));
+        let head = words.load(place.head);
+        // A writer of records stores their words before the tail, which may be behind the head just now.
+        let tail = if let Unit::Blocks { .. } = place.unit { words.load(place.tail) } else { head };
         place.used(head, tail)?;
-        Ok(Reader { words, place, head, next: head, offset: head % place.len, tail })
+        Ok(Reader { words, place, head, next: head, spot: place.spot(head), tail })
     }
 
     /// Looks for further units; whether there are any that were not seen.
@@ -68,39 +70,32 @@ impl<W: Words> Reader<W> {
 
     /// The next committed unit that was not seen. It stays where it is until it is freed; several may be seen before.
     ///
-    /// **Cost**: no shared line but the unit's own while there are units up to the tail last read; else one more. **Errors**: [`Corrupt`].
+    /// **Cost**: of records, no shared line but the unit's own; of blocks one more where there are none up to the tail last read.
+    /// **Errors**: [`Corrupt`].
     #[inline]
     #[allow(clippy::should_implement_trait, reason = "it may fail, and there is no last unit")]
     pub fn next(&mut self) -> Result<Option<Seen>, Corrupt> {
-        if self.next == self.tail && !self.look()? {
-            return Ok(None);
-        }
-        let (offset, len, frame) = match self.place.unit {
-            Unit::Blocks { len } => (self.offset, len as usize, u64::from(len).next_multiple_of(WORD_LEN as u64)),
-            Unit::Records { len_max } => self.record(len_max)?,
+        let (at, len, taken) = match self.place.unit {
+            Unit::Blocks { len } => {
+                if self.next == self.tail && !self.look()? {
+                    return Ok(None);
+                }
+                (self.spot.offset, len as usize, u64::from(len).next_multiple_of(WORD_LEN as u64))
+            }
+            Unit::Records { len_max } => {
+                let Some(Committed { spot, len, frame, padding }) = self.place.record(&self.words, self.spot, len_max)? else {
+                    return Ok(None);
+                };
+                if self.held() + padding + frame > self.place.len {
+                    return Err(Corrupt("more records than a lane holds"));
+                }
+                (spot.offset + WORD_LEN as u64, len, padding + frame)
+            }
         };
-        let end = self.next.wrapping_add(frame);
+        let end = self.next.wrapping_add(taken);
         self.next = end;
-        self.offset =
-            if self.offset + frame >= self.place.len { self.offset + frame - self.place.len } else { self.offset + frame };
-        Ok(Some(Seen { at: self.place.bytes + offset as usize, len, end }))
-    }
-
-    /// The place of the next record's bytes, its length, and that of its frame.
-    fn record(&mut self, len_max: u32) -> Result<(u64, usize, u64), Corrupt> {
-        let mut word = self.words.load((self.place.bytes + self.offset as usize) / WORD_LEN);
-        if word == PADDING && self.offset != 0 {
-            self.next = self.next.wrapping_add(self.place.len - self.offset);
-            self.offset = 0;
-            word = self.words.load(self.place.bytes / WORD_LEN);
-        }
-        let room = (self.place.len - self.offset).min(self.tail.wrapping_sub(self.next));
-        let frame = word.saturating_add(WORD_LEN as u64).saturating_add(7) / 8 * 8;
-        // After padding, the tail may lie before what was to come.
-        if word > u64::from(len_max) || frame > room || room > self.place.len {
-            return Err(Corrupt("a record that leaves its lane"));
-        }
-        Ok((self.offset + WORD_LEN as u64, word as usize, frame))
+        self.spot = self.place.behind(self.spot, taken);
+        Ok(Some(Seen { at: self.place.bytes + at as usize, len, end }))
     }
 
     /// Copies bytes of a unit out, from byte `at` of it on.
@@ -124,7 +119,7 @@ impl<W: Words> Reader<W> {
 
     /// Frees in another reader's name up to a position that it says, which is input. **Errors**: [`Corrupt`] for one outside of what is there.
     pub fn free_to(&mut self, head: u64) -> Result<(), Corrupt> {
-        let used = self.used()?;
+        let used = self.place.used(self.head, self.place.tail(&self.words))?;
         let freed = head.wrapping_sub(self.head);
         if freed > used {
             return Err(Corrupt("more freed than is there"));
@@ -148,16 +143,15 @@ impl<W: Words> Reader<W> {
 
     /// Sees again what was seen and not freed.
     pub fn rewind(&mut self) {
-        (self.next, self.offset) = (self.head, self.head % self.place.len);
+        (self.next, self.spot) = (self.head, self.place.spot(self.head));
     }
 
-    /// Bytes of committed units that were not freed. **Cost**: one shared line. **Errors**: [`Corrupt`].
-    pub fn used(&self) -> Result<u64, Corrupt> {
-        self.place.used(self.head, self.words.load(self.place.tail))
-    }
-
-    /// Whether something is there that was not seen. **Cost**, **Errors**: as for [`Reader::used`], where nothing is known to be.
+    /// Whether something is there that was not seen. **Cost**, **Errors**: as for [`Reader::next`].
+    #[inline]
     pub fn has_more(&mut self) -> Result<bool, Corrupt> {
-        Ok(self.next != self.tail || self.look()?)
+        match self.place.unit {
+            Unit::Blocks { .. } => Ok(self.next != self.tail || self.look()?),
+            Unit::Records { len_max } => Ok(self.place.record(&self.words, self.spot, len_max)?.is_some()),
+        }
     }
 }

@@ -192,7 +192,9 @@ fn a_writer_that_dies_at_any_store_loses_at_most_what_it_had_not_committed() {
                     reader.free(&seen);
                 }
                 assert!(read == [first.clone()] || read == [first.clone(), second.clone()], "after {dies_after}: {read:?}");
-                // Its successor goes on.
+                // Its home counts what was read, and its successor goes on.
+                place.settle_tail(&memory);
+                assert_eq!(memory.load(place.tail), reader.head());
                 let mut next = Writer::new(memory, place).unwrap();
                 assert!(next.push(&second).unwrap());
                 let seen = reader.next().unwrap().unwrap();

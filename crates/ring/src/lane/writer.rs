@@ -1,6 +1,6 @@
 //! The writing side of a lane.
 
-use super::{PADDING, Place};
+use super::{NOTHING, PADDING, Place, Spot};
 use crate::Corrupt;
 use crate::layout::WORD_LEN;
 use crate::words::Words;
@@ -14,13 +14,18 @@ pub struct Writer<W> {
     /// Where the next unit begins: behind all that was kept or committed.
     next: u64,
     /// The same, counted from the lane's begin.
-    offset: u64,
+    spot: Spot,
     /// The tail as stored last.
     tail: u64,
     /// The head as last read.
     head: u64,
     claim: Option<Room>,
+    /// Of records that were kept since: the word of the first, which commits all of them.
+    withheld: Option<(usize, u64)>,
 }
+
+/// How far ahead of a block lines are asked for: as long as one takes to come from the reader, some eight blocks of a line are written.
+const AHEAD_LEN: u64 = 512;
 
 #[derive(Clone, Copy, Debug)]
 struct Room {
@@ -36,9 +41,9 @@ struct Room {
 impl<W: Words> Writer<W> {
     /// Goes on where the lane's last writer committed. **Errors**: [`Corrupt`].
     pub fn new(words: W, place: Place) -> Result<Writer<W>, Corrupt> {
-        let (head, tail) = (words.load(place.head), words.load(place.tail));
+        let (head, tail) = (words.load(place.head), place.tail(&words));
         place.used(head, tail)?;
-        Ok(Writer { words, place, next: tail, offset: tail % place.len, tail, head, claim: None })
+        Ok(Writer { words, place, next: tail, spot: place.spot(tail), tail, head, claim: None, withheld: None })
     }
 
     /// Bytes that are free behind what was kept, looking at the head only where that may help.
@@ -62,24 +67,42 @@ impl<W: Words> Writer<W> {
     /// **Cost**: no shared line while the room last seen suffices. **Errors**: [`Corrupt`].
     #[inline]
     pub fn claim(&mut self, len: usize) -> Result<bool, Corrupt> {
-        self.claim = None;
-        let to_end = self.place.len - self.offset;
-        let claim = match self.place.unit {
-            Unit::Blocks { .. } => {
-                Room { padding: 0, at: self.offset, len, frame: (len as u64).next_multiple_of(WORD_LEN as u64) }
-            }
+        self.claim = self.room(len)?;
+        Ok(self.claim.is_some())
+    }
+
+    /// Room for a unit behind those that were kept.
+    #[inline]
+    fn room(&mut self, len: usize) -> Result<Option<Room>, Corrupt> {
+        let Spot { offset, .. } = self.spot;
+        let to_end = self.place.len - offset;
+        let room = match self.place.unit {
+            Unit::Blocks { .. } => Room { padding: 0, at: offset, len, frame: (len as u64).next_multiple_of(WORD_LEN as u64) },
             Unit::Records { .. } => {
                 let frame = WORD_LEN as u64 + (len as u64).next_multiple_of(WORD_LEN as u64);
                 let padding = if frame <= to_end { 0 } else { to_end };
-                let at = if padding == 0 { self.offset } else { 0 };
+                let at = if padding == 0 { offset } else { 0 };
                 Room { padding, at: at + WORD_LEN as u64, len, frame }
             }
         };
-        if self.free(claim.padding + claim.frame)? < claim.padding + claim.frame {
-            return Ok(false);
+        let taken = room.padding + room.frame;
+        let free = self.free(taken)?;
+        if free < taken {
+            return Ok(None);
         }
-        self.claim = Some(claim);
-        Ok(true)
+        match self.place.unit {
+            // Stores wait for their lines one after another, unless the lines were asked for before.
+            Unit::Blocks { .. } if free > AHEAD_LEN => {
+                let ahead = self.place.behind(self.spot, AHEAD_LEN).offset;
+                self.words.will_write(self.place.bytes + ahead as usize);
+            }
+            // Early: the line comes while the record is filled. In a full lane the word there is that of the first unread record.
+            Unit::Records { .. } if free > taken => {
+                self.words.store(self.place.word(self.place.behind(self.spot, taken).offset), NOTHING);
+            }
+            _ => {}
+        }
+        Ok(Some(room))
     }
 
     /// Fills bytes of the claimed unit, from byte `at` of it on.
@@ -94,25 +117,49 @@ impl<W: Words> Writer<W> {
     #[inline]
     pub fn keep(&mut self) -> bool {
         let Some(claim) = self.claim.take() else { return false };
-        if let Unit::Records { .. } = self.place.unit {
-            let word = |at: u64| (self.place.bytes + at as usize) / WORD_LEN;
-            if claim.padding > 0 {
-                self.words.store(word(self.offset), PADDING);
-            }
-            self.words.store(word(claim.at) - 1, claim.len as u64);
-        }
-        self.next = self.next.wrapping_add(claim.padding + claim.frame);
-        let end = self.offset + claim.padding + claim.frame;
-        self.offset = if end >= self.place.len { end - self.place.len } else { end };
+        self.keep_room(claim);
         true
+    }
+
+    #[inline]
+    fn keep_room(&mut self, room: Room) {
+        if let Unit::Records { .. } = self.place.unit {
+            self.keep_record(room);
+        }
+        let taken = room.padding + room.frame;
+        self.next = self.next.wrapping_add(taken);
+        self.spot = self.place.behind(self.spot, taken);
+    }
+
+    /// Stores a record's words, but for that by which the reader gets to it: of the first that is kept, that is what commits it.
+    #[inline]
+    fn keep_record(&mut self, claim: Room) {
+        let own = self.place.behind(self.spot, claim.padding);
+        let (word, value) = (self.place.word(own.offset), own.lap | (claim.len as u64 + 1));
+        let way = if claim.padding == 0 {
+            (word, value)
+        } else {
+            self.words.store(word, value);
+            (self.place.word(self.spot.offset), self.spot.lap | PADDING)
+        };
+        match self.withheld {
+            None => self.withheld = Some(way),
+            Some(_) => self.words.store(way.0, way.1),
+        }
     }
 
     /// Commits all that was kept: from here on the reader sees it.
     ///
-    /// **Cost**: one store to the tail's line.
+    /// **Cost**: one store to the tail's line; of records two, which only the writer touches, and one to the first of their words.
     #[inline]
     pub fn publish(&mut self) {
         if self.next != self.tail {
+            if let Some((word, value)) = self.withheld.take() {
+                self.words.store(self.place.tail_to_be, self.next);
+                // ORDERING: pairs with the load in `Place::record`: the records' bytes, their other words and the zero behind them are
+                // visible before this word.
+                self.words.store(word, value);
+            }
             self.tail = self.next;
             // ORDERING: pairs with the load in `Reader::look`: the units' bytes are visible before the tail.
             self.words.store(self.place.tail, self.tail);
@@ -136,21 +183,23 @@ impl<W: Words> Writer<W> {
         self.claim = None;
     }
 
-    /// Copies a unit in and commits it; false where there is no room. **Errors**: [`Corrupt`].
+    /// Copies a unit in and commits it, with all that was kept; false where there is no room. A claim is abandoned. **Errors**: [`Corrupt`].
+    #[inline]
     pub fn push(&mut self, unit: &[u8]) -> Result<bool, Corrupt> {
-        let has_room = self.claim(unit.len())?;
-        if has_room {
-            self.fill(0, unit);
-            self.commit();
-        }
-        Ok(has_room)
+        self.claim = None;
+        let Some(room) = self.room(unit.len())? else { return Ok(false) };
+        self.words.write(self.place.bytes + room.at as usize, unit);
+        self.keep_room(room);
+        self.publish();
+        Ok(true)
     }
 
     /// Takes note of units that the lane's home appended in this writer's name; nothing is kept or claimed meanwhile.
     pub fn catch_up(&mut self) -> Result<(), Corrupt> {
-        let (head, tail) = (self.words.load(self.place.head), self.words.load(self.place.tail));
+        let (head, tail) = (self.words.load(self.place.head), self.place.tail(&self.words));
         self.place.used(head, tail)?;
-        (self.next, self.tail, self.head, self.offset, self.claim) = (tail, tail, head, tail % self.place.len, None);
+        self.withheld = None;
+        (self.next, self.tail, self.head, self.spot, self.claim) = (tail, tail, head, self.place.spot(tail), None);
         Ok(())
     }
 }

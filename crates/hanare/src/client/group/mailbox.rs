@@ -5,28 +5,23 @@
 //! the sender's bytes by a put, bytes of a region by a copy from the node that holds them.
 
 use super::Group;
-use super::failure::{Failure, Outcome};
-use super::message::{ArrivedBody, Landed, Message};
-use super::peers::{ENDED, LOOK, Parties};
+use super::arrivals::{MailboxState, ReceiveId};
+use super::message::Message;
+use super::peers::{LOOK, Parties};
 use super::sending::{Body, LastingBody, Outbox, SendId};
 use crate::client::locks::milliseconds;
 use crate::client::own_region::OwnRegion;
-use crate::client::queue::Unread;
 use hanare_protocol::limits::{
     MESSAGE_DEPTH, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX, MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS,
 };
-use hanare_protocol::message::note::{FRONT_LEN, Front, LONGEST_LEN};
-use hanare_protocol::message::{Envelope, Matching, PostId, Posted, Wanted};
+use hanare_protocol::message::note::{Front, LONGEST_LEN};
+use hanare_protocol::message::{Envelope, Matching, Posted, Wanted};
 use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// A receive that was posted, by its number at its mailbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReceiveId(pub u64);
 
 /// A party's messages. Opened by all parties of a group at once. Threads of a party take turns, also while one of them waits.
 ///
@@ -44,33 +39,6 @@ pub struct Mailbox {
     /// Bytes of each party's landing memory.
     landing_len: u64,
     parties: u32,
-}
-
-struct MailboxState {
-    outbox: Outbox,
-    peers: Parties,
-    landing: OwnRegion,
-    matching: Matching<Content>,
-    /// Receives that have their messages.
-    done: BTreeMap<ReceiveId, Message>,
-    /// Receives that wait, by their numbers.
-    waiting: BTreeMap<ReceiveId, PostId>,
-    next: u64,
-    /// Who writes each lane, of those that wrote.
-    writers: Vec<Option<u32>>,
-    gone: BTreeSet<u32>,
-    /// Who left in good order: nothing comes from them any more.
-    left: BTreeSet<u32>,
-    /// Who is looked at next by those who wait for anybody.
-    turn: u32,
-    /// When senders were last looked at.
-    senders_seen: Instant,
-}
-
-/// A message without its envelope.
-struct Content {
-    head: Vec<u8>,
-    body: ArrivedBody,
 }
 
 impl Group {
@@ -267,14 +235,12 @@ impl Mailbox {
         let mut inner = self.inner();
         let begun = Instant::now();
         loop {
+            if let Some(found) = inner.take_done(receives)? {
+                return Ok(Some(found));
+            }
             let took_in = inner.take_in();
-            for (index, receive) in receives.iter().enumerate() {
-                if let Some(message) = inner.done.remove(receive) {
-                    return Ok(Some((index, message)));
-                }
-                if !inner.waiting.contains_key(receive) {
-                    return Err(inner.peers.bad("that receive is over: it had its message, or was taken back".to_owned()));
-                }
+            if let Some(found) = inner.take_done(receives)? {
+                return Ok(Some(found));
             }
             if inner.is_full() {
                 let what = "messages that have come and that nobody receives".to_owned();
@@ -295,8 +261,18 @@ impl Mailbox {
     ///
     /// **Errors**: those of [`Mailbox::wait`].
     pub fn receive(&self, want: Wanted, bound: Option<Duration>) -> Result<Message> {
+        if bound != Some(Duration::ZERO)
+            && let Some(message) = self.receive_at_once(&want)?
+        {
+            return Ok(message);
+        }
         let receive = self.post(want)?;
         self.wait(receive, bound).or_else(|error| self.take_back(receive)?.ok_or(error))
+    }
+
+    fn receive_at_once(&self, want: &Wanted) -> Result<Option<Message>> {
+        let inner = &mut *self.inner();
+        inner.take_at_once(want).map_err(|failure| inner.peers.error(failure))
     }
 
     /// Takes a receive back; gives its message where that has come. Another thread of the party may have matched it after this one's last look.
@@ -316,7 +292,7 @@ impl Mailbox {
     pub fn probe(&self, want: Wanted) -> Result<Option<(Envelope, usize, u64)>> {
         let mut inner = self.inner();
         inner.take_in().map_err(|failure| inner.peers.error(failure))?;
-        Ok(inner.matching.probe(&want).map(|(envelope, content)| (*envelope, content.head.len(), content.body.len())))
+        Ok(inner.matching.probe(&want).map(|(envelope, content)| (*envelope, content.head.bytes().len(), content.body.len())))
     }
 
     /// Takes a receive back. False where its message has come: it is received still. **Errors**: [`Error::BadGroup`] for one that is over.
@@ -337,145 +313,5 @@ impl Drop for Mailbox {
 impl std::fmt::Debug for Mailbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mailbox").field("parties", &self.parties).finish_non_exhaustive()
-    }
-}
-
-impl Message {
-    fn of(envelope: Envelope, content: Content) -> Message {
-        Message { envelope, head: content.head, body: content.body }
-    }
-}
-
-impl ArrivedBody {
-    fn len(&self) -> u64 {
-        match self {
-            ArrivedBody::Here(bytes) => bytes.len() as u64,
-            ArrivedBody::Landed(landed) => landed.len,
-        }
-    }
-}
-
-impl MailboxState {
-    fn cancel(&mut self, receive: ReceiveId) -> Result<bool> {
-        match self.waiting.remove(&receive) {
-            Some(post) => Ok(self.matching.cancel(post)),
-            None => Err(self.peers.bad("that receive is over: it had its message, or was taken back".to_owned())),
-        }
-    }
-
-    /// Matches what has come, and sends on what was begun.
-    fn take_in(&mut self) -> Outcome<()> {
-        self.outbox.send_on_all(&mut self.peers, false);
-        while !self.is_full() {
-            match self.peers.inbox.try_see() {
-                Ok(Some(unread)) => self.sort(unread)?,
-                Ok(None) => return Ok(()),
-                Err(error) => self.lane_failed(error)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether so many messages are kept that further ones stay in their lanes.
-    fn is_full(&self) -> bool {
-        self.matching.kept_count() >= MESSAGE_KEPT_COUNT_MAX
-    }
-
-    /// Waits for something to come, or looks whether a sender is there.
-    fn wait_for_some(&mut self, bound: Duration, receives: &[ReceiveId]) -> Outcome<()> {
-        // Nobody wakes this thread when a body of its own has come to its receiver.
-        let nap = if self.outbox.is_sending() { bound.min(Duration::from_millis(MESSAGE_NAP_MS)) } else { bound };
-        match self.peers.inbox.see(nap) {
-            Ok(unread) => self.sort(unread),
-            Err(Error::NotInTime { .. }) if nap < bound && self.senders_seen.elapsed() < LOOK => Ok(()),
-            Err(Error::NotInTime { .. }) => {
-                self.senders_seen = Instant::now();
-                // Who is waited for may wait for a message that was lost with a connection.
-                self.outbox.settle(&mut self.peers);
-                self.look_at_senders(receives)
-            }
-            Err(error) => self.lane_failed(error),
-        }
-    }
-
-    /// Who is gone is remembered: those who wait for it are told, when all that it sent has come.
-    fn lane_failed(&mut self, error: Error) -> Outcome<()> {
-        let Error::WriterGone { lane, .. } = error else { return Err(Failure::from(error)) };
-        self.gone.extend(self.writers.get(lane as usize).copied().flatten());
-        Ok(())
-    }
-
-    /// The senders that these receives wait for; `None` among them stands for anybody.
-    fn senders(&self, receives: &[ReceiveId]) -> BTreeSet<Option<u32>> {
-        let wants = receives.iter().filter_map(|receive| self.matching.want(*self.waiting.get(receive)?));
-        wants.map(|want| want.from).collect()
-    }
-
-    fn check_senders(&self, receives: &[ReceiveId]) -> Outcome<()> {
-        let gone = self.senders(receives).into_iter().find_map(|sender| match sender {
-            Some(party) => self.gone.get(&party).copied(),
-            None => self.gone.first().copied(),
-        });
-        gone.map_or(Ok(()), |party| Err(Failure::gone(party, ENDED)))
-    }
-
-    /// One at a time of those who may be the sender of anything.
-    fn look_at_senders(&mut self, receives: &[ReceiveId]) -> Outcome<()> {
-        for sender in self.senders(receives) {
-            let party = sender.unwrap_or_else(|| {
-                self.turn = (self.turn + 1) % self.peers.count();
-                self.turn
-            });
-            if party == self.peers.me {
-                continue;
-            }
-            let seen = self.peers.look_at(party);
-            // What it sent before it went counts.
-            self.take_in()?;
-            let is_matched = receives.iter().any(|receive| self.done.contains_key(receive));
-            match seen {
-                // From anybody means from those who are there.
-                Err(Failure::Gone { has_left: true, .. }) if sender.is_none() && self.any_may_send(party) => {}
-                Err(failure) if !is_matched => return Err(failure),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// A party has left. Whether another is there that may send.
-    fn any_may_send(&mut self, left: u32) -> bool {
-        self.left.insert(left);
-        self.left.len() + 1 < self.peers.count() as usize
-    }
-
-    fn sort(&mut self, unread: Unread) -> Outcome<()> {
-        let mut bytes = [0; FRONT_LEN];
-        let is_long = unread.len() >= FRONT_LEN;
-        if is_long {
-            self.peers.inbox.read(&unread, 0, &mut bytes);
-        }
-        let landing_len = self.landing.region.len();
-        let front = if is_long { Front::decode(&bytes, unread.len(), self.peers.count(), landing_len) } else { Err("too short") };
-        let Ok(front) = front else {
-            self.peers.inbox.free(&unread)?;
-            let reason = format!("a program wrote into the region '{}' what is no message", self.peers.own_name());
-            return Err(Failure::unlike(reason));
-        };
-        let mut head = self.peers.inbox.rest(&unread, FRONT_LEN);
-        let short = head.split_off(front.head_len);
-        self.peers.inbox.free(&unread)?;
-        self.writers[unread.lane() as usize] = Some(front.envelope.from);
-        let body = match front.landed {
-            None => ArrivedBody::Here(short),
-            Some(offset) => ArrivedBody::Landed(Landed { landing: self.landing.region.clone(), offset, len: front.body_len }),
-        };
-        if let Some((post, content)) = self.matching.on_arrival(front.envelope, Content { head, body }) {
-            let receive = self.waiting.iter().find(|(_, waits)| **waits == post).map(|(receive, _)| *receive);
-            let receive = receive.expect("a posted receive waits");
-            self.waiting.remove(&receive);
-            self.done.insert(receive, Message::of(front.envelope, content));
-        }
-        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::client::command::Command;
 use crate::client::region::Region;
+use hanare_protocol::limits::MESSAGE_HEAD_LEN_MAX;
 use hanare_protocol::message::Envelope;
 use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
@@ -12,8 +13,28 @@ use std::sync::Arc;
 /// FEATURE: D3-F7
 pub struct Message {
     pub(super) envelope: Envelope,
-    pub(super) head: Vec<u8>,
+    pub(super) head: MessageHead,
     pub(super) body: ArrivedBody,
+}
+
+/// A head, of which there is no more than fits here.
+#[derive(Clone, Copy)]
+pub(super) struct MessageHead {
+    bytes: [u8; MESSAGE_HEAD_LEN_MAX],
+    len: usize,
+}
+
+impl MessageHead {
+    /// One of `len` bytes, which `fill` reads.
+    pub fn new(len: usize, fill: impl FnOnce(&mut [u8])) -> MessageHead {
+        let mut bytes = [0; MESSAGE_HEAD_LEN_MAX];
+        fill(&mut bytes[..len]);
+        MessageHead { bytes, len }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 /// Where a body is.
@@ -46,7 +67,7 @@ impl Message {
 
     /// The head.
     pub fn head(&self) -> &[u8] {
-        &self.head
+        self.head.bytes()
     }
 
     /// Bytes of the body.
@@ -109,7 +130,7 @@ impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Envelope { from, context, tag } = self.envelope;
         let mut text = f.debug_struct("Message");
-        text.field("from", &from).field("context", &context).field("tag", &tag).field("head", &self.head);
+        text.field("from", &from).field("context", &context).field("tag", &tag).field("head", &self.head());
         text.field("len", &self.len()).finish_non_exhaustive()
     }
 }

@@ -4,10 +4,11 @@
 //! |---|---|
 //! | `collective` | the operations, as programs call them |
 //! | `exchange` | how parts go from party to party |
-//! | `message`, `mailbox`, `sending` | messages with a head and a body, matched by their receiver |
+//! | `message`, `mailbox`, `arrivals`, `sending` | messages with a head and a body, matched by their receiver |
 //! | `peers` | a queue in memory of each party's host |
 //! | `failure` | why a group cannot go on, told to all |
 
+mod arrivals;
 mod collective;
 mod exchange;
 mod failure;
@@ -16,9 +17,10 @@ mod message;
 mod peers;
 mod sending;
 
+pub use arrivals::ReceiveId;
 pub use collective::Number;
 pub(crate) use exchange::ExchangeOf;
-pub use mailbox::{Mailbox, ReceiveId};
+pub use mailbox::Mailbox;
 pub use message::Message;
 pub use sending::{Body, LastingBody, SendId};
 

@@ -164,6 +164,11 @@ impl Parties {
         Ok(self.peer(to)?.writer.as_mut().expect("it was just opened"))
     }
 
+    /// Whether a party of this host reads its queue; `None` of one elsewhere. **Cost**: a load.
+    pub fn reads_here(&mut self, party: u32) -> Outcome<Option<bool>> {
+        self.writer(party)?.is_read().map_err(|error| Failure::on_the_way(party, error))
+    }
+
     /// Waits until what was sent to the others is at their hosts. Says to whom it could not be sent.
     pub fn settle(&mut self) -> Vec<(u32, Error)> {
         let unsettled = |(party, peer): (usize, &mut Option<PartyReach>)| {

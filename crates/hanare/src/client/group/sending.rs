@@ -261,8 +261,12 @@ impl Outbox {
         to: u32,
         (front, head, body): (&Front, &[u8], &[u8]),
     ) -> Outcome<&'p mut WritePort> {
-        // Nobody would tell that nobody receives it.
-        if self.looked[to as usize].is_none_or(|looked| looked.elapsed() > LOOK) {
+        // Nobody would tell that nobody receives it. On one host the queue's own memory tells.
+        let is_seen = match self.looked[to as usize] {
+            None => false,
+            Some(looked) => peers.reads_here(to)?.unwrap_or_else(|| looked.elapsed() <= LOOK),
+        };
+        if !is_seen {
             peers.look_at(to)?;
             self.looked[to as usize] = Some(Instant::now());
         }

@@ -112,13 +112,21 @@ impl Words for LaneWords {
     }
 
     #[inline]
+    fn will_write(&self, at: usize) {
+        if let LaneWords::Here(words) = self {
+            words.will_write(at);
+        }
+    }
+
+    #[inline]
     fn read(&self, at: usize, into: &mut [u8]) {
         match self {
             LaneWords::Here(words) => words.read(at, into),
             LaneWords::Afar(afar) => {
                 let bytes = afar.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-                // A lane without bytes is a writer's, which reads nothing.
-                if let Some(from) = bytes.get(at - afar.bytes_at..).and_then(|bytes| bytes.get(..into.len())) {
+                // A lane without bytes is a writer's, which reads nothing. What stands before them only the lane's own host knows.
+                let from = at.checked_sub(afar.bytes_at).and_then(|at| bytes.get(at..)?.get(..into.len()));
+                if let Some(from) = from {
                     into.copy_from_slice(from);
                 }
             }

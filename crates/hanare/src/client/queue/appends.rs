@@ -10,7 +10,9 @@
 
 use super::afar::Afar;
 use super::reach::{QueueReach, SentAppend};
-use hanare_protocol::limits::{ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_SPILL_LEN};
+use hanare_protocol::limits::{
+    ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_LATER_LEN_MAX, QUEUE_SPILL_LEN,
+};
 use hanare_protocol::queue::{Appended, NoSpill, PortId};
 use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, AppendFront, QueueRequest};
 use hanare_protocol::wire::sync::SyncAnswer;
@@ -79,6 +81,8 @@ pub(super) struct Appends {
     sent: u64,
     /// Units of the lane in the spill, by the last answer.
     spilled: u64,
+    /// Whether the node may take its time for the answer of the last append.
+    may_wait: bool,
     /// Whether an append failed, so that nobody knows which units count.
     is_adrift: bool,
 }
@@ -98,8 +102,15 @@ impl Appends {
             counted: 0,
             sent: 0,
             spilled: 0,
+            may_wait: false,
             is_adrift: false,
         }
+    }
+
+    /// Whether nothing is claimed, kept or under way, and nothing went wrong.
+    #[inline]
+    pub fn are_untouched(&self) -> bool {
+        self.is_idle() && self.batch.len == self.batch.kept_len && !self.is_adrift
     }
 
     /// Whether nothing is kept or under way.
@@ -149,12 +160,13 @@ impl Appends {
         self.batch.len = self.batch.kept_len;
     }
 
-    /// Sends what was kept, and does not wait for its answer. Waits for older ones while many are under way.
+    /// Sends what was kept, and does not wait for its answer; where it `may_wait`, nobody will just now. Waits for older ones while many are
+    /// under way.
     ///
     /// A unit that is claimed and not kept stays claimed: says by how many bytes it has moved to the front.
     ///
     /// **Errors**: those of [`Appends::settle`], of older appends: nothing was sent then.
-    pub fn start(&mut self) -> Result<usize> {
+    pub fn start(&mut self, may_wait: bool) -> Result<usize> {
         if self.batch.units == 0 {
             return Ok(0);
         }
@@ -170,10 +182,27 @@ impl Appends {
         next.append.operand[..APPEND_FRONT_LEN].copy_from_slice(&front.encode());
         self.sent += batch.units;
         next.end = self.sent;
-        self.begun_len += next.append.len;
-        self.reach.start_append(self.lane, &mut next.append);
-        self.under_way.push_back(next);
+        self.send(next, may_wait);
         Ok(from - APPEND_FRONT_LEN)
+    }
+
+    fn send(&mut self, mut next: UnderWay, may_wait: bool) {
+        self.may_wait = may_wait && next.append.len <= QUEUE_LATER_LEN_MAX;
+        self.begun_len += next.append.len;
+        self.reach.start_append(self.lane, &mut next.append, self.may_wait);
+        self.under_way.push_back(next);
+    }
+
+    /// Has the node answer what it has held back: an append of nothing, whose answer is waited for.
+    fn hurry(&mut self) {
+        if std::mem::take(&mut self.may_wait) && self.any_under_way() {
+            let front = AppendFront { queue: self.queue, writer: self.id, seq: self.sent };
+            let mut next = self.spare.pop().unwrap_or_default();
+            next.append.operand.clear();
+            next.append.operand.extend_from_slice(&front.encode());
+            (next.append.len, next.end) = (APPEND_FRONT_LEN, self.sent);
+            self.send(next, false);
+        }
     }
 
     /// Takes answers that are there, or waits for them, until one more may be under way.
@@ -206,6 +235,7 @@ impl Appends {
     /// [`Error::NotAWriter`] where the lane was given up;
     /// [`Error::NodeLost`]. What was sent or kept behind those units is given up, and what was claimed.
     pub fn settle(&mut self) -> Result<()> {
+        self.hurry();
         while self.any_under_way() {
             self.take_answer()?;
         }

@@ -4,7 +4,7 @@ use super::afar::{Afar, LaneWords};
 use super::reach::QueueReach;
 use hanare_memory::Window;
 use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN};
-use hanare_protocol::queue::{Overflow, PortId};
+use hanare_protocol::queue::{Overflow, PortId, Unit};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::queue::QueueRequest;
 use hanare_protocol::{Error, Result};
@@ -101,6 +101,8 @@ pub(super) struct QueueLanes {
     told_at: u64,
     /// Whether the reader took its place again: another may have had it meanwhile.
     has_reopened: bool,
+    /// The count of the home's news at which no lane's writer was dead and nothing spilled, on the queue's host.
+    quiet_at: Option<u64>,
 }
 
 struct QueueLane {
@@ -158,11 +160,27 @@ impl QueueLanes {
         };
         let lanes = (0..ports).map(lane).collect::<Result<_>>()?;
         let told_at = reach.form().lane_len() / 4;
-        Ok(QueueLanes { reach, queue, reads, lanes, turn: 0, is_left: false, untold: 0, told_at, has_reopened: false })
+        Ok(QueueLanes {
+            reach,
+            queue,
+            reads,
+            lanes,
+            turn: 0,
+            is_left: false,
+            untold: 0,
+            told_at,
+            has_reopened: false,
+            quiet_at: None,
+        })
     }
 
     pub fn queue(&self) -> u64 {
         self.queue
+    }
+
+    /// Whether they lie in memory of this host.
+    pub fn are_here(&self) -> bool {
+        self.lanes.first().is_none_or(|lane| lane.afar.is_none())
     }
 
     /// The next unit, of the lanes in turn. **Errors**: [`Error::NoQueue`] for memory that makes no sense.
@@ -230,10 +248,16 @@ impl QueueLanes {
             return Ok(Some(true));
         }
         let Some(array) = self.reach.here()? else { return Ok(None) };
+        let news = array.news(self.queue);
+        if self.quiet_at == Some(news) {
+            return Ok(Some(false));
+        }
         let line = |lane: usize| array.queue_at(self.queue) + self.reach.form().lane_at(lane as u32);
         let word = |at: u64| array.words().load((at / WORD_LEN) as usize);
         let is_quiet = |lane| word(line(lane) + LANE_STATE_AT) != BROKEN && word(line(lane) + SPILLED_AT) == 0;
-        Ok((0..self.lanes.len()).all(is_quiet).then_some(false))
+        let are_quiet = (0..self.lanes.len()).all(is_quiet);
+        self.quiet_at = are_quiet.then_some(news);
+        Ok(are_quiet.then_some(false))
     }
 
     /// Asks the node; where the connection broke meanwhile, the reader takes its place again before.
@@ -282,7 +306,9 @@ impl QueueLanes {
         };
         let (form, known) = (self.reach.form(), afar.tail());
         let fresh = tail.wrapping_sub(known);
-        if tail.wrapping_sub(afar.head()) > form.lane_len() || fresh > form.lane_len() {
+        let is_sound =
+            tail.is_multiple_of(WORD_LEN) && tail.wrapping_sub(afar.head()) <= form.lane_len() && fresh <= form.lane_len();
+        if !is_sound {
             return Err(self.reach.corrupt(hanare_ring::Corrupt("a tail beyond its lane")));
         }
         let base = self.reach.offset(self.queue) + form.bytes_at(lane as u32);
@@ -293,6 +319,11 @@ impl QueueLanes {
             afar.fill(at as usize, |bytes| got = self.reach.region().get(base + at, &mut bytes[..len as usize]));
             got?;
             (at, left) = (0, left - len);
+        }
+        // Behind the last record nothing is committed: the bytes there are those of an earlier lap. A full lane has its first record there.
+        let is_full = tail.wrapping_sub(afar.head()) == form.lane_len();
+        if fresh > 0 && !is_full && matches!(form.unit, Unit::Records { .. }) {
+            afar.fill((tail % form.lane_len()) as usize, |bytes| bytes[..WORD_LEN as usize].fill(0));
         }
         afar.set_tail(tail);
         self.lanes[lane].reader.has_more().map_err(|bad| self.reach.corrupt(bad))

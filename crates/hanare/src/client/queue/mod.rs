@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `reach` | an array of queues as a program reaches it: mapped, or by its node |
 //! | `afar` | lanes of other hosts: what a port knows of one without its memory |
-//! | `writer`, `reader`, `all` | the ports: of one queue, and of all of an array |
+//! | `writer`, `room`, `reader`, `all` | the ports: of one queue, and of all of an array |
 //! | `appends` | what a write port sends to a queue elsewhere, and what came of it |
 //! | `set` | several of those for one thread |
 //! | `watch` | waiting at a bell, and event descriptors |
@@ -23,6 +23,7 @@ mod appends;
 mod lanes;
 mod reach;
 mod reader;
+mod room;
 mod set;
 mod watch;
 mod writer;
@@ -223,7 +224,8 @@ impl Queue {
             let (head, tail) = (word(form.head_at(lane)), word(line + TAIL_AT));
             LaneStat {
                 has_writer: word(line + LANE_STATE_AT) == 1,
-                bytes: tail.wrapping_sub(head).min(form.lane_len()),
+                // A record is read as soon as its word is there: then the tail is behind the head for a moment.
+                bytes: Some(tail.wrapping_sub(head)).filter(|bytes| *bytes <= form.lane_len()).unwrap_or(0),
                 bytes_ever: tail,
                 spilled: word(line + SPILLED_AT),
             }

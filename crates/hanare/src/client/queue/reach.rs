@@ -11,7 +11,7 @@ use crate::client::remote::Remote;
 use crate::client::request::Patience;
 use hanare_memory::Window;
 use hanare_protocol::queue::layout::{LINE_LEN, QueueForm, READER_BELL_AT, SET_BELL_AT, WORD_LEN};
-use hanare_protocol::queue::{Appended, PortId};
+use hanare_protocol::queue::{Appended, PortId, Unit};
 use hanare_protocol::shape::Shape;
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::wire::queue::{APPENDED_LEN, ArrayAt, QueueRequest, decode_appended};
@@ -104,6 +104,15 @@ impl QueueReach {
         self.count
     }
 
+    /// Whether queues take units of that length.
+    #[inline]
+    pub fn takes(&self, len: usize) -> bool {
+        match self.form.unit {
+            Unit::Blocks { len: block } => len == block as usize,
+            Unit::Records { len_max } => len <= len_max as usize,
+        }
+    }
+
     /// First byte of a queue in the region.
     pub fn offset(&self, queue: u64) -> u64 {
         self.at + self.form.queue_at(self.count, queue)
@@ -125,16 +134,21 @@ impl QueueReach {
         Err(Error::NoQueue { region: self.region.name().to_owned(), offset: self.at, reason })
     }
 
-    /// The array's memory, where it is on this host, for a program that may write it. **Cost**: maps the region the first time; three looks
-    /// at this program's own memory for each unit from then on. **Errors**: [`Error::NodeLost`] once the connection to this host's node has
+    /// The array's memory, where it is on this host, for a program that may write it. **Cost**: maps the region the first time; looks
+    /// at this program's own memory from then on. **Errors**: [`Error::NodeLost`] once the connection to this host's node has
     /// ended, which is not made again: others may have the ports' places.
     #[inline]
     pub fn here(&self) -> Result<Option<&Array<Shared>>> {
-        self.region.check_rights(Op::Put)?;
-        // What was mapped lies here for good: extents stay on their nodes.
+        // What was mapped lies here for good, and was mapped by one who may write it: extents stay on their nodes.
         if let Some(ArrayHere { array, node, .. }) = self.here.get() {
             return if node.has_parted() { Err(parted(node)) } else { Ok(Some(array)) };
         }
+        self.map_here()
+    }
+
+    #[cold]
+    fn map_here(&self) -> Result<Option<&Array<Shared>>> {
+        self.region.check_rights(Op::Put)?;
         if !self.region.is_local() {
             return Ok(None);
         }
@@ -199,15 +213,22 @@ impl QueueReach {
         }
     }
 
-    /// Sends an append, whose outcome is told when it is waited for.
-    pub fn start_append(&self, lane: u32, append: &mut SentAppend) {
+    /// Sends an append, whose outcome is told when it is waited for; the node may take its time for the answer where it `may_wait`.
+    pub fn start_append(&self, lane: u32, append: &mut SentAppend, may_wait: bool) {
         let SentAppend { tickets, refused, operand, answer, len } = append;
         // SAFETY: the bytes are on the heap, where they stay while the append moves, and nobody touches them before its tickets were waited
         // for, which they are when it is dropped at the latest.
         let (from, into) = unsafe { (Window::of(&operand[..*len]), Window::of_mut(&mut **answer)) };
         *tickets = Tickets::to_keep();
+        let draft = |drafts: &mut Drafts<'_>| {
+            self.draft_append(drafts, lane, from, into)?;
+            if may_wait {
+                drafts.let_wait();
+            }
+            Ok(())
+        };
         // SAFETY: as above.
-        let posted = unsafe { drafts::post(|drafts| self.draft_append(drafts, lane, from, into), tickets) };
+        let posted = unsafe { drafts::post(draft, tickets) };
         *refused = posted.err();
     }
 

@@ -6,7 +6,7 @@ use super::watch::{self, BellWatch, QueueEvent};
 use crate::client::locks::milliseconds;
 use crate::trace::PortLife;
 use hanare_memory::Window;
-use hanare_protocol::limits::{LEASE_MS, QUEUE_NAP_MS};
+use hanare_protocol::limits::{LEASE_MS, QUEUE_LAG_COUNT_MAX, QUEUE_NAP_MS};
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::AFAR;
 use hanare_ring::wait::{Backoff, Step};
@@ -26,6 +26,9 @@ pub struct ReadPort {
     reach: Arc<QueueReach>,
     reads: Reads,
     lanes: QueueLanes,
+    /// Pauses before a look after nothing was found, and the units seen by then: see [`ReadPort::let_ahead`].
+    lag: u32,
+    units_before: u64,
     /// Once a descriptor was asked for.
     watch: Option<BellWatch>,
     life: PortLife,
@@ -42,7 +45,16 @@ impl ReadPort {
         if let Some(array) = reach.here()? {
             array.attend(queue);
         }
-        Ok(ReadPort { life: PortLife::begin("read port", || reach.name(queue)), reach, reads, lanes, watch: None, is_open: true })
+        Ok(ReadPort {
+            life: PortLife::begin("read port", || reach.name(queue)),
+            reach,
+            reads,
+            lanes,
+            lag: 0,
+            units_before: 0,
+            watch: None,
+            is_open: true,
+        })
     }
 
     /// The next unit that was not seen, if there is one. Never waits for a writer; where the queue lies on another host, for its node.
@@ -83,9 +95,28 @@ impl ReadPort {
         }
     }
 
+    /// Lets a writer get ahead that commits one unit after another: each look takes its line away from it, and a look for each unit costs both
+    /// sides more than the unit. Where more units came than there were pauses, there will be more pauses the next time.
+    fn let_ahead(&mut self) {
+        let fresh = self.life.units - std::mem::replace(&mut self.units_before, self.life.units);
+        self.lag = if fresh > u64::from(self.lag) { (self.lag + 1).min(QUEUE_LAG_COUNT_MAX) } else { self.lag / 2 };
+        (0..self.lag).for_each(|_| std::hint::spin_loop());
+    }
+
     #[cold]
     fn wait_to_see(&mut self, bound: Option<Duration>) -> Result<Unread> {
-        let (begun, mut backoff, mut asked) = (Instant::now(), Backoff::new(), Instant::now());
+        self.let_ahead();
+        let mut backoff = Backoff::new();
+        // What comes at once is not worth a look at the clock.
+        while self.is_here() && bound != Some(Duration::ZERO) {
+            if let Some(unread) = self.try_see()? {
+                return Ok(unread);
+            }
+            if !backoff.pause() {
+                break;
+            }
+        }
+        let (begun, mut asked) = (Instant::now(), Instant::now());
         loop {
             if let Some(unread) = self.try_see()? {
                 return Ok(unread);
@@ -95,7 +126,7 @@ impl ReadPort {
                 let what = format!("something in queue {}", self.reach.name(self.lanes.queue()));
                 return Err(Error::NotInTime { what, after_ms: bound.map_or(0, milliseconds) });
             }
-            if backoff.step_after(self.reach.here()?.is_none()) == Step::Again {
+            if backoff.step_after(!self.is_here()) == Step::Again {
                 continue;
             }
             let nap = Duration::from_millis(QUEUE_NAP_MS);
@@ -105,6 +136,11 @@ impl ReadPort {
                 self.reach.ping(self.lanes.queue())?;
             }
         }
+    }
+
+    /// Whether the queue lies in memory of this host.
+    fn is_here(&self) -> bool {
+        self.lanes.are_here()
     }
 
     fn sleep(&mut self, nap: Duration) -> Result<()> {

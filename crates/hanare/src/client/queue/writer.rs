@@ -3,21 +3,19 @@
 use super::afar::{Afar, LaneWords};
 use super::appends::Appends;
 use super::reach::QueueReach;
-use crate::client::locks::milliseconds;
 use crate::trace::PortLife;
 use hanare_memory::Window;
-use hanare_protocol::limits::{LEASE_MS, QUEUE_APPEND_LEN_MAX, QUEUE_NAP_MS, STAGE_LEN};
-use hanare_protocol::queue::layout::{READER_AT, ROOM_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN};
+use hanare_protocol::limits::{QUEUE_APPEND_LEN_MAX, STAGE_LEN};
+use hanare_protocol::queue::layout::{READER_AT, SPILLED_AT, TAIL_AT, WORD_LEN, WRITER_AT};
 use hanare_protocol::queue::{Overflow, PortId, Unit};
 use hanare_protocol::wire::queue::QueueRequest;
-use hanare_protocol::wire::sync::{SyncAnswer, Wait, Word};
+use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
-use hanare_ring::array::{ALL_ASLEEP, Array};
+use hanare_ring::array::Array;
 use hanare_ring::lane::{Place, Writer};
-use hanare_ring::wait::{Backoff, Step};
 use hanare_ring::{Shared, Words};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A writer of a queue. Leaves it when dropped; what it committed stays.
 ///
@@ -29,19 +27,21 @@ use std::time::{Duration, Instant};
 ///
 /// FEATURE: VQ-F6 VQ-F8
 pub struct WritePort {
-    reach: Arc<QueueReach>,
-    queue: u64,
+    pub(super) reach: Arc<QueueReach>,
+    pub(super) queue: u64,
     lane: u32,
     id: PortId,
     /// Of a lane elsewhere: claims in it, so that no more is sent than it has room for.
     writer: Writer<LaneWords>,
-    afar: Option<Arc<Afar>>,
+    pub(super) afar: Option<Arc<Afar>>,
     /// Units that go by message.
-    appends: Appends,
+    pub(super) appends: Appends,
     /// Whether units of this lane may be in the spill: further ones go behind them.
     is_behind: bool,
+    /// The count of the home's news at which the lane was this writer's, on the queue's host.
+    own_at: Option<u64>,
     claimed: Filling,
-    life: PortLife,
+    pub(super) life: PortLife,
     is_open: bool,
 }
 
@@ -85,6 +85,7 @@ impl WritePort {
             afar,
             appends,
             is_behind,
+            own_at: None,
             claimed: Filling::Nothing,
             life: PortLife::begin("write port", || name),
             is_open: true,
@@ -96,7 +97,7 @@ impl WritePort {
         self.lane
     }
 
-    fn here(&self) -> Result<Option<&Array<Shared>>> {
+    pub(super) fn here(&self) -> Result<Option<&Array<Shared>>> {
         if self.afar.is_some() { Ok(None) } else { self.reach.here() }
     }
 
@@ -115,7 +116,26 @@ impl WritePort {
     /// before and not committed is abandoned.
     ///
     /// **Errors**: [`Error::BadBlock`] for a length that the queue does not take; those of [`WritePort::publish`].
+    #[inline]
     pub fn try_claim(&mut self, len: usize) -> Result<bool> {
+        if self.is_straight(len) && self.reach.here()?.is_some() {
+            let has_room = self.writer.claim(len).map_err(|bad| self.reach.corrupt(bad))?;
+            self.claimed = if has_room { Filling::Lane } else { Filling::Nothing };
+            if has_room {
+                return Ok(true);
+            }
+        }
+        self.claim_otherwise(len)
+    }
+
+    /// The usual case: nothing of this port goes by message, and the queue takes units of that length.
+    #[inline]
+    fn is_straight(&self, len: usize) -> bool {
+        self.afar.is_none() && !self.is_behind && self.appends.are_untouched() && self.reach.takes(len)
+    }
+
+    #[cold]
+    fn claim_otherwise(&mut self, len: usize) -> Result<bool> {
         self.abandon();
         self.reach.form().check_unit("", len as u64).map_err(|_| self.bad_block(len))?;
         self.find_place()?;
@@ -187,87 +207,11 @@ impl WritePort {
         // The shape of an append lies within the array, whose lane alone holds the longest unit.
         let most = self.reach.form().array_len(self.reach.count())?.min(QUEUE_APPEND_LEN_MAX) as usize;
         if self.appends.is_beyond(frame, most.min(STAGE_LEN)) {
-            self.start()?;
+            self.start(true)?;
         }
         let at = self.appends.claim(frame);
         self.appends.bytes(at, word).copy_from_slice(&(len as u64).to_le_bytes()[..word]);
         self.claimed = Filling::Batch(at + word, len);
-        Ok(())
-    }
-
-    /// As [`WritePort::try_claim`], and waits for room where the queue's overflow is to wait, for `bound` at most; `None` for ever.
-    ///
-    /// **Errors**: [`Error::QueueFull`] where it is to refuse; [`Error::NotInTime`]; [`Error::ReaderGone`] where the reader has died and
-    /// nobody has taken its place; [`Error::NodeLost`]; and those of [`WritePort::try_claim`].
-    ///
-    /// FEATURE: VQ-F19
-    pub fn claim(&mut self, len: usize, bound: Option<Duration>) -> Result<()> {
-        if self.try_claim(len)? {
-            return Ok(());
-        }
-        if self.reach.form().overflow == Overflow::Refuse {
-            return Err(Error::QueueFull { queue: self.reach.name(self.queue) });
-        }
-        // The reader makes no room for what it cannot see.
-        self.publish_started()?;
-        let (begun, mut backoff, mut asked) = (Instant::now(), Backoff::new(), Instant::now());
-        while !self.try_claim(len)? {
-            let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
-            if left == Some(Duration::ZERO) {
-                let what = format!("room in queue {}", self.reach.name(self.queue));
-                return Err(Error::NotInTime { what, after_ms: bound.map_or(0, milliseconds) });
-            }
-            if backoff.step_after(self.afar.is_some()) == Step::Again {
-                continue;
-            }
-            let nap = Duration::from_millis(QUEUE_NAP_MS);
-            self.sleep(len, left.map_or(nap, |left| left.min(nap)))?;
-            if asked.elapsed() >= Duration::from_millis(LEASE_MS) {
-                asked = Instant::now();
-                self.appends.check_life()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Sleeps until the reader has freed something, or for `nap`.
-    fn sleep(&mut self, len: usize, nap: Duration) -> Result<()> {
-        self.check_reader()?;
-        let Some(array) = self.here()?.cloned() else {
-            let bell = self.reach.offset(self.queue) + ROOM_BELL_AT;
-            self.reach.region().put(bell, &ALL_ASLEEP.to_le_bytes())?;
-            if self.try_claim(len)? {
-                return Ok(());
-            }
-            self.life.waits += 1;
-            let wait = || self.reach.region().wait_until(bell, Wait::Equal(Word::U64(0)), Some(nap));
-            return match crate::trace::at_queue("wait for room", || self.reach.name(self.queue), wait) {
-                Ok(_) | Err(Error::NotInTime { .. }) => Ok(()),
-                Err(error) => Err(error),
-            };
-        };
-        array.doze_writer(self.queue);
-        if self.try_claim(len)? {
-            return Ok(());
-        }
-        self.life.waits += 1;
-        crate::trace::at_queue(
-            "wait for room",
-            || self.reach.name(self.queue),
-            || {
-                array.sleep_writer(self.queue, nap);
-                Ok(())
-            },
-        )
-    }
-
-    /// **Errors**: [`Error::ReaderGone`].
-    fn check_reader(&self) -> Result<()> {
-        const BROKEN: u64 = 2;
-        let own = get_word(&self.reach, self.queue, READER_AT)?;
-        if own == BROKEN || (own == 0 && self.reach.reader_of_all()? == BROKEN) {
-            return Err(Error::ReaderGone { queue: self.reach.name(self.queue) });
-        }
         Ok(())
     }
 
@@ -346,7 +290,7 @@ impl WritePort {
     /// call: who calls `publish` last misses none. A program that is killed before may lose what has not left its host.
     #[inline]
     pub fn publish_started(&mut self) -> Result<()> {
-        if self.afar.is_none() { self.publish() } else { self.start() }
+        if self.afar.is_none() { self.publish() } else { self.start(true) }
     }
 
     /// Commits the claimed unit, and all that were kept; see [`WritePort::publish_started`].
@@ -363,7 +307,7 @@ impl WritePort {
 
     #[cold]
     fn settle(&mut self) -> Result<()> {
-        self.start()?;
+        self.start(false)?;
         let settled = self.appends.settle();
         self.note(settled)
     }
@@ -371,10 +315,37 @@ impl WritePort {
     #[inline]
     fn publish_here(&mut self) -> Result<()> {
         if let Some(array) = if self.afar.is_none() { self.reach.here()? } else { None } {
+            if self.own_at != Some(array.news(self.queue)) {
+                self.own_at = Some(self.check_own(array)?);
+            }
             self.writer.publish();
             self.reach.tell_reader(array, self.queue);
         }
         Ok(())
+    }
+
+    /// After the home's news: whether the lane is this writer's still. A program that was stopped for long may have lost it. Gives the count of
+    /// news as of which it is.
+    ///
+    /// **Errors**: [`Error::NotAWriter`].
+    #[cold]
+    fn check_own(&self, array: &Array<Shared>) -> Result<u64> {
+        let news = array.news(self.queue);
+        let at = array.queue_at(self.queue) + self.reach.form().lane_at(self.lane) + WRITER_AT;
+        if array.words().load((at / WORD_LEN) as usize) == self.id.0 {
+            return Ok(news);
+        }
+        Err(Error::NotAWriter { queue: self.reach.name(self.queue), lane: self.lane })
+    }
+
+    /// Whether somebody reads the queue, as the memory of this host says; `None` of a queue elsewhere. **Cost**: a load of a line that each
+    /// commit looks at.
+    #[inline]
+    pub(crate) fn is_read(&self) -> Result<Option<bool>> {
+        const HELD: u64 = 1;
+        let Some(array) = self.here()? else { return Ok(None) };
+        let state = array.words().load(((array.queue_at(self.queue) + READER_AT) / WORD_LEN) as usize);
+        Ok(Some(state == HELD))
     }
 
     /// How many units this port has committed by messages, for one that has to know after an error.
@@ -382,9 +353,9 @@ impl WritePort {
         self.appends.counted()
     }
 
-    /// Sends what is kept; a unit that is claimed goes on in the next append's memory.
-    fn start(&mut self) -> Result<()> {
-        match self.appends.start() {
+    /// Sends what is kept; a unit that is claimed goes on in the next append's memory. The answer `may_wait` where nobody will wait for it.
+    fn start(&mut self, may_wait: bool) -> Result<()> {
+        match self.appends.start(may_wait) {
             Ok(moved_len) => {
                 if let Filling::Batch(begin, len) = self.claimed {
                     self.claimed = Filling::Batch(begin - moved_len, len);
@@ -421,7 +392,30 @@ impl WritePort {
     }
 
     /// As [`WritePort::send`], for `bound` at most; `None` is for ever.
+    #[inline]
     pub fn send_within(&mut self, unit: &[u8], bound: Option<Duration>) -> Result<()> {
+        if self.send_straight(unit)? { Ok(()) } else { self.send_otherwise(unit, bound) }
+    }
+
+    /// In the usual case, where there is room: copies the unit in and commits it, with few stores beside. Stores wait in their order for lines that
+    /// the reader has, and a processor holds some 100 of them.
+    #[inline]
+    fn send_straight(&mut self, unit: &[u8]) -> Result<bool> {
+        let Some(array) = (if self.is_straight(unit.len()) { self.reach.here()? } else { None }) else { return Ok(false) };
+        if self.own_at != Some(array.news(self.queue)) {
+            self.own_at = Some(self.check_own(array)?);
+        }
+        if !self.writer.push(unit).map_err(|bad| self.reach.corrupt(bad))? {
+            return Ok(false);
+        }
+        self.claimed = Filling::Nothing;
+        self.life.units += 1;
+        self.reach.tell_reader(array, self.queue);
+        Ok(true)
+    }
+
+    #[cold]
+    fn send_otherwise(&mut self, unit: &[u8], bound: Option<Duration>) -> Result<()> {
         self.claim(unit.len(), bound)?;
         self.fill(0, unit);
         self.commit()
@@ -430,6 +424,9 @@ impl WritePort {
     /// Sends a unit if there is room just now.
     #[inline]
     pub fn try_send(&mut self, unit: &[u8]) -> Result<bool> {
+        if self.send_straight(unit)? {
+            return Ok(true);
+        }
         if !self.try_claim(unit.len())? {
             return Ok(false);
         }

@@ -25,7 +25,7 @@ use hanare_protocol::limits::{LINK_TURN_COUNT, LIST_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::Query;
-use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::head::{Head, Kind, MAY_WAIT};
 use hanare_protocol::wire::sync::SyncRequest;
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
@@ -34,6 +34,8 @@ use zerocopy::IntoBytes;
 /// A message that has arrived whole, or why it is refused.
 pub(crate) struct Finished {
     pub seq: u64,
+    /// Whether nobody waits for the answer just now.
+    pub may_wait: bool,
     pub arrived: Result<Arrived>,
 }
 
@@ -414,7 +416,8 @@ unsafe impl Sink for Inbox {
             _ => self.take_query(head),
         };
         self.front.clear();
-        self.finished.push(Finished { seq: head.seq, arrived });
+        let may_wait = head.kind == Kind::Commands && head.detail == MAY_WAIT;
+        self.finished.push(Finished { seq: head.seq, may_wait, arrived });
     }
 
     fn keeps(&mut self, filled: usize) -> bool {

@@ -11,6 +11,8 @@
 //! | `inbox` | where a message's bytes go, and what it asks for |
 //! | `work` | one admitted command, and what is left of it |
 //! | `replies` | answers under way, a stage at a time |
+//! | `gathering` | bytes of extents on their way to a link, or to another extent |
+//! | `later` | answers that nobody waits for, which go together |
 //! | `sums` | what the commands of a message are together, and its limits |
 //! | `session` | one link of a client, with its inbox and replies |
 //! | `fetches` | bytes that copies need of other nodes, and the links to those |
@@ -29,7 +31,9 @@ mod ended_links;
 mod fetches;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod gathering;
 mod inbox;
+mod later;
 mod lent;
 mod locks;
 mod peers;

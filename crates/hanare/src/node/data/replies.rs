@@ -5,13 +5,15 @@
 //! hosts have, nothing else of this link is answered; others are.
 
 use super::fetches::Fetch;
+use super::gathering::{WINDOWS_AT_ONCE, copy_range, direct_len, gather, give};
+use super::later::LaterAnswers;
 use super::reach;
 use super::work::Work;
 use crate::node::extents::Extents;
 use crate::node::lost::lost_memory;
 use crate::node::pages::{Need, SealedReply};
 use hanare_fabric::{Link, LinkError};
-use hanare_memory::{Window, vector};
+use hanare_memory::Window;
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::page::Access;
@@ -28,9 +30,6 @@ const SMALL_LEN: u64 = 1 << 10;
 /// Bytes copied, filled or looked at before others get their turn.
 const WORK_LEN_AT_ONCE: u64 = 4 << 20;
 
-/// Most windows given to a link at once.
-const WINDOWS_AT_ONCE: u64 = 256;
-
 /// Blocks of at least this many bytes leave from where they lie.
 const DIRECT_BLOCK_MIN: u64 = 1024;
 
@@ -42,8 +41,11 @@ const FAILURES_MAX: usize = 256;
 
 /// What goes out in answer to a message.
 pub(crate) enum Response {
-    /// Commands: what is left of them is done first, and their results are sent.
-    Work(Vec<Work>),
+    /// Commands: what is left of them is done first, and their results are sent; where they `may_wait`, together with later ones.
+    Work {
+        work: Vec<Work>,
+        may_wait: bool,
+    },
     Reply(Reply),
     /// What was granted to a thread, and the pages that go with it.
     Granted(SealedReply),
@@ -54,6 +56,8 @@ pub(crate) struct Replies {
     /// Each with the number of its message.
     queue: VecDeque<(u64, Response)>,
     current: Option<Current>,
+    /// Those that nobody waits for just now.
+    later: LaterAnswers,
     /// Gathered bytes of gets, one filled while the other leaves; of full length once used.
     stages: [Vec<u8>; 2],
     /// Which is filled next.
@@ -96,6 +100,8 @@ struct Current {
     /// Pages that are being brought home, and what for.
     pages: StagePages,
     failed: Option<Error>,
+    /// Whether nobody waits for it just now.
+    may_wait: bool,
     /// Whether the head has left.
     begun: bool,
     /// When the client last heard of it.
@@ -142,7 +148,7 @@ impl Replies {
     /// Hosts are about to map an extent: what was not begun on it, and each next stage, is done by pages.
     pub fn give_way(&mut self, extents: &Extents) {
         let queued =
-            self.queue.iter_mut().filter_map(|(_, what)| if let Response::Work(work) = what { Some(work) } else { None });
+            self.queue.iter_mut().filter_map(|(_, what)| if let Response::Work { work, .. } = what { Some(work) } else { None });
         let is_between = |current: &&mut Current| current.fetching == 0 && current.pages == StagePages::Nothing;
         let current = self.current.as_mut().filter(is_between).map(|current| &mut current.work);
         queued.chain(current).flatten().for_each(|work| work.give_way(extents));
@@ -162,7 +168,7 @@ impl Replies {
     pub fn fates(&self) -> Vec<(u64, Happened)> {
         let is_left = |work: &[Work]| work.iter().any(Work::is_left);
         let failed = self.failed.iter().copied();
-        let queued = self.queue.iter().filter(|(_, what)| matches!(what, Response::Work(work) if is_left(work)));
+        let queued = self.queue.iter().filter(|(_, what)| matches!(what, Response::Work { work, .. } if is_left(work)));
         let current = self.current.iter().filter(|current| is_left(&current.work) || current.fetching > 0);
         let partly = queued.map(|(seq, _)| *seq).chain(current.map(|current| current.seq));
         failed.chain(partly.map(|seq| (seq, Happened::Unknown))).collect()
@@ -188,6 +194,23 @@ impl Replies {
         }
     }
 
+    /// Whether an answer is under way, or comes next, that somebody waits for.
+    fn is_awaited(&self) -> bool {
+        let awaited = |what: &Response| !matches!(what, Response::Work { may_wait: true, .. });
+        let next = || self.queue.front().is_some_and(|(_, what)| awaited(what));
+        self.current.as_ref().map_or_else(next, |current| !current.may_wait)
+    }
+
+    /// Whether answers were held back for long enough.
+    pub fn is_due(&self) -> bool {
+        self.later.is_due()
+    }
+
+    /// Before the thread sleeps: whether answers were held back, which go with the next turn.
+    pub fn hurry(&mut self) -> bool {
+        self.later.hurry()
+    }
+
     /// Moves answers on as far as the link takes them.
     pub fn pump(&mut self, link: &mut dyn Link) -> Result<Pumped, LinkError> {
         let mut pumped = Pumped::Nothing;
@@ -195,7 +218,9 @@ impl Replies {
             if self.waits_for_others() {
                 return Ok(pumped);
             }
-            if self.current.is_none() {
+            if !self.later.is_empty() && (self.later.is_due() || self.is_awaited()) {
+                self.later.leave(link)?;
+            } else if self.current.is_none() {
                 let Some((seq, what)) = self.queue.pop_front() else { break };
                 self.begin(seq, what, link)?;
             } else if self.step(link)? {
@@ -227,14 +252,15 @@ impl Replies {
 
     fn begin(&mut self, seq: u64, what: Response, link: &mut dyn Link) -> Result<(), LinkError> {
         match what {
-            Response::Work(work) if work.is_empty() => self.reply(link, seq, &Reply::Done),
-            Response::Work(mut work) => {
+            Response::Work { work, .. } if work.is_empty() => self.reply(link, seq, &Reply::Done),
+            Response::Work { mut work, may_wait } => {
                 let fetches = Fetch::all(&mut work);
                 let fetching = fetches.len();
                 self.fetches.extend(fetches);
                 let heard = Instant::now();
                 let (pages, failed) = (StagePages::Nothing, None);
-                self.current = Some(Current { seq, work, index: 0, at: 0, fetching, pages, failed, begun: false, heard });
+                self.current =
+                    Some(Current { seq, work, index: 0, at: 0, fetching, pages, failed, may_wait, begun: false, heard });
                 Ok(())
             }
             Response::Reply(reply) => self.reply(link, seq, &reply),
@@ -284,8 +310,18 @@ impl Replies {
                 self.note_failure(seq, Happened::Unknown);
                 self.refuse(link, seq, error).map(|()| false)
             }
+            Step::Nothing if current.may_wait && current.is_append() => {
+                self.hold_back();
+                Ok(false)
+            }
             Step::Nothing => self.send_some(link).map(|()| false),
         }
+    }
+
+    fn hold_back(&mut self) {
+        let current = self.current.take().expect("the caller looked");
+        let result = current.work.into_iter().next().map(|work| work.result);
+        self.later.hold(current.seq, result.unwrap_or_default());
     }
 
     fn send_some(&mut self, link: &mut dyn Link) -> Result<(), LinkError> {
@@ -330,6 +366,11 @@ impl Replies {
 }
 
 impl Current {
+    /// Whether it is an append alone: its answer is short, and the node's to keep.
+    fn is_append(&self) -> bool {
+        matches!(&self.work[..], [only] if matches!(only.op, Op::Append { .. }))
+    }
+
     fn is_at_end(&self) -> bool {
         self.index >= self.work.len()
     }
@@ -423,78 +464,4 @@ impl Current {
         }
         Ok(gathered)
     }
-}
-
-/// Bytes in a row that can leave from where they lie.
-fn direct_len(work: &Work) -> u64 {
-    if work.holds_result() {
-        return work.result_len();
-    }
-    match (work.opened().stays(), work.shape.range()) {
-        (None, _) => 0,
-        (Some(_), Some((_, len))) => len,
-        (Some(_), None) => work.shape.shape().block(),
-    }
-}
-
-/// Adds windows of a result from byte `at` on; returns the bytes they hold.
-fn give(work: &Work, at: u64, windows: &mut Vec<Window>) -> u64 {
-    if work.holds_result() {
-        // SAFETY: the result does not change any more, and stays with the work until the link has nothing unsent.
-        windows.push(unsafe { Window::of(&work.result[at as usize..]) });
-        return work.result_len() - at;
-    }
-    let window = work.opened().stays().expect("only memory that stays is given");
-    if let Some((offset, len)) = work.shape.range() {
-        windows.push(window.slice((offset + at) as usize, (len - at) as usize));
-        return len - at;
-    }
-    let block = work.shape.shape().block();
-    let first = at / block;
-    let count = (WINDOWS_AT_ONCE - windows.len() as u64).min(work.len() / block - first);
-    windows.extend((first..first + count).map(|k| window.slice(work.shape.block_offset(k) as usize, block as usize)));
-    count * block
-}
-
-fn gather(work: &Work, at: u64, into: &mut [u8]) -> Result<()> {
-    if work.holds_result() {
-        into.copy_from_slice(&work.result[at as usize..at as usize + into.len()]);
-        return Ok(());
-    }
-    gather_stream(work, at, into)
-}
-
-fn gather_stream(work: &Work, at: u64, into: &mut [u8]) -> Result<()> {
-    let reach = work.opened().held().reach();
-    // SAFETY: the buffer is borrowed for this call.
-    let into = unsafe { Window::of_mut(into) };
-    vector::gather_part(reach.window(), &work.shape, at, into).map_err(|lost| lost_memory(&lost))
-}
-
-/// Copies bytes `at .. end` of a pair: at once where a side is contiguous and both stay where they are, else through a buffer.
-fn copy_range(from: &Work, to: &Work, at: u64, end: u64) -> Result<()> {
-    if let (Some(source), Some(target)) = (from.opened().stays(), to.opened().stays()) {
-        let part = |window: Window, offset: u64| window.slice((offset + at) as usize, (end - at) as usize);
-        match (from.shape.range(), to.shape.range()) {
-            (Some((offset, _)), _) => {
-                return vector::scatter_part(part(source, offset), target, &to.shape, at).map_err(|lost| lost_memory(&lost));
-            }
-            (_, Some((offset, _))) => {
-                return vector::gather_part(source, &from.shape, at, part(target, offset)).map_err(|lost| lost_memory(&lost));
-            }
-            _ => {}
-        }
-    }
-    let mut buffer = vec![0; STAGE_LEN.min((end - at) as usize)];
-    let mut at = at;
-    while at < end {
-        let len = (end - at).min(buffer.len() as u64) as usize;
-        gather_stream(from, at, &mut buffer[..len])?;
-        // SAFETY: the buffer is borrowed for this iteration, and only read.
-        let bytes = unsafe { Window::of(&buffer[..len]) };
-        let reach = to.opened().held().reach();
-        vector::scatter_part(bytes, reach.window(), &to.shape, at).map_err(|lost| lost_memory(&lost))?;
-        at += len as u64;
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use super::inbox::{Arrived, Inbox, weight};
 use super::replies::{Pumped, Replies, Response};
 use crate::node::extents::Extents;
 use crate::node::pages::Need;
-use hanare_fabric::{Link, LinkError};
+use hanare_fabric::{Link, LinkError, Sight};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, User};
@@ -33,6 +33,8 @@ pub(crate) struct Session {
     who: (ClientId, User),
     /// Whether each turn begins with a look whether the client is gone.
     looks: bool,
+    /// Whether nothing moved in the last turn, and nothing was done with the session since.
+    is_drained: bool,
 }
 
 /// What a turn did.
@@ -52,7 +54,15 @@ impl Session {
     pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, who: (ClientId, User), looks: bool) -> Session {
         // Programs of this host have no series: their link ends with them.
         let from = if looks { CommandOrigin::OtherHost } else { CommandOrigin::OwnHost };
-        Session { link, inbox: Inbox::new(extents, from), replies: Replies::default(), queries: Vec::new(), who, looks }
+        Session {
+            link,
+            inbox: Inbox::new(extents, from),
+            replies: Replies::default(),
+            queries: Vec::new(),
+            who,
+            looks,
+            is_drained: false,
+        }
     }
 
     /// Whose program the client is.
@@ -83,8 +93,16 @@ impl Session {
     /// Moves messages and answers as far as they go, within a bound. No command is taken from a client that is gone: others may have
     /// been answered since.
     pub fn turn(&mut self) -> Result<Turn, LinkError> {
-        if self.looks && self.has_ended() {
-            return Err(LinkError::Closed { peer: self.link.peer().to_owned(), reason: "it is gone".to_owned() });
+        let sight = if self.looks { self.link.look() } else { Sight::Something };
+        match sight {
+            Sight::End => {
+                return Err(LinkError::Closed { peer: self.link.peer().to_owned(), reason: "it is gone".to_owned() });
+            }
+            // The same call tells that there is nothing to receive.
+            Sight::Nothing if self.is_drained && self.link.unsent_len() == 0 && !self.replies.is_due() => {
+                return Ok(Turn::default());
+            }
+            _ => {}
         }
         let (mut turn, mut moved_len) = (Turn::default(), 0);
         for _ in 0..ROUNDS_MAX {
@@ -92,7 +110,9 @@ impl Session {
             let progress = self.link.progress(&mut self.inbox)?;
             for finished in self.inbox.finished.drain(..) {
                 match finished.arrived {
-                    Ok(Arrived::Commands(work)) => self.replies.push(finished.seq, Response::Work(work)),
+                    Ok(Arrived::Commands(work)) => {
+                        self.replies.push(finished.seq, Response::Work { work, may_wait: finished.may_wait });
+                    }
                     Ok(Arrived::Query(query)) => self.queries.push((finished.seq, query)),
                     Err(error) => self.replies.push(finished.seq, Response::Reply(Reply::Refused(error))),
                 }
@@ -112,6 +132,7 @@ impl Session {
                 break;
             }
         }
+        self.is_drained = !turn.moved;
         turn.fetches = std::mem::take(&mut self.replies.fetches);
         turn.need = self.need();
         turn.queries = std::mem::take(&mut self.queries);
@@ -120,12 +141,14 @@ impl Session {
 
     /// Answers a query.
     pub fn answer(&mut self, seq: u64, what: Response) -> Result<(), LinkError> {
+        self.is_drained = false;
         self.replies.push(seq, what);
         self.replies.pump(&mut *self.link).map(|_| ())
     }
 
     /// A fetch that it waited for has ended.
     pub fn fetched(&mut self, outcome: Result<(), Error>) {
+        self.is_drained = false;
         self.replies.fetched(outcome);
     }
 
@@ -136,6 +159,7 @@ impl Session {
 
     /// Those pages are at home, or will not come.
     pub fn recalled(&mut self, outcome: Result<(), Error>) {
+        self.is_drained = false;
         match self.inbox.waits_for_pages() {
             true => self.inbox.recalled(outcome),
             false => self.replies.recalled(outcome),
@@ -144,6 +168,7 @@ impl Session {
 
     /// Hosts are about to map an extent: commands that came before them go on by pages. Returns whether it has to have a turn for that.
     pub fn give_way(&mut self, extents: &Extents) -> bool {
+        self.is_drained = false;
         self.replies.give_way(extents);
         self.inbox.give_way()
     }
@@ -192,7 +217,7 @@ impl Session {
     }
 
     pub fn doze(&mut self) -> bool {
-        self.link.doze()
+        !self.replies.hurry() && self.link.doze()
     }
 
     /// What tells of the client's end, where that is not [`Session::event`].

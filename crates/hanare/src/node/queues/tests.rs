@@ -1,0 +1,163 @@
+use super::*;
+use hanare_memory::file::Huge;
+use hanare_memory::{Extent, Lender, LenderOptions};
+use hanare_protocol::queue::{Overflow, Unit};
+use hanare_ring::array::Wake;
+
+const LEN: u64 = 1 << 20;
+const FORM: QueueForm = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 2, ports: 2, overflow: Overflow::Wait };
+
+struct Memory {
+    spills: Arc<Spills>,
+    extent: Extent,
+    homes: QueueHomes,
+}
+
+impl Memory {
+    fn new() -> Memory {
+        let options = LenderOptions { bytes: 4 * LEN, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
+        let lender = Arc::new(Lender::new(&options).unwrap());
+        Memory { extent: lender.make(LEN).unwrap(), spills: Spills::new(lender), homes: QueueHomes::default() }
+    }
+
+    fn window(&self) -> Window {
+        // SAFETY: the extent lives as long as this, which makes the window anew for each use.
+        unsafe { self.extent.window() }
+    }
+
+    fn write(&self, at: u64, form: QueueForm, count: u64) {
+        self.window().slice(at as usize, LINE_LEN as usize).write_from(&form.encode(count)).unwrap();
+    }
+
+    fn with<T>(&mut self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
+        let window = self.window();
+        self.homes.with(Gid(1), at, window, &self.spills.clone(), with)
+    }
+}
+
+#[test]
+fn who_writes_another_number_of_queues_over_one_in_use_reaches_no_memory_beyond() {
+    let mut memory = Memory::new();
+    let count = (1..).take_while(|count| FORM.array_len(*count).unwrap() <= LEN).last().unwrap();
+    memory.write(0, FORM, count);
+    let last = count - 1;
+    memory.with(0, |home| home.open_lane(last, PortId(1), 7)).unwrap();
+    memory.with(0, |home| home.open_reader(last, 1, PortId(2))).unwrap();
+    memory.write(0, FORM, 1);
+    memory
+        .with(0, |home| {
+            home.close_lane(last, 0, PortId(1));
+            Ok(())
+        })
+        .unwrap();
+    memory
+        .with(0, |home| {
+            home.break_lane(last, 0, PortId(1));
+            Ok(())
+        })
+        .unwrap();
+    memory
+        .with(0, |home| {
+            home.break_reader(last, PortId(2));
+            Ok(())
+        })
+        .unwrap();
+    memory
+        .with(0, |home| {
+            home.close_reader(last, PortId(2));
+            Ok(())
+        })
+        .unwrap();
+    assert!(memory.with(0, |home| home.resume_lane(last, 0, PortId(1))).is_err());
+}
+
+/// It put its queue on the board, the reader took it from there, looked and left, and then the writer set the bell.
+#[test]
+fn a_writer_that_dies_before_it_puts_its_queue_on_the_board_again_leaves_it_there() {
+    let mut memory = Memory::new();
+    memory.write(0, FORM, 100);
+    memory.with(0, |home| home.open_lane(70, PortId(1), 7)).unwrap();
+    let told = |home: &mut QueueHome<'_>| {
+        let (mut found, bell) = (Vec::new(), home.array.committed(70));
+        home.array.board().take(usize::MAX, &mut found);
+        Ok((found, bell))
+    };
+    assert_eq!(memory.with(0, told), Ok((vec![70], Wake::Nobody)), "the bell says that somebody looks");
+    memory
+        .with(0, |home| {
+            home.break_lane(70, 0, PortId(1));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(memory.with(0, told), Ok((vec![70], Wake::Nobody)));
+}
+
+#[test]
+fn what_the_life_before_said_of_ports_is_taken_back_when_an_array_is_used() {
+    let mut memory = Memory::new();
+    memory.homes = QueueHomes::restored();
+    memory.write(0, FORM, 100);
+    let array = Array::new(Shared::new(memory.window()), FORM, 100);
+    let words = |queue: u64| {
+        let (first, line) = (array.queue_at(queue), array.queue_at(queue) + FORM.lane_at(1));
+        [first + READER_BELL_AT, first + ROOM_BELL_AT, first + READER_AT, line + LANE_STATE_AT, line + SPILLED_AT]
+            .map(|at| (at / WORD_LEN) as usize)
+    };
+    for queue in [3, 70] {
+        words(queue).into_iter().for_each(|word| array.words().store(word, 2));
+    }
+    let mut writer = lane::Writer::new(*array.words(), array.place(5, 0)).unwrap();
+    assert!(writer.push(&[7; 16]).unwrap());
+    let (mut found, bell) = (Vec::new(), ((SET_BELL_AT + WORD_LEN) / WORD_LEN) as usize);
+    array.words().store(bell, ReaderState::Held as u64);
+    memory.with(0, |home| home.open_lane(70, PortId(1), 7)).unwrap();
+    assert_eq!(words(3).map(|word| array.words().load(word)), [0; 5]);
+    assert_eq!((words(70).map(|word| array.words().load(word)), array.words().load(bell)), ([0; 5], 0));
+    array.board().take(usize::MAX, &mut found);
+    assert_eq!(found, [3, 5, 70], "those that may have something");
+    memory.with(0, |home| home.open_reader(3, 1, PortId(2))).unwrap();
+    assert_ne!(array.words().load(words(3)[2]), 0);
+    memory.with(0, |home| home.open_lane(3, PortId(3), 7)).unwrap();
+    assert_ne!(array.words().load(words(3)[2]), 0, "what this life says stays");
+}
+
+#[test]
+fn ports_learn_of_each_change_of_a_lane_by_the_news_and_of_its_writer_by_the_number() {
+    let mut memory = Memory::new();
+    memory.write(0, FORM, 1);
+    let array = Array::new(Shared::new(memory.window()), FORM, 1);
+    let writer = || array.words().load(((array.queue_at(0) + FORM.lane_at(0) + WRITER_AT) / WORD_LEN) as usize);
+    let mut seen = array.news(0);
+    let mut is_news = || std::mem::replace(&mut seen, array.news(0)) != array.news(0);
+    memory.with(0, |home| home.open_lane(0, PortId(5), 7)).unwrap();
+    assert_eq!((is_news(), writer()), (true, 5));
+    memory.with(0, |home| home.resume_lane(0, 0, PortId(5))).unwrap();
+    assert_eq!((is_news(), writer()), (false, 5));
+    let breaks = |home: &mut QueueHome<'_>| {
+        home.break_lane(0, 0, PortId(5));
+        Ok(())
+    };
+    memory.with(0, breaks).unwrap();
+    assert_eq!((is_news(), writer()), (true, 0));
+    memory.with(0, |home| home.resume_lane(0, 0, PortId(5))).unwrap();
+    assert_eq!((is_news(), writer()), (true, 5));
+}
+
+#[test]
+fn arrays_that_overlap_are_not_kept_beside_each_other() {
+    let mut memory = Memory::new();
+    for at in (0..LEN / 2).step_by(LINE_LEN as usize) {
+        memory.write(at, FORM, 4);
+        memory.with(at, |home| home.open_lane(0, PortId(at), 7)).unwrap();
+        memory
+            .with(at, |home| {
+                home.break_lane(0, 0, PortId(at));
+                Ok(())
+            })
+            .unwrap();
+    }
+    let most = LEN / 2 / FORM.array_len(4).unwrap() + 1;
+    assert!(memory.homes.used.len() as u64 <= most, "{} of {most}", memory.homes.used.len());
+    let overlap = memory.homes.used.iter().zip(memory.homes.used.keys().skip(1)).find(|((_, one), next)| one.end > **next);
+    assert!(overlap.is_none());
+}
