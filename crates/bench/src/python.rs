@@ -46,8 +46,7 @@ fn measure(python: &Path, options: &Options, progress: &mut dyn FnMut(&str)) -> 
     progress("python -m hanare.bench");
     let mut command = Command::new(python);
     command.args(["-m", "hanare.bench", "--json"]).args(options.quick.then_some("--quick"));
-    // The nodes that it starts are of the command that is asked.
-    command.env("HANARE_COMMAND", &options.command).stdin(Stdio::null()).stderr(Stdio::inherit());
+    command.stdin(Stdio::null()).stderr(Stdio::inherit());
     let ended = command.output().with_context(|| format!("{} cannot be started", python.display()))?;
     ensure!(ended.status.success(), "`{} -m hanare.bench` ended with {}", python.display(), ended.status);
     read(&String::from_utf8_lossy(&ended.stdout))

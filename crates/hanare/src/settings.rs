@@ -88,6 +88,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("HANARE_SODIMM", "64M", "size of a rank's vector memory for VL, VS and their kin (dimmnet.h)"),
     setting("HANARE_PEERS", "bench/peers", "folder of the C programs that `hanare bench` runs as peers"),
     setting("HANARE_APPS", "out/apps", "folder of the programs that `make apps` built, for `hanare bench`"),
+    setting("HANARE_PYTHON", "python3", "interpreter that has the package hanare, for `hanare bench python`"),
 ];
 
 /// The variable's text, if it is set to something.

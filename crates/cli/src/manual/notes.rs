@@ -34,7 +34,7 @@ const OF_NODES: &[&str] = &[
 const OF_LAUNCHES: &[&str] =
     &["HANARE_NODE", "HANARE_SSH", "HANARE_JOB", "HANARE_FABRIC", "HANARE_UCX", "HANARE_SEAL", "HANARE_TRACE", "HANARE_PLACE"];
 const OF_KEYS: &[&str] = &["HANARE_KEY", "HANARE_STATE"];
-const OF_BENCHES: &[&str] = &["HANARE_PEERS", "HANARE_APPS", "HANARE_UCX"];
+const OF_BENCHES: &[&str] = &["HANARE_PEERS", "HANARE_APPS", "HANARE_PYTHON", "HANARE_UCX"];
 
 /// What the page of one command says besides.
 #[derive(Clone, Copy, Debug)]
