@@ -129,7 +129,7 @@ impl EntryWorld {
                 Condition::Torn => self.count("torn releases"),
             }
         }
-        Ok(SyncAnswer::Granted { abandoned, data })
+        Ok(SyncAnswer::Granted { abandoned, data, lent: false })
     }
 
     /// Those who waited get their locks.

@@ -10,7 +10,7 @@ use hanare_protocol::entry::{BoundRange, BoundShape, Condition, DataGrant, Publi
 use hanare_protocol::id::Gid;
 use hanare_protocol::lock::Mode;
 use hanare_protocol::shape::Strided;
-use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{LeaseWish, SyncAnswer, SyncRequest};
 use std::collections::VecDeque;
 
 const GID: Gid = Gid(1);
@@ -161,7 +161,15 @@ impl EntryWorld {
         match todo {
             Todo::Take(lock, mode) => {
                 let (number, known) = (me.next + 1, me.known[lock]);
-                let request = SyncRequest::Lock { name: name_of(lock), mode, number, thread: 0, bound_ms: None, known };
+                let request = SyncRequest::Lock {
+                    name: name_of(lock),
+                    mode,
+                    number,
+                    thread: 0,
+                    bound_ms: None,
+                    known,
+                    lease: LeaseWish::default(),
+                };
                 self.ask(program, link, request);
             }
             Todo::Update(page) if me.frames.is_dirty(page) => self.access(program, link, Access::Fetch(page)),
