@@ -4,6 +4,8 @@
 //! Programs die at any moment, nodes with all of theirs; connections break, seen by either side at its own time; the pool's home dies and comes
 //! back knowing nothing of locks.
 //!
+//! The home lends no lock with data, so there are no leases here.
+//!
 //! What a program had sent to the regions' homes is not carried out any more once the locks' home has seen its end. The product has that by
 //! its connections ending together; that a path between two hosts may be slower is a known limit of it, and not in this world.
 //!
