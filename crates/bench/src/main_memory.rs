@@ -45,11 +45,14 @@ const fn figure(key: &'static str, name: &'static str, goal: Option<f64>) -> Fig
 /// A program, what it measures, and how it is run by a command.
 struct Workload<'a> {
     figures: &'static [Figure],
-    run: Box<dyn Fn(&Start<'_>) -> Result<Figures> + 'a>,
+    run: Box<MeasuringRun<'a>>,
 }
 
 /// Makes the command that runs a program.
 type Start<'a> = dyn Fn(&Path) -> Command + 'a;
+
+/// Runs a program by such a command.
+type MeasuringRun<'a> = dyn Fn(&Start<'_>) -> Result<Figures> + 'a;
 
 /// Runs it.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {

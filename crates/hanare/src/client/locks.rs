@@ -6,12 +6,13 @@
 //! A lock that this program takes again and again alone is lent to it: then it is given back and taken in memory
 //! that it shares with its node, until the home wants it back.
 
-use super::attachment::{Again, CONNECTION_BROKE, HeldLock, LentLock, LockData, this_thread};
+use super::attachment::{Again, CONNECTION_BROKE, HeldLock, LentLock, LockData};
 use super::bound::Section;
 use super::pool::Pool;
 use super::remote::Remote;
 use super::request::Patience;
 use super::shared::SharedMapping;
+use super::threads::this_thread;
 use hanare_protocol::entry::{BoundShape, DataGrant};
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::LATE_MS;

@@ -1,6 +1,7 @@
-//! Threads of the library's own in a program.
+//! Threads of a program: their numbers, and those of the library's own.
 
 use hanare_protocol::{Error, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Starts a thread that takes none of the program's signals. It is not waited for.
 ///
@@ -17,4 +18,13 @@ pub(crate) fn start(name: &str, stack_len: usize, run: impl FnOnce() + Send + 's
         started
     };
     started.map(drop).map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })
+}
+
+/// This thread's number in its process.
+pub(crate) fn this_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
 }

@@ -11,14 +11,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// By how much the time that leases hold is moved on at least: the node is asked for it at each turn.
 const STEP_NS: u64 = LEASE_MS * 1_000_000 / 16;
 
+/// Clients that have ended, each with what it had of locks that were lent to it, by the numbers of their takings.
+type EndedLeases = VecDeque<(ClientId, Vec<(u64, Recalled)>)>;
+
 /// Those of all clients of this host.
 #[derive(Default)]
 pub(crate) struct SeatsOfAll {
     seats: Mutex<BTreeMap<ClientId, Seats>>,
     /// Until when leases hold; changed with `seats` locked.
     until_ns: AtomicU64,
-    /// What clients that have ended had of locks that were lent to them, by the numbers of their takings. Locked after `seats`.
-    ended: Mutex<VecDeque<(ClientId, Vec<(u64, Recalled)>)>>,
+    /// Locked after `seats`.
+    ended: Mutex<EndedLeases>,
 }
 
 impl SeatsOfAll {
@@ -26,7 +29,7 @@ impl SeatsOfAll {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ended(&self) -> MutexGuard<'_, VecDeque<(ClientId, Vec<(u64, Recalled)>)>> {
+    fn ended(&self) -> MutexGuard<'_, EndedLeases> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

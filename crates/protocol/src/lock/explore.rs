@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    fn to_home(&mut self, at: usize) {
+    fn hear_program(&mut self, at: usize) {
         let Some(message) = self.programs[at].to_home.pop_front() else { return };
         match message {
             ToHome::Lock { number, returns } => {
@@ -225,7 +225,7 @@ impl World {
         self.settle();
     }
 
-    fn to_program(&mut self, off: Option<Off>, at: usize) {
+    fn hear_home(&mut self, off: Option<Off>, at: usize) {
         let program = &mut self.programs[at];
         let Some(message) = program.from_home.pop_front() else { return };
         match message {
@@ -356,8 +356,8 @@ impl Model for Lending {
         match action {
             Action::Take(at) => next.take(self.off, at),
             Action::Give(at) => next.give(at),
-            Action::ToHome(at) => next.to_home(at),
-            Action::ToProgram(at) => next.to_program(self.off, at),
+            Action::ToHome(at) => next.hear_program(at),
+            Action::ToProgram(at) => next.hear_home(self.off, at),
             Action::Answer(who) => next.answer(self.off, who),
             Action::Hear(link, number, is_held) => next.hear((link, number, is_held)),
             Action::Die(at) => {

@@ -236,7 +236,7 @@ impl Op {
             Op::Get | Op::Fetch(_) | Op::CompareAndSwap(_) => stream_len,
             Op::Compare => DIFFERENCE_LEN,
             Op::Reduce(_) => SUMMARY_LEN,
-            Op::Digest => stream_len.div_ceil(PAGE_LEN) * DIGEST_LEN,
+            Op::Digest => stream_len.div_ceil(PAGE_LEN).saturating_mul(DIGEST_LEN),
             Op::Append { .. } => APPENDED_LEN,
             Op::Put | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Update(_) => 0,
         }

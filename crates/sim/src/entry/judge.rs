@@ -16,12 +16,12 @@ struct LockTruth {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Truth([LockTruth; LOCK_COUNT]);
+pub(super) struct LocksTruth([LockTruth; LOCK_COUNT]);
 
-impl Truth {
+impl LocksTruth {
     /// The home of the locks knows nothing any more.
     pub fn forget(&mut self) {
-        *self = Truth::default();
+        *self = LocksTruth::default();
     }
 
     /// A release counts from here on.

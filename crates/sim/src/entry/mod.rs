@@ -29,7 +29,7 @@ use frames::{Bound, LEN, LOCK_COUNT, Page, bound_of};
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use home::Home;
-use judge::Truth;
+use judge::LocksTruth;
 use links::Path;
 use programs::Holder;
 use std::collections::BTreeMap;
@@ -127,7 +127,7 @@ pub(crate) struct EntryWorld {
     base: [u8; LEN],
     /// The last byte that was stored.
     stored: u8,
-    truth: Truth,
+    truth: LocksTruth,
     /// What the bytes of a lock are once a release under way counts: by its connection and the number of its taking.
     drafts: BTreeMap<(u64, u64), Bound>,
 }
@@ -152,7 +152,7 @@ impl World for EntryWorld {
             program_count: 0,
             base: [0; LEN],
             stored: 0,
-            truth: Truth::default(),
+            truth: LocksTruth::default(),
             drafts: BTreeMap::new(),
         };
         world.at(0, Event::HomeBegins);

@@ -2,6 +2,7 @@
 
 use super::borrowed::Borrowed;
 use crate::client::remote::Remote;
+use crate::client::threads::this_thread;
 use hanare_protocol::entry::{BoundShape, Stamp};
 use hanare_protocol::id::Gid;
 use hanare_protocol::{Error, Result};
@@ -94,13 +95,4 @@ impl Claims {
             }
         }
     }
-}
-
-/// This thread's number in its process.
-pub(crate) fn this_thread() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    thread_local! {
-        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    NUMBER.with(|number| *number)
 }

@@ -17,7 +17,7 @@ mod mapped;
 mod mender;
 
 pub(crate) use borrowed::{Again, LentLock};
-pub(crate) use claims::{CONNECTION_BROKE, Claims, HeldLock, LockData, this_thread};
+pub(crate) use claims::{CONNECTION_BROKE, Claims, HeldLock, LockData};
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, LOSS_SEAT, PageCounters, count, seat};
 pub(crate) use mapped::{BoundMemory, DirectHold, Mapped, MappedRegion, Stored, is_one_memory};

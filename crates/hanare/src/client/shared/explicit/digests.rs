@@ -31,11 +31,11 @@ const DIGEST_MASK: u64 = !0x7;
 
 /// A digest, without the bits that a page's word has for other things.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Known([u64; 2]);
+pub(super) struct KnownDigest([u64; 2]);
 
-impl Known {
-    pub fn of(digest: u128) -> Known {
-        Known([digest as u64 & DIGEST_MASK, (digest >> 64) as u64])
+impl KnownDigest {
+    pub fn of(digest: u128) -> KnownDigest {
+        KnownDigest([digest as u64 & DIGEST_MASK, (digest >> 64) as u64])
     }
 }
 
@@ -67,12 +67,12 @@ impl Digests {
         unsafe { &*self.mapping.ptr().cast::<[AtomicU64; 2]>().add(page as usize) }
     }
 
-    fn digest(&self, page: u64) -> Known {
+    fn digest(&self, page: u64) -> KnownDigest {
         let [low, high] = self.words(page);
-        Known([low.load(Relaxed) & DIGEST_MASK, high.load(Relaxed)])
+        KnownDigest([low.load(Relaxed) & DIGEST_MASK, high.load(Relaxed)])
     }
 
-    fn set(&self, page: u64, Known(digest): Known, flags: u64) {
+    fn set(&self, page: u64, KnownDigest(digest): KnownDigest, flags: u64) {
         let [low, high] = self.words(page);
         low.store(digest[0] | flags, Relaxed);
         high.store(digest[1], Relaxed);
@@ -94,7 +94,7 @@ impl Digests {
 
     /// Notes the digest of the page's clean bytes.
     pub fn learn(&self, page: u64, bytes: &PageBytes) {
-        self.set(page, Known::of(self.key.digest(bytes)), self.flags(page) | IS_CURRENT);
+        self.set(page, KnownDigest::of(self.key.digest(bytes)), self.flags(page) | IS_CURRENT);
     }
 
     /// The page's clean bytes came from its home. Async-signal-safe.
@@ -102,7 +102,7 @@ impl Digests {
     /// **Cost**: a digest for a page that was given up without a question, else none.
     pub fn come(&self, page: u64, bytes: &PageBytes) {
         if self.is_changing(page) {
-            let digest = Known::of(self.key.digest(bytes));
+            let digest = KnownDigest::of(self.key.digest(bytes));
             let count = if digest == self.digest(page) { 0 } else { CHANGED_COUNT };
             self.set(page, digest, count | IS_CURRENT);
         } else if self.is_known(page) {
@@ -118,7 +118,7 @@ impl Digests {
     }
 
     /// Whether the page's clean bytes are those that its home has; `false` where they are not known any more.
-    pub fn is_as_at_home(&self, page: u64, at_home: Known) -> bool {
+    pub fn is_as_at_home(&self, page: u64, at_home: KnownDigest) -> bool {
         let is_same = self.is_known(page) && self.digest(page) == at_home;
         let count = if is_same { 0 } else { (self.flags(page) & COUNT_MASK).saturating_add(1).min(CHANGED_COUNT) };
         self.set(page, self.digest(page), self.flags(page) & IS_CURRENT | count);
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
     use hanare_memory::diff::PAGE;
 
-    fn at_home(digests: &Digests, bytes: &PageBytes) -> Known {
-        Known::of(PageKey::new(*digests.seed()).digest(bytes))
+    fn at_home(digests: &Digests, bytes: &PageBytes) -> KnownDigest {
+        KnownDigest::of(PageKey::new(*digests.seed()).digest(bytes))
     }
 
     #[test]

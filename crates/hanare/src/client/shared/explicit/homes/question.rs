@@ -1,7 +1,7 @@
 //! Which pages have changed at their homes: asked by digests, so that what has not changed does not cross.
 
 use super::super::answer::{Why, expect};
-use super::super::digests::Known;
+use super::super::digests::KnownDigest;
 use super::super::message::LaneMessage;
 use super::{Failed, Homes};
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, MESSAGE_LEN, Tools};
@@ -18,7 +18,7 @@ pub(in super::super) struct AskedPage {
     /// Whether its home is asked; it gives those up that are not.
     pub is_asked: bool,
     /// What its home has, once it said so.
-    pub at_home: Option<Known>,
+    pub at_home: Option<KnownDigest>,
 }
 
 impl Homes {
@@ -73,7 +73,7 @@ impl Homes {
             }
             let of_home = |one: &&mut AskedPage| one.is_asked && self.question(one.page).is_some_and(|(of, _)| of == home);
             for (one, digest) in asked.iter_mut().filter(of_home).zip(answer.as_chunks::<LEN>().0) {
-                one.at_home = Some(Known::of(u128::from_le_bytes(*digest)));
+                one.at_home = Some(KnownDigest::of(u128::from_le_bytes(*digest)));
             }
         }
         failed.map_or(Ok(()), Err)
