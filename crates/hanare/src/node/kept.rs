@@ -69,6 +69,9 @@ struct Head {
     extents: Vec<Described>,
 }
 
+/// How long a folder's lock is waited for.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The folder, which is this process's as long as this is there.
 pub(crate) struct Keeper {
     folder: PathBuf,
@@ -85,6 +88,18 @@ pub(crate) struct Restored {
     pub held: Vec<HeldExtent>,
 }
 
+/// Takes a lock. A process that had it may have ended just now, and left it for a moment to a child that it was starting.
+fn is_taken(lock: &File) -> bool {
+    let until = Instant::now() + LOCK_PATIENCE;
+    while flock(lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(LOCK_PATIENCE / 100);
+    }
+    true
+}
+
 impl Keeper {
     /// Takes the folder, made where it is not there. **Errors**: [`Error::BadSetting`] where another node has it.
     pub fn open(folder: &Path, life: Incarnation, name: &str) -> Result<Keeper> {
@@ -92,11 +107,13 @@ impl Keeper {
         let path = folder.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).custom_flags(NOFOLLOW).open(&path);
         let lock = lock.map_err(|error| failed("open", &path, &error))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::BadSetting {
-            key: "--persist".to_owned(),
-            value: folder.display().to_string(),
-            reason: "another node that runs writes there; give each a folder of its own".to_owned(),
-        })?;
+        if !is_taken(&lock) {
+            return Err(Error::BadSetting {
+                key: "--persist".to_owned(),
+                value: folder.display().to_string(),
+                reason: "another node that runs writes there; give each a folder of its own".to_owned(),
+            });
+        }
         Ok(Keeper { folder: folder.to_owned(), life, name: name.to_owned(), has_joined: AtomicBool::new(false), _lock: lock })
     }
 

@@ -32,7 +32,8 @@ impl SharedRegions {
     /// are told of regions that `tells` admits.
     pub fn stats(&self, tells: impl Fn(Gid) -> bool) -> Vec<PageStat> {
         let mut stats: BTreeMap<Gid, PageStat> = BTreeMap::new();
-        for host in self.hosts.values() {
+        // What was refused to map a region may have called it something else.
+        for host in self.hosts.values().filter(|host| !host.is_unused()) {
             stats.entry(host.gid()).and_modify(|stat| stat.add(&host.stat())).or_insert_with(|| host.stat());
         }
         for told in self.homes.values().map(Home::stat).chain(self.past.0.iter().cloned()) {
