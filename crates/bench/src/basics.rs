@@ -29,7 +29,7 @@ pub const NODE_SHARE: &str = "nodes' share of get 8B depth 16";
 const REGION_LEN: u64 = 64 << 20;
 
 /// What each node lends: the regions, those that wait to be wiped, and some to spare.
-const MEMORY: u64 = 4 * REGION_LEN;
+const MEMORY: u64 = 5 * REGION_LEN;
 
 /// Silence before an operation that finds its node parked.
 const SILENCE: Duration = Duration::from_millis(1);

@@ -82,7 +82,7 @@ fn messages_there_and_back() {
     assert_eq!(rows(&report, "1 KiB one way, LHC+IPUSH+LHS").len(), 2, "{report}");
     assert_eq!(rows(&report, "64 KiB one way, BOTF+IPUSH,").len(), 2, "{report}");
     assert_eq!(rows(&report, "1 MiB one way, BOTF+IPUSH,").len(), 0, "{report}");
-    assert_eq!(rows(&report, "128 B one way, BOTF+IPUSH+LHS, 2 nodes").len(), 2, "each MPI, there or missing: {report}");
+    assert_eq!(rows(&report, "128 B one way, BOTF+IPUSH+LHS, 2 nodes").len(), 3, "each MPI and UCX, there or missing: {report}");
     let bare = |row: &&&Value| row["peer"] == "a bare cache line";
     assert_eq!(rows(&report, "8 B one way").iter().filter(bare).count(), 1, "{report}");
     let report = bench("primitives", None);

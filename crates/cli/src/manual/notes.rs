@@ -317,6 +317,7 @@ const NOTES: &[Notes] = &[
     notes("hanare-sim", &[], &[], &[("hanare sim --seed 7 --nodes 3 --minutes 5", "One run, which the seed repeats.")]),
     notes("hanare-demo", &[], &[], &[("hanare demo", "A minute."), ("hanare demo matmul --n 512", "One program, in detail.")]),
     notes("hanare-demo-matmul", OF_BENCHES, &[], &[("hanare demo matmul --n 512", "From files to a file, checked.")]),
+    notes("hanare-demo-memory", &[], &[], &[("hanare demo memory --data 48MiB", "A smaller one.")]),
     notes("hanare-completions", &[], &[], &[("hanare completions bash", "For bash, on standard output.")]),
     notes(
         "hanare-top",

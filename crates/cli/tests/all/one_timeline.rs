@@ -23,9 +23,10 @@ fn rank_with_a_timeline() {
     let pool = Pool::attach().unwrap();
     let options = CreateOptions { placement: Placement::Node(NodeId(1 - pool.node().0)), ..CreateOptions::default() };
     let region = pool.create(&format!("far{}", pool.rank()), 1 << 20, &options).unwrap();
-    for _ in 0..5 {
+    for turn in 0..5 {
         region.put(0, &[7; 1000]).unwrap();
-        pool.lock("one").unwrap().unlock().unwrap();
+        // A lock that is taken again is lent, and asks nobody.
+        pool.lock(&format!("{turn} of {}", pool.rank())).unwrap().unlock().unwrap();
     }
     pool.barrier().unwrap();
 }
