@@ -164,6 +164,7 @@ impl LockWorld {
             }
             Act::Ask(SyncRequest::Lock { name, mode, number, thread: own, bound_ms, known, .. }) => {
                 let mut lease = LeaseWish::default();
+                let holds = self.leases_hold(self.clients[&client].node);
                 let me = self.clients.get_mut(&client).expect("the caller saw it");
                 let node = me.node;
                 match me.lent.get(name.as_str()).copied() {
@@ -173,12 +174,12 @@ impl LockWorld {
                     }
                     None => {}
                     Some((before, on)) => {
-                        if mode == Mode::Exclusive && self.leases.step(client, before, LeaseEvent::Take) {
+                        if mode == Mode::Exclusive && holds && self.leases.step(client, before, LeaseEvent::Take) {
                             let name = LOCKS.into_iter().find(|known| *known == name).expect("one of them");
                             me.threads[thread].held.push(Held { name, mode, number: before, link: on, is_lent: true });
                             return self.took_again(name, Claimant { link: on, number: before }).map(|()| None);
                         }
-                        if mode == Mode::Shared && self.leases.phase(client, before) == LeasePhase::Kept {
+                        if (mode == Mode::Shared || !holds) && self.leases.phase(client, before) == LeasePhase::Kept {
                             self.leases.step(client, before, LeaseEvent::Recall);
                         }
                         lease.returns = (self.leases.phase(client, before) == LeasePhase::Gone).then_some(before);

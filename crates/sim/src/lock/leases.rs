@@ -23,8 +23,8 @@ struct Lease {
 pub(super) struct Leases {
     /// By client, and by the number of the taking.
     words: BTreeMap<(u64, u64), Lease>,
-    /// Nodes that are cut off from the home, and until when.
-    away: BTreeMap<u64, u64>,
+    /// Nodes that are cut off from the home, since when and until when.
+    away: BTreeMap<u64, (u64, u64)>,
     /// Takings whose node did not answer in time: who has them may go on.
     pub given_up: BTreeSet<Claimant>,
 }
@@ -66,12 +66,23 @@ impl LockWorld {
         let until = self.now_ms + for_ms;
         self.note(format!("node {node} is cut off until {until}"));
         self.count("nodes cut off");
-        self.leases.away.insert(node, until);
+        let since = self
+            .leases
+            .away
+            .get(&node)
+            .map_or(self.now_ms, |(since, until)| if self.now_ms < *until { *since } else { self.now_ms });
+        self.leases.away.insert(node, (since, until));
         self.at(LEASE_MS, Event::Lapse { node, sure: false });
     }
 
     fn is_away(&self, node: u64) -> bool {
-        self.leases.away.get(&node).is_some_and(|until| self.now_ms < *until)
+        self.leases.away.get(&node).is_some_and(|(_, until)| self.now_ms < *until)
+    }
+
+    /// Whether leases of a node's clients hold, by the time that the node has stored beside their words.
+    pub(super) fn leases_hold(&self, node: u64) -> bool {
+        let now_ms = self.now_ms;
+        self.leases.away.get(&node).is_none_or(|(since, until)| now_ms >= *until || now_ms < since + LEASE_MS)
     }
 
     /// A node that is cut off for a lease's time takes all locks back that are lent to its clients.
@@ -85,7 +96,7 @@ impl LockWorld {
     /// The home has died: each node notices at its time, and all have by the end of a lease.
     pub(super) fn lapse_all(&mut self) {
         for node in 0..u64::from(self.course.plan.nodes) {
-            self.leases.away.insert(node, u64::MAX);
+            self.leases.away.insert(node, (self.now_ms, u64::MAX));
             let after = self.dice.pick(&[0, 5, 200, LEASE_MS]);
             self.at(after, Event::Lapse { node, sure: true });
         }
