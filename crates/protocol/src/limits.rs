@@ -275,7 +275,7 @@ pub const SPAN_COUNT_MAX: usize = 256;
 /// Most requests that wait for one page at its home: each node asks once, and gets and puts by command come in beside.
 pub const PAGE_QUEUE_MAX: usize = 4 * NODE_COUNT_MAX;
 
-/// Most pages of one request to a home: what two messages under way bring fills the way between them, and a program waits for no more.
+/// Most pages of one request to a home. Two such requests under way fill a link, and a program waits for the first alone.
 pub const PAGES_ASKED_MAX: usize = 64;
 
 /// Most hosts that wait to be let in at a node's homes: one of a thousand hosts for each of some regions.

@@ -88,7 +88,7 @@ pub(crate) struct Restored {
     pub held: Vec<HeldExtent>,
 }
 
-/// Takes a lock. A process that had it may have ended just now, and left it for a moment to a child that it was starting.
+/// Takes a lock. A process that has just ended may have left it to a child that it was starting; the child gives it up soon.
 fn is_taken(lock: &File) -> bool {
     let until = Instant::now() + LOCK_PATIENCE;
     while flock(lock, FlockOperation::NonBlockingLockExclusive).is_err() {

@@ -66,11 +66,8 @@ impl LockWorld {
         let until = self.now_ms + for_ms;
         self.note(format!("node {node} is cut off until {until}"));
         self.count("nodes cut off");
-        let since = self
-            .leases
-            .away
-            .get(&node)
-            .map_or(self.now_ms, |(since, until)| if self.now_ms < *until { *since } else { self.now_ms });
+        let before = self.leases.away.get(&node).filter(|_| self.is_away(node));
+        let since = before.map_or(self.now_ms, |(since, _)| *since);
         self.leases.away.insert(node, (since, until));
         self.at(LEASE_MS, Event::Lapse { node, sure: false });
     }
@@ -81,8 +78,7 @@ impl LockWorld {
 
     /// Whether leases of a node's clients hold, by the time that the node has stored beside their words.
     pub(super) fn leases_hold(&self, node: u64) -> bool {
-        let now_ms = self.now_ms;
-        self.leases.away.get(&node).is_none_or(|(since, until)| now_ms >= *until || now_ms < since + LEASE_MS)
+        !self.is_away(node) || self.now_ms < self.leases.away[&node].0 + LEASE_MS
     }
 
     /// A node that is cut off for a lease's time takes all locks back that are lent to its clients.
