@@ -20,6 +20,7 @@ mod command;
 mod dice;
 mod entry;
 mod harness;
+mod links;
 mod lock;
 mod network;
 mod page;

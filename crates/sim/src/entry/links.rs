@@ -3,20 +3,9 @@
 use super::programs::Holder;
 use super::{EntryWorld, Event};
 use crate::check::Check;
-use crate::network::Ordered;
+use crate::links::{self, Link};
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
-
-/// A connection.
-#[derive(Debug)]
-pub(super) struct Path {
-    pub program: u64,
-    path: Ordered,
-    /// When it broke: what would arrive later does not.
-    cut_at: Option<u64>,
-    pub is_open_at_home: bool,
-    is_open_at_program: bool,
-}
 
 impl EntryWorld {
     /// A program connects, if there is a home.
@@ -29,8 +18,7 @@ impl EntryWorld {
         }
         self.link_count += 1;
         me.link = Some(self.link_count);
-        let link = Path { program, path: Ordered::default(), cut_at: None, is_open_at_home: true, is_open_at_program: true };
-        self.links.insert(self.link_count, link);
+        self.links.insert(self.link_count, Link::new(program));
         let link = self.link_count;
         self.at(0, Event::Step { program, link });
         Ok(())
@@ -39,9 +27,7 @@ impl EntryWorld {
     /// After how many milliseconds a message that is sent at this moment arrives, if it does.
     fn arrival(&mut self, link: u64, to_home: bool) -> Option<u64> {
         let (delay_ms, now_ms) = (self.delay_ms(), self.now_ms);
-        let link = self.links.get_mut(&link)?;
-        let after = if to_home { link.path.there(now_ms, delay_ms) } else { link.path.back(now_ms, delay_ms) };
-        link.cut_at.is_none_or(|cut| now_ms + after <= cut).then_some(after)
+        self.links.get_mut(&link)?.arrival(now_ms, delay_ms, to_home)
     }
 
     pub(super) fn send_home(&mut self, link: u64, seq: u64, request: SyncRequest) {
@@ -60,18 +46,16 @@ impl EntryWorld {
 
     /// Whether the home has the connection, and a message that arrives was sent before it broke.
     pub(super) fn is_open_at_home(&self, link: u64) -> bool {
-        let is_whole = |link: &Path| link.cut_at.is_none_or(|cut| self.now_ms <= cut);
-        self.links.get(&link).is_some_and(|link| link.is_open_at_home && is_whole(link))
+        self.links.get(&link).is_some_and(|link| link.is_open(self.now_ms, true))
     }
 
     /// The program that has the connection still.
     pub(super) fn program_of(&self, link: u64) -> Option<u64> {
-        let link = self.links.get(&link)?;
-        (link.is_open_at_program && link.cut_at.is_none_or(|cut| self.now_ms <= cut)).then_some(link.program)
+        self.links.get(&link).filter(|link| link.is_open(self.now_ms, false)).map(|link| link.client)
     }
 
     fn pick_link(&mut self) -> Option<u64> {
-        let open: Vec<u64> = self.links.iter().filter(|(_, link)| link.cut_at.is_none()).map(|(id, _)| *id).collect();
+        let open = links::whole(&self.links);
         if open.is_empty() { None } else { Some(self.dice.pick(&open)) }
     }
 
@@ -80,7 +64,7 @@ impl EntryWorld {
         let Some(id) = self.pick_link() else { return };
         self.count("connections that stood still");
         let until = self.now_ms + self.dice.pick(&[200, 1_000, 3_000]);
-        self.links.get_mut(&id).expect("just picked").path.stall(until);
+        self.links.get_mut(&id).expect("just picked").stall(until);
     }
 
     /// A connection breaks though both of its ends live.
@@ -100,7 +84,7 @@ impl EntryWorld {
         let rest = self.dice.pick(&[0, 1, 20, 500]);
         let now_ms = self.now_ms;
         if let Some(link) = self.links.get_mut(&id) {
-            link.cut_at.get_or_insert(now_ms + rest);
+            link.cut(now_ms + rest);
         }
     }
 
@@ -116,8 +100,7 @@ impl EntryWorld {
         }
         let now_ms = self.now_ms;
         let link = self.links.get_mut(&id).expect("a program's link is kept");
-        link.is_open_at_program = false;
-        let rest = link.path.there(now_ms, 0);
+        let rest = link.end_at_client(now_ms);
         let after = rest + self.dice.pick(&[0, 5, 3_500]);
         self.at(after, Event::ClosedAtHome { link: id });
     }
@@ -131,8 +114,7 @@ impl EntryWorld {
         self.drafts.clear();
         let after = self.dice.pick(&[1, 100, 3_000]);
         self.at(after, Event::HomeBegins);
-        let open: Vec<u64> = self.links.iter().filter(|(_, link)| link.is_open_at_home).map(|(id, _)| *id).collect();
-        for id in open {
+        for id in links::at_home(&self.links) {
             self.cut(id);
             self.links.get_mut(&id).expect("just listed").is_open_at_home = false;
             let after = self.dice.pick(&[0, 5, 200, 3_500]);
@@ -149,9 +131,9 @@ impl EntryWorld {
     }
 
     pub(super) fn on_closed_at_program(&mut self, id: u64) -> Check {
-        let Some(link) = self.links.get_mut(&id).filter(|link| link.is_open_at_program) else { return Ok(()) };
-        link.is_open_at_program = false;
-        let program = link.program;
+        let Some(link) = self.links.get_mut(&id).filter(|link| link.is_open_at_client) else { return Ok(()) };
+        link.is_open_at_client = false;
+        let program = link.client;
         self.cut(id);
         let after = self.dice.pick(&[0, 5, 3_500]);
         self.at(after, Event::ClosedAtHome { link: id });

@@ -25,12 +25,12 @@ mod programs;
 
 use crate::check::{Check, check};
 use crate::harness::{Course, World, defects, on_course};
+use crate::links::Link;
 use frames::{Bound, LEN, LOCK_COUNT, Page, bound_of};
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use home::Home;
 use judge::LocksTruth;
-use links::Path;
 use programs::Holder;
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ pub(crate) struct EntryWorld {
     course: Course<Event, Defect>,
     home: Option<Home>,
     home_lives: u64,
-    links: BTreeMap<u64, Path>,
+    links: BTreeMap<u64, Link>,
     link_count: u64,
     programs: BTreeMap<u64, Holder>,
     program_count: u64,

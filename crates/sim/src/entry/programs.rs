@@ -280,7 +280,7 @@ impl EntryWorld {
     }
 
     pub(super) fn on_accessed(&mut self, link: u64, access: Access, bytes: Page) -> Check {
-        let Some(program) = self.links.get(&link).map(|link| link.program) else { return Ok(()) };
+        let Some(program) = self.links.get(&link).map(|link| link.client) else { return Ok(()) };
         let Some(me) = self.programs.get_mut(&program).filter(|me| me.link == Some(link)) else { return Ok(()) };
         match access {
             Access::Fetch(page) => me.frames.come(page, bytes),

@@ -1,18 +1,7 @@
 //! Connections between clients and the home: each keeps order and loses nothing until it breaks.
 
 use super::*;
-use crate::network::Ordered;
-
-/// A connection, as long as one side holds it.
-#[derive(Debug)]
-pub(super) struct Link {
-    pub client: u64,
-    path: Ordered,
-    /// When it broke: what would arrive later does not.
-    cut_at: Option<u64>,
-    pub is_open_at_home: bool,
-    is_open_at_client: bool,
-}
+use crate::links;
 
 impl LockWorld {
     /// A client connects, if there is a home.
@@ -25,19 +14,15 @@ impl LockWorld {
         }
         self.link_count += 1;
         me.link = Some(self.link_count);
-        let link = Link { client, path: Ordered::default(), cut_at: None, is_open_at_home: true, is_open_at_client: true };
-        self.links.insert(self.link_count, link);
+        self.links.insert(self.link_count, Link::new(client));
         self.course.note(format!("client {client} connects by link {}", self.link_count));
         self.resume(client)
     }
 
     /// After how many milliseconds a message that is sent at this moment arrives, if it does.
     fn arrival(&mut self, link: u64, to_home: bool) -> Option<u64> {
-        let delay_ms = self.delay_ms();
-        let now_ms = self.now_ms;
-        let link = self.links.get_mut(&link)?;
-        let after = if to_home { link.path.there(now_ms, delay_ms) } else { link.path.back(now_ms, delay_ms) };
-        link.cut_at.is_none_or(|cut| now_ms + after <= cut).then_some(after)
+        let (delay_ms, now_ms) = (self.delay_ms(), self.now_ms);
+        self.links.get_mut(&link)?.arrival(now_ms, delay_ms, to_home)
     }
 
     pub(super) fn send_home(&mut self, link: u64, seq: u64, request: SyncRequest) {
@@ -56,14 +41,11 @@ impl LockWorld {
 
     /// Whether a message that arrives is one of a connection that is there for the side it comes to.
     pub(super) fn is_open(&self, link: u64, at_home: bool) -> bool {
-        self.links.get(&link).is_some_and(|link| {
-            let is_open = if at_home { link.is_open_at_home } else { link.is_open_at_client };
-            is_open && link.cut_at.is_none_or(|cut| self.now_ms <= cut)
-        })
+        self.links.get(&link).is_some_and(|link| link.is_open(self.now_ms, at_home))
     }
 
     fn pick_link(&mut self) -> Option<u64> {
-        let open: Vec<u64> = self.links.iter().filter(|(_, link)| link.cut_at.is_none()).map(|(id, _)| *id).collect();
+        let open = links::whole(&self.links);
         if open.is_empty() { None } else { Some(self.dice.pick(&open)) }
     }
 
@@ -73,7 +55,7 @@ impl LockWorld {
         self.count("connections that stood still");
         let until = self.now_ms + self.dice.pick(&[200, 1_000, 3_000]);
         let link = self.links.get_mut(&id).expect("just picked");
-        link.path.stall(until);
+        link.stall(until);
     }
 
     /// A connection breaks though both of its ends live.
@@ -92,7 +74,7 @@ impl LockWorld {
     fn cut(&mut self, id: u64) {
         let rest = self.dice.pick(&[0, 1, 20, 500]);
         let link = self.links.get_mut(&id).expect("one that is there");
-        link.cut_at.get_or_insert(self.course.now_ms + rest);
+        link.cut(self.course.now_ms + rest);
     }
 
     /// A program dies; the kernel closes its connection behind what it had sent, or the host is gone with what was under way.
@@ -106,8 +88,7 @@ impl LockWorld {
             self.cut(id);
         }
         let link = self.links.get_mut(&id).expect("a client's link is kept");
-        link.is_open_at_client = false;
-        let rest = link.path.there(self.course.now_ms, 0);
+        let rest = link.end_at_client(self.course.now_ms);
         let after = rest + self.dice.pick(&[0, 5, 3_500]);
         self.at(after, Event::ClosedAtHome { link: id });
     }
@@ -121,8 +102,7 @@ impl LockWorld {
         self.lapse_all();
         let after = self.dice.pick(&[1, 100, 3_000]);
         self.at(after, Event::HomeBegins);
-        let open: Vec<u64> = self.links.iter().filter(|(_, link)| link.is_open_at_home).map(|(id, _)| *id).collect();
-        for id in open {
+        for id in links::at_home(&self.links) {
             self.cut(id);
             let link = self.links.get_mut(&id).expect("just listed");
             link.is_open_at_home = false;

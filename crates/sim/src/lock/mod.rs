@@ -21,6 +21,7 @@ mod links;
 
 use crate::check::Check;
 use crate::harness::{Course, World, defects, on_course};
+use crate::links::Link;
 use clients::Client;
 use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
@@ -28,7 +29,6 @@ use hanare_protocol::{Error, Result as Outcome};
 use home::Home;
 use judge::Model;
 use leases::Leases;
-use links::Link;
 use std::collections::BTreeMap;
 
 /// Programs of each node.
