@@ -1,12 +1,14 @@
 //! A program in a memory control group, with the kernel's swap: what it has where there is no pool. Needs root.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Where the kernel puts pages that do not fit.
@@ -29,9 +31,12 @@ pub struct Counts {
     pub written: u64,
 }
 
-/// A control group and its swap; both go with it.
+/// A control group and its swap; both go with it. There is one at a time: the kernel would put pages of one into the other's swap, count
+/// them there, and refuse to end that swap, because the group whose pages they are has no room for them.
 #[derive(Debug)]
 pub struct Cage {
+    /// Locked as long as it is there.
+    _only: File,
     group: PathBuf,
     /// What swaps.
     swap: Option<PathBuf>,
@@ -57,19 +62,29 @@ const SWAP_FOLDER: &str = "/var/tmp";
 /// How names of groups and swap files begin; the maker's process and a number follow.
 const BEGINNING: &str = "hanare-cage-";
 
+/// What the one that is there has locked. Only root can open it, or put something in its place.
+const ONLY: &str = "/run/hanare-cage.lock";
+
+/// How often the kernel is asked to end swap or a group, and how long the pause between is: pages of others may lie in our swap, and a
+/// process that has ended may be counted in its group for a moment.
+const TRIES: (u32, Duration) = (50, Duration::from_millis(20));
+
 impl Cage {
     /// One whose programs keep at most `limit` bytes here, and `swap_len` bytes in swap.
     ///
-    /// **Errors**: what the kernel refuses, for other users than root everything.
+    /// **Errors**: what the kernel refuses, for other users than root everything; another one is there.
     pub fn new(limit: u64, swap: Swap, swap_len: u64) -> Result<Cage> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         ensure!(rustix::process::geteuid().is_root(), "a control group and swap need root");
+        let only = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(ONLY);
+        let only = only.with_context(|| format!("cannot open {ONLY}"))?;
+        only.try_lock().map_err(|_| anyhow!("another program is measured with swap; try again when it has ended"))?;
         sweep();
         let name = format!("{BEGINNING}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let (root, file) = groups();
         let group = root.join(&name);
         fs::create_dir(&group).with_context(|| format!("cannot make {}", group.display()))?;
-        let mut cage = Cage { group, swap: None, folder: None, zram: None, before: swapped()? };
+        let mut cage = Cage { _only: only, group, swap: None, folder: None, zram: None, before: swapped()? };
         fs::write(cage.group.join(file), limit.to_string()).context("this kernel bounds no group's memory")?;
         let place = match swap {
             Swap::File => {
@@ -159,15 +174,30 @@ fn run(program: &str, words: &[&OsStr]) -> Result<()> {
     }
 }
 
+/// Does what the kernel may refuse for a moment.
+fn again(mut ending: impl FnMut() -> Result<()>) -> Result<()> {
+    let (tries, pause) = TRIES;
+    for _ in 1..tries {
+        if ending().is_ok() {
+            return Ok(());
+        }
+        thread::sleep(pause);
+    }
+    ending()
+}
+
 impl Drop for Cage {
     fn drop(&mut self) {
         // What is not there needs no end.
         if let Some(swap) = &self.swap {
-            let _ = run("swapoff", &[swap.as_os_str()]);
+            let why = again(|| run("swapoff", &[swap.as_os_str()]));
+            if let Err(why) = why {
+                eprintln!("hanare: swap is left ({why}); end it by: swapoff {}", swap.display());
+            }
         }
         if let Some(number) = self.zram {
             let _ = fs::write("/sys/class/zram-control/hot_remove", number.to_string());
         }
-        let _ = fs::remove_dir(&self.group);
+        let _ = again(|| Ok(fs::remove_dir(&self.group)?));
     }
 }

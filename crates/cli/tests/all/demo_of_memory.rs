@@ -4,7 +4,12 @@ use crate::main_memory::cannot_serve;
 use crate::pool;
 
 use pool::{Running, command, marked, run, signal, wait_until};
+use std::fs::OpenOptions;
 use std::path::Path;
+use std::sync::Mutex;
+
+/// One demonstration at a time is shown with a swap file.
+static SWAP: Mutex<()> = Mutex::new(());
 
 /// What of groups and swap with our names is there: other tests run as other processes, whose numbers these are not.
 fn left_of(pid: u32) -> Vec<String> {
@@ -24,6 +29,7 @@ fn the_same_lines_by_every_way_that_can_be_gone() {
     if let Some(reason) = cannot_serve() {
         return eprintln!("skipped: {reason}");
     }
+    let _alone = SWAP.lock();
     let mark = format!("demo-memory-{}", std::process::id());
     let words = ["demo", "memory", "--data", "48M", "--at-most", "12", "--json"];
     let facts = run(command(&words).env("HANARE_TEST_MARK", &mark)).json();
@@ -40,7 +46,19 @@ fn the_same_lines_by_every_way_that_can_be_gone() {
 }
 
 #[test]
+fn of_two_with_swap_files_one_is_told_of_the_other() {
+    let _alone = SWAP.lock();
+    let Ok(other) = OpenOptions::new().create(true).truncate(false).write(true).open("/run/hanare-cage.lock") else {
+        return eprintln!("skipped: swap needs root");
+    };
+    other.lock().unwrap();
+    let facts = run(&mut command(&["demo", "memory", "--data", "48M", "--at-most", "12", "--json"])).json();
+    assert!(facts["swap_file"]["missing"].as_str().unwrap().contains("another program is measured"), "{facts}");
+}
+
+#[test]
 fn it_leaves_nothing_when_it_is_ended() {
+    let _alone = SWAP.lock();
     let mark = format!("demo-memory-ended-{}", std::process::id());
     let running = Running::start(command(&["demo", "memory", "--data", "48M"]).env("HANARE_TEST_MARK", &mark));
     wait_until("it sorts with bounds", || running.stderr().contains("sorting with a swap file"));
