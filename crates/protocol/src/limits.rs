@@ -197,6 +197,12 @@ pub const MESSAGE_KEPT_COUNT_MAX: usize = 65_536;
 /// Most sends of a party that were begun and whose outcomes nobody asked for: some 200 bytes each, beside their bodies.
 pub const MESSAGE_BEGUN_COUNT_MAX: usize = 65_536;
 
+/// Most bodies that a party fetches at a time: as many as keep a link busy, each a command at the party's own node.
+pub const MESSAGE_FETCH_COUNT_MAX: usize = 16;
+
+/// Most regions that a party keeps open because it fetched bodies from them, and may again.
+pub const MESSAGE_REGION_COUNT_MAX: usize = 16;
+
 /// Most lines of a page cache: 4 GiB of this host, as a region. The paper's has 4096. [RF §3.3]
 pub const PAGE_CACHE_LINE_COUNT_MAX: u32 = 1 << 20;
 
