@@ -173,8 +173,8 @@ pub const QUEUE_BEGUN_LEN_MAX: usize = 400 << 10;
 /// Most queues with something in one answer to who reads an array on another host.
 pub const QUEUE_READY_COUNT_MAX: usize = 32;
 
-/// Most arrays and single queues of one set: it looks at each of those on its own host in turn, and has a thread for each elsewhere.
-pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 256;
+/// Most arrays and single queues of one set: at so many words a thread of Linux sleeps at once, and at one at which it is called back.
+pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 127;
 
 /// How long a side of a queue sleeps before it looks again unasked: a writer may die between its commit and the wake.
 pub const QUEUE_NAP_MS: u64 = 50;
