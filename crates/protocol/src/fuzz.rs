@@ -7,7 +7,7 @@ use crate::coordinator::{self, Coordinator, Peer};
 use crate::error::Error;
 use crate::id::Incarnation;
 use crate::member::{self, Member};
-use crate::message::note::{BodyPlace, FRONT_LEN, Front};
+use crate::message::note::{BodyPlace, FRONT_LEN, Front, Room};
 use crate::message::part::{BodyPart, decode_outcome};
 use crate::message::{Matching, Posted, Wanted};
 use crate::place::Layout;
@@ -140,15 +140,16 @@ pub fn notes(bytes: &[u8]) {
     if let Some(Ok(note)) = bytes.first_chunk::<NOTE_LEN>().map(|bytes| Note::decode(bytes, count)) {
         assert!(note.from < count && note.part < count && bytes.starts_with(&note.encode()));
     }
-    const LANDING_LEN: u64 = 1 << 16;
+    const ROOM: Room = Room { heap_len: 1 << 16, strip_len: 1 << 12 };
     let mut matching = Matching::default();
     for (turn, (_, message)) in messages(bytes).take(64).enumerate() {
-        let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), count, LANDING_LEN));
+        let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), count, ROOM));
         let Some(Ok(front)) = front else { continue };
         assert!(front.note_len() == message.len() && message.starts_with(&front.encode()) && front.envelope.from < count);
         match front.body {
-            BodyPlace::Landed(at) => assert!(at + front.body_len <= LANDING_LEN),
-            BodyPlace::Part(_) => assert!(front.body_len <= LANDING_LEN),
+            BodyPlace::Landed(at) => assert!(at + front.body_len <= ROOM.heap_len),
+            BodyPlace::Strip(place) => assert!(place.at + front.body_len <= ROOM.strip_len),
+            BodyPlace::Part(_) => assert!(front.body_len <= ROOM.heap_len),
             BodyPlace::Here | BodyPlace::Fetched(_) => {}
         }
         let behind = message.get(FRONT_LEN + front.head_len..).and_then(|rest| rest.get(..front.behind_len()));

@@ -13,6 +13,7 @@ mod collective;
 mod exchange;
 mod failure;
 mod fetching;
+mod landing;
 mod mailbox;
 mod message;
 mod peers;
