@@ -11,10 +11,12 @@
 //! | `seats` | links that come, are watched, doze and end |
 
 mod answers;
+mod cpu;
 mod looks;
 mod peers;
 mod seats;
 
+use self::cpu::SharedCpu;
 use super::ended_links::EndedLinks;
 use super::fetches::{Ended, Fetch};
 use super::peers::{DialTerms, Peers};
@@ -212,7 +214,7 @@ impl ServiceLoop {
     }
 
     fn run(&mut self) {
-        let mut backoff = Backoff::new();
+        let (mut backoff, mut cpu) = (Backoff::new(), SharedCpu::new());
         let mut rounds = 0u32;
         let mut shares = false;
         // Room for what a look brings.
@@ -240,7 +242,8 @@ impl ServiceLoop {
             }
             if self.move_awake() | self.pages.turn() {
                 backoff.reset();
-            } else if backoff.step_after(self.checks_by_call()) == Step::Park && self.is_quiet() {
+                cpu.on_moved();
+            } else if cpu.step(&mut backoff, shares, self.checks_by_call()) == Step::Park && self.is_quiet() {
                 self.doze_all();
                 if self.pages.is_busy() {
                     // A page is mapped by a thread that does not run: it cannot say when it has left.
