@@ -3,18 +3,19 @@
 use super::lent::Lent;
 use super::shares::{Shares, TableShare};
 use super::waiter::{Answered, Waiter, deadline};
+use crate::node::extents::Extents;
 use hanare_protocol::entry::{BoundData, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
-use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
+use hanare_protocol::id::{ClientId, Gid, JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::limits::{
     LINK_ARRIVAL_COUNT_MAX, LINK_GRANT_LEN_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX,
     USER_PLACE_COUNT_MAX,
 };
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant, RecallDue, Recalled};
-use hanare_protocol::name::check_name;
+use hanare_protocol::name::{check_name, extent_of_name, name_of_byte};
 use hanare_protocol::name_owners::NameOwners;
 use hanare_protocol::wire::look::LockStat;
-use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Arrival, LeaseWish, Site, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -25,7 +26,8 @@ pub(crate) struct Locks {
     locks: lock::Locks,
     /// Data bound to them.
     data: BoundData,
-    /// Those that are lent.
+    /// Whether it lends some, and those that are lent.
+    lends: bool,
     lent: Lent,
     groups: Groups,
     names: NameOwners,
@@ -52,11 +54,23 @@ struct WaitingLock {
     seq: u64,
     /// When its bound is over, and what it was in milliseconds.
     bound: Option<(Instant, u64)>,
+    /// Whether it waits for a condition, or waited for one and was notified.
+    sleep: Option<Sleep>,
     wanted: WantedLock,
+}
+
+/// How one that has given its lock back waits to have it again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sleep {
+    /// Its bound is not over, so far.
+    Bounded,
+    /// Its bound was over before anybody notified it.
+    Over,
 }
 
 /// A lock that somebody would have.
 pub(crate) struct WantedLock {
+    /// Its name at this home.
     pub name: String,
     /// What is known there of the data bound to it.
     pub known: Option<Stamp>,
@@ -68,17 +82,37 @@ pub(crate) struct WantedLock {
     pub lease: LeaseWish,
 }
 
+/// One that waits for a condition: its request, what it knows of the data bound to its lock, and whose program it is.
+pub(crate) struct SleepAsks {
+    pub seq: u64,
+    pub known: Option<Stamp>,
+    pub user: User,
+    pub client: ClientId,
+}
+
+/// What a node is to its locks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LockTerms {
+    /// Whether it is the pool's home. Only that lends locks, because nobody else can ask all nodes for them.
+    pub is_home: bool,
+    /// Whether it was the pool's home in a life before this one: clients may have locks at names from that.
+    pub was_home: bool,
+    /// Whether regions have their bytes from a life before this one: clients may have locks at bytes from that.
+    pub was_lender: bool,
+}
+
 /// What is answered at once; `None` where that comes later.
 pub(crate) type AtOnce = Result<Option<SyncAnswer>>;
 
 impl Locks {
-    /// None yet, at a home that began again or is the first of its pool; `life` is a random number of this one.
-    pub fn new(began_again: bool, life: u64) -> Locks {
-        let locks = if began_again { lock::Locks::after_another_life() } else { lock::Locks::new() };
-        Locks { locks, data: BoundData::new(life), ..Locks::default() }
+    /// None yet; `life` is a random number of this one.
+    pub fn new(terms: LockTerms, life: u64) -> Locks {
+        let locks = if terms.was_home { lock::Locks::after_another_life() } else { lock::Locks::new() };
+        let locks = if terms.was_lender { locks.with_bytes_of_another_life() } else { locks };
+        Locks { locks, lends: terms.is_home, data: BoundData::new(life), ..Locks::default() }
     }
 
-    /// Refuses a user the names of others, and more than its share.
+    /// Refuses a user more than its share.
     pub fn may(&mut self, session: u64, user: User, request: &SyncRequest) -> Result<()> {
         let share = self.shares.enter(session, user.uid);
         let ensure = |count: usize, what: &str, most: usize| {
@@ -86,29 +120,35 @@ impl Locks {
             if count < most { Ok(()) } else { Err(reached()) }
         };
         match request {
-            SyncRequest::Lock { .. } => ensure(share.claims, "takings of locks of one user", USER_CLAIM_COUNT_MAX)?,
-            SyncRequest::Join { .. } => ensure(share.places, "places of one user in groups", USER_PLACE_COUNT_MAX)?,
+            SyncRequest::Lock { .. } => ensure(share.claims, "takings of locks of one user", USER_CLAIM_COUNT_MAX),
+            SyncRequest::Join { .. } => ensure(share.places, "places of one user in groups", USER_PLACE_COUNT_MAX),
             SyncRequest::Arrive(arrival) => {
                 let waiting = self.arrivals.get(&session).copied().unwrap_or_default();
                 ensure(waiting, "ranks that wait on one connection", LINK_ARRIVAL_COUNT_MAX)?;
-                ensure(self.jobs_beside(user.uid, arrival.who.job), "jobs with a barrier of one user", USER_JOB_COUNT_MAX)?;
+                ensure(self.jobs_beside(user.uid, arrival.who.job), "jobs with a barrier of one user", USER_JOB_COUNT_MAX)
             }
-            _ => {}
+            _ => Ok(()),
         }
-        let Locks { locks, groups, names, .. } = self;
-        let is_used = |name: &str| {
-            !matches!(locks.phase(name), lock::Phase::Free | lock::Phase::Orphaned) || groups.phase(name) != group::Phase::Empty
-        };
-        let (name, rights) = match request {
-            SyncRequest::Lock { name, mode: Mode::Shared, .. } => (name, Rights::Read),
-            SyncRequest::Lock { name, .. } | SyncRequest::Join { name, .. } => (name, Rights::Write),
-            SyncRequest::Permit { name, mode } => {
-                return check_name(name).and_then(|()| names.on_permit(name, user, *mode, is_used));
+    }
+
+    /// The name by which a lock or a group is kept here. Refuses a user the names of others, and bytes that its grant does not open.
+    pub fn find(&mut self, site: Site, rights: Rights, user: User, extents: &Extents) -> Result<String> {
+        match site {
+            Site::Name(name) => {
+                check_name(&name)?;
+                let Locks { locks, groups, names, .. } = self;
+                names.on_use(&name, user, rights, |name| is_used(locks, groups, name))?;
+                Ok(name)
             }
-            _ => return Ok(()),
-        };
-        check_name(name)?;
-        names.on_use(name, user, rights, is_used)
+            Site::Byte { slot, grant, offset } => {
+                let held = extents.hold(slot, grant, rights)?;
+                if offset >= held.len() {
+                    let reason = format!("there is no byte {offset} in its extent");
+                    return Err(Error::BadUse { region: "of a peer".to_owned(), reason });
+                }
+                Ok(name_of_byte(held.gid(), slot, offset))
+            }
+        }
     }
 
     /// The locks that a user may share, and how many there are; holders and waiters by the programs of their links.
@@ -165,7 +205,7 @@ impl Locks {
             Claimed::Granted { abandoned } => {
                 let data = self.data.on_grant(name, *known, *uid);
                 // What is bound to a lock changes hands by messages, and the lock with it.
-                let lent = lease.keeps && data.is_none() && self.locks.on_lend(claim.who);
+                let lent = self.lends && lease.keeps && data.is_none() && self.locks.on_lend(claim.who);
                 if lent {
                     self.lent.lend(claim.who, *client);
                 }
@@ -175,11 +215,45 @@ impl Locks {
             Claimed::Waits => {
                 // One that would not wait does so for who says whether the lock is held.
                 let bound = bound_ms.filter(|ms| *ms > 0).and_then(|ms| Some((deadline(ms)?, ms)));
-                self.bounds.extend(bound.map(|(until, _)| (until, claim.who)));
-                self.waiting.insert(claim.who, WaitingLock { seq, bound, wanted });
+                self.wait(claim.who, WaitingLock { seq, bound, sleep: None, wanted });
                 Ok(None)
             }
         }
+    }
+
+    fn wait(&mut self, who: Claimant, waiting: WaitingLock) {
+        self.bounds.extend(waiting.bound.map(|(until, _)| (until, who)));
+        self.waiting.insert(who, waiting);
+    }
+
+    /// One waits no more.
+    fn wait_no_more(&mut self, who: Claimant) -> Option<WaitingLock> {
+        let waited = self.waiting.remove(&who)?;
+        if let Some((until, _)) = waited.bound {
+            self.bounds.remove(&(until, who));
+        }
+        Some(waited)
+    }
+
+    /// A client gives a lock back, and waits for a condition of it.
+    pub fn sleep(&mut self, who: Claimant, condition: u64, claim: Claim, bound_ms: Option<u64>, asks: SleepAsks) -> AtOnce {
+        let name = self.locks.check_sleep(who, claim)?;
+        let SleepAsks { seq, known, user, client } = asks;
+        self.data.on_unlock(&self.locks, who);
+        self.locks.on_sleep(who, condition, claim)?;
+        self.lent.end(who);
+        self.recount(who.link);
+        let wanted = WantedLock { name, known, uid: user.uid, client, lease: LeaseWish::default() };
+        let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
+        self.wait(claim.who, WaitingLock { seq, bound, sleep: Some(Sleep::Bounded), wanted });
+        self.settle();
+        Ok(None)
+    }
+
+    /// A client has those go on who wait for a condition of its lock.
+    pub fn notify(&mut self, who: Claimant, condition: u64, all: bool) -> AtOnce {
+        self.locks.on_notify(who, condition, all)?;
+        Ok(Some(SyncAnswer::Done))
     }
 
     /// A holder is about to put changes of what is bound to its lock at their homes.
@@ -194,8 +268,11 @@ impl Locks {
         Ok(Some(SyncAnswer::Done))
     }
 
-    /// Who may use a name has changed: it is asked for anew by the program that may take the lock unasked.
-    pub fn permitted(&mut self, name: &str) -> AtOnce {
+    /// A user says who may use a name: it is asked for anew by the program that may take the lock unasked.
+    pub fn permit(&mut self, name: &str, mode: u32, user: User) -> AtOnce {
+        check_name(name)?;
+        let Locks { locks, groups, names, .. } = self;
+        names.on_permit(name, user, mode, |name| is_used(locks, groups, name))?;
         self.locks.on_recall(name);
         Ok(Some(SyncAnswer::Done))
     }
@@ -252,10 +329,7 @@ impl Locks {
         self.locks.on_withdraw(who);
         self.lent.end(who);
         self.recount(who.link);
-        if let Some(WaitingLock { seq, bound, .. }) = self.waiting.remove(&who) {
-            if let Some((until, _)) = bound {
-                self.bounds.remove(&(until, who));
-            }
+        if let Some(WaitingLock { seq, bound, .. }) = self.wait_no_more(who) {
             let after_ms = bound.map_or(0, |(_, ms)| ms);
             let error = Error::NotInTime { what: "a lock that was given up".to_owned(), after_ms };
             self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
@@ -363,6 +437,9 @@ impl Locks {
     pub fn tick(&mut self, now: Instant) {
         while let Some((until, who)) = self.bounds.first().copied().filter(|(until, _)| *until <= now) {
             self.bounds.remove(&(until, who));
+            if self.is_over_asleep(who) {
+                continue;
+            }
             let over = self.locks.on_bound(who);
             self.recount(who.link);
             if let (Some(name), Some(WaitingLock { seq, bound, .. })) = (over, self.waiting.remove(&who)) {
@@ -370,6 +447,46 @@ impl Locks {
                 let error = Error::NotInTime { what: format!("lock '{name}'"), after_ms };
                 self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
             }
+        }
+        self.settle();
+    }
+
+    /// The bound of one is over that waits for a condition: from here on it waits for the lock, without a bound.
+    fn is_over_asleep(&mut self, who: Claimant) -> bool {
+        let Some(waiting) = self.waiting.get_mut(&who).filter(|waiting| waiting.sleep.is_some()) else { return false };
+        match self.locks.on_sleep_bound(who) {
+            Ok(true) => waiting.sleep = Some(Sleep::Over),
+            // It was notified, and has a place in the queue.
+            Ok(false) => {}
+            Err(full) => {
+                let seq = waiting.seq;
+                self.waiting.remove(&who);
+                self.answers.push_back((Waiter { session: who.link, seq }, Err(full)));
+            }
+        }
+        self.recount(who.link);
+        true
+    }
+
+    /// Extents are no more: who waits for a lock or a group at their bytes is told.
+    pub fn on_freed(&mut self, extents: &Extents) {
+        let is_gone = |name: &str| extent_of_name(name).filter(|(gid, slot)| !extents.has(*gid, *slot)).map(|(gid, _)| gid);
+        let waiting: Vec<(Claimant, Gid)> =
+            self.waiting.iter().filter_map(|(who, waiting)| Some((*who, is_gone(&waiting.wanted.name)?))).collect();
+        for (who, gid) in waiting {
+            self.locks.on_withdraw(who);
+            self.recount(who.link);
+            if let Some(WaitingLock { seq, .. }) = self.wait_no_more(who) {
+                self.answers.push_back((Waiter { session: who.link, seq }, Err(Error::UnknownRegion { name: gid.to_string() })));
+            }
+        }
+        let meeting: Vec<(Claimant, Gid)> =
+            self.meeting.keys().filter_map(|who| Some((*who, is_gone(self.groups.name_of(*who)?)?))).collect();
+        for (who, gid) in meeting {
+            let Some(seq) = self.meeting.remove(&who) else { continue };
+            let _ = self.groups.on_leave(who);
+            self.recount(who.link);
+            self.answers.push_back((Waiter { session: who.link, seq }, Err(Error::UnknownRegion { name: gid.to_string() })));
         }
         self.settle();
     }
@@ -384,17 +501,17 @@ impl Locks {
         // Many that wait on one connection may get a lock at once, for a hundred bytes that each has sent.
         let mut granted: HashMap<u64, u64> = HashMap::new();
         while let Some(LockGrant { who, abandoned }) = self.locks.poll() {
-            let Some(WaitingLock { seq, bound, wanted }) = self.waiting.remove(&who) else { continue };
-            if let Some((until, _)) = bound {
-                self.bounds.remove(&(until, who));
-            }
+            let Some(WaitingLock { seq, sleep, wanted, .. }) = self.wait_no_more(who) else { continue };
             let mut data = self.data.on_grant(&wanted.name, wanted.known, wanted.uid);
             let sum = granted.entry(who.link).or_default();
             if *sum > LINK_GRANT_LEN_MAX / 4 {
                 data = data.map(|data| Box::new(data.without_bytes()));
             }
             *sum += data.as_ref().map_or(0, |data| data.len_bytes());
-            let mut answer = Ok(SyncAnswer::Granted { abandoned, data, lent: false });
+            let mut answer = Ok(match sleep {
+                None => SyncAnswer::Granted { abandoned, data, lent: false },
+                Some(sleep) => SyncAnswer::Woken { notified: sleep == Sleep::Bounded, abandoned, data },
+            });
             if *sum > LINK_GRANT_LEN_MAX {
                 self.locks.on_withdraw(who);
                 let what = "bytes that come with locks on one connection at once".to_owned();
@@ -423,4 +540,9 @@ impl Locks {
             }
         }
     }
+}
+
+/// Whether anybody has a lock or a place in a group of that name.
+fn is_used(locks: &lock::Locks, groups: &Groups, name: &str) -> bool {
+    !matches!(locks.phase(name), lock::Phase::Free | lock::Phase::Orphaned) || groups.phase(name) != group::Phase::Empty
 }
