@@ -50,6 +50,7 @@ pub mod conditions;
 pub mod lease;
 mod line;
 mod listing;
+mod parting;
 mod recalls;
 mod state;
 
@@ -385,20 +386,6 @@ impl Locks {
         })
     }
 
-    /// A connection ended: what was taken on it goes on to others, who are told.
-    pub fn on_link_gone(&mut self, link: u64) {
-        // First of all: an abandonment wakes nobody that is gone.
-        for who in self.sleepers.of_link(link) {
-            self.forget_sleeper(who);
-        }
-        let gone: Vec<Claimant> = self.claims.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
-        // First those that wait: no lock goes to one that is gone, which would take with it that the lock was abandoned.
-        let (holding, waiting): (Vec<_>, Vec<_>) = gone.into_iter().partition(|who| self.has(*who));
-        waiting.into_iter().chain(holding).for_each(|who| self.let_go(who, Parting::Dead));
-        self.grants.retain(|grant| grant.who.link != link);
-        self.busy.retain(|who| who.link != link);
-    }
-
     /// Whether one has the lock that it asked for.
     fn has(&self, who: Claimant) -> bool {
         self.held(who).is_some()
@@ -424,20 +411,6 @@ impl Locks {
     /// The next that nodes are to be asked, or not any more.
     pub fn poll_recall(&mut self) -> Option<RecallStep> {
         self.recalls.pop_front()
-    }
-
-    fn let_go(&mut self, who: Claimant, how: Parting) {
-        let Some(name) = self.claims.remove(&who) else { return };
-        one_less(&mut self.links, who.link);
-        self.change(&name, |lock| lock.let_go(who, how));
-        if self.locks.get(&name).is_some_and(|lock| lock.phase() == Phase::Parted && lock.asked() == Some(who)) {
-            self.parted.insert(who, name);
-        }
-    }
-
-    /// Whether a number is in use.
-    fn is_used(&self, who: Claimant) -> bool {
-        self.claims.contains_key(&who) || self.sleepers.has(who)
     }
 
     /// Something happens to a lock that is kept; then those are served who wait, and what follows for recalls is noted.

@@ -6,25 +6,28 @@
 //! A lock that this program takes again and again alone is lent to it: then it is given back and taken in memory
 //! that it shares with its node, until the home wants it back.
 
-use super::attachment::{Again, CONNECTION_BROKE, HeldLock, LentLock, LockData, Shared};
+mod conditions;
+mod taking;
+
+pub use taking::RegionLock;
+
+use super::attachment::{CONNECTION_BROKE, HeldLock, LentLock, LockData};
 use super::bound::Section;
 use super::pool::Pool;
-use super::region::Region;
 use super::remote::Remote;
 use super::request::Patience;
 use super::shared::SharedMapping;
-use super::site::Place;
+use super::site::Spot;
 use super::threads::this_thread;
 use hanare_protocol::entry::{BoundShape, DataGrant};
 use hanare_protocol::error::Happened;
-use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::name::check_name;
-use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Mode, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn lost(name: &str) -> Error {
     Error::LockLost { name: name.to_owned(), reason: CONNECTION_BROKE.to_owned() }
@@ -185,99 +188,6 @@ impl LockGuard {
         self.check().inspect_err(|_| self.home.end(self.connection, Duration::MAX))
     }
 
-    /// Gives the lock back, waits until a condition of it is notified, or for `bound` at most, and takes it again. Returns whether it was
-    /// notified. A condition is any number: the offset of what is waited for is a good one. What is waited for is looked at anew
-    /// afterwards, because others may have had the lock first, and because a lock that is abandoned wakes all who wait for its conditions:
-    /// then [`LockGuard::was_abandoned`] says so to the first of them.
-    ///
-    /// **Ordering**: those who wait for a condition go on in the order in which they came, each when it has the lock.
-    /// **Cost**: one message each way, and those of data bound to the lock, as for [`LockGuard::unlock`] and [`Pool::lock`].
-    /// **Errors**: theirs, after which the lock is not held; [`Error::LockMisused`] where the lock is shared: it is held as before.
-    pub fn wait(&mut self, condition: u64, bound: Option<Duration>) -> Result<bool> {
-        self.data.check_alone()?;
-        self.pool.check_stores()?;
-        fence(Ordering::SeqCst);
-        self.is_open = false;
-        let woken = self.sleep(condition, bound);
-        if woken.is_err() {
-            self.pool.shared.claims.held().remove(&self.number);
-        }
-        woken
-    }
-
-    fn sleep(&mut self, condition: u64, bound: Option<Duration>) -> Result<bool> {
-        let pool = self.pool.clone();
-        let (claims, words) = (&pool.shared.claims, pool.shared.seats.leases());
-        let told = claims.held().remove(&self.number).is_none_or(|held| held.is_told);
-        let published = match self.ensure_held().and_then(|()| self.data.publish(&pool.shared, &self.home)) {
-            Ok(published) if !told => published,
-            Ok(_) | Err(Error::LockLost { .. } | Error::Broken { .. }) => return self.is_lost(None),
-            Err(error) => return self.is_lost(Some(error)),
-        };
-        self.data.leave(&pool.shared, published);
-        let data = claims.data().get(&self.key).cloned();
-        let (next, bound_ms) = (claims.next(), bound.map(milliseconds));
-        let known = data.as_ref().map(|data| data.stamp);
-        let sleep = SyncRequest::Sleep { number: self.number, condition, next, thread: this_thread(), bound_ms, known };
-        // Others may have the lock for long when its bound is over.
-        let answer = crate::trace::slice("wait for a condition", || self.home.ask_sync(&sleep, Patience::Endless));
-        let (notified, abandoned, grant, connection) = match answer {
-            Ok((SyncAnswer::Woken { notified, abandoned, data }, connection)) => (notified, abandoned, data, connection),
-            Ok(_) => return self.is_lost(Some(nonsense(&self.title))),
-            Err(Error::Broken { .. }) => return self.is_lost(None),
-            Err(Error::UnknownRegion { .. }) => {
-                let name = self.title.rsplit_once('+').map_or(&*self.title, |(region, _)| region).to_owned();
-                return self.is_lost(Some(Error::UnknownRegion { name }));
-            }
-            Err(error) => return self.is_lost(Some(error)),
-        };
-        if let Some(lent) = self.lent.take() {
-            claims.borrowed.ended(words, &self.key, lent, true);
-        }
-        fence(Ordering::SeqCst);
-        claims.held().insert(next, self.held(connection));
-        (self.number, self.connection, self.was_abandoned, self.is_open) = (next, connection, abandoned, true);
-        self.data = Section::new(&self.key, next, Mode::Exclusive);
-        self.enter(data, grant)?;
-        Ok(notified)
-    }
-
-    /// A wait failed: the lock is not held any more, and what was stored under it and not released is taken back. With an error of its
-    /// own the home is told, which may believe it held.
-    fn is_lost(&mut self, error: Option<Error>) -> Result<bool> {
-        let shared = &self.pool.shared;
-        self.data.undo(shared);
-        let withdraw = SyncRequest::Withdraw { number: self.number };
-        let knows = error.is_some() && self.home.ask_sync(&withdraw, Patience::Usual).is_ok();
-        if let Some(lent) = self.lent.take() {
-            shared.claims.borrowed.ended(shared.seats.leases(), &self.key, lent, knows);
-        }
-        Err(error.unwrap_or_else(|| lost(&self.title)))
-    }
-
-    /// Has those go on who wait for a condition of the lock, once it is given back: the one that has waited longest.
-    ///
-    /// **Cost**: one message each way. **Errors**: [`Error::LockMisused`] where the lock is shared; [`Error::LockLost`].
-    pub fn notify_one(&self, condition: u64) -> Result<()> {
-        self.notify(condition, false)
-    }
-
-    /// As [`LockGuard::notify_one`], all of them, one after the other.
-    pub fn notify_all(&self, condition: u64) -> Result<()> {
-        self.notify(condition, true)
-    }
-
-    fn notify(&self, condition: u64, all: bool) -> Result<()> {
-        self.data.check_alone()?;
-        self.check()?;
-        let notify = SyncRequest::Notify { number: self.number, condition, all };
-        match self.home.ask_sync(&notify, Patience::Usual) {
-            Ok(_) | Err(Error::Broken { happened: Happened::Yes, .. }) => Ok(()),
-            Err(Error::Broken { .. }) => Err(lost(&self.title)),
-            Err(error) => Err(error),
-        }
-    }
-
     /// As this thread holds it.
     fn held(&self, connection: u128) -> HeldLock {
         let (key, title) = (self.key.clone(), self.title.clone());
@@ -367,7 +277,7 @@ impl Pool {
         self.acquire(name, Mode::Shared, Some(Duration::ZERO))
     }
 
-    /// Takes a lock, waiting for `bound` at most (in whole milliseconds), and [`LATE_MS`] more for a home that does not answer.
+    /// Takes a lock, waiting for `bound` at most (in whole milliseconds), and [`LATE_MS`](hanare_protocol::limits::LATE_MS) more for a home that does not answer.
     /// **Errors**: [`Error::NotInTime`] when others have it all that time, or the home did not answer.
     pub fn lock_within(&self, name: &str, bound: Duration) -> Result<LockGuard> {
         self.acquire(name, Mode::Exclusive, Some(bound))?.ok_or_else(|| late(name, bound))
@@ -386,203 +296,8 @@ impl Pool {
     }
 
     fn acquire(&self, name: &str, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
-        Place::name(&self.shared, name)?.acquire(mode, bound)
+        Spot::name(&self.shared, name)?.acquire(mode, bound)
     }
-}
-
-impl Region {
-    /// The lock at a byte of the region, kept at the node that holds the byte: as many locks as there are bytes, for what lies there or
-    /// anywhere. The byte itself is neither read nor written.
-    ///
-    /// It is a lock like those at names ([`Pool::lock`]): fair, within bounds, granted on when its holder dies, lent to a program that alone
-    /// wants it; data may be bound to it. Who may write the region may take it, and who may read the region may share it. It goes with the region.
-    pub fn lock_at(&self, offset: u64) -> RegionLock<'_> {
-        RegionLock { region: self, offset, mode: Mode::Exclusive }
-    }
-}
-
-/// A lock at a byte of a region.
-///
-/// **Ordering**, **Cost**, **Errors** of all: as for locks at names ([`Pool::lock`]), with the byte's node in place of the pool's home;
-/// [`Error::OutOfRange`]; [`Error::BadUse`] where the region was opened for reading, and the lock is not to be shared;
-/// [`Error::UnknownRegion`] where the region is removed, also while the lock is waited for.
-#[derive(Clone, Copy, Debug)]
-pub struct RegionLock<'r> {
-    region: &'r Region,
-    offset: u64,
-    mode: Mode,
-}
-
-impl RegionLock<'_> {
-    /// The same lock, to be shared with others that share it.
-    pub fn shared(self) -> Self {
-        RegionLock { mode: Mode::Shared, ..self }
-    }
-
-    /// The same lock as a semaphore: so many may have it at the same time, a thread one place of them. Who says another number, or takes the
-    /// lock alone, waits until nobody has it. Who dies leaves its place to the next, who is told ([`LockGuard::was_abandoned`]).
-    ///
-    /// ```no_run
-    /// # let region = hanare::Pool::attach()?.open("printers")?;
-    /// let place = region.lock_at(0).one_of(4).lock()?;
-    /// // No more than four are here.
-    /// place.unlock()?;
-    /// # Ok::<(), hanare::Error>(())
-    /// ```
-    pub fn one_of(self, count: u32) -> Self {
-        RegionLock { mode: Mode::OneOf(count), ..self }
-    }
-
-    /// Takes it, waiting as long as others have it.
-    pub fn lock(self) -> Result<LockGuard> {
-        self.acquire(None)?.ok_or_else(|| nonsense(self.region.name()))
-    }
-
-    /// Takes it if it can be had at once.
-    pub fn try_lock(self) -> Result<Option<LockGuard>> {
-        self.acquire(Some(Duration::ZERO))
-    }
-
-    /// Takes it, waiting for `bound` at most. **Errors**: as for [`Pool::lock_within`].
-    pub fn lock_within(self, bound: Duration) -> Result<LockGuard> {
-        let place = self.place()?;
-        place.acquire(self.mode, Some(bound))?.ok_or_else(|| late(&place.title(), bound))
-    }
-
-    fn acquire(self, bound: Option<Duration>) -> Result<Option<LockGuard>> {
-        self.place()?.acquire(self.mode, bound)
-    }
-
-    fn place(&self) -> Result<Place<'_>> {
-        Place::byte(self.region, self.offset, self.mode == Mode::Shared)
-    }
-}
-
-impl Place<'_> {
-    /// `None`: others have it, and the bound was less than a millisecond.
-    fn acquire(&self, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
-        let shared = self.shared();
-        let (claims, words, key) = (&shared.claims, shared.seats.leases(), self.key());
-        let begun = Instant::now();
-        if let Some(guard) = self.acquire_again(&key, mode, bound)? {
-            return Ok(Some(guard));
-        }
-        loop {
-            let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
-            claims.check(left.map_or(Duration::MAX, |left| left.saturating_add(Duration::from_millis(LATE_MS))))?;
-            if let Some((other, lent)) = claims.borrowed.spare(words, &key) {
-                return_lease(shared, &other, lent);
-            }
-            match self.acquire_once(&key, mode, left) {
-                Ok(taken) => return Ok(taken),
-                // That connection has ended at the home, too: what it took there it has no more.
-                Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
-                Err(Error::NotInTime { .. }) => return Err(late(&self.title(), bound.unwrap_or_default())),
-                // The home could not be reached in that time.
-                Err(Error::Timeout { .. }) if bound.is_some_and(|bound| begun.elapsed() >= bound) => {
-                    return Err(late(&self.title(), bound.unwrap_or_default()));
-                }
-                Err(error) => return Err(ended(error)),
-            }
-        }
-    }
-
-    /// Asks the home for it.
-    fn acquire_once(&self, key: &str, mode: Mode, left: Option<Duration>) -> Result<Option<LockGuard>> {
-        let shared = self.shared();
-        let (claims, words) = (&shared.claims, shared.seats.leases());
-        let data = claims.data().get(key).cloned();
-        let (bound_ms, known) = (left.map(milliseconds), data.as_ref().map(|data| data.stamp));
-        let (answer, number, wish, home) = self.ask(|home, site| {
-            let (number, thread) = (claims.next(), this_thread());
-            let wish = claims.borrowed.wish(words, key, mode, number);
-            let request = SyncRequest::Lock { site, mode, number, thread, bound_ms, known, lease: wish.wire };
-            let answer = crate::trace::slice("take a lock", || home.ask_sync(&request, patience(bound_ms)));
-            if !matches!(answer, Ok((SyncAnswer::Granted { .. } | SyncAnswer::Busy, _))) {
-                claims.borrowed.failed(words, &wish);
-            }
-            answer.map(|answer| (answer, number, wish, home.clone()))
-        })?;
-        match answer {
-            (SyncAnswer::Granted { abandoned, data: grant, lent }, connection) => {
-                let lent = claims.borrowed.answered(words, (key, wish), lent, connection);
-                let mut guard = self.guard(key, mode, (home, number, connection), abandoned);
-                guard.lent = lent;
-                guard.enter(data, grant)?;
-                Ok(Some(guard))
-            }
-            (SyncAnswer::Busy, connection) => {
-                claims.borrowed.answered(words, (key, wish), false, connection);
-                Ok(None)
-            }
-            _ => Err(nonsense(&self.title())),
-        }
-    }
-
-    /// Takes a lock without a message, where it is lent to this program and kept.
-    fn acquire_again(&self, key: &str, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
-        let shared = self.shared();
-        let (claims, words) = (&shared.claims, shared.seats.leases());
-        if claims.has_some() {
-            // A thread that lost a lock hears of it before it takes another.
-            claims.check(bound.map_or(Duration::MAX, |bound| bound.saturating_add(Duration::from_millis(LATE_MS))))?;
-        }
-        match claims.borrowed.take(words, key, mode) {
-            Again::Ask => Ok(None),
-            Again::Mine => {
-                let reason = "this thread has it already and would wait for itself; give it back first".to_owned();
-                Err(Error::LockMisused { name: self.title(), reason })
-            }
-            Again::Return(lent) => {
-                return_lease(shared, key, lent);
-                Ok(None)
-            }
-            Again::Taken(lent) => {
-                let home = self.remote().inspect_err(|_| return_lease(shared, key, lent))?;
-                let mut guard = self.guard(key, mode, (home, lent.number, lent.connection), false);
-                guard.lent = Some(lent);
-                Ok(Some(guard))
-            }
-        }
-    }
-
-    /// A lock that this thread has, by that taking on that connection.
-    fn guard(
-        &self,
-        key: &str,
-        mode: Mode,
-        (home, number, connection): (Arc<Remote>, u64, u128),
-        was_abandoned: bool,
-    ) -> LockGuard {
-        fence(Ordering::SeqCst);
-        let guard = LockGuard {
-            pool: Pool { shared: self.shared().clone() },
-            key: key.to_owned(),
-            title: self.title(),
-            home,
-            number,
-            connection,
-            lent: None,
-            was_abandoned,
-            is_open: true,
-            data: Section::new(key, number, mode),
-            not_send: PhantomData,
-        };
-        guard.pool.shared.claims.held().insert(number, guard.held(connection));
-        guard
-    }
-}
-
-/// The home that lent a lock, as long as the connection lasts that it came on.
-fn lender(shared: &Shared, lent: LentLock) -> Option<Arc<Remote>> {
-    shared.remotes().into_iter().find(|remote| remote.connection() == Some(lent.connection))
-}
-
-/// Gives a lock back by a message that is lent and that no thread has, though its word says so.
-fn return_lease(shared: &Shared, key: &str, lent: LentLock) {
-    let unlock = SyncRequest::Unlock { number: lent.number };
-    let knows = lender(shared, lent).is_some_and(|home| home.ask_sync(&unlock, Patience::Usual).is_ok());
-    shared.claims.borrowed.ended(shared.seats.leases(), key, lent, knows);
 }
 
 /// The error of a connection that broke under what ended with it: whether that had happened does not matter any more.

@@ -14,54 +14,54 @@ use std::sync::Arc;
 
 /// Where a lock or a group lies.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
+pub(crate) enum Spot<'a> {
     Name(&'a Arc<Shared>, &'a str),
     Byte(&'a Region, u64),
 }
 
-impl<'a> Place<'a> {
+impl<'a> Spot<'a> {
     /// A name. **Errors**: [`Error::BadName`].
-    pub fn name(shared: &'a Arc<Shared>, name: &'a str) -> Result<Place<'a>> {
-        check_name(name).map(|()| Place::Name(shared, name))
+    pub fn name(shared: &'a Arc<Shared>, name: &'a str) -> Result<Spot<'a>> {
+        check_name(name).map(|()| Spot::Name(shared, name))
     }
 
     /// A byte of a region, for who only shares what lies there or takes it alone, too.
     ///
     /// **Errors**: [`Error::OutOfRange`]; [`Error::BadUse`] where the region was opened for reading and that is not enough.
-    pub fn byte(region: &'a Region, offset: u64, only_shares: bool) -> Result<Place<'a>> {
+    pub fn byte(region: &'a Region, offset: u64, only_shares: bool) -> Result<Spot<'a>> {
         Strided::contiguous(offset, 1).check(region.name(), region.len())?;
         if !only_shares {
             region.check_rights(Op::Put)?;
         }
-        Ok(Place::Byte(region, offset))
+        Ok(Spot::Byte(region, offset))
     }
 
     pub fn shared(&self) -> &'a Arc<Shared> {
         match self {
-            Place::Name(shared, _) => shared,
-            Place::Byte(region, _) => &region.shared,
+            Spot::Name(shared, _) => shared,
+            Spot::Byte(region, _) => &region.shared,
         }
     }
 
     /// What this program keeps it by: no name has a '/'.
     pub fn key(&self) -> String {
         match self {
-            Place::Name(_, name) => (*name).to_owned(),
-            Place::Byte(region, offset) => format!("/{}/{offset}", region.gid().0),
+            Spot::Name(_, name) => (*name).to_owned(),
+            Spot::Byte(region, offset) => format!("/{}/{offset}", region.gid().0),
         }
     }
 
     /// What people call it.
     pub fn title(&self) -> String {
         match self {
-            Place::Name(_, name) => (*name).to_owned(),
-            Place::Byte(region, offset) => format!("{}+{offset}", region.name()),
+            Spot::Name(_, name) => (*name).to_owned(),
+            Spot::Byte(region, offset) => format!("{}+{offset}", region.name()),
         }
     }
 
     /// Runs `ask` with the connection to its home and what it is there; once more where the grant was not today's.
     pub fn ask<T>(&self, mut ask: impl FnMut(&Arc<Remote>, Site) -> Result<T>) -> Result<T> {
-        let Place::Byte(region, _) = *self else {
+        let Spot::Byte(region, _) = *self else {
             return ask(&self.shared().home()?, Site::Name(self.key()));
         };
         let mut once = || {
@@ -84,14 +84,14 @@ impl<'a> Place<'a> {
     /// The connection to its home.
     pub fn remote(&self) -> Result<Arc<Remote>> {
         match self {
-            Place::Name(shared, _) => shared.home(),
-            Place::Byte(..) => self.door().map(|(door, _)| door.remote),
+            Spot::Name(shared, _) => shared.home(),
+            Spot::Byte(..) => self.door().map(|(door, _)| door.remote),
         }
     }
 
     /// How the byte's extent is reached, and the byte's place in it.
     fn door(&self) -> Result<(ExtentDoor, u64)> {
-        let Place::Byte(region, offset) = self else { unreachable!("only bytes lie in extents") };
+        let Spot::Byte(region, offset) = self else { unreachable!("only bytes lie in extents") };
         // It was checked to lie in the region.
         let part = parts(region.routes(), Strided::contiguous(*offset, 1)).next();
         let part =

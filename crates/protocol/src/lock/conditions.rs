@@ -130,6 +130,11 @@ impl Locks {
         Ok(true)
     }
 
+    /// Whether a number is in use.
+    pub(super) fn is_used(&self, who: Claimant) -> bool {
+        self.claims.contains_key(&who) || self.sleepers.has(who)
+    }
+
     /// One sleeps no more, and has no lock.
     pub(super) fn forget_sleeper(&mut self, who: Claimant) {
         if self.sleepers.remove(who).is_some() {

@@ -30,7 +30,7 @@ use super::region::Region;
 use super::remote::Remote;
 use super::request::Patience;
 use super::shared::SharedMapping;
-use super::site::Place;
+use super::site::Spot;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::PartyName;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
@@ -59,11 +59,11 @@ enum GroupKind {
     /// They are the ranks of a job.
     Job,
     /// They joined, under a name or at a byte of a region.
-    Joined(Seat),
+    Joined(JoinedSeat),
 }
 
 /// A place in a group that was joined.
-struct Seat {
+struct JoinedSeat {
     /// Its number.
     number: u64,
     /// Where the group is kept, and the connection that the place is held by.
@@ -96,14 +96,14 @@ impl Pool {
     /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's; [`Error::BadGroup`] where others
     /// gave another number, or where all parties are there; [`Error::NodeLost`].
     pub fn group(&self, name: &str, parties: u32) -> Result<Group> {
-        self.join(&Place::name(&self.shared, name)?, parties, |sitting| {
+        self.join(&Spot::name(&self.shared, name)?, parties, |sitting| {
             let name: String = name.chars().take(32).collect();
             format!("{sitting}-{name}")
         })
     }
 
     /// Becomes a party of the group at a place; `stem` is what a sitting's regions have in their names.
-    fn join(&self, place: &Place<'_>, parties: u32, stem: impl Fn(u64) -> String) -> Result<Group> {
+    fn join(&self, place: &Spot<'_>, parties: u32, stem: impl Fn(u64) -> String) -> Result<Group> {
         let number = self.shared.claims.next();
         let (answer, home) = place
             .ask(|home, site| {
@@ -115,7 +115,7 @@ impl Pool {
             (SyncAnswer::Joined { sitting, party }, connection) if party < parties => (sitting, party, connection),
             _ => return Err(Error::Garbage { peer: home.node().to_string(), reason: "no place in a group".to_owned() }),
         };
-        let kind = GroupKind::Joined(Seat { number, connection, home, stem: stem(sitting) });
+        let kind = GroupKind::Joined(JoinedSeat { number, connection, home, stem: stem(sitting) });
         let exchange = Arc::default();
         Ok(Group { pool: self.clone(), name: place.title(), parties, me, kind, arrival: Mutex::default(), exchange })
     }
@@ -139,7 +139,7 @@ impl Region {
     pub fn group_at(&self, offset: u64, parties: u32) -> Result<Group> {
         let pool = Pool { shared: self.shared.clone() };
         // The node counts sittings, and no byte is another's.
-        pool.join(&Place::byte(self, offset, false)?, parties, |sitting| format!("at-{sitting}-{}+{offset}", self.gid().0))
+        pool.join(&Spot::byte(self, offset, false)?, parties, |sitting| format!("at-{sitting}-{}+{offset}", self.gid().0))
     }
 }
 
@@ -166,7 +166,7 @@ impl Group {
     /// **Cost**: one message each way. **Errors**: of a job those of [`Pool::barrier`]; else [`Error::PartyGone`] with the client's id when a party left or ended, this
     /// one's connection included: drop the group and join it anew to go on; [`Error::NodeLost`] where the home is gone, or as for [`Pool::check_stores`].
     pub fn barrier(&self) -> Result<()> {
-        let GroupKind::Joined(Seat { number, home, connection, .. }) = &self.kind else { return self.pool.barrier() };
+        let GroupKind::Joined(JoinedSeat { number, home, connection, .. }) = &self.kind else { return self.pool.barrier() };
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.check_stores()?;
         fence(Ordering::SeqCst);
@@ -202,7 +202,7 @@ impl Group {
     /// What the names of this sitting's regions begin with that serve a purpose.
     fn stem(&self, purpose: &str) -> String {
         match (&self.kind, self.pool.shared.job) {
-            (GroupKind::Joined(Seat { stem, .. }), _) => format!(".group-{stem}.{purpose}."),
+            (GroupKind::Joined(JoinedSeat { stem, .. }), _) => format!(".group-{stem}.{purpose}."),
             (GroupKind::Job, Some(who)) => format!(".job-{:032x}.{purpose}.", who.job.0),
             // Each program that was started alone is a group of its own.
             (GroupKind::Job, None) => format!(".client-{:016x}.{purpose}.", self.pool.client().0),
@@ -224,7 +224,7 @@ impl std::fmt::Debug for Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let GroupKind::Joined(Seat { number, home, connection, .. }) = &self.kind else { return };
+        let GroupKind::Joined(JoinedSeat { number, home, connection, .. }) = &self.kind else { return };
         if home.connection() == Some(*connection) {
             // It has left when its connection has ended at the latest.
             let _ = home.ask_sync(&SyncRequest::Leave { number: *number }, Patience::Usual);

@@ -1,21 +1,25 @@
 //! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
 
+mod sites;
+mod sleeping;
+
+use sleeping::Sleep;
+pub(crate) use sleeping::SleepAsks;
+
 use super::lent::Lent;
 use super::shares::{Shares, TableShare};
 use super::waiter::{Answered, Waiter, deadline};
-use crate::node::extents::Extents;
 use hanare_protocol::entry::{BoundData, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
-use hanare_protocol::id::{ClientId, Gid, JobId, PartyName, Rank, Rights, User};
+use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::limits::{
     LINK_ARRIVAL_COUNT_MAX, LINK_GRANT_LEN_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX,
     USER_PLACE_COUNT_MAX,
 };
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant, RecallDue, Recalled};
-use hanare_protocol::name::{check_name, extent_of_name, name_of_byte};
 use hanare_protocol::name_owners::NameOwners;
 use hanare_protocol::wire::look::LockStat;
-use hanare_protocol::wire::sync::{Arrival, LeaseWish, Site, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Arrival, LeaseWish, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -59,15 +63,6 @@ struct WaitingLock {
     wanted: WantedLock,
 }
 
-/// How one that has given its lock back waits to have it again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sleep {
-    /// Its bound is not over, so far.
-    Bounded,
-    /// Its bound was over before anybody notified it.
-    Over,
-}
-
 /// A lock that somebody would have.
 pub(crate) struct WantedLock {
     /// Its name at this home.
@@ -80,14 +75,6 @@ pub(crate) struct WantedLock {
     pub client: ClientId,
     /// What it says of leases.
     pub lease: LeaseWish,
-}
-
-/// One that waits for a condition: its request, what it knows of the data bound to its lock, and whose program it is.
-pub(crate) struct SleepAsks {
-    pub seq: u64,
-    pub known: Option<Stamp>,
-    pub user: User,
-    pub client: ClientId,
 }
 
 /// What a node is to its locks.
@@ -128,26 +115,6 @@ impl Locks {
                 ensure(self.jobs_beside(user.uid, arrival.who.job), "jobs with a barrier of one user", USER_JOB_COUNT_MAX)
             }
             _ => Ok(()),
-        }
-    }
-
-    /// The name by which a lock or a group is kept here. Refuses a user the names of others, and bytes that its grant does not open.
-    pub fn find(&mut self, site: Site, rights: Rights, user: User, extents: &Extents) -> Result<String> {
-        match site {
-            Site::Name(name) => {
-                check_name(&name)?;
-                let Locks { locks, groups, names, .. } = self;
-                names.on_use(&name, user, rights, |name| is_used(locks, groups, name))?;
-                Ok(name)
-            }
-            Site::Byte { slot, grant, offset } => {
-                let held = extents.hold(slot, grant, rights)?;
-                if offset >= held.len() {
-                    let reason = format!("there is no byte {offset} in its extent");
-                    return Err(Error::BadUse { region: "of a peer".to_owned(), reason });
-                }
-                Ok(name_of_byte(held.gid(), slot, offset))
-            }
         }
     }
 
@@ -235,27 +202,6 @@ impl Locks {
         Some(waited)
     }
 
-    /// A client gives a lock back, and waits for a condition of it.
-    pub fn sleep(&mut self, who: Claimant, condition: u64, claim: Claim, bound_ms: Option<u64>, asks: SleepAsks) -> AtOnce {
-        let name = self.locks.check_sleep(who, claim)?;
-        let SleepAsks { seq, known, user, client } = asks;
-        self.data.on_unlock(&self.locks, who);
-        self.locks.on_sleep(who, condition, claim)?;
-        self.lent.end(who);
-        self.recount(who.link);
-        let wanted = WantedLock { name, known, uid: user.uid, client, lease: LeaseWish::default() };
-        let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
-        self.wait(claim.who, WaitingLock { seq, bound, sleep: Some(Sleep::Bounded), wanted });
-        self.settle();
-        Ok(None)
-    }
-
-    /// A client has those go on who wait for a condition of its lock.
-    pub fn notify(&mut self, who: Claimant, condition: u64, all: bool) -> AtOnce {
-        self.locks.on_notify(who, condition, all)?;
-        Ok(Some(SyncAnswer::Done))
-    }
-
     /// A holder is about to put changes of what is bound to its lock at their homes.
     pub fn publish(&mut self, who: Claimant, uid: u32, publication: Publication) -> AtOnce {
         let stamp = self.data.on_publish(&self.locks, who, uid, publication)?;
@@ -265,15 +211,6 @@ impl Locks {
     /// A holder has put at their homes what one before it left half-done.
     pub fn redone(&mut self, who: Claimant) -> AtOnce {
         self.data.on_redone(&self.locks, who)?;
-        Ok(Some(SyncAnswer::Done))
-    }
-
-    /// A user says who may use a name: it is asked for anew by the program that may take the lock unasked.
-    pub fn permit(&mut self, name: &str, mode: u32, user: User) -> AtOnce {
-        check_name(name)?;
-        let Locks { locks, groups, names, .. } = self;
-        names.on_permit(name, user, mode, |name| is_used(locks, groups, name))?;
-        self.locks.on_recall(name);
         Ok(Some(SyncAnswer::Done))
     }
 
@@ -451,46 +388,6 @@ impl Locks {
         self.settle();
     }
 
-    /// The bound of one is over that waits for a condition: from here on it waits for the lock, without a bound.
-    fn is_over_asleep(&mut self, who: Claimant) -> bool {
-        let Some(waiting) = self.waiting.get_mut(&who).filter(|waiting| waiting.sleep.is_some()) else { return false };
-        match self.locks.on_sleep_bound(who) {
-            Ok(true) => waiting.sleep = Some(Sleep::Over),
-            // It was notified, and has a place in the queue.
-            Ok(false) => {}
-            Err(full) => {
-                let seq = waiting.seq;
-                self.waiting.remove(&who);
-                self.answers.push_back((Waiter { session: who.link, seq }, Err(full)));
-            }
-        }
-        self.recount(who.link);
-        true
-    }
-
-    /// Extents are no more: who waits for a lock or a group at their bytes is told.
-    pub fn on_freed(&mut self, extents: &Extents) {
-        let is_gone = |name: &str| extent_of_name(name).filter(|(gid, slot)| !extents.has(*gid, *slot)).map(|(gid, _)| gid);
-        let waiting: Vec<(Claimant, Gid)> =
-            self.waiting.iter().filter_map(|(who, waiting)| Some((*who, is_gone(&waiting.wanted.name)?))).collect();
-        for (who, gid) in waiting {
-            self.locks.on_withdraw(who);
-            self.recount(who.link);
-            if let Some(WaitingLock { seq, .. }) = self.wait_no_more(who) {
-                self.answers.push_back((Waiter { session: who.link, seq }, Err(Error::UnknownRegion { name: gid.to_string() })));
-            }
-        }
-        let meeting: Vec<(Claimant, Gid)> =
-            self.meeting.keys().filter_map(|who| Some((*who, is_gone(self.groups.name_of(*who)?)?))).collect();
-        for (who, gid) in meeting {
-            let Some(seq) = self.meeting.remove(&who) else { continue };
-            let _ = self.groups.on_leave(who);
-            self.recount(who.link);
-            self.answers.push_back((Waiter { session: who.link, seq }, Err(Error::UnknownRegion { name: gid.to_string() })));
-        }
-        self.settle();
-    }
-
     /// The next answer to one that waited.
     pub fn poll(&mut self) -> Option<Answered> {
         self.answers.pop_front()
@@ -540,9 +437,4 @@ impl Locks {
             }
         }
     }
-}
-
-/// Whether anybody has a lock or a place in a group of that name.
-fn is_used(locks: &lock::Locks, groups: &Groups, name: &str) -> bool {
-    !matches!(locks.phase(name), lock::Phase::Free | lock::Phase::Orphaned) || groups.phase(name) != group::Phase::Empty
 }
