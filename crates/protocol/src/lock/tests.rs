@@ -107,6 +107,22 @@ fn threads_that_die_together_do_not_take_with_them_that_a_lock_was_abandoned() {
         locks.on_link_gone(1);
         assert_eq!(grants(&mut locks), [(2, true)], "the one that is there, and nobody who is gone");
     }
+    // Nor is a place given to one that goes, or told of twice that two go.
+    let two = Mode::OneOf(2);
+    let mut locks = Locks::new();
+    assert_eq!(locks.on_lock("a", claim(1, 0, two), true), GRANTED);
+    assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), WAITS);
+    assert_eq!(locks.on_lock("a", Claim { thread: 1, ..claim(2, 1, two) }, true), WAITS);
+    locks.on_link_gone(2);
+    locks.on_unlock(who(1, 0)).unwrap();
+    assert_eq!(locks.phase("a"), Phase::Free, "found by the simulator");
+    assert_eq!(locks.on_lock("a", claim(3, 0, two), true), GRANTED);
+    assert_eq!(locks.on_lock("a", Claim { thread: 1, ..claim(3, 1, two) }, true), GRANTED);
+    assert_eq!(locks.on_lock("a", claim(4, 0, two), true), WAITS);
+    locks.on_link_gone(3);
+    assert_eq!(grants(&mut locks), [(4, true)]);
+    locks.on_unlock(who(4, 0)).unwrap();
+    assert_eq!(locks.phase("a"), Phase::Free, "said once");
     // Nor does one that only waited abandon anything.
     let mut locks = Locks::new();
     assert_eq!(locks.on_lock("a", claim(1, 0, Shared), true), GRANTED);
