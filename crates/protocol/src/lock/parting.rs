@@ -14,14 +14,12 @@ impl Locks {
         let gone: Vec<Claimant> = self.claims.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
         // First those that wait: no lock goes to one that is gone, which would take with it that the lock was abandoned.
         let (holding, waiting): (Vec<_>, Vec<_>) = gone.into_iter().partition(|who| self.has(*who));
-        for those in [waiting, holding] {
-            // All of a lock at once: no place goes to one that is gone, and the next is told once.
-            let mut by_lock: BTreeMap<String, Vec<Claimant>> = BTreeMap::new();
-            for who in those {
-                by_lock.entry(self.claims[&who].clone()).or_default().push(who);
-            }
-            by_lock.into_iter().for_each(|(name, those)| self.let_all_go(&name, &those, Parting::Dead));
+        // All of a lock at once: no place goes to one that is gone, and the next is told of the dead, once.
+        let mut by_lock: BTreeMap<String, Vec<Claimant>> = BTreeMap::new();
+        for who in waiting.into_iter().chain(holding) {
+            by_lock.entry(self.claims[&who].clone()).or_default().push(who);
         }
+        by_lock.into_iter().for_each(|(name, those)| self.let_all_go(&name, &those, Parting::Dead));
         self.grants.retain(|grant| grant.who.link != link);
         self.busy.retain(|who| who.link != link);
     }

@@ -151,7 +151,9 @@ impl LockWorld {
         match act {
             Act::GiveBack(held) => {
                 let who = Claimant { link: held.link, number: held.number };
-                if held.is_lent && self.leases.step(client, held.number, LeaseEvent::Keep) {
+                // As the library does: what it could not take again it gives back by a message.
+                let holds = self.leases_hold(self.clients[&client].node);
+                if held.is_lent && holds && self.leases.step(client, held.number, LeaseEvent::Keep) {
                     self.model.on_kept(who);
                     self.count("locks kept");
                     return Ok(None);
