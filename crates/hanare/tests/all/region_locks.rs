@@ -11,7 +11,6 @@ use hanare_protocol::limits::LEASE_TAKING_COUNT;
 use hanare_protocol::wire::control::{Request, Which};
 use hanare_protocol::wire::sync::{LeaseWish, Mode, Site, SyncRequest};
 use raw_link::Raw;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use support::TestPool;
@@ -68,20 +67,28 @@ fn one_is_in_at_a_time_wherever_the_byte_lies() {
     }
 }
 
+/// Requests for a lock and for what is bound to it, from two hosts: each gets what the one before it left, in the order of arrival.
 #[test]
+// FEATURE: RF-F16
 fn who_comes_first_is_served_first() {
+    const TURNS: u8 = 6;
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
     let (here, there) = (on(&near, "a", 1), far.open("a").unwrap());
-    let held = here.lock_at(8).lock().unwrap();
-    let order = Mutex::new(Vec::new());
+    let mappings = [here.map(Consistency::Entry).unwrap(), there.map(Consistency::Entry).unwrap()];
+    let mut held = here.lock_at(8).lock().unwrap();
+    held.bind(&[mappings[0].bytes(Strided::contiguous(100, u64::from(TURNS))).unwrap()]).unwrap();
     std::thread::scope(|scope| {
-        for turn in 0..6 {
-            let (region, order) = (if turn % 2 == 0 { &here } else { &there }, &order);
+        for turn in 0..TURNS {
+            let (region, mapping) = [(&here, &mappings[0]), (&there, &mappings[1])][usize::from(turn % 2)];
             let before = messages_of_both(&near, &far);
             scope.spawn(move || {
-                let lock = region.lock_at(8).lock_within(Duration::from_secs(60)).unwrap();
-                order.lock().unwrap().push(turn);
+                let mut lock = region.lock_at(8).lock_within(Duration::from_secs(60)).unwrap();
+                let mut seen = [0; TURNS as usize];
+                lock.read(mapping, 100, &mut seen).unwrap();
+                let expected: Vec<u8> = (1..=TURNS).map(|other| if other <= turn { other } else { 0 }).collect();
+                assert_eq!(seen[..], expected, "request {turn}");
+                lock.write(mapping, 100 + u64::from(turn), &[turn + 1]).unwrap();
                 lock.unlock().unwrap();
             });
             while messages_of_both(&near, &far) == before {
@@ -93,7 +100,6 @@ fn who_comes_first_is_served_first() {
         }
         held.unlock().unwrap();
     });
-    assert_eq!(order.into_inner().unwrap(), [0, 1, 2, 3, 4, 5]);
 }
 
 fn messages_of_both(near: &Pool, far: &Pool) -> u64 {
