@@ -238,7 +238,7 @@ mod tests {
     use crate::wire::head::Kind;
     use crate::wire::page::{Frame, NodeMessage};
     use crate::wire::queue::{ArrayAt, QueueRequest};
-    use crate::wire::sync::{SyncAnswer, SyncRequest};
+    use crate::wire::sync::{Site, SyncAnswer, SyncRequest};
     use hanare_fuzz::{Counting, drive};
 
     #[global_allocator]
@@ -337,6 +337,7 @@ mod tests {
         let publication = Publication { changes: Stores::Bytes(vec![range], vec![1; 3]), binding: Some(Vec::new()) };
         let packed = |(head, body): (Head, Vec<u8>)| [&head.encode()[..], &body].concat();
         let array = ArrayAt { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
+        let site = Site::Byte { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
         let party = PartyName { client: ClientId(1), rank: Some(Rank(1)), process: 2, node: NodeId(3) };
         let settled = Settled { page: 1, ticket: request.ticket, version: Version(1) };
         let seeds = [
@@ -345,7 +346,7 @@ mod tests {
             packed(Query::Sync(SyncRequest::Publish { number: 1, publication }).encode(1)),
             packed(Query::Sync(SyncRequest::Queue(array, QueueRequest::OpenReader { first: 1, count: 2, reader: 3 })).encode(1)),
             packed(Query::Sync(SyncRequest::Permit { name: "a".to_owned(), mode: 0o640 }).encode(1)),
-            packed(Query::Sync(SyncRequest::Join { name: "a".to_owned(), parties: 2, number: 1, client: party }).encode(1)),
+            packed(Query::Sync(SyncRequest::Join { site, parties: 2, number: 1, client: party }).encode(1)),
             packed(Query::Name(7).encode(1)),
             packed(Query::Settled(1, vec![settled]).encode(1)),
             packed(Reply::Synced(SyncAnswer::Ready { count: 2, queues: [9; QUEUE_READY_COUNT_MAX] }).encode(1)),

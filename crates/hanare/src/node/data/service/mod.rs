@@ -19,6 +19,7 @@ mod seats;
 use self::cpu::SharedCpu;
 use super::ended_links::EndedLinks;
 use super::fetches::{Ended, Fetch};
+use super::locks::LockTerms;
 use super::peers::{DialTerms, Peers};
 use super::replies::Response;
 use super::seat::{Did, Seat};
@@ -58,8 +59,7 @@ pub(crate) struct ServiceTerms {
     /// How long they are waited for.
     pub bound: Duration,
     pub fabric: Choice,
-    /// Whether this is the pool's home, and another life of it was before.
-    pub began_again: bool,
+    pub locks: LockTerms,
 }
 
 /// The service, as the rest of the node sees it.
@@ -72,8 +72,8 @@ impl Service {
     /// Starts the thread. What clients asked about shared regions it answers by notices to `control`.
     pub fn start(terms: ServiceTerms, pages: SharedRegions, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
         let notices = Arc::new(NoticeQueue::new()?);
-        let ServiceTerms { extents, keys, bound, fabric, began_again } = terms;
-        let sync = Sync::new(began_again, u64::from_le_bytes(crate::random::bytes()?));
+        let ServiceTerms { extents, keys, bound, fabric, locks } = terms;
+        let sync = Sync::new(locks, u64::from_le_bytes(crate::random::bytes()?));
         let dial = DialTerms { keys, bound, fabric, notices: notices.clone() };
         let mut service = ServiceLoop::new(extents, notices.clone(), dial, sync, pages, control)?;
         let thread = std::thread::Builder::new()
@@ -394,7 +394,10 @@ impl ServiceLoop {
                 ToService::Wired { node, link } => self.wired(node, link),
                 ToService::Identity { node, epoch } => self.pages.set_identity(node, epoch),
                 ToService::NodeLost(node, epoch) => self.pages.on_node_lost(node, Over::UpTo(epoch)),
-                ToService::Freed => self.pages.drop_left_homes(),
+                ToService::Freed => {
+                    self.pages.drop_left_homes();
+                    self.sync.on_freed(&self.extents);
+                }
                 ToService::Request { client, request } => self.pages.on_request(client, request),
                 ToService::ClientGone(client) => self.pages.on_client_gone(client),
                 ToService::RankGone { job, rank, ranks, reason, died } => {
