@@ -3,6 +3,7 @@
 //! The C library does not know it, so that a program with one thread stays one for its locks. It makes system calls alone, without
 //! `errno`, which it would share with the thread that made it. It ends with the keeper's end of its socket, or with the program.
 
+use hanare_memory::uffd::pager::shorten_turns;
 use hanare_protocol::limits::ZAP_COUNT_MAX;
 use hanare_protocol::wire::main_memory::{CALL_LEN, Call};
 use rustix::io::Errno;
@@ -33,7 +34,9 @@ pub fn start(socket: c_int) -> Option<()> {
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
         started
     };
-    (started > 0).then_some(())
+    let thread = u32::try_from(started).ok().filter(|thread| *thread > 0)?;
+    shorten_turns(thread);
+    Some(())
 }
 
 extern "C" fn work(socket: *mut c_void) -> c_int {

@@ -24,6 +24,7 @@ mod space;
 mod store;
 
 use hanare::{Error, Pool, Result};
+use hanare_memory::uffd::pager::shorten_turns;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::main_memory::{BLOCK_LEN, VARIABLE};
 use program::Listener;
@@ -142,6 +143,7 @@ impl Shared {
 
     /// Evicts blocks whenever there is little room, until the run is over.
     fn evict(&self) {
+        shorten_turns(0);
         let mut buffer = space::buffer(EVICTED_TOGETHER);
         while !self.is_over.load(Ordering::Relaxed) {
             let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,6 +168,7 @@ impl Shared {
 
 /// Brings what is ordered, as long as there are programs.
 fn bring_ahead(shared: &Weak<Shared>, orders: &Receiver<Ahead>, lane: &Lane) {
+    shorten_turns(0);
     let mut buffer = space::buffer(AHEAD_TOGETHER);
     while let Ok(Ahead { space, order }) = orders.recv() {
         let Some((shared, space)) = shared.upgrade().zip(space.upgrade()) else { continue };

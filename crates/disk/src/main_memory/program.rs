@@ -3,7 +3,7 @@
 use super::space::{ProgramSpace, Reach, Snapshot, buffer};
 use super::{Shared, THREADS, spawn};
 use hanare_memory::uffd::Span;
-use hanare_memory::uffd::pager::Pager;
+use hanare_memory::uffd::pager::{Pager, shorten_turns};
 use hanare_protocol::limits::{ARENA_LEN_MAX, FREE_BLOCK_COUNT_MAX, PAGE_LEN};
 use hanare_protocol::wire::main_memory::{BLOCK_LEN, CALL_LEN, Call, REFUSED};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -186,6 +186,7 @@ fn resolve(shared: &Arc<Shared>, space: &Arc<ProgramSpace>, stopped: &PipeReader
                 // Without that it works, too.
                 let _ = rustix::thread::sched_setaffinity(None, &set);
             }
+            shorten_turns(0);
             let (mut buffer, lane) = (buffer(1), &shared.lanes[number]);
             loop {
                 let pager = &space.reach().pager;
