@@ -1079,6 +1079,26 @@ typedef struct hanare_envelope {
  */
 int hanare_mailbox_open(hanare_group *group, uint64_t landing_len, hanare_mailbox **mailbox);
 
+/* How a mailbox is opened. */
+typedef struct hanare_mailbox_options {
+    size_t struct_size;   /* sizeof(hanare_mailbox_options), set by the caller */
+    uint64_t landing_len; /* as of hanare_mailbox_open */
+    const char *purpose;  /* a word, or NULL: a group has one mailbox of a purpose at a time */
+    uint32_t fetch_parts; /* 1: receivers fetch what hanare_send_part sends, of more than a page. Each party may choose */
+} hanare_mailbox_options;
+
+/* The options of hanare_mailbox_open(group, 1 << 20, ...). */
+#define HANARE_MAILBOX_OPTIONS_INIT {sizeof(hanare_mailbox_options), 1 << 20, NULL, 0}
+
+/* As hanare_mailbox_open, with options.
+ *
+ * With fetch_parts, hanare_send_part and hanare_send_part_nb send the head alone. The receiver begins to fetch the body in the call of
+ * any kind to its mailbox that finds the head, before the message is received, if its landing memory has room. The part must stay as it is
+ * until hanare_mailbox_settle, or hanare_wait_sent of that send, has returned: both wait for calls of the receiver to its mailbox. Where the
+ * region's node is gone, who receives the message gets NODE_LOST or REGION_LOST, and the receive is over.
+ */
+int hanare_mailbox_open_with(hanare_group *group, const hanare_mailbox_options *options, hanare_mailbox **mailbox);
+
 /* Gives a mailbox back. What nobody received is gone. The handle is gone whatever is returned. */
 int hanare_mailbox_close(hanare_mailbox *mailbox);
 

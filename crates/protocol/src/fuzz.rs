@@ -7,7 +7,8 @@ use crate::coordinator::{self, Coordinator, Peer};
 use crate::error::Error;
 use crate::id::Incarnation;
 use crate::member::{self, Member};
-use crate::message::note::Front;
+use crate::message::note::{BodyPlace, FRONT_LEN, Front};
+use crate::message::part::{BodyPart, decode_outcome};
 use crate::message::{Matching, Posted, Wanted};
 use crate::place::Layout;
 use crate::queue::layout::{LINE_LEN, QueueForm};
@@ -145,7 +146,13 @@ pub fn notes(bytes: &[u8]) {
         let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), count, LANDING_LEN));
         let Some(Ok(front)) = front else { continue };
         assert!(front.note_len() == message.len() && message.starts_with(&front.encode()) && front.envelope.from < count);
-        assert!(front.landed.is_none_or(|at| at + front.body_len <= LANDING_LEN));
+        match front.body {
+            BodyPlace::Landed(at) => assert!(at + front.body_len <= LANDING_LEN),
+            BodyPlace::Part(_) => assert!(front.body_len <= LANDING_LEN),
+            BodyPlace::Here | BodyPlace::Fetched(_) => {}
+        }
+        let behind = message.get(FRONT_LEN + front.head_len..).and_then(|rest| rest.get(..front.behind_len()));
+        let _ = behind.map(|bytes| (BodyPart::decode(bytes).map(|part| part.shape()), decode_outcome(bytes)));
         let want = Wanted { from: (turn % 2 == 0).then_some(front.envelope.from), context: front.envelope.context, tag: None };
         let posted = turn % 3 > 0 && matches!(matching.on_post(want), Posted::Waits(_));
         assert!(matching.on_arrival(front.envelope, ()).is_some() || !posted, "a message that fits is taken");
@@ -361,14 +368,19 @@ mod tests {
         drive("queues", &seeds, MOST, queues);
         let note = Note { from: 1, part: 2, piece: 0, kind: NoteKind::Part, operation: 3, digest: 4 };
         let envelope = Envelope { from: 1, context: 0, tag: 5 };
-        let inline = Front { envelope, head_len: 2, body_len: 3, landed: None };
-        let landed = Front { envelope, head_len: 2, body_len: 300, landed: Some(64) };
+        let inline = Front { envelope, head_len: 2, body_len: 3, body: BodyPlace::Here };
+        let landed = Front { envelope, head_len: 2, body_len: 300, body: BodyPlace::Landed(64) };
         let pack = |front: &Front, rest: usize| {
             let bytes = [&front.encode()[..], &vec![7; rest]].concat();
             [&[0][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat()
         };
         let both = [pack(&inline, 5), pack(&landed, 2), pack(&inline, 5)].concat();
-        drive("notes", &[[&[3][..], &note.encode()].concat(), [&[3][..], &both].concat()], MOST, notes);
+        let part = BodyPart::new(6, Gid(7), &Shape::contiguous(8, 300)).encode().expect("a note has room for it");
+        let fetched = Front { envelope, head_len: 2, body_len: 300, body: BodyPlace::Part(part.len()) };
+        let bytes = [&fetched.encode()[..], &[7; 2], &part].concat();
+        let filled = [&bytes[..], &vec![0; fetched.note_len() - bytes.len()]].concat();
+        let fetched = [&[3, 0][..], &(filled.len() as u16).to_le_bytes(), &filled].concat();
+        drive("notes", &[[&[3][..], &note.encode()].concat(), [&[3][..], &both].concat(), fetched], MOST, notes);
     }
 
     #[test]

@@ -173,8 +173,8 @@ pub const QUEUE_BEGUN_LEN_MAX: usize = 400 << 10;
 /// Most queues with something in one answer to who reads an array on another host.
 pub const QUEUE_READY_COUNT_MAX: usize = 32;
 
-/// Most arrays and single queues of one set: it looks at each of those on its own host in turn, and has a thread for each elsewhere.
-pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 256;
+/// Most arrays and single queues of one set: at so many words a thread of Linux sleeps at once, and at one at which it is called back.
+pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 127;
 
 /// How long a side of a queue sleeps before it looks again unasked: a writer may die between its commit and the wake.
 pub const QUEUE_NAP_MS: u64 = 50;
@@ -196,6 +196,12 @@ pub const MESSAGE_KEPT_COUNT_MAX: usize = 65_536;
 
 /// Most sends of a party that were begun and whose outcomes nobody asked for: some 200 bytes each, beside their bodies.
 pub const MESSAGE_BEGUN_COUNT_MAX: usize = 65_536;
+
+/// Most bodies that a party fetches at a time: as many as keep a link busy, each a command at the party's own node.
+pub const MESSAGE_FETCH_COUNT_MAX: usize = 16;
+
+/// Most regions that a party keeps open because it fetched bodies from them, and may again.
+pub const MESSAGE_REGION_COUNT_MAX: usize = 16;
 
 /// Most lines of a page cache: 4 GiB of this host, as a region. The paper's has 4096. [RF §3.3]
 pub const PAGE_CACHE_LINE_COUNT_MAX: u32 = 1 << 20;

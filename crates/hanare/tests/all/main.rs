@@ -51,6 +51,7 @@ mod entry_programs;
 mod equal_addresses;
 mod fault_steps;
 mod fault_steps_of_nodes;
+mod fetched_bodies;
 mod groups;
 mod heap;
 mod hostile;

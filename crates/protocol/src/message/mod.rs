@@ -12,6 +12,7 @@
 //! - Two messages of one sender that fit one receive are taken in the order in which they were sent, because they arrive so.
 
 pub mod note;
+pub mod part;
 
 use std::collections::VecDeque;
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `collective` | the operations, as programs call them |
 //! | `exchange` | how parts go from party to party |
-//! | `message`, `mailbox`, `arrivals`, `sending` | messages with a head and a body, matched by their receiver |
+//! | `message`, `mailbox`, `arrivals`, `fetching`, `sending` | messages with a head and a body, matched by their receiver |
 //! | `peers` | a queue in memory of each party's host |
 //! | `failure` | why a group cannot go on, told to all |
 
@@ -12,6 +12,7 @@ mod arrivals;
 mod collective;
 mod exchange;
 mod failure;
+mod fetching;
 mod mailbox;
 mod message;
 mod peers;
@@ -20,7 +21,7 @@ mod sending;
 pub use arrivals::ReceiveId;
 pub use collective::Number;
 pub(crate) use exchange::ExchangeOf;
-pub use mailbox::Mailbox;
+pub use mailbox::{Mailbox, MailboxOptions};
 pub use message::Message;
 pub use sending::{Body, LastingBody, SendId};
 
