@@ -1,6 +1,7 @@
 //! A fuzz target: what clients ask of each other through a node, by several users on several connections, while one of them writes anywhere into
 //! the memory of a queue.
 
+use super::locks::LockTerms;
 use super::sync::Sync;
 use super::waiter::Waiter;
 use crate::node::extents::Extents;
@@ -53,7 +54,7 @@ pub(crate) fn sharing(bytes: &[u8]) {
     held.reach().window().slice(0, 64).write_from(&FORM.encode(COUNT)).expect("memory");
     let mut pages = SharedRegions::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
     pages.set_identity(NodeId(0), Epoch(1));
-    let mut sync = Sync::new(false, 1);
+    let mut sync = Sync::new(LockTerms { is_home: false, was_home: false, was_lender: false }, 1);
     let (mut rest, mut seq) = (bytes, 0);
     while let Some(([what, low, high], more)) = rest.split_first_chunk() {
         let (message, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
