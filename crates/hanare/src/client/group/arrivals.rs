@@ -1,8 +1,8 @@
 //! What a mailbox knows of messages that come: which have come, who waits for which, and who may still send.
 
 use super::failure::{Failure, Outcome};
-use super::fetching::{FetchId, Fetches, Landing};
-use super::message::{ArrivedBody, Message, MessageHead};
+use super::fetching::{FetchId, Fetches};
+use super::message::{ArrivedBody, Landing, Message, MessageHead};
 use super::peers::{ENDED, LOOK, Parties};
 use super::sending::Outbox;
 use crate::client::own_region::OwnRegion;

@@ -12,7 +12,7 @@
 //!
 //! FEATURE: D3-F10
 
-use super::message::{ArrivedBody, Landed};
+use super::message::{ArrivedBody, Landed, Landing};
 use crate::client::command::Completion;
 use crate::client::pool::Pool;
 use crate::client::region::Region;
@@ -23,7 +23,6 @@ use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The number of a fetch, in the order of the heads' arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,48 +36,7 @@ pub(super) struct FetchNews {
     pub outcome: Result<()>,
 }
 
-/// The landing memory, and whether a block of it may be free.
-#[derive(Clone)]
-pub(super) struct Landing {
-    pub region: Arc<Region>,
-    /// False from a refused block on, until a block is given back.
-    has_room: Arc<AtomicBool>,
-}
-
-impl Landing {
-    pub fn new(region: Arc<Region>) -> Landing {
-        Landing { region, has_room: Arc::new(AtomicBool::new(true)) }
-    }
-
-    /// A block with a body of so many bytes.
-    pub fn landed(&self, offset: u64, len: u64) -> Landed {
-        Landed { landing: self.clone(), offset, len }
-    }
-
-    /// Gives a block back.
-    pub fn free(&self, offset: u64) {
-        // Where the node is gone, so is the block.
-        let _ = self.region.heap().free(offset);
-        self.has_room.store(true, Ordering::Relaxed);
-    }
-
-    /// A block for a body; `None` where there is no room. **Cost**: a message each way to this host's node, and none while it is known that
-    /// there is no room.
-    fn allocate(&self, len: u64) -> Result<Option<Landed>> {
-        // Taken before the question: a block that is given back meanwhile says again that there may be room.
-        if !self.has_room.swap(false, Ordering::Relaxed) {
-            return Ok(None);
-        }
-        let taken = match self.region.heap().allocate(len.max(1), 64) {
-            Err(Error::HeapFull { .. } | Error::LimitReached { .. }) => return Ok(None),
-            taken => taken,
-        };
-        self.has_room.store(true, Ordering::Relaxed);
-        taken.map(|offset| Some(self.landed(offset, len)))
-    }
-}
-
-struct Fetch {
+struct BodyFetch {
     from: u32,
     part: BodyPart,
     len: u64,
@@ -96,7 +54,7 @@ enum FetchState {
 pub(super) struct Fetches {
     pool: Pool,
     landing: Landing,
-    list: BTreeMap<FetchId, Fetch>,
+    list: BTreeMap<FetchId, BodyFetch>,
     /// Those that wait, the oldest first, and some whose receives did not let them wait.
     waiting: VecDeque<FetchId>,
     moving: BTreeSet<FetchId>,
@@ -115,7 +73,7 @@ impl Fetches {
     pub fn add(&mut self, from: u32, part: BodyPart, len: u64) -> FetchId {
         let id = FetchId(self.next);
         self.next += 1;
-        self.list.insert(id, Fetch { from, part, len, state: FetchState::Waits });
+        self.list.insert(id, BodyFetch { from, part, len, state: FetchState::Waits });
         self.waiting.push_back(id);
         id
     }
@@ -151,7 +109,7 @@ impl Fetches {
 
     /// Has a body begin to move into landing memory, unless it has begun. False where that has no room.
     fn begin(&mut self, id: FetchId) -> bool {
-        let Some(Fetch { part, len, state: FetchState::Waits, .. }) = self.list.get(&id) else { return true };
+        let Some(BodyFetch { part, len, state: FetchState::Waits, .. }) = self.list.get(&id) else { return true };
         let len = *len;
         let block = match self.landing.allocate(len) {
             Ok(None) => return false,

@@ -6,8 +6,8 @@
 
 use super::Group;
 use super::arrivals::{MailboxState, ReceiveId, UNRECEIVED};
-use super::fetching::{Fetches, Landing};
-use super::message::Message;
+use super::fetching::Fetches;
+use super::message::{Landing, Message};
 use super::peers::{LOOK, Parties};
 use super::sending::{Body, LastingBody, Outbox, SendId};
 use crate::client::locks::milliseconds;

@@ -1,12 +1,13 @@
 //! A message that was received.
 
-use super::fetching::Landing;
 use crate::client::command::Command;
 use crate::client::region::Region;
 use hanare_protocol::limits::MESSAGE_HEAD_LEN_MAX;
 use hanare_protocol::message::Envelope;
 use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A message that was received: its envelope and its head are here; its body stays where it landed until this is dropped.
 ///
@@ -43,6 +44,47 @@ pub(super) enum ArrivedBody {
     Here(Vec<u8>),
     /// In memory of this party's host.
     Landed(Landed),
+}
+
+/// The landing memory, and whether a block of it may be free.
+#[derive(Clone)]
+pub(super) struct Landing {
+    pub region: Arc<Region>,
+    /// False from a refused block on, until a block is given back.
+    has_room: Arc<AtomicBool>,
+}
+
+impl Landing {
+    pub fn new(region: Arc<Region>) -> Landing {
+        Landing { region, has_room: Arc::new(AtomicBool::new(true)) }
+    }
+
+    /// A block with a body of so many bytes.
+    pub fn landed(&self, offset: u64, len: u64) -> Landed {
+        Landed { landing: self.clone(), offset, len }
+    }
+
+    /// Gives a block back.
+    pub fn free(&self, offset: u64) {
+        // Where the node is gone, so is the block.
+        let _ = self.region.heap().free(offset);
+        self.has_room.store(true, Ordering::Relaxed);
+    }
+
+    /// A block for a body; `None` where there is no room. **Cost**: a message each way to this host's node, and none while it is known that
+    /// there is no room.
+    pub fn allocate(&self, len: u64) -> Result<Option<Landed>> {
+        // Taken before the question: a block that is given back meanwhile says again that there may be room.
+        if !self.has_room.swap(false, Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let taken = match self.region.heap().allocate(len.max(1), 64) {
+            Err(Error::HeapFull { .. } | Error::LimitReached { .. }) => return Ok(None),
+            taken => taken,
+        };
+        self.has_room.store(true, Ordering::Relaxed);
+        taken.map(|offset| Some(self.landed(offset, len)))
+    }
 }
 
 /// A block of landing memory. Free again when dropped.
