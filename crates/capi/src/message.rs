@@ -73,15 +73,9 @@ unsafe fn with(call: &'static str, mailbox: *mut CMailbox, what: impl FnOnce(&Ma
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_mailbox_open(group: *mut CGroup, landing_len: u64, mailbox: *mut *mut CMailbox) -> c_int {
-    code_of("hanare_mailbox_open", || {
-        // SAFETY: the caller's handle.
-        let group = unsafe { &reference(group, "group")?.0 };
-        let into = place(mailbox, "mailbox")?;
-        let opened = group.mailbox(landing_len)?;
-        // SAFETY: not NULL, so it is the caller's variable.
-        unsafe { give(CMailbox(opened), into) };
-        Ok(code::OK)
-    })
+    let options = MailboxOptions { landing_len, ..MailboxOptions::default() };
+    // SAFETY: promised by the caller.
+    code_of("hanare_mailbox_open", || unsafe { open(group, &options, mailbox) })
 }
 
 /// See `hanare.h`.
@@ -94,23 +88,23 @@ pub unsafe extern "C" fn hanare_mailbox_open_with(
     options: *const CMailboxOptions,
     mailbox: *mut *mut CMailbox,
 ) -> c_int {
-    code_of("hanare_mailbox_open_with", || {
-        // SAFETY: the caller's handle.
-        let group = unsafe { &reference(group, "group")?.0 };
-        // SAFETY: the caller's struct that begins with its size.
-        let given = unsafe { sized(options, "options") }?;
-        let into = place(mailbox, "mailbox")?;
-        let purpose = match given.purpose.is_null() {
-            true => "",
-            // SAFETY: the caller's string.
-            false => unsafe { text(given.purpose, "options->purpose") }?,
-        };
-        let options = MailboxOptions { purpose, landing_len: given.landing_len, fetch_parts: given.fetch_parts != 0 };
-        let opened = group.mailbox_with(&options)?;
-        // SAFETY: not NULL, so it is the caller's variable.
-        unsafe { give(CMailbox(opened), into) };
-        Ok(code::OK)
+    // SAFETY: promised by the caller, of the struct and of its string.
+    code_of("hanare_mailbox_open_with", || unsafe {
+        let CMailboxOptions { landing_len, purpose, fetch_parts, .. } = sized(options, "options")?;
+        let purpose = if purpose.is_null() { "" } else { text(purpose, "options->purpose")? };
+        open(group, &MailboxOptions { purpose, landing_len, fetch_parts: fetch_parts != 0 }, mailbox)
     })
+}
+
+/// # Safety
+/// The handle is `NULL` or valid, and `mailbox` is `NULL` or valid for a write.
+unsafe fn open(group: *mut CGroup, options: &MailboxOptions<'_>, mailbox: *mut *mut CMailbox) -> Outcome<c_int> {
+    // SAFETY: promised by the caller.
+    let group = unsafe { &reference(group, "group")?.0 };
+    let into = place(mailbox, "mailbox")?;
+    // SAFETY: not NULL, so it is the caller's variable.
+    unsafe { give(CMailbox(group.mailbox_with(options)?), into) };
+    Ok(code::OK)
 }
 
 /// See `hanare.h`.

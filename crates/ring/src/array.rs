@@ -16,7 +16,7 @@
 use crate::board::Board;
 use crate::lane::Place;
 use crate::layout::WORD_LEN;
-use crate::park;
+use crate::park::{self, Bell};
 use crate::words::{Exchange, Shared, Words};
 use hanare_protocol::queue::layout::{NEWS_AT, QueueForm, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT};
 use std::time::Duration;
@@ -231,37 +231,7 @@ impl<W: Exchange + Clone> Array<W> {
     /// The bell of a queue's reader, or of who waits for any queue.
     pub fn bell(&self, queue: Option<u64>) -> Bell<W> {
         let word = queue.map_or(SET_WORD, |queue| self.word(queue, READER_BELL_AT));
-        Bell { words: self.words.clone(), word, is_of_set: queue.is_none() }
-    }
-}
-
-/// Where a reader sleeps.
-#[derive(Clone, Copy, Debug)]
-pub struct Bell<W> {
-    words: W,
-    word: usize,
-    is_of_set: bool,
-}
-
-impl<W: Words> Bell<W> {
-    /// What it says while its reader sleeps on this host: nobody has committed since. `None` where it says something else.
-    pub fn asleep(&self) -> Option<u64> {
-        let value = self.words.load(self.word);
-        let is_asleep = if self.is_of_set { value != 0 } else { value == ASLEEP };
-        is_asleep.then_some(value)
-    }
-
-    /// Whether it says so.
-    pub fn is_asleep(&self) -> bool {
-        self.asleep().is_some()
-    }
-
-    pub(crate) fn words(&self) -> &W {
-        &self.words
-    }
-
-    pub(crate) fn word(&self) -> usize {
-        self.word
+        Bell::new(self.words.clone(), word, queue.map(|_| ASLEEP))
     }
 }
 

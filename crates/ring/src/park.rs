@@ -1,7 +1,6 @@
 //! Parking on a word of shared memory, or on several, whose low half the kernel watches.
 
-use crate::array::Bell;
-use crate::words::Shared;
+use crate::words::{Shared, Words};
 use hanare_memory::Window;
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -31,6 +30,33 @@ pub fn wake(words: &Shared, word: usize) {
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
 }
 
+/// A word at which a reader sleeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Bell<W> {
+    words: W,
+    word: usize,
+    /// What it says while the reader sleeps; `None` for anything but zero.
+    says: Option<u64>,
+}
+
+impl<W: Words> Bell<W> {
+    pub(crate) fn new(words: W, word: usize, says: Option<u64>) -> Bell<W> {
+        Bell { words, word, says }
+    }
+
+    /// What it says while its reader sleeps on this host: nobody has committed since. `None` where it says something else.
+    fn asleep(&self) -> Option<u64> {
+        let value = self.words.load(self.word);
+        let is_asleep = self.says.map_or(value != 0, |says| value == says);
+        is_asleep.then_some(value)
+    }
+
+    /// Whether it says so.
+    pub fn is_asleep(&self) -> bool {
+        self.asleep().is_some()
+    }
+}
+
 /// Calls a thread of this process back that parks at bells.
 #[derive(Debug, Default)]
 pub struct Call(AtomicU32);
@@ -57,7 +83,7 @@ pub fn park_at_any(bells: &[Bell<Shared>], call: Option<(&Call, u32)>, bound: Du
     let mut words = Vec::with_capacity(bells.len() + 1);
     for bell in bells {
         let Some(value) = bell.asleep() else { return };
-        words.push(waits(low_half(bell.words(), bell.word()).ptr().cast(), value as u32, futex::WaitFlags::SIZE_U32));
+        words.push(waits(low_half(&bell.words, bell.word).ptr().cast(), value as u32, futex::WaitFlags::SIZE_U32));
     }
     if let Some((call, count)) = call {
         words.push(waits(call.0.as_ptr().cast(), count, futex::WaitFlags::SIZE_U32 | futex::WaitFlags::PRIVATE));

@@ -37,7 +37,7 @@ pub(super) struct FetchNews {
     pub outcome: Result<()>,
 }
 
-struct Fetch {
+struct BodyFetch {
     from: u32,
     part: BodyPart,
     len: u64,
@@ -55,7 +55,7 @@ enum FetchState {
 pub(super) struct Fetches {
     pool: Pool,
     landing: LandingMemory,
-    list: BTreeMap<FetchId, Fetch>,
+    list: BTreeMap<FetchId, BodyFetch>,
     /// Those that wait, the oldest first, and some whose receives did not let them wait.
     waiting: VecDeque<FetchId>,
     moving: BTreeSet<FetchId>,
@@ -74,7 +74,7 @@ impl Fetches {
     pub fn add(&mut self, from: u32, part: BodyPart, len: u64) -> FetchId {
         let id = FetchId(self.next);
         self.next += 1;
-        self.list.insert(id, Fetch { from, part, len, state: FetchState::Waits });
+        self.list.insert(id, BodyFetch { from, part, len, state: FetchState::Waits });
         self.waiting.push_back(id);
         id
     }
@@ -110,7 +110,7 @@ impl Fetches {
 
     /// Has a body begin to move into landing memory, unless it has begun. False where that has no room.
     fn begin(&mut self, id: FetchId) -> bool {
-        let Some(Fetch { part, len, state: FetchState::Waits, .. }) = self.list.get(&id) else { return true };
+        let Some(BodyFetch { part, len, state: FetchState::Waits, .. }) = self.list.get(&id) else { return true };
         let len = *len;
         let block = match self.landing.allocate(len) {
             Ok(None) => return false,

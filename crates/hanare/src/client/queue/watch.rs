@@ -18,8 +18,8 @@ use hanare_protocol::limits::{LATE_MS, LEASE_MS, QUEUE_NAP_MS};
 use hanare_protocol::wire::sync::{SyncRequest, Wait, WaitedWord, Word};
 use hanare_protocol::{Error, Result};
 use hanare_ring::Shared;
-use hanare_ring::array::{self, AFAR};
-use hanare_ring::park::{Call, park_at_any};
+use hanare_ring::array::AFAR;
+use hanare_ring::park::{self, Call, park_at_any};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -27,7 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A bell of this host.
-type Bell = array::Bell<Shared>;
+type Bell = park::Bell<Shared>;
 
 /// Bytes of the thread's stack: it waits for words.
 const STACK_LEN: usize = 256 << 10;
