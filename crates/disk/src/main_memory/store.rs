@@ -51,8 +51,11 @@ impl Lane {
     /// Opens a region. **Cost**: some milliseconds; nobody who reads waits for it.
     pub fn prepare(&self, fresh: &FreshRegion) {
         let pool = self.pool.get_or_init(|| Pool::attach_to(&self.socket, None).ok());
-        // Without a connection of its own, the lane reads by that of the others.
-        if let Some(region) = pool.as_ref().and_then(|pool| pool.open_for(&fresh.name, Rights::Read).ok()) {
+        // Without connections of its own, the lane reads by those of the others.
+        let Some(region) = pool.as_ref().and_then(|pool| pool.open_for(&fresh.name, Rights::Read).ok()) else { return };
+        // A first read makes the connection to a block's node, and neighbours lie on different nodes.
+        let blocks = (region.len() / BLOCK_LEN).min(PLACEMENT_NODE_COUNT_MAX as u64);
+        if (0..blocks).all(|block| region.get(block * BLOCK_LEN, &mut [0; 8]).is_ok()) {
             self.regions().insert(fresh.index, Arc::new(region));
         }
     }
