@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const READY_MAX: Duration = Duration::from_secs(10);
+const READY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Where the servers keep what they serve.
 const MEMORY: &str = "/dev/shm";
@@ -38,11 +38,11 @@ impl Server {
         command.args(words).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let process = command.spawn().with_context(|| format!("{name} is not installed"))?;
         let mut server = Server { process, folder, port };
-        let deadline = Instant::now() + READY_MAX;
+        let deadline = Instant::now() + READY_WITHIN;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             let said = || fs::read_to_string(server.folder.path().join("log")).unwrap_or_default();
             ensure!(server.process.try_wait()?.is_none(), "{name} does not start: {}", said().trim());
-            ensure!(Instant::now() < deadline, "{name} does not listen within {READY_MAX:?}");
+            ensure!(Instant::now() < deadline, "{name} does not listen within {READY_WITHIN:?}");
             thread::sleep(Duration::from_millis(10));
         }
         Ok(server)
