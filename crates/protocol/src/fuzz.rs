@@ -7,7 +7,7 @@ use crate::coordinator::{self, Coordinator, Peer};
 use crate::error::Error;
 use crate::id::Incarnation;
 use crate::member::{self, Member};
-use crate::message::note::{BodyPlace, FRONT_LEN, Front};
+use crate::message::note::{BodyPlace, FRONT_LEN, Front, Room};
 use crate::message::part::{BodyPart, decode_outcome};
 use crate::message::{Matching, Posted, Wanted};
 use crate::place::Layout;
@@ -140,15 +140,16 @@ pub fn notes(bytes: &[u8]) {
     if let Some(Ok(note)) = bytes.first_chunk::<NOTE_LEN>().map(|bytes| Note::decode(bytes, count)) {
         assert!(note.from < count && note.part < count && bytes.starts_with(&note.encode()));
     }
-    const LANDING_LEN: u64 = 1 << 16;
+    const ROOM: Room = Room { heap_len: 1 << 16, strip_len: 1 << 12 };
     let mut matching = Matching::default();
     for (turn, (_, message)) in messages(bytes).take(64).enumerate() {
-        let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), count, LANDING_LEN));
+        let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), count, ROOM));
         let Some(Ok(front)) = front else { continue };
         assert!(front.note_len() == message.len() && message.starts_with(&front.encode()) && front.envelope.from < count);
         match front.body {
-            BodyPlace::Landed(at) => assert!(at + front.body_len <= LANDING_LEN),
-            BodyPlace::Part(_) => assert!(front.body_len <= LANDING_LEN),
+            BodyPlace::Landed(at) => assert!(at + front.body_len <= ROOM.heap_len),
+            BodyPlace::Strip(place) => assert!(place.at + front.body_len <= ROOM.strip_len),
+            BodyPlace::Part(_) => assert!(front.body_len <= ROOM.heap_len),
             BodyPlace::Here | BodyPlace::Fetched(_) => {}
         }
         let behind = message.get(FRONT_LEN + front.head_len..).and_then(|rest| rest.get(..front.behind_len()));
@@ -237,7 +238,7 @@ mod tests {
     use crate::wire::head::Kind;
     use crate::wire::page::{Frame, NodeMessage};
     use crate::wire::queue::{ArrayAt, QueueRequest};
-    use crate::wire::sync::{SyncAnswer, SyncRequest};
+    use crate::wire::sync::{Site, SyncAnswer, SyncRequest};
     use hanare_fuzz::{Counting, drive};
 
     #[global_allocator]
@@ -336,6 +337,7 @@ mod tests {
         let publication = Publication { changes: Stores::Bytes(vec![range], vec![1; 3]), binding: Some(Vec::new()) };
         let packed = |(head, body): (Head, Vec<u8>)| [&head.encode()[..], &body].concat();
         let array = ArrayAt { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
+        let site = Site::Byte { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
         let party = PartyName { client: ClientId(1), rank: Some(Rank(1)), process: 2, node: NodeId(3) };
         let settled = Settled { page: 1, ticket: request.ticket, version: Version(1) };
         let seeds = [
@@ -344,7 +346,7 @@ mod tests {
             packed(Query::Sync(SyncRequest::Publish { number: 1, publication }).encode(1)),
             packed(Query::Sync(SyncRequest::Queue(array, QueueRequest::OpenReader { first: 1, count: 2, reader: 3 })).encode(1)),
             packed(Query::Sync(SyncRequest::Permit { name: "a".to_owned(), mode: 0o640 }).encode(1)),
-            packed(Query::Sync(SyncRequest::Join { name: "a".to_owned(), parties: 2, number: 1, client: party }).encode(1)),
+            packed(Query::Sync(SyncRequest::Join { site, parties: 2, number: 1, client: party }).encode(1)),
             packed(Query::Name(7).encode(1)),
             packed(Query::Settled(1, vec![settled]).encode(1)),
             packed(Reply::Synced(SyncAnswer::Ready { count: 2, queues: [9; QUEUE_READY_COUNT_MAX] }).encode(1)),

@@ -185,8 +185,11 @@ pub const QUEUE_LAG_COUNT_MAX: u32 = 8;
 /// Longest head of a message: what an entry of a head buffer holds beside the envelope. [D3 §3.3: 64 B less 16]
 pub const MESSAGE_HEAD_LEN_MAX: usize = 48;
 
-/// Longest body that goes with its head: a page. A longer one lands in memory of its own, which costs two messages more.
+/// Longest body that goes with its head: a page. A longer one lands in memory of its own.
 pub const MESSAGE_INLINE_LEN_MAX: usize = PAGE_LEN as usize;
+
+/// Most bytes at a receiver's host in which bodies of one sender land without a message to take room: a few bodies of 1 MiB.
+pub const MESSAGE_STRIP_LEN_MAX: u64 = 4 << 20;
 
 /// Heads of one sender that wait in their lane before further ones are spilled.
 pub const MESSAGE_DEPTH: u32 = 16;

@@ -74,6 +74,7 @@ mod queue_failures;
 mod queue_sets;
 mod queue_steps;
 mod queues;
+mod region_locks;
 mod spill_quota;
 mod taken_back;
 mod taken_for_lost;

@@ -13,6 +13,7 @@
 
 pub mod note;
 pub mod part;
+pub mod strip;
 
 use std::collections::VecDeque;
 

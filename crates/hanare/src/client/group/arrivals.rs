@@ -1,11 +1,11 @@
 //! What a mailbox knows of messages that come: which have come, who waits for which, and who may still send.
 
 use super::failure::{Failure, Outcome};
-use super::fetching::{FetchId, Fetches, Landing};
+use super::fetching::{FetchId, Fetches};
+use super::landing::{LandingMemory, OwnLanding};
 use super::message::{ArrivedBody, Message, MessageHead};
 use super::peers::{ENDED, LOOK, Parties};
 use super::sending::Outbox;
-use crate::client::own_region::OwnRegion;
 use crate::client::queue::Unread;
 use hanare_protocol::limits::{MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS};
 use hanare_protocol::message::note::{BodyPlace, FRONT_LEN, Front};
@@ -29,9 +29,9 @@ pub(super) struct MailboxState {
     /// Before the landing memory, into which bodies may still move.
     pub fetches: Fetches,
     pub peers: Parties,
-    pub landing: Landing,
+    pub landing: LandingMemory,
     /// The landing memory goes with the mailbox.
-    pub _own: OwnRegion,
+    pub _own: OwnLanding,
     pub matching: Matching<Content>,
     /// Receives that have their messages, whose bodies may still be on their way.
     pub done: BTreeMap<ReceiveId, (Envelope, Content)>,
@@ -323,8 +323,8 @@ impl MailboxState {
         if is_long {
             self.peers.inbox.read(&unread, 0, &mut bytes);
         }
-        let landing_len = self.landing.region.len();
-        let front = if is_long { Front::decode(&bytes, unread.len(), self.peers.count(), landing_len) } else { Err("too short") };
+        let room = self.landing.room();
+        let front = if is_long { Front::decode(&bytes, unread.len(), self.peers.count(), room) } else { Err("too short") };
         let Ok(front) = front else {
             self.peers.inbox.free(&unread)?;
             return Err(self.no_message());
@@ -339,7 +339,10 @@ impl MailboxState {
         self.writers[unread.lane() as usize] = Some(envelope.from);
         let body = match body {
             BodyPlace::Here => ComingBody::Arrived(ArrivedBody::Here(behind)),
-            BodyPlace::Landed(offset) => ComingBody::Arrived(ArrivedBody::Landed(self.landing.landed(offset, body_len))),
+            BodyPlace::Landed(offset) => ComingBody::Arrived(ArrivedBody::Landed(self.landing.in_heap(offset, body_len))),
+            BodyPlace::Strip(place) => {
+                ComingBody::Arrived(ArrivedBody::Landed(self.landing.in_strip(envelope.from, place, body_len)))
+            }
             BodyPlace::Part(_) => {
                 let part = BodyPart::decode(&behind).map_err(|_| self.no_message())?;
                 ComingBody::Fetched { id: self.fetches.add(envelope.from, part, body_len), len: body_len }

@@ -12,7 +12,8 @@
 //!
 //! FEATURE: D3-F10
 
-use super::message::{ArrivedBody, Landed};
+use super::landing::{Landed, LandingMemory};
+use super::message::ArrivedBody;
 use crate::client::command::Completion;
 use crate::client::pool::Pool;
 use crate::client::region::Region;
@@ -23,7 +24,6 @@ use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The number of a fetch, in the order of the heads' arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,47 +35,6 @@ pub(super) struct FetchNews {
     /// The sender's number of the part.
     pub number: u64,
     pub outcome: Result<()>,
-}
-
-/// The landing memory, and whether a block of it may be free.
-#[derive(Clone)]
-pub(super) struct Landing {
-    pub region: Arc<Region>,
-    /// False from a refused block on, until a block is given back.
-    has_room: Arc<AtomicBool>,
-}
-
-impl Landing {
-    pub fn new(region: Arc<Region>) -> Landing {
-        Landing { region, has_room: Arc::new(AtomicBool::new(true)) }
-    }
-
-    /// A block with a body of so many bytes.
-    pub fn landed(&self, offset: u64, len: u64) -> Landed {
-        Landed { landing: self.clone(), offset, len }
-    }
-
-    /// Gives a block back.
-    pub fn free(&self, offset: u64) {
-        // Where the node is gone, so is the block.
-        let _ = self.region.heap().free(offset);
-        self.has_room.store(true, Ordering::Relaxed);
-    }
-
-    /// A block for a body; `None` where there is no room. **Cost**: a message each way to this host's node, and none while it is known that
-    /// there is no room.
-    fn allocate(&self, len: u64) -> Result<Option<Landed>> {
-        // Taken before the question: a block that is given back meanwhile says again that there may be room.
-        if !self.has_room.swap(false, Ordering::Relaxed) {
-            return Ok(None);
-        }
-        let taken = match self.region.heap().allocate(len.max(1), 64) {
-            Err(Error::HeapFull { .. } | Error::LimitReached { .. }) => return Ok(None),
-            taken => taken,
-        };
-        self.has_room.store(true, Ordering::Relaxed);
-        taken.map(|offset| Some(self.landed(offset, len)))
-    }
 }
 
 struct Fetch {
@@ -95,7 +54,7 @@ enum FetchState {
 /// What this party fetches.
 pub(super) struct Fetches {
     pool: Pool,
-    landing: Landing,
+    landing: LandingMemory,
     list: BTreeMap<FetchId, Fetch>,
     /// Those that wait, the oldest first, and some whose receives did not let them wait.
     waiting: VecDeque<FetchId>,
@@ -106,7 +65,7 @@ pub(super) struct Fetches {
 }
 
 impl Fetches {
-    pub fn new(pool: &Pool, landing: Landing) -> Fetches {
+    pub fn new(pool: &Pool, landing: LandingMemory) -> Fetches {
         let (list, waiting, moving, news) = Default::default();
         Fetches { pool: pool.clone(), landing, list, waiting, moving, news, regions: FetchedRegions::default(), next: 0 }
     }
@@ -161,7 +120,7 @@ impl Fetches {
         let begun = block.and_then(|block| {
             let (region, shape) = self.regions.part(&self.pool, part, len)?;
             let to = Shape::contiguous(block.offset, len);
-            Ok(FetchState::Moves(self.pool.start_copy(&region, shape, &block.landing.region, to)?, block))
+            Ok(FetchState::Moves(self.pool.start_copy(&region, shape, block.region(), to)?, block))
         });
         match begun {
             Ok(state) => {
@@ -263,6 +222,6 @@ impl FetchedRegions {
 
     fn copy(&mut self, pool: &Pool, part: &BodyPart, block: &Landed) -> Result<()> {
         let (region, shape) = self.part(pool, part, block.len)?;
-        pool.copy(&region, shape, &block.landing.region, Shape::contiguous(block.offset, block.len))
+        pool.copy(&region, shape, block.region(), Shape::contiguous(block.offset, block.len))
     }
 }

@@ -1,17 +1,17 @@
 //! A party's messages with a head and a body, to and from the other parties of its group.
 //!
 //! Envelope and head go to the receiver's queue, in the sender's lane: on one host by a store, between hosts by one `append` that is not waited for. What a lane has no
-//! room for is spilled in order. A short body goes with its head. A longer one first lands in memory of the receiver's host, from where it is:
+//! room for is spilled in order. A short body goes with its head. A longer one first lands in memory of the receiver's host (`landing`), from where it is:
 //! the sender's bytes by a put, bytes of a region by a copy from the node that holds them.
 
 use super::Group;
 use super::arrivals::{MailboxState, ReceiveId, UNRECEIVED};
-use super::fetching::{Fetches, Landing};
+use super::fetching::Fetches;
+use super::landing::{Landings, OwnLanding};
 use super::message::Message;
 use super::peers::{LOOK, Parties};
 use super::sending::{Body, LastingBody, Outbox, SendId};
 use crate::client::locks::milliseconds;
-use crate::client::own_region::OwnRegion;
 use hanare_protocol::limits::{
     ANSWER_MS, MESSAGE_DEPTH, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX, MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS,
 };
@@ -34,8 +34,8 @@ const BODY: Duration = Duration::from_millis(ANSWER_MS);
 /// sender's bytes are free again. It is in memory of the receiver's host when [`Mailbox::settle`] returns.
 ///
 /// **Cost**: of a message with a body of up to a page, on one host two copies, no system call while the receiver is awake, and no lock;
-/// between hosts a message, whose answer a later call takes. Longer bodies take a message each way more for their place, which on one host
-/// goes to the node, and one more for the body.
+/// between hosts a message, whose answer a later call takes. A longer body costs a message each way more between hosts; and one, or two, for its
+/// place where many are not dropped yet.
 ///
 /// FEATURE: D3-F6 D3-F8
 pub struct Mailbox {
@@ -49,7 +49,8 @@ impl Group {
     /// Opens this party's mailbox. All parties do so at once, with the same `landing_len`: bytes in which bodies longer than a page land
     /// and stay until they are dropped.
     ///
-    /// **Cost**: three barriers; a region of `landing_len` and one of 64 KiB for each party, on this host. **Errors**: those of
+    /// **Cost**: three barriers; on this host a region of `landing_len`, one of as much at most (4 MiB for each party), and one of 64 KiB for
+    /// each party. **Errors**: those of
     /// [`crate::Pool::create`] and [`Group::barrier`]; [`Error::LimitReached`] for more than 256 parties. Where one party cannot open its
     /// own, none does: the others have [`Error::BadGroup`], and all may open theirs again.
     pub fn mailbox(&self, landing_len: u64) -> Result<Mailbox> {
@@ -62,11 +63,11 @@ impl Group {
         let unit = Unit::Records { len_max: LONGEST_LEN as u32 };
         let form = QueueForm { unit, depth: MESSAGE_DEPTH, ports: self.parties, overflow: Overflow::Spill };
         let stem = self.stem(&format!("{purpose}bodies"));
-        let own = OwnRegion::new(&self.pool, &format!("{stem}{}", self.me), landing_len.max(1));
+        let own = OwnLanding::new(&self.pool, &stem, self.me, landing_len.max(1), self.parties);
         let (peers, own) = Parties::open(self, &format!("{purpose}heads"), form, own)?;
-        let landing = Landing::new(own.region.clone());
+        let landing = own.memory();
         let inner = MailboxState {
-            outbox: Outbox::new(self.parties, stem, fetch_parts),
+            outbox: Outbox::new(self.parties, Landings::new(self.parties, stem, landing_len.max(1)), fetch_parts),
             fetches: Fetches::new(&self.pool, landing.clone()),
             landing,
             _own: own,

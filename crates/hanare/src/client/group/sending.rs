@@ -9,6 +9,7 @@
 
 use super::failure::{Failure, Outcome};
 use super::fetching::FetchNews;
+use super::landing::Landings;
 use super::peers::{LOOK, Parties};
 use crate::client::command::Completion;
 use crate::client::queue::WritePort;
@@ -49,10 +50,7 @@ pub struct SendId(pub u64);
 
 /// How a party sends to others.
 pub(super) struct Outbox {
-    /// The landing memory of others.
-    landings: Vec<Option<Region>>,
-    /// The names of the landing memory begin with this.
-    stem: String,
+    landings: Landings,
     /// When each party was last seen to read its messages.
     looked: Vec<Option<Instant>>,
     /// To whom messages did not come that were on their way, and why: told once.
@@ -146,11 +144,10 @@ fn short_part(region: &Region, shape: &Shape<'_>, len: u64) -> Outcome<Vec<u8>> 
 
 impl Outbox {
     /// Of a party among `count`, whose receivers fetch parts of regions where it `lends` them.
-    pub fn new(count: u32, stem: String, lends: bool) -> Outbox {
-        let landings = (0..count).map(|_| None).collect();
+    pub fn new(count: u32, landings: Landings, lends: bool) -> Outbox {
         let looked = vec![None; count as usize];
         let (failed, under_way, over, lent) = Default::default();
-        Outbox { landings, stem, looked, failed, under_way, over, next: 0, lends, lent, next_part: 0 }
+        Outbox { landings, looked, failed, under_way, over, next: 0, lends, lent, next_part: 0 }
     }
 
     /// Whether any send that was begun is under way.
@@ -192,7 +189,7 @@ impl Outbox {
                     self.lent.insert((to, number), None);
                     return Ok(());
                 }
-                let front = Front { body: BodyPlace::Landed(self.land(peers, to, body, front.body_len)?), ..front };
+                let front = Front { body: self.land(peers, to, body, front.body_len)?, ..front };
                 self.send_note(peers, to, (&front, head, &[]), start)
             }
         }
@@ -303,7 +300,7 @@ impl Outbox {
                     return Ok(Begun { place, behind: Cow::Owned(part), moves: None, lent: Some(number) });
                 }
                 let (place, moves) = self.start_to_land(peers, to, body, len)?;
-                Ok(Begun { place: BodyPlace::Landed(place), behind: Cow::Borrowed(&[]), moves: Some(moves), lent: None })
+                Ok(Begun { place, behind: Cow::Borrowed(&[]), moves: Some(moves), lent: None })
             }
         }
     }
@@ -318,7 +315,7 @@ impl Outbox {
 
     fn send_on(&mut self, peers: &mut Parties, to: u32, waits: bool) {
         while let Some(Sending { id, front, head, behind, moves, lent }) = self.take_ready(to, waits) {
-            let moved = moves.map_or(Ok(()), |moves| moves.wait(to)).inspect_err(|_| self.give_back(peers, to, front.body));
+            let moved = moves.map_or(Ok(()), |moves| moves.wait(to)).inspect_err(|_| self.landings.give_back(to, front.body));
             // Who asks is told when it is there.
             let sent = moved.and_then(|()| self.send_note(peers, to, (&front, &head, &behind), WritePort::commit));
             match (sent, lent) {
@@ -358,7 +355,7 @@ impl Outbox {
             Err(failure) => (failure, Happened::No),
         };
         if happened == Happened::No {
-            self.give_back(peers, to, note.0.body);
+            self.landings.give_back(to, note.0.body);
         }
         Err(failure)
     }
@@ -386,59 +383,36 @@ impl Outbox {
         Ok(writer)
     }
 
-    fn landing(&mut self, peers: &Parties, to: u32) -> Outcome<&Region> {
-        let landing = &mut self.landings[to as usize];
-        if landing.is_none() {
-            let opened = peers.pool().open(&format!("{}{to}", self.stem));
-            *landing = Some(opened.map_err(|error| Failure::on_the_way(to, error))?);
-        }
-        Ok(landing.as_ref().expect("it was just opened"))
-    }
-
-    /// Takes room for a body at the receiver's host: the memory, and the place in it.
-    fn allocate(&mut self, peers: &Parties, to: u32, len: u64) -> Outcome<(&Region, u64)> {
-        let landing = self.landing(peers, to)?;
-        let place = landing.heap().allocate(len.max(1), 64).map_err(|error| Failure::on_the_way(to, error))?;
-        Ok((landing, place))
-    }
-
-    /// The block of a body of which nobody else knows. Where its node is gone, so is the block.
-    fn give_back(&mut self, peers: &Parties, to: u32, place: BodyPlace) {
-        if let (BodyPlace::Landed(place), Ok(landing)) = (place, self.landing(peers, to)) {
-            let _ = landing.heap().free(place);
-        }
-    }
-
     /// Brings a body to the receiver's host; where it is there.
-    fn land(&mut self, peers: &Parties, to: u32, body: &Body<'_>, len: u64) -> Outcome<u64> {
-        let (landing, place) = self.allocate(peers, to, len)?;
+    fn land(&mut self, peers: &Parties, to: u32, body: &Body<'_>, len: u64) -> Outcome<BodyPlace> {
+        let (landing, at, place) = self.landings.take(peers, to, len)?;
         let moved = match body {
-            Body::Bytes(bytes) => landing.put(place, bytes).map_err(|error| Failure::on_the_way(to, error)),
+            Body::Bytes(bytes) => landing.put(at, bytes).map_err(|error| Failure::on_the_way(to, error)),
             // A failure may be that of the part's node.
             Body::Part(region, shape) => {
-                peers.pool().copy(region, shape.clone(), landing, Shape::contiguous(place, len)).map_err(Failure::from)
+                peers.pool().copy(region, shape.clone(), landing, Shape::contiguous(at, len)).map_err(Failure::from)
             }
         };
         if moved.is_err() {
-            self.give_back(peers, to, BodyPlace::Landed(place));
+            self.landings.give_back(to, place);
         }
         moved.map(|()| place)
     }
 
     /// Has a body begin to move to the receiver's host; where it will be there.
-    fn start_to_land(&mut self, peers: &Parties, to: u32, body: LastingBody<'_>, len: u64) -> Outcome<(u64, Moving)> {
-        let (landing, place) = self.allocate(peers, to, len)?;
+    fn start_to_land(&mut self, peers: &Parties, to: u32, body: LastingBody<'_>, len: u64) -> Outcome<(BodyPlace, Moving)> {
+        let (landing, at, place) = self.landings.take(peers, to, len)?;
         let begun = match body {
-            LastingBody::Bytes(Cow::Owned(bytes)) => landing.start_put(place, bytes).map(Moving::Bytes),
+            LastingBody::Bytes(Cow::Owned(bytes)) => landing.start_put(at, bytes).map(Moving::Bytes),
             LastingBody::Bytes(Cow::Borrowed(bytes)) => {
-                peers.pool().start_batch(|batch| batch.put(landing, place, bytes)).map(Moving::Lasting)
+                peers.pool().start_batch(|batch| batch.put(landing, at, bytes)).map(Moving::Lasting)
             }
             LastingBody::Part(region, shape) => {
-                peers.pool().start_copy(region, shape, landing, Shape::contiguous(place, len)).map(Moving::Part)
+                peers.pool().start_copy(region, shape, landing, Shape::contiguous(at, len)).map(Moving::Part)
             }
         };
         if begun.is_err() {
-            self.give_back(peers, to, BodyPlace::Landed(place));
+            self.landings.give_back(to, place);
         }
         begun.map(|moves| (place, moves)).map_err(|error| Failure::on_the_way(to, error))
     }

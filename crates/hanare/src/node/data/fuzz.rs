@@ -1,6 +1,7 @@
 //! A fuzz target: what clients ask of each other through a node, by several users on several connections, while one of them writes anywhere into
 //! the memory of a queue.
 
+use super::locks::LockTerms;
 use super::sync::Sync;
 use super::waiter::Waiter;
 use crate::node::extents::Extents;
@@ -53,7 +54,7 @@ pub(crate) fn sharing(bytes: &[u8]) {
     held.reach().window().slice(0, 64).write_from(&FORM.encode(COUNT)).expect("memory");
     let mut pages = SharedRegions::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
     pages.set_identity(NodeId(0), Epoch(1));
-    let mut sync = Sync::new(false, 1);
+    let mut sync = Sync::new(LockTerms { is_home: false, was_home: false, was_lender: false }, 1);
     let (mut rest, mut seq) = (bytes, 0);
     while let Some(([what, low, high], more)) = rest.split_first_chunk() {
         let (message, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
@@ -97,12 +98,12 @@ fn scribble(held: &crate::node::held::Held, message: &[u8]) {
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     use hanare_protocol::id::{JobId, JobRank, PartyName, Rank, Slot};
     use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
-    use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Wait, WaitedWord, Word};
+    use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Site, Wait, WaitedWord, Word};
     let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
     let ask = |session: u8, request: &SyncRequest| pack(session << 3, control::encode(request));
     let (name, slot, grant) = ("a".to_owned(), Slot(0), WRITES);
     let lock = |number, mode| SyncRequest::Lock {
-        name: name.clone(),
+        site: Site::Name(name.clone()),
         mode,
         number,
         thread: number,
@@ -111,7 +112,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         lease: LeaseWish { keeps: true, returns: Some(0) },
     };
     let client = PartyName { client: ClientId(1), rank: None, process: 1, node: NodeId(0) };
-    let join = |number| SyncRequest::Join { name: name.clone(), parties: 2, number, client };
+    let join = |number| SyncRequest::Join { site: Site::Name(name.clone()), parties: 2, number, client };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
     let arrive = |rank| SyncRequest::Arrive(Arrival { who: who(rank), generation: 0 });
     let queue = |request| SyncRequest::Queue(ArrayAt { slot, grant, offset: 0 }, request);
