@@ -107,6 +107,8 @@ bench)
     want_working "mpicc.openmpi -include mpi.h" "the comparison with Open MPI" openmpi-bin libopenmpi-dev
     want_working "mpicc.mpich -include mpi.h" "the comparison with MPICH" mpich libmpich-dev
     want redis-server "the comparison with Redis" redis-server
+    want sshfs "the comparison with sshfs" sshfs openssh-server
+    PATH=$PATH:/usr/sbin want smbd "the comparison with samba" samba smbclient
     want clang "the comparison with iceoryx2" clang libclang-dev
     cargo build -q --release --manifest-path bench/peers/iceoryx2_queue/Cargo.toml >&2 ||
         say "iceoryx2 does not build: the comparison with it is skipped"

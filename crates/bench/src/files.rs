@@ -1,8 +1,9 @@
-//! Files of the pool through the kernel, on this host's node and on the other, beside tmpfs.
+//! Files of the pool through the kernel, on this host's node beside tmpfs, and on the other beside sshfs and samba.
 
 use crate::Options;
 use crate::compare::{bytes, compare, compare_rates};
 use crate::nodes::Nodes;
+use crate::peers::folders::{Samba, Sshfs};
 use crate::report::Report;
 use crate::turns::{Contestant, Figures, Outcome, take_turns};
 use anyhow::{Context, Result, ensure};
@@ -35,6 +36,9 @@ const MEMORY_TO_SPARE: u64 = 256 << 20;
 
 /// How fast a local file is to be beside tmpfs: for root, and for users.
 const GOALS: (f64, f64) = (0.9, 0.4);
+
+/// How fast one on another node is to be beside other folders of another host.
+const GOAL_FAR: f64 = 1.0;
 
 /// How much there is to do.
 #[derive(Clone, Copy)]
@@ -94,34 +98,49 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let (near, far) = (place(0)?, place(1)?);
     let tmpfs = Path::new("/dev/shm").join(mount.folder.file_name().unwrap_or_default());
     let tmpfs_turn = fs::create_dir(&tmpfs).map(|()| || turn(&tmpfs, work)).context("no tmpfs at /dev/shm");
+    progress("starting sshfs and samba");
+    let sshfs = Sshfs::start().map(|sshfs| move || turn(&sshfs.folder(), work));
+    let samba = Samba::start().map(|samba| move || samba.turn(work.len));
     let contestants = vec![
         Contestant::ours("hanare mount, this host", || turn(&near, work)),
         Contestant::ours("hanare mount, other node", || turn(&far, work)),
         Contestant::peer("tmpfs", tmpfs_turn),
+        Contestant::peer("sshfs", sshfs),
+        Contestant::peer("samba, by smbclient", samba),
     ];
     let outcomes = take_turns(options.rounds(), contestants, progress);
     let _ = fs::remove_dir_all(&tmpfs);
     let outcomes = outcomes?;
-    let [near, far, tmpfs] = &outcomes[..] else { unreachable!("there are three contestants") };
+    let [near, far, tmpfs, sshfs, samba] = &outcomes[..] else { unreachable!("there are five contestants") };
     let mut report = Report::new(NAME);
     let goal = if rustix::process::geteuid().is_root() { GOALS.0 } else { GOALS.1 };
-    report.rows = rows("this host", work, near, tmpfs, Some(goal))?;
-    report.rows.extend(rows("other node, tcp", work, far, tmpfs, None)?);
+    report.rows = rows("this host", work, near, tmpfs, (Some(goal), None))?;
+    report.rows.extend(rows("other node, tcp", work, far, tmpfs, (None, None))?);
+    for peer in [sshfs, samba] {
+        report.rows.extend(rows("other node, tcp", work, far, peer, (Some(GOAL_FAR), Some(GOAL_FAR)))?);
+    }
     Ok(report)
 }
 
-fn rows(host: &str, work: Work, ours: &Outcome, tmpfs: &Outcome, goal: Option<f64>) -> Result<Vec<crate::Row>> {
+/// The rows of one side beside a peer, with goals for bytes and for names.
+fn rows(
+    host: &str,
+    work: Work,
+    ours: &Outcome,
+    peer: &Outcome,
+    (goal, goal_names): (Option<f64>, Option<f64>),
+) -> Result<Vec<crate::Row>> {
     let stream = |what: &str, key: &str| {
         let case = format!("{what} {} in calls of {}, {host}", bytes(work.len), bytes(CALL_LEN as u64));
-        compare_rates(case, (work.len as f64, "GB/s"), (ours, key), (tmpfs, key), goal)
+        compare_rates(case, (work.len as f64, "GB/s"), (ours, key), (peer, key), goal)
     };
-    let call = |what: &str, key: &str, goal| compare(format!("{what}, {host}"), ours, key, tmpfs, key, goal);
+    let call = |what: &str, key: &str, goal| compare(format!("{what}, {host}"), ours, key, peer, key, goal);
     Ok(vec![
         stream("write and fsync", "write")?,
         stream("read, nothing cached,", "read")?,
         call("write of 4 KiB at random", "write_page", goal)?,
         call("read of 4 KiB at random, nothing cached", "read_page", goal)?,
-        call("make, stat, rename and remove a file", "names", None)?,
+        call("make, stat, rename and remove a file", "names", goal_names)?,
     ])
 }
 

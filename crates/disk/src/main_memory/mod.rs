@@ -30,10 +30,10 @@ use hanare_protocol::wire::main_memory::{BLOCK_LEN, VARIABLE};
 use program::Listener;
 use space::{AHEAD_TOGETHER, EVICTED_TOGETHER, Order, ProgramSpace};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use store::{Lane, SlotStore};
+use store::{FreshRegion, Lane, SlotStore};
 
 pub use hanare_memory::uffd::pager::check_permission;
 pub use store::sweep;
@@ -65,8 +65,8 @@ pub struct Counts {
 /// What the programs of a run share.
 struct Shared {
     store: SlotStore,
-    /// How the threads read that resolve touches; those of all programs with one number share one.
-    lanes: [Lane; THREADS],
+    /// How the threads read that resolve touches, those of all programs with one number by one; the last is of blocks ahead.
+    lanes: Arc<[Lane]>,
     /// Most pages that may be here.
     limit: u64,
     /// Pages that are here, of all programs.
@@ -167,13 +167,13 @@ impl Shared {
 }
 
 /// Brings what is ordered, as long as there are programs.
-fn bring_ahead(shared: &Weak<Shared>, orders: &Receiver<Ahead>, lane: &Lane) {
+fn bring_ahead(shared: &Weak<Shared>, orders: &Receiver<Ahead>) {
     shorten_turns(0);
     let mut buffer = space::buffer(AHEAD_TOGETHER);
     while let Ok(Ahead { space, order }) = orders.recv() {
         let Some((shared, space)) = shared.upgrade().zip(space.upgrade()) else { continue };
         shared.make_room(order.count());
-        if !shared.is_full(order.count()) {
+        if let Some(lane) = shared.lanes.last().filter(|_| !shared.is_full(order.count())) {
             space.bring_ahead(order, lane, &mut buffer);
         }
     }
@@ -194,9 +194,11 @@ impl MainMemory {
     pub fn start(socket: &str, limit: u64) -> Result<MainMemory> {
         check_permission()?;
         let (ahead, orders) = sync_channel(AHEAD);
+        let (fresh, made) = channel::<FreshRegion>();
+        let lanes: Arc<[Lane]> = (0..=processors().min(THREADS)).map(|_| Lane::new(socket)).collect();
         let shared = Arc::new(Shared {
-            store: SlotStore::new(&Pool::attach_to(socket, None)?),
-            lanes: std::array::from_fn(|_| Lane::new(socket)),
+            store: SlotStore::new(&Pool::attach_to(socket, None)?, fresh),
+            lanes: lanes.clone(),
             limit: limit.max(LIMIT_MIN) / PAGE_LEN,
             here: AtomicU64::new(0),
             counts: Counts::default(),
@@ -211,8 +213,9 @@ impl MainMemory {
         let listener = Listener::start(&shared).map_err(system("listening for programs"))?;
         let evictor = shared.clone();
         spawn("evict", move || evictor.evict())?;
-        let (bringer, lane) = (Arc::downgrade(&shared), Lane::new(socket));
-        spawn("ahead", move || bring_ahead(&bringer, &orders, &lane))?;
+        let bringer = Arc::downgrade(&shared);
+        spawn("ahead", move || bring_ahead(&bringer, &orders))?;
+        spawn("lanes", move || made.iter().for_each(|fresh| lanes.iter().for_each(|lane| lane.prepare(&fresh))))?;
         Ok(MainMemory { shared, listener })
     }
 
@@ -236,6 +239,10 @@ impl Drop for MainMemory {
         // The threads of programs that go on hold the rest: the regions go now, whoever is left.
         self.shared.store.remove();
     }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {

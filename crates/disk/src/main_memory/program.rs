@@ -1,7 +1,7 @@
 //! The connection of one program to its keeper: what it says, and the threads that resolve its touches.
 
 use super::space::{ProgramSpace, Reach, Snapshot, buffer};
-use super::{Shared, THREADS, spawn};
+use super::{Shared, THREADS, processors, spawn};
 use hanare_memory::uffd::Span;
 use hanare_memory::uffd::pager::{Pager, shorten_turns};
 use hanare_protocol::limits::{ARENA_LEN_MAX, FREE_BLOCK_COUNT_MAX, PAGE_LEN};
@@ -176,8 +176,8 @@ fn sell(door: &Door, connection: &OwnedFd, parent: u64) -> Option<()> {
 
 /// Starts the threads that resolve a program's touches, until `stopped` has nobody who writes.
 fn resolve(shared: &Arc<Shared>, space: &Arc<ProgramSpace>, stopped: &PipeReader) -> Option<()> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    for number in 0..processors.min(THREADS) {
+    let processors = processors();
+    for number in 0..shared.lanes.len() - 1 {
         let (shared, space, stopped) = (shared.clone(), space.clone(), stopped.try_clone().ok()?);
         let work = move || {
             if processors <= THREADS {

@@ -7,6 +7,7 @@ use hanare::{CreateOptions, Error, NodeList, Placement, Pool, Region, Result, Ri
 use hanare_protocol::limits::{PAGE_LEN, PLACEMENT_NODE_COUNT_MAX};
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
 use std::collections::HashMap;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Fewest and most slots of a region, 64 MiB and 1 GiB: each is as long as all before it, so that few are made.
@@ -31,8 +32,9 @@ struct Slots {
 /// theirs to be woken first.
 pub struct Lane {
     socket: String,
-    /// Attached when the first block is read: most small programs read none.
+    /// Attached when the first region is made: most small programs need none.
     pool: OnceLock<Option<Pool>>,
+    /// Those that are open here.
     regions: Mutex<HashMap<usize, Arc<Region>>>,
 }
 
@@ -42,18 +44,32 @@ impl Lane {
         Lane { socket: socket.to_owned(), pool: OnceLock::new(), regions: Mutex::default() }
     }
 
-    /// A region as this lane reaches it, opened once; `shared` where there is no connection for it.
-    fn open(&self, index: usize, shared: Arc<Region>) -> Arc<Region> {
-        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(region) = regions.get(&index) {
-            return region.clone();
-        }
-        let pool = self.pool.get_or_init(|| Pool::attach_to(&self.socket, None).ok());
-        let own = pool.as_ref().and_then(|pool| pool.open_for(shared.name(), Rights::Read).ok());
-        let region = own.map_or(shared, Arc::new);
-        regions.insert(index, region.clone());
-        region
+    fn regions(&self) -> MutexGuard<'_, HashMap<usize, Arc<Region>>> {
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Opens a region. **Cost**: some milliseconds; nobody who reads waits for it.
+    pub fn prepare(&self, fresh: &FreshRegion) {
+        let pool = self.pool.get_or_init(|| Pool::attach_to(&self.socket, None).ok());
+        // Without connections of its own, the lane reads by those of the others.
+        let Some(region) = pool.as_ref().and_then(|pool| pool.open_for(&fresh.name, Rights::Read).ok()) else { return };
+        // A first read makes the connection to a block's node, and neighbours lie on different nodes.
+        let blocks = (region.len() / BLOCK_LEN).min(PLACEMENT_NODE_COUNT_MAX as u64);
+        if (0..blocks).all(|block| region.get(block * BLOCK_LEN, &mut [0; 8]).is_ok()) {
+            self.regions().insert(fresh.index, Arc::new(region));
+        }
+    }
+
+    /// A region as this lane reaches it; `shared`, as long as it is not open here.
+    fn reach(&self, index: usize, shared: Arc<Region>) -> Arc<Region> {
+        self.regions().get(&index).cloned().unwrap_or(shared)
+    }
+}
+
+/// A region that was made, for lanes to open.
+pub struct FreshRegion {
+    index: usize,
+    name: String,
 }
 
 /// A block that leaves its program, with its dirty pages' bytes at their places.
@@ -69,13 +85,15 @@ pub struct SlotStore {
     pool: Pool,
     process: u32,
     slots: Mutex<Slots>,
+    /// Who opens regions for lanes.
+    fresh: Sender<FreshRegion>,
 }
 
 impl SlotStore {
     /// Nothing is made before it is needed. What runs of this host left that were killed goes.
-    pub fn new(pool: &Pool) -> SlotStore {
+    pub fn new(pool: &Pool, fresh: Sender<FreshRegion>) -> SlotStore {
         sweep(pool);
-        SlotStore { pool: pool.clone(), process: std::process::id(), slots: Mutex::default() }
+        SlotStore { pool: pool.clone(), process: std::process::id(), slots: Mutex::default(), fresh }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -120,7 +138,7 @@ impl SlotStore {
         self.pool.batch(|batch| {
             pieces.into_iter().try_for_each(|(slot, first, bytes)| {
                 let (index, region, at) = self.place(slot);
-                batch.get(&lane.open(index, region), at + u64::from(first) * PAGE_LEN, bytes)
+                batch.get(&lane.reach(index, region), at + u64::from(first) * PAGE_LEN, bytes)
             })
         })
     }
@@ -193,6 +211,8 @@ impl SlotStore {
                 other => break other?,
             }
         };
+        // Where nobody opens it, all read by this connection.
+        let _ = self.fresh.send(FreshRegion { index: slots.regions.len(), name });
         slots.regions.push((first, Arc::new(region)));
         slots.readers.resize((first + count) as usize, 0);
         slots.free.extend((first..first + count).rev());
