@@ -171,7 +171,12 @@ pub fn list() -> &'static [Bench] {
 /// **Errors**: an unknown name, or that our own side failed. A peer that fails or is missing is named in its rows.
 pub fn run(name: &str, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     match list().iter().find(|bench| bench.name == name) {
-        Some(bench) => (bench.run)(options, progress),
+        Some(bench) => {
+            let watch = machine::Watch::start();
+            let mut report = (bench.run)(options, progress)?;
+            report.machine.others = watch.others();
+            Ok(report)
+        }
         None => bail!("no bench is called '{name}'; `hanare bench --list` names them"),
     }
 }

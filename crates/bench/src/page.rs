@@ -2,12 +2,10 @@
 //!
 //! Nothing is measured here: a page says what a file says, so that a quiet hour's figures can be written up later.
 
+use crate::machine::{BUSY, percent};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::fmt::Write;
-
-/// Load per CPU above which figures are marked: what else ran took a part of the time.
-const BUSY: f64 = 0.5;
 
 /// A result as `--json` prints it. A page is made from a file that anybody may have written: only what is read here is taken.
 #[derive(Debug, Deserialize)]
@@ -23,7 +21,7 @@ struct KeptMachine {
     cpus: usize,
     memory: u64,
     kernel: String,
-    load: f64,
+    others: f64,
     hanare: String,
 }
 
@@ -94,8 +92,12 @@ fn section(page: &mut String, result: &Kept, with_machine: bool) -> Result<()> {
     if with_machine {
         write!(page, " On {}.", plain(&result.machine.line()))?;
     }
-    if result.machine.load > BUSY {
-        write!(page, " **The machine was busy** (load {} per CPU): these figures are worth little.", result.machine.load)?;
+    if result.machine.others > BUSY {
+        write!(
+            page,
+            " **The machine was busy**: others had {} of it. These figures are worth little.",
+            percent(result.machine.others)
+        )?;
     }
     page.push_str("\n\n| case | Hanare | peer | peer's | ratio | goal |\n|---|---|---|---|---|---|\n");
     for row in &result.rows {
@@ -140,7 +142,7 @@ mod tests {
 
     fn report(bench: &'static str, value: f64) -> Report {
         let mut report = Report::new(bench);
-        report.machine.load = 0.1;
+        report.machine.others = 0.05;
         report.rows.push(Row::alone("get 8 B", value, "us", Better::Lower).beside("Open MPI 4|x", 4.0, Some(1.0)));
         report.rows.push(Row::alone("alone", 5.0, "GB/s", Better::Higher));
         report
@@ -169,8 +171,8 @@ mod tests {
     #[test]
     fn what_is_no_result_is_refused_by_its_line_and_a_busy_machine_is_told() {
         let mut busy = report("get", 8.0);
-        busy.machine.load = 3.0;
-        assert!(page(&busy.json()).unwrap().contains("**The machine was busy** (load 3 per CPU)"));
+        busy.machine.others = 0.3;
+        assert!(page(&busy.json()).unwrap().contains("**The machine was busy**: others had 30 % of it."));
         let wrong = page(&format!("{}\n{{\"bench\":\"x\"}}\n", busy.json())).unwrap_err();
         assert!(wrong.to_string().contains("line 2"), "{wrong}");
         assert!(page("\n").is_err());

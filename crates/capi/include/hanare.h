@@ -903,10 +903,12 @@ int hanare_unmap(hanare_region *region);
 
 /* What holds for locks and groups
  * -------------------------------
- * Names      are as regions' are, apart from those. A lock or a group exists as long as somebody uses it; any client of
- *            the pool may.
- * Home       the node that the others joined keeps them. A call costs one message each way to it, and the wait. A lock that
- *            this program takes again and again, and nobody else wants, costs no message and no system call.
+ * Places     a name, or a byte of a region. A lock or a group exists as long as somebody uses it; any client of the pool may.
+ *            Names are as regions' are, apart from those. A byte is neither read nor written: as many locks as there are bytes.
+ * Rights     on names: hanare_permit. Who may write a region may use what lies at its bytes; who may read it may share a lock.
+ * Home       the node that the others joined keeps what lies at names, the node of the byte what lies at bytes. A call costs one
+ *            message each way to it, and the wait. A lock that this program takes again and again, and nobody else wants, costs no
+ *            message and no system call; of those at bytes, where they lie on the node that the others joined.
  * Ordering   puts that have returned, and stores to a map, before hanare_unlock are seen by whoever locks next; before
  *            hanare_group_barrier, by all parties after it. Requests under way are not: hanare_wait or hanare_flush first.
  * Ends       a lock goes on to others, and a party is gone, when its process ends or its connection breaks.
@@ -916,6 +918,10 @@ int hanare_unmap(hanare_region *region);
 
 #define HANARE_EXCLUSIVE 1 /* nobody else has it */
 #define HANARE_SHARED 2    /* others may share it */
+
+/* As many as `count` may have it: a semaphore of so many places, of which a thread has one. Who says another count, or takes it
+ * in another mode, waits until nobody has it. Who dies leaves its place to the next, who is told (HANARE_ABANDONED). */
+#define HANARE_ONE_OF(count) (-(int)(count))
 
 #define HANARE_ABANDONED 1 /* what hanare_lock returns to the first after a holder that died, or may be inside still */
 
@@ -934,6 +940,29 @@ int hanare_unmap(hanare_region *region);
  *            NODE_LOST.
  */
 int hanare_lock(hanare_pool *pool, const char *name, int mode, uint64_t bound_ms, hanare_held **held);
+
+/* As hanare_lock, at a byte of a region: also a lock for what lies there. It goes with the region.
+ *
+ * Errors     as hanare_lock, and OUT_OF_RANGE; BAD_USE where the region was opened for reading and the lock is not to be shared;
+ *            UNKNOWN_REGION where the region is removed, also while the lock is waited for.
+ */
+int hanare_lock_at(hanare_region *region, uint64_t offset, int mode, uint64_t bound_ms, hanare_held **held);
+
+/* Gives a lock back that the caller has exclusively, waits until a condition of it is notified, for `bound_ms` milliseconds at
+ * most, and takes it again. A condition is any number: the offset of what is waited for is a good one.
+ *
+ * When       in a loop that looks at what is waited for: others may have had the lock first.
+ * Ordering   those that wait for a condition go on in the order in which they came, each when it has the lock.
+ * Return     0, or HANARE_ABANDONED as hanare_lock: a lock whose holder dies wakes all that wait for its conditions.
+ * Errors     NOT_IN_TIME: nobody notified it within the bound; the lock is held again. LOCK_MISUSED where it is not held
+ *            exclusively: it is held as before. After all others it is not held any more: LOCK_LOST, UNKNOWN_REGION, NODE_LOST, and
+ *            those of bytes that are bound to it. The handle is for hanare_unlock in any case.
+ */
+int hanare_wait_condition(hanare_held *held, uint64_t condition, uint64_t bound_ms);
+
+/* Has the one go on that has waited longest for a condition of a lock that the caller has exclusively, or all if `all` is not 0:
+ * once the caller has given the lock back. Cost: one message each way. Errors: LOCK_MISUSED, LOCK_LOST. */
+int hanare_notify(const hanare_held *held, uint64_t condition, int all);
 
 /* Says who may use a name of locks and groups, as mode bits: r shares the lock, r and w together take it alone and join the
  * group. A name belongs to the user that used it first, with mode 0600, until the pool's home ends; root may do all. Of a
@@ -1023,6 +1052,14 @@ int hanare_group_barrier_with(hanare_pool *pool, const char *name, uint32_t part
  */
 int hanare_group_open(hanare_pool *pool, const char *name, uint32_t parties, hanare_group **group);
 
+/* As hanare_group_open, for the group at a byte of a region, which is kept at the byte's node. Errors: and OUT_OF_RANGE; BAD_USE
+ * where the region was opened for reading; UNKNOWN_REGION where it is removed, also while others are waited for. */
+int hanare_group_open_at(hanare_region *region, uint64_t offset, uint32_t parties, hanare_group **group);
+
+/* A barrier of the group: waits until all its parties are here. Errors: as hanare_group_barrier; after PARTY_GONE close the group
+ * and open it anew. */
+int hanare_group_meet(hanare_group *group);
+
 /* Leaves a group. The handle is gone whatever is returned. */
 int hanare_group_close(hanare_group *group);
 
@@ -1078,6 +1115,26 @@ typedef struct hanare_envelope {
  * Errors     as hanare_create and hanare_group_barrier; LIMIT_REACHED for more than 256 parties.
  */
 int hanare_mailbox_open(hanare_group *group, uint64_t landing_len, hanare_mailbox **mailbox);
+
+/* How a mailbox is opened. */
+typedef struct hanare_mailbox_options {
+    size_t struct_size;   /* sizeof(hanare_mailbox_options), set by the caller */
+    uint64_t landing_len; /* as of hanare_mailbox_open */
+    const char *purpose;  /* a word, or NULL: a group has one mailbox of a purpose at a time */
+    uint32_t fetch_parts; /* 1: receivers fetch what hanare_send_part sends, of more than a page. Each party may choose */
+} hanare_mailbox_options;
+
+/* The options of hanare_mailbox_open(group, 1 << 20, ...). */
+#define HANARE_MAILBOX_OPTIONS_INIT {sizeof(hanare_mailbox_options), 1 << 20, NULL, 0}
+
+/* As hanare_mailbox_open, with options.
+ *
+ * With fetch_parts, hanare_send_part and hanare_send_part_nb send the head alone. The receiver begins to fetch the body in the call of
+ * any kind to its mailbox that finds the head, before the message is received, if its landing memory has room. The part must stay as it is
+ * until hanare_mailbox_settle, or hanare_wait_sent of that send, has returned: both wait for calls of the receiver to its mailbox. Where the
+ * region's node is gone, who receives the message gets NODE_LOST or REGION_LOST, and the receive is over.
+ */
+int hanare_mailbox_open_with(hanare_group *group, const hanare_mailbox_options *options, hanare_mailbox **mailbox);
 
 /* Gives a mailbox back. What nobody received is gone. The handle is gone whatever is returned. */
 int hanare_mailbox_close(hanare_mailbox *mailbox);

@@ -5,6 +5,7 @@ use crate::border::{Failure, Outcome, code_of};
 use crate::code;
 use crate::element::modify;
 use crate::pool::{CPool, count};
+use crate::region::CRegion;
 use hanare::{Group, Modify};
 use std::ffi::{c_char, c_int, c_void};
 
@@ -41,6 +42,33 @@ pub unsafe extern "C" fn hanare_group_open(
         unsafe { give(CGroup(opened), into) };
         Ok(code::OK)
     })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_group_open_at(region: *mut CRegion, offset: u64, parties: u32, group: *mut *mut CGroup) -> c_int {
+    code_of("hanare_group_open_at", || {
+        // SAFETY: the caller's handle.
+        let region = unsafe { reference(region, "region") }?;
+        let into = place(group, "group")?;
+        let opened = region.region.group_at(offset, parties)?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { give(CGroup(opened), into) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_group_meet(group: *mut CGroup) -> c_int {
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_group_meet", group, |group| Ok(group.barrier().map(|()| code::OK)?)) }
 }
 
 /// See `hanare.h`.

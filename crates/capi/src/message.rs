@@ -1,15 +1,15 @@
 //! `hanare.h`, "Messages".
 
-use crate::argument::{bytes, bytes_mut, give, items, place, reference, take, write_sized};
+use crate::argument::{bytes, bytes_mut, give, items, place, reference, sized, take, text, write_sized};
 use crate::border::{Failure, Outcome, code_of};
 use crate::code;
 use crate::group::CGroup;
 use crate::region::CRegion;
 use crate::shape::{CShape, shape};
 use crate::sync::bound;
-use hanare::{Body, Envelope, LastingBody, Mailbox, Message, ReceiveId, SendId, Wanted};
+use hanare::{Body, Envelope, LastingBody, Mailbox, MailboxOptions, Message, ReceiveId, SendId, Wanted};
 use std::borrow::Cow;
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 /// What `hanare_mailbox *` points to.
 pub struct CMailbox(Mailbox);
@@ -27,6 +27,16 @@ pub struct CEnvelope {
     tag: u32,
     head_len: u32,
     body_len: u64,
+}
+
+/// `hanare_mailbox_options` of the header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CMailboxOptions {
+    struct_size: usize,
+    landing_len: u64,
+    purpose: *const c_char,
+    fetch_parts: u32,
 }
 
 impl CEnvelope {
@@ -68,6 +78,35 @@ pub unsafe extern "C" fn hanare_mailbox_open(group: *mut CGroup, landing_len: u6
         let group = unsafe { &reference(group, "group")?.0 };
         let into = place(mailbox, "mailbox")?;
         let opened = group.mailbox(landing_len)?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { give(CMailbox(opened), into) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_mailbox_open_with(
+    group: *mut CGroup,
+    options: *const CMailboxOptions,
+    mailbox: *mut *mut CMailbox,
+) -> c_int {
+    code_of("hanare_mailbox_open_with", || {
+        // SAFETY: the caller's handle.
+        let group = unsafe { &reference(group, "group")?.0 };
+        // SAFETY: the caller's struct that begins with its size.
+        let given = unsafe { sized(options, "options") }?;
+        let into = place(mailbox, "mailbox")?;
+        let purpose = match given.purpose.is_null() {
+            true => "",
+            // SAFETY: the caller's string.
+            false => unsafe { text(given.purpose, "options->purpose") }?,
+        };
+        let options = MailboxOptions { purpose, landing_len: given.landing_len, fetch_parts: given.fetch_parts != 0 };
+        let opened = group.mailbox_with(&options)?;
         // SAFETY: not NULL, so it is the caller's variable.
         unsafe { give(CMailbox(opened), into) };
         Ok(code::OK)

@@ -7,6 +7,7 @@ use crate::map::{of_shared, with_shared};
 use crate::pool::CPool;
 use crate::region::CRegion;
 use hanare::{LockGuard, Strided, Wait, Word};
+use hanare_protocol::lock::Mode;
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
@@ -49,17 +50,102 @@ pub unsafe extern "C" fn hanare_lock(
         // SAFETY: the caller's handle and string.
         let (pool, name) = unsafe { (&reference(pool, "pool")?.pool, text(name, "name")?) };
         let into = place(held, "held")?;
-        let guard = match (mode, bound(bound_ms)) {
-            (EXCLUSIVE, None) => pool.lock(name)?,
-            (EXCLUSIVE, Some(bound)) => pool.lock_within(name, bound)?,
-            (SHARED, None) => pool.lock_shared(name)?,
-            (SHARED, Some(bound)) => pool.lock_shared_within(name, bound)?,
-            _ => return Err(Failure::Argument(format!("mode {mode} is neither HANARE_EXCLUSIVE nor HANARE_SHARED"))),
+        let guard = match (mode_of(mode)?, bound(bound_ms)) {
+            (Mode::Exclusive, None) => pool.lock(name)?,
+            (Mode::Exclusive, Some(bound)) => pool.lock_within(name, bound)?,
+            (Mode::Shared, None) => pool.lock_shared(name)?,
+            (Mode::Shared, Some(bound)) => pool.lock_shared_within(name, bound)?,
+            (Mode::OneOf(count), bound) => pool.one_of(name, count, bound)?,
         };
-        let code = if guard.was_abandoned() { ABANDONED } else { code::OK };
         // SAFETY: not NULL, so it is the caller's variable.
-        unsafe { give(CHeld { guard }, into) };
-        Ok(code)
+        Ok(unsafe { hold(guard, into) })
+    })
+}
+
+/// What a mode of the header means.
+fn mode_of(mode: c_int) -> Result<Mode, Failure> {
+    match mode {
+        EXCLUSIVE => Ok(Mode::Exclusive),
+        SHARED => Ok(Mode::Shared),
+        count if count < 0 => Ok(Mode::OneOf(count.unsigned_abs())),
+        _ => Err(Failure::Argument(format!("mode {mode} is none of HANARE_EXCLUSIVE, HANARE_SHARED and HANARE_ONE_OF(count)"))),
+    }
+}
+
+/// Gives a lock to the caller, and says whether it was abandoned.
+///
+/// # Safety
+/// `into` is the caller's variable.
+unsafe fn hold(guard: LockGuard, into: *mut *mut CHeld) -> c_int {
+    let code = if guard.was_abandoned() { ABANDONED } else { code::OK };
+    // SAFETY: promised by the caller.
+    unsafe { give(CHeld { guard }, into) };
+    code
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_lock_at(
+    region: *mut CRegion,
+    offset: u64,
+    mode: c_int,
+    bound_ms: u64,
+    held: *mut *mut CHeld,
+) -> c_int {
+    code_of("hanare_lock_at", || {
+        // SAFETY: the caller's handle.
+        let region = unsafe { reference(region, "region") }?;
+        let into = place(held, "held")?;
+        let lock = region.region.lock_at(offset);
+        let lock = match mode_of(mode)? {
+            Mode::Exclusive => lock,
+            Mode::Shared => lock.shared(),
+            Mode::OneOf(count) => lock.one_of(count),
+        };
+        let guard = match bound(bound_ms) {
+            None => lock.lock()?,
+            Some(bound) => lock.lock_within(bound)?,
+        };
+        // SAFETY: not NULL, so it is the caller's variable.
+        Ok(unsafe { hold(guard, into) })
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_wait_condition(held: *mut CHeld, condition: u64, bound_ms: u64) -> c_int {
+    code_of("hanare_wait_condition", || {
+        // SAFETY: not NULL, so it is the caller's handle, which one thread uses at a time.
+        let guard = &mut unsafe { &mut *place(held, "held")? }.guard;
+        if !guard.wait(condition, bound(bound_ms))? {
+            let what = format!("condition {condition} of lock '{}'", guard.name());
+            return Err(hanare::Error::NotInTime { what, after_ms: bound_ms }.into());
+        }
+        Ok(if guard.was_abandoned() { ABANDONED } else { code::OK })
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_notify(held: *const CHeld, condition: u64, all: c_int) -> c_int {
+    code_of("hanare_notify", || {
+        // SAFETY: the caller's handle.
+        let guard = &unsafe { reference(held, "held") }?.guard;
+        if all == 0 {
+            guard.notify_one(condition)?
+        } else {
+            guard.notify_all(condition)?
+        }
+        Ok(code::OK)
     })
 }
 

@@ -39,9 +39,9 @@ mod trace;
 
 pub use client::{
     Batch, Body, CacheLine, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LastingBody, LocalMapping,
-    LockGuard, Mailbox, MapAddress, MapOptions, Message, Modify, Number, PageCache, PageCounts, Part, Pool, PushedPage, Queue,
-    QueueEvent, QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region, SendId, SharedMapping, Signal, Unread, WordGuard,
-    WordLock, WritePort,
+    LockGuard, Mailbox, MailboxOptions, MapAddress, MapOptions, Message, Modify, Number, PageCache, PageCounts, Part, Pool,
+    PushedPage, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region, RegionLock, SendId, SharedMapping,
+    Signal, Unread, WritePort,
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;

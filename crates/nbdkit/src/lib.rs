@@ -10,8 +10,10 @@
 
 #![forbid(unsafe_code)]
 
+mod holes;
+
 use hanare::{CreateOptions, Pool, Region, Rights, Strided};
-use nbdkit::{Error, FuaFlags, Result, Server, ThreadModel};
+use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the words of the command line said, and the region once it is open.
@@ -159,11 +161,24 @@ impl Server for Disk {
         Ok(true)
     }
 
+    fn can_extents(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn extents(&self, count: u32, offset: u64, flags: Flags, told: &mut ExtentHandle) -> Result<()> {
+        let is_one = flags.contains(Flags::REQ_ONE);
+        let parts = holes::find(&self.pool, &self.region, offset, count.into(), is_one).map_err(|error| refused(&error))?;
+        parts.into_iter().try_for_each(|part| {
+            let kind = if part.is_hole { ExtentType::HoleZero } else { ExtentType::Allocated };
+            told.add(part.offset, part.len, kind)
+        })
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         self.region.get(offset, buf).map_err(|error| refused(&error))
     }
 
-    fn write_at(&self, buf: &[u8], offset: u64, _flags: nbdkit::Flags) -> Result<()> {
+    fn write_at(&self, buf: &[u8], offset: u64, _flags: Flags) -> Result<()> {
         self.region.put(offset, buf).map_err(|error| refused(&error))
     }
 
@@ -171,12 +186,12 @@ impl Server for Disk {
         self.pool.flush().map_err(|error| refused(&error))
     }
 
-    fn trim(&self, count: u32, offset: u64, _flags: nbdkit::Flags) -> Result<()> {
+    fn trim(&self, count: u32, offset: u64, _flags: Flags) -> Result<()> {
         // A region keeps its memory; what was trimmed reads as zero.
         self.zero_range(count, offset)
     }
 
-    fn zero(&self, count: u32, offset: u64, _flags: nbdkit::Flags) -> Result<()> {
+    fn zero(&self, count: u32, offset: u64, _flags: Flags) -> Result<()> {
         self.zero_range(count, offset)
     }
 }
@@ -187,6 +202,7 @@ mod entry {
 
     nbdkit::plugin!(Disk {
         after_fork,
+        can_extents,
         can_fast_zero,
         can_flush,
         can_fua,
@@ -197,6 +213,7 @@ mod entry {
         config,
         config_complete,
         config_help,
+        extents,
         flush,
         thread_model,
         trim,

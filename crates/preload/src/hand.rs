@@ -3,6 +3,8 @@
 //! The C library does not know it, so that a program with one thread stays one for its locks. It makes system calls alone, without
 //! `errno`, which it would share with the thread that made it. It ends with the keeper's end of its socket, or with the program.
 
+use hanare_memory::uffd::pager::shorten_turns;
+use hanare_protocol::limits::ZAP_COUNT_MAX;
 use hanare_protocol::wire::main_memory::{CALL_LEN, Call};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
@@ -32,21 +34,24 @@ pub fn start(socket: c_int) -> Option<()> {
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
         started
     };
-    (started > 0).then_some(())
+    let thread = u32::try_from(started).ok().filter(|thread| *thread > 0)?;
+    shorten_turns(thread);
+    Some(())
 }
 
 extern "C" fn work(socket: *mut c_void) -> c_int {
     // SAFETY: the descriptor is this thread's alone. A program that closes all of its descriptors closes it, too: calls fail then.
     let socket = unsafe { BorrowedFd::borrow_raw(socket as usize as c_int) };
-    let mut bytes = [0; CALL_LEN];
+    let mut bytes = [0; ZAP_COUNT_MAX * CALL_LEN];
     loop {
-        match recv(socket, &mut bytes[..], RecvFlags::empty()) {
-            Ok((CALL_LEN, _)) => {}
+        let len = match recv(socket, &mut bytes[..], RecvFlags::empty()) {
+            Ok((len, _)) if len > 0 => len,
             Err(Errno::INTR) => continue,
             _ => return 0,
-        }
-        let Ok(Call::Zap { start, len }) = Call::decode(&bytes) else { return 0 };
-        let done = zap(start as usize, len as usize);
+        };
+        let take_out =
+            |call: &[u8]| matches!(Call::decode(call), Ok(Call::Zap { start, len }) if zap(start as usize, len as usize));
+        let done = bytes[..len].chunks(CALL_LEN).all(take_out);
         if send(socket, &u64::from(!done).to_le_bytes(), SendFlags::NOSIGNAL).is_err() {
             return 0;
         }
@@ -56,9 +61,11 @@ extern "C" fn work(socket: *mut c_void) -> c_int {
 /// Takes pages out, also such as the program has locked in memory. `false` where the kernel refuses.
 pub fn zap(start: usize, len: usize) -> bool {
     // SAFETY: pages of the arena whose blocks the keeper holds: their bytes are kept, or given back.
-    unsafe {
-        madvise(start as *mut _, len, Advice::LinuxDontNeed).is_ok()
-            || libc::syscall(libc::SYS_madvise, start, len, MADV_DONTNEED_LOCKED) == 0
+    match unsafe { madvise(start as *mut _, len, Advice::LinuxDontNeed) } {
+        // Where the program has unmapped some behind our back, the others are out.
+        Ok(()) | Err(Errno::NOMEM) => true,
+        // SAFETY: as above.
+        Err(_) => unsafe { libc::syscall(libc::SYS_madvise, start, len, MADV_DONTNEED_LOCKED) == 0 },
     }
 }
 

@@ -7,7 +7,8 @@ use crate::coordinator::{self, Coordinator, Peer};
 use crate::error::Error;
 use crate::id::Incarnation;
 use crate::member::{self, Member};
-use crate::message::note::Front;
+use crate::message::note::{BodyPlace, FRONT_LEN, Front, Room};
+use crate::message::part::{BodyPart, decode_outcome};
 use crate::message::{Matching, Posted, Wanted};
 use crate::place::Layout;
 use crate::queue::layout::{LINE_LEN, QueueForm};
@@ -139,13 +140,20 @@ pub fn notes(bytes: &[u8]) {
     if let Some(Ok(note)) = bytes.first_chunk::<NOTE_LEN>().map(|bytes| Note::decode(bytes, count)) {
         assert!(note.from < count && note.part < count && bytes.starts_with(&note.encode()));
     }
-    const LANDING_LEN: u64 = 1 << 16;
+    const ROOM: Room = Room { heap_len: 1 << 16, strip_len: 1 << 12 };
     let mut matching = Matching::default();
     for (turn, (_, message)) in messages(bytes).take(64).enumerate() {
-        let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), count, LANDING_LEN));
+        let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), count, ROOM));
         let Some(Ok(front)) = front else { continue };
         assert!(front.note_len() == message.len() && message.starts_with(&front.encode()) && front.envelope.from < count);
-        assert!(front.landed.is_none_or(|at| at + front.body_len <= LANDING_LEN));
+        match front.body {
+            BodyPlace::Landed(at) => assert!(at + front.body_len <= ROOM.heap_len),
+            BodyPlace::Strip(place) => assert!(place.at + front.body_len <= ROOM.strip_len),
+            BodyPlace::Part(_) => assert!(front.body_len <= ROOM.heap_len),
+            BodyPlace::Here | BodyPlace::Fetched(_) => {}
+        }
+        let behind = message.get(FRONT_LEN + front.head_len..).and_then(|rest| rest.get(..front.behind_len()));
+        let _ = behind.map(|bytes| (BodyPart::decode(bytes).map(|part| part.shape()), decode_outcome(bytes)));
         let want = Wanted { from: (turn % 2 == 0).then_some(front.envelope.from), context: front.envelope.context, tag: None };
         let posted = turn % 3 > 0 && matches!(matching.on_post(want), Posted::Waits(_));
         assert!(matching.on_arrival(front.envelope, ()).is_some() || !posted, "a message that fits is taken");
@@ -230,7 +238,7 @@ mod tests {
     use crate::wire::head::Kind;
     use crate::wire::page::{Frame, NodeMessage};
     use crate::wire::queue::{ArrayAt, QueueRequest};
-    use crate::wire::sync::{SyncAnswer, SyncRequest};
+    use crate::wire::sync::{Site, SyncAnswer, SyncRequest};
     use hanare_fuzz::{Counting, drive};
 
     #[global_allocator]
@@ -329,6 +337,7 @@ mod tests {
         let publication = Publication { changes: Stores::Bytes(vec![range], vec![1; 3]), binding: Some(Vec::new()) };
         let packed = |(head, body): (Head, Vec<u8>)| [&head.encode()[..], &body].concat();
         let array = ArrayAt { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
+        let site = Site::Byte { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
         let party = PartyName { client: ClientId(1), rank: Some(Rank(1)), process: 2, node: NodeId(3) };
         let settled = Settled { page: 1, ticket: request.ticket, version: Version(1) };
         let seeds = [
@@ -337,7 +346,7 @@ mod tests {
             packed(Query::Sync(SyncRequest::Publish { number: 1, publication }).encode(1)),
             packed(Query::Sync(SyncRequest::Queue(array, QueueRequest::OpenReader { first: 1, count: 2, reader: 3 })).encode(1)),
             packed(Query::Sync(SyncRequest::Permit { name: "a".to_owned(), mode: 0o640 }).encode(1)),
-            packed(Query::Sync(SyncRequest::Join { name: "a".to_owned(), parties: 2, number: 1, client: party }).encode(1)),
+            packed(Query::Sync(SyncRequest::Join { site, parties: 2, number: 1, client: party }).encode(1)),
             packed(Query::Name(7).encode(1)),
             packed(Query::Settled(1, vec![settled]).encode(1)),
             packed(Reply::Synced(SyncAnswer::Ready { count: 2, queues: [9; QUEUE_READY_COUNT_MAX] }).encode(1)),
@@ -361,14 +370,19 @@ mod tests {
         drive("queues", &seeds, MOST, queues);
         let note = Note { from: 1, part: 2, piece: 0, kind: NoteKind::Part, operation: 3, digest: 4 };
         let envelope = Envelope { from: 1, context: 0, tag: 5 };
-        let inline = Front { envelope, head_len: 2, body_len: 3, landed: None };
-        let landed = Front { envelope, head_len: 2, body_len: 300, landed: Some(64) };
+        let inline = Front { envelope, head_len: 2, body_len: 3, body: BodyPlace::Here };
+        let landed = Front { envelope, head_len: 2, body_len: 300, body: BodyPlace::Landed(64) };
         let pack = |front: &Front, rest: usize| {
             let bytes = [&front.encode()[..], &vec![7; rest]].concat();
             [&[0][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat()
         };
         let both = [pack(&inline, 5), pack(&landed, 2), pack(&inline, 5)].concat();
-        drive("notes", &[[&[3][..], &note.encode()].concat(), [&[3][..], &both].concat()], MOST, notes);
+        let part = BodyPart::new(6, Gid(7), &Shape::contiguous(8, 300)).encode().expect("a note has room for it");
+        let fetched = Front { envelope, head_len: 2, body_len: 300, body: BodyPlace::Part(part.len()) };
+        let bytes = [&fetched.encode()[..], &[7; 2], &part].concat();
+        let filled = [&bytes[..], &vec![0; fetched.note_len() - bytes.len()]].concat();
+        let fetched = [&[3, 0][..], &(filled.len() as u16).to_le_bytes(), &filled].concat();
+        drive("notes", &[[&[3][..], &note.encode()].concat(), [&[3][..], &both].concat(), fetched], MOST, notes);
     }
 
     #[test]

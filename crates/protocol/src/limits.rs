@@ -173,8 +173,8 @@ pub const QUEUE_BEGUN_LEN_MAX: usize = 400 << 10;
 /// Most queues with something in one answer to who reads an array on another host.
 pub const QUEUE_READY_COUNT_MAX: usize = 32;
 
-/// Most arrays and single queues of one set: it looks at each of those on its own host in turn, and has a thread for each elsewhere.
-pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 256;
+/// Most arrays and single queues of one set: at so many words a thread of Linux sleeps at once, and at one at which it is called back.
+pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 127;
 
 /// How long a side of a queue sleeps before it looks again unasked: a writer may die between its commit and the wake.
 pub const QUEUE_NAP_MS: u64 = 50;
@@ -185,8 +185,11 @@ pub const QUEUE_LAG_COUNT_MAX: u32 = 8;
 /// Longest head of a message: what an entry of a head buffer holds beside the envelope. [D3 §3.3: 64 B less 16]
 pub const MESSAGE_HEAD_LEN_MAX: usize = 48;
 
-/// Longest body that goes with its head: a page. A longer one lands in memory of its own, which costs two messages more.
+/// Longest body that goes with its head: a page. A longer one lands in memory of its own.
 pub const MESSAGE_INLINE_LEN_MAX: usize = PAGE_LEN as usize;
+
+/// Most bytes at a receiver's host in which bodies of one sender land without a message to take room: a few bodies of 1 MiB.
+pub const MESSAGE_STRIP_LEN_MAX: u64 = 4 << 20;
 
 /// Heads of one sender that wait in their lane before further ones are spilled.
 pub const MESSAGE_DEPTH: u32 = 16;
@@ -196,6 +199,12 @@ pub const MESSAGE_KEPT_COUNT_MAX: usize = 65_536;
 
 /// Most sends of a party that were begun and whose outcomes nobody asked for: some 200 bytes each, beside their bodies.
 pub const MESSAGE_BEGUN_COUNT_MAX: usize = 65_536;
+
+/// Most bodies that a party fetches at a time: as many as keep a link busy, each a command at the party's own node.
+pub const MESSAGE_FETCH_COUNT_MAX: usize = 16;
+
+/// Most regions that a party keeps open because it fetched bodies from them, and may again.
+pub const MESSAGE_REGION_COUNT_MAX: usize = 16;
 
 /// Most lines of a page cache: 4 GiB of this host, as a region. The paper's has 4096. [RF §3.3]
 pub const PAGE_CACHE_LINE_COUNT_MAX: u32 = 1 << 20;
@@ -492,3 +501,6 @@ pub const ARENA_LEN_MAX: u64 = 256 << 30;
 
 /// Most blocks that such a program gives back at once: its keeper holds them until it has.
 pub const FREE_BLOCK_COUNT_MAX: u64 = 1024;
+
+/// Most ranges of pages that such a program is asked to take out at once: to wake it costs as much as to take 40 pages out.
+pub const ZAP_COUNT_MAX: usize = 16;

@@ -1,4 +1,4 @@
-//! Locks by name: decides for clients who has one, who is next, and that nobody waits for a holder that is gone.
+//! Locks: decides for clients who has one, who is next, and that nobody waits for a holder that is gone.
 //!
 //! It lives at the pool's home node. A lock is taken exclusively, or shared with others that share it; who comes first is
 //! served first, and one that would share does not overtake one that waits to have it alone.
@@ -40,11 +40,17 @@
 //! A node that does not answer a recall is waited for until no lease of its host can hold, [`RECALL_MS`](crate::limits::RECALL_MS);
 //! then its holder counts as dead, because nobody knows.
 //!
-//! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like one that parts.
+//! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like one that parts. One of several
+//! places of a semaphore ([`Mode::OneOf`]) is given back by a death too, and the next that gets one is told.
+//!
+//! A lock lies at a name, or at a byte of a region ([`name_of_byte`](crate::name::name_of_byte)); it is the same machine. Who has one alone may give
+//! it back and wait for a *condition* of it: see [`conditions`].
 
+pub mod conditions;
 pub mod lease;
 mod line;
 mod listing;
+mod parting;
 mod recalls;
 mod state;
 
@@ -54,7 +60,9 @@ pub use recalls::{RecallDue, RecallTimes};
 
 use crate::error::{Error, Result};
 use crate::limits::{CLAIM_COUNT_MAX, LENT_LOCK_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
+use crate::name::extent_of_name;
 use crate::table::Row;
+use conditions::Sleepers;
 pub(crate) use line::one_less;
 use serde::{Deserialize, Serialize};
 use state::{Lock, Parting, State};
@@ -68,6 +76,8 @@ pub enum Mode {
     Exclusive,
     /// Others may have it in this mode.
     Shared,
+    /// As many as this may have it in this mode: a semaphore of so many places. Who says another number waits until nobody has it.
+    OneOf(u32),
 }
 
 /// The states of a lock, as the table names them.
@@ -208,7 +218,7 @@ pub enum RecallStep {
     End(Claimant),
 }
 
-/// The locks of a pool.
+/// The locks of a home.
 ///
 /// A lock is made when it is taken first. Those that were abandoned are forgotten when there are too many, the oldest first:
 /// their next holder is then told nothing. As many names are remembered as known by a home that began again.
@@ -228,6 +238,10 @@ pub struct Locks {
     parted: BTreeMap<Claimant, String>,
     /// Names that were asked for, at a home that began again; `None` where there was no life before.
     known: Option<BTreeSet<String>>,
+    /// Which locks may be held from a life before: those at names, those at bytes.
+    doubted: (bool, bool),
+    /// Those that wait for a condition.
+    sleepers: Sleepers,
 }
 
 impl Locks {
@@ -238,7 +252,13 @@ impl Locks {
 
     /// No lock is known, at a home that began again: clients may have some from before.
     pub fn after_another_life() -> Locks {
-        Locks { known: Some(BTreeSet::new()), ..Locks::default() }
+        Locks { known: Some(BTreeSet::new()), doubted: (true, false), ..Locks::default() }
+    }
+
+    /// Regions have their bytes from a life before this one: so clients may have locks at their bytes, too.
+    pub fn with_bytes_of_another_life(self) -> Locks {
+        let known = Some(self.known.unwrap_or_default());
+        Locks { known, doubted: (self.doubted.0, true), ..self }
     }
 
     /// How many locks are held, waited for or abandoned.
@@ -262,10 +282,13 @@ impl Locks {
     /// in either mode; [`Error::LimitReached`] for too many locks, or claims.
     pub fn on_lock(&mut self, name: &str, claim: Claim, waits: bool) -> Result<Claimed> {
         let misused = |reason: &str| Err(Error::LockMisused { name: name.to_owned(), reason: reason.to_owned() });
-        if self.claims.contains_key(&claim.who) {
+        if self.is_used(claim.who) {
             return misused("the number of this taking has been used before");
         }
-        if self.claims.len() >= CLAIM_COUNT_MAX {
+        if claim.mode == Mode::OneOf(0) {
+            return misused("nobody can have one of no places");
+        }
+        if self.claims.len() + self.sleepers.len() >= CLAIM_COUNT_MAX {
             return Err(Error::LimitReached { what: "takings of locks".to_owned(), limit: CLAIM_COUNT_MAX as u64 });
         }
         if self.count_of(claim.who.link) == LINK_CLAIM_COUNT_MAX {
@@ -273,7 +296,7 @@ impl Locks {
         }
         match (self.locks.get(name).and_then(|lock| lock.held_by(claim.who.link, claim.thread)), claim.mode) {
             (None, _) => {}
-            (Some(Mode::Shared), Mode::Exclusive) => {
+            (Some(Mode::Shared | Mode::OneOf(_)), Mode::Exclusive) => {
                 return misused(
                     "this thread shares it, and two that wait so would wait for ever; give it back, then take it exclusively",
                 );
@@ -347,6 +370,7 @@ impl Locks {
     /// One gave up waiting and does not know whether it has the lock: it leaves the queue, or gives the lock back as it was. Nothing
     /// happens where it does neither wait nor have it.
     pub fn on_withdraw(&mut self, who: Claimant) {
+        self.forget_sleeper(who);
         self.let_go(who, Parting::Unused);
         self.grants.retain(|grant| grant.who != who);
         self.busy.retain(|busy| *busy != who);
@@ -362,16 +386,6 @@ impl Locks {
         })
     }
 
-    /// A connection ended: what was taken on it goes on to others, who are told.
-    pub fn on_link_gone(&mut self, link: u64) {
-        let gone: Vec<Claimant> = self.claims.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
-        // First those that wait: no lock goes to one that is gone, which would take with it that the lock was abandoned.
-        let (holding, waiting): (Vec<_>, Vec<_>) = gone.into_iter().partition(|who| self.has(*who));
-        waiting.into_iter().chain(holding).for_each(|who| self.let_go(who, Parting::Dead));
-        self.grants.retain(|grant| grant.who.link != link);
-        self.busy.retain(|who| who.link != link);
-    }
-
     /// Whether one has the lock that it asked for.
     fn has(&self, who: Claimant) -> bool {
         self.held(who).is_some()
@@ -381,7 +395,7 @@ impl Locks {
     pub fn held(&self, who: Claimant) -> Option<(&str, Mode)> {
         let name = self.claims.get(&who)?;
         let lock = self.locks.get(name).filter(|lock| lock.is_held_by(who))?;
-        Some((name, if lock.phase() == Phase::Shared { Mode::Shared } else { Mode::Exclusive }))
+        Some((name, lock.mode()))
     }
 
     /// The next grant to one that waited.
@@ -399,21 +413,19 @@ impl Locks {
         self.recalls.pop_front()
     }
 
-    fn let_go(&mut self, who: Claimant, how: Parting) {
-        let Some(name) = self.claims.remove(&who) else { return };
-        one_less(&mut self.links, who.link);
-        self.change(&name, |lock| lock.let_go(who, how));
-        if self.locks.get(&name).is_some_and(|lock| lock.phase() == Phase::Parted && lock.asked() == Some(who)) {
-            self.parted.insert(who, name);
-        }
-    }
-
     /// Something happens to a lock that is kept; then those are served who wait, and what follows for recalls is noted.
     fn change<R>(&mut self, name: &str, act: impl FnOnce(&mut Lock) -> R) -> R {
         let lock = self.locks.get_mut(name).expect("a claim is on a lock that is kept");
         let (asked, mut busy) = (lock.asked(), Vec::new());
         let done = act(lock);
         lock.advance(&mut self.grants, &mut busy);
+        if lock.phase() == Phase::Orphaned {
+            // Who was to notify them may be the one that died.
+            for claim in self.sleepers.wake_all_of(name) {
+                self.claims.insert(claim.who, name.to_owned());
+                lock.enter(claim, &mut self.grants);
+            }
+        }
         for who in busy {
             self.claims.remove(&who);
             one_less(&mut self.links, who.link);
@@ -443,8 +455,9 @@ impl Locks {
             };
             self.locks.remove(&oldest);
         }
+        let may_be_held = if extent_of_name(name).is_some() { self.doubted.1 } else { self.doubted.0 };
         let is_doubtful = match &mut self.known {
-            Some(known) if known.len() < LOCK_COUNT_MAX => known.insert(name.to_owned()),
+            Some(known) if may_be_held && known.len() < LOCK_COUNT_MAX => known.insert(name.to_owned()),
             _ => false,
         };
         let lock = self.locks.entry(name.to_owned()).or_insert_with(Lock::new);

@@ -1,6 +1,7 @@
 //! Names that regions, locks, groups, nodes and attributes may have.
 
 use crate::error::{Error, Result};
+use crate::id::{Gid, Slot};
 use crate::limits::NAME_LEN_MAX;
 
 /// Refuses names that cannot be a file's when the pool is mounted as a directory, or that would garble a listing.
@@ -21,6 +22,18 @@ pub fn check_name(name: &str) -> Result<()> {
     Err(Error::BadName { name: shown.collect(), reason })
 }
 
+/// By what name a lock or a group is kept at its home that lies at a byte of an extent. [`check_name`] refuses it, so no program can give it.
+pub fn name_of_byte(gid: Gid, slot: Slot, offset: u64) -> String {
+    format!("/{}/{}/{offset}", gid.0, slot.0)
+}
+
+/// The extent of a name by [`name_of_byte`]; `None` of all others.
+pub fn extent_of_name(name: &str) -> Option<(Gid, Slot)> {
+    let (gid, rest) = name.strip_prefix('/')?.split_once('/')?;
+    let (slot, _) = rest.split_once('/')?;
+    Some((Gid(gid.parse().ok()?), Slot(slot.parse().ok()?)))
+}
+
 /// Whether a character makes a listing say something else than its names: control characters, line and paragraph separators, those of
 /// no width, and those that turn the direction of text.
 fn is_unprintable(c: char) -> bool {
@@ -33,6 +46,16 @@ fn is_unprintable(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_at_a_byte_has_a_name_that_no_program_can_give() {
+        let name = name_of_byte(Gid(7), Slot(3), u64::MAX);
+        assert_eq!(extent_of_name(&name), Some((Gid(7), Slot(3))));
+        assert!(check_name(&name).is_err());
+        for name in ["a", "7/3/1", "/7/3", "/a/3/1", "/7//1", ""] {
+            assert_eq!(extent_of_name(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn names_are_those_that_a_file_can_have() {

@@ -3,8 +3,8 @@
 //! ```text
 //!             Post           Answer, Lose           Clear
 //!    Draft ────────> Sent ──────────────────> Over ───────> Draft
-//!                     │ Forsake
-//!                     v      Answer, Lose           Clear
+//!                     │ Forsake                │ Forsake
+//!                     v      Answer, Lose      v    Clear
 //!                 Forsaken ────────────────> Spent ───────> Draft
 //! ```
 //!
@@ -52,6 +52,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Lose, from: &[Phase::Sent], to: Phase::Over },
     Row { event: Event::Lose, from: &[Phase::Forsaken], to: Phase::Spent },
     Row { event: Event::Forsake, from: &[Phase::Sent], to: Phase::Forsaken },
+    Row { event: Event::Forsake, from: &[Phase::Over], to: Phase::Spent },
     Row { event: Event::Clear, from: &[Phase::Over, Phase::Spent], to: Phase::Draft },
 ];
 
@@ -104,9 +105,10 @@ impl RequestLife {
         self.go(Event::Lose, self.end(Err(error)));
     }
 
-    /// Its owner does not wait any longer.
+    /// Its owner does not wait any longer, or does not ask for the outcome.
     pub fn on_forsake(&mut self) {
-        self.go(Event::Forsake, State::Forsaken);
+        let to = if let State::Over(outcome) = &self.0 { State::Spent(outcome.clone()) } else { State::Forsaken };
+        self.go(Event::Forsake, to);
     }
 
     /// The state that an outcome leads to.
@@ -157,6 +159,7 @@ Answer         Forsaken                           -> Spent
 Lose           Sent                               -> Over
 Lose           Forsaken                           -> Spent
 Forsake        Sent                               -> Forsaken
+Forsake        Over                               -> Spent
 Clear          Over, Spent                        -> Draft
 "
         );
@@ -182,6 +185,16 @@ Clear          Over, Spent                        -> Draft
         life.on_forsake();
         assert!(life.is_sent() && !life.is_spent());
         life.on_answer(Ok(()));
+        assert!(life.is_spent() && !life.is_sent());
+        assert_eq!((life.on_clear(), life), (Ok(()), RequestLife::default()));
+    }
+
+    #[test]
+    fn an_outcome_that_nobody_asks_for_is_spent() {
+        let mut life = RequestLife::default();
+        life.on_post();
+        life.on_answer(Ok(()));
+        life.on_forsake();
         assert!(life.is_spent() && !life.is_sent());
         assert_eq!((life.on_clear(), life), (Ok(()), RequestLife::default()));
     }

@@ -105,13 +105,23 @@ impl<W: Exchange + Clone> Array<W> {
         self.words.store(self.word(queue, READER_BELL_AT), AWAKE);
     }
 
-    /// Reader: announces sleep; looks once more before it parks.
+    /// Reader: announces sleep; passes [`Array::fence`] and looks once more before it parks.
+    pub fn announce(&self, queue: u64) {
+        self.words.swap(self.word(queue, READER_BELL_AT), ASLEEP);
+    }
+
+    /// Reader: what was announced, at this array and any other, is visible to writers before the caller's next looks are made.
     ///
     /// **Cost**: a system call.
-    pub fn doze(&self, queue: u64) {
-        self.words.swap(self.word(queue, READER_BELL_AT), ASLEEP);
-        // ORDERING: pairs with the light fence in `committed`: the bell is visible before the caller's next look is made.
+    pub fn fence(&self) {
+        // ORDERING: pairs with the light fences in `committed` and `tell_writers`, and the fence in `ring`.
         self.words.heavy_fence();
+    }
+
+    /// Reader: announces sleep; looks once more before it parks. **Cost**: a system call.
+    pub fn doze(&self, queue: u64) {
+        self.announce(queue);
+        self.fence();
     }
 
     /// Reader: leaves the queue to the board; looks once more.
@@ -186,29 +196,23 @@ impl<W: Exchange + Clone> Array<W> {
         if self.words.load(word) == 0 { 0 } else { self.words.swap(word, 0) }
     }
 
-    /// Announces sleep at a bell of several sleepers; those that are there stay. **Cost**: a system call.
-    fn doze_at(&self, word: usize) {
+    /// Announces sleep at a bell of several sleepers; those that are there stay.
+    fn announce_at(&self, word: usize) {
         let mut old = self.words.load(word);
         while let Err(found) = self.words.compare_exchange(word, old, old | NEAR_BIT) {
             old = found;
         }
-        // ORDERING: pairs with the fences in `ring` and `tell_writers`: the bell is visible before the caller's next look is made.
-        self.words.heavy_fence();
     }
 
-    /// Reader of all queues: announces sleep; takes from the board once more before it parks.
-    pub fn doze_set(&self) {
-        self.doze_at(SET_WORD);
+    /// Reader of all queues: announces sleep; passes [`Array::fence`], and takes from the board once more before it parks.
+    pub fn announce_set(&self) {
+        self.announce_at(SET_WORD);
     }
 
-    /// Reader of all queues: is awake again.
-    pub fn rouse_set(&self) {
-        self.words.store(SET_WORD, 0);
-    }
-
-    /// Writer: announces sleep for want of room; looks once more before it parks.
+    /// Writer: announces sleep for want of room; looks once more before it parks. **Cost**: a system call.
     pub fn doze_writer(&self, queue: u64) {
-        self.doze_at(self.word(queue, ROOM_BELL_AT));
+        self.announce_at(self.word(queue, ROOM_BELL_AT));
+        self.fence();
     }
 
     /// How often the queue's home has changed what stands in the lanes' lines. **Cost**: a load of the bell's line, which each commit looks at.
@@ -224,14 +228,40 @@ impl<W: Exchange + Clone> Array<W> {
         self.words.store(word, self.words.load(word).wrapping_add(1));
     }
 
-    /// Whether the reader's bell says that it sleeps on this host: nobody has committed since.
-    pub fn is_asleep(&self, queue: u64) -> bool {
-        self.words.load(self.word(queue, READER_BELL_AT)) == ASLEEP
+    /// The bell of a queue's reader, or of who waits for any queue.
+    pub fn bell(&self, queue: Option<u64>) -> Bell<W> {
+        let word = queue.map_or(SET_WORD, |queue| self.word(queue, READER_BELL_AT));
+        Bell { words: self.words.clone(), word, is_of_set: queue.is_none() }
+    }
+}
+
+/// Where a reader sleeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Bell<W> {
+    words: W,
+    word: usize,
+    is_of_set: bool,
+}
+
+impl<W: Words> Bell<W> {
+    /// What it says while its reader sleeps on this host: nobody has committed since. `None` where it says something else.
+    pub fn asleep(&self) -> Option<u64> {
+        let value = self.words.load(self.word);
+        let is_asleep = if self.is_of_set { value != 0 } else { value == ASLEEP };
+        is_asleep.then_some(value)
     }
 
-    /// Whether the bell of who waits for any queue says so still.
-    pub fn is_set_asleep(&self) -> bool {
-        self.words.load(SET_WORD) != 0
+    /// Whether it says so.
+    pub fn is_asleep(&self) -> bool {
+        self.asleep().is_some()
+    }
+
+    pub(crate) fn words(&self) -> &W {
+        &self.words
+    }
+
+    pub(crate) fn word(&self) -> usize {
+        self.word
     }
 }
 
@@ -279,30 +309,12 @@ impl Array<Shared> {
         who & AFAR_BIT != 0
     }
 
-    /// Reader: sleeps after [`Array::doze`] until something is committed, for `bound` at most.
-    pub fn sleep_reader(&self, queue: u64, bound: Duration) {
-        park::park(&self.words, self.word(queue, READER_BELL_AT), ASLEEP, bound);
-    }
-
     /// Writer: sleeps after [`Array::doze_writer`].
     pub fn sleep_writer(&self, queue: u64, bound: Duration) {
-        self.sleep_at(self.word(queue, ROOM_BELL_AT), bound);
-    }
-
-    /// Reader of all queues: sleeps after [`Array::doze_set`].
-    pub fn sleep_set(&self, bound: Duration) {
-        self.sleep_at(SET_WORD, bound);
-    }
-
-    fn sleep_at(&self, word: usize, bound: Duration) {
+        let word = self.word(queue, ROOM_BELL_AT);
         let value = self.words.load(word);
         if value != 0 {
             park::park(&self.words, word, value, bound);
         }
-    }
-
-    /// Wakes who sleeps at the bells of a queue's reader and of the set, though nothing was committed.
-    pub fn rouse_sleepers(&self, queue: Option<u64>) {
-        park::wake(&self.words, queue.map_or(SET_WORD, |queue| self.word(queue, READER_BELL_AT)));
     }
 }

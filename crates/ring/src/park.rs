@@ -1,9 +1,12 @@
-//! Parking on a word of shared memory, whose low half the kernel watches.
+//! Parking on a word of shared memory, or on several, whose low half the kernel watches.
 
+use crate::array::Bell;
 use crate::words::Shared;
 use hanare_memory::Window;
+use rustix::io::Errno;
 use rustix::thread::futex;
-use std::sync::atomic::AtomicU32;
+use rustix::time::ClockId;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 fn low_half(words: &Shared, word: usize) -> Window {
@@ -26,4 +29,53 @@ pub fn wake(words: &Shared, word: usize) {
     // SAFETY: as in `park`.
     let word = unsafe { AtomicU32::from_ptr(window.ptr().cast()) };
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+}
+
+/// Calls a thread of this process back that parks at bells.
+#[derive(Debug, Default)]
+pub struct Call(AtomicU32);
+
+impl Call {
+    /// How often it was called, modulo 2^32.
+    pub fn count(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Calls.
+    pub fn call(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+        let _ = futex::wake(&self.0, futex::Flags::PRIVATE, i32::MAX as u32);
+    }
+}
+
+/// How long a thread sleeps at a time where the kernel does not let it sleep at several words: Linux before 5.16, or a filter of system calls.
+const NAP_WITHOUT: Duration = Duration::from_millis(1);
+
+/// Sleeps while all bells say so and nobody has called since that count, for `bound` at most. Returns early now and then. At most
+/// `QUEUE_SET_SOURCE_COUNT_MAX` bells.
+pub fn park_at_any(bells: &[Bell<Shared>], call: Option<(&Call, u32)>, bound: Duration) {
+    let mut words = Vec::with_capacity(bells.len() + 1);
+    for bell in bells {
+        let Some(value) = bell.asleep() else { return };
+        words.push(waits(low_half(bell.words(), bell.word()).ptr().cast(), value as u32, futex::WaitFlags::SIZE_U32));
+    }
+    if let Some((call, count)) = call {
+        words.push(waits(call.0.as_ptr().cast(), count, futex::WaitFlags::SIZE_U32 | futex::WaitFlags::PRIVATE));
+    }
+    let now = rustix::time::clock_gettime(ClockId::Monotonic);
+    let ns = now.tv_nsec as u64 + u64::from(bound.subsec_nanos());
+    let until = futex::Timespec {
+        tv_sec: now.tv_sec + bound.as_secs() as i64 + (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
+    };
+    match futex::waitv(&words, futex::WaitvFlags::empty(), Some(&until), ClockId::Monotonic) {
+        Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
+        Err(_) => std::thread::sleep(bound.min(NAP_WITHOUT)),
+    }
+}
+
+fn waits(word: *mut std::ffi::c_void, value: u32, flags: futex::WaitFlags) -> futex::Wait {
+    let mut wait = futex::Wait::new();
+    (wait.val, wait.uaddr, wait.flags) = (value.into(), futex::WaitPtr::new(word), flags);
+    wait
 }

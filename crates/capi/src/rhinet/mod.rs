@@ -13,7 +13,7 @@ use crate::border::{Failure, Outcome, code_of};
 use crate::code;
 use crate::group::CGroup;
 use crate::pool::CPool;
-use hanare::{Gid, Mailbox, Message, PageCache, Pool, Region};
+use hanare::{Gid, Mailbox, MailboxOptions, Message, PageCache, Pool, Region};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -99,10 +99,12 @@ pub unsafe extern "C" fn rhinet_open(
                 return Err(Failure::Argument(format!("options->completion {other} is neither RHINET_POLL nor RHINET_SLEEP")));
             }
         };
+        let landing_len = given.landing_len;
+        let messages = MailboxOptions { purpose: "rhinet-", landing_len, ..MailboxOptions::default() };
         let opened = CNet {
             pool: pool.clone(),
             cache: pool.page_cache(given.lines)?,
-            mailbox: group.mailbox_for("rhinet-", given.landing_len)?,
+            mailbox: group.mailbox_with(&messages)?,
             waits_by,
             regions: Mutex::default(),
             buffer: Mutex::default(),

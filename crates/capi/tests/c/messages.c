@@ -116,8 +116,10 @@ int main(void)
 {
     hanare_pool *pool;
     hanare_group *job;
-    hanare_mailbox *box;
+    hanare_mailbox *box, *fetching;
+    hanare_mailbox_options options = HANARE_MAILBOX_OPTIONS_INIT;
     hanare_region *region;
+    char name[32];
     EXPECT_OK(hanare_attach(&pool));
     int rank = hanare_rank(pool), ranks = hanare_ranks(pool);
     EXPECT_OK(hanare_group_open(pool, NULL, 0, &job));
@@ -137,8 +139,17 @@ int main(void)
     } else
         collect(pool, box, ranks);
     ring(pool, box, rank, ranks, bytes);
+    EXPECT_OK(hanare_barrier(pool));
+    snprintf(name, sizeof name, "part-%d", rank);
+    EXPECT_OK(hanare_remove(pool, name));
+    options.purpose = "fetching";
+    options.fetch_parts = 1;
+    EXPECT_OK(hanare_mailbox_open_with(job, &options, &fetching));
+    EXPECT_ERROR(hanare_mailbox_open_with(job, NULL, &fetching), HANARE_ERR_BAD_ARGUMENT, "options is NULL");
+    ring(pool, fetching, rank, ranks, bytes);
     free(bytes);
     EXPECT_OK(hanare_barrier(pool));
+    EXPECT_OK(hanare_mailbox_close(fetching));
     EXPECT_OK(hanare_mailbox_close(box));
     EXPECT_OK(hanare_group_close(job));
     EXPECT_OK(hanare_detach(pool));

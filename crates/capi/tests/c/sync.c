@@ -59,6 +59,47 @@ static void count(hanare_pool *pool, hanare_region *region, uint64_t at)
     }
 }
 
+/* Locks, places, conditions and a group at bytes of a region: the ranks pass a token on, in the order of their numbers. */
+static void in_region(hanare_pool *pool, hanare_region *region, uint64_t token, int rank, int ranks)
+{
+    hanare_held *held = NULL, *place, *more = NULL;
+    hanare_group *group;
+    uint64_t turn;
+    EXPECT_ERROR(hanare_lock_at(region, UINT64_MAX, HANARE_EXCLUSIVE, 0, &held), HANARE_ERR_OUT_OF_RANGE, "'shared'");
+    EXPECT_ERROR(hanare_lock_at(region, 1, 0, 0, &held), HANARE_ERR_BAD_ARGUMENT, "mode 0");
+    EXPECT_ERROR(hanare_group_open_at(region, 1, 0, &group), HANARE_ERR_BAD_GROUP, "");
+    EXPECT_OK(hanare_group_open_at(region, 1, (uint32_t)ranks, &group));
+    EXPECT_OK(hanare_group_meet(group));
+    for (int round = 0; round < ROUNDS; round++) {
+        EXPECT_OK(hanare_lock_at(region, token, HANARE_EXCLUSIVE, HANARE_FOREVER, &held));
+        EXPECT_OK(hanare_get(region, token, &turn, sizeof turn));
+        while (turn != (uint64_t)(round * ranks + rank)) {
+            EXPECT_OK(hanare_wait_condition(held, (uint64_t)rank, HANARE_FOREVER));
+            EXPECT_OK(hanare_get(region, token, &turn, sizeof turn));
+        }
+        turn++;
+        EXPECT_OK(hanare_put(region, token, &turn, sizeof turn));
+        EXPECT_OK(hanare_notify(held, (uint64_t)((rank + 1) % ranks), round % 2));
+        EXPECT_OK(hanare_unlock(held));
+    }
+    EXPECT_OK(hanare_group_meet(group));
+    if (rank == 0) {
+        EXPECT_OK(hanare_lock_at(region, token, HANARE_EXCLUSIVE, HANARE_FOREVER, &held));
+        EXPECT_ERROR(hanare_wait_condition(held, 7, 3), HANARE_ERR_NOT_IN_TIME, "condition 7");
+        EXPECT_OK(hanare_unlock(held));
+        EXPECT_OK(hanare_lock_at(region, token, HANARE_ONE_OF(1), 0, &place));
+        EXPECT_ERROR(hanare_notify(place, 7, 1), HANARE_ERR_LOCK_MISUSED, "");
+        EXPECT_ERROR(hanare_wait_condition(place, 7, 0), HANARE_ERR_LOCK_MISUSED, "");
+        EXPECT_ERROR(hanare_lock_at(region, token, HANARE_ONE_OF(1), 0, &more), HANARE_ERR_LOCK_MISUSED, "'shared+");
+        EXPECT_OK(hanare_unlock(place));
+    }
+    EXPECT_OK(hanare_lock(pool, "places", HANARE_ONE_OF(ranks), HANARE_FOREVER, &place));
+    EXPECT_OK(hanare_group_meet(group));
+    EXPECT_OK(hanare_unlock(place));
+    EXPECT_OK(hanare_group_close(group));
+    EXPECT(more == NULL);
+}
+
 /* A barrier carries what each stored in its own part of a mapped region. */
 static void carry(hanare_pool *pool, int rank, int ranks)
 {
@@ -164,6 +205,7 @@ int main(int argc, char **argv)
     EXPECT_OK(hanare_get(region, 0, &root, sizeof root));
     EXPECT(root >= 64 && root % 64 == 0);
 
+    in_region(pool, region, root + 1024, rank, ranks);
     carry(pool, rank, ranks);
     bound(pool, rank, ranks);
     count(pool, region, root);

@@ -92,8 +92,7 @@ fn library() -> Result<PathBuf> {
 
 /// Starts the keeper on the pool of a node, and gives the variables of its programs.
 pub fn start(limit: u64, socket: &str, variables: &mut Vec<(String, String)>) -> Result<MainMemory> {
-    let pool = Pool::attach_to(socket, None)?;
-    let keeper = MainMemory::start(&pool, limit)?;
+    let keeper = MainMemory::start(socket, limit)?;
     let library = library()?.into_os_string().into_string().ok().context("the path of the library is no text")?;
     let given = variables.iter().rfind(|(name, _)| name == PRELOAD).map(|(_, value)| value.clone());
     let preload = match given.or_else(|| std::env::var(PRELOAD).ok()).filter(|others| !others.is_empty()) {

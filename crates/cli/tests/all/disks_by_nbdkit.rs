@@ -43,6 +43,71 @@ fn a_disk_is_written_read_zeroed_and_survives_the_server() {
     assert!(!missing.status.success() && missing.stderr.contains("'nodisk' does not exist"), "{}", missing.stderr);
 }
 
+/// What `nbdinfo --map` says: where each part begins, its length, and whether it is a hole that reads as zeros.
+fn map(said: &[u8]) -> Vec<(u64, u64, bool)> {
+    let said = String::from_utf8_lossy(said);
+    let part = |line: &str| {
+        let mut words = line.split_ascii_whitespace().map(|word| word.parse().unwrap_or_else(|_| panic!("{said}")));
+        let mut next = || words.next().unwrap_or_else(|| panic!("{said}"));
+        let (offset, len, kind): (u64, u64, u64) = (next(), next(), next());
+        assert!(kind == 0 || kind == 3, "{said}");
+        (offset, len, kind == 3)
+    };
+    said.lines().map(|line| part(&line[..line.rfind(|c: char| c.is_ascii_digit()).map_or(0, |last| last + 1)])).collect()
+}
+
+#[test]
+fn zeros_of_a_disk_are_holes_that_nobody_needs_to_read() {
+    if let Some(reason) = cannot_serve() {
+        return eprintln!("skipped: {reason}");
+    }
+    const MIB: u64 = 1 << 20;
+    let nodes = Nodes::start(2);
+    assert!(nodes.hanare(&["region", "create", "disk", "8M", "--place", "interleave=1M"]).status.success());
+    assert!(nodes.hanare(&["region", "create", "odd", "200001"]).status.success());
+    let mapped = |name: &str| {
+        let ended = nodes.hanare(&["nbd", name, "--", "nbdinfo --map $uri"]);
+        assert!(ended.status.success(), "{}", ended.stderr);
+        map(&ended.stdout)
+    };
+    assert_eq!(mapped("disk"), [(0, 8 * MIB, true)], "nobody wrote anything");
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let mut bytes = vec![0; 8 << 20];
+    bytes[1 << 20..2 << 20].fill(5);
+    // One byte, at the end of a cell whose first words are zero.
+    bytes[(5 << 20) + 65535] = 1;
+    std::fs::write(file("in"), &bytes).unwrap();
+    let both = format!("nbdcopy {} $uri && nbdcopy $uri {}", file("in"), file("out"));
+    let ended = nodes.hanare(&["nbd", "disk", "--", &both]);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let cell = 64 << 10;
+    let parts = [
+        (0, MIB, true),
+        (MIB, MIB, false),
+        (2 * MIB, 3 * MIB, true),
+        (5 * MIB, cell, false),
+        (5 * MIB + cell, 3 * MIB - cell, true),
+    ];
+    assert_eq!(mapped("disk"), parts);
+    assert!(std::fs::read(file("out")).unwrap() == bytes);
+    let kept = std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(file("out")).unwrap()) * 512;
+    assert!(kept < 2 * MIB, "{kept} bytes of the copy are no hole");
+    if Command::new("qemu-img").arg("--version").output().is_ok() {
+        let ended = nodes.hanare(&["nbd", "disk", "--", "qemu-img map -f raw --output=json $uri"]);
+        let said = String::from_utf8_lossy(&ended.stdout);
+        let data = said.lines().filter(|line| line.contains("\"zero\": false"));
+        let starts: Vec<bool> =
+            data.map(|line| line.contains("\"start\": 1048576,") || line.contains("\"start\": 5242880,")).collect();
+        assert!(ended.status.success() && starts == [true, true], "{said}{}", ended.stderr);
+    }
+    // A disk that is no whole number of words ends in bytes that are told as data.
+    assert_eq!(mapped("odd").last().map(|(offset, len, _)| offset + len), Some(200_001));
+    let ended = nodes.hanare(&["nbd", "odd", "--", &format!("nbdcopy $uri {}", file("odd"))]);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(std::fs::read(file("odd")).unwrap() == vec![0; 200_001]);
+}
+
 #[test]
 fn a_file_system_on_a_disk_is_whole_after_the_server_was_killed() {
     if let Some(reason) = cannot_serve() {

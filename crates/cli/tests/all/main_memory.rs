@@ -47,7 +47,7 @@ fn every_byte_of_a_program_is_what_it_wrote() {
     }
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(folder.path()) else { return };
-    for step in ["allocations", "mappings", "threads", "calls", "forks", "execs", "allocators"] {
+    for step in ["allocations", "mappings", "streams", "threads", "calls", "forks", "execs", "allocators"] {
         let words = ["run", "--nodes", "2", "--memory", "512M", "-n", "1", "--main-memory", "32M", "--"];
         let ended = pool::run(&mut pool::command(&[&words[..], &[program.to_str().unwrap(), step]].concat()));
         assert!(ended.status.success(), "{step}: {}", ended.stderr);

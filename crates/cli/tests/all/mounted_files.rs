@@ -8,7 +8,7 @@ use rand_pcg::Pcg64;
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -117,6 +117,43 @@ fn a_folder_of_files_is_there_again_after_unmounting_and_after_a_kill() {
     mount.end();
     let ended = nodes.hanare(&["mount", "/tmp", "--name", "a/b", "--", "true"]);
     assert!(!ended.status.success(), "a name that no region can have is refused");
+}
+
+#[test]
+fn a_long_folder_is_listed_with_what_stat_shows() {
+    or_skip!();
+    let nodes = Nodes::start(1);
+    let mount = Mount::new(&nodes.nodes[0], &[]);
+    fs::create_dir(mount.path("long")).unwrap();
+    let path = |name: &str| mount.path(&format!("long/{name}"));
+    for number in 0..300usize {
+        fs::write(path(&format!("file{number}")), vec![1; number]).unwrap();
+    }
+    fs::create_dir(path("folder")).unwrap();
+    symlink("file7", path("link")).unwrap();
+    fs::set_permissions(path("file9"), fs::Permissions::from_mode(0o640)).unwrap();
+    for round in 0..2 {
+        let mut listed = std::collections::BTreeMap::new();
+        for entry in fs::read_dir(mount.path("long")).unwrap() {
+            let entry = entry.unwrap();
+            // What is removed while the folder is read is listed or not; nothing else is missing, or there twice.
+            if listed.len() == 20 && round == 0 {
+                fs::remove_file(path("file299")).unwrap();
+            }
+            let Ok(about) = entry.metadata() else { continue };
+            assert_eq!((entry.file_type().unwrap(), entry.ino()), (about.file_type(), about.ino()), "{entry:?}");
+            assert!(listed.insert(entry.file_name().into_string().unwrap(), about).is_none(), "{entry:?}");
+        }
+        listed.remove("file299");
+        assert_eq!(listed.len(), 301);
+        for number in 0..299u64 {
+            let about = &listed[&format!("file{number}")];
+            assert!(about.is_file() && about.len() == number, "{number}: {about:?}");
+            assert!(number != 9 || about.mode() & 0o777 == 0o640, "{about:?}");
+        }
+        assert!(listed["folder"].is_dir() && listed["link"].is_symlink());
+    }
+    mount.end();
 }
 
 #[test]

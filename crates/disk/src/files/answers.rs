@@ -196,6 +196,26 @@ impl Calls {
         Ok(Arc::new(all))
     }
 
+    /// What an open folder is listed as: from the start, as it is then.
+    pub(super) fn listing_from(&self, folder: Ino, handle: u64, offset: u64) -> Result<Listing> {
+        let known = self.listings().get(&handle).cloned().filter(|_| offset > 0);
+        let listing = known.map_or_else(|| self.listing(folder), Ok)?;
+        self.listings().insert(handle, listing.clone());
+        Ok(listing)
+    }
+
+    /// The attributes of an entry of a listing, as far as they are known here; `None` where it has gone since.
+    pub(super) fn listed(&self, ino: Ino, name: &[u8]) -> Result<Option<FileAttr>> {
+        let found = match is_plain(ino) {
+            true => self.plain.lookup(name).map(|(_, stat)| plain_attributes(ino, &stat)),
+            false => self.files.with_known(ino, |inode, source| attributes(ino, inode, source)),
+        };
+        match found {
+            Err(Errno::NOENT) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
     pub(super) fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         if is_plain(ino) {
             let stat = self.plain.stat(ino)?;

@@ -97,12 +97,13 @@ impl Files {
             (source.parts(offset, end), (end - offset) as usize)
         };
         let mut bytes = vec![0; len];
+        let (mut pieces, mut rest) = (Vec::new(), &mut bytes[..]);
         for part in parts {
-            if let Some(run) = part.run {
-                let at = (part.at - offset) as usize;
-                self.store.get(run, part.skip, &mut bytes[at..at + part.len as usize])?;
-            }
+            let (into, behind) = rest.split_at_mut(part.len as usize);
+            pieces.extend(part.run.map(|run| (run, part.skip, into)));
+            rest = behind;
         }
+        self.store.get_all(pieces)?;
         Ok(bytes)
     }
 

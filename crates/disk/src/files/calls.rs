@@ -9,8 +9,8 @@ use super::space::BLOCK_LEN;
 use super::tree::{Kind, NAME_LEN_MAX};
 use fuser::{
     BsdFileFlags, Errno as Code, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -44,7 +44,14 @@ impl Filesystem for Calls {
         let _ = config.set_max_readahead(REQUEST_LEN);
         let _ = config.set_max_background(64);
         // What this kernel has not is done without.
-        for wish in [InitFlags::FUSE_POSIX_LOCKS, InitFlags::FUSE_FLOCK_LOCKS, InitFlags::FUSE_PARALLEL_DIROPS] {
+        let wishes = [
+            InitFlags::FUSE_POSIX_LOCKS,
+            InitFlags::FUSE_FLOCK_LOCKS,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+        ];
+        for wish in wishes {
             let _ = config.add_capabilities(wish);
         }
         let _ = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
@@ -260,15 +267,33 @@ impl Filesystem for Calls {
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        // From the start, a folder is listed as it is then.
-        let known = self.listings().get(&fh.0).cloned().filter(|_| offset > 0);
-        let listing = match known.map_or_else(|| self.listing(ino.0), Ok) {
+        let listing = match self.listing_from(ino.0, fh.0, offset) {
             Ok(listing) => listing,
             Err(error) => return reply.error(code(error)),
         };
-        self.listings().insert(fh.0, listing.clone());
         for (index, (name, ino, kind)) in listing.iter().enumerate().skip(offset as usize) {
             if reply.add(INodeNo(*ino), index as u64 + 1, *kind, OsStr::from_bytes(name)) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn readdirplus(&self, _: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
+        let listing = match self.listing_from(ino.0, fh.0, offset) {
+            Ok(listing) => listing,
+            Err(error) => return reply.error(code(error)),
+        };
+        if let Err(error) = self.files.view() {
+            return reply.error(code(error));
+        }
+        for (index, (name, ino, _)) in listing.iter().enumerate().skip(offset as usize) {
+            let attr = match self.listed(*ino, name) {
+                Ok(Some(attr)) => attr,
+                Ok(None) => continue,
+                Err(error) => return reply.error(code(error)),
+            };
+            if reply.add(INodeNo(*ino), index as u64 + 1, OsStr::from_bytes(name), &self.believe(), &attr, Generation(0)) {
                 break;
             }
         }

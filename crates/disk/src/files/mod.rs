@@ -150,9 +150,15 @@ impl Files {
 
     /// Looks at a file, link or folder as this mount sees it: with what it wrote and has not told.
     pub fn with<T>(&self, ino: Ino, look: impl FnOnce(&Inode, &Source<'_>) -> T) -> Result<T> {
+        drop(self.view()?);
+        self.with_known(ino, look)
+    }
+
+    /// As [`Files::with`], without a look at what others told since the last.
+    fn with_known<T>(&self, ino: Ino, look: impl FnOnce(&Inode, &Source<'_>) -> T) -> Result<T> {
         let open = self.opened(ino);
         let pending = open.as_ref().map(|open| open.read());
-        let view = self.ledger.view()?;
+        let view = self.ledger.known();
         let inode = view.tree.inode(ino).ok_or(Errno::NOENT)?;
         Ok(look(inode, &Source { inode, pending: pending.as_deref() }))
     }

@@ -81,6 +81,22 @@ impl Store {
         got.map_err(|error| self.broken(run, &error))
     }
 
+    /// Reads bytes of runs, of each from a byte of it on. **Cost**: one message to each node that has some.
+    pub fn get_all(&self, mut pieces: Vec<(Run, u64, &mut [u8])>) -> Result<()> {
+        if pieces.len() > 1 {
+            let got = self.pool.batch(|batch| {
+                pieces.iter_mut().try_for_each(|(run, skip, into)| {
+                    batch.get(&*self.region(run.segment)?, u64::from(run.block) * BLOCK_LEN + *skip, into)
+                })
+            });
+            if got.is_ok() {
+                return Ok(());
+            }
+        }
+        // One by one, because an error names the region that it is of.
+        pieces.into_iter().try_for_each(|(run, skip, into)| self.get(run, skip, into))
+    }
+
     /// Writes bytes of a run.
     pub fn put(&self, run: Run, skip: u64, bytes: &[u8]) -> Result<()> {
         let put = self.region(run.segment).and_then(|region| region.put(u64::from(run.block) * BLOCK_LEN + skip, bytes));

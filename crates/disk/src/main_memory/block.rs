@@ -51,9 +51,10 @@ impl Block {
         page..page + count.max(1)
     }
 
-    /// The pages to let be written for a write to protected `page`.
-    pub fn unprotected_with(&self, page: u32) -> Range<u32> {
-        let run = (self.dirty << (PAGES - 1 - page) << 1).leading_ones();
+    /// The pages to let be written for a write to protected `page`. `before` is how many pages in a row are dirty at the end of the
+    /// block before.
+    pub fn unprotected_with(&self, page: u32, before: u32) -> Range<u32> {
+        let run = run_before(self.dirty, page, before);
         let wanted = if run >= STREAM_MIN { run * 2 } else { 1 };
         let last = (page + wanted).min(PAGES);
         page..page + (page..last).take_while(|other| has(self.here, *other)).count().max(1) as u32
@@ -61,9 +62,7 @@ impl Block {
 
     /// How many pages in a row are here just before `page`.
     pub fn run_before(&self, page: u32, before: u32) -> u32 {
-        // Shifted in two steps: a shift by 64 is none.
-        let run = (self.here << (PAGES - 1 - page) << 1).leading_ones().min(page);
-        if run == page { run + before } else { run }
+        run_before(self.here, page, before)
     }
 
     /// Takes note of an eviction, the `count`th of its program.
@@ -87,6 +86,13 @@ impl Block {
         self.dirty &= left;
         self.kept &= left;
     }
+}
+
+/// How many bits in a row are set just before `page`, where `before` are in the word before.
+fn run_before(word: u64, page: u32, before: u32) -> u32 {
+    // Shifted in two steps: a shift by 64 is none.
+    let run = (word << (PAGES - 1 - page) << 1).leading_ones().min(page);
+    if run == page { run + before } else { run }
 }
 
 /// Whether a page's bit is set.
@@ -114,6 +120,18 @@ pub fn runs(mut word: u64) -> impl Iterator<Item = Range<u32>> {
     })
 }
 
+/// The bytes of those runs, of a block's bytes.
+pub fn cut(mut bytes: &mut [u8], word: u64) -> impl Iterator<Item = (Range<u32>, &mut [u8])> {
+    let mut at = 0;
+    runs(word).map(move |run| {
+        let skipped = (run.start - at) as usize * PAGE_LEN as usize;
+        let len = (run.end - run.start) as usize * PAGE_LEN as usize;
+        let (piece, rest) = std::mem::take(&mut bytes)[skipped..].split_at_mut(len);
+        (bytes, at) = (rest, run.end);
+        (run, piece)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +141,18 @@ mod tests {
         for word in [0, 1, u64::MAX, 1 << 63, 0xf0f0, !1, u64::MAX >> 1] {
             assert_eq!(runs(word).map(bits).fold(0, |all, run| all | run), word);
             assert!(runs(word).all(|run| run.start < run.end && run.end <= PAGES));
+        }
+    }
+
+    #[test]
+    fn bytes_are_cut_as_pages_are_marked() {
+        let mut bytes: Vec<u8> = (0..PAGES).flat_map(|page| [page as u8; PAGE_LEN as usize]).collect();
+        for word in [0, 1, u64::MAX, 0b1011_0110, 1 << 63, !1] {
+            let pieces: Vec<_> = cut(&mut bytes, word).map(|(run, piece)| (run, piece.to_vec())).collect();
+            assert!(pieces.iter().map(|(run, _)| run.clone()).eq(runs(word)));
+            for (run, piece) in pieces {
+                assert!(piece.chunks(PAGE_LEN as usize).map(|page| page[0]).eq(run.map(|page| page as u8)), "{word:x}");
+            }
         }
     }
 
@@ -141,9 +171,11 @@ mod tests {
     #[test]
     fn writes_in_a_row_unprotect_ahead() {
         let block = Block { here: u64::MAX, dirty: 0b1111, ..Block::default() };
-        assert_eq!((block.unprotected_with(4), block.unprotected_with(9)), (4..12, 9..10));
-        assert_eq!(Block { dirty: u64::MAX >> 1, ..block }.unprotected_with(63), 63..64);
-        assert_eq!(Block { here: 0b1_1111, ..block }.unprotected_with(4), 4..5);
+        assert_eq!((block.unprotected_with(4, 0), block.unprotected_with(9, 64)), (4..12, 9..10));
+        assert_eq!(Block { dirty: u64::MAX >> 1, ..block }.unprotected_with(63, 0), 63..64);
+        assert_eq!(Block { here: 0b1_1111, ..block }.unprotected_with(4, 0), 4..5);
+        let clean = Block { here: u64::MAX, ..Block::default() };
+        assert_eq!((clean.unprotected_with(0, 64), clean.unprotected_with(0, 3)), (0..64, 0..1), "a stream goes on");
     }
 
     #[test]

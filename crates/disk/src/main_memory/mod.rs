@@ -3,15 +3,16 @@
 //! ```text
 //! program, with the preloaded library            keeper, in the launcher                           nodes
 //!   touches an absent page  --userfaultfd-->  a thread: holds the block, brings pages  <--get--   slots of regions
-//!                                             evictor: protects, reads, keeps          --put-->
-//!   its hand takes pages out  <---Zap-------
+//!                                             a thread: brings blocks of streams ahead <--get--
+//!                                             evictor: protects, reads, keeps blocks   --put-->
+//!   its hand takes pages out  <---Zaps------
 //! ```
 //!
 //! | file | holds |
 //! |---|---|
 //! | `block` | which pages are here, dirty, kept; what to bring together |
-//! | `store` | where blocks lie in the pool |
-//! | `space` | the memory of one program |
+//! | `store` | where blocks lie in the pool; by which connections they come |
+//! | `space` | the memory of one program; what leaves it (`eviction`) and what comes before it is touched (`ahead`) |
 //! | `program` | the connection of one program |
 //!
 //! The keeper is one process for all programs of a run: children of a fork, and what they become by exec. The limit is that of all
@@ -23,15 +24,16 @@ mod space;
 mod store;
 
 use hanare::{Error, Pool, Result};
+use hanare_memory::uffd::pager::shorten_turns;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::main_memory::{BLOCK_LEN, VARIABLE};
 use program::Listener;
-use space::{Number, ProgramSpace};
+use space::{AHEAD_TOGETHER, EVICTED_TOGETHER, Order, ProgramSpace};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use store::SlotStore;
+use store::{Lane, SlotStore};
 
 pub use hanare_memory::uffd::pager::check_permission;
 pub use store::sweep;
@@ -39,8 +41,12 @@ pub use store::sweep;
 /// Least memory that may be kept here: fewer blocks leave no choice of which to evict.
 pub const LIMIT_MIN: u64 = 16 << 20;
 
-/// Blocks that are fetched ahead, at most, for all programs: what is asked for beyond it comes when it is touched.
+/// Orders of blocks ahead, at most, for all programs: what is asked for beyond them comes when it is touched.
 const AHEAD: usize = 16;
+
+/// Most threads that resolve touches of one program; where there are no more processors, each thread stays on one, since waking a
+/// thread on another one costs more than the work.
+const THREADS: usize = 4;
 
 /// How long a thread waits for room before it looks again: an eviction takes less.
 const LOOK_AFTER: Duration = Duration::from_millis(10);
@@ -59,6 +65,8 @@ pub struct Counts {
 /// What the programs of a run share.
 struct Shared {
     store: SlotStore,
+    /// How the threads read that resolve touches; those of all programs with one number share one.
+    lanes: [Lane; THREADS],
     /// Most pages that may be here.
     limit: u64,
     /// Pages that are here, of all programs.
@@ -77,11 +85,10 @@ struct Shared {
     ahead: SyncSender<Ahead>,
 }
 
-/// Blocks of a stream, to be brought before they are touched: this one and the next.
+/// What a program's stream needs next.
 struct Ahead {
     space: Weak<ProgramSpace>,
-    first: Number,
-    is_write: bool,
+    order: Order,
 }
 
 impl Shared {
@@ -94,58 +101,80 @@ impl Shared {
         (self.limit / 8).min(16 * BLOCK_LEN / PAGE_LEN)
     }
 
-    fn is_full(&self) -> bool {
-        self.here.load(Ordering::Relaxed) + BLOCK_LEN / PAGE_LEN > self.limit
+    /// Pages that are to leave, so that the reserve is there.
+    fn missing(&self) -> u64 {
+        (self.here.load(Ordering::Relaxed) + self.reserve()).saturating_sub(self.limit)
     }
 
-    /// Waits until there is room for a block's pages.
-    fn make_room(&self) {
-        if self.here.load(Ordering::Relaxed) + self.reserve() <= self.limit {
+    /// Whether pages leave: when half of the reserve has gone, so that many leave at once.
+    fn is_low(&self) -> bool {
+        self.missing() > self.reserve() / 2
+    }
+
+    fn is_full(&self, blocks: u64) -> bool {
+        self.here.load(Ordering::Relaxed) + blocks * BLOCK_LEN / PAGE_LEN > self.limit
+    }
+
+    /// How many blocks of the limit come ahead at once, `wanted` at most.
+    fn ahead_count(&self, wanted: usize) -> u64 {
+        /// Less than this part of what may be here.
+        const PART: u64 = 32;
+        (self.limit * PAGE_LEN / BLOCK_LEN / PART).clamp(1, wanted as u64)
+    }
+
+    /// Waits until there is room for so many blocks' pages.
+    fn make_room(&self, blocks: u64) {
+        if !self.is_low() {
             return;
         }
         self.want.notify_one();
         let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.is_full() && !self.is_stuck.load(Ordering::Relaxed) && !self.is_over.load(Ordering::Relaxed) {
+        while self.is_full(blocks) && !self.is_stuck.load(Ordering::Relaxed) && !self.is_over.load(Ordering::Relaxed) {
             self.want.notify_one();
             waits = self.room.wait_timeout(waits, LOOK_AFTER).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Has the next blocks of a stream brought, if there is somebody to do it.
-    fn prefetch(&self, space: &Weak<ProgramSpace>, first: Number, is_write: bool) {
-        // One that is not brought comes when it is touched.
-        let _ = self.ahead.try_send(Ahead { space: space.clone(), first, is_write });
+    /// Has blocks of a stream brought, if there is somebody to do it.
+    fn order(&self, space: &Weak<ProgramSpace>, order: Order) {
+        // What is not brought comes when it is touched.
+        let _ = self.ahead.try_send(Ahead { space: space.clone(), order });
     }
 
     /// Evicts blocks whenever there is little room, until the run is over.
     fn evict(&self) {
-        let mut buffer = space::buffer();
+        shorten_turns(0);
+        let mut buffer = space::buffer(EVICTED_TOGETHER);
         while !self.is_over.load(Ordering::Relaxed) {
-            if self.here.load(Ordering::Relaxed) + self.reserve() <= self.limit {
-                let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+            let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.is_low() {
                 drop(self.want.wait_timeout(waits, LOOK_AFTER).unwrap_or_else(PoisonError::into_inner));
                 continue;
             }
-            let mut spaces = self.spaces().clone();
-            spaces.sort_by_key(|space| std::cmp::Reverse(space.here()));
-            let is_stuck = !spaces.iter().any(|space| space.evict(&mut buffer));
-            self.is_stuck.store(is_stuck, Ordering::Relaxed);
-            if is_stuck {
-                self.room.notify_all();
-                std::thread::sleep(Duration::from_millis(1));
+            drop(waits);
+            while self.missing() > 0 && !self.is_over.load(Ordering::Relaxed) {
+                let mut spaces = self.spaces().clone();
+                spaces.sort_by_key(|space| std::cmp::Reverse(space.here()));
+                let is_stuck = !spaces.iter().any(|space| space.evict(self.missing(), &mut buffer));
+                self.is_stuck.store(is_stuck, Ordering::Relaxed);
+                if is_stuck {
+                    self.room.notify_all();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
             }
         }
     }
 }
 
-fn bring_ahead(orders: &Mutex<Receiver<Ahead>>) {
-    let mut buffer = space::buffer();
-    loop {
-        let order = orders.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Ahead { space, first, is_write }) = order else { return };
-        if let Some(space) = space.upgrade() {
-            space.prefetch(first, false, is_write, &mut buffer);
-            space.prefetch(first + 1, true, is_write, &mut buffer);
+/// Brings what is ordered, as long as there are programs.
+fn bring_ahead(shared: &Weak<Shared>, orders: &Receiver<Ahead>, lane: &Lane) {
+    shorten_turns(0);
+    let mut buffer = space::buffer(AHEAD_TOGETHER);
+    while let Ok(Ahead { space, order }) = orders.recv() {
+        let Some((shared, space)) = shared.upgrade().zip(space.upgrade()) else { continue };
+        shared.make_room(order.count());
+        if !shared.is_full(order.count()) {
+            space.bring_ahead(order, lane, &mut buffer);
         }
     }
 }
@@ -157,16 +186,17 @@ pub struct MainMemory {
 }
 
 impl MainMemory {
-    /// Starts one that keeps at most `limit` bytes here, and the rest on other nodes of the pool; on this host's own, if there is no
-    /// other.
+    /// Starts one at the node of that address, which keeps at most `limit` bytes here, and the rest on other nodes of the pool; on this
+    /// host's own, if there is no other.
     ///
     /// **Errors**: [`Error::System`] where the kernel does not let this user page memory, with the setting; [`Error::BadSetting`] for
     /// a limit below [`LIMIT_MIN`].
-    pub fn start(pool: &Pool, limit: u64) -> Result<MainMemory> {
+    pub fn start(socket: &str, limit: u64) -> Result<MainMemory> {
         check_permission()?;
         let (ahead, orders) = sync_channel(AHEAD);
         let shared = Arc::new(Shared {
-            store: SlotStore::new(pool),
+            store: SlotStore::new(&Pool::attach_to(socket, None)?),
+            lanes: std::array::from_fn(|_| Lane::new(socket)),
             limit: limit.max(LIMIT_MIN) / PAGE_LEN,
             here: AtomicU64::new(0),
             counts: Counts::default(),
@@ -181,7 +211,8 @@ impl MainMemory {
         let listener = Listener::start(&shared).map_err(system("listening for programs"))?;
         let evictor = shared.clone();
         spawn("evict", move || evictor.evict())?;
-        spawn("ahead", move || bring_ahead(&Mutex::new(orders)))?;
+        let (bringer, lane) = (Arc::downgrade(&shared), Lane::new(socket));
+        spawn("ahead", move || bring_ahead(&bringer, &orders, &lane))?;
         Ok(MainMemory { shared, listener })
     }
 

@@ -1,9 +1,9 @@
 //! The connection of one program to its keeper: what it says, and the threads that resolve its touches.
 
 use super::space::{ProgramSpace, Reach, Snapshot, buffer};
-use super::{Shared, spawn};
+use super::{Shared, THREADS, spawn};
 use hanare_memory::uffd::Span;
-use hanare_memory::uffd::pager::Pager;
+use hanare_memory::uffd::pager::{Pager, shorten_turns};
 use hanare_protocol::limits::{ARENA_LEN_MAX, FREE_BLOCK_COUNT_MAX, PAGE_LEN};
 use hanare_protocol::wire::main_memory::{BLOCK_LEN, CALL_LEN, Call, REFUSED};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,10 +18,6 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// Most threads that resolve touches of one program; where there are no more processors, each thread stays on one, since waking a
-/// thread on another one costs more than the work.
-const THREADS: usize = 4;
 
 /// How often it is looked whether a program that closed its connection is gone: some close all descriptors and go on.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
@@ -129,7 +125,7 @@ fn converse(door: &Door, connection: &OwnedFd) -> Option<()> {
     let id = door.last.fetch_add(1, Ordering::Relaxed) + 1;
     door.programs().insert(id, space.clone());
     door.shared.spaces().push(space.clone());
-    let has_threads = resolve(&space, &stopped);
+    let has_threads = resolve(&door.shared, &space, &stopped);
     answer(connection, if has_threads.is_some() { id } else { REFUSED });
     while let Some((call, _)) = receive(connection) {
         if hear(&space, connection, call).is_none() {
@@ -179,10 +175,10 @@ fn sell(door: &Door, connection: &OwnedFd, parent: u64) -> Option<()> {
 }
 
 /// Starts the threads that resolve a program's touches, until `stopped` has nobody who writes.
-fn resolve(space: &Arc<ProgramSpace>, stopped: &PipeReader) -> Option<()> {
+fn resolve(shared: &Arc<Shared>, space: &Arc<ProgramSpace>, stopped: &PipeReader) -> Option<()> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     for number in 0..processors.min(THREADS) {
-        let (space, stopped) = (space.clone(), stopped.try_clone().ok()?);
+        let (shared, space, stopped) = (shared.clone(), space.clone(), stopped.try_clone().ok()?);
         let work = move || {
             if processors <= THREADS {
                 let mut set = rustix::thread::CpuSet::new();
@@ -190,7 +186,8 @@ fn resolve(space: &Arc<ProgramSpace>, stopped: &PipeReader) -> Option<()> {
                 // Without that it works, too.
                 let _ = rustix::thread::sched_setaffinity(None, &set);
             }
-            let mut buffer = buffer();
+            shorten_turns(0);
+            let (mut buffer, lane) = (buffer(1), &shared.lanes[number]);
             loop {
                 let pager = &space.reach().pager;
                 let mut both = [PollFd::new(pager, PollFlags::IN), PollFd::new(&stopped, PollFlags::empty())];
@@ -199,7 +196,7 @@ fn resolve(space: &Arc<ProgramSpace>, stopped: &PipeReader) -> Option<()> {
                     return;
                 }
                 while let Some(touch) = pager.next() {
-                    space.on_touch(touch, &mut buffer);
+                    space.on_touch(touch, lane, &mut buffer);
                 }
             }
         };

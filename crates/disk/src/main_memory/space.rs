@@ -1,30 +1,33 @@
-//! The memory of one program: its blocks, and what moves their pages. Whoever changes a block holds it; one thread holds one block,
-//! but for a Free, which takes blocks in rising order.
+//! The memory of one program: its blocks, and what moves their pages. Whoever changes a block holds it. A thread that waits for a block
+//! holds no other, but for a Free, which takes blocks in rising order.
 
-use super::block::{Block, PAGES, bits, has, runs};
+mod ahead;
+mod eviction;
+
+use super::block::{Block, PAGES, bits, has};
+use super::store::Lane;
 use super::{Counts, Shared};
 use hanare::{Error, Result};
 use hanare_memory::uffd::pager::{Pager, Touch};
 use hanare_memory::uffd::{Refused, Span};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::wire::main_memory::{ANSWER_LEN, BLOCK_LEN, Call};
+use hanare_protocol::wire::main_memory::BLOCK_LEN;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut, Range};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
+pub use ahead::{AHEAD_TOGETHER, Order};
+pub use eviction::EVICTED_TOGETHER;
+
 /// A block's number in its program's arena.
 pub type Number = u64;
 
-/// A buffer of a block.
-pub type Buffer = Box<[u8; BLOCK_LEN as usize]>;
-
-/// An empty one.
-pub fn buffer() -> Buffer {
-    vec![0; BLOCK_LEN as usize].into_boxed_slice().try_into().expect("it is as long")
+/// A buffer of so many blocks, empty.
+pub fn buffer(blocks: usize) -> Vec<u8> {
+    vec![0; blocks * BLOCK_LEN as usize]
 }
 
 /// How a program is reached.
@@ -53,6 +56,8 @@ struct Table {
     blocks: HashMap<Number, Entry>,
     /// Blocks with pages here, those that came first in front.
     queue: VecDeque<Number>,
+    /// First pages of blocks that were brought ahead without them.
+    stash: HashMap<Number, Box<[u8]>>,
     held: usize,
     /// A fork is going on: nobody takes a block.
     is_frozen: bool,
@@ -161,16 +166,18 @@ impl ProgramSpace {
     }
 
     /// Resolves a touch.
-    pub fn on_touch(&self, touch: Touch, buffer: &mut Buffer) {
+    pub fn on_touch(&self, touch: Touch, lane: &Lane, buffer: &mut [u8]) {
         let (Touch::Absent { at, .. } | Touch::Protected { at }) = touch;
         let Some((number, page)) = self.find(at) else { return };
         self.counts().faults.fetch_add(1, Ordering::Relaxed);
-        self.shared.make_room();
+        if matches!(touch, Touch::Absent { .. }) {
+            self.shared.make_room(1);
+        }
         let Some(mut held) = self.hold(number) else { return };
         match touch {
             Touch::Protected { .. } => held.unprotect(page),
             Touch::Absent { is_write, .. } => {
-                if let Err(error) = held.bring(page, is_write, buffer) {
+                if let Err(error) = held.bring(page, is_write, lane, buffer) {
                     drop(held);
                     self.on_lost(&error, self.span(number, page..page + 1));
                 }
@@ -178,69 +185,10 @@ impl ProgramSpace {
         }
     }
 
-    /// Brings a block before it is touched, without waiting for anything; `skips_first` leaves its first page absent, whose touch then
-    /// tells how far the program has come.
-    pub fn prefetch(&self, number: Number, skips_first: bool, is_write: bool, buffer: &mut Buffer) {
-        let is_there = (number + 1) * BLOCK_LEN <= self.reach.arena.len;
-        if !is_there || self.shared.is_full() || self.table().blocks.get(&number).is_none_or(|entry| entry.is_held) {
-            return;
-        }
-        let Some(mut held) = self.hold(number) else { return };
-        let mut pages = held.block.kept & !held.block.here;
-        if skips_first {
-            pages &= !1;
-        }
-        for run in runs(pages).collect::<Vec<_>>() {
-            // The touch itself reports what fails.
-            if held.fetch(run, is_write, buffer).is_err() {
-                return;
-            }
-        }
-    }
-
-    /// How many pages in a row are here at the end of a block.
-    fn tail(&self, number: Number) -> u32 {
-        self.table().blocks.get(&number).map_or(0, |entry| entry.block.here.leading_ones())
-    }
-
-    /// Evicts one block. `false` where there is none that can be.
-    pub fn evict(&self, buffer: &mut Buffer) -> bool {
-        let Some(mut held) = self.next_to_evict() else { return false };
-        match held.evict(buffer) {
-            Ok(()) => true,
-            Err(error) => {
-                let span = self.span(held.number, 0..PAGES);
-                drop(held);
-                if let Some(error) = error {
-                    self.on_lost(&error, span);
-                }
-                false
-            }
-        }
-    }
-
-    fn next_to_evict(&self) -> Option<Held<'_>> {
-        let mut table = self.table();
-        if table.is_frozen || table.is_over {
-            return None;
-        }
-        for _ in 0..3 * table.queue.len() {
-            let number = table.queue.pop_front()?;
-            let entry = table.blocks.get_mut(&number)?;
-            if entry.block.here == 0 && !entry.is_held {
-                entry.is_queued = false;
-                continue;
-            }
-            if !entry.is_held && entry.block.passes == 0 {
-                (entry.is_held, entry.is_queued) = (true, false);
-                let block = entry.block;
-                table.held += 1;
-                return Some(Held { space: self, number, block });
-            }
-            entry.block.passes = entry.block.passes.saturating_sub(u8::from(!entry.is_held));
-            table.queue.push_back(number);
-        }
-        None
+    /// How many pages in a row are here, and how many dirty, at the end of the block before one.
+    fn tails_before(&self, number: Number) -> (u32, u32) {
+        let before = number.checked_sub(1).and_then(|before| self.table().blocks.get(&before).map(|entry| entry.block));
+        before.map_or((0, 0), |block| (block.here.leading_ones(), block.dirty.leading_ones()))
     }
 
     /// Holds the blocks of a range and calls `then`; afterwards the pages are zero.
@@ -257,6 +205,7 @@ impl ProgramSpace {
             let page = |at: u64| (at.saturating_sub(base) / PAGE_LEN).min(PAGES.into()) as u32;
             let before = held.block.here.count_ones();
             held.block.on_freed(page(start)..page(end));
+            self.table().stash.remove(&held.number);
             held.count(before);
             if held.block.kept == 0
                 && let Some(slot) = held.block.slot.take()
@@ -302,6 +251,7 @@ impl ProgramSpace {
         }
         let blocks = std::mem::take(&mut table.blocks);
         table.queue.clear();
+        table.stash.clear();
         drop(table);
         blocks.values().filter_map(|entry| entry.block.slot).for_each(|slot| self.shared.store.release(slot));
         self.shared.here.fetch_sub(self.here.swap(0, Ordering::Relaxed), Ordering::Relaxed);
@@ -378,7 +328,8 @@ impl Held<'_> {
         if !has(self.block.here, page) {
             return self.space.reach.pager.wake(span);
         }
-        let pages = self.block.unprotected_with(page);
+        let before = if page == 0 { self.space.tails_before(self.number).1 } else { 0 };
+        let pages = self.block.unprotected_with(page, before);
         self.block.dirty |= bits(pages.clone());
         if self.space.reach.pager.unprotect(self.space.span(self.number, pages)).is_err() {
             self.space.reach.pager.wake(span);
@@ -386,15 +337,39 @@ impl Held<'_> {
     }
 
     /// Brings an absent page, and others with it.
-    fn bring(&mut self, page: u32, is_write: bool, buffer: &mut Buffer) -> Result<()> {
+    fn bring(&mut self, page: u32, is_write: bool, lane: &Lane, buffer: &mut [u8]) -> Result<()> {
         if has(self.block.here, page) {
             // Another thread's touch brought it meanwhile, or the program gave it back behind our back: then it is zero.
             self.install(page..page + 1, true, &[0; PAGE_LEN as usize]);
             return Ok(());
         }
-        let before =
-            if page == self.block.here.trailing_ones() && self.number > 0 { self.space.tail(self.number - 1) } else { 0 };
+        let before = if page == self.block.here.trailing_ones() { self.space.tails_before(self.number).0 } else { 0 };
         let pages = self.block.brought_with(page, before);
+        let stashed = self.space.table().stash.remove(&self.number).filter(|_| page == 0);
+        if let Some(bytes) = &stashed {
+            self.install(0..1, is_write, bytes);
+        } else {
+            self.note_return();
+            let bytes = &mut buffer[..(pages.end - pages.start) as usize * PAGE_LEN as usize];
+            match self.block.slot.filter(|_| has(self.block.kept, page)) {
+                Some(slot) => {
+                    self.space.shared.store.read(lane, [(slot, pages.start, &mut *bytes)])?;
+                    self.space.counts().fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                }
+                None => bytes.fill(0),
+            }
+            self.install(pages.clone(), is_write, bytes);
+        }
+        let is_stream = self.block.run_before(page, before) >= PAGES / 2 && (pages.end == PAGES || page == 0);
+        if is_stream || stashed.is_some() {
+            let order = self.space.order(self.number, stashed.is_some(), is_write);
+            self.space.shared.order(&self.space.own, order);
+        }
+        Ok(())
+    }
+
+    /// Takes note that pages are about to come back, where the first do.
+    fn note_return(&mut self) {
         if self.block.here == 0 && self.block.kept != 0 {
             let (evictions, queued) = {
                 let table = self.space.table();
@@ -402,28 +377,6 @@ impl Held<'_> {
             };
             self.block.on_return(evictions, queued);
         }
-        let is_stream = self.block.run_before(page, before) >= PAGES / 2;
-        if has(self.block.kept, page) {
-            self.fetch(pages.clone(), is_write, buffer)?;
-        } else {
-            let zeros = &mut buffer[..(pages.end - pages.start) as usize * PAGE_LEN as usize];
-            zeros.fill(0);
-            self.install(pages.clone(), is_write, zeros);
-        }
-        if is_stream && (pages.end == PAGES || page == 0) {
-            self.space.shared.prefetch(&self.space.own, self.number + 1, is_write);
-        }
-        Ok(())
-    }
-
-    /// Brings kept pages.
-    fn fetch(&mut self, pages: Range<u32>, is_write: bool, buffer: &mut Buffer) -> Result<()> {
-        let Some(slot) = self.block.slot else { return Ok(()) };
-        let bytes = &mut buffer[..(pages.end - pages.start) as usize * PAGE_LEN as usize];
-        self.space.shared.store.read(slot, pages.start, bytes)?;
-        self.space.counts().fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.install(pages, is_write, bytes);
-        Ok(())
     }
 
     /// Puts pages into the program.
@@ -452,48 +405,5 @@ impl Held<'_> {
         }
         self.count(before);
         self.space.reach.pager.wake(self.space.span(self.number, pages));
-    }
-
-    /// Takes all pages out of the program. **Errors**: the pool's, which keeps them here; `None` where the program is over, or has put
-    /// other memory there.
-    fn evict(&mut self, buffer: &mut Buffer) -> Result<(), Option<Error>> {
-        let Reach { pager, hand, .. } = &self.space.reach;
-        let dirty = self.block.dirty;
-        if dirty != 0 {
-            let written = dirty.trailing_zeros()..PAGES - dirty.leading_zeros();
-            pager.protect(self.space.span(self.number, written)).map_err(|_| None)?;
-            for run in runs(dirty) {
-                let range = run.start as usize * PAGE_LEN as usize..run.end as usize * PAGE_LEN as usize;
-                pager.read(self.space.span(self.number, run).start, &mut buffer[range]).map_err(|_| None)?;
-            }
-            let slot = self.space.shared.store.write(self.block.slot, self.block.kept & !dirty, dirty, &mut buffer[..])?;
-            self.block.slot = Some(slot);
-            self.space.counts().written.fetch_add(u64::from(dirty.count_ones()) * PAGE_LEN, Ordering::Relaxed);
-        }
-        let here = self.block.here;
-        let span = self.space.span(self.number, here.trailing_zeros()..PAGES - here.leading_zeros());
-        zap(hand, span).ok_or(None)?;
-        let evictions = {
-            let mut table = self.space.table();
-            table.evictions += 1;
-            table.evictions
-        };
-        self.block.on_evicted(evictions);
-        self.count(here.count_ones());
-        Ok(())
-    }
-}
-
-/// Has the program's hand take pages out.
-fn zap(hand: &OwnedFd, span: Span) -> Option<()> {
-    let call = Call::Zap { start: span.start, len: span.len }.encode();
-    rustix::net::send(hand, &call, SendFlags::NOSIGNAL).ok()?;
-    let mut answer = [0; ANSWER_LEN];
-    loop {
-        match rustix::net::recv(hand, &mut answer[..], RecvFlags::empty()) {
-            Ok((ANSWER_LEN, _)) if answer == [0; ANSWER_LEN] => return Some(()),
-            Err(Errno::INTR) => continue,
-            _ => return None,
-        }
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! A slot that parent and child of a fork share is never written: a block that changes takes another slot.
 
-use super::block::{PAGES, Slot, runs};
-use hanare::{CreateOptions, Error, NodeList, Placement, Pool, Region, Result};
+use super::block::{Block, PAGES, Slot, cut, runs};
+use hanare::{CreateOptions, Error, NodeList, Placement, Pool, Region, Result, Rights};
 use hanare_protocol::limits::{PAGE_LEN, PLACEMENT_NODE_COUNT_MAX};
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Fewest and most slots of a region, 64 MiB and 1 GiB: each is as long as all before it, so that few are made.
 const REGION_SLOTS: (u32, u32) = (1 << 8, 1 << 12);
@@ -24,6 +25,43 @@ struct Slots {
     /// How many programs read each slot.
     readers: Vec<u32>,
     free: Vec<u32>,
+}
+
+/// What a thread reads by: connections of its own. On those of others its answer would wait behind their bytes, and for a thread of
+/// theirs to be woken first.
+pub struct Lane {
+    socket: String,
+    /// Attached when the first block is read: most small programs read none.
+    pool: OnceLock<Option<Pool>>,
+    regions: Mutex<HashMap<usize, Arc<Region>>>,
+}
+
+impl Lane {
+    /// One to the node at that address.
+    pub fn new(socket: &str) -> Lane {
+        Lane { socket: socket.to_owned(), pool: OnceLock::new(), regions: Mutex::default() }
+    }
+
+    /// A region as this lane reaches it, opened once; `shared` where there is no connection for it.
+    fn open(&self, index: usize, shared: Arc<Region>) -> Arc<Region> {
+        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(region) = regions.get(&index) {
+            return region.clone();
+        }
+        let pool = self.pool.get_or_init(|| Pool::attach_to(&self.socket, None).ok());
+        let own = pool.as_ref().and_then(|pool| pool.open_for(shared.name(), Rights::Read).ok());
+        let region = own.map_or(shared, Arc::new);
+        regions.insert(index, region.clone());
+        region
+    }
+}
+
+/// A block that leaves its program, with its dirty pages' bytes at their places.
+pub struct Leaving<'a> {
+    /// It gets another slot where others read its own.
+    pub block: &'a mut Block,
+    /// As many as a block has.
+    pub bytes: &'a mut [u8],
 }
 
 /// The regions of a run; they go with it.
@@ -69,57 +107,68 @@ impl SlotStore {
         self.slots().readers[slot.0 as usize] == 1
     }
 
-    fn place(&self, slot: Slot) -> (Arc<Region>, u64) {
+    /// The region of a slot, with its number, and where in it the slot is.
+    fn place(&self, slot: Slot) -> (usize, Arc<Region>, u64) {
         let slots = self.slots();
-        let at = slots.regions.partition_point(|(first, _)| *first <= slot.0) - 1;
-        let (first, region) = &slots.regions[at];
-        (region.clone(), u64::from(slot.0 - first) * BLOCK_LEN)
+        let index = slots.regions.partition_point(|(first, _)| *first <= slot.0) - 1;
+        let (first, region) = &slots.regions[index];
+        (index, region.clone(), u64::from(slot.0 - first) * BLOCK_LEN)
     }
 
-    /// Reads pages of a slot, one after another.
-    pub fn read(&self, slot: Slot, first: u32, into: &mut [u8]) -> Result<()> {
-        let (region, at) = self.place(slot);
-        region.get(at + u64::from(first) * PAGE_LEN, into)
+    /// Reads pages: of each slot those from a page on. **Cost**: one message to each node that has some.
+    pub fn read<'b>(&self, lane: &Lane, pieces: impl IntoIterator<Item = (Slot, u32, &'b mut [u8])>) -> Result<()> {
+        self.pool.batch(|batch| {
+            pieces.into_iter().try_for_each(|(slot, first, bytes)| {
+                let (index, region, at) = self.place(slot);
+                batch.get(&lane.open(index, region), at + u64::from(first) * PAGE_LEN, bytes)
+            })
+        })
     }
 
-    /// Keeps the `dirty` pages of a block, whose bytes stand at their places in `bytes`; `rest` are other pages that the pool has.
-    /// Returns where the block lies then.
+    /// Keeps the dirty pages of blocks. **Cost**: one message to each node that is to have some.
     ///
-    /// **Errors**: the pool's; the block lies where it lay.
-    pub fn write(&self, slot: Option<Slot>, rest: u64, dirty: u64, bytes: &mut [u8]) -> Result<Slot> {
-        let (target, pages) = match slot {
-            Some(slot) if self.is_own(slot) => (slot, dirty),
-            other => {
-                if let Some(old) = other {
-                    let (region, at) = self.place(old);
-                    runs(rest).try_for_each(|run| {
+    /// **Errors**: the pool's; the blocks lie where they lay.
+    pub fn write(&self, blocks: &mut [Leaving<'_>]) -> Result<()> {
+        let mut targets = Vec::with_capacity(blocks.len());
+        let written = self.choose(blocks, &mut targets).and_then(|()| {
+            self.pool.batch(|batch| {
+                blocks.iter().zip(&targets).try_for_each(|(leaving, (target, pages))| {
+                    let (_, region, at) = self.place(*target);
+                    runs(*pages).try_for_each(|run| {
                         let range = run.start as usize * PAGE_LEN as usize..run.end as usize * PAGE_LEN as usize;
-                        region.get(at + range.start as u64, &mut bytes[range])
-                    })?;
-                }
-                (self.take()?, dirty | rest)
-            }
-        };
-        let (region, at) = self.place(target);
-        let written = self.pool.batch(|batch| {
-            runs(pages).try_for_each(|run| {
-                let range = run.start as usize * PAGE_LEN as usize..run.end as usize * PAGE_LEN as usize;
-                batch.put(&region, at + range.start as u64, &bytes[range])
+                        batch.put(&region, at + range.start as u64, &leaving.bytes[range])
+                    })
+                })
             })
         });
-        match written {
-            Ok(()) if Some(target) != slot => {
-                slot.into_iter().for_each(|old| self.release(old));
-                Ok(target)
-            }
-            Ok(()) => Ok(target),
-            Err(error) => {
-                if Some(target) != slot {
-                    self.release(target);
-                }
-                Err(error)
+        for (leaving, (target, _)) in blocks.iter_mut().zip(targets) {
+            let slot = &mut leaving.block.slot;
+            if *slot != Some(target) {
+                let unused = if written.is_ok() { slot.replace(target) } else { Some(target) };
+                unused.into_iter().for_each(|slot| self.release(slot));
             }
         }
+        written
+    }
+
+    /// Chooses the slots of blocks, and which pages to write there: dirty ones where a block has a slot of its own, all that the pool has
+    /// of it where others read its slot.
+    fn choose(&self, blocks: &mut [Leaving<'_>], targets: &mut Vec<(Slot, u64)>) -> Result<()> {
+        for Leaving { block, bytes } in blocks {
+            let (target, rest) = match block.slot {
+                Some(slot) if self.is_own(slot) => (slot, 0),
+                slot => {
+                    let rest = block.kept & !block.dirty;
+                    if let Some(old) = slot {
+                        let (_, region, at) = self.place(old);
+                        cut(bytes, rest).try_for_each(|(run, bytes)| region.get(at + u64::from(run.start) * PAGE_LEN, bytes))?;
+                    }
+                    (self.take()?, rest)
+                }
+            };
+            targets.push((target, block.dirty | rest));
+        }
+        Ok(())
     }
 
     /// A slot of nobody.

@@ -1,27 +1,33 @@
-//! Locks by name, kept at the pool's home.
+//! Locks at names, kept at the pool's home, and at bytes of regions, kept at the bytes' nodes.
 //!
-//! A lock is held by way of the connection to the home: when that ends, because the program does or because it breaks, the
+//! A lock is held by way of the connection to its home: when that ends, because the program does or because it breaks, the
 //! home grants the lock on. A program that goes on is told so by its next call on a lock.
 //!
 //! A lock that this program takes again and again alone is lent to it: then it is given back and taken in memory
 //! that it shares with its node, until the home wants it back.
 
-use super::attachment::{Again, CONNECTION_BROKE, HeldLock, LentLock, LockData};
+mod conditions;
+mod taking;
+
+pub use taking::RegionLock;
+
+use super::attachment::{CONNECTION_BROKE, HeldLock, LentLock, LockData};
 use super::bound::Section;
 use super::pool::Pool;
 use super::remote::Remote;
 use super::request::Patience;
 use super::shared::SharedMapping;
+use super::site::Spot;
 use super::threads::this_thread;
 use hanare_protocol::entry::{BoundShape, DataGrant};
 use hanare_protocol::error::Happened;
-use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::name::check_name;
-use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Mode, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn lost(name: &str) -> Error {
     Error::LockLost { name: name.to_owned(), reason: CONNECTION_BROKE.to_owned() }
@@ -33,7 +39,10 @@ fn lost(name: &str) -> Error {
 /// commands that were begun and not waited for are not.
 pub struct LockGuard {
     pool: Pool,
-    name: String,
+    /// What this program keeps it by, and what people call it.
+    key: String,
+    title: String,
+    home: Arc<Remote>,
     number: u64,
     connection: u128,
     /// How the program may keep it.
@@ -55,15 +64,14 @@ impl LockGuard {
         self.was_abandoned
     }
 
-    /// The lock's name.
+    /// The lock's name; of one in a region the region's, and the offset.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.title
     }
 
     /// Whether it is held still, as far as is known without asking. **Errors**: [`Error::LockLost`].
     pub fn check(&self) -> Result<()> {
-        let is_same = self.pool.shared.home().is_ok_and(|home| home.connection() == Some(self.connection));
-        if is_same { Ok(()) } else { Err(lost(&self.name)) }
+        if self.home.connection() == Some(self.connection) { Ok(()) } else { Err(lost(&self.title)) }
     }
 
     /// Whether bytes that are bound to it are a mixture of two releases: the last holder died while it put at their homes more than goes
@@ -117,7 +125,7 @@ impl LockGuard {
         if self.data.has(mapping.gid(), &(offset..offset.saturating_add(len))) {
             return Ok(());
         }
-        let reason = format!("bytes {offset} to {} are not bound to lock '{}'", offset.saturating_add(len), self.name);
+        let reason = format!("bytes {offset} to {} are not bound to lock '{}'", offset.saturating_add(len), self.title);
         Err(Error::BadUse { region: mapping.name().to_owned(), reason })
     }
 
@@ -154,42 +162,49 @@ impl LockGuard {
         }
         let released = self.release_by_message(told);
         if let Some(lent) = lent {
-            self.pool.shared.claims.borrowed.ended(self.pool.shared.seats.leases(), &self.name, lent, released.is_ok());
+            self.pool.shared.claims.borrowed.ended(self.pool.shared.seats.leases(), &self.key, lent, released.is_ok());
         }
         released
     }
 
     fn release_by_message(&mut self, told: bool) -> Result<()> {
         let shared = &self.pool.shared;
-        let home = shared.home()?;
-        if home.connection() != Some(self.connection) {
-            home.end(self.connection, Duration::MAX);
-            return Err(lost(&self.name));
-        }
-        let (published, last) = match self.data.publish(shared, &home) {
+        self.ensure_held()?;
+        let (published, last) = match self.data.publish(shared, &self.home) {
             Ok(published) => (Ok(published), SyncRequest::Unlock { number: self.number }),
-            Err(Error::Broken { .. }) => return Err(lost(&self.name)),
+            Err(Error::Broken { .. }) => return Err(lost(&self.title)),
             Err(error) => (Err(error), SyncRequest::Withdraw { number: self.number }),
         };
-        match home.ask_sync(&last, Patience::Usual) {
+        match self.home.ask_sync(&last, Patience::Usual) {
             Ok(_) | Err(Error::Broken { happened: Happened::Yes, .. }) if !told => {}
-            _ => return Err(lost(&self.name)),
+            _ => return Err(lost(&self.title)),
         }
         self.data.leave(shared, published?);
         Ok(())
     }
 
+    /// Refuses a lock whose connection has broken; it ends at the home, too.
+    fn ensure_held(&self) -> Result<()> {
+        self.check().inspect_err(|_| self.home.end(self.connection, Duration::MAX))
+    }
+
+    /// As this thread holds it.
+    fn held(&self, connection: u128) -> HeldLock {
+        let (key, title) = (self.key.clone(), self.title.clone());
+        HeldLock { key, title, home: self.home.clone(), thread: this_thread(), connection, is_told: false }
+    }
+
     /// Brings the data that is bound to it; where that fails, gives it back as if it had not been had.
-    fn enter(&mut self, home: &Remote, known: Option<LockData>, grant: Option<Box<DataGrant>>) -> Result<()> {
-        let entered = self.data.enter(&self.pool.shared, home, known, grant);
+    fn enter(&mut self, known: Option<LockData>, grant: Option<Box<DataGrant>>) -> Result<()> {
+        let entered = self.data.enter(&self.pool.shared, &self.home, known, grant);
         if entered.is_err() {
             self.is_open = false;
             self.pool.shared.claims.held().remove(&self.number);
             self.data.undo(&self.pool.shared);
-            let given_back = home.ask_sync(&SyncRequest::Withdraw { number: self.number }, Patience::Usual);
+            let given_back = self.home.ask_sync(&SyncRequest::Withdraw { number: self.number }, Patience::Usual);
             if let Some(lent) = self.lent.take() {
                 let shared = &self.pool.shared;
-                shared.claims.borrowed.ended(shared.seats.leases(), &self.name, lent, given_back.is_ok());
+                shared.claims.borrowed.ended(shared.seats.leases(), &self.key, lent, given_back.is_ok());
             }
         }
         entered.map_err(ended)
@@ -198,7 +213,7 @@ impl LockGuard {
 
 impl std::fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LockGuard").field("name", &self.name).field("was_abandoned", &self.was_abandoned).finish_non_exhaustive()
+        f.debug_struct("LockGuard").field("name", &self.title).field("was_abandoned", &self.was_abandoned).finish_non_exhaustive()
     }
 }
 
@@ -211,7 +226,7 @@ impl Drop for LockGuard {
     }
 }
 
-/// Locks by name, for all clients of the pool. They exist by being taken; names are as regions' are, apart from those.
+/// Locks at names, for all clients of the pool. They exist by being taken; names are as regions' are, apart from those.
 ///
 /// **Ordering**: who comes first is served first; a shared taking does not overtake an exclusive one that waits.
 /// **Cost**: one message each way to the pool's home, and the wait; the same to give it back. A lock to which nothing is bound, and that
@@ -262,7 +277,7 @@ impl Pool {
         self.acquire(name, Mode::Shared, Some(Duration::ZERO))
     }
 
-    /// Takes a lock, waiting for `bound` at most (in whole milliseconds), and [`LATE_MS`] more for a home that does not answer.
+    /// Takes a lock, waiting for `bound` at most (in whole milliseconds), and [`LATE_MS`](hanare_protocol::limits::LATE_MS) more for a home that does not answer.
     /// **Errors**: [`Error::NotInTime`] when others have it all that time, or the home did not answer.
     pub fn lock_within(&self, name: &str, bound: Duration) -> Result<LockGuard> {
         self.acquire(name, Mode::Exclusive, Some(bound))?.ok_or_else(|| late(name, bound))
@@ -273,108 +288,15 @@ impl Pool {
         self.acquire(name, Mode::Shared, Some(bound))?.ok_or_else(|| late(name, bound))
     }
 
-    /// `None`: others have it, and the bound was less than a millisecond.
+    /// Takes one of `count` places of a semaphore of that name, waiting for `bound` at most, or as long as others have all of them. The
+    /// guard is the place: it is given back with it, and by the program's end. See [`RegionLock::one_of`].
+    pub fn one_of(&self, name: &str, count: u32, bound: Option<Duration>) -> Result<LockGuard> {
+        let late = || late(name, bound.unwrap_or_default());
+        self.acquire(name, Mode::OneOf(count), bound)?.ok_or_else(late)
+    }
+
     fn acquire(&self, name: &str, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
-        check_name(name)?;
-        let (claims, words) = (&self.shared.claims, self.shared.seats.leases());
-        let begun = Instant::now();
-        if let Some(guard) = self.acquire_again(name, mode, bound)? {
-            return Ok(Some(guard));
-        }
-        loop {
-            let home = self.shared.home()?;
-            let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
-            claims.check(&home, left.map_or(Duration::MAX, |left| left.saturating_add(Duration::from_millis(LATE_MS))))?;
-            if let Some((other, lent)) = claims.borrowed.spare(words, name) {
-                self.return_lease(&home, &other, lent);
-            }
-            let (number, thread) = (claims.next(), this_thread());
-            let wish = claims.borrowed.wish(words, name, mode, number);
-            let lease = wish.wire;
-            let bound_ms = left.map(milliseconds);
-            let data = claims.data().get(name).cloned();
-            let known = data.as_ref().map(|data| data.stamp);
-            let request = SyncRequest::Lock { name: name.to_owned(), mode, number, thread, bound_ms, known, lease };
-            let answer = crate::trace::slice("take a lock", || home.ask_sync(&request, patience(bound_ms)));
-            if !matches!(answer, Ok((SyncAnswer::Granted { .. } | SyncAnswer::Busy, _))) {
-                claims.borrowed.failed(words, &wish);
-            }
-            match answer {
-                Ok((SyncAnswer::Granted { abandoned, data: grant, lent }, connection)) => {
-                    let lent = claims.borrowed.answered(words, (name, wish), lent, connection);
-                    let mut guard = self.guard(name, mode, (number, connection), abandoned);
-                    guard.lent = lent;
-                    guard.enter(&home, data, grant)?;
-                    return Ok(Some(guard));
-                }
-                Ok((SyncAnswer::Busy, connection)) => {
-                    claims.borrowed.answered(words, (name, wish), false, connection);
-                    return Ok(None);
-                }
-                Ok(_) => return Err(nonsense(name)),
-                // That connection has ended at the home, too: what it took there it has no more.
-                Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
-                Err(Error::NotInTime { .. }) => return Err(late(name, bound.unwrap_or_default())),
-                // The home could not be reached in that time.
-                Err(Error::Timeout { .. }) if bound.is_some_and(|bound| begun.elapsed() >= bound) => {
-                    return Err(late(name, bound.unwrap_or_default()));
-                }
-                Err(error) => return Err(ended(error)),
-            }
-        }
-    }
-}
-
-impl Pool {
-    /// Takes a lock without a message, where it is lent to this program and kept.
-    fn acquire_again(&self, name: &str, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
-        let (claims, words) = (&self.shared.claims, self.shared.seats.leases());
-        if claims.has_some() {
-            // A thread that lost a lock hears of it before it takes another.
-            let patience = bound.map_or(Duration::MAX, |bound| bound.saturating_add(Duration::from_millis(LATE_MS)));
-            claims.check(&*self.shared.home()?, patience)?;
-        }
-        match claims.borrowed.take(words, name, mode) {
-            Again::Ask => Ok(None),
-            Again::Mine => {
-                let reason = "this thread has it already and would wait for itself; give it back first".to_owned();
-                Err(Error::LockMisused { name: name.to_owned(), reason })
-            }
-            Again::Return(lent) => {
-                self.return_lease(&*self.shared.home()?, name, lent);
-                Ok(None)
-            }
-            Again::Taken(lent) => {
-                let mut guard = self.guard(name, mode, (lent.number, lent.connection), false);
-                guard.lent = Some(lent);
-                Ok(Some(guard))
-            }
-        }
-    }
-
-    /// Gives a lock back by a message that is lent and that no thread has, though its word says so.
-    fn return_lease(&self, home: &Remote, name: &str, lent: LentLock) {
-        let is_same = home.connection() == Some(lent.connection);
-        let knows = is_same && home.ask_sync(&SyncRequest::Unlock { number: lent.number }, Patience::Usual).is_ok();
-        self.shared.claims.borrowed.ended(self.shared.seats.leases(), name, lent, knows);
-    }
-
-    /// A lock that this thread has, by that taking on that connection.
-    fn guard(&self, name: &str, mode: Mode, (number, connection): (u64, u128), was_abandoned: bool) -> LockGuard {
-        fence(Ordering::SeqCst);
-        let held = HeldLock { name: name.to_owned(), thread: this_thread(), connection, is_told: false };
-        self.shared.claims.held().insert(number, held);
-        LockGuard {
-            pool: self.clone(),
-            name: name.to_owned(),
-            number,
-            connection,
-            lent: None,
-            was_abandoned,
-            is_open: true,
-            data: Section::new(name, number, mode),
-            not_send: PhantomData,
-        }
+        Spot::name(&self.shared, name)?.acquire(mode, bound)
     }
 }
 

@@ -30,6 +30,7 @@ mod remote;
 mod request;
 mod session;
 mod shared;
+mod site;
 mod threads;
 mod words;
 
@@ -37,13 +38,12 @@ pub use attachment::PageCounts;
 #[cfg(feature = "node")]
 pub(crate) use attachment::{LOSS_SEAT, seat};
 pub use command::{Batch, Command, Completion, Modify, Signal};
-pub use group::{Body, Group, LastingBody, Mailbox, Message, Number, Part, ReceiveId, SendId};
+pub use group::{Body, Group, LastingBody, Mailbox, MailboxOptions, Message, Number, Part, ReceiveId, SendId};
 pub use heap::Heap;
 pub use local::LocalMapping;
-pub use locks::LockGuard;
+pub use locks::{LockGuard, RegionLock};
 pub use page_cache::{CacheLine, PageCache, PushedPage};
 pub use pool::{CreateOptions, Pool};
 pub use queue::{LaneStat, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
 pub use region::Region;
 pub use shared::{Explicit, MapAddress, MapOptions, SharedMapping};
-pub use words::{WordGuard, WordLock};

@@ -9,6 +9,9 @@
 //! caller takes back; what was pending fails, and the next use connects anew.
 
 mod questions;
+mod watched;
+
+pub(crate) use watched::{LinkEvent, Told};
 
 use super::pending::{Answers, Pending};
 use super::request::{Patience, Request};
@@ -56,8 +59,10 @@ pub(crate) struct Remote {
 struct Inner {
     link: Option<Box<dyn Link>>,
     /// A copy of the link's event descriptor for the thread that parks.
-    event: Option<Arc<(Withheld, OwnedFd)>>,
+    event: Option<Arc<LinkEvent>>,
     pending: Pending,
+    /// Requests that nobody waits for, and who is told of their answers.
+    watched: Vec<watched::Watched>,
     windows: Vec<Window>,
     parked: bool,
     waiting: usize,
@@ -295,7 +300,7 @@ impl Remote {
     /// Moves the link as far as it goes. Returns whether anything happened.
     fn progress(&self, inner: &mut Inner) -> bool {
         let mut moved = self.move_once(inner);
-        while inner.parked && inner.link.as_mut().is_some_and(|link| !link.doze()) {
+        while (inner.parked || !inner.watched.is_empty()) && inner.link.as_mut().is_some_and(|link| !link.doze()) {
             moved |= self.move_once(inner);
         }
         moved
@@ -311,7 +316,9 @@ impl Remote {
         }
         if completed > 0 {
             self.tell(inner.parked, inner.waiting);
+            inner.tell_watched();
         }
+        let link = inner.link.as_mut().expect("it was just moved");
         match moved {
             Ok(_) if nonsense => {
                 let peer = link.peer().to_owned();
@@ -395,6 +402,7 @@ impl Remote {
         inner.event = None;
         inner.name = None;
         inner.pending.fail_all(error);
+        inner.tell_watched();
         inner.pending.sweep(u64::MAX);
         self.tell(inner.parked, inner.waiting);
     }

@@ -1,4 +1,4 @@
-//! Waiting for a word of a region, and locks that are words.
+//! Waiting for a word of a region.
 
 use super::locks::{ended, milliseconds, patience};
 use super::region::{Region, Way};
@@ -6,7 +6,6 @@ use super::remote::Remote;
 use crate::client::cut::plan::parts;
 use hanare_memory::vector;
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::ClientId;
 use hanare_protocol::limits::{DEATH_LOOK_MS, SPIN_YIELD_US, WAIT_WORD_COUNT_MAX, WORD_LOOK_MS};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
@@ -240,107 +239,5 @@ impl Region {
     fn odd(&self, word: Word, reason: String) -> Error {
         let (region, element) = (self.name().to_owned(), format!("{} bytes", word.len()));
         Error::BadElement { region, operation: "a wait".to_owned(), element, reason }
-    }
-
-    /// The 64-bit word at `offset`, a multiple of 8, as a lock: zero while it is free, else its owner's client id.
-    ///
-    /// For locks inside data, as many as there is room for, and cheap where the memory is mapped here. Nobody watches over
-    /// them: they are not fair, a thread that takes one twice waits for itself, and one whose owner has died stays taken; see
-    /// [`WordLock::break_from`]. Locks by name ([`crate::Pool::lock`]) have none of these limits.
-    pub fn word_lock(&self, offset: u64) -> WordLock<'_> {
-        WordLock { region: self, offset }
-    }
-}
-
-/// A lock that is a word of a region.
-#[derive(Clone, Copy, Debug)]
-pub struct WordLock<'r> {
-    region: &'r Region,
-    offset: u64,
-}
-
-/// A word that this client has set to its id. Set to zero when dropped.
-#[derive(Debug)]
-pub struct WordGuard<'r> {
-    lock: WordLock<'r>,
-    is_open: bool,
-}
-
-impl<'r> WordLock<'r> {
-    /// Takes it, waiting as long as others have it.
-    ///
-    /// **Cost**: on memory that is mapped here one compare-and-swap; else one message each way, and as many again for each
-    /// that came first.
-    /// **Errors**: as for [`Region::compare_and_swap_word`] and [`Region::wait_until`]. After [`Error::Broken`] the lock may
-    /// be taken: [`WordLock::owner`] tells.
-    pub fn lock(self) -> Result<WordGuard<'r>> {
-        self.acquire(None)
-    }
-
-    /// Takes it, waiting for `bound` at most. **Errors**: as for [`WordLock::lock`], and [`Error::NotInTime`].
-    pub fn lock_within(self, bound: Duration) -> Result<WordGuard<'r>> {
-        self.acquire(Some(bound))
-    }
-
-    /// Takes it if it is free.
-    pub fn try_lock(self) -> Result<Option<WordGuard<'r>>> {
-        let before = self.region.compare_and_swap_word(self.offset, 0, self.me())?;
-        Ok((before == 0).then(|| WordGuard { lock: self, is_open: true }))
-    }
-
-    /// Whose it is.
-    pub fn owner(self) -> Result<Option<ClientId>> {
-        let mut word = [0; 8];
-        self.region.get(self.offset, &mut word)?;
-        Ok(Some(ClientId(u64::from_le_bytes(word))).filter(|owner| owner.0 != 0))
-    }
-
-    /// Frees it if `owner` has it still; returns whether it was so. For owners that are known to be dead, by a barrier's
-    /// error or a lock by name that was abandoned: one that lives would go on as if it held the lock. What the lock protects
-    /// may be half-written.
-    pub fn break_from(self, owner: ClientId) -> Result<bool> {
-        Ok(self.region.compare_and_swap_word(self.offset, owner.0, 0)? == owner.0)
-    }
-
-    fn acquire(self, bound: Option<Duration>) -> Result<WordGuard<'r>> {
-        let begun = Instant::now();
-        loop {
-            if let Some(guard) = self.try_lock()? {
-                return Ok(guard);
-            }
-            let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
-            self.region.wait_until(self.offset, Wait::Equal(Word::U64(0)), left)?;
-        }
-    }
-
-    fn me(self) -> u64 {
-        self.region.shared.attached.client.0
-    }
-}
-
-impl WordGuard<'_> {
-    /// Gives it back. **Errors**: [`Error::LockLost`] where it was another's by then, who broke it; and as for
-    /// [`Region::compare_and_swap_word`].
-    pub fn unlock(mut self) -> Result<()> {
-        self.give_back()
-    }
-
-    fn give_back(&mut self) -> Result<()> {
-        self.is_open = false;
-        let WordLock { region, offset } = self.lock;
-        if self.lock.break_from(ClientId(self.lock.me()))? {
-            return Ok(());
-        }
-        let name = format!("at offset {offset} of region '{}'", region.name());
-        Err(Error::LockLost { name, reason: "another client broke it".to_owned() })
-    }
-}
-
-impl Drop for WordGuard<'_> {
-    fn drop(&mut self) {
-        if self.is_open {
-            // Who wants to know calls `unlock`.
-            let _ = self.give_back();
-        }
     }
 }

@@ -148,12 +148,13 @@ impl Node {
         let notices = Arc::new(NoticeQueue::new()?);
         let incarnation = Incarnation(u128::from_le_bytes(crate::random::bytes()?));
         let coordination = begin_pool(&options, incarnation)?;
-        let began_again = coordination.as_ref().is_some_and(control::Coordination::began_again);
         let home = options.join.clone().map(|join| control::CoordinatorLink::new(join, keys.clone(), bound, notices.clone()));
         let keeper =
             options.persist.as_ref().map(|persist| Keeper::open(&persist.folder, incarnation, &options.name)).transpose()?;
         let keeper = keeper.map(Arc::new);
         let restored = keeper.as_ref().map(|keeper| keeper.restore(&extents)).transpose()?.flatten();
+        let was_home = coordination.as_ref().is_some_and(control::Coordination::began_again);
+        let locks = data::LockTerms { is_home: coordination.is_some(), was_home, was_lender: restored.is_some() };
         let life = member::Settings {
             answer_ms: bound.as_millis() as u64,
             wish: options.number.map(NodeId),
@@ -177,7 +178,7 @@ impl Node {
                 notices.clone(),
             )?,
             service: data::Service::start(
-                data::ServiceTerms { extents: extents.clone(), keys: keys.clone(), bound, fabric, began_again },
+                data::ServiceTerms { extents: extents.clone(), keys: keys.clone(), bound, fabric, locks },
                 SharedRegions::new(
                     extents.clone(),
                     address.clone(),

@@ -7,7 +7,7 @@ use crate::support;
 use hanare::{Consistency, CreateOptions, Error, LockGuard, Placement, Pool, Rights, SharedMapping, Strided};
 use hanare_protocol::entry::{BoundRange, BoundShape, DataGrant, Publication, Stores};
 use hanare_protocol::limits::RELEASE_LEN_MAX;
-use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, Site, SyncAnswer, SyncRequest};
 use support::{TestPool, on, pattern};
 
 const PAGE: u64 = 4096;
@@ -365,8 +365,8 @@ fn publishes(address: &str, changes: Stores) -> (Raw, DataGrant) {
 /// The same of another user.
 fn publishes_as(uid: u32, address: &str, changes: Stores) -> (Raw, DataGrant) {
     let mut raw = Raw::connect_as(address, uid);
-    let (name, mode, number) = ("a".to_owned(), Mode::Exclusive, 1);
-    let lock = SyncRequest::Lock { name, mode, number, thread: 1, bound_ms: None, known: None, lease: LeaseWish::default() };
+    let (site, mode, number) = (Site::Name("a".to_owned()), Mode::Exclusive, 1);
+    let lock = SyncRequest::Lock { site, mode, number, thread: 1, bound_ms: None, known: None, lease: LeaseWish::default() };
     let Ok(SyncAnswer::Granted { data: Some(data), .. }) = raw.ask(&lock) else { panic!("it has data") };
     let publish = SyncRequest::Publish { number, publication: Publication { changes, binding: None } };
     assert!(matches!(raw.ask(&publish), Ok(SyncAnswer::Published { .. })));

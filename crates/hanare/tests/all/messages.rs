@@ -38,6 +38,57 @@ fn body(message: &Message) -> Vec<u8> {
     bytes
 }
 
+#[test]
+fn long_bodies_that_are_dropped_cost_no_message_for_their_place() {
+    for nodes in [1, 2] {
+        let pool = TestPool::start(nodes, 64 << 20);
+        let (ranks, boxes) = mailboxes(&pool, 2);
+        let pass = |k: u64| {
+            boxes[0].send(1, 0, 5, b"", Body::Bytes(&pattern(100_000, k))).unwrap();
+            let message = boxes[1].receive(from(0, 5), SOON).unwrap();
+            assert!(body(&message) == pattern(100_000, k));
+        };
+        // What is opened at the first use, and once round the strip.
+        (0..10).for_each(pass);
+        let before = [0, 1].map(|rank: usize| ranks[rank].traffic().messages_sent);
+        (10..110).for_each(pass);
+        let sent = [0, 1].map(|rank: usize| ranks[rank].traffic().messages_sent - before[rank]);
+        // A look at the other's queue now and then is none of ours. Between hosts: the body, its note, and a look each few bodies.
+        let most = if nodes == 1 { [10, 10] } else { [240, 10] };
+        assert!(sent[0] <= most[0] && sent[1] <= most[1], "{sent:?} messages of {nodes} nodes");
+    }
+}
+
+#[test]
+fn long_bodies_that_are_kept_and_dropped_in_any_order_stay_whole() {
+    for nodes in [1, 2] {
+        let pool = TestPool::start(nodes, 64 << 20);
+        let (_ranks, boxes) = mailboxes(&pool, 2);
+        let mut kept: Vec<(Message, u64)> = Vec::new();
+        let (mut turn, mut was_full) = (1u64, false);
+        for k in 0..600u64 {
+            turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let len = 4097 + (turn >> 33) as usize % 60_000;
+            match boxes[0].send(1, 0, 5, b"", Body::Bytes(&pattern(len, k))) {
+                Ok(()) => kept.push((boxes[1].receive(from(0, 5), SOON).unwrap(), k)),
+                // Strip and heap are full: all but a few go, in no order.
+                Err(Error::HeapFull { .. }) => {
+                    was_full = true;
+                    while kept.len() > 5 {
+                        let (message, k) = kept.swap_remove((turn >> 40) as usize % kept.len());
+                        assert!(body(&message) == pattern(message.len() as usize, k), "message {k}");
+                    }
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(was_full && kept.iter().all(|(message, k)| body(message) == pattern(message.len() as usize, *k)));
+        // All of the heap can be had again.
+        drop(kept);
+        boxes[0].send(1, 0, 5, b"", Body::Bytes(&vec![7; LANDING as usize / 4 * 3])).unwrap();
+    }
+}
+
 // FEATURE: D3-F2 D3-F4 D3-F7 D3-F8
 #[test]
 fn heads_and_bodies_of_any_length_arrive_in_order_from_this_host_and_another() {

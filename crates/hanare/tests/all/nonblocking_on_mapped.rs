@@ -460,7 +460,7 @@ fn words_are_waited_for_and_locked_on_regions_that_others_map() {
         let name = &format!("r{round}");
         clients[0].create(name, 12 * PAGE, &options).unwrap();
         let mapping = &map(&clients[1], name);
-        // The word of page 5 tells, that of page 7 is the lock, that of page 8 is guarded by it.
+        // The word of page 5 tells, the lock lies at page 7, the word of page 8 is guarded by it.
         std::thread::scope(|scope| {
             for client in &clients {
                 let handle = client.open(name).unwrap();
@@ -468,7 +468,7 @@ fn words_are_waited_for_and_locked_on_regions_that_others_map() {
                     let seen = handle.wait_until(5 * PAGE + 8, Wait::Equal(Word::U64(9)), Some(Duration::from_secs(60)));
                     assert_eq!(seen.unwrap(), 9);
                     for _ in 0..20 {
-                        let lock = handle.word_lock(7 * PAGE).lock_within(Duration::from_secs(60)).unwrap();
+                        let lock = handle.lock_at(7 * PAGE).lock_within(Duration::from_secs(60)).unwrap();
                         let mut count = [0; 8];
                         handle.get(8 * PAGE, &mut count).unwrap();
                         let more = (u64::from_le_bytes(count) + 1).to_le_bytes().to_vec();

@@ -191,6 +191,75 @@ fn a_reader_that_is_awake_is_not_told() {
     assert!(!is_readable(&event, false));
 }
 
+/// Threads of this process.
+fn thread_count() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// A program that reads a hundred single queues of two hosts by one set, and a hundred of its own host by another.
+#[test]
+#[ignore = "run by `a_set_of_a_hundred_queues_waits_with_one_thread_and_misses_nothing`"]
+fn reads_a_hundred_queues() {
+    const COUNT: usize = 100;
+    if !holder::is_started() {
+        return;
+    }
+    let pool = Pool::attach().unwrap();
+    let own = pool.node().0;
+    for (round, homes) in [[own, own], [own, 1 - own], [1 - own, 1 - own]].into_iter().enumerate() {
+        let queues: Vec<_> =
+            (0..COUNT).map(|k| pool.create_queue(&format!("q{round}-{k}"), &FORM, &on(homes[k % 2])).unwrap()).collect();
+        let mut set = QueueSet::new();
+        queues.iter().enumerate().for_each(|(k, queue)| assert_eq!(set.add_queue(queue).unwrap(), k));
+        let mut writers: Vec<_> = queues.iter().map(|queue| queue.writer().unwrap()).collect();
+        let before = thread_count();
+        let late = set.see(Some(Duration::from_millis(120)));
+        assert!(matches!(late, Err(Error::NotInTime { .. })), "{late:?}");
+        let by_waiting = usize::from(homes[0] == own && homes[1] != own);
+        assert_eq!(thread_count() - before, by_waiting, "round {round}: who waits sleeps at the bells itself, or on connections");
+        let event = set.event().unwrap();
+        for number in 0..3 {
+            for k in (0..COUNT).map(|k| k * 37 % COUNT) {
+                set.arm().unwrap();
+                if number == 0 && homes == [own, own] {
+                    assert!(!is_readable(&event, false), "round {round}: nothing has come");
+                }
+                writers[k].send(&block(number)).unwrap();
+                assert!(is_readable(&event, true));
+                let unread = set.see(SOON).unwrap();
+                assert_eq!((unread.source(), take(&mut set, unread)), (k, number), "round {round}");
+                assert!(set.try_see().unwrap().is_none());
+            }
+        }
+        assert_eq!(thread_count() - before, usize::from(homes.contains(&own)), "round {round}: one for all of its own host's");
+        // While it sleeps by itself; the program's own thread writes.
+        let writing = std::thread::spawn(move || {
+            for number in 3..6 {
+                for k in (0..COUNT).step_by(9) {
+                    writers[k].send(&block(number)).unwrap();
+                    std::thread::sleep(Duration::from_micros(300 * (k as u64 % 4)));
+                }
+            }
+            writers
+        });
+        let mut judge = Judge((0..COUNT).map(|k| ((k, 0), 3)).collect());
+        for _ in (0..COUNT).step_by(9).flat_map(|_| 3..6) {
+            let unread = set.see(SOON).unwrap();
+            let number = take(&mut set, unread);
+            judge.see(unread.source(), 0, number);
+        }
+        drop((writing.join().unwrap(), set));
+    }
+    holder::wait_for_death();
+}
+
+// FEATURE: VQ-F14
+#[test]
+fn a_set_of_a_hundred_queues_waits_with_one_thread_and_misses_nothing() {
+    let pool = TestPool::start(2, 64 << 20);
+    holder::kill(holder::start(concat!(module_path!(), "::reads_a_hundred_queues"), pool.nodes[0].socket()));
+}
+
 /// A program that reads an array as a set, frees some blocks, has taken others from the board, and is killed.
 #[test]
 #[ignore = "run by `the_successor_of_a_dead_set_finds_what_it_left`"]

@@ -1,4 +1,4 @@
-//! Waits for a word of a region, and locks that are words: here and elsewhere, changed by commands and by stores.
+//! Waits for a word of a region, here and elsewhere, changed by commands and by stores.
 
 use crate::intruder;
 use crate::support;
@@ -119,50 +119,6 @@ fn a_word_in_the_middle_of_an_interleaved_region_is_found() {
 }
 
 #[test]
-fn a_word_as_a_lock_lets_one_in() {
-    let pool = TestPool::start(2, 32 << 20);
-    let clients: Vec<Pool> = (0..3).map(|k| pool.client(k % 2)).collect();
-    region(&clients[0], "a", 1 << 20, 1);
-    std::thread::scope(|scope| {
-        for thread in 0..6 {
-            let client = &clients[thread % 3];
-            scope.spawn(move || {
-                let region = client.open("a").unwrap();
-                for _ in 0..40 {
-                    let lock = region.word_lock(64).lock().unwrap();
-                    assert_eq!(region.word_lock(64).owner().unwrap(), Some(client.client()));
-                    let mut count = [0; 8];
-                    region.get(0, &mut count).unwrap();
-                    region.put(0, &(u64::from_le_bytes(count) + 1).to_le_bytes()).unwrap();
-                    lock.unlock().unwrap();
-                }
-            });
-        }
-    });
-    let region = clients[0].open("a").unwrap();
-    assert_eq!(region.wait_until(0, Wait::Equal(Word::U64(240)), Some(Duration::ZERO)), Ok(240));
-    assert_eq!(region.word_lock(64).owner().unwrap(), None);
-}
-
-#[test]
-fn a_dead_owners_word_can_be_broken_and_its_holder_finds_out() {
-    let pool = TestPool::start(2, 32 << 20);
-    let (near, far) = (pool.client(0), pool.client(1));
-    let (here, there) = (region(&near, "a", 1 << 20, 0), far.open("a").unwrap());
-    let guard = there.word_lock(8).lock().unwrap();
-    assert!(here.word_lock(8).try_lock().unwrap().is_none());
-    let late = here.word_lock(8).lock_within(Duration::from_millis(5)).unwrap_err();
-    assert!(matches!(late, Error::NotInTime { .. }), "{late}");
-    let owner = here.word_lock(8).owner().unwrap().unwrap();
-    assert_eq!(owner, far.client());
-    assert!(!here.word_lock(8).break_from(near.client()).unwrap(), "it is not this one's");
-    assert!(here.word_lock(8).break_from(owner).unwrap());
-    let taken = here.word_lock(8).try_lock().unwrap().unwrap();
-    assert!(matches!(guard.unlock(), Err(Error::LockLost { .. })));
-    taken.unlock().unwrap();
-}
-
-#[test]
 fn a_rank_hears_that_another_died_and_not_that_one_detached() {
     let pool = TestPool::start(2, 32 << 20);
     let who = |rank| JobRank { job: JobId(u128::MAX), rank: Rank(rank), ranks: 4 };
@@ -170,11 +126,10 @@ fn a_rank_hears_that_another_died_and_not_that_one_detached() {
     let (near, far, detached) = (rank(0, 0), rank(1, 1), rank(1, 2));
     let mut dies = Intruder::connect(pool.nodes[1].socket());
     assert!(matches!(dies.ask(&Request::Attach { version: VERSION, job: Some(who(3)) }), Ok(Answer::Attached(_))));
-    // A word here and one elsewhere, and the lock that is a word.
+    // A word here and one elsewhere.
     let here = region(&near, "a", 1 << 20, 0);
     let there = far.open("a").unwrap();
     let alone = pool.client(0).open("a").unwrap();
-    let taken = here.word_lock(64).lock().unwrap();
     let wanted = Wait::Equal(Word::U64(1));
     drop(detached);
     let second = Some(Duration::from_secs(1));
@@ -186,7 +141,6 @@ fn a_rank_hears_that_another_died_and_not_that_one_detached() {
         let waits = [
             scope.spawn(|| here.wait_until(8, wanted, None).map(drop)),
             scope.spawn(|| there.wait_until(8, wanted, None).map(drop)),
-            scope.spawn(|| there.word_lock(64).lock().map(drop)),
         ];
         let not_of_the_job = scope.spawn(|| alone.wait_until(8, wanted, None));
         dies.hang_up();
@@ -199,7 +153,6 @@ fn a_rank_hears_that_another_died_and_not_that_one_detached() {
     });
     // What is there already needs nobody.
     assert_eq!(there.wait_until(8, wanted, None), Ok(1));
-    taken.unlock().unwrap();
 }
 
 #[test]

@@ -21,8 +21,8 @@ pub struct History<'p> {
     pub plan: &'p Plan,
     /// What each thread of a program did.
     pub hands: Vec<Vec<Op>>,
-    /// What the test itself did, by commands.
-    pub keepers: Vec<Op>,
+    /// What the test itself saw at the end, by commands.
+    pub end: Vec<Op>,
     /// The node that holds each page.
     pub homes: Vec<usize>,
 }
@@ -57,7 +57,7 @@ impl History<'_> {
     }
 
     fn all(&self) -> impl Iterator<Item = &Op> {
-        self.hands.iter().flatten().chain(&self.keepers)
+        self.hands.iter().flatten().chain(&self.end)
     }
 
     /// What touched a place, in order: for who has to find out.
@@ -74,7 +74,7 @@ impl History<'_> {
                 }
             }
         }
-        ops.extend(self.keepers.iter().filter(|op| op.touches(at)).map(|op| (op.begin, format!("{op}: the test"))));
+        ops.extend(self.end.iter().filter(|op| op.touches(at)).map(|op| (op.begin, format!("{op}: the test"))));
         let (home, what) = (self.homes.get((at / PAGE) as usize), &wrong.what);
         let what = format!("{what}\nat {at} (page {}, home {home:?}):\n{}", at / PAGE, lines_around(ops, wrong.at));
         Wrong { what, ..wrong }
@@ -163,7 +163,7 @@ impl History<'_> {
                 }
             }
         }
-        for op in self.keepers.iter().filter(|op| op.what == What::Get) {
+        for op in self.end.iter().filter(|op| op.what == What::Get) {
             for (at, value) in op.places().zip(&op.bytes) {
                 seen[at as usize].push(Seen { view: View::Home, since: op.begin, begin: op.begin, end: op.end, value: *value });
             }

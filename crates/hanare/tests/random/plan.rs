@@ -11,8 +11,8 @@ pub const REGION: &str = "memory";
 pub const NOBODY: u8 = 255;
 /// Words of a record under a lock.
 pub const RECORD_WORDS: u64 = 12;
-/// The record whose lock is a word of the region; those before it have locks by name.
-pub const WORD_LOCK_RECORD: u64 = 2;
+/// The record whose lock lies in the region; those before it have locks by name.
+pub const REGION_LOCK_RECORD: u64 = 2;
 pub const RECORDS: u64 = 3;
 /// Most writes of a thread to bytes of its own: as many can be told apart.
 pub const WRITES_MAX: u64 = 250;
@@ -108,11 +108,6 @@ impl Plan {
         folder.join(format!("slot-{slot}-life-{life}-thread-{thread}"))
     }
 
-    /// The log of who watches over a slot.
-    pub fn log_of_keeper(&self, folder: &Path, slot: usize) -> PathBuf {
-        folder.join(format!("keeper-{slot}"))
-    }
-
     pub fn hands_of(&self, slot: usize, life: usize) -> Vec<usize> {
         (0..self.hands.len()).filter(|hand| (self.hands[*hand].slot, self.hands[*hand].life) == (slot, life)).collect()
     }
@@ -150,7 +145,7 @@ impl Plan {
         (k % self.pages) * PAGE + (40 + record * 16 + k) * 8
     }
 
-    pub fn word_lock(&self) -> u64 {
+    pub fn region_lock(&self) -> u64 {
         30 * 8
     }
 }

@@ -1,7 +1,7 @@
 //! What a program does: random operations, each noted before and after.
 
 use super::log::{Log, Op, Section, What, words_of};
-use super::plan::{PAGE, Plan, RECORD_WORDS, RECORDS, REGION, WORD_LOCK_RECORD, WRITES_MAX, byte};
+use super::plan::{PAGE, Plan, RECORD_WORDS, RECORDS, REGION, REGION_LOCK_RECORD, WRITES_MAX, byte};
 use crate::processes::{Dice, end_with_the_test, now, say_ready};
 use hanare::{Consistency, Element, Group, Modify, Operator, Pool, Region, SharedMapping, Strided};
 use std::ops::Range;
@@ -363,10 +363,12 @@ impl<'p> Thread<'p> {
         let (pool, plan, region, mapping) = (self.pool, self.plan, self.region, self.mapping.clone());
         let words: Vec<u64> = (0..RECORD_WORDS).map(|k| plan.record_word(record, k)).collect();
         self.log.note(Op::on_range(What::Section, record, 0, 0), || {
-            let word_lock = (record == WORD_LOCK_RECORD).then(|| region.word_lock(plan.word_lock()).lock().unwrap());
-            let lock = (record != WORD_LOCK_RECORD).then(|| pool.lock(&format!("record-{record}")).unwrap());
+            let lock = match record {
+                REGION_LOCK_RECORD => region.lock_at(plan.region_lock()).lock().unwrap(),
+                _ => pool.lock(&format!("record-{record}")).unwrap(),
+            };
             let taken = now();
-            let was_abandoned = lock.as_ref().is_some_and(|lock| lock.was_abandoned());
+            let was_abandoned = lock.was_abandoned();
             let mut found = Vec::new();
             for at in &words {
                 let mut bytes = [0; 8];
@@ -390,12 +392,7 @@ impl<'p> Thread<'p> {
                 }
             }
             let section = Section { taken, leaving: now(), was_abandoned, words: found };
-            if let Some(lock) = lock {
-                lock.unlock().unwrap();
-            }
-            if let Some(lock) = word_lock {
-                lock.unlock().unwrap();
-            }
+            lock.unlock().unwrap();
             (next, section.to_bytes())
         });
     }

@@ -1,10 +1,10 @@
 //! The nodes and programs of a seed, from beginning to end.
 
-use super::log::{Log, Op, Section, What, read};
+use super::log::{Log, Op, What, read};
 use super::oracle::History;
-use super::plan::{PAGE, Plan, RECORD_WORDS, REGION, WORD_LOCK_RECORD};
+use super::plan::{PAGE, Plan, REGION};
 use crate::processes::{Dice, Nodes, Process, now};
-use hanare::{ClientId, Consistency, CreateOptions, Pool, Region};
+use hanare::{Consistency, CreateOptions, Pool, Region};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -23,14 +23,13 @@ pub fn run(seed: u64, mode: Consistency) -> Result<(), String> {
     let region = pool.create(REGION, plan.len(), &options).unwrap();
     let pin = plan.is_pinned.then(|| region.map(mode).unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let keepers = || (0..plan.slots.len()).map(|slot| plan.log_of_keeper(folder.path(), slot));
     let is_over = AtomicBool::new(false);
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         std::thread::scope(|scope| {
             let keepers: Vec<_> = (0..plan.slots.len())
                 .map(|slot| {
-                    let (plan, nodes, region, folder) = (&plan, &nodes, &region, folder.path());
-                    scope.spawn(move || keep(plan, nodes, region, folder, slot))
+                    let (plan, nodes, folder) = (&plan, &nodes, folder.path());
+                    scope.spawn(move || keep(plan, nodes, folder, slot))
                 })
                 .collect();
             if plan.stops {
@@ -47,7 +46,7 @@ pub fn run(seed: u64, mode: Consistency) -> Result<(), String> {
     let history = History {
         plan: &plan,
         hands: (0..plan.hands.len()).map(log).collect(),
-        keepers: keepers().chain([folder.path().join("end")]).flat_map(|path| read(&path)).collect(),
+        end: read(&folder.path().join("end")),
         homes: homes(&region),
     };
     let verdict = match outcome {
@@ -78,8 +77,7 @@ fn homes(region: &Region) -> Vec<usize> {
 }
 
 /// Starts the programs of a slot one after another, each when the one before was killed.
-fn keep(plan: &Plan, nodes: &Nodes, region: &Region, folder: &Path, slot: usize) {
-    let mut log = Log::create(&plan.log_of_keeper(folder, slot));
+fn keep(plan: &Plan, nodes: &Nodes, folder: &Path, slot: usize) {
     let mut dice = Dice::new(plan.seed << 8 | slot as u64);
     let place = &plan.slots[slot];
     for life in 0..place.lives {
@@ -117,33 +115,7 @@ fn keep(plan: &Plan, nodes: &Nodes, region: &Region, folder: &Path, slot: usize)
             Some(status) => assert!(status.success(), "{who} ended with {status}"),
             None => program.kill(),
         }
-        free_word_lock(plan, region, &mut log, &read(&plan.log_of(folder, plan.hands_of(slot, life)[0])));
     }
-}
-
-/// A word stays the lock of who was killed: its record is mended, and the lock broken.
-fn free_word_lock(plan: &Plan, region: &Region, log: &mut Log, of_dead: &[Op]) {
-    let Some(dead) = of_dead.first().map(|attach| ClientId(attach.value)) else { return };
-    let lock = region.word_lock(plan.word_lock());
-    if lock.owner().unwrap() != Some(dead) {
-        return;
-    }
-    log.note(Op::on_range(What::Section, WORD_LOCK_RECORD, 0, 0), || {
-        let taken = now();
-        let places: Vec<u64> = (0..RECORD_WORDS).map(|k| plan.record_word(WORD_LOCK_RECORD, k)).collect();
-        let words: Vec<u64> = places.iter().map(|at| word(region, *at)).collect();
-        let next = words.iter().max().unwrap() + 1;
-        places.iter().for_each(|at| region.put(*at, &next.to_le_bytes()).unwrap());
-        let section = Section { taken, leaving: now(), was_abandoned: true, words };
-        assert!(lock.break_from(dead).unwrap());
-        (next, section.to_bytes())
-    });
-}
-
-fn word(region: &Region, at: u64) -> u64 {
-    let mut bytes = [0; 8];
-    region.get(at, &mut bytes).unwrap();
-    u64::from_le_bytes(bytes)
 }
 
 /// Stops nodes now and then, for less than would make them lost.

@@ -123,6 +123,11 @@ impl Groups {
         self.links.get(&link).copied().unwrap_or_default()
     }
 
+    /// The name of a party's group.
+    pub fn name_of(&self, who: Claimant) -> Option<&str> {
+        self.parties.get(&who).and_then(|sitting| self.sittings.get(sitting)).map(|sitting| sitting.name.as_str())
+    }
+
     /// The state of the sitting that began last under a name.
     pub fn phase(&self, name: &str) -> Phase {
         self.latest.get(name).map_or(Phase::Empty, |sitting| self.sittings[sitting].phase())

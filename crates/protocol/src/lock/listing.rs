@@ -24,8 +24,8 @@ impl Locks {
         self.locks.iter().filter_map(move |(name, lock)| {
             let (mode, holders, count) = match &lock.state {
                 State::Free { .. } => return None,
-                State::Shared { holders, .. } => {
-                    (Mode::Shared, holders.keys().take(claim_count).copied().collect(), holders.len() as u64)
+                State::Shared { mode, holders, .. } => {
+                    (*mode, holders.keys().take(claim_count).copied().collect(), holders.len() as u64)
                 }
                 State::Alone { holder } | State::Lent { holder, .. } => (Mode::Exclusive, vec![holder.claim.who], 1),
                 State::Parted { .. } => (Mode::Exclusive, Vec::new(), 0),

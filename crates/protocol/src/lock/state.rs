@@ -31,6 +31,8 @@ pub(super) enum State {
         abandoned: bool,
     },
     Shared {
+        /// How all of them have it.
+        mode: Mode,
         /// Those that share it; never empty.
         holders: BTreeMap<Claimant, Holder>,
         /// Whether the next grant says that it was abandoned, because the one that said so was not heard of.
@@ -55,7 +57,7 @@ pub(super) enum State {
 ///
 /// - The queue is empty where the lock is free.
 /// - The queue is empty where the lock is lent and not recalled.
-/// - Where some share the lock, the first in the queue would have it alone.
+/// - Where some share the lock, the first in the queue has no place beside them.
 /// - Those of `tries` are in the queue, and the lock is recalled or parted where there are any.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lock {
@@ -105,8 +107,8 @@ impl Lock {
         let is_its = |holder: &Holder| (holder.claim.who.link, holder.claim.thread) == (link, thread);
         match &self.state {
             State::Free { .. } | State::Lent { .. } | State::Parted { .. } => None,
-            State::Shared { holders, .. } => {
-                holders.range(Claimant::all_of(link)).any(|(_, holder)| is_its(holder)).then_some(Mode::Shared)
+            State::Shared { holders, mode, .. } => {
+                holders.range(Claimant::all_of(link)).any(|(_, holder)| is_its(holder)).then_some(*mode)
             }
             State::Alone { holder } => is_its(holder).then_some(Mode::Exclusive),
         }
@@ -121,11 +123,24 @@ impl Lock {
         }
     }
 
+    /// How it is held.
+    pub fn mode(&self) -> Mode {
+        if let State::Shared { mode, .. } = self.state { mode } else { Mode::Exclusive }
+    }
+
     /// Whether one that comes at this moment gets it at once.
     pub fn is_open_to(&self, mode: Mode) -> bool {
-        match self.state {
+        self.queue.is_empty() && self.has_room(mode)
+    }
+
+    /// Whether those that have it leave room for one more.
+    fn has_room(&self, wanted: Mode) -> bool {
+        match &self.state {
             State::Free { .. } => true,
-            State::Shared { .. } => mode == Mode::Shared && self.queue.is_empty(),
+            State::Shared { mode, holders, .. } => {
+                let is_full = matches!(mode, Mode::OneOf(most) if holders.len() >= *most as usize);
+                *mode == wanted && !is_full
+            }
             State::Alone { .. } | State::Lent { .. } | State::Parted { .. } => false,
         }
     }
@@ -185,12 +200,12 @@ impl Lock {
         let holder = Holder { claim, is_told };
         match claim.mode {
             Mode::Exclusive => self.step(Event::Take, |lock| lock.state = State::Alone { holder }),
-            Mode::Shared => self.step(Event::Enter, |lock| match &mut lock.state {
-                State::Shared { holders, abandoned } => {
+            mode @ (Mode::Shared | Mode::OneOf(_)) => self.step(Event::Enter, |lock| match &mut lock.state {
+                State::Shared { holders, abandoned, .. } => {
                     holders.insert(claim.who, holder);
                     *abandoned = false;
                 }
-                state => *state = State::Shared { holders: BTreeMap::from([(claim.who, holder)]), abandoned: false },
+                state => *state = State::Shared { mode, holders: BTreeMap::from([(claim.who, holder)]), abandoned: false },
             }),
         }
         is_told
@@ -210,6 +225,17 @@ impl Lock {
         }
     }
 
+    /// One joins that was not asked whether it waits: it gets the lock, or a place behind those that wait.
+    pub fn enter(&mut self, claim: Claim, grants: &mut VecDeque<LockGrant>) {
+        match self.is_open_to(claim.mode) {
+            true => {
+                let abandoned = self.grant(claim);
+                grants.push_back(LockGrant { who: claim.who, abandoned });
+            }
+            false => self.wait(claim, true),
+        }
+    }
+
     fn quit(&mut self, who: Claimant) {
         self.step(Event::Quit, |lock| {
             lock.queue.remove(who);
@@ -219,9 +245,7 @@ impl Lock {
 
     fn give_out(&mut self, grants: &mut VecDeque<LockGrant>) {
         while let Some(next) = self.queue.first() {
-            let is_open = matches!(self.state, State::Free { .. })
-                || matches!(self.state, State::Shared { .. }) && next.mode == Mode::Shared;
-            if !is_open {
+            if !self.has_room(next.mode) {
                 return;
             }
             self.queue.remove(next.who);
@@ -237,15 +261,17 @@ impl Lock {
         }
         match &mut self.state {
             State::Free { .. } | State::Parted { .. } => unreachable!("nobody has it"),
-            State::Shared { holders, abandoned } => {
-                let is_unheard = *abandoned || how == Parting::Unused && holders[&who].is_told;
+            State::Shared { mode, holders, abandoned } => {
+                // Who only read leaves nothing half-written.
+                let is_left = how == Parting::Dead && *mode != Mode::Shared;
+                let is_unheard = *abandoned || is_left || how == Parting::Unused && holders[&who].is_told;
                 let event = match holders.len() {
                     1 if is_unheard => Event::Waive,
                     1 => Event::Last,
                     _ => Event::Part,
                 };
                 self.step(event, |lock| match &mut lock.state {
-                    State::Shared { holders, abandoned } if event == Event::Part => {
+                    State::Shared { holders, abandoned, .. } if event == Event::Part => {
                         holders.remove(&who);
                         *abandoned = is_unheard;
                     }

@@ -1,4 +1,4 @@
-//! The rules of locks by name, beside plain ones.
+//! The rules of locks, beside plain ones.
 
 use super::*;
 use crate::table;
@@ -107,6 +107,22 @@ fn threads_that_die_together_do_not_take_with_them_that_a_lock_was_abandoned() {
         locks.on_link_gone(1);
         assert_eq!(grants(&mut locks), [(2, true)], "the one that is there, and nobody who is gone");
     }
+    // Nor is a place given to one that goes, or told of twice that two go.
+    let two = Mode::OneOf(2);
+    let mut locks = Locks::new();
+    assert_eq!(locks.on_lock("a", claim(1, 0, two), true), GRANTED);
+    assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), WAITS);
+    assert_eq!(locks.on_lock("a", Claim { thread: 1, ..claim(2, 1, two) }, true), WAITS);
+    locks.on_link_gone(2);
+    locks.on_unlock(who(1, 0)).unwrap();
+    assert_eq!(locks.phase("a"), Phase::Free, "found by the simulator");
+    assert_eq!(locks.on_lock("a", claim(3, 0, two), true), GRANTED);
+    assert_eq!(locks.on_lock("a", Claim { thread: 1, ..claim(3, 1, two) }, true), GRANTED);
+    assert_eq!(locks.on_lock("a", claim(4, 0, two), true), WAITS);
+    locks.on_link_gone(3);
+    assert_eq!(grants(&mut locks), [(4, true)]);
+    locks.on_unlock(who(4, 0)).unwrap();
+    assert_eq!(locks.phase("a"), Phase::Free, "said once");
     // Nor does one that only waited abandon anything.
     let mut locks = Locks::new();
     assert_eq!(locks.on_lock("a", claim(1, 0, Shared), true), GRANTED);
@@ -237,6 +253,142 @@ fn one_connection_does_not_take_all_there_is() {
     assert_eq!(locks.on_lock("more", claim(2, 0, Exclusive), true), GRANTED);
     locks.on_unlock(who(1, 0)).unwrap();
     assert_eq!(locks.on_lock("again", claim(1, u64::MAX, Exclusive), true), GRANTED);
+}
+
+/// A semaphore of two places, of which one dies with its holder.
+#[test]
+fn so_many_have_a_place_at_a_time_in_order_of_arrival_and_a_dead_ones_place_is_told_of() {
+    let two = Mode::OneOf(2);
+    let mut locks = Locks::new();
+    assert_eq!(locks.on_lock("a", claim(1, 0, two), true), GRANTED);
+    assert_eq!(locks.on_lock("a", claim(2, 0, two), true), GRANTED);
+    assert_eq!(locks.on_lock("a", claim(3, 0, two), false), Ok(Claimed::Busy));
+    assert_eq!(locks.on_lock("a", claim(3, 1, two), true), WAITS);
+    assert_eq!(locks.on_lock("a", claim(4, 0, Mode::OneOf(3)), true), WAITS, "another number is another lock for as long");
+    assert_eq!(locks.on_lock("a", claim(5, 0, Exclusive), true), WAITS);
+    assert_eq!(locks.on_lock("a", claim(6, 0, two), true), WAITS);
+    locks.on_link_gone(1);
+    assert_eq!(grants(&mut locks), [(3, true)], "it has the place of a dead one");
+    locks.on_unlock(who(2, 0)).unwrap();
+    assert_eq!(grants(&mut locks), [], "the next says another number");
+    locks.on_unlock(who(3, 1)).unwrap();
+    assert_eq!(grants(&mut locks), [(4, false)]);
+    locks.on_unlock(who(4, 0)).unwrap();
+    assert_eq!(grants(&mut locks), [(5, false)]);
+    locks.on_unlock(who(5, 0)).unwrap();
+    assert_eq!(grants(&mut locks), [(6, false)]);
+    locks.on_link_gone(6);
+    assert_eq!(locks.phase("a"), Phase::Orphaned);
+    assert_eq!(locks.on_lock("a", claim(7, 0, Shared), true), Ok(Claimed::Granted { abandoned: true }));
+    assert!(matches!(locks.on_lock("b", claim(8, 0, Mode::OneOf(0)), true), Err(Error::LockMisused { .. })));
+    locks.on_unlock(who(7, 0)).unwrap();
+    assert_eq!((locks.count(), locks.claims.len(), locks.links.len()), (0, 0, 0), "nothing is kept");
+}
+
+/// Holds lock "a" alone, and waits for a condition.
+fn sleeps(locks: &mut Locks, link: u64, condition: u64) {
+    assert_eq!(locks.on_lock("a", claim(link, 0, Exclusive), true), GRANTED);
+    locks.on_sleep(who(link, 0), condition, claim(link, 1, Exclusive)).unwrap();
+    assert_eq!(locks.phase("a"), Phase::Free);
+}
+
+#[test]
+fn who_waits_for_a_condition_goes_on_in_order_when_it_is_notified() {
+    let mut locks = Locks::new();
+    for (link, condition) in [(1, 7), (2, 7), (3, 7), (4, 8)] {
+        sleeps(&mut locks, link, condition);
+    }
+    assert_eq!((locks.count(), locks.count_of(2), grants(&mut locks)), (0, 1, vec![]));
+    assert_eq!(locks.on_lock("a", claim(9, 0, Exclusive), true), GRANTED);
+    assert_eq!(locks.on_lock("a", claim(5, 0, Exclusive), true), WAITS);
+    locks.on_notify(who(9, 0), 7, false).unwrap();
+    locks.on_notify(who(9, 0), 6, true).unwrap();
+    assert_eq!(grants(&mut locks), [], "who notifies has the lock");
+    locks.on_notify(who(9, 0), 7, true).unwrap();
+    locks.on_unlock(who(9, 0)).unwrap();
+    for (link, number) in [(5, 0), (1, 1), (2, 1), (3, 1)] {
+        assert_eq!(grants(&mut locks), [(link, false)]);
+        locks.on_unlock(who(link, number)).unwrap();
+    }
+    assert_eq!(grants(&mut locks), [], "another condition was notified");
+    // Its bound is over, and nobody has the lock.
+    assert_eq!(locks.on_sleep_bound(who(4, 1)), Ok(true));
+    assert_eq!((grants(&mut locks), locks.on_sleep_bound(who(4, 1))), (vec![(4, false)], Ok(false)));
+    locks.on_unlock(who(4, 1)).unwrap();
+    assert_eq!((locks.count(), locks.claims.len(), locks.links.len(), locks.sleepers.len()), (0, 0, 0, 0), "nothing is kept");
+}
+
+#[test]
+fn who_waits_for_a_condition_and_goes_is_not_notified_in_place_of_others() {
+    let mut locks = Locks::new();
+    (1..=4).for_each(|link| sleeps(&mut locks, link, 7));
+    locks.on_link_gone(1);
+    locks.on_withdraw(who(2, 1));
+    assert_eq!(locks.on_lock("a", claim(9, 0, Exclusive), true), GRANTED);
+    assert_eq!(locks.on_sleep_bound(who(3, 1)), Ok(true));
+    assert_eq!(grants(&mut locks), [], "it waits for the lock from here on");
+    locks.on_notify(who(9, 0), 7, false).unwrap();
+    locks.on_unlock(who(9, 0)).unwrap();
+    assert_eq!(grants(&mut locks), [(3, false)]);
+    locks.on_unlock(who(3, 1)).unwrap();
+    assert_eq!(grants(&mut locks), [(4, false)]);
+    locks.on_link_gone(4);
+    assert_eq!((locks.links.len(), locks.sleepers.len(), locks.claims.len()), (0, 0, 0));
+}
+
+#[test]
+fn a_lock_that_is_abandoned_wakes_who_waits_for_its_conditions() {
+    for others_wait in [false, true] {
+        let mut locks = Locks::new();
+        (1..=3).for_each(|link| sleeps(&mut locks, link, link % 2));
+        assert_eq!(locks.on_lock("a", claim(9, 0, Exclusive), true), GRANTED);
+        if others_wait {
+            assert_eq!(locks.on_lock("a", claim(8, 0, Exclusive), true), WAITS);
+        }
+        locks.on_link_gone(9);
+        if others_wait {
+            assert_eq!(grants(&mut locks), [(8, true)], "who waits for the lock is told, and sees to the others");
+            assert_eq!(locks.sleepers.len(), 3);
+            continue;
+        }
+        assert_eq!((grants(&mut locks), locks.sleepers.len()), (vec![(2, true)], 0));
+        locks.on_unlock(who(2, 1)).unwrap();
+        assert_eq!(grants(&mut locks), [(1, false)]);
+    }
+}
+
+#[test]
+fn waits_for_conditions_that_are_none_change_nothing() {
+    let mut locks = Locks::new();
+    let misused = |outcome: Result<()>| assert!(matches!(outcome, Err(Error::LockMisused { .. })), "{outcome:?}");
+    misused(locks.on_sleep(who(1, 0), 7, claim(1, 1, Exclusive)));
+    misused(locks.on_notify(who(1, 0), 7, true));
+    locks.on_lock("a", claim(1, 0, Shared), true).unwrap();
+    misused(locks.on_sleep(who(1, 0), 7, claim(1, 1, Exclusive)));
+    misused(locks.on_notify(who(1, 0), 7, true));
+    locks.on_unlock(who(1, 0)).unwrap();
+    locks.on_lock("a", claim(1, 2, Exclusive), true).unwrap();
+    for taken in [claim(1, 2, Exclusive), claim(2, 3, Exclusive), claim(1, 3, Shared)] {
+        misused(locks.on_sleep(who(1, 2), 7, taken));
+    }
+    locks.on_sleep(who(1, 2), 7, claim(1, 3, Exclusive)).unwrap();
+    let used = locks.on_lock("b", claim(1, 3, Exclusive), true);
+    assert!(matches!(used, Err(Error::LockMisused { .. })), "{used:?}");
+}
+
+/// A lock that is lent, and taken again by its program without the home's knowing, is given back by the wait.
+#[test]
+fn a_lock_that_is_lent_is_given_back_by_a_wait_and_recalled_by_a_notice() {
+    let mut locks = lent();
+    locks.on_sleep(who(1, 0), 7, claim(1, 1, Exclusive)).unwrap();
+    assert_eq!((locks.phase("a"), recalls(&mut locks)), (Phase::Free, vec![]));
+    assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), GRANTED);
+    assert!(locks.on_lend(who(2, 0)));
+    locks.on_notify(who(2, 0), 7, false).unwrap();
+    assert_eq!((locks.phase("a"), recalls(&mut locks)), (Phase::Recalled, vec![Begin(who(2, 0))]));
+    locks.on_recalled(who(2, 0), Recalled::Held);
+    locks.on_unlock(who(2, 0)).unwrap();
+    assert_eq!(grants(&mut locks), [(1, false)]);
 }
 
 fn recalls(locks: &mut Locks) -> Vec<RecallStep> {
@@ -422,8 +574,13 @@ impl Plain {
         let mut granted = Vec::new();
         for at in 0..self.claims.len() {
             let (claim, has) = self.claims[at];
-            let others_share = self.claims[..at].iter().all(|(other, has)| *has && other.mode == Shared);
-            let may = at == 0 || claim.mode == Shared && others_share;
+            let beside_others = self.claims[..at].iter().all(|(other, has)| *has && other.mode == claim.mode);
+            let most = match claim.mode {
+                Exclusive => 1,
+                Shared => usize::MAX,
+                Mode::OneOf(count) => count as usize,
+            };
+            let may = at < most && beside_others;
             if may && !has {
                 self.claims[at].1 = true;
                 granted.push((claim.who.link, std::mem::take(&mut self.abandoned)));
@@ -435,7 +592,7 @@ impl Plain {
     fn remove(&mut self, link: u64, died: bool) -> Vec<(u64, bool)> {
         self.claims.retain(|(claim, has)| {
             let is_it = claim.who.link == link;
-            self.abandoned |= is_it && died && *has && claim.mode == Exclusive;
+            self.abandoned |= is_it && died && *has && claim.mode != Shared;
             !is_it
         });
         self.grant()
@@ -444,16 +601,16 @@ impl Plain {
 
 proptest! {
     #[test]
-    fn any_history_is_as_the_plain_rules_say(steps in prop::collection::vec((0..6u64, 0..5u32, any::<bool>()), 1..200)) {
+    fn any_history_is_as_the_plain_rules_say(steps in prop::collection::vec((0..6u64, 0..5u32, 0..3usize), 1..200)) {
         let (mut locks, mut plain) = (Locks::new(), Plain::default());
         // Each link is one thread that is in one place at a time; a dead one comes back under another number.
         let mut number = 0;
-        for (link, action, exclusive) in steps {
+        for (link, action, mode) in steps {
             let at = plain.claims.iter().position(|(claim, _)| claim.who.link == link);
             let (told, wanted) = match (action, at) {
                 (0 | 1, None) => {
                     number += 1;
-                    let claim = claim(link, number, if exclusive { Exclusive } else { Shared });
+                    let claim = claim(link, number, [Exclusive, Shared, Mode::OneOf(2)][mode]);
                     let claimed = locks.on_lock("a", claim, action == 0).unwrap();
                     plain.claims.push((claim, false));
                     let mut wanted = plain.grant();

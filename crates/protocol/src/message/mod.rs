@@ -12,6 +12,8 @@
 //! - Two messages of one sender that fit one receive are taken in the order in which they were sent, because they arrive so.
 
 pub mod note;
+pub mod part;
+pub mod strip;
 
 use std::collections::VecDeque;
 

@@ -1,14 +1,18 @@
 //! A message as it lies in its receiver's queue: its envelope, its head, and its body or where that has landed. Little-endian.
 //!
 //! ```text
-//! sender | context | tag | head's length | body's length (8) | body's place (8) | head | body, where it goes with the head | anything
+//! sender | context | tag | head's length (2) | length behind the head (2) | body's length (8) | body's place (8) | head | what is behind it | anything
 //! ```
+//!
+//! Behind the head is the body, where it goes with the head, or which part of a region it is ([`super::part`]). A receiver's answer to that is
+//! a note without a head.
 //!
 //! With the word of its record a note fills whole cache lines, so that a short one is on one line.
 //!
 //! Notes are input: any program that may write the group's regions may have written one.
 
 use super::Envelope;
+use super::strip::Place;
 use crate::limits::{MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX};
 use crate::queue::layout::{LINE_LEN, WORD_LEN};
 
@@ -26,6 +30,42 @@ const fn on_lines(len: usize) -> usize {
 
 /// The place of a body that goes with its head.
 const INLINE: u64 = u64::MAX;
+/// That of a part of a region, which the receiver fetches.
+const PART: u64 = u64::MAX - 1;
+/// In its stead in a receiver's answer.
+const FETCHED: u64 = u64::MAX - 2;
+
+/// Of a place: it is in its sender's strip. Below it are the turn, the slot, and the place in lines.
+const IN_STRIP: u64 = 1 << 63;
+/// Bits of a strip's place in lines, of its slot, and of its turn.
+const LINE_BITS: u32 = 48;
+const SLOT_BITS: u32 = 6;
+const TURN_BITS: u32 = 8;
+
+/// Bytes of a receiver's memory in which bodies land.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Of the heap.
+    pub heap_len: u64,
+    /// Of each sender's strip; 0 where there are none.
+    pub strip_len: u64,
+}
+
+/// Where a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyPlace {
+    /// Behind its head.
+    Here,
+    /// In the heap of the receiver's landing memory, from this byte on.
+    Landed(u64),
+    /// In its sender's strip at the receiver's host.
+    Strip(Place),
+    /// In a region: so many bytes behind the head say where ([`super::part::BodyPart`]). The receiver fetches it.
+    Part(usize),
+    /// It was a part of a region: no message, but the receiver's answer, so many bytes long ([`super::part::decode_outcome`]). The sender's
+    /// number of the part stands for the body's length.
+    Fetched(usize),
+}
 
 /// What a note says before its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,53 +76,95 @@ pub struct Front {
     pub head_len: usize,
     /// Bytes of the body.
     pub body_len: u64,
-    /// Where the body has landed in the receiver's landing memory; `None` where it goes with the head.
-    pub landed: Option<u64>,
+    /// Where the body is.
+    pub body: BodyPlace,
 }
 
 impl Front {
     /// Bytes of the whole note.
     pub fn note_len(&self) -> usize {
-        // A body that goes with its head is short.
-        on_lines(FRONT_LEN + self.head_len + if self.landed.is_none() { self.body_len as usize } else { 0 })
+        on_lines(FRONT_LEN + self.head_len + self.behind_len())
+    }
+
+    /// Bytes behind the head.
+    pub fn behind_len(&self) -> usize {
+        match self.body {
+            // A body that goes with its head is short.
+            BodyPlace::Here => self.body_len as usize,
+            BodyPlace::Landed(_) | BodyPlace::Strip(_) => 0,
+            BodyPlace::Part(len) | BodyPlace::Fetched(len) => len,
+        }
     }
 
     /// The bytes to send.
     pub fn encode(&self) -> [u8; FRONT_LEN] {
         let Envelope { from, context, tag } = self.envelope;
         let mut bytes = [0; FRONT_LEN];
-        let words = [from, context, tag, self.head_len as u32];
+        let (place, behind_len) = match self.body {
+            BodyPlace::Here => (INLINE, 0),
+            BodyPlace::Landed(place) => (place, 0),
+            BodyPlace::Strip(place) => (strip_word(place), 0),
+            BodyPlace::Part(len) => (PART, len),
+            BodyPlace::Fetched(len) => (FETCHED, len),
+        };
+        let words = [from, context, tag, self.head_len as u32 | (behind_len as u32) << 16];
         bytes.as_chunks_mut::<4>().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.body_len.to_le_bytes());
-        bytes[24..].copy_from_slice(&self.landed.unwrap_or(INLINE).to_le_bytes());
+        bytes[24..].copy_from_slice(&place.to_le_bytes());
         bytes
     }
 
-    /// Reads the front of a note of `len` bytes, of one of `count` parties, beside landing memory of `landing_len` bytes.
-    pub fn decode(bytes: &[u8; FRONT_LEN], len: usize, count: u32, landing_len: u64) -> Result<Front, &'static str> {
+    /// Reads the front of a note of `len` bytes, of one of `count` parties, beside such memory for bodies.
+    pub fn decode(bytes: &[u8; FRONT_LEN], len: usize, count: u32, room: Room) -> Result<Front, &'static str> {
         let mut words = [0; 4];
         bytes.as_chunks::<4>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u32::from_le_bytes(*bytes));
         let mut halves = [0; 4];
         bytes.as_chunks::<8>().0.iter().zip(&mut halves).for_each(|(bytes, word)| *word = u64::from_le_bytes(*bytes));
-        let [from, context, tag, head_len] = words;
+        let [from, context, tag, lens] = words;
         let [.., body_len, place] = halves;
+        let (head_len, behind_len) = ((lens & 0xffff) as usize, (lens >> 16) as usize);
         if from >= count {
             return Err("a message of a party that the group does not have");
         }
-        if head_len as usize > MESSAGE_HEAD_LEN_MAX {
+        if head_len > MESSAGE_HEAD_LEN_MAX {
             return Err("a message with too long a head");
         }
-        let landed = (place != INLINE).then_some(place);
-        let is_sound = match landed {
-            Some(place) => place.checked_add(body_len).is_some_and(|end| end <= landing_len),
-            None => body_len <= MESSAGE_INLINE_LEN_MAX as u64,
+        let body = match place {
+            INLINE => BodyPlace::Here,
+            PART => BodyPlace::Part(behind_len),
+            FETCHED => BodyPlace::Fetched(behind_len),
+            word => strip_place(word).map_or(BodyPlace::Landed(word), BodyPlace::Strip),
+        };
+        let is_sound = match body {
+            BodyPlace::Here => body_len <= MESSAGE_INLINE_LEN_MAX as u64 && behind_len == 0,
+            BodyPlace::Landed(at) => is_in(at, body_len, room.heap_len) && behind_len == 0,
+            BodyPlace::Strip(Place { at, .. }) => at >= LINE_LEN && is_in(at, body_len, room.strip_len) && behind_len == 0,
+            BodyPlace::Part(len) => body_len <= room.heap_len && len <= MESSAGE_INLINE_LEN_MAX,
+            BodyPlace::Fetched(len) => head_len == 0 && len <= MESSAGE_INLINE_LEN_MAX,
         };
         if !is_sound {
             return Err("a message whose body lies nowhere");
         }
-        let front = Front { envelope: Envelope { from, context, tag }, head_len: head_len as usize, body_len, landed };
+        let front = Front { envelope: Envelope { from, context, tag }, head_len, body_len, body };
         if front.note_len() == len { Ok(front) } else { Err("a message of another length than it says") }
     }
+}
+
+fn is_in(at: u64, len: u64, limit: u64) -> bool {
+    at.checked_add(len).is_some_and(|end| end <= limit)
+}
+
+fn strip_word(Place { at, slot, turn }: Place) -> u64 {
+    let high = u64::from(turn) << SLOT_BITS | u64::from(slot);
+    IN_STRIP | high << LINE_BITS | at >> LINE_LEN.trailing_zeros()
+}
+
+/// `None` for what no sender writes for a strip.
+fn strip_place(word: u64) -> Option<Place> {
+    let field = |shift: u32, bits: u32| word >> shift & !(u64::MAX << bits);
+    let at = field(0, LINE_BITS).checked_mul(LINE_LEN)?;
+    let place = Place { at, slot: field(LINE_BITS, SLOT_BITS) as u8, turn: field(LINE_BITS + SLOT_BITS, TURN_BITS) as u8 };
+    (strip_word(place) == word).then_some(place)
 }
 
 #[cfg(test)]
@@ -92,22 +174,41 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_front_or_refused(mut bytes: [u8; FRONT_LEN], is_near: bool, is_inline: bool, rest in 0usize..200) {
+        fn any_bytes_are_a_front_or_refused(mut bytes: [u8; FRONT_LEN], is_near: bool, place in 0u8..5,
+            strip: [u8; 3], rest in 0usize..200) {
             if is_near {
-                [1, 2, 3, 13, 14, 15, 17, 18, 19, 20, 21, 22, 23].iter().for_each(|at| bytes[*at] = 0);
+                [1, 2, 3, 13, 15, 17, 18, 19, 20, 21, 22, 23].iter().for_each(|at| bytes[*at] = 0);
                 bytes[12] &= 63;
-                bytes[24..].fill(if is_inline { 255 } else { 0 });
+                // Three places stand for something else; any other is near the beginning.
+                bytes[24..].fill(if place < 3 { 255 } else { 0 });
+                bytes[24] -= if place < 3 { place } else { 0 };
+                bytes[14] = if matches!(place, 1 | 2) { bytes[14] } else { 0 };
+                if place == 4 {
+                    (bytes[24], bytes[30], bytes[31]) = (strip[0] & 3, strip[1], strip[2] & 63 | 128);
+                }
             }
-            let (head, body) = (bytes[12] as usize, bytes[16] as usize);
-            let near = FRONT_LEN + head + if is_inline { body } else { 0 };
+            let (head, body, behind) = (bytes[12] as usize, bytes[16] as usize, bytes[14] as usize);
+            let near = FRONT_LEN + head + behind + if place == 0 { body } else { 0 };
             let len = if is_near { (near + 8).next_multiple_of(64) - 8 } else { FRONT_LEN + rest };
-            match Front::decode(&bytes, len, 100, 128) {
+            match Front::decode(&bytes, len, 100, Room { heap_len: 128, strip_len: 192 }) {
                 Ok(front) => {
                     prop_assert_eq!(front.encode(), bytes);
                     prop_assert!(front.note_len() == len && len <= LONGEST_LEN && front.envelope.from < 100);
-                    prop_assert!(front.landed.is_none_or(|at| at + front.body_len <= 128));
+                    match front.body {
+                        BodyPlace::Here => prop_assert!(front.body_len <= MESSAGE_INLINE_LEN_MAX as u64),
+                        BodyPlace::Landed(at) => prop_assert!(at + front.body_len <= 128),
+                        BodyPlace::Strip(Place { at, slot, .. }) => {
+                            prop_assert!(at >= 64 && at + front.body_len <= 192 && slot < 64);
+                        }
+                        BodyPlace::Part(_) => prop_assert!(front.body_len <= 128),
+                        BodyPlace::Fetched(_) => prop_assert_eq!(front.head_len, 0),
+                    }
                 }
-                Err(_) => prop_assert!(!is_near || bytes[0] >= 100 || head > 48 || (!is_inline && body > 128)),
+                Err(_) => {
+                    let (line, end) = (usize::from(strip[0] & 3), usize::from(strip[0] & 3) * 64 + body);
+                    let is_long = matches!(place, 1 | 3) && body > 128 || place == 4 && (line == 0 || end > 192);
+                    prop_assert!(!is_near || bytes[0] >= 100 || head > 48 || is_long || (place == 2 && head > 0));
+                }
             }
         }
     }

@@ -5,7 +5,7 @@
 //! program: Free  -> keeper: holds the blocks; program: gives the pages back, Freed -> keeper: they are zero
 //! program: Fork (over a further socket, which the child inherits) -> keeper: a ticket, and nothing moves; the kernel copies
 //! parent:  Forked; child: Child with the ticket, Hello, over a socket of its own; then it closes the inherited one
-//! keeper:  Zap (to the hand) -> hand: the pages are out of the program
+//! keeper:  Zaps in one packet (to the hand) -> hand: the pages are out of the program
 //! ```
 
 use super::Malformed;
@@ -57,7 +57,7 @@ pub enum Call {
     },
     /// The pages of the last Free are out of the program. No answer.
     Freed,
-    /// To the hand: take these pages out of the program. Answered when that is done.
+    /// To the hand: take these pages out of the program. Several may be in one packet, which is answered when all is done.
     Zap {
         /// First byte.
         start: u64,

@@ -17,10 +17,10 @@ pub use crate::lock::Mode;
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SyncRequest {
-    /// Takes a lock, at the pool's home; answered by [`SyncAnswer::Granted`] or [`SyncAnswer::Busy`].
+    /// Takes a lock, at its home; answered by [`SyncAnswer::Granted`] or [`SyncAnswer::Busy`].
     Lock {
-        /// Its name.
-        name: String,
+        /// Which.
+        site: Site,
         /// How.
         mode: Mode,
         /// The client's number of this taking.
@@ -51,10 +51,35 @@ pub enum SyncRequest {
         /// The number it was taken by.
         number: u64,
     },
-    /// Becomes a party of a group, at the pool's home; answered by [`SyncAnswer::Joined`].
+    /// Gives back a lock that the client has alone, and waits to have it again once somebody notifies that condition; answered by
+    /// [`SyncAnswer::Woken`].
+    Sleep {
+        /// The number that the lock was taken by.
+        number: u64,
+        /// The condition: of each lock, any number.
+        condition: u64,
+        /// The number of the taking by which the client has the lock afterwards.
+        next: u64,
+        /// The client's number of the thread that waits.
+        thread: u64,
+        /// How long to wait for a notice in milliseconds; `None` for ever. The lock itself is waited for as long as others have it.
+        bound_ms: Option<u64>,
+        /// The version that the client has of what is bound to the lock.
+        known: Option<Stamp>,
+    },
+    /// Has those go on who wait for a condition of a lock that the client has alone; answered by [`SyncAnswer::Done`].
+    Notify {
+        /// The number that the lock was taken by.
+        number: u64,
+        /// The condition.
+        condition: u64,
+        /// All of them, or the one that has waited longest.
+        all: bool,
+    },
+    /// Becomes a party of a group, at its home; answered by [`SyncAnswer::Joined`].
     Join {
-        /// The group's name.
-        name: String,
+        /// Which group.
+        site: Site,
         /// How many parties the group has.
         parties: u32,
         /// The client's number of this place.
@@ -146,6 +171,22 @@ impl SyncRequest {
     }
 }
 
+/// Where clients meet: by what a lock or a group is found at its home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Site {
+    /// A name, at the pool's home.
+    Name(String),
+    /// A byte of an extent, at the extent's node. The byte itself is neither read nor written.
+    Byte {
+        /// The extent's slot.
+        slot: Slot,
+        /// The right to write the extent; for who shares a lock, to read it.
+        grant: Grant,
+        /// The byte's place in the extent.
+        offset: u64,
+    },
+}
+
 /// What a client that asks for a lock says of leases of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseWish {
@@ -177,6 +218,15 @@ pub enum SyncAnswer {
     },
     /// Others have the lock.
     Busy,
+    /// The lock was taken again after a wait for a condition.
+    Woken {
+        /// Whether somebody notified the condition; else the bound was over.
+        notified: bool,
+        /// As of [`SyncAnswer::Granted`].
+        abandoned: bool,
+        /// As of [`SyncAnswer::Granted`].
+        data: Option<Box<DataGrant>>,
+    },
     /// A word is as wanted.
     Word {
         /// Which, of those that were named.
@@ -352,7 +402,8 @@ mod tests {
         let known = Some(Stamp { life: u64::MAX, version: u64::MAX });
         let number = u64::MAX;
         let lease = LeaseWish { keeps: true, returns: Some(number) };
-        let lock = SyncRequest::Lock { name, mode: Mode::Shared, number, thread: number, bound_ms: Some(number), known, lease };
+        let (site, mode) = (Site::Name(name), Mode::OneOf(u32::MAX));
+        let lock = SyncRequest::Lock { site, mode, number, thread: number, bound_ms: Some(number), known, lease };
         let publication = Publication { changes: longest_changes(), binding: Some(longest_binding()) };
         let word = WaitedWord {
             slot: Slot(u32::MAX),

@@ -179,7 +179,8 @@ fn a_set_that_sleeps_is_told_or_took_the_queue_from_the_board() {
                 array.words().swap(SET_BELL_AT as usize / 8, ALL_ASLEEP);
                 array.words().fence();
             } else {
-                array.doze_set();
+                array.announce_set();
+                array.fence();
             }
             let mut ready = Vec::new();
             array.board().take(1, &mut ready);
@@ -208,9 +209,36 @@ fn an_armed_reader_s_bell_changes_or_it_saw_the_block() {
         array.doze(0);
         let saw = read(&mut reader).is_some();
         // The thread begins to watch after the reader has armed; it parks only while the bell says that nobody has committed.
-        let parks = thread::spawn(move || watched.is_asleep(0));
+        let parks = thread::spawn(move || watched.bell(Some(0)).is_asleep());
         let (parks, woke) = (parks.join().unwrap(), writing.join().unwrap());
         assert!(saw || !parks || woke, "the block is there, the thread parks, and nobody wakes it");
+    });
+}
+
+/// A reader of two queues announces sleep at both, and one fence serves for both looks.
+#[test]
+fn a_reader_that_sleeps_at_two_queues_is_woken_at_each_or_saw_its_block() {
+    let mut model = loom::model::Builder::new();
+    // Three threads have too many orders for all of them.
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let form = form(1, 1);
+        let array = Array::new(Ordered::with_full_fences(form.array_len(2).unwrap() as usize / 8), form, 2);
+        (0..2).for_each(|queue| array.attend(queue));
+        let writers = [0, 1].map(|queue| {
+            let array = array.clone();
+            thread::spawn(move || {
+                let mut writer = Writer::new(array.words().clone(), array.place(queue, 0)).unwrap();
+                assert!(writer.push(&block(1)).unwrap());
+                array.committed(queue) == Wake::Reader
+            })
+        });
+        let mut readers = [0, 1].map(|queue| Reader::new(array.words().clone(), array.place(queue, 0)).unwrap());
+        (0..2).for_each(|queue| array.announce(queue));
+        array.fence();
+        let saw = readers.each_mut().map(|reader| read(reader).is_some());
+        let woke = writers.map(|writer| writer.join().unwrap());
+        assert!((0..2).all(|queue| saw[queue] || woke[queue]), "it sleeps at a queue that has a block: {saw:?} {woke:?}");
     });
 }
 

@@ -6,7 +6,7 @@ use crate::check::Check;
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::entry::{BoundData, Condition, Stamp, Stores};
 use hanare_protocol::lock::{Claim, Claimant, Claimed, Locks, Mode};
-use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Site, SyncAnswer, SyncRequest};
 use std::collections::BTreeMap;
 
 /// All programs are of one user.
@@ -75,7 +75,7 @@ impl EntryWorld {
             held.ok_or_else(|| format!("link {link} has not got what it took by {number}"))
         };
         Ok(match request {
-            SyncRequest::Lock { name, mode, number, thread, known, .. } => {
+            SyncRequest::Lock { site: Site::Name(name), mode, number, thread, known, .. } => {
                 match home.locks.on_lock(&name, Claim { who: who(number), thread, mode }, true) {
                     Ok(Claimed::Granted { abandoned }) => Ok(Some(self.grant(&name, known, abandoned)?)),
                     Ok(_) => {

@@ -10,7 +10,7 @@ use hanare_protocol::entry::{BoundRange, BoundShape, Condition, DataGrant, Publi
 use hanare_protocol::id::Gid;
 use hanare_protocol::lock::Mode;
 use hanare_protocol::shape::Strided;
-use hanare_protocol::wire::sync::{LeaseWish, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{LeaseWish, Site, SyncAnswer, SyncRequest};
 use std::collections::VecDeque;
 
 const GID: Gid = Gid(1);
@@ -162,7 +162,8 @@ impl EntryWorld {
             Todo::Take(lock, mode) => {
                 let (number, known) = (me.next + 1, me.known[lock]);
                 let lease = LeaseWish::default();
-                let request = SyncRequest::Lock { name: name_of(lock), mode, number, thread: 0, bound_ms: None, known, lease };
+                let site = Site::Name(name_of(lock));
+                let request = SyncRequest::Lock { site, mode, number, thread: 0, bound_ms: None, known, lease };
                 self.ask(program, link, request);
             }
             Todo::Update(page) if me.frames.is_dirty(page) => self.access(program, link, Access::Fetch(page)),
@@ -301,7 +302,7 @@ impl EntryWorld {
         let asks = me.asks.take_if(|(other, _)| *other == seq);
         let (_, request) = asks.ok_or_else(|| format!("program {program} is answered twice: {answer:?}"))?;
         match (request, answer) {
-            (SyncRequest::Lock { name, mode, number, .. }, Ok(SyncAnswer::Granted { data, .. })) => {
+            (SyncRequest::Lock { site: Site::Name(name), mode, number, .. }, Ok(SyncAnswer::Granted { data, .. })) => {
                 let lock = (0..LOCK_COUNT).find(|lock| name_of(*lock) == name).expect("one of them");
                 let binds = data.is_none() && mode == Mode::Exclusive;
                 let held = HeldData { lock, number, mode, binds };

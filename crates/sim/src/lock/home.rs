@@ -4,7 +4,7 @@ use super::*;
 use crate::check::check;
 use hanare_protocol::group::{Groups, Met, PartyPlace};
 use hanare_protocol::lock::{Claim, Claimed, Locks, RecallTimes};
-use hanare_protocol::wire::sync::{LeaseWish, Mode};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, Site};
 use std::collections::BTreeSet;
 
 /// What the home's process knows.
@@ -80,7 +80,7 @@ impl LockWorld {
         let who = |number| Claimant { link, number };
         let done = |()| Some(SyncAnswer::Done);
         Ok(match request {
-            SyncRequest::Lock { name, mode, number, thread, bound_ms, lease, .. } => {
+            SyncRequest::Lock { site: Site::Name(name), mode, number, thread, bound_ms, lease, .. } => {
                 let claim = Claim { who: who(number), thread, mode };
                 return self.begin_lock(seq, (&name, claim), bound_ms, lease);
             }
@@ -106,7 +106,7 @@ impl LockWorld {
                 }
                 Ok(done(()))
             }
-            SyncRequest::Join { name, parties, number, client } => {
+            SyncRequest::Join { site: Site::Name(name), parties, number, client } => {
                 let joined = home.groups.on_join(&name, parties, who(number), client);
                 if joined.is_ok() {
                     self.model.on_joined(&name, parties, who(number))?;

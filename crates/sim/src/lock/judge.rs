@@ -19,7 +19,16 @@ struct Seen {
 impl Seen {
     /// Whether one may have it beside those that do.
     fn has_room(&self, mode: Mode) -> bool {
-        self.holders.is_empty() || mode == Mode::Shared && self.holders.iter().all(|(_, other, _)| *other == Mode::Shared)
+        self.holders.is_empty() || self.holders.iter().all(|(_, other, _)| *other == mode) && self.holders.len() < most_in(mode)
+    }
+}
+
+/// How many may have a lock in a mode.
+pub(super) fn most_in(mode: Mode) -> usize {
+    match mode {
+        Mode::Exclusive => 1,
+        Mode::Shared => usize::MAX,
+        Mode::OneOf(count) => count as usize,
     }
 }
 
@@ -188,7 +197,7 @@ impl Model {
         for seen in self.locks.values_mut() {
             let leases = &mut self.leases;
             let goes = |who: &Claimant| who.link == link && !leases.all.contains(who);
-            seen.is_orphan |= seen.holders.iter().any(|(who, mode, _)| goes(who) && *mode == Mode::Exclusive);
+            seen.is_orphan |= seen.holders.iter().any(|(who, mode, _)| goes(who) && *mode != Mode::Shared);
             seen.holders.retain(|(who, ..)| !goes(who));
             let parted = seen.holders.iter().map(|(who, ..)| *who).filter(|who| who.link == link);
             leases.parted.extend(parted);

@@ -27,7 +27,7 @@ use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result as Outcome};
 use home::Home;
-use judge::Model;
+use judge::{Model, most_in};
 use leases::Leases;
 use std::collections::BTreeMap;
 

@@ -39,7 +39,7 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "nodes cut off",
         "questions lost",
     ];
-    meets::<LockWorld>(Plan { seed: 3, nodes: 4, minutes: 90.0 }, 10, &whats);
+    meets::<LockWorld>(Plan { seed: 3, nodes: 4, minutes: 180.0 }, 10, &whats);
 }
 
 #[test]

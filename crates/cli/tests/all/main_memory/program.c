@@ -84,6 +84,20 @@ static void mappings(void)
     uint64_t *all = (uint64_t *)at;
     for (size_t k = 16 * MIB / 8; k < len / 8; k++)
         CHECK(all[k] == mix(k, 5));
+    /* A file over pages of it stays the program's own, whatever leaves around it: here pages that were read and not written. */
+    FILE *file = tmpfile();
+    CHECK(file && ftruncate(fileno(file), 4 * PAGE) == 0);
+    char *over = mmap(at + 6 * MIB + 8 * PAGE, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fileno(file), 0);
+    CHECK(over == at + 6 * MIB + 8 * PAGE);
+    memset(over, 7, 4 * PAGE);
+    CHECK(all[6 * MIB / 8] == mix(6 * MIB / 8, 5) && all[(6 * MIB + 63 * PAGE) / 8] == mix((6 * MIB + 63 * PAGE) / 8, 5));
+    uint64_t *other = malloc(48 * MIB);
+    fill(other, 48 * MIB, 17);
+    for (size_t k = 0; k < 4 * PAGE; k++)
+        CHECK(over[k] == 7);
+    check(other, 48 * MIB, 17);
+    free(other);
+    fclose(file);
     CHECK(munmap(at + len / 2 + PAGE, len / 2 - PAGE) == 0);
     for (size_t k = 16 * MIB / 8; k < len / 2 / 8; k++)
         CHECK(all[k] == mix(k, 5));
@@ -105,6 +119,38 @@ static void mappings(void)
     fill((uint64_t *)(reserved + 512l * MIB), 40 * MIB, 6);
     check((uint64_t *)(reserved + 512l * MIB), 40 * MIB, 6);
     CHECK(munmap(reserved, 1024l * MIB) == 0);
+}
+
+/* Sweeps that read and write each word, while first pages of blocks that come next are given back, and a child sweeps, too. */
+static void streams(void)
+{
+    enum { LEN = 72 * MIB, WORDS_A_PAGE = PAGE / 8, BLOCK_PAGES = 64, SWEEPS = 3 };
+    static unsigned char is_filled[LEN / PAGE], added[LEN / PAGE];
+    uint64_t *at = malloc(LEN);
+    CHECK(at);
+    fill(at, LEN, 16);
+    memset(is_filled, 1, sizeof is_filled);
+    pid_t child = 0;
+    for (size_t page = 0, sweep = 0; sweep < SWEEPS; page = 0, sweep++)
+        for (; page < LEN / PAGE; page++) {
+            size_t ahead = (page / BLOCK_PAGES + 1 + page / BLOCK_PAGES % 9) * BLOCK_PAGES;
+            if (page % (5 * BLOCK_PAGES) == 40 && ahead < LEN / PAGE) {
+                CHECK(madvise(at + ahead * WORDS_A_PAGE, PAGE, MADV_DONTNEED) == 0);
+                is_filled[ahead] = added[ahead] = 0;
+            }
+            if (sweep == 1 && page == LEN / PAGE / 2)
+                CHECK((child = fork()) >= 0);
+            for (size_t k = page * WORDS_A_PAGE; k < (page + 1) * WORDS_A_PAGE; k++) {
+                CHECK(at[k] == (is_filled[page] ? mix(k, 16) : 0) + added[page]);
+                at[k]++;
+            }
+            added[page]++;
+        }
+    free(at);
+    if (child == 0)
+        _exit(0);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
 static uint64_t *shared_words;
@@ -294,7 +340,7 @@ static const struct {
     const char *name;
     void (*run)(void);
     int only_by_name;
-} STEPS_BY_NAME[] = {{"allocations", allocations, 0}, {"mappings", mappings, 0}, {"threads", threads, 0}, {"calls", calls, 0},
+} STEPS_BY_NAME[] = {{"allocations", allocations, 0}, {"mappings", mappings, 0}, {"streams", streams, 0}, {"threads", threads, 0}, {"calls", calls, 0},
                      {"forks", forks, 0},             {"execs", execs, 0},       {"allocators", allocators, 0}, {"lost", lost, 1}};
 
 int main(int count, char **words)

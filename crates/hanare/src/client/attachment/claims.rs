@@ -1,4 +1,4 @@
-//! Locks that a program holds by name, as far as it knows.
+//! Locks that a program holds, as far as it knows.
 
 use super::borrowed::Borrowed;
 use crate::client::remote::Remote;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Why a lock is not held any more.
 pub(crate) const CONNECTION_BROKE: &str = "the connection to the pool's home broke";
 
-/// What a client has taken by name, as far as it knows.
+/// What a client has taken, as far as it knows.
 #[derive(Default)]
 pub(crate) struct Claims {
     /// The number of the next lock, or place in a group.
@@ -35,7 +35,11 @@ pub(crate) struct LockData {
 }
 
 pub(crate) struct HeldLock {
-    pub name: String,
+    /// What this program keeps it by.
+    pub key: String,
+    /// What people call it.
+    pub title: String,
+    pub home: Arc<Remote>,
     pub thread: u64,
     /// The connection that it is held by.
     pub connection: u128,
@@ -67,9 +71,9 @@ impl Claims {
 
     /// Bytes of a region that are bound to locks which this program holds, ascending.
     pub fn held_bytes(&self, gid: Gid) -> Vec<Range<u64>> {
-        let names: BTreeSet<String> = self.held().values().map(|held| held.name.clone()).collect();
+        let keys: BTreeSet<String> = self.held().values().map(|held| held.key.clone()).collect();
         let data = self.data();
-        let shapes = names.iter().filter_map(|name| data.get(name)).flat_map(|data| data.shapes.iter());
+        let shapes = keys.iter().filter_map(|key| data.get(key)).flat_map(|data| data.shapes.iter());
         let blocks = shapes.filter(|bound| bound.gid == gid).flat_map(|bound| bound.shape.blocks());
         let mut ranges: Vec<Range<u64>> = blocks.map(|(offset, len)| offset..offset.saturating_add(len)).collect();
         ranges.sort_by_key(|range| range.start);
@@ -77,19 +81,24 @@ impl Claims {
     }
 
     /// Tells this thread once of each lock that it lost because it was held by another connection than that of today.
-    pub fn check(&self, home: &Remote, patience: Duration) -> Result<()> {
-        let (thread, now) = (this_thread(), home.connection());
-        let news = {
-            let mut held = self.held();
-            let is_news = |held: &&mut HeldLock| held.thread == thread && !held.is_told && Some(held.connection) != now;
-            held.values_mut().find(is_news).map(|held| {
-                held.is_told = true;
-                (held.name.clone(), held.connection)
-            })
+    pub fn check(&self, patience: Duration) -> Result<()> {
+        let thread = this_thread();
+        let own: Vec<(u64, Arc<Remote>, u128)> = {
+            let held = self.held();
+            let own = held.iter().filter(|(_, held)| held.thread == thread && !held.is_told);
+            own.map(|(number, held)| (*number, held.home.clone(), held.connection)).collect()
         };
+        // No home is looked at while others wait for the table.
+        let lost = own.into_iter().find(|(_, home, connection)| home.connection() != Some(*connection));
+        let news = lost.and_then(|(number, home, connection)| {
+            let mut held = self.held();
+            let held = held.get_mut(&number)?;
+            held.is_told = true;
+            Some((held.title.clone(), home, connection))
+        });
         match news {
             None => Ok(()),
-            Some((name, connection)) => {
+            Some((name, home, connection)) => {
                 home.end(connection, patience);
                 Err(Error::LockLost { name, reason: CONNECTION_BROKE.to_owned() })
             }

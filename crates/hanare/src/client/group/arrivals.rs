@@ -1,13 +1,15 @@
 //! What a mailbox knows of messages that come: which have come, who waits for which, and who may still send.
 
 use super::failure::{Failure, Outcome};
-use super::message::{ArrivedBody, Landed, Message, MessageHead};
+use super::fetching::{FetchId, Fetches};
+use super::landing::{LandingMemory, OwnLanding};
+use super::message::{ArrivedBody, Message, MessageHead};
 use super::peers::{ENDED, LOOK, Parties};
 use super::sending::Outbox;
-use crate::client::own_region::OwnRegion;
 use crate::client::queue::Unread;
 use hanare_protocol::limits::{MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS};
-use hanare_protocol::message::note::{FRONT_LEN, Front};
+use hanare_protocol::message::note::{BodyPlace, FRONT_LEN, Front};
+use hanare_protocol::message::part::{BodyPart, decode_outcome};
 use hanare_protocol::message::{Envelope, Matching, PostId, Wanted};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::Backoff;
@@ -18,14 +20,21 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReceiveId(pub u64);
 
+/// What a mailbox is full of.
+pub(super) const UNRECEIVED: &str = "messages that have come and that nobody receives";
+
 /// What a mailbox knows.
 pub(super) struct MailboxState {
     pub outbox: Outbox,
+    /// Before the landing memory, into which bodies may still move.
+    pub fetches: Fetches,
     pub peers: Parties,
-    pub landing: OwnRegion,
+    pub landing: LandingMemory,
+    /// The landing memory goes with the mailbox.
+    pub _own: OwnLanding,
     pub matching: Matching<Content>,
-    /// Receives that have their messages.
-    pub done: BTreeMap<ReceiveId, Message>,
+    /// Receives that have their messages, whose bodies may still be on their way.
+    pub done: BTreeMap<ReceiveId, (Envelope, Content)>,
     /// Receives that wait, by their numbers.
     pub waiting: BTreeMap<ReceiveId, PostId>,
     pub next: u64,
@@ -38,47 +47,142 @@ pub(super) struct MailboxState {
     pub turn: u32,
     /// When senders were last looked at.
     pub senders_seen: Instant,
+    /// When those who fetch from this party were.
+    pub borrowers_seen: Instant,
 }
 
 /// A message without its envelope.
 pub(super) struct Content {
     pub head: MessageHead,
-    pub body: ArrivedBody,
+    pub body: ComingBody,
 }
 
-impl Message {
-    pub(super) fn of(envelope: Envelope, content: Content) -> Message {
-        Message { envelope, head: content.head, body: content.body }
-    }
+/// The body of a message whose head is here.
+pub(super) enum ComingBody {
+    Arrived(ArrivedBody),
+    Fetched { id: FetchId, len: u64 },
 }
 
-impl ArrivedBody {
+impl ComingBody {
     pub fn len(&self) -> u64 {
         match self {
-            ArrivedBody::Here(bytes) => bytes.len() as u64,
-            ArrivedBody::Landed(landed) => landed.len,
+            ComingBody::Arrived(ArrivedBody::Here(bytes)) => bytes.len() as u64,
+            ComingBody::Arrived(ArrivedBody::Landed(landed)) => landed.len,
+            ComingBody::Fetched { len, .. } => *len,
         }
     }
 }
 
 impl MailboxState {
-    /// The first of these receives that has its message: its place among them, and the message. **Errors**: one of them is over.
+    /// The first of these receives that has its message: its place among them, and the message. **Errors**: one of them is over, or is now
+    /// because its message's body could not be fetched.
     pub fn take_done(&mut self, receives: &[ReceiveId]) -> Result<Option<(usize, Message)>> {
         for (index, receive) in receives.iter().enumerate() {
-            if let Some(message) = self.done.remove(receive) {
-                return Ok(Some((index, message)));
+            if !self.done.contains_key(receive) && !self.waiting.contains_key(receive) {
+                return Err(self.is_over());
             }
-            if !self.waiting.contains_key(receive) {
-                return Err(self.peers.bad("that receive is over: it had its message, or was taken back".to_owned()));
+            if let Some(message) = self.take_whole(*receive)? {
+                return Ok(Some((index, message)));
             }
         }
         Ok(None)
     }
 
+    fn is_over(&self) -> Error {
+        self.peers.bad("that receive is over: it had its message, or was taken back".to_owned())
+    }
+
+    /// The message of a receive, if all of it is here.
+    fn take_whole(&mut self, receive: ReceiveId) -> Result<Option<Message>> {
+        let body = match self.done.get(&receive) {
+            None => return Ok(None),
+            Some((_, Content { body: ComingBody::Arrived(_), .. })) => None,
+            Some((_, Content { body: ComingBody::Fetched { id, .. }, .. })) => {
+                let fetched = self.fetches.take(*id);
+                self.tell_senders();
+                let Some(fetched) = fetched else { return Ok(None) };
+                Some(fetched)
+            }
+        };
+        let (envelope, Content { head, body: came }) = self.done.remove(&receive).expect("it was just seen");
+        let body = match (body, came) {
+            (Some(fetched), _) => fetched?,
+            (None, ComingBody::Arrived(body)) => body,
+            (None, ComingBody::Fetched { .. }) => unreachable!("it was just taken"),
+        };
+        Ok(Some(Message { envelope, head, body }))
+    }
+
+    /// Waits until the body of one of these receives is here whose head is. False where there is none.
+    pub fn wait_for_body(&mut self, receives: &[ReceiveId]) -> bool {
+        let fetched = |receive| match self.done.get(receive) {
+            Some((_, Content { body: ComingBody::Fetched { id, .. }, .. })) => Some(*id),
+            _ => None,
+        };
+        let found = receives.iter().find_map(fetched);
+        if let Some(id) = found {
+            self.fetches.finish(id);
+        }
+        found.is_some()
+    }
+
+    /// Takes a receive back; gives its message where its head has come.
+    pub fn take_back(&mut self, receive: ReceiveId) -> Result<Option<Message>> {
+        self.wait_for_body(&[receive]);
+        match self.take_whole(receive)? {
+            Some(message) => Ok(Some(message)),
+            None => self.cancel(receive).map(|_| None),
+        }
+    }
+
+    /// Goes on with what is fetched, and tells those who have lent it.
+    fn fetch_on(&mut self) {
+        self.fetches.advance();
+        self.tell_senders();
+    }
+
+    fn tell_senders(&mut self) {
+        for news in self.fetches.take_news() {
+            self.outbox.tell_fetched(&mut self.peers, &news);
+        }
+    }
+
+    /// Waits until all that was lent has been fetched, or cannot be.
+    pub fn wait_for_borrowers(&mut self) -> Outcome<()> {
+        loop {
+            self.hear_borrowers()?;
+            if !self.outbox.has_lent() {
+                return Ok(());
+            }
+            self.wait_for_borrower(LOOK)?;
+        }
+    }
+
+    /// Waits for one of them to say something, for a while.
+    pub fn wait_for_borrower(&mut self, bound: Duration) -> Outcome<()> {
+        if self.is_full() {
+            return Err(Failure::from(Error::LimitReached { what: UNRECEIVED.to_owned(), limit: MESSAGE_KEPT_COUNT_MAX as u64 }));
+        }
+        self.wait_for_some(bound, &[])
+    }
+
+    /// Notes what those say who fetch from this party, and who of them is gone.
+    pub fn hear_borrowers(&mut self) -> Outcome<()> {
+        if !self.outbox.has_lent() {
+            return Ok(());
+        }
+        self.take_in()?;
+        if self.borrowers_seen.elapsed() >= LOOK {
+            self.borrowers_seen = Instant::now();
+            self.outbox.look_at_borrowers(&mut self.peers);
+        }
+        Ok(())
+    }
+
     pub fn cancel(&mut self, receive: ReceiveId) -> Result<bool> {
         match self.waiting.remove(&receive) {
             Some(post) => Ok(self.matching.cancel(post)),
-            None => Err(self.peers.bad("that receive is over: it had its message, or was taken back".to_owned())),
+            None => Err(self.is_over()),
         }
     }
 
@@ -88,10 +192,11 @@ impl MailboxState {
         while !self.is_full() {
             match self.peers.inbox.try_see() {
                 Ok(Some(unread)) => self.sort(unread)?,
-                Ok(None) => return Ok(()),
+                Ok(None) => break,
                 Err(error) => self.lane_failed(error)?,
             }
         }
+        self.fetch_on();
         Ok(())
     }
 
@@ -102,8 +207,12 @@ impl MailboxState {
 
     /// Waits for something to come, or looks whether a sender is there.
     pub fn wait_for_some(&mut self, bound: Duration, receives: &[ReceiveId]) -> Outcome<()> {
-        // Nobody wakes this thread when a body of its own has come to its receiver.
-        let nap = if self.outbox.is_sending() { bound.min(Duration::from_millis(MESSAGE_NAP_MS)) } else { bound };
+        // Nobody wakes this thread when a body of its own has come to its receiver, or one of another here.
+        let nap = if self.outbox.is_sending() || self.fetches.are_moving() {
+            bound.min(Duration::from_millis(MESSAGE_NAP_MS))
+        } else {
+            bound
+        };
         match self.peers.inbox.see(nap) {
             Ok(unread) => self.sort(unread),
             Err(Error::NotInTime { .. }) if nap < bound && self.senders_seen.elapsed() < LOOK => Ok(()),
@@ -177,12 +286,17 @@ impl MailboxState {
         while !self.is_full() {
             match self.peers.inbox.try_see() {
                 Ok(Some(unread)) => {
-                    let (envelope, content) = self.take(unread)?;
-                    if want.fits(&envelope) {
-                        return Ok(Some(Message::of(envelope, content)));
+                    let Some((envelope, content)) = self.take(unread)? else { continue };
+                    match content {
+                        Content { head, body: ComingBody::Arrived(body) } if want.fits(&envelope) => {
+                            return Ok(Some(Message { envelope, head, body }));
+                        }
+                        // It fits nobody: what came before does not either.
+                        content => self.arrive(envelope, content),
                     }
-                    // It fits nobody: what came before does not either.
-                    self.arrive(envelope, content);
+                    if self.matching.probe(want).is_some() {
+                        break;
+                    }
                 }
                 Ok(None) if backoff.pause() => {}
                 Ok(None) => break,
@@ -196,37 +310,54 @@ impl MailboxState {
     }
 
     fn sort(&mut self, unread: Unread) -> Outcome<()> {
-        let (envelope, content) = self.take(unread)?;
-        self.arrive(envelope, content);
+        if let Some((envelope, content)) = self.take(unread)? {
+            self.arrive(envelope, content);
+        }
         Ok(())
     }
 
-    /// Reads a note, and frees its place.
-    fn take(&mut self, unread: Unread) -> Outcome<(Envelope, Content)> {
+    /// Reads a note, and frees its place. `None` where it is no message, but an answer.
+    fn take(&mut self, unread: Unread) -> Outcome<Option<(Envelope, Content)>> {
         let mut bytes = [0; FRONT_LEN];
         let is_long = unread.len() >= FRONT_LEN;
         if is_long {
             self.peers.inbox.read(&unread, 0, &mut bytes);
         }
-        let landing_len = self.landing.region.len();
-        let front = if is_long { Front::decode(&bytes, unread.len(), self.peers.count(), landing_len) } else { Err("too short") };
+        let room = self.landing.room();
+        let front = if is_long { Front::decode(&bytes, unread.len(), self.peers.count(), room) } else { Err("too short") };
         let Ok(front) = front else {
             self.peers.inbox.free(&unread)?;
-            let reason = format!("a program wrote into the region '{}' what is no message", self.peers.own_name());
-            return Err(Failure::unlike(reason));
+            return Err(self.no_message());
         };
         let inbox = &mut self.peers.inbox;
         let head = MessageHead::new(front.head_len, |bytes| inbox.read(&unread, FRONT_LEN, bytes));
-        // One without a body takes no memory.
-        let mut short = vec![0; if front.landed.is_none() { front.body_len as usize } else { 0 }];
-        inbox.read(&unread, FRONT_LEN + front.head_len, &mut short);
+        // Where nothing is behind the head, this takes no memory.
+        let mut behind = vec![0; front.behind_len()];
+        inbox.read(&unread, FRONT_LEN + front.head_len, &mut behind);
         inbox.free(&unread)?;
-        self.writers[unread.lane() as usize] = Some(front.envelope.from);
-        let body = match front.landed {
-            None => ArrivedBody::Here(short),
-            Some(offset) => ArrivedBody::Landed(Landed { landing: self.landing.region.clone(), offset, len: front.body_len }),
+        let Front { envelope, body_len, body, .. } = front;
+        self.writers[unread.lane() as usize] = Some(envelope.from);
+        let body = match body {
+            BodyPlace::Here => ComingBody::Arrived(ArrivedBody::Here(behind)),
+            BodyPlace::Landed(offset) => ComingBody::Arrived(ArrivedBody::Landed(self.landing.in_heap(offset, body_len))),
+            BodyPlace::Strip(place) => {
+                ComingBody::Arrived(ArrivedBody::Landed(self.landing.in_strip(envelope.from, place, body_len)))
+            }
+            BodyPlace::Part(_) => {
+                let part = BodyPart::decode(&behind).map_err(|_| self.no_message())?;
+                ComingBody::Fetched { id: self.fetches.add(envelope.from, part, body_len), len: body_len }
+            }
+            BodyPlace::Fetched(_) => {
+                let outcome = decode_outcome(&behind).map_err(|_| self.no_message())?;
+                self.outbox.on_fetched(envelope.from, body_len, outcome);
+                return Ok(None);
+            }
         };
-        Ok((front.envelope, Content { head, body }))
+        Ok(Some((envelope, Content { head, body })))
+    }
+
+    fn no_message(&self) -> Failure {
+        Failure::unlike(format!("a program wrote into the region '{}' what is no message", self.peers.own_name()))
     }
 
     /// Gives a message to the receive that gets it, or keeps it.
@@ -235,7 +366,7 @@ impl MailboxState {
             let receive = self.waiting.iter().find(|(_, waits)| **waits == post).map(|(receive, _)| *receive);
             let receive = receive.expect("a posted receive waits");
             self.waiting.remove(&receive);
-            self.done.insert(receive, Message::of(envelope, content));
+            self.done.insert(receive, (envelope, content));
         }
     }
 }

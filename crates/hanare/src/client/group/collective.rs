@@ -183,7 +183,7 @@ impl Group {
     }
 
     fn bad(&self, reason: String) -> Error {
-        let name = if self.kind == GroupKind::Job { "job" } else { &self.name };
+        let name = if matches!(self.kind, GroupKind::Job) { "job" } else { &self.name };
         Error::BadGroup { name: name.to_owned(), asked: self.parties, parties: self.parties, reason }
     }
 }

@@ -1,20 +1,21 @@
 //! A party's messages with a head and a body, to and from the other parties of its group.
 //!
 //! Envelope and head go to the receiver's queue, in the sender's lane: on one host by a store, between hosts by one `append` that is not waited for. What a lane has no
-//! room for is spilled in order. A short body goes with its head. A longer one first lands in memory of the receiver's host, from where it is:
+//! room for is spilled in order. A short body goes with its head. A longer one first lands in memory of the receiver's host (`landing`), from where it is:
 //! the sender's bytes by a put, bytes of a region by a copy from the node that holds them.
 
 use super::Group;
-use super::arrivals::{MailboxState, ReceiveId};
+use super::arrivals::{MailboxState, ReceiveId, UNRECEIVED};
+use super::fetching::Fetches;
+use super::landing::{Landings, OwnLanding};
 use super::message::Message;
 use super::peers::{LOOK, Parties};
 use super::sending::{Body, LastingBody, Outbox, SendId};
 use crate::client::locks::milliseconds;
-use crate::client::own_region::OwnRegion;
 use hanare_protocol::limits::{
-    MESSAGE_DEPTH, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX, MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS,
+    ANSWER_MS, MESSAGE_DEPTH, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX, MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS,
 };
-use hanare_protocol::message::note::{Front, LONGEST_LEN};
+use hanare_protocol::message::note::{BodyPlace, Front, LONGEST_LEN};
 use hanare_protocol::message::{Envelope, Matching, Posted, Wanted};
 use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
 use hanare_protocol::{Error, Result};
@@ -23,6 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Who waits for so long waits for a body's command, which ends before.
+const BODY: Duration = Duration::from_millis(ANSWER_MS);
+
 /// A party's messages. Opened by all parties of a group at once. Threads of a party take turns, also while one of them waits.
 ///
 /// Messages of one sender that fit one receive are received in the order in which they were sent; receives that fit one message
@@ -30,8 +34,8 @@ use std::time::{Duration, Instant};
 /// sender's bytes are free again. It is in memory of the receiver's host when [`Mailbox::settle`] returns.
 ///
 /// **Cost**: of a message with a body of up to a page, on one host two copies, no system call while the receiver is awake, and no lock;
-/// between hosts a message, whose answer a later call takes. Longer bodies take a message each way more for their place, which on one host
-/// goes to the node, and one more for the body.
+/// between hosts a message, whose answer a later call takes. A longer body costs a message each way more between hosts; and one, or two, for its
+/// place where many are not dropped yet.
 ///
 /// FEATURE: D3-F6 D3-F8
 pub struct Mailbox {
@@ -45,23 +49,28 @@ impl Group {
     /// Opens this party's mailbox. All parties do so at once, with the same `landing_len`: bytes in which bodies longer than a page land
     /// and stay until they are dropped.
     ///
-    /// **Cost**: three barriers; a region of `landing_len` and one of 64 KiB for each party, on this host. **Errors**: those of
+    /// **Cost**: three barriers; on this host a region of `landing_len`, one of as much at most (4 MiB for each party), and one of 64 KiB for
+    /// each party. **Errors**: those of
     /// [`crate::Pool::create`] and [`Group::barrier`]; [`Error::LimitReached`] for more than 256 parties. Where one party cannot open its
     /// own, none does: the others have [`Error::BadGroup`], and all may open theirs again.
     pub fn mailbox(&self, landing_len: u64) -> Result<Mailbox> {
-        self.mailbox_for("", landing_len)
+        self.mailbox_with(&MailboxOptions { landing_len, ..MailboxOptions::default() })
     }
 
-    /// As [`Group::mailbox`], one of several at once: of those with one purpose, a word, a group has one at a time.
-    pub fn mailbox_for(&self, purpose: &str, landing_len: u64) -> Result<Mailbox> {
+    /// As [`Group::mailbox`], with options.
+    pub fn mailbox_with(&self, options: &MailboxOptions<'_>) -> Result<Mailbox> {
+        let MailboxOptions { purpose, landing_len, fetch_parts } = *options;
         let unit = Unit::Records { len_max: LONGEST_LEN as u32 };
         let form = QueueForm { unit, depth: MESSAGE_DEPTH, ports: self.parties, overflow: Overflow::Spill };
         let stem = self.stem(&format!("{purpose}bodies"));
-        let landing = OwnRegion::new(&self.pool, &format!("{stem}{}", self.me), landing_len.max(1));
-        let (peers, landing) = Parties::open(self, &format!("{purpose}heads"), form, landing)?;
+        let own = OwnLanding::new(&self.pool, &stem, self.me, landing_len.max(1), self.parties);
+        let (peers, own) = Parties::open(self, &format!("{purpose}heads"), form, own)?;
+        let landing = own.memory();
         let inner = MailboxState {
-            outbox: Outbox::new(self.parties, stem),
+            outbox: Outbox::new(self.parties, Landings::new(self.parties, stem, landing_len.max(1)), fetch_parts),
+            fetches: Fetches::new(&self.pool, landing.clone()),
             landing,
+            _own: own,
             peers,
             matching: Matching::default(),
             done: BTreeMap::new(),
@@ -72,8 +81,33 @@ impl Group {
             left: BTreeSet::new(),
             turn: 0,
             senders_seen: Instant::now(),
+            borrowers_seen: Instant::now(),
         };
         Ok(Mailbox { inner: Mutex::new(inner), landing_len: landing_len.max(1), parties: self.parties })
+    }
+}
+
+/// How a mailbox is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct MailboxOptions<'p> {
+    /// A word, for groups with several mailboxes at once: of those with one purpose, a group has one at a time.
+    pub purpose: &'p str,
+    /// Bytes in which bodies longer than a page land and stay until they are dropped; the same for all parties.
+    pub landing_len: u64,
+    /// Parts of regions ([`Body::Part`]) of more than a page are fetched by their receivers: a send sends the head alone, and its receiver begins
+    /// to fetch the body in the call, of any kind, in which its mailbox finds the head. Until then, and while the body moves, the part must stay as
+    /// it is: [`Mailbox::settle`] and [`Mailbox::wait_sent`] wait until it was fetched. Each party may choose for what it sends.
+    ///
+    /// **Cost**: of a send a message; none for the body's place. An answer to the sender, which it takes in its next calls.
+    ///
+    /// **Source**: [D3 §2] HTP.
+    pub fetch_parts: bool,
+}
+
+impl Default for MailboxOptions<'_> {
+    /// 1 MiB of landing memory; bodies begin to move when they are sent.
+    fn default() -> Self {
+        MailboxOptions { purpose: "", landing_len: 1 << 20, fetch_parts: false }
     }
 }
 
@@ -92,6 +126,7 @@ impl Mailbox {
     /// FEATURE: D3-F2 D3-F4 D3-F9
     pub fn send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: Body<'_>) -> Result<()> {
         let inner = &mut *self.inner();
+        inner.hear_borrowers().map_err(|failure| inner.peers.error(failure))?;
         let front = self.front(inner, to, Envelope { from: inner.peers.me, context, tag }, head, body.len()?)?;
         let sent = inner.outbox.send(&mut inner.peers, to, front, head, &body);
         sent.map_err(|failure| inner.peers.error(failure))
@@ -106,12 +141,14 @@ impl Mailbox {
     /// begun and not waited for.
     pub fn start_send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: LastingBody<'_>) -> Result<SendId> {
         let inner = &mut *self.inner();
+        inner.hear_borrowers().map_err(|failure| inner.peers.error(failure))?;
         let front = self.front(inner, to, Envelope { from: inner.peers.me, context, tag }, head, body.len()?)?;
         let begun = inner.outbox.start(&mut inner.peers, to, front, head, body);
         begun.map_err(|failure| inner.peers.error(failure))
     }
 
-    /// Waits until all messages that were sent are in memory of their receivers' hosts.
+    /// Waits until all messages that were sent are in memory of their receivers' hosts. Parts that receivers fetch
+    /// ([`MailboxOptions::fetch_parts`]) are fetched in calls of the receivers, which this waits for.
     ///
     /// **Cost**: nothing where all are known to be; else a message each way for each party that was sent to. **Errors**: those of
     /// [`Mailbox::send`], for one party that a message did not come to; those of others follow at the next calls.
@@ -119,7 +156,9 @@ impl Mailbox {
         let inner = &mut *self.inner();
         inner.outbox.send_on_all(&mut inner.peers, true);
         inner.outbox.settle(&mut inner.peers);
-        inner.outbox.take_failure().map_or(Ok(()), |failure| Err(inner.peers.error(failure)))
+        let heard = inner.wait_for_borrowers();
+        let outcome = heard.and_then(|()| inner.outbox.take_failure().map_or(Ok(()), Err));
+        outcome.map_err(|failure| inner.peers.error(failure))
     }
 
     /// Whether a send is over: then its outcome is told, and its number means nothing any more. Never waits for the receiver.
@@ -152,6 +191,7 @@ impl Mailbox {
         let (begun, mut backoff) = (Instant::now(), Backoff::new());
         loop {
             inner.outbox.send_on_all(&mut inner.peers, false);
+            inner.hear_borrowers().map_err(|failure| inner.peers.error(failure))?;
             for (index, send) in sends.iter().enumerate() {
                 let outcome = inner.outbox.outcome(*send).map_err(|reason| inner.peers.bad(reason.to_owned()))?;
                 if let Some(outcome) = outcome {
@@ -164,7 +204,12 @@ impl Mailbox {
             }
             if backoff.step_after(true) == Step::Park {
                 let nap = Duration::from_millis(MESSAGE_NAP_MS);
-                std::thread::sleep(left.map_or(nap, |left| left.min(nap)));
+                let nap = left.map_or(nap, |left| left.min(nap));
+                if inner.outbox.has_lent() {
+                    inner.wait_for_borrower(nap).map_err(|failure| inner.peers.error(failure))?;
+                } else {
+                    std::thread::sleep(nap);
+                }
             }
         }
     }
@@ -181,7 +226,7 @@ impl Mailbox {
         if body_len > self.landing_len.max(MESSAGE_INLINE_LEN_MAX as u64) {
             return limit(format!("a message's body of {body_len} bytes in the receiver's landing memory"), self.landing_len);
         }
-        Ok(Front { envelope, head_len: head.len(), body_len, landed: None })
+        Ok(Front { envelope, head_len: head.len(), body_len, body: BodyPlace::Here })
     }
 
     /// Posts a receive: [`Mailbox::wait`] and its kin give its message.
@@ -198,7 +243,7 @@ impl Mailbox {
         inner.next += 1;
         match inner.matching.on_post(want) {
             Posted::Matched(envelope, content) => {
-                inner.done.insert(id, Message::of(envelope, content));
+                inner.done.insert(id, (envelope, content));
             }
             Posted::Waits(post) => {
                 inner.waiting.insert(id, post);
@@ -211,7 +256,8 @@ impl Mailbox {
     ///
     /// **Errors**: [`Error::BadGroup`] for a receive that is over; [`Error::LimitReached`] where 65,536 messages have come that nobody
     /// receives; and where the message has not come, [`Error::RankGone`] or [`Error::PartyGone`] for a sender that is gone, or for
-    /// any party that is, or where all others have left, where it may come from anybody: the receive stays posted.
+    /// any party that is, or where all others have left, where it may come from anybody: the receive stays posted. Where it has come, and its
+    /// body lies in a region that cannot be fetched from, what [`crate::Pool::copy`] says, as [`Error::NodeLost`]: the receive is over.
     pub fn test(&self, receive: ReceiveId) -> Result<Option<Message>> {
         self.wait_any_within(&[receive], Some(Duration::ZERO)).map(|found| found.map(|(_, message)| message))
     }
@@ -243,14 +289,17 @@ impl Mailbox {
                 return Ok(Some(found));
             }
             if inner.is_full() {
-                let what = "messages that have come and that nobody receives".to_owned();
-                return Err(Error::LimitReached { what, limit: MESSAGE_KEPT_COUNT_MAX as u64 });
+                return Err(Error::LimitReached { what: UNRECEIVED.to_owned(), limit: MESSAGE_KEPT_COUNT_MAX as u64 });
             }
             let checked = took_in.and_then(|()| inner.check_senders(receives));
             checked.map_err(|failure| inner.peers.error(failure))?;
             let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
             if left == Some(Duration::ZERO) {
                 return Ok(None);
+            }
+            // A body is a command's time away.
+            if left.is_none_or(|left| left >= BODY) && inner.wait_for_body(receives) {
+                continue;
             }
             let waited = inner.wait_for_some(left.map_or(LOOK, |left| left.min(LOOK)), receives);
             waited.map_err(|failure| inner.peers.error(failure))?;
@@ -267,7 +316,8 @@ impl Mailbox {
             return Ok(message);
         }
         let receive = self.post(want)?;
-        self.wait(receive, bound).or_else(|error| self.take_back(receive)?.ok_or(error))
+        // Where the wait has ended the receive, its own error says why.
+        self.wait(receive, bound).or_else(|error| self.take_back(receive).ok().flatten().ok_or(error))
     }
 
     fn receive_at_once(&self, want: &Wanted) -> Result<Option<Message>> {
@@ -277,13 +327,9 @@ impl Mailbox {
 
     /// Takes a receive back; gives its message where that has come. Another thread of the party may have matched it after this one's last look.
     ///
-    /// **Errors**: [`Error::BadGroup`] for a receive that is over.
+    /// **Errors**: [`Error::BadGroup`] for a receive that is over; those of [`Mailbox::test`], where its message's body could not be fetched.
     pub fn take_back(&self, receive: ReceiveId) -> Result<Option<Message>> {
-        let mut inner = self.inner();
-        match inner.done.remove(&receive) {
-            Some(message) => Ok(Some(message)),
-            None => inner.cancel(receive).map(|_| None),
-        }
+        self.inner().take_back(receive)
     }
 
     /// The envelope, and the lengths of head and body, of the message that such a receive would get now. Takes nothing.

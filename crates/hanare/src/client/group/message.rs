@@ -1,12 +1,12 @@
 //! A message that was received.
 
+use super::landing::Landed;
 use crate::client::command::Command;
 use crate::client::region::Region;
 use hanare_protocol::limits::MESSAGE_HEAD_LEN_MAX;
 use hanare_protocol::message::Envelope;
 use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
-use std::sync::Arc;
 
 /// A message that was received: its envelope and its head are here; its body stays where it landed until this is dropped.
 ///
@@ -45,20 +45,6 @@ pub(super) enum ArrivedBody {
     Landed(Landed),
 }
 
-/// A block of landing memory. Free again when dropped.
-pub(super) struct Landed {
-    pub landing: Arc<Region>,
-    pub offset: u64,
-    pub len: u64,
-}
-
-impl Drop for Landed {
-    fn drop(&mut self) {
-        // Where the node is gone, so is the block.
-        let _ = self.landing.heap().free(self.offset);
-    }
-}
-
 impl Message {
     /// Who sent it, in which context, by which tag.
     pub fn envelope(&self) -> Envelope {
@@ -95,7 +81,7 @@ impl Message {
                 into.copy_from_slice(&bytes[at as usize..][..into.len()]);
                 Ok(())
             }
-            ArrivedBody::Landed(landed) => landed.landing.get(landed.offset + at, into),
+            ArrivedBody::Landed(landed) => landed.region().get(landed.offset + at, into),
         }
     }
 
@@ -111,7 +97,7 @@ impl Message {
             ArrivedBody::Here(bytes) => to.put_shape(shape, bytes),
             ArrivedBody::Landed(landed) => {
                 let from = Shape::contiguous(landed.offset, landed.len);
-                Command::copy(&*landed.landing, from, to, shape.into()).run()
+                Command::copy(landed.region(), from, to, shape.into()).run()
             }
         }
     }
@@ -121,7 +107,7 @@ impl Message {
     pub fn place(&self) -> Option<(&Region, u64)> {
         match &self.body {
             ArrivedBody::Here(_) => None,
-            ArrivedBody::Landed(landed) => Some((&landed.landing, landed.offset)),
+            ArrivedBody::Landed(landed) => Some((landed.region(), landed.offset)),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `collective` | the operations, as programs call them |
 //! | `exchange` | how parts go from party to party |
-//! | `message`, `mailbox`, `arrivals`, `sending` | messages with a head and a body, matched by their receiver |
+//! | `message`, `mailbox`, `arrivals`, `fetching`, `sending` | messages with a head and a body, matched by their receiver |
 //! | `peers` | a queue in memory of each party's host |
 //! | `failure` | why a group cannot go on, told to all |
 
@@ -12,6 +12,8 @@ mod arrivals;
 mod collective;
 mod exchange;
 mod failure;
+mod fetching;
+mod landing;
 mod mailbox;
 mod message;
 mod peers;
@@ -20,17 +22,19 @@ mod sending;
 pub use arrivals::ReceiveId;
 pub use collective::Number;
 pub(crate) use exchange::ExchangeOf;
-pub use mailbox::Mailbox;
+pub use mailbox::{Mailbox, MailboxOptions};
 pub use message::Message;
 pub use sending::{Body, LastingBody, SendId};
 
 use super::locks::{ended, patience};
 use super::pool::Pool;
+use super::region::Region;
+use super::remote::Remote;
 use super::request::Patience;
 use super::shared::SharedMapping;
+use super::site::Spot;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::PartyName;
-use hanare_protocol::name::check_name;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{Ordering, fence};
@@ -53,18 +57,22 @@ pub struct Group {
 }
 
 /// What makes clients a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GroupKind {
     /// They are the ranks of a job.
     Job,
-    /// They joined under a name.
-    Named {
-        /// The number of this place.
-        number: u64,
-        /// The connection that it is held by.
-        connection: u128,
-        sitting: u64,
-    },
+    /// They joined, under a name or at a byte of a region.
+    Joined(JoinedSeat),
+}
+
+/// A place in a group that was joined.
+struct JoinedSeat {
+    /// Its number.
+    number: u64,
+    /// Where the group is kept, and the connection that the place is held by.
+    home: Arc<Remote>,
+    connection: u128,
+    /// No other sitting of the pool has it.
+    stem: String,
 }
 
 /// A range of a mapping.
@@ -90,17 +98,28 @@ impl Pool {
     /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's; [`Error::BadGroup`] where others
     /// gave another number, or where all parties are there; [`Error::NodeLost`].
     pub fn group(&self, name: &str, parties: u32) -> Result<Group> {
-        check_name(name)?;
+        self.join(&Spot::name(&self.shared, name)?, parties, |sitting| {
+            let name: String = name.chars().take(32).collect();
+            format!("{sitting}-{name}")
+        })
+    }
+
+    /// Becomes a party of the group at a place; `stem` is what a sitting's regions have in their names.
+    fn join(&self, place: &Spot<'_>, parties: u32, stem: impl Fn(u64) -> String) -> Result<Group> {
         let number = self.shared.claims.next();
-        let join = SyncRequest::Join { name: name.to_owned(), parties, number, client: self.party_name() };
-        let home = self.shared.home()?;
-        let (sitting, me, connection) = match home.ask_sync(&join, Patience::Usual).map_err(ended)? {
+        let (answer, home) = place
+            .ask(|home, site| {
+                let join = SyncRequest::Join { site, parties, number, client: self.party_name() };
+                Ok((home.ask_sync(&join, Patience::Usual)?, home.clone()))
+            })
+            .map_err(ended)?;
+        let (sitting, me, connection) = match answer {
             (SyncAnswer::Joined { sitting, party }, connection) if party < parties => (sitting, party, connection),
             _ => return Err(Error::Garbage { peer: home.node().to_string(), reason: "no place in a group".to_owned() }),
         };
-        let kind = GroupKind::Named { number, connection, sitting };
+        let kind = GroupKind::Joined(JoinedSeat { number, connection, home, stem: stem(sitting) });
         let exchange = Arc::default();
-        Ok(Group { pool: self.clone(), name: name.to_owned(), parties, me, kind, arrival: Mutex::default(), exchange })
+        Ok(Group { pool: self.clone(), name: place.title(), parties, me, kind, arrival: Mutex::default(), exchange })
     }
 
     /// The group of all ranks of this program's job; of a program that was started alone, a group of one. Handles of one program
@@ -113,8 +132,21 @@ impl Pool {
     }
 }
 
+impl Region {
+    /// Becomes one of the `parties` of the group at a byte of the region, which is kept at the node that holds the byte: barriers and all else
+    /// that groups do ([`Pool::group`]). The byte itself is neither read nor written. Who may write the region may be a party.
+    ///
+    /// **Cost**: one message each way to that node. **Errors**: as for [`Pool::group`]; [`Error::OutOfRange`]; [`Error::BadUse`] where the region was
+    /// opened for reading; [`Error::UnknownRegion`] where it is removed, also while others are waited for.
+    pub fn group_at(&self, offset: u64, parties: u32) -> Result<Group> {
+        let pool = Pool { shared: self.shared.clone() };
+        // The node counts sittings, and no byte is another's.
+        pool.join(&Spot::byte(self, offset, false)?, parties, |sitting| format!("at-{sitting}-{}+{offset}", self.gid().0))
+    }
+}
+
 impl Group {
-    /// The group's name.
+    /// The group's name; of one in a region the region's, and the offset.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -136,22 +168,22 @@ impl Group {
     /// **Cost**: one message each way. **Errors**: of a job those of [`Pool::barrier`]; else [`Error::PartyGone`] with the client's id when a party left or ended, this
     /// one's connection included: drop the group and join it anew to go on; [`Error::NodeLost`] where the home is gone, or as for [`Pool::check_stores`].
     pub fn barrier(&self) -> Result<()> {
-        let GroupKind::Named { number, connection, .. } = self.kind else { return self.pool.barrier() };
+        let GroupKind::Joined(JoinedSeat { number, home, connection, .. }) = &self.kind else { return self.pool.barrier() };
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.check_stores()?;
         fence(Ordering::SeqCst);
-        let home = self.pool.shared.home()?;
-        if home.connection() != Some(connection) {
-            home.end(connection, Duration::MAX);
+        if home.connection() != Some(*connection) {
+            home.end(*connection, Duration::MAX);
             return Err(self.is_out());
         }
-        let meet = SyncRequest::Meet { number };
+        let meet = SyncRequest::Meet { number: *number };
         match crate::trace::slice("group barrier", || home.ask_sync(&meet, patience(None))) {
             Ok(_) => {
                 fence(Ordering::SeqCst);
                 Ok(())
             }
             Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => Err(self.is_out()),
+            Err(Error::UnknownRegion { .. }) => Err(Error::UnknownRegion { name: self.name.clone() }),
             Err(error) => Err(ended(error)),
         }
     }
@@ -171,11 +203,8 @@ impl Group {
 
     /// What the names of this sitting's regions begin with that serve a purpose.
     fn stem(&self, purpose: &str) -> String {
-        match (self.kind, self.pool.shared.job) {
-            (GroupKind::Named { sitting, .. }, _) => {
-                let name: String = self.name.chars().take(32).collect();
-                format!(".group-{sitting}-{name}.{purpose}.")
-            }
+        match (&self.kind, self.pool.shared.job) {
+            (GroupKind::Joined(JoinedSeat { stem, .. }), _) => format!(".group-{stem}.{purpose}."),
             (GroupKind::Job, Some(who)) => format!(".job-{:032x}.{purpose}.", who.job.0),
             // Each program that was started alone is a group of its own.
             (GroupKind::Job, None) => format!(".client-{:016x}.{purpose}.", self.pool.client().0),
@@ -197,11 +226,10 @@ impl std::fmt::Debug for Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let GroupKind::Named { number, connection, .. } = self.kind else { return };
-        let Ok(home) = self.pool.shared.home() else { return };
-        if home.connection() == Some(connection) {
+        let GroupKind::Joined(JoinedSeat { number, home, connection, .. }) = &self.kind else { return };
+        if home.connection() == Some(*connection) {
             // It has left when its connection has ended at the latest.
-            let _ = home.ask_sync(&SyncRequest::Leave { number }, Patience::Usual);
+            let _ = home.ask_sync(&SyncRequest::Leave { number: *number }, Patience::Usual);
         }
     }
 }

@@ -106,7 +106,7 @@ impl Parties {
             own,
             stem,
             group: group.name.clone(),
-            is_job: group.kind == GroupKind::Job,
+            is_job: matches!(group.kind, GroupKind::Job),
             me,
             form,
             clients: roster.iter().map(|entry| ClientId(entry[1])).collect(),

@@ -8,17 +8,21 @@
 //! once waits for those before it. Every call to the mailbox sends on what may go.
 
 use super::failure::{Failure, Outcome};
+use super::fetching::FetchNews;
+use super::landing::Landings;
 use super::peers::{LOOK, Parties};
 use crate::client::command::Completion;
 use crate::client::queue::WritePort;
 use crate::client::region::Region;
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::{MESSAGE_BEGUN_COUNT_MAX, MESSAGE_INLINE_LEN_MAX};
-use hanare_protocol::message::note::{FRONT_LEN, Front};
+use hanare_protocol::message::Envelope;
+use hanare_protocol::message::note::{BodyPlace, FRONT_LEN, Front};
+use hanare_protocol::message::part::{BodyPart, encode_outcome};
 use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 /// What a message carries beside its head.
@@ -46,10 +50,7 @@ pub struct SendId(pub u64);
 
 /// How a party sends to others.
 pub(super) struct Outbox {
-    /// The landing memory of others.
-    landings: Vec<Option<Region>>,
-    /// The names of the landing memory begin with this.
-    stem: String,
+    landings: Landings,
     /// When each party was last seen to read its messages.
     looked: Vec<Option<Instant>>,
     /// To whom messages did not come that were on their way, and why: told once.
@@ -59,15 +60,30 @@ pub(super) struct Outbox {
     /// What came of those that nobody has asked for since.
     over: BTreeMap<SendId, Outcome<()>>,
     next: u64,
+    /// Whether receivers fetch parts of regions.
+    lends: bool,
+    /// Parts that receivers have not fetched: the party, the part's number, and the send where it was begun.
+    lent: BTreeMap<(u32, u64), Option<SendId>>,
+    next_part: u64,
 }
 
 struct Sending {
     id: SendId,
     front: Front,
     head: Vec<u8>,
-    /// A body that goes with its head.
-    short: Cow<'static, [u8]>,
+    /// What goes behind its head.
+    behind: Cow<'static, [u8]>,
     moves: Option<Moving>,
+    /// The number of a part that the receiver fetches.
+    lent: Option<u64>,
+}
+
+/// A body on its way: where it will be, what goes behind its head, what moves, and the number of a part that the receiver fetches.
+struct Begun {
+    place: BodyPlace,
+    behind: Cow<'static, [u8]>,
+    moves: Option<Moving>,
+    lent: Option<u64>,
 }
 
 /// A long body that moves to its receiver's host.
@@ -127,12 +143,11 @@ fn short_part(region: &Region, shape: &Shape<'_>, len: u64) -> Outcome<Vec<u8>> 
 }
 
 impl Outbox {
-    /// Of a party among `count`.
-    pub fn new(count: u32, stem: String) -> Outbox {
-        let landings = (0..count).map(|_| None).collect();
+    /// Of a party among `count`, whose receivers fetch parts of regions where it `lends` them.
+    pub fn new(count: u32, landings: Landings, lends: bool) -> Outbox {
         let looked = vec![None; count as usize];
-        let (failed, under_way, over) = Default::default();
-        Outbox { landings, stem, looked, failed, under_way, over, next: 0 }
+        let (failed, under_way, over, lent) = Default::default();
+        Outbox { landings, looked, failed, under_way, over, next: 0, lends, lent, next_part: 0 }
     }
 
     /// Whether any send that was begun is under way.
@@ -145,7 +160,8 @@ impl Outbox {
         if let Some(outcome) = self.over.remove(&send) {
             return Ok(Some(outcome));
         }
-        let is_under_way = self.under_way.values().flatten().any(|sending| sending.id == send);
+        let is_under_way = self.under_way.values().flatten().any(|sending| sending.id == send)
+            || self.lent.values().any(|lent| *lent == Some(send));
         if is_under_way { Ok(None) } else { Err("that send is over, and its outcome was told") }
     }
 
@@ -165,10 +181,81 @@ impl Outbox {
                 self.send_note(peers, to, (&front, head, &bytes), start)
             }
             body => {
-                let front = Front { landed: Some(self.land(peers, to, body, front.body_len)?), ..front };
+                if let Body::Part(region, shape) = body
+                    && let Some((number, part)) = self.lend(region, shape)?
+                {
+                    let front = Front { body: BodyPlace::Part(part.len()), ..front };
+                    self.send_note(peers, to, (&front, head, &part), start)?;
+                    self.lent.insert((to, number), None);
+                    return Ok(());
+                }
+                let front = Front { body: self.land(peers, to, body, front.body_len)?, ..front };
                 self.send_note(peers, to, (&front, head, &[]), start)
             }
         }
+    }
+
+    /// A part of a region that its receiver will fetch: its number, and what is said of it behind the head. `None` where receivers do not fetch, or
+    /// the part has too many indices for a note.
+    fn lend(&mut self, region: &Region, shape: &Shape<'_>) -> Outcome<Option<(u64, Vec<u8>)>> {
+        if !self.lends {
+            return Ok(None);
+        }
+        if self.lent.len() >= MESSAGE_BEGUN_COUNT_MAX {
+            let what = "parts of regions that were sent and that nobody has fetched".to_owned();
+            return Err(Failure::from(Error::LimitReached { what, limit: MESSAGE_BEGUN_COUNT_MAX as u64 }));
+        }
+        let number = self.next_part;
+        let part = BodyPart::new(number, region.gid(), shape).encode();
+        self.next_part += u64::from(part.is_some());
+        Ok(part.map(|part| (number, part)))
+    }
+
+    /// Whether there are parts that receivers have not fetched.
+    pub fn has_lent(&self) -> bool {
+        !self.lent.is_empty()
+    }
+
+    /// A receiver has fetched a part, or cannot. What nobody waits for is told by the next send to that party.
+    pub fn on_fetched(&mut self, from: u32, number: u64, outcome: Result<()>) {
+        let outcome = outcome.map_err(Failure::from);
+        match (self.lent.remove(&(from, number)), outcome) {
+            (Some(Some(send)), outcome) => {
+                self.over.insert(send, outcome);
+            }
+            (Some(None), Err(failure)) => {
+                self.failed.insert(from, failure);
+            }
+            (Some(None), Ok(())) | (None, _) => {}
+        }
+    }
+
+    /// Finds out who is gone of those who have something to fetch.
+    pub fn look_at_borrowers(&mut self, peers: &mut Parties) {
+        let borrowers: BTreeSet<u32> = self.lent.keys().map(|(to, _)| *to).collect();
+        for to in borrowers {
+            if let Err(failure) = peers.look_at(to) {
+                let lost: Vec<u64> = self.lent.range((to, 0)..=(to, u64::MAX)).map(|((_, number), _)| *number).collect();
+                for send in lost.into_iter().filter_map(|number| self.lent.remove(&(to, number))) {
+                    match send {
+                        Some(send) => {
+                            self.over.insert(send, Err(failure.clone()));
+                        }
+                        None => {
+                            self.failed.insert(to, failure.clone());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells a sender what came of a fetch. One that is gone is not told.
+    pub fn tell_fetched(&mut self, peers: &mut Parties, news: &FetchNews) {
+        let answer = encode_outcome(&news.outcome);
+        let envelope = Envelope { from: peers.me, context: 0, tag: 0 };
+        let front = Front { envelope, head_len: 0, body_len: news.number, body: BodyPlace::Fetched(answer.len()) };
+        let _ = self.send_note(peers, news.to, (&front, &[], &answer), WritePort::commit_started);
     }
 
     /// Waits until the notes that are on their way are at their receivers' hosts. Failures are told by the next send to the party, or by
@@ -189,22 +276,33 @@ impl Outbox {
             let what = "sends that were begun and not waited for".to_owned();
             return Err(Failure::from(Error::LimitReached { what, limit: MESSAGE_BEGUN_COUNT_MAX as u64 }));
         }
-        let (landed, short, moves) = match body {
-            LastingBody::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => (None, bytes, None),
-            LastingBody::Part(region, shape) if front.body_len <= MESSAGE_INLINE_LEN_MAX as u64 => {
-                (None, Cow::Owned(short_part(region, &shape, front.body_len)?), None)
-            }
-            body => {
-                let (place, moves) = self.start_to_land(peers, to, body, front.body_len)?;
-                (Some(place), Cow::Borrowed(&[][..]), Some(moves))
-            }
-        };
+        let Begun { place, behind, moves, lent } = self.start_body(peers, to, front.body_len, body)?;
         let id = SendId(self.next);
         self.next += 1;
-        let sending = Sending { id, front: Front { landed, ..front }, head: head.to_vec(), short, moves };
+        let sending = Sending { id, front: Front { body: place, ..front }, head: head.to_vec(), behind, moves, lent };
         self.under_way.entry(to).or_default().push_back(sending);
         self.send_on(peers, to, false);
         Ok(id)
+    }
+
+    fn start_body(&mut self, peers: &mut Parties, to: u32, len: u64, body: LastingBody<'_>) -> Outcome<Begun> {
+        let here = |behind| Begun { place: BodyPlace::Here, behind, moves: None, lent: None };
+        match body {
+            LastingBody::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => Ok(here(bytes)),
+            LastingBody::Part(region, shape) if len <= MESSAGE_INLINE_LEN_MAX as u64 => {
+                Ok(here(Cow::Owned(short_part(region, &shape, len)?)))
+            }
+            body => {
+                if let LastingBody::Part(region, shape) = &body
+                    && let Some((number, part)) = self.lend(region, shape)?
+                {
+                    let place = BodyPlace::Part(part.len());
+                    return Ok(Begun { place, behind: Cow::Owned(part), moves: None, lent: Some(number) });
+                }
+                let (place, moves) = self.start_to_land(peers, to, body, len)?;
+                Ok(Begun { place, behind: Cow::Borrowed(&[]), moves: Some(moves), lent: None })
+            }
+        }
     }
 
     /// Sends on what was begun, to all parties: what may go, or with `waits` all.
@@ -216,11 +314,18 @@ impl Outbox {
     }
 
     fn send_on(&mut self, peers: &mut Parties, to: u32, waits: bool) {
-        while let Some(Sending { id, front, head, short, moves }) = self.take_ready(to, waits) {
-            let moved = moves.map_or(Ok(()), |moves| moves.wait(to)).inspect_err(|_| self.give_back(peers, to, front.landed));
+        while let Some(Sending { id, front, head, behind, moves, lent }) = self.take_ready(to, waits) {
+            let moved = moves.map_or(Ok(()), |moves| moves.wait(to)).inspect_err(|_| self.landings.give_back(to, front.body));
             // Who asks is told when it is there.
-            let sent = moved.and_then(|()| self.send_note(peers, to, (&front, &head, &short), WritePort::commit));
-            self.over.insert(id, sent);
+            let sent = moved.and_then(|()| self.send_note(peers, to, (&front, &head, &behind), WritePort::commit));
+            match (sent, lent) {
+                (Ok(()), Some(number)) => {
+                    self.lent.insert((to, number), Some(id));
+                }
+                (sent, _) => {
+                    self.over.insert(id, sent);
+                }
+            }
         }
     }
 
@@ -250,7 +355,7 @@ impl Outbox {
             Err(failure) => (failure, Happened::No),
         };
         if happened == Happened::No {
-            self.give_back(peers, to, note.0.landed);
+            self.landings.give_back(to, note.0.body);
         }
         Err(failure)
     }
@@ -278,59 +383,36 @@ impl Outbox {
         Ok(writer)
     }
 
-    fn landing(&mut self, peers: &Parties, to: u32) -> Outcome<&Region> {
-        let landing = &mut self.landings[to as usize];
-        if landing.is_none() {
-            let opened = peers.pool().open(&format!("{}{to}", self.stem));
-            *landing = Some(opened.map_err(|error| Failure::on_the_way(to, error))?);
-        }
-        Ok(landing.as_ref().expect("it was just opened"))
-    }
-
-    /// Takes room for a body at the receiver's host: the memory, and the place in it.
-    fn allocate(&mut self, peers: &Parties, to: u32, len: u64) -> Outcome<(&Region, u64)> {
-        let landing = self.landing(peers, to)?;
-        let place = landing.heap().allocate(len.max(1), 64).map_err(|error| Failure::on_the_way(to, error))?;
-        Ok((landing, place))
-    }
-
-    /// The block of a body of which nobody else knows. Where its node is gone, so is the block.
-    fn give_back(&mut self, peers: &Parties, to: u32, place: Option<u64>) {
-        if let (Some(place), Ok(landing)) = (place, self.landing(peers, to)) {
-            let _ = landing.heap().free(place);
-        }
-    }
-
     /// Brings a body to the receiver's host; where it is there.
-    fn land(&mut self, peers: &Parties, to: u32, body: &Body<'_>, len: u64) -> Outcome<u64> {
-        let (landing, place) = self.allocate(peers, to, len)?;
+    fn land(&mut self, peers: &Parties, to: u32, body: &Body<'_>, len: u64) -> Outcome<BodyPlace> {
+        let (landing, at, place) = self.landings.take(peers, to, len)?;
         let moved = match body {
-            Body::Bytes(bytes) => landing.put(place, bytes).map_err(|error| Failure::on_the_way(to, error)),
+            Body::Bytes(bytes) => landing.put(at, bytes).map_err(|error| Failure::on_the_way(to, error)),
             // A failure may be that of the part's node.
             Body::Part(region, shape) => {
-                peers.pool().copy(region, shape.clone(), landing, Shape::contiguous(place, len)).map_err(Failure::from)
+                peers.pool().copy(region, shape.clone(), landing, Shape::contiguous(at, len)).map_err(Failure::from)
             }
         };
         if moved.is_err() {
-            self.give_back(peers, to, Some(place));
+            self.landings.give_back(to, place);
         }
         moved.map(|()| place)
     }
 
     /// Has a body begin to move to the receiver's host; where it will be there.
-    fn start_to_land(&mut self, peers: &Parties, to: u32, body: LastingBody<'_>, len: u64) -> Outcome<(u64, Moving)> {
-        let (landing, place) = self.allocate(peers, to, len)?;
+    fn start_to_land(&mut self, peers: &Parties, to: u32, body: LastingBody<'_>, len: u64) -> Outcome<(BodyPlace, Moving)> {
+        let (landing, at, place) = self.landings.take(peers, to, len)?;
         let begun = match body {
-            LastingBody::Bytes(Cow::Owned(bytes)) => landing.start_put(place, bytes).map(Moving::Bytes),
+            LastingBody::Bytes(Cow::Owned(bytes)) => landing.start_put(at, bytes).map(Moving::Bytes),
             LastingBody::Bytes(Cow::Borrowed(bytes)) => {
-                peers.pool().start_batch(|batch| batch.put(landing, place, bytes)).map(Moving::Lasting)
+                peers.pool().start_batch(|batch| batch.put(landing, at, bytes)).map(Moving::Lasting)
             }
             LastingBody::Part(region, shape) => {
-                peers.pool().start_copy(region, shape, landing, Shape::contiguous(place, len)).map(Moving::Part)
+                peers.pool().start_copy(region, shape, landing, Shape::contiguous(at, len)).map(Moving::Part)
             }
         };
         if begun.is_err() {
-            self.give_back(peers, to, Some(place));
+            self.landings.give_back(to, place);
         }
         begun.map(|moves| (place, moves)).map_err(|error| Failure::on_the_way(to, error))
     }

@@ -191,21 +191,20 @@ impl ArrayPort {
         Ok(())
     }
 
-    /// Announces sleep at the bell of all queues. Whether something is there already.
-    pub fn doze(&mut self) -> Result<bool> {
+    /// Announces sleep at the bell of all queues. On this host [`hanare_ring::array::Array::fence`] follows before the next look.
+    pub fn announce(&mut self) -> Result<()> {
         match self.reach.here()? {
-            Some(array) => array.doze_set(),
-            None => self.reach.region().put(self.reach.set_bell(), &ALL_ASLEEP.to_le_bytes())?,
+            Some(array) => {
+                array.announce_set();
+                Ok(())
+            }
+            None => self.reach.region().put(self.reach.set_bell(), &ALL_ASLEEP.to_le_bytes()),
         }
-        Ok(!self.ready.is_empty() || self.take_ready()?)
     }
 
-    /// Is awake again.
-    pub fn rouse(&mut self) -> Result<()> {
-        if let Some(array) = self.reach.here()? {
-            array.rouse_set();
-        }
-        Ok(())
+    /// Whether something came before sleep was announced.
+    pub fn has_come(&mut self) -> Result<bool> {
+        Ok(!self.ready.is_empty() || self.take_ready()?)
     }
 
     #[inline]

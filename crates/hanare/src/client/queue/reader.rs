@@ -158,19 +158,30 @@ impl ReadPort {
     }
 
     /// Announces sleep at the queue's bell. Whether something is there already.
-    pub(super) fn doze(&mut self) -> Result<bool> {
+    fn doze(&mut self) -> Result<bool> {
+        self.announce()?;
+        if let Some(array) = self.reach.here()? {
+            array.fence();
+        }
+        self.has_come()
+    }
+
+    /// Announces sleep. On this host [`hanare_ring::array::Array::fence`] follows before the next look.
+    pub(super) fn announce(&mut self) -> Result<()> {
         let queue = self.lanes.queue();
         match self.reach.here()? {
             Some(array) => {
-                array.doze(queue);
-                self.lanes.has_more()
+                array.announce(queue);
+                Ok(())
             }
             // As on this host, by commands: whoever commits changes the bell.
-            None => {
-                self.reach.region().put(self.reach.reader_bell(queue), &AFAR.to_le_bytes())?;
-                self.lanes.look_further()
-            }
+            None => self.reach.region().put(self.reach.reader_bell(queue), &AFAR.to_le_bytes()),
         }
+    }
+
+    /// Whether something came before sleep was announced.
+    pub(super) fn has_come(&mut self) -> Result<bool> {
+        if self.is_here() { self.lanes.has_more() } else { self.lanes.look_further() }
     }
 
     /// The queue, and what waits at its bell.
@@ -179,17 +190,17 @@ impl ReadPort {
     }
 
     /// A descriptor for `poll`, `epoll` and event loops: readable once the queue may have something, after [`ReadPort::arm`]. It is made at the
-    /// first call, together with a thread that waits in this one's place, and lives as long as any handle of it.
+    /// first call, and lives as long as any handle of it; on the queue's host a thread of the library's own waits in this one's place.
     ///
     /// **Errors**: [`Error::System`].
     pub fn event(&mut self) -> Result<QueueEvent> {
-        if let Some(watch) = &self.watch {
-            return Ok(watch.event().clone());
+        if self.watch.is_none() {
+            let mut watch = BellWatch::new(self.is_here())?;
+            let (reach, queue) = self.bell();
+            watch.add(reach, queue)?;
+            self.watch = Some(watch);
         }
-        let event = QueueEvent::new()?;
-        let (reach, queue) = self.bell();
-        self.watch = Some(BellWatch::start(reach, queue, event.clone())?);
-        Ok(event)
+        Ok(self.watch.as_ref().expect("it was just made").event().clone())
     }
 
     /// Before a program waits for [`ReadPort::event`], when [`ReadPort::try_see`] has found nothing: from here on the descriptor becomes readable
@@ -202,13 +213,24 @@ impl ReadPort {
     /// **Cost**: two system calls; none for a unit while the program finds units by `try_see`. On a queue of another host four messages each
     /// way. **Errors**: as for [`ReadPort::try_see`].
     pub fn arm(&mut self) -> Result<()> {
-        let event = self.event()?;
-        event.clear();
+        self.event()?;
+        let mut watch = self.watch.take().expect("it was just made");
+        let armed = self.arm_at(&mut watch);
+        self.watch = Some(watch);
+        armed
+    }
+
+    fn arm_at(&mut self, watch: &mut BellWatch) -> Result<()> {
+        watch.clear();
+        watch.hear_afar();
         let is_ready = self.doze()?;
-        let watch = self.watch.as_ref().expect("it was just made");
-        watch.arm()?;
+        if self.is_here() {
+            watch.arm_here()?;
+        } else if !is_ready {
+            watch.ask(0)?;
+        }
         if is_ready {
-            event.raise();
+            watch.raise();
         }
         Ok(())
     }

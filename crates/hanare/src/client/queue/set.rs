@@ -10,7 +10,6 @@ use crate::client::locks::milliseconds;
 use hanare_protocol::limits::{LEASE_MS, QUEUE_NAP_MS, QUEUE_SET_SOURCE_COUNT_MAX};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,8 @@ const TURN_COUNT: usize = 32;
 ///
 /// **Cost**: of an array that of its queues that have something, however many there are: a bit for each, found through words of bits; and a
 /// load for each array and each single queue on this host, which are looked at in turn. Those of other hosts are looked at when their
-/// nodes say so. A set of several, or with queues elsewhere, waits by one thread for each array and each single queue.
+/// nodes say so. The thread that waits sleeps at all of them at once; one of the library's own waits in its place for those of this host
+/// where there is a descriptor, or queues elsewhere too.
 ///
 /// FEATURE: VQ-F14
 #[derive(Default)]
@@ -30,14 +30,15 @@ pub struct QueueSet {
     /// The one that is looked at first, and how many units it may give before the next.
     first: usize,
     turn: usize,
-    /// Once several are waited for, or a descriptor was asked for.
-    event: Option<QueueEvent>,
+    /// Once something is waited for, or a descriptor was asked for.
+    watch: Option<BellWatch>,
+    /// Whether any lies elsewhere.
+    has_afar: bool,
 }
 
 struct Source {
     port: SetPort,
     is_here: bool,
-    watch: Option<BellWatch>,
 }
 
 enum SetPort {
@@ -61,33 +62,25 @@ impl Source {
         }
     }
 
-    /// Announces sleep. Whether something is there already.
-    fn doze(&mut self) -> Result<bool> {
-        match &mut self.port {
-            SetPort::All(port) => port.doze(),
-            SetPort::One(port) => port.doze(),
-        }
-    }
-
-    /// Whether a look would cost messages, and the node has not said that there may be something.
-    fn is_asleep(&self) -> bool {
-        !self.is_here && self.watch.as_ref().is_some_and(BellWatch::is_waiting)
-    }
-
-    /// Has its thread wait. Whether something is there already.
-    fn arm(&mut self, event: &QueueEvent) -> Result<bool> {
-        if self.is_asleep() {
+    /// Announces sleep, unless that stands. On this host [`Array::fence`] follows before the next look. Whether it did.
+    fn announce(&mut self) -> Result<bool> {
+        let (reach, queue) = self.bell();
+        if reach.here()?.is_some_and(|array| array.bell(queue).is_asleep()) {
             return Ok(false);
         }
-        let is_ready = self.doze()?;
-        if self.watch.is_none() {
-            let (reach, queue) = self.bell();
-            self.watch = Some(BellWatch::start(reach, queue, event.clone())?);
+        match &mut self.port {
+            SetPort::All(port) => port.announce()?,
+            SetPort::One(port) => port.announce()?,
         }
-        if let Some(watch) = self.watch.as_mut().filter(|_| !is_ready) {
-            watch.arm()?;
+        Ok(true)
+    }
+
+    /// Whether something came before sleep was announced.
+    fn has_come(&mut self) -> Result<bool> {
+        match &mut self.port {
+            SetPort::All(port) => port.has_come(),
+            SetPort::One(port) => port.has_come(),
         }
-        Ok(is_ready)
     }
 }
 
@@ -126,13 +119,38 @@ impl QueueSet {
     }
 
     fn push(&mut self, port: SetPort, is_here: bool) -> Result<usize> {
-        self.sources.push(Source { port, is_here, watch: None });
+        let source = Source { port, is_here };
+        if let Some(watch) = &mut self.watch {
+            let (reach, queue) = source.bell();
+            watch.add(reach, queue)?;
+        }
+        self.has_afar |= !is_here;
+        self.sources.push(source);
         Ok(self.sources.len() - 1)
     }
 
-    /// Whether a look at all costs no message, so that one thread waits at one bell.
+    /// Whether it is one source without a descriptor, which is asked at each look and waits at its bell.
+    #[inline]
     fn is_simple(&self) -> bool {
-        self.sources.len() == 1 && self.event.is_none()
+        self.sources.len() == 1 && self.watch.is_none()
+    }
+
+    fn make_watch(&mut self) -> Result<&mut BellWatch> {
+        if self.watch.is_none() {
+            let mut watch = BellWatch::new(false)?;
+            for source in &self.sources {
+                let (reach, queue) = source.bell();
+                watch.add(reach, queue)?;
+            }
+            self.watch = Some(watch);
+        }
+        Ok(self.watch.as_mut().expect("it was just made"))
+    }
+
+    /// Whether a look would cost messages, and the node has not said that there may be something.
+    #[inline]
+    fn is_asleep(&self, index: usize) -> bool {
+        !self.sources[index].is_here && self.watch.as_ref().is_some_and(|watch| watch.is_asked(index))
     }
 
     /// The next unit of any queue, if there is one; never waits for a writer. Arrays, single queues and queues of an array take turns.
@@ -144,32 +162,41 @@ impl QueueSet {
             if self.turn == 0 {
                 self.next_source();
             }
-            let (first, source) = (self.first, &mut self.sources[self.first]);
-            if !source.is_asleep()
-                && let Some(unread) = source.try_see()?
+            let first = self.first;
+            if !self.is_asleep(first)
+                && let Some(unread) = self.sources[first].try_see()?
             {
                 self.turn -= 1;
                 return Ok(Some(unread.with_source(first)));
             }
             self.next_source();
         }
-        if self.is_simple() { Ok(None) } else { self.arm_afar() }
+        if self.has_afar && !self.is_simple() { self.ask_afar() } else { Ok(None) }
     }
 
+    #[inline]
     fn next_source(&mut self) {
-        self.first = if self.first + 1 >= self.sources.len() { 0 } else { self.first + 1 };
         self.turn = TURN_COUNT;
+        self.first += 1;
+        if self.first >= self.sources.len() {
+            self.first = 0;
+            // Those elsewhere are heard of however busy those of this host are.
+            if self.has_afar
+                && let Some(watch) = &mut self.watch
+            {
+                watch.hear_afar();
+            }
+        }
     }
 
-    /// Sources elsewhere that have nothing are not asked again until their nodes say so.
+    /// Sources elsewhere that have nothing are not looked at again until their nodes say so.
     #[cold]
-    fn arm_afar(&mut self) -> Result<Option<Unread>> {
-        let event = self.make_event()?;
+    fn ask_afar(&mut self) -> Result<Option<Unread>> {
+        self.make_watch()?;
         for index in 0..self.sources.len() {
-            let source = &mut self.sources[index];
-            if !source.is_here
-                && source.arm(&event)?
-                && let Some(unread) = source.try_see()?
+            if !self.sources[index].is_here
+                && self.arm_afar(index)?
+                && let Some(unread) = self.sources[index].try_see()?
             {
                 return Ok(Some(unread.with_source(index)));
             }
@@ -177,11 +204,45 @@ impl QueueSet {
         Ok(None)
     }
 
-    fn make_event(&mut self) -> Result<QueueEvent> {
-        if let Some(event) = &self.event {
-            return Ok(event.clone());
+    /// Has the node of a source elsewhere say when something comes. Whether something is there already.
+    fn arm_afar(&mut self, index: usize) -> Result<bool> {
+        if self.is_asleep(index) {
+            return Ok(false);
         }
-        Ok(self.event.insert(QueueEvent::new()?).clone())
+        let source = &mut self.sources[index];
+        source.announce()?;
+        if source.has_come()? {
+            return Ok(true);
+        }
+        self.make_watch()?.ask(index)?;
+        Ok(false)
+    }
+
+    /// Announces sleep at all bells. Whether something is there already.
+    fn arm_all(&mut self) -> Result<bool> {
+        let mut fences = None;
+        for source in self.sources.iter_mut().filter(|source| source.is_here) {
+            if source.announce()? {
+                fences = Some(source.bell().0);
+            }
+        }
+        // One for all: it has every processor pass one.
+        if let Some(array) = fences.as_ref().map(|reach| reach.here()).transpose()?.flatten() {
+            array.fence();
+        }
+        let mut is_ready = false;
+        for index in 0..self.sources.len() {
+            is_ready |= match self.sources[index].is_here {
+                true => self.sources[index].has_come()?,
+                false if self.is_simple() => {
+                    let source = &mut self.sources[index];
+                    source.announce()?;
+                    source.has_come()?
+                }
+                false => self.arm_afar(index)?,
+            };
+        }
+        Ok(is_ready)
     }
 
     /// The next unit of any queue; waits for one, `bound` at most. **Errors**: [`Error::NotInTime`]; [`Error::BadUse`] for a set of nothing; as
@@ -205,19 +266,24 @@ impl QueueSet {
             if left == Some(Duration::ZERO) {
                 return Err(Error::NotInTime { what: self.what(), after_ms: bound.map_or(0, milliseconds) });
             }
-            let was_call = self.is_simple() && !self.sources.iter().all(|source| source.is_here);
-            if backoff.step_after(was_call) == Step::Again {
+            // A look at sources elsewhere moves their connections.
+            if backoff.step_after(self.has_afar) == Step::Again {
                 continue;
             }
             let nap = Duration::from_millis(QUEUE_NAP_MS);
             self.sleep(left.map_or(nap, |left| left.min(nap)))?;
             if asked.elapsed() >= Duration::from_millis(LEASE_MS) {
                 asked = Instant::now();
-                self.sources.iter().try_for_each(|source| {
-                    let (reach, queue) = source.bell();
-                    reach.ping(queue.unwrap_or(0))
-                })?;
+                self.ping_here()?;
             }
+        }
+    }
+
+    /// Asks this host's node whether it lives; others are asked each second, or looked at.
+    fn ping_here(&self) -> Result<()> {
+        match self.sources.iter().find(|source| source.is_here) {
+            Some(source) => source.bell().0.ping(source.bell().1.unwrap_or(0)),
+            None => Ok(()),
         }
     }
 
@@ -231,43 +297,41 @@ impl QueueSet {
             let reason = "a set of no queues waits for ever: add some".to_owned();
             return Err(Error::BadUse { region: String::new(), reason });
         }
-        if !self.is_simple() {
-            self.arm()?;
-            let event = self.make_event()?;
-            let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: i64::from(nap.subsec_nanos()) };
-            // The next look says more than the outcome.
-            let wait = || {
-                let _ = poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&nap));
-                Ok(())
-            };
-            return crate::trace::at_queue("wait for a unit", || self.what(), wait);
-        }
         let what = self.what();
-        let source = &mut self.sources[0];
-        if !source.doze()? {
-            let (reach, queue) = source.bell();
-            crate::trace::at_queue("wait for a unit", || what, || wait_once(&reach, queue, nap))?;
+        if self.is_simple() {
+            let (reach, queue) = self.sources[0].bell();
+            if self.arm_all()? {
+                return Ok(());
+            }
+            return crate::trace::at_queue("wait for a unit", || what, || wait_once(&reach, queue, nap));
         }
-        if let SetPort::All(port) = &mut source.port { port.rouse() } else { Ok(()) }
+        // What comes from here on makes the event readable again.
+        let watch = self.make_watch()?;
+        watch.clear();
+        watch.hear_afar();
+        if self.arm_all()? {
+            return Ok(());
+        }
+        let watch = self.make_watch()?;
+        crate::trace::at_queue("wait for a unit", || what, || watch.sleep(nap))
     }
 
     /// A descriptor for `poll`, `epoll` and event loops: see [`super::ReadPort::event`].
     pub fn event(&mut self) -> Result<QueueEvent> {
-        self.make_event()
+        Ok(self.make_watch()?.event().clone())
     }
 
-    /// Before a program waits for [`QueueSet::event`]: see [`super::ReadPort::arm`]. **Cost**: as there, for each array and each single queue.
+    /// Before a program waits for [`QueueSet::event`]: see [`super::ReadPort::arm`]. **Cost**: a system call or two, and a look at each array and each
+    /// single queue; of those elsewhere that have given something since, as there.
     pub fn arm(&mut self) -> Result<()> {
-        let event = self.make_event()?;
-        event.clear();
-        let mut is_ready = false;
-        for source in &mut self.sources {
-            is_ready |= source.arm(&event)?;
-            // A thread may have been told before the event was cleared.
-            is_ready |= !source.watch.as_ref().is_some_and(BellWatch::is_waiting);
-        }
+        let watch = self.make_watch()?;
+        watch.clear();
+        watch.hear_afar();
+        let is_ready = self.arm_all()?;
+        let watch = self.make_watch()?;
+        watch.arm_here()?;
         if is_ready {
-            event.raise();
+            watch.raise();
         }
         Ok(())
     }

@@ -1,183 +1,370 @@
-//! Waiting at the bell of a queue, or of an array: in this thread, or in one of its own that makes a descriptor readable.
+//! What one reader waits for: the bells of queues and arrays on this host and on others, however many, with one descriptor.
 //!
 //! ```text
-//! reader:  Idle, Told --arm--> Armed                    thread:  Armed --the bell has changed, or an error--> Told, and the event is raised
+//! of this host:  a thread, one for all of them, sleeps at all bells at once; the first that rings raises the event
+//! of others:     a wait for the bell's word, at its node, that nobody waits for; its answer raises the event
 //! ```
 //!
-//! The reader announces sleep at the bell before it arms, and looks once more afterwards, so that nothing is missed (`hanare_ring::array`). The
-//! thread looks at the bell and at nothing else; a raised event says that a look may be worth its while.
+//! The reader announces sleep at the bells before it arms, and looks once more afterwards, so that nothing is missed (`hanare_ring::array`). A
+//! raised event says that a look may be worth its while. The descriptor is an `epoll`'s where there may be bells of others: it is readable as
+//! soon as a connection has something, too, whose answers the reader's next look takes. Who has no descriptor needs no thread either: it
+//! sleeps at the bells itself.
 
 use super::reach::QueueReach;
+use crate::client::remote::{LinkEvent, Remote, Told};
+use crate::client::request::Patience;
 use crate::client::threads;
-use hanare_protocol::limits::{LEASE_MS, QUEUE_NAP_MS};
-use hanare_protocol::wire::sync::{Wait, Word};
+use hanare_protocol::limits::{LATE_MS, LEASE_MS, QUEUE_NAP_MS};
+use hanare_protocol::wire::sync::{SyncRequest, Wait, WaitedWord, Word};
 use hanare_protocol::{Error, Result};
-use hanare_ring::array::AFAR;
-use rustix::event::{EventfdFlags, eventfd};
+use hanare_ring::Shared;
+use hanare_ring::array::{self, AFAR};
+use hanare_ring::park::{Call, park_at_any};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of the thread's stack: it waits for a word.
+/// A bell of this host.
+type Bell = array::Bell<Shared>;
+
+/// Bytes of the thread's stack: it waits for words.
 const STACK_LEN: usize = 256 << 10;
 
-/// How long a thread waits at a bell of another host before it has its reader look unasked.
-const AFAR_NAP: Duration = Duration::from_millis(LEASE_MS / 3);
+/// How long nothing comes before a reader is to look unasked.
+const LOOK: Duration = Duration::from_millis(LEASE_MS / 3);
+
+/// How long a thread sleeps before it looks at the bells unasked: a writer may die between its commit and the wake.
+const NAP: Duration = Duration::from_millis(QUEUE_NAP_MS);
 
 /// A descriptor that is readable once a queue may have something: see [`super::ReadPort::arm`]. Only to be waited for, not to be read.
-#[derive(Clone, Debug)]
-pub struct QueueEvent(Arc<OwnedFd>);
+#[derive(Clone)]
+pub struct QueueEvent {
+    told: Arc<Told>,
+    /// Shows that event and those of connections.
+    shown: Option<Arc<OwnedFd>>,
+}
 
 impl QueueEvent {
-    pub(super) fn new() -> Result<QueueEvent> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let refused = |errno: rustix::io::Errno| Error::System { what: "make an event".to_owned(), reason: errno.to_string() };
-        event.map(|event| QueueEvent(Arc::new(event))).map_err(refused)
+    /// For bells of this host alone, or of others too.
+    fn new(is_here: bool) -> Result<QueueEvent> {
+        let told = Arc::new(Told::new()?);
+        let shown = if is_here { None } else { Some(Arc::new(shows(&told).map_err(|errno| system("make an event", errno))?)) };
+        Ok(QueueEvent { told, shown })
     }
+}
 
-    /// Makes it readable.
-    pub(super) fn raise(&self) {
-        // The only failure is a counter at its maximum, which is readable all the same.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
-    }
+fn shows(told: &Told) -> rustix::io::Result<OwnedFd> {
+    let shown = epoll::create(CreateFlags::CLOEXEC)?;
+    epoll::add(&shown, told.event(), EventData::new_u64(0), EventFlags::IN)?;
+    Ok(shown)
+}
 
-    /// Makes it unreadable.
-    pub(super) fn clear(&self) {
-        let _ = rustix::io::read(&*self.0, &mut [0; 8]);
-    }
+fn system(what: &str, errno: rustix::io::Errno) -> Error {
+    Error::System { what: what.to_owned(), reason: errno.to_string() }
 }
 
 impl AsFd for QueueEvent {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.shown.as_ref().map_or_else(|| self.told.event().as_fd(), |shown| shown.as_fd())
     }
 }
 
 impl AsRawFd for QueueEvent {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.as_fd().as_raw_fd()
     }
 }
 
-/// Waits at a bell at which sleep was announced, of a queue or of all, for `nap` at most. Whether the bell has changed.
-pub(super) fn wait_once(reach: &QueueReach, queue: Option<u64>, nap: Duration) -> Result<bool> {
-    if let Some(array) = reach.here()? {
-        let is_asleep = || queue.map_or_else(|| array.is_set_asleep(), |queue| array.is_asleep(queue));
-        if is_asleep() {
-            match queue {
-                Some(queue) => array.sleep_reader(queue, nap),
-                None => array.sleep_set(nap),
-            }
-        }
-        return Ok(!is_asleep());
+impl std::fmt::Debug for QueueEvent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("QueueEvent").field(&self.as_raw_fd()).finish()
     }
-    let (bell, until) = match queue {
+}
+
+/// The bell of a queue, or of who reads all queues of an array. **Errors**: those of [`QueueReach::here`].
+fn bell_here(reach: &QueueReach, queue: Option<u64>) -> Result<Option<Bell>> {
+    Ok(reach.here()?.map(|array| array.bell(queue)))
+}
+
+/// The word to wait for at the node of a bell, and until what.
+fn bell_afar(reach: &QueueReach, queue: Option<u64>) -> (u64, Wait) {
+    match queue {
         Some(queue) => (reach.reader_bell(queue), Wait::NotEqual(Word::U64(AFAR))),
         None => (reach.set_bell(), Wait::Equal(Word::U64(0))),
-    };
+    }
+}
+
+/// Waits at a bell at which sleep was announced, of a queue or of all, for `nap` at most.
+pub(super) fn wait_once(reach: &QueueReach, queue: Option<u64>, nap: Duration) -> Result<()> {
+    if let Some(bell) = bell_here(reach, queue)? {
+        park_at_any(&[bell], None, nap);
+        return Ok(());
+    }
+    let (bell, until) = bell_afar(reach, queue);
     match reach.region().wait_until(bell, until, Some(nap)) {
-        Ok(_) => Ok(true),
-        Err(Error::NotInTime { .. }) => Ok(false),
+        Ok(_) | Err(Error::NotInTime { .. }) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// A thread that waits at a bell for a reader.
-pub(super) struct BellWatch(Arc<Desk>);
-
-struct Desk {
-    reach: Arc<QueueReach>,
-    /// `None`: the bell of all queues of the array.
-    queue: Option<u64>,
+/// What one reader waits for.
+pub(super) struct BellWatch {
     event: QueueEvent,
-    state: Mutex<BellState>,
-    changed: Condvar,
+    bells: Vec<WatchedBell>,
+    /// Once a descriptor is waited for beside bells of this host.
+    desk: Option<Arc<Desk>>,
+    /// Connections whose descriptors the event shows.
+    links: Vec<(Arc<Remote>, Arc<LinkEvent>)>,
 }
 
-enum BellState {
-    Idle,
-    Armed,
-    Told(Result<()>),
-    /// The reader is gone.
-    Over,
+struct WatchedBell {
+    reach: Arc<QueueReach>,
+    queue: Option<u64>,
+    /// The wait at the node of another host.
+    asked: Option<AskedBell>,
+}
+
+struct AskedBell {
+    remote: Arc<Remote>,
+    seq: u64,
+    until: Instant,
 }
 
 impl BellWatch {
-    /// Starts the thread. **Errors**: [`Error::System`].
-    pub fn start(reach: Arc<QueueReach>, queue: Option<u64>, event: QueueEvent) -> Result<BellWatch> {
-        let desk = Arc::new(Desk { reach, queue, event, state: Mutex::new(BellState::Idle), changed: Condvar::new() });
-        let its = desk.clone();
-        threads::start("hanare-queue", STACK_LEN, move || its.run())?;
-        Ok(BellWatch(desk))
+    /// Of bells of this host alone, or of others too. **Errors**: [`Error::System`].
+    pub fn new(is_here: bool) -> Result<BellWatch> {
+        Ok(BellWatch { event: QueueEvent::new(is_here)?, bells: Vec::new(), desk: None, links: Vec::new() })
+    }
+
+    /// One bell more, of a queue or of all queues of an array: its place among them.
+    pub fn add(&mut self, reach: Arc<QueueReach>, queue: Option<u64>) -> Result<usize> {
+        if let (Some(desk), Some(bell)) = (&self.desk, bell_here(&reach, queue)?) {
+            desk.add((reach.clone(), bell));
+        }
+        self.bells.push(WatchedBell { reach, queue, asked: None });
+        Ok(self.bells.len() - 1)
     }
 
     pub fn event(&self) -> &QueueEvent {
-        &self.0.event
+        &self.event
     }
 
-    /// The event is raised as soon as the bell changes. **Errors**: that of the last wait.
-    pub fn arm(&self) -> Result<()> {
-        let mut state = self.0.lock();
-        let before = std::mem::replace(&mut *state, BellState::Armed);
-        self.0.changed.notify_one();
-        if let BellState::Told(outcome) = before { outcome } else { Ok(()) }
+    /// Whether a bell of another host is waited for, and its node has said nothing.
+    pub fn is_asked(&self, index: usize) -> bool {
+        self.bells[index].asked.is_some()
     }
 
-    /// Whether it waits, and nothing came.
-    pub fn is_waiting(&self) -> bool {
-        matches!(*self.0.lock(), BellState::Armed)
+    /// Takes what nodes have said. **Cost**: a load where they have said nothing.
+    #[inline]
+    pub fn hear(&mut self) {
+        for (index, seq) in self.event.told.take() {
+            if let Some(bell) = self.bells.get_mut(index) {
+                bell.forsake(|asked| asked.seq == seq);
+            }
+        }
+    }
+
+    /// Takes what is on its way from nodes, and gives up those that keep silent: a look by message says why.
+    pub fn hear_afar(&mut self) {
+        let links = self.links.iter().map(|(remote, _)| remote.attend()).collect::<Vec<_>>();
+        for (at, event) in links.into_iter().enumerate().rev() {
+            if !event.is_some_and(|event| Arc::ptr_eq(&event, &self.links[at].1)) {
+                // Its connection broke, and with it its waits.
+                let (_, shown) = self.links.swap_remove(at);
+                self.unshow(&shown.1);
+            }
+        }
+        self.hear();
+        let now = Instant::now();
+        self.bells.iter_mut().for_each(|bell| bell.forsake(|asked| asked.until <= now));
+    }
+
+    fn unshow(&self, link: &OwnedFd) {
+        if let Some(shown) = &self.event.shown {
+            // One that is closed is not shown any more.
+            let _ = epoll::delete(shown, link);
+        }
+    }
+
+    /// Has the node of another host say when a bell rings at which sleep was announced; not more than once until it has.
+    ///
+    /// **Cost**: a message. **Errors**: those of the node.
+    pub fn ask(&mut self, index: usize) -> Result<()> {
+        let WatchedBell { reach, queue, asked: None } = &self.bells[index] else { return Ok(()) };
+        let (door, (offset, until)) = (reach.region().door(0), bell_afar(reach, *queue));
+        let word = WaitedWord { slot: door.slot, grant: door.grant, offset, until };
+        let request = SyncRequest::Wait { words: vec![word], bound_ms: Some(LOOK.as_millis() as u64) };
+        let seq = door.remote.start_sync(&request, Patience::UpTo(LOOK), (&self.event.told, index))?;
+        let until = Instant::now() + LOOK + Duration::from_millis(LATE_MS);
+        self.bells[index].asked = Some(AskedBell { remote: door.remote.clone(), seq, until });
+        self.show(door.remote)
+    }
+
+    /// Has the event show a connection.
+    fn show(&mut self, remote: Arc<Remote>) -> Result<()> {
+        let (Some(shown), Some(event)) = (&self.event.shown, remote.attend()) else { return Ok(()) };
+        if self.links.iter().any(|(_, link)| Arc::ptr_eq(link, &event)) {
+            return Ok(());
+        }
+        epoll::add(shown, &event.1, EventData::new_u64(0), EventFlags::IN)
+            .map_err(|errno| system("watch a connection", errno))?;
+        self.links.push((remote, event));
+        Ok(())
+    }
+
+    /// Makes the event unreadable, before sleep is announced.
+    pub fn clear(&self) {
+        self.event.told.clear();
+    }
+
+    /// Makes it readable: something is there already.
+    pub fn raise(&self) {
+        self.event.told.raise();
+    }
+
+    /// From here on the event is raised when a bell of this host rings, too. **Cost**: at the first call, a thread. **Errors**:
+    /// [`Error::System`].
+    pub fn arm_here(&mut self) -> Result<()> {
+        if self.desk.is_none() {
+            let bells = self.bells_here()?;
+            if !bells.is_empty() {
+                self.desk = Some(Desk::start(bells, self.event.told.clone())?);
+            }
+        }
+        if let Some(desk) = &self.desk {
+            desk.arm();
+        }
+        Ok(())
+    }
+
+    fn bells_here(&self) -> Result<Vec<BellHere>> {
+        let bell = |bell: &WatchedBell| Ok(bell_here(&bell.reach, bell.queue)?.map(|here| (bell.reach.clone(), here)));
+        self.bells.iter().filter_map(|watched| bell(watched).transpose()).collect()
+    }
+
+    /// Sleeps until a bell rings, for `nap` at most.
+    pub fn sleep(&mut self, nap: Duration) -> Result<()> {
+        if self.bells.iter().all(|bell| bell.asked.is_none()) {
+            let bells: Vec<Bell> = self.bells_here()?.into_iter().map(|(_, bell)| bell).collect();
+            park_at_any(&bells, None, nap);
+            return Ok(());
+        }
+        self.arm_here()?;
+        let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: i64::from(nap.subsec_nanos()) };
+        // The next look says more than the outcome.
+        let _ = poll(&mut [PollFd::new(&self.event, PollFlags::IN)], Some(&nap));
+        Ok(())
+    }
+}
+
+impl WatchedBell {
+    fn forsake(&mut self, is_meant: impl FnOnce(&AskedBell) -> bool) {
+        if let Some(asked) = self.asked.take_if(|asked| is_meant(asked)) {
+            asked.remote.forsake(asked.seq);
+        }
     }
 }
 
 impl Drop for BellWatch {
     fn drop(&mut self) {
-        *self.0.lock() = BellState::Over;
-        self.0.changed.notify_one();
-        // At a bell of another host it waits until its nap is over, and is not waited for.
-        if let Ok(Some(array)) = self.0.reach.here() {
-            array.rouse_sleepers(self.0.queue);
+        self.bells.iter_mut().for_each(|bell| bell.forsake(|_| true));
+        if let Some(desk) = &self.desk {
+            desk.end();
         }
     }
 }
 
+/// A bell, and what keeps its memory.
+type BellHere = (Arc<QueueReach>, Bell);
+
+/// What a reader and its thread share.
+///
+/// ```text
+/// reader:  idle --arm--> armed                    thread:  armed --a bell has rung, or it is time for a look unasked--> idle, and the event is raised
+/// ```
+struct Desk {
+    told: Arc<Told>,
+    state: Mutex<DeskState>,
+    changed: Condvar,
+    /// Calls the thread back from the bells.
+    call: Call,
+}
+
+#[derive(Default)]
+struct DeskState {
+    bells: Vec<BellHere>,
+    is_armed: bool,
+    is_over: bool,
+}
+
 impl Desk {
-    fn lock(&self) -> MutexGuard<'_, BellState> {
+    fn start(bells: Vec<BellHere>, told: Arc<Told>) -> Result<Arc<Desk>> {
+        let state = DeskState { bells, ..DeskState::default() };
+        let desk = Arc::new(Desk { told, state: Mutex::new(state), changed: Condvar::new(), call: Call::default() });
+        let its = desk.clone();
+        threads::start("hanare-queue", STACK_LEN, move || its.run())?;
+        Ok(desk)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, DeskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn arm(&self) {
+        let was_armed = std::mem::replace(&mut self.lock().is_armed, true);
+        if !was_armed {
+            self.changed.notify_one();
+        }
+    }
+
+    fn add(&self, bell: BellHere) {
+        self.lock().bells.push(bell);
+        self.call.call();
+    }
+
+    fn end(&self) {
+        self.lock().is_over = true;
+        self.changed.notify_one();
+        self.call.call();
     }
 
     fn run(&self) {
         loop {
+            // A call from here on is not missed.
+            let calls = self.call.count();
             let mut state = self.lock();
-            while matches!(*state, BellState::Idle | BellState::Told(_)) {
+            while !state.is_armed && !state.is_over {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            if matches!(*state, BellState::Over) {
+            if state.is_over {
                 return;
             }
+            let bells = state.bells.clone();
             drop(state);
-            let outcome = self.wait();
+            self.wait(&bells, calls);
             let mut state = self.lock();
-            if matches!(*state, BellState::Armed) {
-                *state = BellState::Told(outcome);
-                self.event.raise();
+            // One more may have come meanwhile, whose reader waits for a thread that sleeps at it.
+            if state.bells.len() == bells.len() && state.is_armed && !state.is_over {
+                state.is_armed = false;
+                self.told.raise();
             }
         }
     }
 
-    /// Until the bell has changed, the reader is gone, or it is time for a look unasked.
-    fn wait(&self) -> Result<()> {
-        let is_here = self.reach.here()?.is_some();
-        let nap = if is_here { Duration::from_millis(QUEUE_NAP_MS) } else { AFAR_NAP };
+    /// Until a bell has rung, the thread is called, or it is time for a look unasked. The bells lie on one host: its node is asked whether it
+    /// lives.
+    fn wait(&self, bells: &[BellHere], calls: u32) {
         let begun = Instant::now();
-        while matches!(*self.lock(), BellState::Armed) {
-            if wait_once(&self.reach, self.queue, nap)? {
-                return Ok(());
+        let words: Vec<Bell> = bells.iter().map(|(_, bell)| *bell).collect();
+        while self.call.count() == calls && words.iter().all(Bell::is_asleep) {
+            if begun.elapsed() >= LOOK {
+                // The reader's next look says what is wrong.
+                let _ = bells.first().map(|(reach, _)| reach.ping(0));
+                return;
             }
-            if begun.elapsed() >= AFAR_NAP {
-                // Who waits elsewhere has asked the node just before.
-                return if is_here { self.reach.ping(self.queue.unwrap_or(0)) } else { Ok(()) };
-            }
+            park_at_any(&words, Some((&self.call, calls)), NAP);
         }
-        Ok(())
     }
 }

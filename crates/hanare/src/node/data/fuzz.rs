@@ -97,12 +97,12 @@ fn scribble(held: &crate::node::held::Held, message: &[u8]) {
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     use hanare_protocol::id::{JobId, JobRank, PartyName, Rank, Slot};
     use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
-    use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Wait, WaitedWord, Word};
+    use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Site, Wait, WaitedWord, Word};
     let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
     let ask = |session: u8, request: &SyncRequest| pack(session << 3, control::encode(request));
     let (name, slot, grant) = ("a".to_owned(), Slot(0), WRITES);
     let lock = |number, mode| SyncRequest::Lock {
-        name: name.clone(),
+        site: Site::Name(name.clone()),
         mode,
         number,
         thread: number,
@@ -111,7 +111,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         lease: LeaseWish { keeps: true, returns: Some(0) },
     };
     let client = PartyName { client: ClientId(1), rank: None, process: 1, node: NodeId(0) };
-    let join = |number| SyncRequest::Join { name: name.clone(), parties: 2, number, client };
+    let join = |number| SyncRequest::Join { site: Site::Name(name.clone()), parties: 2, number, client };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
     let arrive = |rank| SyncRequest::Arrive(Arrival { who: who(rank), generation: 0 });
     let queue = |request| SyncRequest::Queue(ArrayAt { slot, grant, offset: 0 }, request);

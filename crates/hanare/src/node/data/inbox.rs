@@ -376,7 +376,7 @@ impl Inbox {
 pub(crate) fn weight(query: &Query) -> usize {
     match query {
         Query::Look(_) => LINK_TURN_COUNT,
-        Query::Sync(SyncRequest::Lock { .. }) => LINK_TURN_COUNT / 4,
+        Query::Sync(SyncRequest::Lock { .. } | SyncRequest::Sleep { .. }) => LINK_TURN_COUNT / 4,
         _ => 1,
     }
 }

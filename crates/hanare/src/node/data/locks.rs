@@ -1,5 +1,11 @@
 //! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
 
+mod sites;
+mod sleeping;
+
+use sleeping::Sleep;
+pub(crate) use sleeping::SleepAsks;
+
 use super::lent::Lent;
 use super::shares::{Shares, TableShare};
 use super::waiter::{Answered, Waiter, deadline};
@@ -11,10 +17,9 @@ use hanare_protocol::limits::{
     USER_PLACE_COUNT_MAX,
 };
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant, RecallDue, Recalled};
-use hanare_protocol::name::check_name;
 use hanare_protocol::name_owners::NameOwners;
 use hanare_protocol::wire::look::LockStat;
-use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Arrival, LeaseWish, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -25,7 +30,8 @@ pub(crate) struct Locks {
     locks: lock::Locks,
     /// Data bound to them.
     data: BoundData,
-    /// Those that are lent.
+    /// Whether it lends some, and those that are lent.
+    lends: bool,
     lent: Lent,
     groups: Groups,
     names: NameOwners,
@@ -52,11 +58,14 @@ struct WaitingLock {
     seq: u64,
     /// When its bound is over, and what it was in milliseconds.
     bound: Option<(Instant, u64)>,
+    /// Whether it waits for a condition, or waited for one and was notified.
+    sleep: Option<Sleep>,
     wanted: WantedLock,
 }
 
 /// A lock that somebody would have.
 pub(crate) struct WantedLock {
+    /// Its name at this home.
     pub name: String,
     /// What is known there of the data bound to it.
     pub known: Option<Stamp>,
@@ -68,17 +77,29 @@ pub(crate) struct WantedLock {
     pub lease: LeaseWish,
 }
 
+/// What a node is to its locks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LockTerms {
+    /// Whether it is the pool's home. Only that lends locks, because nobody else can ask all nodes for them.
+    pub is_home: bool,
+    /// Whether it was the pool's home in a life before this one: clients may have locks at names from that.
+    pub was_home: bool,
+    /// Whether regions have their bytes from a life before this one: clients may have locks at bytes from that.
+    pub was_lender: bool,
+}
+
 /// What is answered at once; `None` where that comes later.
 pub(crate) type AtOnce = Result<Option<SyncAnswer>>;
 
 impl Locks {
-    /// None yet, at a home that began again or is the first of its pool; `life` is a random number of this one.
-    pub fn new(began_again: bool, life: u64) -> Locks {
-        let locks = if began_again { lock::Locks::after_another_life() } else { lock::Locks::new() };
-        Locks { locks, data: BoundData::new(life), ..Locks::default() }
+    /// None yet; `life` is a random number of this one.
+    pub fn new(terms: LockTerms, life: u64) -> Locks {
+        let locks = if terms.was_home { lock::Locks::after_another_life() } else { lock::Locks::new() };
+        let locks = if terms.was_lender { locks.with_bytes_of_another_life() } else { locks };
+        Locks { locks, lends: terms.is_home, data: BoundData::new(life), ..Locks::default() }
     }
 
-    /// Refuses a user the names of others, and more than its share.
+    /// Refuses a user more than its share.
     pub fn may(&mut self, session: u64, user: User, request: &SyncRequest) -> Result<()> {
         let share = self.shares.enter(session, user.uid);
         let ensure = |count: usize, what: &str, most: usize| {
@@ -86,29 +107,15 @@ impl Locks {
             if count < most { Ok(()) } else { Err(reached()) }
         };
         match request {
-            SyncRequest::Lock { .. } => ensure(share.claims, "takings of locks of one user", USER_CLAIM_COUNT_MAX)?,
-            SyncRequest::Join { .. } => ensure(share.places, "places of one user in groups", USER_PLACE_COUNT_MAX)?,
+            SyncRequest::Lock { .. } => ensure(share.claims, "takings of locks of one user", USER_CLAIM_COUNT_MAX),
+            SyncRequest::Join { .. } => ensure(share.places, "places of one user in groups", USER_PLACE_COUNT_MAX),
             SyncRequest::Arrive(arrival) => {
                 let waiting = self.arrivals.get(&session).copied().unwrap_or_default();
                 ensure(waiting, "ranks that wait on one connection", LINK_ARRIVAL_COUNT_MAX)?;
-                ensure(self.jobs_beside(user.uid, arrival.who.job), "jobs with a barrier of one user", USER_JOB_COUNT_MAX)?;
+                ensure(self.jobs_beside(user.uid, arrival.who.job), "jobs with a barrier of one user", USER_JOB_COUNT_MAX)
             }
-            _ => {}
+            _ => Ok(()),
         }
-        let Locks { locks, groups, names, .. } = self;
-        let is_used = |name: &str| {
-            !matches!(locks.phase(name), lock::Phase::Free | lock::Phase::Orphaned) || groups.phase(name) != group::Phase::Empty
-        };
-        let (name, rights) = match request {
-            SyncRequest::Lock { name, mode: Mode::Shared, .. } => (name, Rights::Read),
-            SyncRequest::Lock { name, .. } | SyncRequest::Join { name, .. } => (name, Rights::Write),
-            SyncRequest::Permit { name, mode } => {
-                return check_name(name).and_then(|()| names.on_permit(name, user, *mode, is_used));
-            }
-            _ => return Ok(()),
-        };
-        check_name(name)?;
-        names.on_use(name, user, rights, is_used)
     }
 
     /// The locks that a user may share, and how many there are; holders and waiters by the programs of their links.
@@ -165,7 +172,7 @@ impl Locks {
             Claimed::Granted { abandoned } => {
                 let data = self.data.on_grant(name, *known, *uid);
                 // What is bound to a lock changes hands by messages, and the lock with it.
-                let lent = lease.keeps && data.is_none() && self.locks.on_lend(claim.who);
+                let lent = self.lends && lease.keeps && data.is_none() && self.locks.on_lend(claim.who);
                 if lent {
                     self.lent.lend(claim.who, *client);
                 }
@@ -175,11 +182,24 @@ impl Locks {
             Claimed::Waits => {
                 // One that would not wait does so for who says whether the lock is held.
                 let bound = bound_ms.filter(|ms| *ms > 0).and_then(|ms| Some((deadline(ms)?, ms)));
-                self.bounds.extend(bound.map(|(until, _)| (until, claim.who)));
-                self.waiting.insert(claim.who, WaitingLock { seq, bound, wanted });
+                self.wait(claim.who, WaitingLock { seq, bound, sleep: None, wanted });
                 Ok(None)
             }
         }
+    }
+
+    fn wait(&mut self, who: Claimant, waiting: WaitingLock) {
+        self.bounds.extend(waiting.bound.map(|(until, _)| (until, who)));
+        self.waiting.insert(who, waiting);
+    }
+
+    /// One waits no more.
+    fn wait_no_more(&mut self, who: Claimant) -> Option<WaitingLock> {
+        let waited = self.waiting.remove(&who)?;
+        if let Some((until, _)) = waited.bound {
+            self.bounds.remove(&(until, who));
+        }
+        Some(waited)
     }
 
     /// A holder is about to put changes of what is bound to its lock at their homes.
@@ -191,12 +211,6 @@ impl Locks {
     /// A holder has put at their homes what one before it left half-done.
     pub fn redone(&mut self, who: Claimant) -> AtOnce {
         self.data.on_redone(&self.locks, who)?;
-        Ok(Some(SyncAnswer::Done))
-    }
-
-    /// Who may use a name has changed: it is asked for anew by the program that may take the lock unasked.
-    pub fn permitted(&mut self, name: &str) -> AtOnce {
-        self.locks.on_recall(name);
         Ok(Some(SyncAnswer::Done))
     }
 
@@ -252,10 +266,7 @@ impl Locks {
         self.locks.on_withdraw(who);
         self.lent.end(who);
         self.recount(who.link);
-        if let Some(WaitingLock { seq, bound, .. }) = self.waiting.remove(&who) {
-            if let Some((until, _)) = bound {
-                self.bounds.remove(&(until, who));
-            }
+        if let Some(WaitingLock { seq, bound, .. }) = self.wait_no_more(who) {
             let after_ms = bound.map_or(0, |(_, ms)| ms);
             let error = Error::NotInTime { what: "a lock that was given up".to_owned(), after_ms };
             self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
@@ -363,6 +374,9 @@ impl Locks {
     pub fn tick(&mut self, now: Instant) {
         while let Some((until, who)) = self.bounds.first().copied().filter(|(until, _)| *until <= now) {
             self.bounds.remove(&(until, who));
+            if self.is_over_asleep(who) {
+                continue;
+            }
             let over = self.locks.on_bound(who);
             self.recount(who.link);
             if let (Some(name), Some(WaitingLock { seq, bound, .. })) = (over, self.waiting.remove(&who)) {
@@ -384,17 +398,17 @@ impl Locks {
         // Many that wait on one connection may get a lock at once, for a hundred bytes that each has sent.
         let mut granted: HashMap<u64, u64> = HashMap::new();
         while let Some(LockGrant { who, abandoned }) = self.locks.poll() {
-            let Some(WaitingLock { seq, bound, wanted }) = self.waiting.remove(&who) else { continue };
-            if let Some((until, _)) = bound {
-                self.bounds.remove(&(until, who));
-            }
+            let Some(WaitingLock { seq, sleep, wanted, .. }) = self.wait_no_more(who) else { continue };
             let mut data = self.data.on_grant(&wanted.name, wanted.known, wanted.uid);
             let sum = granted.entry(who.link).or_default();
             if *sum > LINK_GRANT_LEN_MAX / 4 {
                 data = data.map(|data| Box::new(data.without_bytes()));
             }
             *sum += data.as_ref().map_or(0, |data| data.len_bytes());
-            let mut answer = Ok(SyncAnswer::Granted { abandoned, data, lent: false });
+            let mut answer = Ok(match sleep {
+                None => SyncAnswer::Granted { abandoned, data, lent: false },
+                Some(sleep) => SyncAnswer::Woken { notified: sleep == Sleep::Bounded, abandoned, data },
+            });
             if *sum > LINK_GRANT_LEN_MAX {
                 self.locks.on_withdraw(who);
                 let what = "bytes that come with locks on one connection at once".to_owned();

@@ -50,4 +50,5 @@ mod waiter;
 mod words;
 mod work;
 
+pub(crate) use locks::LockTerms;
 pub(crate) use service::{Service, ServiceTerms};

@@ -1,7 +1,7 @@
 //! What clients share through this node: each request goes to who decides it, and each answer waits here for the service to
 //! send it.
 
-use super::locks::{AtOnce, Locks, WantedLock};
+use super::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
 use super::queues::QueuePorts;
 use super::shares::Heaps;
 use super::waiter::{Answered, Waiter};
@@ -13,7 +13,7 @@ use hanare_protocol::id::{ClientId, JobId, Rank, Rights, User};
 use hanare_protocol::lock::{Claim, Claimant, Recalled};
 use hanare_protocol::page::Face;
 use hanare_protocol::wire::look::LockStat;
-use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -27,9 +27,9 @@ pub(crate) struct Sync {
 }
 
 impl Sync {
-    /// Nothing is shared yet, at a home that began again or is the first of its pool; `life` is a random number of this one.
-    pub fn new(began_again: bool, life: u64) -> Sync {
-        Sync { locks: Locks::new(began_again, life), ..Sync::default() }
+    /// Nothing is shared yet; `life` is a random number of this one.
+    pub fn new(terms: LockTerms, life: u64) -> Sync {
+        Sync { locks: Locks::new(terms, life), ..Sync::default() }
     }
 
     /// A client asks for something.
@@ -58,18 +58,27 @@ impl Sync {
     ) -> AtOnce {
         let who = |number| Claimant { link: waiter.session, number };
         match request {
-            SyncRequest::Lock { name, mode, number, thread, bound_ms, known, lease } => self.locks.lock(
-                WantedLock { name, known, uid: user.uid, client, lease },
-                Claim { who: who(number), thread, mode },
-                bound_ms,
-                waiter.seq,
-            ),
+            SyncRequest::Lock { site, mode, number, thread, bound_ms, known, lease } => {
+                let rights = if mode == Mode::Shared { Rights::Read } else { Rights::Write };
+                let name = self.locks.find(site, rights, user, extents)?;
+                let wanted = WantedLock { name, known, uid: user.uid, client, lease };
+                self.locks.lock(wanted, Claim { who: who(number), thread, mode }, bound_ms, waiter.seq)
+            }
+            SyncRequest::Sleep { number, condition, next, thread, bound_ms, known } => {
+                let claim = Claim { who: who(next), thread, mode: Mode::Exclusive };
+                let asks = SleepAsks { seq: waiter.seq, known, user, client };
+                self.locks.sleep(who(number), condition, claim, bound_ms, asks)
+            }
+            SyncRequest::Notify { number, condition, all } => self.locks.notify(who(number), condition, all),
             SyncRequest::Publish { number, publication } => self.locks.publish(who(number), user.uid, publication),
             SyncRequest::Redone { number } => self.locks.redone(who(number)),
             SyncRequest::Unlock { number } => self.locks.unlock(who(number)),
             SyncRequest::Withdraw { number } => self.locks.withdraw(who(number)),
-            SyncRequest::Join { name, parties, number, client } => self.locks.join(&name, parties, who(number), client),
-            SyncRequest::Permit { name, .. } => self.locks.permitted(&name),
+            SyncRequest::Join { site, parties, number, client } => {
+                let name = self.locks.find(site, Rights::Write, user, extents)?;
+                self.locks.join(&name, parties, who(number), client)
+            }
+            SyncRequest::Permit { name, mode } => self.locks.permit(&name, mode, user),
             SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
@@ -117,6 +126,11 @@ impl Sync {
         self.words.forget(session);
         self.queues.forget(session);
         self.locks.forget(session);
+    }
+
+    /// Extents of this node are no more.
+    pub fn on_freed(&mut self, extents: &Extents) {
+        self.locks.on_freed(extents);
     }
 
     /// A rank of a job is gone: its job's barriers fail, and who waits for a death is told where it died.

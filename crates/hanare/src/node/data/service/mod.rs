@@ -11,12 +11,15 @@
 //! | `seats` | links that come, are watched, doze and end |
 
 mod answers;
+mod cpu;
 mod looks;
 mod peers;
 mod seats;
 
+use self::cpu::SharedCpu;
 use super::ended_links::EndedLinks;
 use super::fetches::{Ended, Fetch};
+use super::locks::LockTerms;
 use super::peers::{DialTerms, Peers};
 use super::replies::Response;
 use super::seat::{Did, Seat};
@@ -56,8 +59,7 @@ pub(crate) struct ServiceTerms {
     /// How long they are waited for.
     pub bound: Duration,
     pub fabric: Choice,
-    /// Whether this is the pool's home, and another life of it was before.
-    pub began_again: bool,
+    pub locks: LockTerms,
 }
 
 /// The service, as the rest of the node sees it.
@@ -70,8 +72,8 @@ impl Service {
     /// Starts the thread. What clients asked about shared regions it answers by notices to `control`.
     pub fn start(terms: ServiceTerms, pages: SharedRegions, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
         let notices = Arc::new(NoticeQueue::new()?);
-        let ServiceTerms { extents, keys, bound, fabric, began_again } = terms;
-        let sync = Sync::new(began_again, u64::from_le_bytes(crate::random::bytes()?));
+        let ServiceTerms { extents, keys, bound, fabric, locks } = terms;
+        let sync = Sync::new(locks, u64::from_le_bytes(crate::random::bytes()?));
         let dial = DialTerms { keys, bound, fabric, notices: notices.clone() };
         let mut service = ServiceLoop::new(extents, notices.clone(), dial, sync, pages, control)?;
         let thread = std::thread::Builder::new()
@@ -212,7 +214,7 @@ impl ServiceLoop {
     }
 
     fn run(&mut self) {
-        let mut backoff = Backoff::new();
+        let (mut backoff, mut cpu) = (Backoff::new(), SharedCpu::new());
         let mut rounds = 0u32;
         let mut shares = false;
         // Room for what a look brings.
@@ -240,7 +242,8 @@ impl ServiceLoop {
             }
             if self.move_awake() | self.pages.turn() {
                 backoff.reset();
-            } else if backoff.step_after(self.checks_by_call()) == Step::Park && self.is_quiet() {
+                cpu.on_moved();
+            } else if cpu.step(&mut backoff, shares, self.checks_by_call()) == Step::Park && self.is_quiet() {
                 self.doze_all();
                 if self.pages.is_busy() {
                     // A page is mapped by a thread that does not run: it cannot say when it has left.
@@ -391,7 +394,10 @@ impl ServiceLoop {
                 ToService::Wired { node, link } => self.wired(node, link),
                 ToService::Identity { node, epoch } => self.pages.set_identity(node, epoch),
                 ToService::NodeLost(node, epoch) => self.pages.on_node_lost(node, Over::UpTo(epoch)),
-                ToService::Freed => self.pages.drop_left_homes(),
+                ToService::Freed => {
+                    self.pages.drop_left_homes();
+                    self.sync.on_freed(&self.extents);
+                }
                 ToService::Request { client, request } => self.pages.on_request(client, request),
                 ToService::ClientGone(client) => self.pages.on_client_gone(client),
                 ToService::RankGone { job, rank, ranks, reason, died } => {

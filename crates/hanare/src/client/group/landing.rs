@@ -1,0 +1,223 @@
+//! Where bodies land at the receivers' hosts: in the sender's strip there, or in the heap of the receiver's landing memory.
+
+use super::failure::{Failure, Outcome};
+use super::peers::Parties;
+use crate::client::own_region::OwnRegion;
+use crate::client::pool::Pool;
+use crate::client::region::Region;
+use hanare_protocol::message::note::{BodyPlace, Room};
+use hanare_protocol::message::strip::{Place, SLOT_COUNT, Strip, strip_len};
+use hanare_protocol::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+/// This party's memory for what others send, which goes with the mailbox.
+pub(super) struct OwnLanding {
+    heap: OwnRegion,
+    strips: Option<OwnRegion>,
+    room: Room,
+}
+
+impl OwnLanding {
+    /// With a heap of `len` bytes, of party `me` among so many.
+    pub fn new(pool: &Pool, stem: &str, me: u32, len: u64, parties: u32) -> Result<OwnLanding> {
+        let room = Room { heap_len: len, strip_len: strip_len(len, parties) };
+        let heap = OwnRegion::new(pool, &heap_name(stem, me), len)?;
+        let strips_len = room.strip_len.saturating_mul(parties.into());
+        let strips = if strips_len > 0 { Some(OwnRegion::new(pool, &strips_name(stem, me), strips_len)?) } else { None };
+        Ok(OwnLanding { heap, strips, room })
+    }
+
+    /// The memory for those who use it.
+    pub fn memory(&self) -> LandingMemory {
+        LandingMemory(Arc::new(Memory {
+            heap: self.heap.region.clone(),
+            strips: self.strips.as_ref().map(|strips| strips.region.clone()),
+            room: self.room,
+            has_room: AtomicBool::new(true),
+        }))
+    }
+}
+
+fn heap_name(stem: &str, party: u32) -> String {
+    format!("{stem}{party}")
+}
+
+fn strips_name(stem: &str, party: u32) -> String {
+    format!("{stem}strips{party}")
+}
+
+/// This party's landing memory.
+#[derive(Clone)]
+pub(super) struct LandingMemory(Arc<Memory>);
+
+struct Memory {
+    heap: Arc<Region>,
+    /// A strip for each party.
+    strips: Option<Arc<Region>>,
+    room: Room,
+    /// Whether a block of the heap may be free: false from a refused block on, until one is given back.
+    has_room: AtomicBool,
+}
+
+impl LandingMemory {
+    /// How much of it there is.
+    pub fn room(&self) -> Room {
+        self.0.room
+    }
+
+    /// A body in the heap.
+    pub fn in_heap(&self, offset: u64, len: u64) -> Landed {
+        Landed { memory: self.clone(), place: LandedPlace::Heap, offset, len }
+    }
+
+    /// A body in the strip of its sender.
+    pub fn in_strip(&self, from: u32, place: Place, len: u64) -> Landed {
+        let strip = u64::from(from) * self.0.room.strip_len;
+        let byte = strip + u64::from(place.slot);
+        Landed { memory: self.clone(), place: LandedPlace::Strip { byte, turn: place.turn }, offset: strip + place.at, len }
+    }
+
+    /// A block of the heap for a body; `None` where there is no room. **Cost**: a message each way to this host's node, and none while it is
+    /// known that there is no room.
+    pub fn allocate(&self, len: u64) -> Result<Option<Landed>> {
+        let Memory { heap, has_room, .. } = &*self.0;
+        // Taken before the question: a block that is given back meanwhile says again that there may be room.
+        if !has_room.swap(false, Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let taken = match heap.heap().allocate(len.max(1), 64) {
+            Err(Error::HeapFull { .. } | Error::LimitReached { .. }) => return Ok(None),
+            taken => taken,
+        };
+        has_room.store(true, Ordering::Relaxed);
+        taken.map(|offset| Some(self.in_heap(offset, len)))
+    }
+}
+
+/// A body in landing memory, whose block is free again when this is dropped.
+pub(super) struct Landed {
+    memory: LandingMemory,
+    place: LandedPlace,
+    pub offset: u64,
+    pub len: u64,
+}
+
+enum LandedPlace {
+    Heap,
+    /// The byte that says that the block is free, and what it says then.
+    Strip {
+        byte: u64,
+        turn: u8,
+    },
+}
+
+impl Landed {
+    /// Where its bytes are.
+    pub fn region(&self) -> &Region {
+        let Memory { heap, strips, .. } = &*self.memory.0;
+        match (&self.place, strips) {
+            (LandedPlace::Strip { .. }, Some(strips)) => strips,
+            // A note of a strip is refused where there are none.
+            (LandedPlace::Heap, _) | (LandedPlace::Strip { .. }, None) => heap,
+        }
+    }
+}
+
+impl Drop for Landed {
+    fn drop(&mut self) {
+        // Where the node is gone, so is the block.
+        match self.place {
+            LandedPlace::Heap => {
+                let _ = self.region().heap().free(self.offset);
+                self.memory.0.has_room.store(true, Ordering::Relaxed);
+            }
+            LandedPlace::Strip { byte, turn } => {
+                // What was read of the body was read before its sender finds the byte.
+                fence(Ordering::Release);
+                let _ = self.region().put(byte, &[turn]);
+            }
+        }
+    }
+}
+
+/// Another party's memory.
+struct Landing {
+    heap: Region,
+    strips: Option<Region>,
+    /// This party's strip.
+    strip: Strip,
+    /// Where it begins.
+    begin: u64,
+}
+
+/// Memory of the other parties, and what of it this party has taken.
+pub(super) struct Landings {
+    all: Vec<Option<Landing>>,
+    stem: String,
+    strip_len: u64,
+}
+
+impl Landings {
+    /// Of a party among `count`, each with landing memory of `len` bytes whose names begin with `stem`.
+    pub fn new(count: u32, stem: String, len: u64) -> Landings {
+        Landings { all: (0..count).map(|_| None).collect(), stem, strip_len: strip_len(len, count) }
+    }
+
+    fn reach(&mut self, peers: &Parties, to: u32) -> Outcome<&mut Landing> {
+        let landing = &mut self.all[to as usize];
+        if landing.is_none() {
+            let open = |name: String| peers.pool().open(&name).map_err(|error| Failure::on_the_way(to, error));
+            let heap = open(heap_name(&self.stem, to))?;
+            let strips = if self.strip_len > 0 { Some(open(strips_name(&self.stem, to))?) } else { None };
+            let begin = u64::from(peers.me) * self.strip_len;
+            *landing = Some(Landing { heap, strips, strip: Strip::new(self.strip_len), begin });
+        }
+        Ok(landing.as_mut().expect("it was just opened"))
+    }
+
+    /// Takes room for a body: the memory, and the place in it.
+    ///
+    /// **Cost**: on one host some loads. Elsewhere nothing while the strip is empty or has room, else a message each way to look at it. Where it
+    /// has none, a message each way more.
+    pub fn take(&mut self, peers: &Parties, to: u32, len: u64) -> Outcome<(&Region, u64, BodyPlace)> {
+        let landing = self.reach(peers, to)?;
+        let is_here = landing.strips.as_ref().is_some_and(Region::is_local);
+        if is_here {
+            landing.look().map_err(|error| Failure::on_the_way(to, error))?;
+        }
+        let mut place = landing.strip.take(len);
+        if place.is_none() && !is_here && !landing.strip.is_empty() {
+            landing.look().map_err(|error| Failure::on_the_way(to, error))?;
+            place = landing.strip.take(len);
+        }
+        if let (Some(place), Some(strips)) = (place, &landing.strips) {
+            return Ok((strips, landing.begin + place.at, BodyPlace::Strip(place)));
+        }
+        let at = landing.heap.heap().allocate(len.max(1), 64).map_err(|error| Failure::on_the_way(to, error))?;
+        Ok((&landing.heap, at, BodyPlace::Landed(at)))
+    }
+
+    /// A body's block of which nobody else knows. Where its node is gone, so is the block.
+    pub fn give_back(&mut self, to: u32, place: BodyPlace) {
+        let Some(landing) = &mut self.all[to as usize] else { return };
+        match place {
+            BodyPlace::Landed(at) => drop(landing.heap.heap().free(at)),
+            BodyPlace::Strip(place) => landing.strip.give_back(place),
+            BodyPlace::Here | BodyPlace::Part(_) | BodyPlace::Fetched(_) => {}
+        }
+    }
+}
+
+impl Landing {
+    /// Looks which blocks of the strip the receiver needs no more.
+    fn look(&mut self) -> Result<()> {
+        let Some(strips) = self.strips.as_ref().filter(|_| !self.strip.is_empty()) else { return Ok(()) };
+        let mut bytes = [0; SLOT_COUNT];
+        strips.get(self.begin, &mut bytes)?;
+        // What is written there is written after the receiver has read.
+        fence(Ordering::Acquire);
+        self.strip.look(&bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+//! How locks are taken: without a message where they are lent to this program, else by asking their home.
+
+use super::{LockGuard, ended, late, milliseconds, nonsense, patience};
+use crate::client::attachment::{Again, LentLock, Shared};
+use crate::client::bound::Section;
+use crate::client::pool::Pool;
+use crate::client::region::Region;
+use crate::client::remote::Remote;
+use crate::client::request::Patience;
+use crate::client::site::Spot;
+use crate::client::threads::this_thread;
+use hanare_protocol::error::Happened;
+use hanare_protocol::limits::LATE_MS;
+use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
+use hanare_protocol::{Error, Result};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+impl Region {
+    /// The lock at a byte of the region, kept at the node that holds the byte: as many locks as there are bytes, for what lies there or
+    /// anywhere. The byte itself is neither read nor written.
+    ///
+    /// It is a lock like those at names ([`Pool::lock`]): fair, within bounds, granted on when its holder dies, lent to a program that alone
+    /// wants it; data may be bound to it. Who may write the region may take it, and who may read the region may share it. It goes with the region.
+    pub fn lock_at(&self, offset: u64) -> RegionLock<'_> {
+        RegionLock { region: self, offset, mode: Mode::Exclusive }
+    }
+}
+
+/// A lock at a byte of a region.
+///
+/// **Ordering**, **Cost**, **Errors** of all: as for locks at names ([`Pool::lock`]), with the byte's node in place of the pool's home;
+/// [`Error::OutOfRange`]; [`Error::BadUse`] where the region was opened for reading, and the lock is not to be shared;
+/// [`Error::UnknownRegion`] where the region is removed, also while the lock is waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct RegionLock<'r> {
+    region: &'r Region,
+    offset: u64,
+    mode: Mode,
+}
+
+impl RegionLock<'_> {
+    /// The same lock, to be shared with others that share it.
+    pub fn shared(self) -> Self {
+        RegionLock { mode: Mode::Shared, ..self }
+    }
+
+    /// The same lock as a semaphore: so many may have it at the same time, a thread one place of them. Who says another number, or takes the
+    /// lock alone, waits until nobody has it. Who dies leaves its place to the next, who is told ([`LockGuard::was_abandoned`]).
+    ///
+    /// ```no_run
+    /// # let region = hanare::Pool::attach()?.open("printers")?;
+    /// let place = region.lock_at(0).one_of(4).lock()?;
+    /// // No more than four are here.
+    /// place.unlock()?;
+    /// # Ok::<(), hanare::Error>(())
+    /// ```
+    pub fn one_of(self, count: u32) -> Self {
+        RegionLock { mode: Mode::OneOf(count), ..self }
+    }
+
+    /// Takes it, waiting as long as others have it.
+    pub fn lock(self) -> Result<LockGuard> {
+        self.acquire(None)?.ok_or_else(|| nonsense(self.region.name()))
+    }
+
+    /// Takes it if it can be had at once.
+    pub fn try_lock(self) -> Result<Option<LockGuard>> {
+        self.acquire(Some(Duration::ZERO))
+    }
+
+    /// Takes it, waiting for `bound` at most. **Errors**: as for [`Pool::lock_within`].
+    pub fn lock_within(self, bound: Duration) -> Result<LockGuard> {
+        let place = self.place()?;
+        place.acquire(self.mode, Some(bound))?.ok_or_else(|| late(&place.title(), bound))
+    }
+
+    fn acquire(self, bound: Option<Duration>) -> Result<Option<LockGuard>> {
+        self.place()?.acquire(self.mode, bound)
+    }
+
+    fn place(&self) -> Result<Spot<'_>> {
+        Spot::byte(self.region, self.offset, self.mode == Mode::Shared)
+    }
+}
+
+impl Spot<'_> {
+    /// `None`: others have it, and the bound was less than a millisecond.
+    pub(super) fn acquire(&self, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
+        let shared = self.shared();
+        let (claims, words, key) = (&shared.claims, shared.seats.leases(), self.key());
+        let begun = Instant::now();
+        if let Some(guard) = self.acquire_again(&key, mode, bound)? {
+            return Ok(Some(guard));
+        }
+        loop {
+            let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
+            claims.check(left.map_or(Duration::MAX, |left| left.saturating_add(Duration::from_millis(LATE_MS))))?;
+            if let Some((other, lent)) = claims.borrowed.spare(words, &key) {
+                return_lease(shared, &other, lent);
+            }
+            match self.acquire_once(&key, mode, left) {
+                Ok(taken) => return Ok(taken),
+                // That connection has ended at the home, too: what it took there it has no more.
+                Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
+                Err(Error::NotInTime { .. }) => return Err(late(&self.title(), bound.unwrap_or_default())),
+                // The home could not be reached in that time.
+                Err(Error::Timeout { .. }) if bound.is_some_and(|bound| begun.elapsed() >= bound) => {
+                    return Err(late(&self.title(), bound.unwrap_or_default()));
+                }
+                Err(error) => return Err(ended(error)),
+            }
+        }
+    }
+
+    /// Asks the home for it.
+    fn acquire_once(&self, key: &str, mode: Mode, left: Option<Duration>) -> Result<Option<LockGuard>> {
+        let shared = self.shared();
+        let (claims, words) = (&shared.claims, shared.seats.leases());
+        let data = claims.data().get(key).cloned();
+        let (bound_ms, known) = (left.map(milliseconds), data.as_ref().map(|data| data.stamp));
+        let (answer, number, wish, home) = self.ask(|home, site| {
+            let (number, thread) = (claims.next(), this_thread());
+            let wish = claims.borrowed.wish(words, key, mode, number);
+            let request = SyncRequest::Lock { site, mode, number, thread, bound_ms, known, lease: wish.wire };
+            let answer = crate::trace::slice("take a lock", || home.ask_sync(&request, patience(bound_ms)));
+            if !matches!(answer, Ok((SyncAnswer::Granted { .. } | SyncAnswer::Busy, _))) {
+                claims.borrowed.failed(words, &wish);
+            }
+            answer.map(|answer| (answer, number, wish, home.clone()))
+        })?;
+        match answer {
+            (SyncAnswer::Granted { abandoned, data: grant, lent }, connection) => {
+                let lent = claims.borrowed.answered(words, (key, wish), lent, connection);
+                let mut guard = self.guard(key, mode, (home, number, connection), abandoned);
+                guard.lent = lent;
+                guard.enter(data, grant)?;
+                Ok(Some(guard))
+            }
+            (SyncAnswer::Busy, connection) => {
+                claims.borrowed.answered(words, (key, wish), false, connection);
+                Ok(None)
+            }
+            _ => Err(nonsense(&self.title())),
+        }
+    }
+
+    /// Takes a lock without a message, where it is lent to this program and kept.
+    fn acquire_again(&self, key: &str, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
+        let shared = self.shared();
+        let (claims, words) = (&shared.claims, shared.seats.leases());
+        if claims.has_some() {
+            // A thread that lost a lock hears of it before it takes another.
+            claims.check(bound.map_or(Duration::MAX, |bound| bound.saturating_add(Duration::from_millis(LATE_MS))))?;
+        }
+        match claims.borrowed.take(words, key, mode) {
+            Again::Ask => Ok(None),
+            Again::Mine => {
+                let reason = "this thread has it already and would wait for itself; give it back first".to_owned();
+                Err(Error::LockMisused { name: self.title(), reason })
+            }
+            Again::Return(lent) => {
+                return_lease(shared, key, lent);
+                Ok(None)
+            }
+            Again::Taken(lent) => {
+                let home = self.remote().inspect_err(|_| return_lease(shared, key, lent))?;
+                let mut guard = self.guard(key, mode, (home, lent.number, lent.connection), false);
+                guard.lent = Some(lent);
+                Ok(Some(guard))
+            }
+        }
+    }
+
+    /// A lock that this thread has, by that taking on that connection.
+    fn guard(
+        &self,
+        key: &str,
+        mode: Mode,
+        (home, number, connection): (Arc<Remote>, u64, u128),
+        was_abandoned: bool,
+    ) -> LockGuard {
+        fence(Ordering::SeqCst);
+        let guard = LockGuard {
+            pool: Pool { shared: self.shared().clone() },
+            key: key.to_owned(),
+            title: self.title(),
+            home,
+            number,
+            connection,
+            lent: None,
+            was_abandoned,
+            is_open: true,
+            data: Section::new(key, number, mode),
+            not_send: PhantomData,
+        };
+        guard.pool.shared.claims.held().insert(number, guard.held(connection));
+        guard
+    }
+}
+
+/// The home that lent a lock, as long as the connection lasts that it came on.
+fn lender(shared: &Shared, lent: LentLock) -> Option<Arc<Remote>> {
+    shared.remotes().into_iter().find(|remote| remote.connection() == Some(lent.connection))
+}
+
+/// Gives a lock back by a message that is lent and that no thread has, though its word says so.
+fn return_lease(shared: &Shared, key: &str, lent: LentLock) {
+    let unlock = SyncRequest::Unlock { number: lent.number };
+    let knows = lender(shared, lent).is_some_and(|home| home.ask_sync(&unlock, Patience::Usual).is_ok());
+    shared.claims.borrowed.ended(shared.seats.leases(), key, lent, knows);
+}

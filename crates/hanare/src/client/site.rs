@@ -1,0 +1,101 @@
+//! Where locks and groups lie, as their callers say: at a name at the pool's home, or at a byte of a region, at the byte's node.
+
+use super::attachment::Shared;
+use super::cut::plan::parts;
+use super::door::ExtentDoor;
+use super::region::Region;
+use super::remote::Remote;
+use hanare_protocol::name::check_name;
+use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::command::Op;
+use hanare_protocol::wire::sync::Site;
+use hanare_protocol::{Error, Result};
+use std::sync::Arc;
+
+/// Where a lock or a group lies.
+#[derive(Clone, Copy)]
+pub(crate) enum Spot<'a> {
+    Name(&'a Arc<Shared>, &'a str),
+    Byte(&'a Region, u64),
+}
+
+impl<'a> Spot<'a> {
+    /// A name. **Errors**: [`Error::BadName`].
+    pub fn name(shared: &'a Arc<Shared>, name: &'a str) -> Result<Spot<'a>> {
+        check_name(name).map(|()| Spot::Name(shared, name))
+    }
+
+    /// A byte of a region, for who only shares what lies there or takes it alone, too.
+    ///
+    /// **Errors**: [`Error::OutOfRange`]; [`Error::BadUse`] where the region was opened for reading and that is not enough.
+    pub fn byte(region: &'a Region, offset: u64, only_shares: bool) -> Result<Spot<'a>> {
+        Strided::contiguous(offset, 1).check(region.name(), region.len())?;
+        if !only_shares {
+            region.check_rights(Op::Put)?;
+        }
+        Ok(Spot::Byte(region, offset))
+    }
+
+    pub fn shared(&self) -> &'a Arc<Shared> {
+        match self {
+            Spot::Name(shared, _) => shared,
+            Spot::Byte(region, _) => &region.shared,
+        }
+    }
+
+    /// What this program keeps it by: no name has a '/'.
+    pub fn key(&self) -> String {
+        match self {
+            Spot::Name(_, name) => (*name).to_owned(),
+            Spot::Byte(region, offset) => format!("/{}/{offset}", region.gid().0),
+        }
+    }
+
+    /// What people call it.
+    pub fn title(&self) -> String {
+        match self {
+            Spot::Name(_, name) => (*name).to_owned(),
+            Spot::Byte(region, offset) => format!("{}+{offset}", region.name()),
+        }
+    }
+
+    /// Runs `ask` with the connection to its home and what it is there; once more where the grant was not today's.
+    pub fn ask<T>(&self, mut ask: impl FnMut(&Arc<Remote>, Site) -> Result<T>) -> Result<T> {
+        let Spot::Byte(region, _) = *self else {
+            return ask(&self.shared().home()?, Site::Name(self.key()));
+        };
+        let mut once = || {
+            let (door, offset) = self.door()?;
+            ask(&door.remote, Site::Byte { slot: door.slot, grant: door.grant, offset })
+        };
+        let outcome = match once() {
+            Err(Error::GrantRefused { .. }) => region.refresh().and_then(|()| once()),
+            other => other,
+        };
+        // Its home knows the region by its number.
+        outcome.map_err(|error| match error {
+            Error::UnknownRegion { .. } => Error::UnknownRegion { name: region.name().to_owned() },
+            Error::LockMisused { reason, .. } => Error::LockMisused { name: self.title(), reason },
+            Error::BadGroup { asked, parties, reason, .. } => Error::BadGroup { name: self.title(), asked, parties, reason },
+            other => other,
+        })
+    }
+
+    /// The connection to its home.
+    pub fn remote(&self) -> Result<Arc<Remote>> {
+        match self {
+            Spot::Name(shared, _) => shared.home(),
+            Spot::Byte(..) => self.door().map(|(door, _)| door.remote),
+        }
+    }
+
+    /// How the byte's extent is reached, and the byte's place in it.
+    fn door(&self) -> Result<(ExtentDoor, u64)> {
+        let Spot::Byte(region, offset) = self else { unreachable!("only bytes lie in extents") };
+        // It was checked to lie in the region.
+        let part = parts(region.routes(), Strided::contiguous(*offset, 1)).next();
+        let part =
+            part.ok_or_else(|| Error::BadUse { region: region.name().to_owned(), reason: "it has no such byte".to_owned() })?;
+        Ok((region.door(part.extent), part.shape.offset))
+    }
+}

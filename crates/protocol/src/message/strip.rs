@@ -1,0 +1,196 @@
+//! A strip: memory at a receiver's host in which bodies of one sender land, given out by the sender alone.
+//!
+//! ```text
+//! [ a byte for each of 64 slots | block | block |      free      | block | ... ]
+//! ```
+//!
+//! Who takes a block asks nobody: it takes a slot for it, and a *turn*, which is not the value of the slot's byte. The note of the message names
+//! place, slot and turn. Who has received it, and needs the body no more, stores the turn in the byte: so the sender sees that the block is free.
+//! A body for which a strip has no room lands in a heap, which costs messages.
+//!
+//! What lies in a strip is input: whoever may write it can have bodies of its sender overwritten, and no others.
+
+use crate::limits::{MESSAGE_STRIP_LEN_MAX, PAGE_LEN};
+use crate::queue::layout::LINE_LEN;
+use std::collections::VecDeque;
+
+/// Blocks of a strip that are taken at a time. As many bytes are in its first line.
+pub const SLOT_COUNT: usize = LINE_LEN as usize;
+
+/// Bytes of each sender's strip, where landing memory has `landing_len` and there are `parties`. 0 where it would be too short to be of use.
+pub fn strip_len(landing_len: u64, parties: u32) -> u64 {
+    let share = landing_len.checked_div(parties.into()).unwrap_or(0).min(MESSAGE_STRIP_LEN_MAX);
+    let lines = share.checked_div(LINE_LEN).unwrap_or(0);
+    // The table, and a body of more than a page.
+    if share > LINE_LEN.saturating_add(PAGE_LEN) { lines.saturating_mul(LINE_LEN) } else { 0 }
+}
+
+/// Where a body is in a strip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its first byte, from the strip's beginning.
+    pub at: u64,
+    /// The slot of its block, which is where the slot's byte is, too.
+    pub slot: u8,
+    /// What that byte becomes when the block is free.
+    pub turn: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    place: Place,
+    len: u64,
+}
+
+/// What a sender knows of its strip.
+#[derive(Debug)]
+pub struct Strip {
+    len: u64,
+    /// Those that are taken, the oldest first.
+    blocks: VecDeque<Block>,
+    /// What each slot's byte was when it was last seen.
+    turns: [u8; SLOT_COUNT],
+}
+
+impl Strip {
+    /// One of `len` bytes whose bytes are 0.
+    pub fn new(len: u64) -> Strip {
+        Strip { len, blocks: VecDeque::new(), turns: [0; SLOT_COUNT] }
+    }
+
+    /// Room for a body; `None` where there is none now.
+    pub fn take(&mut self, body_len: u64) -> Option<Place> {
+        let len = body_len.max(1).checked_next_multiple_of(LINE_LEN)?;
+        let at = self.room(len)?;
+        let slot = (0..SLOT_COUNT).find(|slot| self.blocks.iter().all(|block| usize::from(block.place.slot) != *slot))?;
+        let place = Place { at, slot: slot as u8, turn: self.turns[slot].wrapping_add(1) };
+        self.blocks.push_back(Block { place, len });
+        Some(place)
+    }
+
+    /// A place of `len` bytes beside what is taken, as low as can be, so that few lines of the caches are used.
+    fn room(&self, len: u64) -> Option<u64> {
+        let (Some(first), Some(last)) = (self.blocks.front(), self.blocks.back()) else {
+            return LINE_LEN.checked_add(len).filter(|end| *end <= self.len).map(|_| LINE_LEN);
+        };
+        let (begin, end) = (first.place.at, last.place.at.saturating_add(last.len));
+        let fits = |at: u64, limit: u64| at.checked_add(len).is_some_and(|end| end <= limit);
+        match begin <= last.place.at {
+            true if fits(LINE_LEN, begin) => Some(LINE_LEN),
+            true => fits(end, self.len).then_some(end),
+            // What is taken goes round the strip's end.
+            false => fits(end, begin).then_some(end),
+        }
+    }
+
+    /// Takes note of the slots' bytes: blocks are free whose turns they are.
+    pub fn look(&mut self, bytes: &[u8; SLOT_COUNT]) {
+        let turns = &mut self.turns;
+        self.blocks.retain(|Block { place, .. }| {
+            let is_free = bytes[usize::from(place.slot)] == place.turn;
+            if is_free {
+                turns[usize::from(place.slot)] = place.turn;
+            }
+            !is_free
+        });
+    }
+
+    /// A block of which nobody heard is free.
+    pub fn give_back(&mut self, place: Place) {
+        self.blocks.retain(|block| block.place != place);
+    }
+
+    /// Whether nothing is taken.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn strips_share_the_landing_memory_and_are_not_too_short() {
+        assert_eq!(strip_len(1 << 20, 2), 1 << 19);
+        assert_eq!(strip_len(1 << 30, 2), MESSAGE_STRIP_LEN_MAX);
+        assert_eq!(strip_len(100_000, 3), 33_280);
+        assert_eq!(strip_len(8192, 2), 0);
+        assert_eq!(strip_len(8192, 0), 0);
+    }
+
+    #[test]
+    fn a_free_block_is_used_again_with_another_turn() {
+        let mut strip = Strip::new(1024);
+        let first = strip.take(500).unwrap();
+        assert_eq!(first, Place { at: 64, slot: 0, turn: 1 });
+        assert_eq!(strip.take(500), None, "no room beside it");
+        let mut bytes = [0; SLOT_COUNT];
+        strip.look(&bytes);
+        assert!(!strip.is_empty());
+        bytes[0] = 1;
+        strip.look(&bytes);
+        assert_eq!(strip.take(900), Some(Place { at: 64, slot: 0, turn: 2 }));
+        // Its byte has the turn of before.
+        strip.look(&bytes);
+        assert!(!strip.is_empty());
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Take(u64),
+        /// The receiver is done with one.
+        Drop(prop::sample::Index),
+        Look,
+        GiveBack(prop::sample::Index),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0u64..3000).prop_map(Step::Take),
+            any::<prop::sample::Index>().prop_map(Step::Drop),
+            Just(Step::Look),
+            any::<prop::sample::Index>().prop_map(Step::GiveBack),
+        ]
+    }
+
+    proptest! {
+        /// Blocks that anybody may still read never overlap, lie in the strip beyond the table, and all of it can be had in the end.
+        #[test]
+        fn what_is_read_is_not_given_out(steps in prop::collection::vec(step(), 1..200)) {
+            const LEN: u64 = 8192;
+            let mut strip = Strip::new(LEN);
+            let mut bytes = [0u8; SLOT_COUNT];
+            let mut read: Vec<(Place, u64)> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Take(len) => {
+                        if let Some(place) = strip.take(len) {
+                            prop_assert!(place.at >= LINE_LEN && place.at + len <= LEN && place.at % LINE_LEN == 0);
+                            for (other, other_len) in &read {
+                                let is_apart = place.at + len.max(1) <= other.at || other.at + other_len <= place.at;
+                                prop_assert!(is_apart && other.slot != place.slot, "{:?} {:?}", place, other);
+                            }
+                            prop_assert!(bytes[usize::from(place.slot)] != place.turn);
+                            read.push((place, len.max(1)));
+                        }
+                    }
+                    Step::Drop(index) if !read.is_empty() => {
+                        let (place, _) = read.swap_remove(index.index(read.len()));
+                        bytes[usize::from(place.slot)] = place.turn;
+                    }
+                    Step::GiveBack(index) if !read.is_empty() => {
+                        strip.give_back(read.swap_remove(index.index(read.len())).0);
+                    }
+                    Step::Look => strip.look(&bytes),
+                    Step::Drop(_) | Step::GiveBack(_) => {}
+                }
+            }
+            read.iter().for_each(|(place, _)| bytes[usize::from(place.slot)] = place.turn);
+            strip.look(&bytes);
+            prop_assert!(strip.is_empty());
+            prop_assert!(strip.take(LEN - LINE_LEN).is_some());
+        }
+    }
+}
