@@ -449,6 +449,10 @@ pub const OUTAGE_MS: u64 = 2_000;
 /// be told to wait a second at most, else after 0.2, 0.4 and so on up to 1.4, 1.8 and 2.6 s. \[measured\]
 const AGAIN_MS: u64 = 600;
 
+/// How long a host keeps a page on which its programs work while another waits for it, in microseconds: time to get the pages of a
+/// program's loop together and to use them some times. Far below any bound of an answer. \[measured\]
+pub const PAGE_HOLD_US: u32 = 4_000;
+
 /// How long the coordinator lets a live node take for making extents: the asker still gets the refusal within its own bound.
 pub const MAKE_MS: u64 = ANSWER_MS / 2;
 

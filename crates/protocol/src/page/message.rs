@@ -154,6 +154,8 @@ pub enum ToHost {
         ticket: Ticket,
         /// What for.
         access: Access,
+        /// For how many microseconds the owner may keep it if a program works on it. The directory says 0; its driver says more.
+        hold_us: u32,
     },
     /// The owner is to write the page back to its home.
     Recall {
@@ -161,6 +163,8 @@ pub enum ToHost {
         era: Version,
         /// Whether it may keep a copy for reading.
         keeps: bool,
+        /// As of [`ToHost::Forward`].
+        hold_us: u32,
     },
     /// The owner that was to answer the request is gone. Has it?
     OwnerGone {
@@ -198,6 +202,14 @@ impl ToHost {
     /// Whether the page's bytes travel with it.
     pub fn has_bytes(&self) -> bool {
         matches!(self, ToHost::Grant { has_bytes: true, .. })
+    }
+
+    /// The same, and an owner that is asked to give a page up may keep it for so long if a program works on it.
+    pub fn held_for(mut self, micros: u32) -> ToHost {
+        if let ToHost::Forward { hold_us, .. } | ToHost::Recall { hold_us, .. } = &mut self {
+            *hold_us = micros;
+        }
+        self
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `host/` | what a host's node does with what it is told: taking pages, grants for dead threads, what waits for what |
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
 //! | `moves` | how often pages went to and fro, for who looks for false sharing |
+//! | `tenure` | which host may keep pages that go to and fro, and for how long |
 //! | `direct` | grants that went to threads themselves, until they are acknowledged |
 //! | `recalls` | stages of commands at the home, which wait for pages, and for how long |
 //! | `reply` | grants that go with the reply to a thread's requests |
@@ -64,6 +65,9 @@
 //!   host), write that into the extent; then drain [`Directory::poll`], reading the page anew for each output that carries it.
 //! - **At a host**, for each message: [`Host::on_message`]. As long as [`Host::is_taking`], now and then [`Host::turn`]: it takes
 //!   what was marked from the programs, through [`Place::take`], as soon as nobody maps it, and hears what waited.
+//! - **False sharing**: the home asks [`Tenure::on_demand`] for each [`ToHost::Forward`] and [`ToHost::Recall`] how long the owner may keep
+//!   the page, and writes it into the message ([`ToHost::held_for`]); the host hears that by [`Host::on_message_at`], and
+//!   [`Host::end_holds`] when [`Host::holds_until_us`] has come. A driver that does neither is right, and slow where hosts write one page.
 //! - **At a fault**, in the thread itself: [`word::PageWord::fault`], and what that comes to. To make room: [`Host::evict`].
 //! - **A program is gone**: [`Host::part`] goes on in the names of its threads. What the home granted to a thread and was not
 //!   acknowledged it sends to the node, once more.
@@ -110,6 +114,7 @@ pub mod recalls;
 pub mod reply;
 pub mod share;
 pub mod streams;
+pub mod tenure;
 pub mod word;
 
 #[cfg(test)]
@@ -129,3 +134,4 @@ pub use moves::Moves;
 pub use recalls::Recalls;
 pub use reply::PendingReply;
 pub use streams::Streams;
+pub use tenure::Tenure;

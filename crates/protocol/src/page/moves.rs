@@ -61,19 +61,20 @@ impl Moves {
         }
     }
 
-    /// A host asked for a page that others have to give up. `begins` tells whether nothing was under way for the page before.
-    pub fn on_move(&mut self, page: Page, host: HostId, begins: bool, now_us: u64) {
+    /// A host asked for a page that others have to give up. `begins` tells whether nothing was under way for the page before. Says whether
+    /// it is a return.
+    pub fn on_move(&mut self, page: Page, host: HostId, begins: bool, now_us: u64) -> bool {
         let chunk =
             self.chunks.entry(page.0 / CHUNK_PAGES).or_insert_with(|| vec![Track::default(); CHUNK_PAGES as usize].into());
         let track = &mut chunk[(page.0 % CHUNK_PAGES) as usize];
         let bit = 1u64.wrapping_shl(u32::from(host.0));
-        if track.hosts & bit != 0 {
-            track.returns = track.returns.saturating_add(1);
-        }
+        let is_return = track.hosts & bit != 0;
+        track.returns = track.returns.saturating_add(is_return.into());
         track.hosts |= bit;
         if begins {
             self.begun.insert(page, now_us);
         }
+        is_return
     }
 
     /// Whether a page is under way since [`Moves::on_move`].

@@ -282,7 +282,7 @@ fn requests_are_served_in_the_order_in_which_they_came() {
     for host in 1..5 {
         let ticket = Ticket { seat: 0, number: 1 };
         directory.handle(HostId(host), PAGE, ToHome::Done { ticket, version }).unwrap();
-        let next = ToHost::Forward { era: version, to: HostId(host + 1), ticket, access: Write };
+        let next = ToHost::Forward { era: version, to: HostId(host + 1), ticket, access: Write, hold_us: 0 };
         assert_eq!(directory.poll(), Some(Output::Send(HostId(host), PAGE, next)));
         assert_eq!(directory.poll(), None);
         version = version.next();
@@ -378,10 +378,10 @@ fn a_page_is_taken_from_the_programs_before_it_goes() {
     assert_eq!(host.hear(granted).len(), 1);
     // A thread begins to map it.
     assert_eq!(host.place.fault(PAGE, SEAT, Write), Ok(Fault::Map(Write)));
-    let forward = |access| ToHost::Forward { era: version, to: HostId(2), ticket, access };
+    let forward = |access| ToHost::Forward { era: version, to: HostId(2), ticket, access, hold_us: 0 };
     assert_eq!((host.hear(forward(Read)), host.state()), (vec![], State::TakingOwned));
     // What comes meanwhile waits; and that an owner evicts is no reason to take a page twice.
-    let recall = ToHost::Recall { era: version.next(), keeps: false };
+    let recall = ToHost::Recall { era: version.next(), keeps: false, hold_us: 0 };
     assert_eq!(host.hear(recall), []);
     assert_eq!(host.rules.evict(&mut host.place, PAGE), Ok(false));
     host.place.leave(PAGE, SEAT).unwrap();
@@ -401,16 +401,16 @@ fn an_owner_that_passed_the_page_on_says_so_and_one_that_evicted_it_does_not() {
     let mut pool = Pool::new(2);
     pool.touch(1, Write);
     let era = Version::FIRST.next();
-    let forward = ToHost::Forward { era, to: HostId(0), ticket: Ticket { seat: SEAT, number: 9 }, access: Write };
+    let forward = ToHost::Forward { era, to: HostId(0), ticket: Ticket { seat: SEAT, number: 9 }, access: Write, hold_us: 0 };
     assert_eq!(pool.hosts[1].hear(forward.clone()).len(), 1);
     assert_eq!(pool.hosts[1].place.frame(PAGE), None, "it went with the message");
     assert_eq!(pool.hosts[1].hear(forward), [], "an older one");
     let missing = HostOutput::Home { page: PAGE, message: ToHome::Missing { version: era }, bytes: None };
-    assert_eq!(pool.hosts[1].hear(ToHost::Recall { era, keeps: true }), [missing]);
+    assert_eq!(pool.hosts[1].hear(ToHost::Recall { era, keeps: true, hold_us: 0 }), [missing]);
     let mut pool = Pool::new(2);
     pool.touch(1, Write);
     pool.evict(1);
-    assert_eq!(pool.hosts[1].hear(ToHost::Recall { era, keeps: true }), [], "it is on its way");
+    assert_eq!(pool.hosts[1].hear(ToHost::Recall { era, keeps: true, hold_us: 0 }), [], "it is on its way");
 }
 
 #[test]
@@ -463,7 +463,7 @@ fn a_grant_that_comes_twice_makes_nobody_owner_of_what_others_read() {
     for has_bytes in [true, false] {
         let (mut host, again) = granted(has_bytes);
         let ticket = Ticket { seat: 9, number: 9 };
-        let forward = ToHost::Forward { era: Version(2), to: HostId(2), ticket, access: Read };
+        let forward = ToHost::Forward { era: Version(2), to: HostId(2), ticket, access: Read, hold_us: 0 };
         assert_eq!((host.hear(forward).len(), host.state()), (2, State::Shared));
         assert_eq!((host.hear(again), host.state()), (vec![], State::Shared));
     }

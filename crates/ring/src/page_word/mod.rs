@@ -56,7 +56,7 @@
 //! died at any step leaves a claim, a count, or both; [`PageWords::end_seat`], once the node knows (pidfd) that the client is
 //! dead, clears the seat and says which claim is left. The node punches a frame that was being filled ([`PageWord::unfill`]), and goes
 //! on with the request in the dead seat's name, which nobody gets until then. A count that is left too high costs a look at all seats at
-//! the next taking, and is mended by it. (After 2,047 deaths at one page that was never taken meanwhile, threads that touch it wait until
+//! the next taking, and is mended by it. (After 511 deaths at one page that was never taken meanwhile, threads that touch it wait until
 //! it is: the node evicts it.)
 //!
 //! # Costs

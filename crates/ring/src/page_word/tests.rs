@@ -69,7 +69,7 @@ fn page_in(state: State) -> PageWords<Steps> {
 #[test]
 fn a_page_is_fetched_once_and_mapped_by_all() {
     let pages = pages();
-    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { floor: Version(0) }));
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { floor: Version(0), access: Access::Read }));
     let Ok(Fault::Wait(seen)) = pages.fault(1, 1, Access::Read) else { panic!("another fetches it") };
     assert!(pages.doze(1, seen).is_some());
     assert_eq!(pages.grant(1, 0, Version(1), Access::Read), Ok(Installed::Here(Changed { wakes: true })));
@@ -106,7 +106,7 @@ fn a_page_that_is_being_mapped_is_not_taken() {
     assert!(pages.leave(1, 1).is_ok());
     assert_eq!(pages.invalidate(1, Version(5)), Ok(Invalidated::Take));
     assert!(pages.is_clear(1) && pages.drop_taken(1, Version(5)).is_ok());
-    assert_eq!(pages.fault(1, 1, Access::Read), Ok(Fault::Fetch { floor: Version(5) }));
+    assert_eq!(pages.fault(1, 1, Access::Read), Ok(Fault::Fetch { floor: Version(5), access: Access::Read }));
     assert_eq!(pages.take_owned(1, Version(5)), Ok(Taken::Elsewhere { floor: Version(5) }));
 }
 
@@ -174,6 +174,36 @@ fn an_upgrade_whose_copy_is_taken_fetches() {
 }
 
 #[test]
+fn who_reads_what_was_written_here_asks_to_write_until_the_guess_was_wrong() {
+    let pages = page_in(State::Shared);
+    assert_eq!(pages.fault(1, 0, Access::Write), Ok(Fault::Upgrade { has: Version(5) }));
+    assert!(matches!(pages.grant(1, 0, Version(6), Access::Write), Ok(Installed::Here(_))));
+    let take = |era: Version| {
+        assert_eq!(pages.take_owned(1, era), Ok(Taken::Take));
+        assert!(pages.drop_taken(1, era).is_ok());
+    };
+    take(Version(6));
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { floor: Version(6), access: Access::Read }), "once is no habit");
+    assert!(matches!(pages.grant(1, 0, Version(7), Access::Read), Ok(Installed::Here(_))));
+    assert_eq!(pages.fault(1, 0, Access::Write), Ok(Fault::Upgrade { has: Version(7) }));
+    assert!(matches!(pages.grant(1, 0, Version(8), Access::Write), Ok(Installed::Here(_))));
+    take(Version(8));
+    // It was read and then written twice: both at once from now on.
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { floor: Version(8), access: Access::Write }));
+    assert!(matches!(pages.grant(1, 0, Version(10), Access::Write), Ok(Installed::Here(_))));
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)));
+    assert!(pages.leave(1, 0).is_ok() && !pages.look(1).is_written(), "nobody has stored yet");
+    assert_eq!(pages.fault(1, 0, Access::Write), Ok(Fault::Map(Access::Write)));
+    assert!(pages.leave(1, 0).is_ok() && pages.look(1).is_written());
+    take(Version(10));
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { floor: Version(10), access: Access::Write }));
+    assert!(matches!(pages.grant(1, 0, Version(12), Access::Write), Ok(Installed::Here(_))));
+    // It was only read.
+    take(Version(12));
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { floor: Version(12), access: Access::Read }));
+}
+
+#[test]
 fn a_page_is_evicted() {
     let pages = page_in(State::Shared);
     assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)));
@@ -181,7 +211,11 @@ fn a_page_is_evicted() {
     assert!(pages.leave(1, 0).is_ok(), "its installer is stopped, and goes on");
     let word = pages.look(1);
     assert!(pages.is_clear(1) && pages.drop_taken(1, word.floor()).is_ok());
-    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { floor: Version(4) }), "the same version is good again");
+    assert_eq!(
+        pages.fault(1, 0, Access::Read),
+        Ok(Fault::Fetch { floor: Version(4), access: Access::Read }),
+        "the same version is good again"
+    );
     assert_eq!(pages.take_to_evict(1), Ok(None));
     assert!(pages.fail(1, 0).is_ok());
     assert_eq!(pages.look(1).state(), Ok(State::Absent));
@@ -210,6 +244,14 @@ fn nonsense_in_the_words_is_refused() {
     }
 }
 
+/// What a thread that claimed a page asks for.
+fn asks(fault: Fault) -> Access {
+    match fault {
+        Fault::Fetch { access, .. } => access,
+        _ => Access::Write,
+    }
+}
+
 /// What a thread does at one fault, to its end, as long as its process lives.
 fn fault_to_the_end(pages: &PageWords<Steps>, seat: u16, access: Access, mapped: &Cell<bool>) {
     for _ in 0..3 {
@@ -219,7 +261,8 @@ fn fault_to_the_end(pages: &PageWords<Steps>, seat: u16, access: Access, mapped:
                 let _ = pages.leave(1, seat);
                 return;
             }
-            Ok(Fault::Fetch { floor: before } | Fault::Upgrade { has: before }) => {
+            Ok(fault @ (Fault::Fetch { floor: before, .. } | Fault::Upgrade { has: before })) => {
+                let access = asks(fault);
                 let _ = match pages.fill(1, seat, before.next(), access) {
                     Ok(Fill::Go) => pages.filled(1, seat, before.next()),
                     _ => pages.grant(1, seat, before.next(), access),
@@ -362,7 +405,8 @@ fn two_threads_and_a_taker_in_real_memory() {
                     loop {
                         match words.fault(1, seat, access).unwrap() {
                             Fault::Map(_) => break,
-                            Fault::Fetch { floor: before } | Fault::Upgrade { has: before } => {
+                            fault @ (Fault::Fetch { floor: before, .. } | Fault::Upgrade { has: before }) => {
+                                let access = asks(fault);
                                 // While the copy is taken that is to be written, nothing is granted, and the claim stays.
                                 if words.fill(1, seat, before.next(), access) == Ok(Fill::Go) {
                                     assert!(matches!(words.filled(1, seat, before.next()), Ok(Installed::Here(_))));

@@ -208,7 +208,7 @@ fn two_threads_that_touch_an_absent_page_fetch_it_once() {
         let touch = |seat: u16| {
             let (pages, frame) = (pages.clone(), frame.clone());
             move || match pages.fault(0, seat, READ).unwrap() {
-                Fault::Fetch { floor } => {
+                Fault::Fetch { floor, .. } => {
                     assert_eq!(pages.fill(0, seat, floor.next(), READ), Ok(Fill::Go));
                     frame.bytes.store(1, Ordering::Relaxed);
                     assert!(matches!(pages.filled(0, seat, floor.next()), Ok(Installed::Here(_))));
@@ -417,7 +417,7 @@ fn a_thread_dies(writes: usize, access: Access) {
         // Whatever it is by now, it can be had.
         match pages.fault(0, 1, READ).unwrap() {
             Fault::Map(_) => assert!(pages.leave(0, 1).is_ok()),
-            Fault::Fetch { floor } => assert_eq!(floor, Version(5)),
+            Fault::Fetch { floor, .. } => assert_eq!(floor, Version(5)),
             other => panic!("{other:?} {:?}", pages.look(0)),
         }
     });

@@ -57,7 +57,9 @@ impl PageWorld {
         if from == to {
             return Ok(());
         }
-        if self.dice.chance(2_000) {
+        // What a host does then that lives is seldom seen.
+        let dismissals = if self.has(Defect::TakeLeaveForAnswer) { 9_000 } else { 2_000 };
+        if self.dice.chance(dismissals) {
             return self.dismiss(from, to);
         }
         self.cut(from, to);

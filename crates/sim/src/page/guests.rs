@@ -137,6 +137,7 @@ impl PageWorld {
             return Ok(());
         }
         process.directory.on_host_lost(host);
+        process.tenure.on_host_gone(host);
         self.send_to_guest(home, peer, What::Left);
         (0..PAGE_COUNT).try_for_each(|page| self.drain_home(home, Page(page)))
     }
@@ -167,6 +168,13 @@ impl PageWorld {
 
     /// A home could not reach the hosts of a life that goes on, and does without them. They are told when they are reached again.
     pub(super) fn dismiss(&mut self, home: Life, of: Life) -> Check {
+        if self.has(Defect::TakeLeaveForAnswer) {
+            // Its leave is on its way.
+            let extent = self.processes[&home].extent;
+            for _ in 0..3 {
+                self.unmap(of, extent)?;
+            }
+        }
         let process = self.processes.get_mut(&home).expect("it lives");
         let (extent, over) = (process.extent, process.guests.over(NodeId(of.into()), Over::All));
         let shares: Vec<u64> = over.iter().filter_map(|host| Some(process.guests.get(*host)?.share)).collect();
@@ -210,6 +218,7 @@ impl PageWorld {
         let Some(gone) = process.guests.lose(host) else { return Ok(()) };
         process.end_wait(|waiting| waiting.key == gone.who.key);
         process.directory.on_host_lost(host);
+        process.tenure.on_host_gone(host);
         let others: Vec<Peer> = process.guests.iter().map(Peer::of).collect();
         self.note(format!("{home} does without life {} as {host:?}", gone.who.node.0));
         if host != OWN {

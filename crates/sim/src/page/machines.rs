@@ -8,6 +8,7 @@ impl PageWorld {
         while let Some(output) = self.processes.get_mut(&life).and_then(|process| process.directory.poll()) {
             match output {
                 Output::Send(to, page, message) => {
+                    let message = self.held(life, to, message);
                     let process = &self.processes[&life];
                     let home = process.extent;
                     let Some(receiver) = process.peer(to) else { continue };
@@ -58,7 +59,9 @@ impl PageWorld {
         let word = self.processes[&life].mapped[&home].place.look(page);
         let is_grant = matches!(&message, ToHost::Grant { awaits, .. } if awaits.is_empty());
         let may_refuse = matches!(message, ToHost::Refused { .. } | ToHost::OwnerGone { .. });
-        self.with_host(life, home, |rules, place, outputs| rules.on_message(place, page, message, value, outputs))?;
+        let now_us = self.now_us();
+        self.with_host(life, home, |rules, place, outputs| rules.on_message_at(place, (page, message, value), now_us, outputs))?;
+        self.look_at_holds(life, home);
         let is_same = self.processes[&life].mapped[&home].place.look(page) == word;
         if is_grant && is_same {
             self.count("messages overtaken");

@@ -41,9 +41,16 @@ impl PageWorld {
                 if process.returning.is_some() {
                     return self.hear_in_return(to, host, page, (message, value));
                 }
+                let is_move = match message {
+                    ToHome::Request { access, .. } => !process.directory.is_free_for(page, host, access),
+                    _ => false,
+                };
                 let heard = process.directory.handle(host, page, message).map_err(|error| error.to_string())?;
                 if heard == Heard::Acted && message.has_bytes() && host != OWN {
                     process.memory[page.0 as usize] = value.ok_or("a page without its bytes")?;
+                }
+                if is_move {
+                    self.on_move(to);
                 }
                 match message {
                     ToHome::Request { ticket, .. } if host != OWN && self.dice.chance(5_000) => {

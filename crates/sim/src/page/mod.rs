@@ -13,6 +13,7 @@
 mod channels;
 mod faults;
 mod guests;
+mod holds;
 mod judge;
 mod machines;
 mod messages;
@@ -30,7 +31,7 @@ use hanare_protocol::page::directory::{Output, Phase};
 use hanare_protocol::page::share::{Dismissed, Guests, HandedShares, Lobby};
 use hanare_protocol::page::word::{Fault, Fill, State};
 use hanare_protocol::page::{Access, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Recalls, Receipt};
-use hanare_protocol::page::{HostOutput, Returning, Ticket, ToHome, ToHost, Version};
+use hanare_protocol::page::{HostOutput, Returning, Tenure, Ticket, ToHome, ToHost, Version};
 use replies::Reply;
 use shares::Share;
 use stages::{STAGE_PATIENCE_MS, Stage, Undone};
@@ -149,6 +150,8 @@ pub(crate) enum Event {
         home: Extent,
         face: Face,
     },
+    /// The time is over for which a page was kept.
+    Look,
     Fault,
     Restart {
         node: usize,
@@ -190,6 +193,8 @@ struct Process {
     /// Its own.
     extent: Extent,
     directory: Directory,
+    /// Which of them may keep pages that go to and fro.
+    tenure: Tenure,
     /// The hosts that share its extent.
     guests: Guests,
     /// Hosts that wait to share it.
@@ -268,6 +273,8 @@ defects! {
     DismissSilently,
     /// A grant goes with the reply to a thread, although others have not dropped their copies.
     ReplyEarly,
+    /// A host keeps pages that others wait for until it needs their room.
+    KeepOn,
     /// A leave counts as the answer of a host that its home did without.
     TakeLeaveForAnswer,
 }
@@ -333,6 +340,7 @@ impl World for PageWorld {
     }
 
     fn act(&mut self, event: Event) -> Check {
+        self.end_holds()?;
         if self.is_deferred(&event) {
             return Ok(());
         }
@@ -354,6 +362,7 @@ impl World for PageWorld {
             Event::Filled { life, thread, ticket } => self.on_filled(life, thread, ticket),
             Event::Command { life } => self.on_command(life),
             Event::Release { home, face } => self.on_release(home, face),
+            Event::Look => Ok(()),
             Event::Fault => self.on_fault(),
             Event::Restart { node } => {
                 if self.nodes[node].is_none() {
@@ -372,6 +381,10 @@ impl World for PageWorld {
         Ok(())
     }
 
+    fn judge(&mut self) -> Check {
+        self.judge_holds()
+    }
+
     fn judge_rest(&mut self) -> Check {
         self.is_at_rest()
     }
@@ -385,6 +398,7 @@ impl PageWorld {
         let process = Process {
             extent: life,
             directory: Directory::new(PAGE_COUNT, OWN),
+            tenure: Tenure::default(),
             guests: Guests::new(OWN),
             lobby: Lobby::new(LOBBY_PATIENCE_MS),
             bypassed_until_ms: 0,

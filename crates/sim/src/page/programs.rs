@@ -182,14 +182,14 @@ impl PageWorld {
         rules.settle_dead_seats(place);
         let seats = [1 + thread as u16, 1 + THREAD_COUNT + thread as u16];
         let Some(seat) = seats.into_iter().find(|seat| rules.is_free(*seat..*seat + 1)) else { return Ok(()) };
-        let has = match place.fault(page, seat, access).map_err(|corrupt| corrupt.to_string())? {
+        let (has, access) = match place.fault(page, seat, access).map_err(|corrupt| corrupt.to_string())? {
             Fault::Wait(_) => return Ok(()),
             Fault::Map(_) => {
                 place.leave(page, seat).map_err(|corrupt| corrupt.to_string())?;
                 return self.use_page(life, home, page, access);
             }
-            Fault::Fetch { .. } => None,
-            Fault::Upgrade { has } => Some(has),
+            Fault::Fetch { access, .. } => (None, access),
+            Fault::Upgrade { has } => (Some(has), Access::Write),
         };
         let ticket = Ticket { seat, number: place.number(seat) };
         process.threads[thread] = Some(Waiting { home, page, seat, fills: None });

@@ -92,6 +92,7 @@ impl PageWorld {
         }
         self.ask_again(life);
         self.set_going(life);
+        self.end_holds()?;
         self.end_return(life)
     }
 

@@ -53,6 +53,8 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "leaves that waited for pages passed on",
         "shares forgotten",
         "grants that went with a reply",
+        "pages that might be kept",
+        "pages kept for a while",
         "connections made",
         "connections that broke",
         "spare connections closed",
@@ -61,7 +63,7 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "hosts that their home did without",
         "hosts told that their home did without them",
     ];
-    let counts = meets::<PageWorld>(Plan { seed: 6, nodes: 4, minutes: 4.0 }, 0, &whats);
+    let counts = meets::<PageWorld>(Plan { seed: 1, nodes: 4, minutes: 4.0 }, 0, &whats);
     assert!(counts["pages installed"] > 1_000, "{counts:?}");
     assert!(counts["faults refused"] * 2 < counts["pages installed"], "most faults are served: {counts:?}");
 }

@@ -75,10 +75,13 @@ impl SharedRegions {
                 self.with_home(share, |home, host, outgoing| home.on_message(host, page, message, bytes.as_deref(), outgoing))
             }
             NodeMessage::ToHost { key, page, message } => {
-                let mut outcome = Ok(());
+                let (mut outcome, now_us) = (Ok(()), self.now_us());
                 match self.keys.get(&key).copied() {
                     Some((to, home)) => {
-                        self.with_host(to, |host, outputs| outcome = host.on_message(home, page, message, bytes, outputs));
+                        self.with_host(to, |host, outputs| {
+                            outcome = host.on_message((home, page), message, bytes, now_us, outputs);
+                        });
+                        self.look_at_holds(to);
                     }
                     None => self.give_straight_back(key, page, &message, bytes),
                 }

@@ -11,7 +11,8 @@ use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
 use hanare_protocol::page::directory::Output;
 use hanare_protocol::page::share::{Guest, Guests, Joiner, Over};
 use hanare_protocol::page::{
-    Access, Again, Consistency, Directory, Directs, Face, Heard, HostId, Moves, Page, Refusal, Returning, Ticket, ToHome, ToHost,
+    Access, Again, Consistency, Directory, Directs, Face, Heard, HostId, Moves, Page, Refusal, Returning, Tenure, Ticket, ToHome,
+    ToHost,
 };
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::{Granted, Join, Joined, NodeMessage, Outcome, PageRequest, Settled};
@@ -31,6 +32,8 @@ pub(crate) struct Home {
     memory: Arc<HomeMemory>,
     directory: Directory,
     moves: Moves,
+    /// Who may keep pages that go to and fro.
+    tenure: Tenure,
     /// What the times of moves are counted from.
     begun: Instant,
     guests: Guests,
@@ -52,6 +55,7 @@ impl Home {
             consistency: join.consistency,
             directory: Directory::after_return(memory.page_count(), OWN, lost),
             moves: Moves::default(),
+            tenure: Tenure::default(),
             begun: Instant::now(),
             memory,
             guests: Guests::new(OWN),
@@ -161,6 +165,7 @@ impl Home {
         self.direct.on_host_gone(host);
         self.directory.on_host_lost(host);
         self.moves.on_host_gone(|page| self.directory.is_busy(page));
+        self.tenure.on_host_gone(host);
         self.drain(outgoing);
         if host != OWN && is_lost {
             // What one that leaves has sent comes: who asked again for it would have the page looked for where it is no more.
@@ -296,15 +301,20 @@ impl Home {
         let begins = !self.directory.is_busy(page);
         let heard = self.directory.handle(host, page, message)?;
         if heard == Heard::Acted && (is_move || self.moves.is_under_way(page)) {
-            let now_us = self.begun.elapsed().as_micros() as u64;
-            if is_move {
-                self.moves.on_move(page, host, begins, now_us);
+            let now_us = self.now_us();
+            if is_move && self.moves.on_move(page, host, begins, now_us) {
+                self.tenure.on_return(now_us);
             }
             if !self.directory.is_busy(page) {
                 self.moves.on_rest(page, now_us);
             }
         }
         Ok(heard)
+    }
+
+    /// The time that moves and tenures are counted in.
+    fn now_us(&self) -> u64 {
+        self.begun.elapsed().as_micros() as u64
     }
 
     /// A thread's connection has ended: what it was granted and has not acknowledged goes to its node.
@@ -314,15 +324,36 @@ impl Home {
     }
 
     fn drain(&mut self, outgoing: &mut Vec<Outgoing>) {
+        self.drain_by(Home::act, outgoing);
+    }
+
+    fn drain_by(&mut self, act: fn(&mut Home, Output, &mut Vec<Outgoing>) -> Result<()>, outgoing: &mut Vec<Outgoing>) {
         while let Some(output) = self.directory.poll() {
-            if let Err(error) = self.act(output, outgoing) {
+            if let Err(error) = act(self, output, outgoing) {
                 tracing::warn!("pages of {}: {error}", self.gid);
             }
         }
     }
 
-    /// Turns what the directory wants into messages, and news for stages of commands.
+    /// Does what the directory wants for a host: owners may keep pages for a while that go to and fro.
     fn act(&mut self, output: Output, outgoing: &mut Vec<Outgoing>) -> Result<()> {
+        let by = match &output {
+            Output::Send(_, _, ToHost::Recall { .. }) => Some(OWN),
+            Output::Send(_, _, ToHost::Forward { to, .. }) => Some(*to),
+            _ => None,
+        };
+        let output = match (output, by) {
+            (Output::Send(to, page, message), Some(by)) => {
+                let hold_us = self.tenure.on_demand(by, to, self.now_us());
+                Output::Send(to, page, message.held_for(hold_us))
+            }
+            (output, _) => output,
+        };
+        self.say(output, outgoing)
+    }
+
+    /// Turns what the directory wants into messages, and news for stages of commands.
+    fn say(&mut self, output: Output, outgoing: &mut Vec<Outgoing>) -> Result<()> {
         let (to, page, message) = match output {
             Output::Send(to, page, message) => (to, page, message),
             Output::Ready(page, face) => {

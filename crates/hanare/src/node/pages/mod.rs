@@ -17,6 +17,7 @@
 //! | `leaves` | clients that unmap, or are gone: their host leaves homes |
 //! | `guests` | hosts that join homes of this node and leave them |
 //! | `recall` | pages that are brought home for commands |
+//! | `holds` | pages that are kept for a while although other hosts wait for them |
 //! | `looks` | what programs are told of pages |
 //! | `returns` | nodes that were taken for lost and are back: as homes, as hosts, and what the others do |
 
@@ -24,6 +25,7 @@ mod delivery;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod guests;
+mod holds;
 mod home;
 mod host;
 mod joins;
@@ -58,7 +60,7 @@ pub(crate) use reply::SealedReply;
 use reply::{ClosedReply, OpenReply, PageReply};
 use request::HostKey;
 pub(crate) use request::RegionRequest;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -100,6 +102,8 @@ pub(crate) struct SharedRegions {
     shares: HashMap<u64, (Gid, HostId)>,
     hosts: HashMap<HostKey, Host>,
     keys: HashMap<u64, (HostKey, usize)>,
+    /// When pages that hosts keep for a while are to be given, and where the first of them is.
+    holds: BTreeSet<(u64, HostKey)>,
     /// Hosts that wait to be let in at homes here.
     lobby: Lobby<PendingJoin>,
     /// Homes that are back, and have got what was here.
@@ -140,6 +144,7 @@ impl SharedRegions {
             shares: HashMap::new(),
             hosts: HashMap::new(),
             keys: HashMap::new(),
+            holds: BTreeSet::new(),
             lobby: Lobby::new(bound.as_millis() as u64 / 2),
             handed: HandedShares::default(),
             dismissed: Dismissed::default(),

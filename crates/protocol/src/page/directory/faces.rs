@@ -40,11 +40,11 @@ impl Directory {
         let Entry { version, holding } = entry;
         match (holding, request.access) {
             (Holding::Owned { owner }, Access::Read) if owner != self.own => {
-                self.send(owner, page, ToHost::Recall { era: version, keeps: true });
+                self.send(owner, page, ToHost::Recall { era: version, keeps: true, hold_us: 0 });
                 Some((Event::ReadOwned, Transit::Downgrading { owner, request: Some(request) }))
             }
             (Holding::Owned { owner }, Access::Write) if owner != self.own => {
-                self.send(owner, page, ToHost::Recall { era: version, keeps: false });
+                self.send(owner, page, ToHost::Recall { era: version, keeps: false, hold_us: 0 });
                 Some((Event::NeedOwned, Transit::Recalling { owner, face: Some(face) }))
             }
             (Holding::Free { sharers }, Access::Write) if !sharers.without(self.own).is_empty() => {

@@ -64,7 +64,7 @@ impl Directory {
             }
             Transit::Transferring { owner, request } if request.is_of(host) => {
                 let era = self.version(page);
-                self.send(owner, page, ToHost::Recall { era, keeps: false });
+                self.send(owner, page, ToHost::Recall { era, keeps: false, hold_us: 0 });
                 self.turn(page, Event::ReceiverLost, Transit::Recalling { owner, face: None });
             }
             Transit::Clearing { mut awaits, face } if awaits.has(host) => {

@@ -16,7 +16,7 @@ impl Directory {
                 (Holding::Free { sharers }, Who::Host { .. }) => self.grant(page, version, sharers, request),
                 (Holding::Owned { owner }, Who::Host { host, ticket, .. }) if owner != host && host != self.own => {
                     let (era, access) = (version, request.access);
-                    self.send(owner, page, ToHost::Forward { era, to: host, ticket, access });
+                    self.send(owner, page, ToHost::Forward { era, to: host, ticket, access, hold_us: 0 });
                     match request.access {
                         Access::Read => Some((Event::ReadOwned, Transit::Downgrading { owner, request: Some(request) })),
                         Access::Write => Some((Event::WriteOwned, Transit::Transferring { owner, request })),
@@ -26,7 +26,7 @@ impl Directory {
                 // are on their way, or come when it is reminded.
                 (Holding::Owned { owner }, Who::Host { host, .. }) => {
                     let keeps = request.access == Access::Read && owner != host;
-                    self.send(owner, page, ToHost::Recall { era: version, keeps });
+                    self.send(owner, page, ToHost::Recall { era: version, keeps, hold_us: 0 });
                     if keeps {
                         Some((Event::ReadOwned, Transit::Downgrading { owner, request: Some(request) }))
                     } else {

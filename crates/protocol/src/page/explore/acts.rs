@@ -7,9 +7,9 @@ impl World {
     pub(super) fn touch(&mut self, host: u16, access: Access, firm: bool) {
         let station = self.station_mut(host);
         let seat = station.seat;
-        let has = match station.place.fault(PAGE, seat, access) {
-            Ok(Fault::Fetch { .. }) => None,
-            Ok(Fault::Upgrade { has }) => Some(has),
+        let (has, access) = match station.place.fault(PAGE, seat, access) {
+            Ok(Fault::Fetch { access, .. }) => (None, access),
+            Ok(Fault::Upgrade { has }) => (Some(has), Access::Write),
             Ok(Fault::Map(_)) => {
                 station.thread = Thread::Maps;
                 return;

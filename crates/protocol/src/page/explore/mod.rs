@@ -282,6 +282,13 @@ fn two_hosts_that_evict_and_faces_that_get_and_put() {
     holds(2, Left { faults: [2, 2, 0, 0, 0], evictions: 1, gets: 1, puts: 1, ..NONE }, 300_000);
 }
 
+/// A host that wrote the page twice asks to write it where a thread only reads.
+#[test]
+fn two_hosts_that_write_in_turn_until_one_reads() {
+    holds(2, Left { faults: [1, 3, 0, 0, 0], evictions: 2, ..NONE }, 5_000);
+    holds_slowly(2, Left { faults: [0, 4, 0, 0, 0], evictions: 2, kills: 1, maps: 1, ..NONE }, 5_000);
+}
+
 #[test]
 fn two_hosts_one_of_which_dies_or_repeats_itself() {
     holds(2, Left { faults: [1, 2, 0, 0, 0], evictions: 1, gets: 1, deaths: 1, ..NONE }, 60_000);

@@ -411,7 +411,7 @@ impl World {
                     self.directs.give(to, to.0, PAGE, *ticket, message.clone());
                 }
             }
-            ToHost::Forward { access: Access::Write, to: next, ticket, era } => {
+            ToHost::Forward { access: Access::Write, to: next, ticket, era, .. } => {
                 self.writers = [to.0, next.0];
                 done = Some((*next, *ticket, era.next()));
             }

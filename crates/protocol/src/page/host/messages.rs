@@ -86,11 +86,11 @@ impl<B: Clone> Host<B> {
                 None => Ok(()),
             },
             ToHost::Invalidate { version, tell } => self.on_invalidate(place, page, version, tell, outputs),
-            ToHost::Forward { era, to, ticket, access } => {
+            ToHost::Forward { era, to, ticket, access, .. } => {
                 let why = Why::Forward { era, to, ticket, access };
                 self.give(place, page, era, why).map(drop)
             }
-            ToHost::Recall { era, keeps } => {
+            ToHost::Recall { era, keeps, .. } => {
                 let floor = self.give(place, page, era, Why::Recall { era, keeps })?;
                 if floor.is_some_and(|floor| !era.is_after(floor)) {
                     outputs.push(HostOutput::home(page, ToHome::Missing { version: era }));

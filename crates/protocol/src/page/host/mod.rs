@@ -9,6 +9,7 @@
 //! | `messages` | what a message comes to |
 //! | `grants` | what is granted, and what is told of owners that are gone |
 //! | `takes` | pages that are being taken, and what for |
+//! | `holds` | pages that are kept for a while although another host waits for them |
 //! | `plain` | words, seats and frames without shared memory |
 //!
 //! # Versions
@@ -24,6 +25,7 @@
 //! pages go on. [`Host::turn`] hears it when that is over. A grant to write waits until all that it names have dropped their copies.
 
 mod grants;
+mod holds;
 mod messages;
 mod plain;
 mod takes;
@@ -35,6 +37,7 @@ use super::hosts::{HostId, Hosts};
 use super::message::{Access, Page, Ticket, ToHome, ToHost, Version};
 use super::word::{Change, Fault, PageWord, State};
 use crate::error::Corrupt;
+use holds::Holds;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
@@ -152,6 +155,7 @@ pub struct Host<B> {
     /// Messages that wait until a page's taking or filling has ended.
     waiting: BTreeMap<Page, VecDeque<(ToHost, Option<B>)>>,
     collecting: BTreeMap<Page, Collecting<B>>,
+    holds: Holds<B>,
     /// Seats of dead threads whose claims are still open; nobody gets them.
     dead_seats: BTreeSet<u16>,
 }
@@ -163,6 +167,7 @@ impl<B> Default for Host<B> {
             filling: BTreeSet::new(),
             waiting: BTreeMap::new(),
             collecting: BTreeMap::new(),
+            holds: Holds::default(),
             dead_seats: BTreeSet::new(),
         }
     }
@@ -181,6 +186,7 @@ impl<B: Clone> Host<B> {
 
     /// What was said about pages is void, and nobody waits for them to be taken.
     pub fn forget(&mut self, is_meant: impl Fn(Page) -> bool) {
+        self.holds.forget(&is_meant);
         self.takes.retain(|page, _| !is_meant(*page));
         self.filling.retain(|page| !is_meant(*page));
         self.waiting.retain(|page, _| !is_meant(*page));

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! bits 0..4    state
-//! bits 4..15   installers: threads that are mapping the page at this moment
+//! bits 4..13   installers: threads that are mapping the page at this moment
+//! bit  13      expected: it was written the time before, too
+//! bit  14      written: a thread of this host may have stored to it since it came; where nothing is, it had when it went
 //! bit  15      somebody is parked until the word changes
 //! bits 16..32  claimer: the seat that fetches the page, in `Fetching…`, `Filling…`, `Upgrading` and `TakingUpgrade`
 //! bits 32..64  version of what is here; where nothing is, the floor: the newest version that is known not to be good
@@ -148,10 +150,12 @@ pub const TABLE: &[Row<State, Event>] = &[
 ];
 
 /// Most threads that can be mapping one page at a time; one more waits.
-pub const INSTALLER_COUNT_MAX: u16 = (1 << 11) - 1;
+pub const INSTALLER_COUNT_MAX: u16 = (1 << 9) - 1;
 
 const STATE_MASK: u64 = 0xf;
 const INSTALLERS_SHIFT: u32 = 4;
+const EXPECTED: u64 = 1 << 13;
+const WRITTEN: u64 = 1 << 14;
 const PARKED: u64 = 1 << 15;
 const CLAIMER_SHIFT: u32 = 16;
 const VERSION_SHIFT: u32 = 32;
@@ -214,6 +218,19 @@ impl PageWord {
         self.is_asked_for() || self.is_being_filled()
     }
 
+    /// Whether a thread of this host may have stored to it since it came; where nothing is, since it came the last time.
+    pub fn is_written(self) -> bool {
+        self.0 & WRITTEN != 0
+    }
+
+    /// Of a page that is not here: whether it was written both of the last times that it was. Such a page is *migratory*: who reads it next
+    /// is expected to write it, and asks to write at once.
+    ///
+    /// **Source**: as directories of cache lines find them (Stenström, Brorsson and Sandberg 1993), here by the host itself.
+    pub fn is_migratory(self) -> bool {
+        self.is_written() && self.0 & EXPECTED != 0
+    }
+
     /// Whether somebody has to be woken when it changes.
     pub fn is_parked(self) -> bool {
         self.0 & PARKED != 0
@@ -265,6 +282,16 @@ impl PageWord {
         PageWord(self.0 & !(0xffff << CLAIMER_SHIFT) | u64::from(seat) << CLAIMER_SHIFT)
     }
 
+    fn with_written(self, is_written: bool) -> PageWord {
+        PageWord(self.0 & !WRITTEN | u64::from(is_written) * WRITTEN)
+    }
+
+    /// Claimed from nothing for that access: what is known of the last time becomes what is known of the time before.
+    fn begun(self, access: Access) -> PageWord {
+        let expected = u64::from(self.is_written()) * EXPECTED;
+        PageWord(self.0 & !EXPECTED | expected).with_written(access == Access::Write).with_installers(0)
+    }
+
     fn with_installers(self, count: u16) -> PageWord {
         PageWord(self.0 & !(u64::from(INSTALLER_COUNT_MAX) << INSTALLERS_SHIFT) | u64::from(count) << INSTALLERS_SHIFT)
     }
@@ -274,10 +301,11 @@ impl PageWord {
         PageWord(self.0 | PARKED)
     }
 
-    /// One more thread maps the page; the others are not disturbed.
-    fn entered(self) -> Option<PageWord> {
+    /// One more thread maps the page for that access; the others are not disturbed.
+    fn entered(self, access: Access) -> Option<PageWord> {
         let word = self.after(Event::Enter).filter(|_| self.installers() < INSTALLER_COUNT_MAX)?;
-        Some(word.with_installers(self.installers() + 1))
+        let is_written = self.is_written() || access == Access::Write;
+        Some(word.with_installers(self.installers() + 1).with_written(is_written))
     }
 
     /// One thread less.
@@ -289,8 +317,11 @@ impl PageWord {
 impl std::fmt::Debug for PageWord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (installers, parked) = (self.installers(), if self.is_parked() { ", parked" } else { "" });
+        let written = if self.is_written() { ", written" } else { "" };
         match self.state() {
-            Ok(state) => write!(f, "{state:?} v{} of seat {}, {installers} installers{parked}", self.version().0, self.claimer()),
+            Ok(state) => {
+                write!(f, "{state:?} v{} of seat {}, {installers} installers{written}{parked}", self.version().0, self.claimer())
+            }
             Err(_) => write!(f, "corrupt {:#x}", self.0),
         }
     }
@@ -310,7 +341,8 @@ mod tests {
     fn a_word_is_what_is_put_into_it() {
         let word = PageWord::NEVER.with_version(Version(u32::MAX)).with_claimer(u16::MAX).with_installers(INSTALLER_COUNT_MAX);
         assert_eq!((word.version(), word.claimer()), (Version(u32::MAX), u16::MAX));
-        assert_eq!((word.installers(), word.is_parked()), (INSTALLER_COUNT_MAX, false));
+        assert_eq!((word.installers(), word.is_parked(), word.is_written()), (INSTALLER_COUNT_MAX, false, false));
+        assert_eq!(word.with_written(true).with_written(false), word);
         assert_eq!(word.state(), Ok(State::Absent));
         let parked = word.parked().with_version(Version(0)).with_claimer(0).with_installers(0);
         assert_eq!(parked, PageWord::NEVER.parked());

@@ -40,6 +40,8 @@ pub enum Fault {
     Fetch {
         /// The newest version that is known not to be good.
         floor: Version,
+        /// What to ask for: to write where the page is migratory, whatever the thread does.
+        access: Access,
     },
     /// Ask to write the copy that is here.
     Upgrade {
@@ -110,15 +112,21 @@ impl PageWord {
     }
 
     /// A thread touches a page that is not mapped for it that way. The claim, where it makes one, is the seat's.
+    ///
+    /// A page that comes to write for a thread that reads is not yet written: it is mapped for reading, so that the first store is seen.
+    /// A guess that was wrong is forgotten with the page.
     // FEATURE: EU-F12 EU-F17
     pub fn fault(self, seat: u16, access: Access) -> Result<Change<Fault>, Corrupt> {
         let (word, fault) = match self.state()? {
-            _ if self.may_map(access) => (self.entered(), Fault::Map(access)),
+            _ if self.may_map(access) => (self.entered(access), Fault::Map(access)),
             State::Absent => {
-                let event = if access == Access::Write { Event::ClaimWrite } else { Event::Claim };
-                (self.after(event).map(|word| word.with_installers(0)), Fault::Fetch { floor: self.version() })
+                let asks = if self.is_migratory() { Access::Write } else { access };
+                let event = if asks == Access::Write { Event::ClaimWrite } else { Event::Claim };
+                (self.after(event).map(|word| word.begun(access)), Fault::Fetch { floor: self.version(), access: asks })
             }
-            State::Shared => (self.after(Event::ClaimWrite), Fault::Upgrade { has: self.version() }),
+            State::Shared => {
+                (self.after(Event::ClaimWrite).map(|word| word.with_written(true)), Fault::Upgrade { has: self.version() })
+            }
             _ => (None, Fault::Wait(self)),
         };
         match (word, fault) {
@@ -131,7 +139,7 @@ impl PageWord {
     /// A thread is counted if the page may be mapped as it is; nothing is claimed. Says whether it was.
     pub fn enter(self, access: Access) -> Result<Change<bool>, Corrupt> {
         self.state()?;
-        match self.entered().filter(|_| self.may_map(access)) {
+        match self.entered(access).filter(|_| self.may_map(access)) {
             Some(word) => self.becomes(word, true),
             None => self.stays(false),
         }

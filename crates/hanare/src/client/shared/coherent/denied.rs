@@ -1,7 +1,7 @@
 //! How asking for a page ends, and how long it may go on.
 
 use crate::client::shared::endpoint::Broken;
-use hanare_protocol::page::Version;
+use hanare_protocol::page::{Access, Version};
 use rustix::io::Errno;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,6 +12,8 @@ pub(super) struct Claimed {
     pub page: u64,
     /// The version of the copy that is here.
     pub has: Option<Version>,
+    /// What to ask for: to write where the page is migratory, whatever the thread does.
+    pub access: Access,
     /// Whether nothing may overtake the grant.
     pub firm: bool,
 }

@@ -11,7 +11,7 @@ use hanare_protocol::Result;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::intake::{Act, End, Intake, Ruling};
 use hanare_protocol::page::word::{Fault, Installed, State};
-use hanare_protocol::page::{Access, Ticket, Version};
+use hanare_protocol::page::{Access, Ticket};
 use hanare_protocol::wire::exchange::{crowded_head, granted_pages_len, page_requests_head, settled_head};
 use hanare_protocol::wire::page::{GRANTED_LEN, Granted, Outcome, PAGE_REQUEST_LEN, PageRequest, Settled};
 use std::ops::Range;
@@ -104,8 +104,8 @@ impl Resolver {
         let Some(page) = (page..end).find(|page| self.is_wanted(*page, access)) else { return end };
         let mut lane = self.lanes.take();
         let seat = self.seat(lane.index(), 0);
-        let Some(has) = self.claim(page, seat, access) else { return page + 1 };
-        let (asked, next) = self.fetch_until(&mut lane, Claimed { page, has, firm: false }, access, end, true);
+        let Some(claimed) = self.claim(page, seat, access) else { return page + 1 };
+        let (asked, next) = self.fetch_until(&mut lane, claimed, access, end, true);
         if let Ok(Asked::Later) = asked {
             // The lane is kept until it came; the one who touches it says what is wrong.
             let _ = self.await_claim(page, seat, &mut lane, &mut ClaimPatience::new(self.bound * 2));
@@ -117,20 +117,21 @@ impl Resolver {
     fn ask(&self, lane: &mut LaneGuard<'_>, touched: Option<Claimed>, page: u64, along: Along) -> Result<usize, Broken> {
         let (index, tools) = (lane.index(), lane.tools());
         let is_touched = touched.is_some();
-        let mut put = |k: usize, page: u64, has: Option<Version>, firm: bool| {
+        let mut put = |k: usize, claimed: Claimed| {
+            let Claimed { page, has, access, firm } = claimed;
             let seat = self.seat(index, k);
             let ticket = Ticket { seat, number: self.words.number(seat) };
             // A lane's first seat is kept for what is touched: it asks for nothing that comes later.
             let tries = if k == 0 { !is_touched } else { !along.is_sure };
-            let request = PageRequest { page, ticket, access: along.access, has, firm, tries };
+            let request = PageRequest { page, ticket, access, has, firm, tries };
             tools.numbers[k] = page;
             tools.message[k * PAGE_REQUEST_LEN..(k + 1) * PAGE_REQUEST_LEN].copy_from_slice(&request.encode());
         };
         let mut count = 0;
         let mut is_upgrade = false;
-        if let Some(Claimed { page, has, firm }) = touched {
-            is_upgrade = has.is_some();
-            put(0, page, has, firm);
+        if let Some(claimed) = touched {
+            is_upgrade = claimed.has.is_some();
+            put(0, claimed);
             count = 1;
         }
         while count < LANE_PAGE_COUNT && page + (count as u64) < along.end && self.is_seat_free(index, count) {
@@ -138,9 +139,9 @@ impl Resolver {
             if self.home_of(next) != along.home {
                 break;
             }
-            let Some(has) = self.claim(next, self.seat(index, count), along.access) else { break };
-            is_upgrade |= count == 0 && has.is_some();
-            put(count, next, has, false);
+            let Some(claimed) = self.claim(next, self.seat(index, count), along.access) else { break };
+            is_upgrade |= count == 0 && claimed.has.is_some();
+            put(count, claimed);
             count += 1;
         }
         if count == 0 {
@@ -197,14 +198,14 @@ impl Resolver {
         }
     }
 
-    /// Claims a page that was not touched, if it is not here in that way; returns the version of the copy that is.
-    pub(super) fn claim(&self, page: u64, seat: u16, access: Access) -> Option<Option<Version>> {
+    /// Claims a page that was not touched, if it is not here in that way.
+    pub(super) fn claim(&self, page: u64, seat: u16, access: Access) -> Option<Claimed> {
         if !self.is_wanted(page, access) {
             return None;
         }
         match self.words.fault(page, seat, access) {
-            Ok(Fault::Fetch { .. }) => Some(None),
-            Ok(Fault::Upgrade { has }) => Some(Some(has)),
+            Ok(Fault::Fetch { access, .. }) => Some(Claimed { page, has: None, access, firm: false }),
+            Ok(Fault::Upgrade { has }) => Some(Claimed { page, has: Some(has), access, firm: false }),
             Ok(Fault::Map(_)) => {
                 self.leave(page, seat);
                 None
@@ -401,7 +402,11 @@ impl Resolver {
     /// Maps what was granted, in runs of pages that may be used in the same way.
     fn map_granted(&self, tools: &Tools, lane: usize, intakes: &mut [Intake]) -> Result<(), Denied> {
         let count = intakes.len();
-        let access = |k: usize| access_of(decode(&tools.operands, k)).filter(|_| intakes[k].act() == Act::Map);
+        // One that came to write for a thread that reads is mapped for that, so that its first store is seen.
+        let access = |k: usize| {
+            let granted = access_of(decode(&tools.operands, k)).filter(|_| intakes[k].act() == Act::Map)?;
+            Some(if self.words.look(tools.numbers[k]).is_written() { granted } else { Access::Read })
+        };
         let enter = |k: usize, access| self.words.enter(tools.numbers[k], self.seat(lane, k), access).unwrap_or(false);
         let mut k = 0;
         while k < count {

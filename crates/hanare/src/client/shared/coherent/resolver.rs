@@ -159,8 +159,10 @@ impl Resolver {
             }
             let asked = match self.words.fault(page, seat, access).map_err(|_| Denied::Here(Here::Damaged))? {
                 Fault::Map(_) => return self.map_around(&lane, page, access, seen),
-                Fault::Fetch { .. } => self.fetch(&mut lane, Claimed { page, has: None, firm }, access, seen),
-                Fault::Upgrade { has } => self.fetch(&mut lane, Claimed { page, has: Some(has), firm }, access, seen),
+                Fault::Fetch { access: asks, .. } => {
+                    self.fetch(&mut lane, Claimed { page, has: None, access: asks, firm }, access, seen)
+                }
+                Fault::Upgrade { has } => self.fetch(&mut lane, Claimed { page, has: Some(has), access, firm }, access, seen),
                 Fault::Wait(word) => {
                     drop(lane);
                     seen.by(Means::Waited);
@@ -194,16 +196,20 @@ impl Resolver {
 
     /// Maps a page that is here, and behind it, where a stream of faults goes on, pages that are here in the same way.
     pub(super) fn map_around(&self, lane: &LaneGuard<'_>, page: u64, access: Access, seen: &mut Seen) -> Result<(), Denied> {
-        // As long as the seat is counted an owned page stays owned: it is mapped for stores to come, too.
-        let is_owned = self.words.look(page).state() == Ok(State::Owned) && self.rights == Rights::Write;
-        let access = if is_owned { Access::Write } else { access };
+        // As long as the seat is counted an owned page stays owned: one that is written is mapped for stores to come, too.
+        let is_stored_to = |page: u64| {
+            let word = self.words.look(page);
+            word.state() == Ok(State::Owned) && word.is_written()
+        };
+        let is_owned = is_stored_to(page) && self.rights == Rights::Write;
+        let (touches, access) = (access, if is_owned { Access::Write } else { access });
         let stream = self.streams.find(page, 0);
         let end = (page + (1 + stream.ahead).min(LANE_PAGE_COUNT as u64)).min(self.frames.page_count());
         let mut count = 1;
         // A seat that still waits for what it asked for ahead says so until that has come.
         while page + count < end && self.is_seat_free(lane.index(), count as usize) {
             let seat = self.seat(lane.index(), count as usize);
-            let is_same = (self.words.look(page + count).state() == Ok(State::Owned)) == is_owned;
+            let is_same = is_stored_to(page + count) == is_owned || touches == Access::Write;
             if !is_same || !self.words.enter(page + count, seat, access).unwrap_or(false) {
                 break;
             }

@@ -155,6 +155,7 @@ impl ServiceLoop {
 
     /// Does what shared regions want done, until nothing is left.
     pub(super) fn serve_pages(&mut self) {
+        self.pages.end_holds();
         if self.pages.waits() && self.ticked.elapsed() >= PAGES_LOOK {
             self.ticked = Instant::now();
             self.pages.tick();

@@ -261,7 +261,7 @@ impl ServiceLoop {
     /// Without end, unless a client holds an answer up, waits for bytes of another node, or has a bound or a word to be looked at.
     fn patience(&self) -> Option<Timespec> {
         let pages = self.pages.waits().then_some(PAGES_LOOK);
-        let mut patience = [pages, self.sync.patience()].into_iter().flatten().min().map(timespec);
+        let mut patience = [pages, self.pages.holds_for(), self.sync.patience()].into_iter().flatten().min().map(timespec);
         for place in self.places.values() {
             if place.seat.is_blocked() && !place.seat.needs_write_event() {
                 return patience.min(Some(BLOCKED_LOOK)).or(Some(BLOCKED_LOOK));

@@ -7,11 +7,11 @@ use hanare_protocol::page::{Access, Face, Page, Refusal};
 use std::time::Duration;
 
 impl Home {
-    /// Asks for pages for a stage of a command; what comes of it is heard by [`Home::next_news`].
+    /// Asks for pages for a stage of a command, for which no owner keeps them; what comes of it is heard by [`Home::next_news`].
     pub fn recall(&mut self, face: Face, pages: &[Page], access: Access, outgoing: &mut Vec<Outgoing>) {
         for page in pages {
             self.directory.recall(*page, face, access);
-            self.drain(outgoing);
+            self.drain_by(Home::say, outgoing);
         }
     }
 

@@ -5,8 +5,10 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `holds` | pages that are kept for a while although other hosts wait for them |
 //! | `pages` | page words and frames, and how what the rules ask for is done to them |
 
+mod holds;
 mod pages;
 #[cfg(test)]
 mod tests;
@@ -303,10 +305,10 @@ impl Host {
     // FEATURE: EU-F12 EU-F13
     pub fn on_message(
         &mut self,
-        home: usize,
-        page: Page,
+        (home, page): (usize, Page),
         message: ToHost,
         bytes: Option<PageBytes>,
+        now_us: u64,
         outputs: &mut Vec<HostOutput<PageBytes>>,
     ) -> Result<()> {
         // Seats come from clients by way of their home.
@@ -321,7 +323,7 @@ impl Host {
         if !is_here || self.pages.is_none() {
             return Err(garbage("a message about a page that is not the home's"));
         }
-        self.with_rules(|rules, here| rules.on_message(here, page, message, bytes, outputs));
+        self.with_rules(|rules, here| rules.on_message_at(here, (page, message, bytes), now_us, outputs));
         Ok(())
     }
 

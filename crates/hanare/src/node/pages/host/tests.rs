@@ -42,7 +42,7 @@ fn grant(host: &mut Host, ticket: Ticket, version: u32, access: Access, byte: u8
     let firm = access == Access::Write;
     let message = ToHost::Grant { ticket, version: Version(version), access, has_bytes: true, awaits: Hosts::NONE, firm };
     let mut outputs = Vec::new();
-    host.on_message(0, Page(0), message, Some(Box::new([byte; PAGE_LEN as usize])), &mut outputs).unwrap();
+    host.on_message((0, Page(0)), message, Some(Box::new([byte; PAGE_LEN as usize])), 0, &mut outputs).unwrap();
     outputs.len()
 }
 
@@ -90,7 +90,7 @@ fn an_invalidation_waits_for_the_thread_that_fills_the_frame() {
     let mut host = host();
     let (_, ticket) = filling(&mut host, Access::Read, 2);
     let mut outputs = Vec::new();
-    host.on_message(0, Page(0), ToHost::Invalidate { version: Version(2), tell: None }, None, &mut outputs).unwrap();
+    host.on_message((0, Page(0)), ToHost::Invalidate { version: Version(2), tell: None }, None, 0, &mut outputs).unwrap();
     assert!(!host.turn(&mut outputs) && outputs.is_empty() && host.is_taking(), "the page may be seen when it is acknowledged");
     fill_to_the_end(&host, ticket, 2);
     while host.turn(&mut outputs) {}
