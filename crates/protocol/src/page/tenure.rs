@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 /// Returns within the time in which they are forgotten, from which on pages go to and fro often.
 const HEAT_MIN: u32 = 16;
 /// Most that are counted: what was is forgotten soon after it ended.
-const HEAT_MAX: u32 = 2 * HEAT_MIN;
+const HOTTEST: u32 = 2 * HEAT_MIN;
 /// The time in which one return is forgotten. Two tenures: pages that move once a tenure are still seen.
 const COOL_US: u64 = 2 * PAGE_HOLD_US as u64;
 
@@ -48,7 +48,7 @@ impl Tenure {
     /// A host asked for a page that it had before, and that others have to give up.
     pub fn on_return(&mut self, now_us: u64) {
         self.cool(now_us);
-        self.heat = (self.heat + 1).min(HEAT_MAX);
+        self.heat = (self.heat + 1).min(HOTTEST);
     }
 
     /// The owner of a page is asked to give it up for a host. Returns for how many microseconds it may keep the page: 0, or until the end
@@ -116,7 +116,7 @@ mod tests {
     /// One at whose home pages go to and fro.
     fn hot(now_us: u64) -> Tenure {
         let mut tenure = Tenure::default();
-        (0..HEAT_MAX).for_each(|_| tenure.on_return(now_us));
+        (0..HOTTEST).for_each(|_| tenure.on_return(now_us));
         tenure
     }
 
@@ -132,7 +132,7 @@ mod tests {
         let mut tenure = hot(0);
         assert_eq!(tenure.on_demand(HostId(1), HostId(2), 0), 0);
         assert_ne!(tenure.on_demand(HostId(2), HostId(1), 1), 0);
-        let later = u64::from(HEAT_MAX) * COOL_US;
+        let later = u64::from(HOTTEST) * COOL_US;
         assert_eq!([(1, 2), (2, 1)].map(|(by, owner)| tenure.on_demand(HostId(by), HostId(owner), later)), [0, 0]);
     }
 

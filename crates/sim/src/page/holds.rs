@@ -1,7 +1,9 @@
 //! Pages that go to and fro: their homes let one host after another keep them for a while, and no host keeps one for longer.
 
-use super::*;
+use super::{Defect, Event, Extent, Life, Mapped, OWN, PageWorld};
+use crate::check::{Check, check};
 use hanare_protocol::limits::PAGE_HOLD_US;
+use hanare_protocol::page::{HostId, ToHost};
 
 impl PageWorld {
     pub(super) fn now_us(&self) -> u64 {

@@ -15,10 +15,10 @@ use crate::page::word::State;
 use std::collections::BTreeMap;
 
 /// Most often that a page is given at once after it was kept in vain, as a power of 2: holds that are in vain cost little beside.
-const VAIN_BITS_MAX: u8 = 10;
+const LONGEST_SKIP_BITS: u8 = 10;
 
 /// Pages of which it is known that they were kept in vain: the others are kept once more.
-const VAIN_COUNT_MAX: usize = 4096;
+const KNOWN_VAIN: usize = 4096;
 
 /// A page that is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -77,11 +77,11 @@ impl<B> Holds<B> {
             self.vain.remove(&page);
             return;
         }
-        if self.vain.len() >= VAIN_COUNT_MAX && !self.vain.contains_key(&page) {
+        if self.vain.len() >= KNOWN_VAIN && !self.vain.contains_key(&page) {
             self.vain.pop_first();
         }
         let vain = self.vain.entry(page).or_default();
-        vain.bits = (vain.bits + 1).min(VAIN_BITS_MAX);
+        vain.bits = (vain.bits + 1).min(LONGEST_SKIP_BITS);
         vain.skips = 1 << vain.bits;
     }
 }
