@@ -172,7 +172,7 @@ pub fn list() -> &'static [Bench] {
 pub fn run(name: &str, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     match list().iter().find(|bench| bench.name == name) {
         Some(bench) => {
-            let watch = machine::Watch::start();
+            let watch = machine::OthersWatch::start();
             let mut report = (bench.run)(options, progress)?;
             report.machine.others = watch.others();
             Ok(report)

@@ -91,11 +91,11 @@ fn numbers(text: &str) -> Vec<u64> {
 
 /// Finds out how much of the machine others have, from when it is made.
 #[derive(Debug)]
-pub(crate) struct Watch(Option<Ticks>);
+pub(crate) struct OthersWatch(Option<Ticks>);
 
-impl Watch {
-    pub(crate) fn start() -> Watch {
-        Watch(Ticks::now())
+impl OthersWatch {
+    pub(crate) fn start() -> OthersWatch {
+        OthersWatch(Ticks::now())
     }
 
     /// The part of the CPUs' time that others had since it was made; 0 where the kernel does not tell.
@@ -130,6 +130,6 @@ mod tests {
         {
             assert!(Ticks::of(machine, process).is_none(), "{machine:?} {process:?}");
         }
-        assert!(Watch::start().others() <= 1.0);
+        assert!(OthersWatch::start().others() <= 1.0);
     }
 }

@@ -7,7 +7,7 @@ use crate::coordinator::{self, Coordinator, Peer};
 use crate::error::Error;
 use crate::id::Incarnation;
 use crate::member::{self, Member};
-use crate::message::note::{BodyPlace, FRONT_LEN, Front, Room};
+use crate::message::note::{BodyPlace, BodyRoom, FRONT_LEN, Front};
 use crate::message::part::{BodyPart, decode_outcome};
 use crate::message::{Matching, Posted, Wanted};
 use crate::place::Layout;
@@ -140,7 +140,7 @@ pub fn notes(bytes: &[u8]) {
     if let Some(Ok(note)) = bytes.first_chunk::<NOTE_LEN>().map(|bytes| Note::decode(bytes, count)) {
         assert!(note.from < count && note.part < count && bytes.starts_with(&note.encode()));
     }
-    const ROOM: Room = Room { heap_len: 1 << 16, strip_len: 1 << 12 };
+    const ROOM: BodyRoom = BodyRoom { heap_len: 1 << 16, strip_len: 1 << 12 };
     let mut matching = Matching::default();
     for (turn, (_, message)) in messages(bytes).take(64).enumerate() {
         let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), count, ROOM));

@@ -6,8 +6,7 @@ pub const PAGE_LEN: u64 = 4096;
 /// Longest region name in bytes; fits a file name when the pool is mounted as a directory.
 pub const NAME_LEN_MAX: usize = 255;
 
-/// Most bytes of a region's attributes, names and values together: the header of a .npy file with some hundred fields. A page of a
-/// listing holds some thousand such regions.
+/// Most bytes of a region's attributes, names and values together: a .npy file's header. A page of a listing holds some thousand of these.
 pub const ATTRIBUTES_LEN_MAX: usize = 4096;
 
 /// Regions below this share an extent file until one is mapped, so that a million small ones need no million descriptors.
@@ -95,8 +94,7 @@ pub const USER_WORD_COUNT_MAX: usize = WORD_WAIT_COUNT_MAX / 4 * 3;
 /// How often a word is looked at that nobody changes by command: its other clients may store to it directly.
 pub const WORD_LOOK_MS: u64 = 1;
 
-/// Bytes of a region's heap that are given out together, at least: a cache line, so that two blocks never share one. Heaps beyond 2^32
-/// of these have larger ones.
+/// Fewest bytes of a heap that are given out together: a cache line, so that two blocks never share one. Heaps beyond 2^32 have larger ones.
 pub const GRANULE_LEN_MIN: u64 = 64;
 
 /// How often a rank that waits for a word looks whether a rank of its job has died: a few messages a second where the word lies elsewhere.
@@ -134,8 +132,7 @@ pub const QUEUE_PORT_COUNT_MAX: u32 = 1024;
 /// Most queues of an array.
 pub const QUEUE_COUNT_MAX: u64 = 1 << 24;
 
-/// Most writers, and most readers, of the queues of one array at once, and most ports of one connection: some 100 bytes each at
-/// their node.
+/// Most writers, and most readers, of the queues of one array at once, and most ports of one connection: some 100 bytes each.
 pub const QUEUE_CLAIM_COUNT_MAX: usize = 1 << 20;
 
 /// Most ports of queues of one connection: each is 100 bytes at their node, which looks at all of them when the connection ends.
@@ -157,8 +154,7 @@ pub const QUEUE_APPEND_LEN_MAX: u64 = 2 << 20;
 /// Most appends of a port that were sent and not answered: their answers come several at a time, and none of them is waited for.
 pub const QUEUE_BEGUN_COUNT_MAX: usize = 32;
 
-/// Most answers that a node holds back for a connection because nobody waits for them: half of [`QUEUE_BEGUN_COUNT_MAX`], so that their sender
-/// is not held up.
+/// Most answers, for which nobody waits, that a node holds back: half of [`QUEUE_BEGUN_COUNT_MAX`], so that their sender is not held up.
 pub const LATER_ANSWER_COUNT_MAX: usize = QUEUE_BEGUN_COUNT_MAX / 2;
 
 /// How long a node holds an answer back: a few round trips over TCP.
@@ -438,8 +434,7 @@ pub const RENEW_MS: u64 = LEASE_MS / 12;
 /// wait longer and longer before it sends the first again.
 pub const REPEAT_MS: u64 = LEASE_MS / 3;
 
-/// How long a node that is gone for good, and of which nothing is left, stays in the list of nodes: somebody may want to know that it was
-/// there.
+/// How long a node that is gone for good, and of which nothing is left, stays in the list of nodes: somebody may look for it.
 pub const FORGET_MS: u64 = 600_000;
 
 /// How long nothing may pass between a member and the coordinator without a loss: the time that a path takes to be found anew.
@@ -462,8 +457,7 @@ pub const SPIN_PAUSE_COUNT: u32 = 20;
 /// How long a waiter checks and yields before it parks: about the cost of one wake across CPUs.
 pub const SPIN_YIELD_US: u64 = 50;
 
-/// How long a client checks and yields for a node's answer: the wake of a parked node and the way back. Giving up just before the
-/// answer comes would cost a second wake.
+/// How long a client checks and yields for a node's answer: a parked node's wake and the way back. Less would cost a second wake.
 pub const SPIN_ANSWER_US: u64 = 2 * SPIN_YIELD_US;
 
 /// Steps of all ranks in a question of `what-if`: more take minutes.

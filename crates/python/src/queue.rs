@@ -70,8 +70,8 @@ impl Queue {
         (block, record, form.depth, form.ports, overflow)
     }
 
-    /// Whether somebody reads, and for each lane: whether somebody writes it, its bytes, all its bytes ever, units in the spill.
-    fn stat(&self, py: Python<'_>) -> PyResult<(bool, Vec<(bool, u64, u64, u64)>)> {
+    /// Whether somebody reads, and what each lane has.
+    fn stat(&self, py: Python<'_>) -> PyResult<(bool, Vec<LaneStat>)> {
         let stat = py.detach(|| self.queue.stat()).map_err(raise)?;
         let lanes = stat.lanes.iter().map(|lane| (lane.has_writer, lane.bytes, lane.bytes_ever, lane.spilled)).collect();
         Ok((stat.has_reader, lanes))
@@ -89,6 +89,9 @@ impl Queue {
         Ok(Reader { port: Port::new(port), late: Mutex::new(None) })
     }
 }
+
+/// Of a lane: whether somebody writes it, its bytes, all its bytes ever, units in the spill.
+type LaneStat = (bool, u64, u64, u64);
 
 /// A port of one thread or task at a time, until it is closed.
 struct Port<P>(Arc<Mutex<Option<P>>>);

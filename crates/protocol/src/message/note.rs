@@ -12,7 +12,7 @@
 //! Notes are input: any program that may write the group's regions may have written one.
 
 use super::Envelope;
-use super::strip::Place;
+use super::strip::StripPlace;
 use crate::limits::{MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX};
 use crate::queue::layout::{LINE_LEN, WORD_LEN};
 
@@ -44,7 +44,7 @@ const TURN_BITS: u32 = 8;
 
 /// Bytes of a receiver's memory in which bodies land.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct BodyRoom {
     /// Of the heap.
     pub heap_len: u64,
     /// Of each sender's strip; 0 where there are none.
@@ -59,7 +59,7 @@ pub enum BodyPlace {
     /// In the heap of the receiver's landing memory, from this byte on.
     Landed(u64),
     /// In its sender's strip at the receiver's host.
-    Strip(Place),
+    Strip(StripPlace),
     /// In a region: so many bytes behind the head say where ([`super::part::BodyPart`]). The receiver fetches it.
     Part(usize),
     /// It was a part of a region: no message, but the receiver's answer, so many bytes long ([`super::part::decode_outcome`]). The sender's
@@ -115,7 +115,7 @@ impl Front {
     }
 
     /// Reads the front of a note of `len` bytes, of one of `count` parties, beside such memory for bodies.
-    pub fn decode(bytes: &[u8; FRONT_LEN], len: usize, count: u32, room: Room) -> Result<Front, &'static str> {
+    pub fn decode(bytes: &[u8; FRONT_LEN], len: usize, count: u32, room: BodyRoom) -> Result<Front, &'static str> {
         let mut words = [0; 4];
         bytes.as_chunks::<4>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u32::from_le_bytes(*bytes));
         let mut halves = [0; 4];
@@ -138,7 +138,7 @@ impl Front {
         let is_sound = match body {
             BodyPlace::Here => body_len <= MESSAGE_INLINE_LEN_MAX as u64 && behind_len == 0,
             BodyPlace::Landed(at) => is_in(at, body_len, room.heap_len) && behind_len == 0,
-            BodyPlace::Strip(Place { at, .. }) => at >= LINE_LEN && is_in(at, body_len, room.strip_len) && behind_len == 0,
+            BodyPlace::Strip(StripPlace { at, .. }) => at >= LINE_LEN && is_in(at, body_len, room.strip_len) && behind_len == 0,
             BodyPlace::Part(len) => body_len <= room.heap_len && len <= MESSAGE_INLINE_LEN_MAX,
             BodyPlace::Fetched(len) => head_len == 0 && len <= MESSAGE_INLINE_LEN_MAX,
         };
@@ -154,16 +154,16 @@ fn is_in(at: u64, len: u64, limit: u64) -> bool {
     at.checked_add(len).is_some_and(|end| end <= limit)
 }
 
-fn strip_word(Place { at, slot, turn }: Place) -> u64 {
+fn strip_word(StripPlace { at, slot, turn }: StripPlace) -> u64 {
     let high = u64::from(turn) << SLOT_BITS | u64::from(slot);
     IN_STRIP | high << LINE_BITS | at >> LINE_LEN.trailing_zeros()
 }
 
 /// `None` for what no sender writes for a strip.
-fn strip_place(word: u64) -> Option<Place> {
+fn strip_place(word: u64) -> Option<StripPlace> {
     let field = |shift: u32, bits: u32| word >> shift & !(u64::MAX << bits);
     let at = field(0, LINE_BITS).checked_mul(LINE_LEN)?;
-    let place = Place { at, slot: field(LINE_BITS, SLOT_BITS) as u8, turn: field(LINE_BITS + SLOT_BITS, TURN_BITS) as u8 };
+    let place = StripPlace { at, slot: field(LINE_BITS, SLOT_BITS) as u8, turn: field(LINE_BITS + SLOT_BITS, TURN_BITS) as u8 };
     (strip_word(place) == word).then_some(place)
 }
 
@@ -190,14 +190,14 @@ mod tests {
             let (head, body, behind) = (bytes[12] as usize, bytes[16] as usize, bytes[14] as usize);
             let near = FRONT_LEN + head + behind + if place == 0 { body } else { 0 };
             let len = if is_near { (near + 8).next_multiple_of(64) - 8 } else { FRONT_LEN + rest };
-            match Front::decode(&bytes, len, 100, Room { heap_len: 128, strip_len: 192 }) {
+            match Front::decode(&bytes, len, 100, BodyRoom { heap_len: 128, strip_len: 192 }) {
                 Ok(front) => {
                     prop_assert_eq!(front.encode(), bytes);
                     prop_assert!(front.note_len() == len && len <= LONGEST_LEN && front.envelope.from < 100);
                     match front.body {
                         BodyPlace::Here => prop_assert!(front.body_len <= MESSAGE_INLINE_LEN_MAX as u64),
                         BodyPlace::Landed(at) => prop_assert!(at + front.body_len <= 128),
-                        BodyPlace::Strip(Place { at, slot, .. }) => {
+                        BodyPlace::Strip(StripPlace { at, slot, .. }) => {
                             prop_assert!(at >= 64 && at + front.body_len <= 192 && slot < 64);
                         }
                         BodyPlace::Part(_) => prop_assert!(front.body_len <= 128),

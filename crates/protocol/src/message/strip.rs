@@ -27,7 +27,7 @@ pub fn strip_len(landing_len: u64, parties: u32) -> u64 {
 
 /// Where a body is in a strip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct StripPlace {
     /// Its first byte, from the strip's beginning.
     pub at: u64,
     /// The slot of its block, which is where the slot's byte is, too.
@@ -37,8 +37,8 @@ pub struct Place {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Block {
-    place: Place,
+struct StripBlock {
+    place: StripPlace,
     len: u64,
 }
 
@@ -47,7 +47,7 @@ struct Block {
 pub struct Strip {
     len: u64,
     /// Those that are taken, the oldest first.
-    blocks: VecDeque<Block>,
+    blocks: VecDeque<StripBlock>,
     /// What each slot's byte was when it was last seen.
     turns: [u8; SLOT_COUNT],
 }
@@ -59,12 +59,12 @@ impl Strip {
     }
 
     /// Room for a body; `None` where there is none now.
-    pub fn take(&mut self, body_len: u64) -> Option<Place> {
+    pub fn take(&mut self, body_len: u64) -> Option<StripPlace> {
         let len = body_len.max(1).checked_next_multiple_of(LINE_LEN)?;
         let at = self.room(len)?;
         let slot = (0..SLOT_COUNT).find(|slot| self.blocks.iter().all(|block| usize::from(block.place.slot) != *slot))?;
-        let place = Place { at, slot: slot as u8, turn: self.turns[slot].wrapping_add(1) };
-        self.blocks.push_back(Block { place, len });
+        let place = StripPlace { at, slot: slot as u8, turn: self.turns[slot].wrapping_add(1) };
+        self.blocks.push_back(StripBlock { place, len });
         Some(place)
     }
 
@@ -86,7 +86,7 @@ impl Strip {
     /// Takes note of the slots' bytes: blocks are free whose turns they are.
     pub fn look(&mut self, bytes: &[u8; SLOT_COUNT]) {
         let turns = &mut self.turns;
-        self.blocks.retain(|Block { place, .. }| {
+        self.blocks.retain(|StripBlock { place, .. }| {
             let is_free = bytes[usize::from(place.slot)] == place.turn;
             if is_free {
                 turns[usize::from(place.slot)] = place.turn;
@@ -96,7 +96,7 @@ impl Strip {
     }
 
     /// A block of which nobody heard is free.
-    pub fn give_back(&mut self, place: Place) {
+    pub fn give_back(&mut self, place: StripPlace) {
         self.blocks.retain(|block| block.place != place);
     }
 
@@ -124,14 +124,14 @@ mod tests {
     fn a_free_block_is_used_again_with_another_turn() {
         let mut strip = Strip::new(1024);
         let first = strip.take(500).unwrap();
-        assert_eq!(first, Place { at: 64, slot: 0, turn: 1 });
+        assert_eq!(first, StripPlace { at: 64, slot: 0, turn: 1 });
         assert_eq!(strip.take(500), None, "no room beside it");
         let mut bytes = [0; SLOT_COUNT];
         strip.look(&bytes);
         assert!(!strip.is_empty());
         bytes[0] = 1;
         strip.look(&bytes);
-        assert_eq!(strip.take(900), Some(Place { at: 64, slot: 0, turn: 2 }));
+        assert_eq!(strip.take(900), Some(StripPlace { at: 64, slot: 0, turn: 2 }));
         // Its byte has the turn of before.
         strip.look(&bytes);
         assert!(!strip.is_empty());
@@ -162,7 +162,7 @@ mod tests {
             const LEN: u64 = 8192;
             let mut strip = Strip::new(LEN);
             let mut bytes = [0u8; SLOT_COUNT];
-            let mut read: Vec<(Place, u64)> = Vec::new();
+            let mut read: Vec<(StripPlace, u64)> = Vec::new();
             for step in steps {
                 match step {
                     Step::Take(len) => {

@@ -5,8 +5,8 @@ use super::peers::Parties;
 use crate::client::own_region::OwnRegion;
 use crate::client::pool::Pool;
 use crate::client::region::Region;
-use hanare_protocol::message::note::{BodyPlace, Room};
-use hanare_protocol::message::strip::{Place, SLOT_COUNT, Strip, strip_len};
+use hanare_protocol::message::note::{BodyPlace, BodyRoom};
+use hanare_protocol::message::strip::{SLOT_COUNT, Strip, StripPlace, strip_len};
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 pub(super) struct OwnLanding {
     heap: OwnRegion,
     strips: Option<OwnRegion>,
-    room: Room,
+    room: BodyRoom,
 }
 
 impl OwnLanding {
     /// With a heap of `len` bytes, of party `me` among so many.
     pub fn new(pool: &Pool, stem: &str, me: u32, len: u64, parties: u32) -> Result<OwnLanding> {
-        let room = Room { heap_len: len, strip_len: strip_len(len, parties) };
+        let room = BodyRoom { heap_len: len, strip_len: strip_len(len, parties) };
         let heap = OwnRegion::new(pool, &heap_name(stem, me), len)?;
         let strips_len = room.strip_len.saturating_mul(parties.into());
         let strips = if strips_len > 0 { Some(OwnRegion::new(pool, &strips_name(stem, me), strips_len)?) } else { None };
@@ -30,7 +30,7 @@ impl OwnLanding {
 
     /// The memory for those who use it.
     pub fn memory(&self) -> LandingMemory {
-        LandingMemory(Arc::new(Memory {
+        LandingMemory(Arc::new(LandingRegions {
             heap: self.heap.region.clone(),
             strips: self.strips.as_ref().map(|strips| strips.region.clone()),
             room: self.room,
@@ -49,20 +49,20 @@ fn strips_name(stem: &str, party: u32) -> String {
 
 /// This party's landing memory.
 #[derive(Clone)]
-pub(super) struct LandingMemory(Arc<Memory>);
+pub(super) struct LandingMemory(Arc<LandingRegions>);
 
-struct Memory {
+struct LandingRegions {
     heap: Arc<Region>,
     /// A strip for each party.
     strips: Option<Arc<Region>>,
-    room: Room,
+    room: BodyRoom,
     /// Whether a block of the heap may be free: false from a refused block on, until one is given back.
     has_room: AtomicBool,
 }
 
 impl LandingMemory {
     /// How much of it there is.
-    pub fn room(&self) -> Room {
+    pub fn room(&self) -> BodyRoom {
         self.0.room
     }
 
@@ -72,7 +72,7 @@ impl LandingMemory {
     }
 
     /// A body in the strip of its sender.
-    pub fn in_strip(&self, from: u32, place: Place, len: u64) -> Landed {
+    pub fn in_strip(&self, from: u32, place: StripPlace, len: u64) -> Landed {
         let strip = u64::from(from) * self.0.room.strip_len;
         let byte = strip + u64::from(place.slot);
         Landed { memory: self.clone(), place: LandedPlace::Strip { byte, turn: place.turn }, offset: strip + place.at, len }
@@ -81,7 +81,7 @@ impl LandingMemory {
     /// A block of the heap for a body; `None` where there is no room. **Cost**: a message each way to this host's node, and none while it is
     /// known that there is no room.
     pub fn allocate(&self, len: u64) -> Result<Option<Landed>> {
-        let Memory { heap, has_room, .. } = &*self.0;
+        let LandingRegions { heap, has_room, .. } = &*self.0;
         // Taken before the question: a block that is given back meanwhile says again that there may be room.
         if !has_room.swap(false, Ordering::Relaxed) {
             return Ok(None);
@@ -115,7 +115,7 @@ enum LandedPlace {
 impl Landed {
     /// Where its bytes are.
     pub fn region(&self) -> &Region {
-        let Memory { heap, strips, .. } = &*self.memory.0;
+        let LandingRegions { heap, strips, .. } = &*self.memory.0;
         match (&self.place, strips) {
             (LandedPlace::Strip { .. }, Some(strips)) => strips,
             // A note of a strip is refused where there are none.
@@ -151,7 +151,7 @@ struct Landing {
     begin: u64,
 }
 
-/// Memory of the other parties, and what of it this party has taken.
+/// LandingRegions of the other parties, and what of it this party has taken.
 pub(super) struct Landings {
     all: Vec<Option<Landing>>,
     stem: String,

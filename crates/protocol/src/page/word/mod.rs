@@ -283,7 +283,7 @@ impl PageWord {
     }
 
     fn with_written(self, is_written: bool) -> PageWord {
-        PageWord(self.0 & !WRITTEN | u64::from(is_written) * WRITTEN)
+        PageWord((self.0 & !WRITTEN) | (u64::from(is_written) * WRITTEN))
     }
 
     /// Claimed from nothing for that access: what is known of the last time becomes what is known of the time before.
