@@ -87,7 +87,7 @@ class Dict(MutableMapping[Any, Any]):
     -----
     **Cost**: on this host some copies for a value that is read, and none or two messages to this host's node for one that is written. Elsewhere
     one message each way for a short value whose place this program has seen, and two for one that it has not; two more for a long value. Such
-    a short value is written with three messages each way, and a fourth where no block was free. A table that becomes crowded is made anew,
+    a short value is written with two messages each way, and a third where no block was free. A table that becomes crowded is made anew,
     four times as long, by the program that finds it so; writers wait for it meanwhile, readers do not.
 
     A program keeps up to 260 KiB of the blocks that its writes set free, twice that with long values, for its next writes. They go back when the
@@ -275,12 +275,12 @@ class Dict(MutableMapping[Any, Any]):
     def _swap(self, table: Hashed, number: int, word: Word, entries: list[Entry]) -> bool:
         """Put a bucket in another's place; say whether nobody was faster."""
         try:
-            fresh = table.write(number, (word.tag + 1) & 0x7FFF, entries, may_grow=False)
+            fresh, is_first = table.replace(number, word, entries, may_grow=False)
         except Full:
             if self._sweep_if_worth(table, table.buckets):
                 return False
-            fresh = table.write(number, (word.tag + 1) & 0x7FFF, entries)
-        if table.region.native.compare_and_swap_word(8 * number, word.write(), fresh.write()) != word.write():
+            fresh, is_first = table.replace(number, word, entries)
+        if not is_first:
             table.buckets.free(fresh.segment, fresh.place, fresh.granules * GRANULE)
             return False
         table.note(number, fresh)

@@ -32,13 +32,13 @@ def messages(pool: hanare.Pool, work: Callable[[], object]) -> int:
     return pool.traffic()["messages_sent"] - before
 
 
-def test_a_value_of_another_host_costs_one_message_and_an_assignment_three(pool: hanare.Pool, name: str) -> None:
+def test_a_value_of_another_host_costs_one_message_and_an_assignment_two(pool: hanare.Pool, name: str) -> None:
     shared = hanare.Dict(name, pool=pool, place="node=1")
     for _ in range(3):
         shared["key"] = b"v" * 1000
     assert messages(pool, lambda: shared["key"]) == 1
     assert messages(pool, lambda: "key" in shared) == 1
-    assert messages(pool, lambda: shared.__setitem__("key", b"w" * 1000)) == 3
+    assert messages(pool, lambda: shared.__setitem__("key", b"w" * 1000)) == 2
     other = hanare.Dict(name, pool=pool)
     assert messages(pool, lambda: other["key"]) == 2, "who has not seen the word reads it first"
     other["key"] = b"x" * 1000
@@ -84,6 +84,26 @@ def test_a_batch_that_is_refused_is_read_singly(shared: hanare.Dict) -> None:
         assert shared["key"] == b"v"
     finally:
         table.region.pool = before
+
+
+def test_an_assignment_that_is_refused_is_done_singly(pool: hanare.Pool, name: str) -> None:
+    shared = hanare.Dict(name, pool=pool, place="node=1")
+    shared["key"] = shared["key"] = b"v"
+    table, was_asked = shared._now, []
+
+    def refuse(*_: Any) -> None:
+        was_asked.append(True)
+        raise errors.GrantRefused("the node began anew")
+
+    before = table.region.pool
+    native = SimpleNamespace(get_each=before._native.get_each, put_and_swap=refuse)
+    table.region.pool = SimpleNamespace(_native=native)  # type: ignore[assignment]
+    try:
+        shared["key"] = b"w"
+    finally:
+        table.region.pool = before
+    assert was_asked and shared["key"] == b"w"
+    shared.remove()
 
 
 def test_a_child_made_by_fork_has_none_of_the_blocks_kept(shared: hanare.Dict) -> None:
