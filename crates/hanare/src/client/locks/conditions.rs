@@ -17,7 +17,7 @@ impl LockGuard {
     /// then [`LockGuard::was_abandoned`] says so to the first of them.
     ///
     /// **Ordering**: those who wait for a condition go on in the order in which they came, each when it has the lock.
-    /// **Cost**: one message each way, and those of data bound to the lock, as for [`LockGuard::unlock`] and [`Pool::lock`].
+    /// **Cost**: one message each way, and those of data bound to the lock, as for [`LockGuard::unlock`] and [`crate::Pool::lock`].
     /// **Errors**: theirs, after which the lock is not held; [`Error::LockMisused`] where the lock is shared: it is held as before.
     pub fn wait(&mut self, condition: u64, bound: Option<Duration>) -> Result<bool> {
         self.data.check_alone()?;

@@ -62,7 +62,7 @@ impl Source {
         }
     }
 
-    /// Announces sleep, unless that stands. On this host [`Array::fence`] follows before the next look. Whether it did.
+    /// Announces sleep, unless that stands. On this host the fence of its array follows before the next look. Whether it did.
     fn announce(&mut self) -> Result<bool> {
         let (reach, queue) = self.bell();
         if reach.here()?.is_some_and(|array| array.bell(queue).is_asleep()) {
