@@ -31,8 +31,8 @@ pub struct Counts {
     pub written: u64,
 }
 
-/// A control group and its swap; both go with it. There is one at a time: the kernel would put pages of one into the other's swap, count
-/// them there, and refuse to end that swap, because the group whose pages they are has no room for them.
+/// A control group and its swap; both go with it. There is one at a time, because groups share swap: the kernel puts pages of one group into the
+/// swap of another. It refuses to end that swap while the pages' own group has no room for them.
 #[derive(Debug)]
 pub struct Cage {
     /// Locked as long as it is there.

@@ -15,22 +15,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use support::{TestPool, options};
+use support::{TestPool, messages, options};
 
 /// Takes a lock and gives it back so often that the program keeps it from then on.
 fn keep(pool: &Pool, name: &str) {
     (0..LEASE_TAKING_COUNT).for_each(|_| pool.lock(name).unwrap().unlock().unwrap());
-}
-
-/// Messages that something costs a program, both ways.
-fn messages(pool: &Pool, act: impl FnOnce()) -> u64 {
-    let count = || {
-        let traffic = pool.traffic();
-        traffic.messages_sent + traffic.messages_received
-    };
-    let before = count();
-    act();
-    count() - before
 }
 
 #[test]

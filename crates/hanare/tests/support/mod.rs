@@ -165,3 +165,14 @@ pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
         })
         .collect()
 }
+
+/// Messages that something costs a program, both ways.
+pub fn messages(pool: &Pool, act: impl FnOnce()) -> u64 {
+    let count = || {
+        let traffic = pool.traffic();
+        traffic.messages_sent + traffic.messages_received
+    };
+    let before = count();
+    act();
+    count() - before
+}

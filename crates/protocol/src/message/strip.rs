@@ -4,9 +4,9 @@
 //! [ a byte for each of 64 slots | block | block |      free      | block | ... ]
 //! ```
 //!
-//! Who takes a block asks nobody: it takes a slot for it, and a *turn*, which is not the value of the slot's byte. The note of the message names
-//! place, slot and turn. Who has received it, and needs the body no more, stores the turn in the byte: so the sender sees that the block is free.
-//! A body for which a strip has no room lands in a heap, which costs messages.
+//! The sender takes a block without asking: it takes a slot for it, and a *turn*, which is not the value of the slot's byte. The message's note
+//! names place, slot and turn. The receiver stores the turn in the byte when it drops the body. So the sender sees that the block is free. A body
+//! for which a strip has no room lands in a heap, which costs messages.
 //!
 //! What lies in a strip is input: whoever may write it can have bodies of its sender overwritten, and no others.
 

@@ -22,8 +22,8 @@ const SHARED: Duration = Duration::from_millis(100);
 const TRIED: Duration = Duration::from_millis(2);
 const KEPT: Duration = Duration::from_millis(30);
 
-/// By how much more must move before it parks. A round counts in which anything moved, and one who parks may have two for a message where one who
-/// checks has one; and a wrong choice doubles the time of a short get.
+/// By how much more must move before it parks. Rounds are counted, not messages, and a thread that parks may need two rounds for one message.
+/// A wrong choice doubles the time of a short get.
 const BETTER: f64 = 2.5;
 
 /// How the service waits on its CPU.
