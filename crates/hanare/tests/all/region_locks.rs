@@ -360,7 +360,6 @@ fn bound_bytes_come_and_go_with_a_lock_of_a_region_through_a_wait_too() {
 }
 
 #[test]
-#[ignore = "does not end on the merged tree: see To do next in CHANGELOG.md"]
 fn who_waits_at_a_region_is_told_that_it_is_removed() {
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));

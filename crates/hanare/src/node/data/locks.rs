@@ -3,12 +3,14 @@
 mod sites;
 mod sleeping;
 
+use sites::ensure_there;
 use sleeping::Sleep;
 pub(crate) use sleeping::SleepAsks;
 
 use super::lent::Lent;
 use super::shares::{Shares, TableShare};
 use super::waiter::{Answered, Waiter, deadline};
+use crate::node::extents::Extents;
 use hanare_protocol::entry::{BoundData, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
 use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
@@ -281,7 +283,10 @@ impl Locks {
         Ok(Some(SyncAnswer::Joined { sitting, party }))
     }
 
-    pub fn meet(&mut self, who: Claimant, seq: u64) -> AtOnce {
+    pub fn meet(&mut self, who: Claimant, seq: u64, extents: &Extents) -> AtOnce {
+        if let Some(name) = self.groups.name_of(who) {
+            ensure_there(name, extents)?;
+        }
         match self.groups.on_meet(who)? {
             Met::All => {
                 self.settle();
