@@ -111,6 +111,11 @@ impl Sync {
         self.locks.on_recalled(client, number, recalled);
     }
 
+    /// The node is a member of its pool, or not any more.
+    pub fn set_member(&mut self, is_member: bool) {
+        self.locks.set_member(is_member);
+    }
+
     /// The next lock that is lent and wanted: its client, and the number of the taking.
     pub fn poll_recall(&mut self) -> Option<(ClientId, u64)> {
         self.locks.poll_recall()
