@@ -17,6 +17,6 @@ pub mod queue;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 pub use crate::malformed::Malformed;
