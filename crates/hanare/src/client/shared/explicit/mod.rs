@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `mapping` | the mapping as the pool knows it |
 //! | `bound` | bytes that are bound to locks, of `Entry` mappings |
+//! | `carried` | stores that go home, and pages that come, with messages that are sent anyway |
 //! | `pager` | faults, flush and eviction as steps on held pages |
 //! | `update` | which pages have changed at home; update as steps on held pages |
 //! | `digests` | what is known of pages' clean bytes |
@@ -40,6 +41,7 @@
 
 mod answer;
 mod bound;
+mod carried;
 mod digests;
 mod homes;
 mod mapping;
@@ -68,13 +70,14 @@ use hanare_protocol::place::Extent;
 use hanare_protocol::wire::control::{FilePart, Which};
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::OwnPages;
+use carried::UnderWay;
 use homes::Homes;
 pub(crate) use mapping::SharedExplicit;
 use pager::{Pager, Trouble};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use update::Asking;
 
 /// Most pieces of this host that are mapped as they are, each a mapping of its own: a process has 65,530 of those. With more, the
@@ -94,6 +97,7 @@ pub struct Explicit {
     // Before the mapping: nobody resolves its faults any more when it goes.
     /// None where all pages are mapped as they are.
     pages: Option<PagerWatch>,
+    under_way: UnderWay,
     mapping: Mapping,
     name: Box<str>,
     len: usize,
@@ -147,7 +151,7 @@ impl Explicit {
                 Some(watch(region, &framed, (here, keeps_dirty), Span::of(&mapping), frames, &options()?)?)
             }
         };
-        Ok(Explicit { pages, mapping, name, len, shared: region.shared.clone(), gid: region.gid(), rights: region.rights() })
+        Ok(Explicit { pages, under_way: UnderWay::default(), mapping, name, len, shared: region.shared.clone(), gid: region.gid(), rights: region.rights() })
     }
 
     /// The first byte's address: the one door to a raw pointer. Other threads and, where it lies on this host, other programs may
@@ -277,6 +281,7 @@ impl Explicit {
     pub fn flush(&self, offset: u64, len: u64) -> Result<()> {
         // ORDERING: stores to bytes of this host come before whatever tells another program of them.
         fence(Ordering::SeqCst);
+        let _rest = self.at_rest();
         trace::slice_on("flush", &self.name, (offset, len), || {
             let range = offset..offset.saturating_add(len);
             let keeps_dirty = self.pages.as_deref().is_some_and(|pager| pager.keeps_dirty);
@@ -311,6 +316,7 @@ impl Explicit {
     }
 
     fn update_by(&self, asking: Asking, offset: u64, len: u64) -> Result<()> {
+        let _rest = self.at_rest();
         trace::slice_on("update", &self.name, (offset, len), || {
             self.each_part(offset, len, |pager, first, end| pager.update_some(first, end, asking))
         })
@@ -423,6 +429,7 @@ fn watch(
         lanes,
         counters: PageCounters::default(),
         keeps_dirty,
+        has_sent: AtomicBool::new(false),
         lines: Default::default(),
         faults: trace::Faults::of(region.name()),
     };

@@ -82,7 +82,7 @@ impl Pager {
     }
 
     /// Learns the digests of clean bytes that are not known. Held: the pages, ascending.
-    fn learn(&self, pages: &[u64]) -> Result<(), Refused> {
+    pub(super) fn learn(&self, pages: &[u64]) -> Result<(), Refused> {
         let is_unknown = |page: u64| !self.digests.is_known(page) && !self.digests.is_changing(page) && self.homes.can_tell(page);
         let (mut clean, mut len) = ([0; LANE_PAGE_COUNT], 0);
         for &page in pages.iter().filter(|page| is_unknown(**page)) {
@@ -133,6 +133,7 @@ impl Pager {
 
     /// Gives clean pages up, and merges dirty ones. Held: the pages, ascending; they are let go.
     fn renew(&self, pages: &[u64]) -> Result<()> {
+        pages.iter().for_each(|page| self.digests.take_turn(*page));
         let (mut dirty, mut len) = ([0; LANE_PAGE_COUNT], 0);
         self.by_state(pages, |run, state| match state {
             State::HeldClean => {
@@ -163,19 +164,24 @@ impl Pager {
         count(&self.counters.fetches, pages.len() as u64);
         let (own, merged) = tools.message[..2 * PAGE].split_at_mut(PAGE);
         let own: &mut PageBytes = own.try_into().expect("a page of the room");
-        for (index, &page) in pages.iter().enumerate() {
-            let home: &PageBytes = tools.pages[index * PAGE..].first_chunk().expect("room for every page");
-            self.frames.read(Run::one(page), own)?;
-            // SAFETY: the caller holds the page; this is the one reference (invariant 1).
-            let twin = unsafe { self.twins.of(page) };
-            merged.copy_from_slice(home);
-            for (start, len) in Diff::between(twin, own).runs() {
-                merged[start..start + len].copy_from_slice(&own[start..start + len]);
-            }
-            self.frames.fill(Run::one(page), merged)?;
-            *twin = *home;
-            self.digests.come(page, home);
+        for (page, home) in pages.iter().zip(tools.pages.as_chunks::<PAGE>().0) {
+            self.merge_one(*page, home, own, merged)?;
         }
+        Ok(())
+    }
+
+    /// The same of one page, with room for two. Held: the page, protected.
+    pub(super) fn merge_one(&self, page: u64, home: &PageBytes, own: &mut PageBytes, merged: &mut [u8]) -> Result<(), Refused> {
+        self.frames.read(Run::one(page), own)?;
+        // SAFETY: the caller holds the page; this is the one reference (invariant 1).
+        let twin = unsafe { self.twins.of(page) };
+        merged.copy_from_slice(home);
+        for (start, len) in Diff::between(twin, own).runs() {
+            merged[start..start + len].copy_from_slice(&own[start..start + len]);
+        }
+        self.frames.fill(Run::one(page), merged)?;
+        *twin = *home;
+        self.digests.come(page, home);
         Ok(())
     }
 }
