@@ -161,7 +161,10 @@ mod tests {
         let garbage = |carried: Carried| assert!(matches!(carried.check(), Err(Error::Garbage { .. })), "{carried:?}");
         garbage(carried(vec![(0, 2)], vec![1]));
         garbage(carried(vec![(0, u32::MAX); 9], vec![1]));
-        let wants = |len, known| Carried { wants: vec![WantedPages { at: at(0), len, seed: [1; 16], known }], ..carried(Vec::new(), Vec::new()) };
+        let wants = |len, known| Carried {
+            wants: vec![WantedPages { at: at(0), len, seed: [1; 16], known }],
+            ..carried(Vec::new(), Vec::new())
+        };
         garbage(wants(PAGE_LEN, vec![(1, 0)]));
         garbage(wants(3 * PAGE_LEN, vec![(1, 0), (1, 0)]));
         assert_eq!(wants(PAGE_LEN + 1, vec![(1, 0)]).check(), Ok(()));
@@ -181,7 +184,8 @@ mod tests {
         // What goes without a gap has a run for each extent, and each run of those that have takes 6 bytes of the others' room.
         let puts = vec![PutRuns { at: place, runs: vec![(4095, (RELEASE_LEN_MAX / part) as u32)] }; part];
         let known = |count: usize| (0..count as u32).map(|page| (page, u128::MAX)).collect();
-        let wants = vec![WantedPages { at: place, len: u64::from(u32::MAX), seed: [255; 16], known: known(pages / part + 1) }; part];
+        let wants =
+            vec![WantedPages { at: place, len: u64::from(u32::MAX), seed: [255; 16], known: known(pages / part + 1) }; part];
         let most = Carried { puts, bytes: vec![255; RELEASE_LEN_MAX], wants };
         let len = control::encode(&most).len() as u64;
         assert!(len + 1024 <= SYNC_LEN_MAX, "{len} bytes");

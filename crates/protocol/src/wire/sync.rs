@@ -429,7 +429,10 @@ mod tests {
             until: Wait::Less(Word::I64(i64::MIN)),
         };
         let words = SyncRequest::Wait { words: vec![word; WAIT_WORD_COUNT_MAX], bound_ms: Some(u64::MAX) };
-        for longest in [lock, SyncRequest::Publish { number, publication }, words] {
+        let place = ExtentPlace { slot: Slot(u32::MAX), grant: Grant([255; 16]), offset: u64::MAX };
+        let places = vec![place; RELEASE_RANGE_COUNT_MAX];
+        let release = SyncRequest::Release { number, publication: publication.clone(), places };
+        for longest in [lock, SyncRequest::Publish { number, publication }, release, words] {
             let bytes = control::encode(&longest);
             assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
             assert_eq!(control::decode(&bytes), Ok(longest));

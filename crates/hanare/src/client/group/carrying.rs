@@ -178,9 +178,10 @@ impl<'a> Cargo<'a> {
         let (mut flags, mut rest, mut late) = (brought.changed.iter(), &brought.bytes[..], Vec::new());
         for (part, memory, wish) in &self.wishes {
             let mut pages: Vec<BroughtPage<'_>> = Vec::with_capacity(wish.pages.len());
-            let lens = wish.wants.iter().flat_map(|want| {
-                (0..want.count()).map(|number| PAGE_LEN.min(want.len - number * PAGE_LEN) as usize)
-            });
+            let lens = wish
+                .wants
+                .iter()
+                .flat_map(|want| (0..want.count()).map(|number| PAGE_LEN.min(want.len - number * PAGE_LEN) as usize));
             for len in lens {
                 pages.push(match flags.next().ok_or_else(garbage)? {
                     true => {

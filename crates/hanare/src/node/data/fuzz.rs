@@ -104,8 +104,8 @@ fn scribble(held: &crate::node::held::Held, message: &[u8]) {
 /// Inputs that [`sharing`] begins with.
 #[cfg(test)]
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    use hanare_protocol::id::{JobId, JobRank, PartyName, Rank, Slot};
     use hanare_protocol::entry::{BoundRange, BoundShape, Publication, Stores};
+    use hanare_protocol::id::{JobId, JobRank, PartyName, Rank, Slot};
     use hanare_protocol::shape::Strided;
     use hanare_protocol::wire::carried::{Carried, ExtentPlace, PutRuns, WantedPages};
     use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};

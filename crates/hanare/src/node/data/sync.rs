@@ -83,14 +83,10 @@ impl Sync {
             }
             SyncRequest::Permit { name, mode } => self.locks.permit(&name, mode, user),
             SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq),
-            SyncRequest::MeetWith(number, carried) => {
-                self.locks.meet_with(who(number), carried, waiter.seq, (extents, pages))
-            }
+            SyncRequest::MeetWith(number, carried) => self.locks.meet_with(who(number), carried, waiter.seq, (extents, pages)),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
-            SyncRequest::ArriveWith(arrival, carried) => {
-                self.locks.arrive_with(arrival, carried, waiter, (extents, pages))
-            }
+            SyncRequest::ArriveWith(arrival, carried) => self.locks.arrive_with(arrival, carried, waiter, (extents, pages)),
             SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
             SyncRequest::Wait { words, bound_ms } => self.words.wait(words, bound_ms, (waiter, user.uid), (extents, pages)),
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {

@@ -103,13 +103,7 @@ impl Pager {
     }
 
     /// Notes what was stored in the ranges of a page. Held: the page, protected.
-    pub(super) fn note_stores(
-        &self,
-        page: u64,
-        ranges: &[Range<u64>],
-        spans: Spans,
-        stored: &mut Stored,
-    ) -> Result<(), Refused> {
+    pub(super) fn note_stores(&self, page: u64, ranges: &[Range<u64>], spans: Spans, stored: &mut Stored) -> Result<(), Refused> {
         let bytes = self.frames.read_page(page)?;
         // SAFETY: the caller holds the page; the reference ends here.
         let twin: &PageBytes = unsafe { self.twins.of(page) };
@@ -162,7 +156,11 @@ impl Pager {
 
 impl Explicit {
     /// Works through the dirty pages of the ranges.
-    pub(super) fn each_dirty(&self, ranges: &[Range<u64>], mut work: impl FnMut(&Pager, u64) -> Result<(), Refused>) -> Result<()> {
+    pub(super) fn each_dirty(
+        &self,
+        ranges: &[Range<u64>],
+        mut work: impl FnMut(&Pager, u64) -> Result<(), Refused>,
+    ) -> Result<()> {
         let Some(pager) = self.pages.as_deref() else { return Ok(()) };
         for run in page_runs(ranges) {
             self.check(run.start * PAGE_LEN, 0)?;

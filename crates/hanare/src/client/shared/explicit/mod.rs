@@ -58,6 +58,7 @@ use crate::client::attachment::{PageCounters, PageCounts, Shared};
 use crate::client::mapping::{fetch_files, map_piece};
 use crate::client::region::Region;
 use crate::trace;
+use carried::UnderWay;
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Span, Uffd};
@@ -70,7 +71,6 @@ use hanare_protocol::place::Extent;
 use hanare_protocol::wire::control::{FilePart, Which};
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::OwnPages;
-use carried::UnderWay;
 use homes::Homes;
 pub(crate) use mapping::SharedExplicit;
 use pager::{Pager, Trouble};
@@ -78,7 +78,6 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use update::Asking;
 
 /// Most pieces of this host that are mapped as they are, each a mapping of its own: a process has 65,530 of those. With more, the
 /// pages of this host are fetched like all others.
@@ -151,7 +150,16 @@ impl Explicit {
                 Some(watch(region, &framed, (here, keeps_dirty), Span::of(&mapping), frames, &options()?)?)
             }
         };
-        Ok(Explicit { pages, under_way: UnderWay::default(), mapping, name, len, shared: region.shared.clone(), gid: region.gid(), rights: region.rights() })
+        Ok(Explicit {
+            pages,
+            under_way: UnderWay::default(),
+            mapping,
+            name,
+            len,
+            shared: region.shared.clone(),
+            gid: region.gid(),
+            rights: region.rights(),
+        })
     }
 
     /// The first byte's address: the one door to a raw pointer. Other threads and, where it lies on this host, other programs may
@@ -288,37 +296,6 @@ impl Explicit {
             // What goes home before its release would not be among the changes that this tells of.
             let within = keeps_dirty.then(|| bound::without(range, &self.shared.claims.held_bytes(self.gid)));
             self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end, within.as_deref()))
-        })
-    }
-
-    /// Has loads in a range see what is at home when this is called; bytes that this process stored and did not flush stay as it
-    /// stored them.
-    ///
-    /// **Cost**: a look at a word of 4 bytes for each page; a digest of each page that is here, once until it changes; a message each way for
-    /// each home that has some of them, with 16 bytes a page. Those that have changed come again when they are touched, dirty ones at once.
-    /// What two updates in a row found changed is given up by the next ones without a question.
-    /// **Errors**: as [`Region::get`]; a page that could not be asked for or brought is as it was.
-    ///
-    /// FEATURE: D2-F7
-    pub fn update(&self, offset: u64, len: u64) -> Result<()> {
-        // ORDERING: loads of bytes of this host come after whatever told us of them.
-        fence(Ordering::SeqCst);
-        self.update_by(Asking::Changed, offset, len)
-    }
-
-    /// As [`Explicit::update`], of a range that is known to have changed: nothing is asked, and all of it comes again.
-    ///
-    /// **Cost**, **Errors**: as for [`Explicit::update`], without the question.
-    pub fn renew(&self, offset: u64, len: u64) -> Result<()> {
-        // ORDERING: as above.
-        fence(Ordering::SeqCst);
-        self.update_by(Asking::Nothing, offset, len)
-    }
-
-    fn update_by(&self, asking: Asking, offset: u64, len: u64) -> Result<()> {
-        let _rest = self.at_rest();
-        trace::slice_on("update", &self.name, (offset, len), || {
-            self.each_part(offset, len, |pager, first, end| pager.update_some(first, end, asking))
         })
     }
 

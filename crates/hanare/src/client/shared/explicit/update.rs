@@ -12,19 +12,22 @@
 //!
 //! Safety: as in `pager`, invariant 1.
 
+use super::Explicit;
 use super::homes::{AskedPage, Homes};
 use super::pager::{PageList, Pager, Trouble};
 use crate::client::attachment::count;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, Tools};
+use crate::trace;
 use hanare_memory::diff::{Diff, PAGE, PageBytes};
 use hanare_memory::frames::{Run, runs_of};
 use hanare_memory::uffd::Refused;
 use hanare_protocol::Result;
 use hanare_ring::own_page::State;
+use std::sync::atomic::{Ordering, fence};
 
 /// What an update asks the homes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asking {
+enum Asking {
     /// Which pages have changed.
     Changed,
     /// Nothing: all of them have.
@@ -38,7 +41,7 @@ impl Pager {
     /// **Cost**: a look at each page's word; a read and a digest of each page that is here, once until it changes; a message each way for each
     /// home that has some, for 16,384 pages. Then for clean pages that have changed a punch for each run; for each 64 dirty ones a protection
     /// and a message for each home.
-    pub fn update_some(&self, first: u64, end: u64, asking: Asking) -> (u64, Result<()>) {
+    fn update_some(&self, first: u64, end: u64, asking: Asking) -> (u64, Result<()>) {
         let mut asked = Vec::new();
         let (next, mut done) = self.look_at(first, end, asking, &mut asked);
         if asked.iter().any(|one| one.is_asked) {
@@ -183,5 +186,38 @@ impl Pager {
         *twin = *home;
         self.digests.come(page, home);
         Ok(())
+    }
+}
+
+impl Explicit {
+    /// Has loads in a range see what is at home when this is called; bytes that this process stored and did not flush stay as it
+    /// stored them.
+    ///
+    /// **Cost**: a look at a word of 4 bytes for each page; a digest of each page that is here, once until it changes; a message each way for
+    /// each home that has some of them, with 16 bytes a page. Those that have changed come again when they are touched, dirty ones at once.
+    /// What two updates in a row found changed is given up by the next ones without a question.
+    /// **Errors**: as [`Region::get`]; a page that could not be asked for or brought is as it was.
+    ///
+    /// FEATURE: D2-F7
+    pub fn update(&self, offset: u64, len: u64) -> Result<()> {
+        // ORDERING: loads of bytes of this host come after whatever told us of them.
+        fence(Ordering::SeqCst);
+        self.update_by(Asking::Changed, offset, len)
+    }
+
+    /// As [`Explicit::update`], of a range that is known to have changed: nothing is asked, and all of it comes again.
+    ///
+    /// **Cost**, **Errors**: as for [`Explicit::update`], without the question.
+    pub fn renew(&self, offset: u64, len: u64) -> Result<()> {
+        // ORDERING: as above.
+        fence(Ordering::SeqCst);
+        self.update_by(Asking::Nothing, offset, len)
+    }
+
+    fn update_by(&self, asking: Asking, offset: u64, len: u64) -> Result<()> {
+        let _rest = self.at_rest();
+        trace::slice_on("update", &self.name, (offset, len), || {
+            self.each_part(offset, len, |pager, first, end| pager.update_some(first, end, asking))
+        })
     }
 }
