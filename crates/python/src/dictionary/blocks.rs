@@ -272,11 +272,10 @@ impl Heaps {
     }
 
     /// Reads the first bytes of a block. **Errors**: [`Fault::Changed`] where there cannot be so many.
-    pub fn read(&self, at: At, len: u64) -> Result<Vec<u8>, Fault> {
+    pub fn read(&self, at: At, len: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
         let (segment, offset) = self.range(at, len)?;
-        let mut into = vec![0; len as usize];
-        segment.region.get(offset, &mut into)?;
-        Ok(into)
+        into.resize(len as usize, 0);
+        Ok(segment.region.get(offset, into)?)
     }
 
     /// Bytes of all blocks that somebody took and did not give back; this program gives back first what it keeps.

@@ -6,6 +6,7 @@
 //! | `digest` | hashes and checksums |
 //! | `bucket` | words, and buckets as bytes |
 //! | `blocks` | heaps one after another, and the blocks of this process that nobody links |
+//! | `plan` | a bucket as it was read, and the one that is to take its place |
 //! | `table` | looking a key up, and changing its entry |
 //!
 //! `hanare/dictionary.py` says how a table is made anew, and calls again where a call here finds that others changed something.
@@ -16,6 +17,7 @@ mod blocks;
 mod bucket;
 mod digest;
 mod key;
+mod plan;
 mod table;
 
 use crate::memory::Lent;

@@ -5,8 +5,9 @@
 //! leaves the old entry or the new one.
 
 use super::blocks::{Blocks, Heaps, node_of};
-use super::bucket::{self, At, Entries, Entry, HEAD_LEN, Value, Word, Writing, rounded};
+use super::bucket::{self, Entries, Entry, HEAD_LEN, Value, Word, Writing, rounded};
 use super::digest::digest;
+use super::plan::{Looked, Plan, SPARE, spare};
 use super::{Fault, key, step};
 use crate::memory::BRIEF_LEN;
 use crate::region::Region;
@@ -34,67 +35,12 @@ const RECENT: Duration = Duration::from_millis(2);
 /// Words that are looked at between two looks for signals.
 const LOOK_COUNT: u64 = 1 << 10;
 
-/// A word, and the bytes of its bucket, which were checked; none where it leads to none.
-struct Looked {
-    word: Word,
-    raw: Vec<u8>,
-}
-
-impl Looked {
-    fn find(&self, coded: &[u8]) -> Result<Option<Value<'_>>, Fault> {
-        for entry in Entries::of(&self.raw) {
-            let entry = entry?;
-            if entry.key == coded {
-                return Ok(Some(entry.value));
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// A bucket that takes another's place.
-struct Plan {
-    number: u64,
-    word: Word,
-    writing: Writing,
-    /// The value that is linked no more, and its bytes.
-    freed: Option<(At, u64)>,
-}
-
-impl Plan {
-    /// The bucket with one entry set, or without it. `None` where there is nothing to do. **Errors**: [`Fault::Frozen`].
-    fn new(number: u64, looked: &Looked, coded: &[u8], fresh: Option<Value<'_>>) -> Result<Option<Plan>, Fault> {
-        if looked.word.is_frozen() {
-            return Err(Fault::Frozen);
-        }
-        let mut plan = Plan { number, word: looked.word, writing: Writing::new(), freed: None };
-        let mut was_there = false;
-        for entry in Entries::of(&looked.raw) {
-            let entry = entry?;
-            if entry.key != coded {
-                plan.writing.push(&entry);
-                continue;
-            }
-            was_there = true;
-            if entry.value.far != 0 {
-                plan.freed = Some((At::of_far(entry.value.far), rounded(entry.value.len.into())));
-            }
-        }
-        match fresh {
-            Some(value) => plan.writing.push(&Entry { key: coded, value }),
-            None if !was_there => return Ok(None),
-            None => {}
-        }
-        Ok(Some(plan))
-    }
-}
-
 /// What this program saw of another host's table.
 #[derive(Default)]
 struct Seen {
     words: HashMap<u64, Word>,
     /// By the last digits of their numbers.
-    recent: HashMap<u64, (u64, Arc<Looked>, Instant)>,
+    recent: HashMap<u64, (u64, Looked, Instant)>,
 }
 
 /// An entry as Python has it: key, kind, value, its length, far, checksum.
@@ -141,11 +87,15 @@ impl Table {
         }
         let mut raw = match raw {
             Some(raw) => raw,
-            None => self.buckets.read(word.at(), word.block_len().unwrap_or(HEAD_LEN as u64))?,
+            None => {
+                let mut raw = SPARE.take();
+                self.buckets.read(word.at(), word.block_len().unwrap_or(HEAD_LEN as u64), &mut raw)?;
+                raw
+            }
         };
         let len = bucket::whole_len(&raw, number, word)?;
         if len > raw.len() {
-            raw = self.buckets.read(word.at(), len as u64)?;
+            self.buckets.read(word.at(), len as u64, &mut raw)?;
             if bucket::whole_len(&raw, number, word)? != len {
                 return Err(Fault::Changed);
             }
@@ -156,21 +106,21 @@ impl Table {
     }
 
     /// A word and its bucket, without the interpreter's lock where that may wait or move much.
-    fn look_from(&self, py: Python<'_>, number: u64) -> PyResult<Arc<Looked>> {
+    fn look_from(&self, py: Python<'_>, number: u64) -> PyResult<Looked> {
         if !self.is_here {
             return step(py, true, || self.look(number));
         }
         let word = self.read_word(number)?;
         let is_short = word.block_len().is_some_and(|len| len <= BRIEF_LEN as u64);
         let is_quick = word.is_none() || is_short && self.buckets.is_here(word.at());
-        step(py, !is_quick, || Ok(Arc::new(Looked { word, raw: self.bucket(number, word, None)? })))
+        step(py, !is_quick, || Ok(Looked { word, raw: self.bucket(number, word, None)? }))
     }
 
     /// A word and its bucket: in one message where the word is the one that this program saw last, else in two.
     ///
     /// What is remembered may be of any age, because the bucket counts only where the word that was read with it leads there. One node reads
     /// both, the word first. A bucket that was read before its word could be one of 32,768 changes ago, whose tag is the same.
-    fn look(&self, number: u64) -> Result<Arc<Looked>, Fault> {
+    fn look(&self, number: u64) -> Result<Looked, Fault> {
         let begun = Instant::now();
         let seen = self.seen().words.get(&number).copied();
         let again = seen
@@ -179,8 +129,8 @@ impl Table {
             Some(found) => found,
             None => (self.read_word(number)?, None),
         };
-        let looked = Arc::new(Looked { word, raw: self.bucket(number, word, raw)? });
-        self.note(number, &looked, begun);
+        let looked = Looked { word, raw: self.bucket(number, word, raw)? };
+        self.note(number, looked.clone(), begun);
         Ok(looked)
     }
 
@@ -201,7 +151,7 @@ impl Table {
     }
 
     /// Remembers what was there after that moment, where that spares a message.
-    fn note(&self, number: u64, looked: &Arc<Looked>, begun: Instant) {
+    fn note(&self, number: u64, looked: Looked, begun: Instant) {
         if self.is_here {
             return;
         }
@@ -217,12 +167,12 @@ impl Table {
             false => drop(seen.words.remove(&number)),
         }
         if looked.raw.len() <= RECENT_LEN_MAX && !word.is_frozen() {
-            seen.recent.insert(number % RECENT_COUNT as u64, (number, looked.clone(), begun));
+            seen.recent.insert(number % RECENT_COUNT as u64, (number, looked, begun));
         }
     }
 
     /// Takes what the bucket was a moment ago, once.
-    fn take_recent(&self, number: u64) -> Option<Arc<Looked>> {
+    fn take_recent(&self, number: u64) -> Option<Looked> {
         let (its, looked, begun) = self.seen().recent.remove(&(number % RECENT_COUNT as u64))?;
         (its == number && begun.elapsed() < RECENT).then_some(looked)
     }
@@ -235,7 +185,7 @@ impl Table {
         {
             return Ok(Some(count));
         }
-        match Plan::new(number, &*self.look(number)?, coded, fresh)? {
+        match Plan::new(number, &self.look(number)?, coded, fresh)? {
             Some(plan) => self.carry_out(plan, may_grow)?.map(Some).ok_or(Fault::Changed),
             None => Ok(None),
         }
@@ -258,7 +208,7 @@ impl Table {
             self.free_bucket(fresh);
             return Ok(None);
         }
-        self.note(number, &Arc::new(Looked { word: fresh, raw }), begun);
+        self.note(number, Looked { word: fresh, raw }, begun);
         self.free_bucket(word);
         if let Some((at, len)) = freed {
             self.values.free(at, len);
@@ -333,6 +283,7 @@ impl Table {
                     Err(_) => break,
                 }
             }
+            spare(raw);
         }
         Ok((buckets, values))
     }
@@ -347,14 +298,27 @@ impl Table {
         let coded = key::encode(key)?;
         let number = self.number_of_key(&coded);
         let looked = self.look_from(py, number)?;
-        let value = looked.find(&coded)?;
+        let found = self.told_of(py, number, &coded, &looked, is_plain_told);
+        spare(looked.raw);
+        found
+    }
+
+    fn told_of<'py>(
+        &self,
+        py: Python<'py>,
+        number: u64,
+        coded: &[u8],
+        looked: &Looked,
+        is_plain_told: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let value = looked.find(coded)?;
         if let Some(Value { kind: PLAIN, far: 0, bytes, .. }) = value
             && is_plain_told
             && !looked.word.is_frozen()
         {
             return Ok(PyBytes::new(py, bytes).into_any());
         }
-        let entry = value.map(|value| told(py, &Entry { key: &coded, value }));
+        let entry = value.map(|value| told(py, &Entry { key: coded, value }));
         let found: FoundTuple<'py> = (number, looked.word.0, entry);
         Ok(found.into_pyobject(py)?.into_any())
     }
@@ -411,7 +375,9 @@ impl Table {
             return step(py, true, || self.change_there(number, &coded, fresh, may_grow));
         }
         let looked = self.look_from(py, number)?;
-        let Some(plan) = Plan::new(number, &looked, &coded, fresh)? else { return Ok(None) };
+        let plan = Plan::new(number, &looked, &coded, fresh)?;
+        spare(looked.raw);
+        let Some(plan) = plan else { return Ok(None) };
         let len = if plan.writing.count == 0 { 0 } else { plan.writing.block_len() };
         let freed_len = if plan.word.is_none() { 0 } else { block_len_of(plan.word) };
         let is_quick = plan.freed.is_none() && self.buckets.spares_messages(len, freed_len);
