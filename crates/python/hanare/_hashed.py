@@ -92,15 +92,14 @@ class Hashed:
         Changed
             There is no such block, or the word no longer leads to it.
         """
-        heap = self.region.pool
-        region = Region(heap, self.values.segment(entry.far), None)
-        view: Any = heap._view(region) if region.is_local else None
+        region = Region(self.region.pool, self.values.segment(entry.far), None)
+        view: Any = self.region.pool._view(region) if region.is_local else None
         if view is None or not region.writable:
             return None
         place = entry.far & 0xFFFF_FFFF
         if place * GRANULE + entry.length > region.nbytes:
             raise Changed
-        block = np.frombuffer(view, np.uint8, entry.length, place * GRANULE)
+        block: Any = np.frombuffer(view, np.uint8, entry.length, place * GRANULE)
         region.add(_count_at(place), 1)
         weakref.finalize(block, _let_go, region, place, pool._generation)
         # In one step, so that it comes after the count for everybody.

@@ -361,7 +361,7 @@ class Dict(MutableMapping[Any, Any]):
             if not self._has_moved(table):
                 raise
             return self._read(key, False)
-        if type(found) is bytes:
+        if isinstance(found, bytes):
             return found
         number, word, entry = found
         if is_frozen(word):
@@ -436,8 +436,9 @@ class Dict(MutableMapping[Any, Any]):
                 return
             except _Moved:
                 table.values.free(far, written.length)
-            except Error:
-                table.values.free(far, written.length)
+            except Error as error:
+                if error.happened == "no":
+                    table.values.free(far, written.length)
                 if not self._has_moved(table):
                     raise
 

@@ -4,6 +4,7 @@ use super::Fault;
 use super::bucket::{At, Entries, Entry, Value, Word, Writing, rounded};
 use crate::memory::BRIEF_LEN;
 use std::cell::Cell;
+use std::time::Instant;
 
 /// Has the next bucket that this thread reads use that buffer.
 pub fn spare(raw: Vec<u8>) {
@@ -43,6 +44,8 @@ pub struct Plan {
     pub writing: Writing,
     /// The value that is linked no more, and its bytes.
     pub freed: Option<(At, u64)>,
+    /// Until when it may take that place, where the other was not read for it.
+    pub until: Option<Instant>,
 }
 
 impl Plan {
@@ -51,7 +54,7 @@ impl Plan {
         if looked.word.is_frozen() {
             return Err(Fault::Frozen);
         }
-        let mut plan = Plan { number, word: looked.word, writing: Writing::new(), freed: None };
+        let mut plan = Plan { number, word: looked.word, writing: Writing::new(), freed: None, until: None };
         let mut was_there = false;
         for entry in Entries::of(&looked.raw) {
             let entry = entry?;

@@ -25,7 +25,7 @@ pub const PLAIN: u8 = 0;
 const SEEN_COUNT_MAX: usize = 1 << 13;
 
 /// Buckets of another host's table that a program remembers for its next write, of up to so many bytes each.
-const RECENT_COUNT: usize = 64;
+const RECENT_COUNT: u64 = 64;
 const RECENT_LEN_MAX: usize = 4096;
 
 /// How long such a bucket is good for a write that does not read it first. A swap that succeeds says that the word is the one that was read: that it
@@ -167,21 +167,22 @@ impl Table {
             false => drop(seen.words.remove(&number)),
         }
         if looked.raw.len() <= RECENT_LEN_MAX && !word.is_frozen() {
-            seen.recent.insert(number % RECENT_COUNT as u64, (number, looked, begun));
+            seen.recent.insert(number % RECENT_COUNT, (number, looked, begun));
         }
     }
 
-    /// Takes what the bucket was a moment ago, once.
-    fn take_recent(&self, number: u64) -> Option<Looked> {
-        let (its, looked, begun) = self.seen().recent.remove(&(number % RECENT_COUNT as u64))?;
-        (its == number && begun.elapsed() < RECENT).then_some(looked)
+    /// Takes what the bucket was a moment ago, once; and until when it is good for a write.
+    fn take_recent(&self, number: u64) -> Option<(Looked, Instant)> {
+        let (its, looked, begun) = self.seen().recent.remove(&(number % RECENT_COUNT))?;
+        (its == number).then(|| (looked, begun + RECENT))
     }
 
     /// Changes an entry; the entries that its bucket has then. `None` where there was nothing to do.
     fn change_there(&self, number: u64, coded: &[u8], fresh: Option<Value<'_>>, may_grow: bool) -> Result<Option<u32>, Fault> {
-        if let Some(recent) = self.take_recent(number)
+        if let Some((recent, until)) = self.take_recent(number)
+            && Instant::now() < until
             && let Some(plan) = Plan::new(number, &recent, coded, fresh)?
-            && let Some(count) = self.carry_out(plan, may_grow)?
+            && let Some(count) = self.carry_out(Plan { until: Some(until), ..plan }, may_grow)?
         {
             return Ok(Some(count));
         }
@@ -191,18 +192,20 @@ impl Table {
         }
     }
 
-    /// Puts a bucket in another's place; how many entries it has. `None` where another program was faster.
+    /// Puts a bucket in another's place; how many entries it has. `None` where another program was faster, or its time is over.
     fn carry_out(&self, plan: Plan, may_grow: bool) -> Result<Option<u32>, Fault> {
-        let Plan { number, word, writing, freed } = plan;
+        let Plan { number, word, writing, freed, until } = plan;
         let count = writing.count;
+        let (fresh, raw) = match count {
+            0 => (Word::to_none(word.next_tag()), Vec::new()),
+            _ => self.prepare(number, word.next_tag(), writing, may_grow)?,
+        };
+        // To take a block may have lasted.
         let begun = Instant::now();
-        let (fresh, raw, is_first) = if count == 0 {
-            let fresh = Word::to_none(word.next_tag());
-            (fresh, Vec::new(), self.swap(number, word, fresh)?)
-        } else {
-            let (fresh, raw) = self.prepare(number, word.next_tag(), writing, may_grow)?;
-            let is_first = self.put_and_swap(number, (word, fresh), &raw)?;
-            (fresh, raw, is_first)
+        let is_first = match until {
+            Some(until) if begun >= until => false,
+            _ if count == 0 => self.swap(number, word, fresh)?,
+            _ => self.put_and_swap(number, (word, fresh), &raw)?,
         };
         if !is_first {
             self.free_bucket(fresh);

@@ -142,7 +142,8 @@ mod tests {
         cpu.parks = true;
         assert_eq!(cpu.step(&mut backoff, false, true), Step::Again);
         cpu.shared_until = Some(Instant::now() + Duration::from_secs(3600));
-        (cpu.rates, cpu.tries) = ([0.0, 1.0], true);
+        // It has tried to spin for long.
+        (cpu.rates, cpu.tries, cpu.since) = ([0.0, 1.0], true, cpu.since - Duration::from_secs(60));
         assert_eq!(cpu.step(&mut backoff, true, true), Step::Again, "pages are waited for several nodes in a row");
         assert_eq!(cpu.step(&mut backoff, false, true), Step::Park);
     }
@@ -161,7 +162,7 @@ mod tests {
                 parked += u32::from(cpu.parks);
                 now += Duration::from_micros(100);
             }
-            now += Duration::from_millis(60);
+            now += Duration::from_millis(240);
         }
         assert!(parked < 20 * 180 / 4, "it parked in {parked} of {} parts", 20 * 180);
     }
