@@ -15,6 +15,7 @@
 //! | [`diff`] | diffs: what a program changed of a page since it was clean |
 //! | [`digest`] | digests: whether two hosts have the same page, by 16 bytes each |
 //! | [`capacity`] | how much memory the machine and its control group have |
+//! | [`prompt`] | threads that ask for short turns on the processor |
 //! | [`vital`] | threads whose panic ends the process |
 //! | [`lender`] | what a node lends: slabs made, populated and wiped in the background; extents cut from them |
 //!
@@ -31,6 +32,7 @@ pub mod guard;
 pub mod lender;
 pub mod mapping;
 mod promise;
+pub mod prompt;
 pub mod seat;
 pub mod uffd;
 pub mod vector;

@@ -33,49 +33,6 @@ pub fn is_vital() {
     IS_VITAL.set(true);
 }
 
-/// Length of a turn that [`is_prompt`] asks for: the shortest that the kernel gives. It answers some ten requests.
-const TURN_NS: u64 = 100_000;
-
-/// Asks the kernel for short turns on the processor soon, in place of long ones later: for a thread that others wait for. Its share
-/// stays the same. Needs no privilege; kernels before 6.12 ignore it.
-///
-/// Measured beside 500 busy threads on 2 cores: a round trip of two threads that both do so takes a fiftieth of the time.
-pub fn is_prompt() {
-    let attributes = Attributes {
-        size: size_of::<Attributes>() as u32,
-        policy: libc::SCHED_OTHER as u32,
-        runtime_ns: TURN_NS,
-        nice: niceness(),
-        ..Attributes::default()
-    };
-    // SAFETY: the kernel reads `size` bytes of a structure that lives for the call. Where it refuses, the thread is as it was.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-}
-
-/// This thread's own: setting attributes sets it too.
-fn niceness() -> i32 {
-    let mut attributes = Attributes::default();
-    // SAFETY: the kernel writes at most the given number of bytes.
-    let done = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size_of::<Attributes>(), 0) };
-    if done == 0 { attributes.nice } else { 0 }
-}
-
-/// `struct sched_attr`, of the length that all kernels know.
-#[derive(Default)]
-#[repr(C)]
-struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
-}
-
-const _: () = assert!(size_of::<Attributes>() == 48);
-
 /// Runs code of others that panics where a file is damaged. Says why it did, and prints nothing.
 ///
 /// What `work` changed and did not finish is not used any more.

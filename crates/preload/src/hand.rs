@@ -3,7 +3,7 @@
 //! The C library does not know it, so that a program with one thread stays one for its locks. It makes system calls alone, without
 //! `errno`, which it would share with the thread that made it. It ends with the keeper's end of its socket, or with the program.
 
-use hanare_memory::uffd::pager::shorten_turns;
+use hanare_memory::prompt::shorten_turns;
 use hanare_protocol::limits::ZAP_COUNT_MAX;
 use hanare_protocol::wire::main_memory::{CALL_LEN, Call};
 use rustix::io::Errno;

@@ -1,7 +1,8 @@
 //! How to wait for another process: pause, then check and yield, then park.
 //!
 //! Waking a parked thread on another CPU costs some 40 us; a peer that answers sooner is better met awake. A spinning
-//! thread on the peer's own CPU would keep it from answering, so after a few pauses every check yields.
+//! thread on the peer's own CPU would keep it from answering, so after a few pauses every check yields. The kernel lets the peer run then
+//! if both ask for turns of one length, so a thread that yields asks for those that nodes have ([`hanare_memory::prompt`]).
 
 use hanare_protocol::limits::{SPIN_PAUSE_COUNT, SPIN_YIELD_US};
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ pub struct Backoff {
     pauses: u32,
     yields_since: Option<Instant>,
     budget: Duration,
+    /// Whether the thread has asked for short turns.
+    is_prompt: bool,
 }
 
 impl Default for Backoff {
@@ -37,7 +40,7 @@ impl Backoff {
 
     /// A wait that yields for `budget` at most before it parks.
     pub fn with_budget(budget: Duration) -> Backoff {
-        Backoff { pauses: 0, yields_since: None, budget }
+        Backoff { pauses: 0, yields_since: None, budget, is_prompt: false }
     }
 
     /// Something happened: the wait begins anew.
@@ -48,7 +51,7 @@ impl Backoff {
 
     /// Passes a little time, or says that it is time to park.
     ///
-    /// **Cost**: one pause instruction at first; then one `sched_yield` and one look at the clock.
+    /// **Cost**: one pause instruction at first; then one `sched_yield` and one look at the clock, and once in a wait a system call.
     #[inline]
     pub fn step(&mut self) -> Step {
         self.step_after(false)
@@ -76,6 +79,9 @@ impl Backoff {
         let since = *self.yields_since.get_or_insert_with(Instant::now);
         if since.elapsed() >= self.budget {
             return Step::Park;
+        }
+        if !std::mem::replace(&mut self.is_prompt, true) {
+            hanare_memory::prompt::shorten_turns(0);
         }
         rustix::thread::sched_yield();
         Step::Again

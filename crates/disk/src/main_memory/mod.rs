@@ -24,7 +24,7 @@ mod space;
 mod store;
 
 use hanare::{Error, Pool, Result};
-use hanare_memory::uffd::pager::shorten_turns;
+use hanare_memory::prompt::shorten_turns;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::main_memory::{BLOCK_LEN, VARIABLE};
 use program::Listener;

@@ -2,8 +2,9 @@
 
 use super::space::{ProgramSpace, Reach, Snapshot, buffer};
 use super::{Shared, THREADS, processors, spawn};
+use hanare_memory::prompt::shorten_turns;
 use hanare_memory::uffd::Span;
-use hanare_memory::uffd::pager::{Pager, shorten_turns};
+use hanare_memory::uffd::pager::Pager;
 use hanare_protocol::limits::{ARENA_LEN_MAX, FREE_BLOCK_COUNT_MAX, PAGE_LEN};
 use hanare_protocol::wire::main_memory::{BLOCK_LEN, CALL_LEN, Call, REFUSED};
 use rustix::event::{PollFd, PollFlags, poll};

@@ -96,7 +96,7 @@ fn start_control(parts: Parts) -> Result<ControlThread> {
     let mut control = ControlLoop::new(parts)?;
     let run = move || {
         hanare_memory::vital::is_vital();
-        hanare_memory::vital::is_prompt();
+        hanare_memory::prompt::shorten_turns(0);
         control.run()
     };
     let thread = std::thread::Builder::new().name("hanare-control".to_owned()).spawn(run);

@@ -235,41 +235,6 @@ impl AsFd for Pager {
     }
 }
 
-/// How the kernel describes a thread's scheduling, `sched_attr`, as far as Linux 4.8 has it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct Scheduling {
-    len: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
-const _: () = assert!(size_of::<Scheduling>() == 48);
-
-/// Asks the scheduler for short turns of a thread of this process, 0 for this one: a thread that runs shortly and often gets its turn
-/// sooner among threads that compute. It has as much of the processor as before.
-///
-/// Linux before 6.12 heeds it not, and whoever chose another policy for the thread keeps that.
-pub fn shorten_turns(thread: u32) {
-    /// The least that the kernel takes, in ns.
-    const TURN_NS: u64 = 100_000;
-    let mut about = Scheduling { len: size_of::<Scheduling>() as u32, ..Scheduling::default() };
-    let (len, none) = (about.len, 0);
-    // SAFETY: the kernel writes as many bytes as the structure has (invariant 3).
-    let found = unsafe { libc::syscall(libc::SYS_sched_getattr, thread, &mut about, len, none) };
-    if found != 0 || about.policy != libc::SCHED_OTHER as u32 {
-        return;
-    }
-    (about.len, about.runtime) = (len, TURN_NS);
-    // SAFETY: the kernel reads as many bytes as the structure says that it has (invariant 3).
-    let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &about, none) };
-}
-
 fn update<const REQUEST: Opcode, T>(fd: BorrowedFd<'_>, about: &mut T) -> Result<(), Refused> {
     // SAFETY: the layout is that of the request, and ranges are registered or another process's (invariants 1 to 3).
     retry(&mut || false, || unsafe { ioctl(fd, Updater::<REQUEST, T>::new(about)) })

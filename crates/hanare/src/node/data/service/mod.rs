@@ -80,7 +80,7 @@ impl Service {
             .name("hanare-service".to_owned())
             .spawn(move || {
                 hanare_memory::vital::is_vital();
-                hanare_memory::vital::is_prompt();
+                hanare_memory::prompt::shorten_turns(0);
                 service.run();
             })
             .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
