@@ -46,8 +46,8 @@ pub enum Word {
 /// Mounts, and stays until it is unmounted or the command has ended.
 pub fn run(options: &Options) -> Result<i32> {
     let events = signals::catch()?;
-    // What the kernel connection says of an unmount that somebody else did is of no use.
-    log::begin("warn,fuser=error", false)?;
+    // What the kernel connection says of an unmount that somebody else did is of no use, nor that a call was interrupted before its answer.
+    log::begin("warn,fuser=error,fuser::reply=off", false)?;
     let pool = Pool::attach_alone()?;
     let has = |word| options.options.contains(&word);
     let words = MountOptions { name: options.name.clone(), is_coherent: has(Word::Coherent), is_read_only: has(Word::Ro) };
