@@ -104,10 +104,7 @@ fn scribble(held: &crate::node::held::Held, message: &[u8]) {
 /// Inputs that [`sharing`] begins with.
 #[cfg(test)]
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    use hanare_protocol::entry::{BoundRange, BoundShape, Publication, Stores};
     use hanare_protocol::id::{JobId, JobRank, PartyName, Rank, Slot};
-    use hanare_protocol::shape::Strided;
-    use hanare_protocol::wire::carried::{Carried, ExtentPlace, PutRuns, WantedPages};
     use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
     use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Site, Wait, WaitedWord, Word};
     let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
@@ -126,17 +123,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let join = |number| SyncRequest::Join { site: Site::Name(name.clone()), parties: 2, number, client };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
     let arrive = |rank| SyncRequest::Arrive(Arrival { who: who(rank), generation: 0 });
-    let place = |offset| ExtentPlace { slot, grant, offset };
-    let carried = || {
-        let puts = vec![PutRuns { at: place(100), runs: vec![(0, 2), (3, 1)] }];
-        let wants = vec![WantedPages { at: place(0), len: LEN, seed: [1; 16], known: vec![(0, 7)] }];
-        Box::new(Carried { puts, bytes: vec![1, 2, 3], wants })
-    };
-    let arrive_with = |rank| SyncRequest::ArriveWith(Arrival { who: who(rank), generation: 0 }, carried());
-    let range = BoundRange { gid: Gid(1), offset: 8, len: 2 };
-    let binding = Some(vec![BoundShape { gid: Gid(1), shape: Strided::contiguous(0, 64) }]);
-    let publication = Publication { changes: Stores::Bytes(vec![range], vec![1, 2]), binding };
-    let release = SyncRequest::Release { number: 1, publication, places: vec![place(8)] };
+    let carried = carried();
     let queue = |request| SyncRequest::Queue(ArrayAt { slot, grant, offset: 0 }, request);
     let word = |offset, until| WaitedWord { slot, grant, offset, until };
     let wait = SyncRequest::Wait { words: vec![word(8, Wait::NotEqual(Word::U64(1)))], bound_ms: Some(1) };
@@ -165,17 +152,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             ask(3, &SyncRequest::Leave { number: 1 }),
         ]
         .concat(),
-        [
-            ask(1, &join(1)),
-            ask(3, &join(1)),
-            ask(1, &SyncRequest::MeetWith(1, carried())),
-            ask(3, &SyncRequest::MeetWith(1, carried())),
-            ask(1, &arrive_with(0)),
-            ask(2, &arrive_with(1)),
-            ask(2, &arrive_with(1)),
-        ]
-        .concat(),
-        [ask(1, &lock(1, Mode::Exclusive)), ask(1, &release)].concat(),
+        [ask(1, &join(1)), ask(3, &join(1)), ask(1, &carried[0]), ask(3, &carried[0]), ask(1, &carried[1]), ask(2, &carried[2])]
+            .concat(),
+        [ask(1, &lock(1, Mode::Exclusive)), ask(1, &carried[3])].concat(),
         [ask(1, &arrive(0)), ask(2, &SyncRequest::AwaitDeath { job: JobId(1) }), ask(3, &arrive(1)), ask(1, &arrive(0))].concat(),
         [ask(1, &wait), ask(2, &never), pack(7, Vec::new()), ask(1, &allocate)].concat(),
         [
@@ -194,4 +173,27 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ]
         .concat(),
     ]
+}
+
+/// Arrivals at barriers of a group and of a job, and a release, that carry bytes.
+#[cfg(test)]
+fn carried() -> [SyncRequest; 4] {
+    use hanare_protocol::entry::{BoundRange, BoundShape, Publication, Stores};
+    use hanare_protocol::id::{JobId, JobRank, Rank, Slot};
+    use hanare_protocol::shape::Strided;
+    use hanare_protocol::wire::carried::{Carried, ExtentPlace, PutRuns, WantedPages};
+    use hanare_protocol::wire::sync::Arrival;
+    let place = |offset| ExtentPlace { slot: Slot(0), grant: WRITES, offset };
+    let carried = || {
+        let puts = vec![PutRuns { at: place(100), runs: vec![(0, 2), (3, 1)] }];
+        let wants = vec![WantedPages { at: place(0), len: LEN, seed: [1; 16], known: vec![(0, 7)] }];
+        Box::new(Carried { puts, bytes: vec![1, 2, 3], wants })
+    };
+    let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
+    let arrive = |rank| SyncRequest::ArriveWith(Arrival { who: who(rank), generation: 0 }, carried());
+    let range = BoundRange { gid: Gid(1), offset: 8, len: 2 };
+    let binding = Some(vec![BoundShape { gid: Gid(1), shape: Strided::contiguous(0, 64) }]);
+    let publication = Publication { changes: Stores::Bytes(vec![range], vec![1, 2]), binding };
+    let release = SyncRequest::Release { number: 1, publication, places: vec![place(8)] };
+    [SyncRequest::MeetWith(1, carried()), arrive(0), arrive(1), release]
 }
