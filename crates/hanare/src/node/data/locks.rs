@@ -5,12 +5,14 @@ mod sites;
 mod sleeping;
 
 use carrying::Wants;
+use sites::ensure_there;
 use sleeping::Sleep;
 pub(crate) use sleeping::SleepAsks;
 
 use super::lent::Lent;
 use super::shares::{Shares, TableShare};
 use super::waiter::{Answered, Waiter, deadline};
+use crate::node::extents::Extents;
 use hanare_protocol::entry::{BoundData, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
 use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
@@ -32,8 +34,7 @@ pub(crate) struct Locks {
     locks: lock::Locks,
     /// Data bound to them.
     data: BoundData,
-    /// Whether it lends some, and those that are lent.
-    lends: bool,
+    /// Those that are lent.
     lent: Lent,
     groups: Groups,
     names: NameOwners,
@@ -84,7 +85,7 @@ pub(crate) struct WantedLock {
 /// What a node is to its locks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LockTerms {
-    /// Whether it is the pool's home. Only that lends locks, because nobody else can ask all nodes for them.
+    /// Whether it is the pool's home, which asks nodes for locks that it lent with nobody between.
     pub is_home: bool,
     /// Whether it was the pool's home in a life before this one: clients may have locks at names from that.
     pub was_home: bool,
@@ -100,7 +101,7 @@ impl Locks {
     pub fn new(terms: LockTerms, life: u64) -> Locks {
         let locks = if terms.was_home { lock::Locks::after_another_life() } else { lock::Locks::new() };
         let locks = if terms.was_lender { locks.with_bytes_of_another_life() } else { locks };
-        Locks { locks, lends: terms.is_home, data: BoundData::new(life), ..Locks::default() }
+        Locks { locks, lent: Lent::new(terms.is_home), data: BoundData::new(life), ..Locks::default() }
     }
 
     /// Refuses a user more than its share.
@@ -176,7 +177,7 @@ impl Locks {
             Claimed::Granted { abandoned } => {
                 let data = self.data.on_grant(name, *known, *uid);
                 // What is bound to a lock changes hands by messages, and the lock with it.
-                let lent = self.lends && lease.keeps && data.is_none() && self.locks.on_lend(claim.who);
+                let lent = lease.keeps && data.is_none() && self.locks.on_lend(claim.who);
                 if lent {
                     self.lent.lend(claim.who, *client);
                 }
@@ -226,6 +227,11 @@ impl Locks {
         {
             self.recalled(who, recalled);
         }
+    }
+
+    /// The node is a member of its pool, or not any more: then it may ask for locks in vain.
+    pub fn set_member(&mut self, is_member: bool) {
+        self.lent.set_member(is_member);
     }
 
     fn recalled(&mut self, who: Claimant, recalled: Recalled) {
@@ -285,7 +291,10 @@ impl Locks {
         Ok(Some(SyncAnswer::Joined { sitting, party }))
     }
 
-    pub fn meet(&mut self, who: Claimant, seq: u64) -> AtOnce {
+    pub fn meet(&mut self, who: Claimant, seq: u64, extents: &Extents) -> AtOnce {
+        if let Some(name) = self.groups.name_of(who) {
+            ensure_there(name, extents)?;
+        }
         match self.groups.on_meet(who)? {
             Met::All => {
                 self.settle();

@@ -66,8 +66,8 @@ impl Sync {
             }
             SyncRequest::Sleep { number, condition, next, thread, bound_ms, known } => {
                 let claim = Claim { who: who(next), thread, mode: Mode::Exclusive };
-                let asks = SleepAsks { seq: waiter.seq, known, user, client };
-                self.locks.sleep(who(number), condition, claim, bound_ms, asks)
+                let asks = SleepAsks { seq: waiter.seq, bound_ms, known, user, client };
+                self.locks.sleep(who(number), condition, claim, asks, extents)
             }
             SyncRequest::Notify { number, condition, all } => self.locks.notify(who(number), condition, all),
             SyncRequest::Publish { number, publication } => self.locks.publish(who(number), user.uid, publication),
@@ -82,7 +82,7 @@ impl Sync {
                 self.locks.join(&name, parties, who(number), client)
             }
             SyncRequest::Permit { name, mode } => self.locks.permit(&name, mode, user),
-            SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq),
+            SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq, extents),
             SyncRequest::MeetWith(number, carried) => self.locks.meet_with(who(number), carried, waiter.seq, (extents, pages)),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
@@ -114,6 +114,11 @@ impl Sync {
     /// A node says whether a client has a lock that is recalled.
     pub fn on_recalled(&mut self, client: ClientId, number: u64, recalled: Recalled) {
         self.locks.on_recalled(client, number, recalled);
+    }
+
+    /// The node is a member of its pool, or not any more.
+    pub fn set_member(&mut self, is_member: bool) {
+        self.locks.set_member(is_member);
     }
 
     /// The next lock that is lent and wanted: its client, and the number of the taking.

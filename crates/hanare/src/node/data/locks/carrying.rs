@@ -96,7 +96,7 @@ impl Locks {
         self.put_carried(&carried, memory)?;
         let waiter = Waiter { session: who.link, seq };
         self.wants.keep(waiter, carried);
-        let met = self.meet(who, seq);
+        let met = self.meet(who, seq, memory.0);
         match met {
             Ok(Some(_)) => Ok(self.wants.told(waiter, Ok(())).and_then(|(_, answer)| answer.ok())),
             Err(error) => {
