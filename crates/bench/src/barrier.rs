@@ -1,7 +1,7 @@
 //! A barrier of two ranks on nodes of their own over TCP: empty, beside MPI's; and with bytes that it carries, beside a flush, a barrier and a
 //! bring of the same bytes.
 //!
-// FEATURE: D2-F8 RF-F15 RF-F20
+// FEATURE: D2-F8
 
 use crate::Options;
 use crate::compare::{baseline, bytes, compare};

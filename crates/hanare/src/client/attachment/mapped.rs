@@ -129,10 +129,10 @@ pub(crate) trait CarriedMemory {
 
     /// Pages of the ranges that are not mapped as they are, as their home is asked for them; `None` where not all of them lie at that node,
     /// each in one extent.
-    fn want(&self, ranges: &[Range<u64>], node: NodeId) -> Result<Option<Wish>>;
+    fn want(&self, ranges: &[Range<u64>], node: NodeId) -> Result<Option<PageWish>>;
 
     /// Shows what came of a wish, page by page. Returns ranges of pages that changed here since it was made, which are to be renewed.
-    fn take_pages(&self, wish: &Wish, brought: &[BroughtPage<'_>]) -> Result<Vec<Range<u64>>>;
+    fn take_pages(&self, wish: &PageWish, brought: &[BroughtPage<'_>]) -> Result<Vec<Range<u64>>>;
 }
 
 /// Which bytes go along.
@@ -146,7 +146,7 @@ pub(crate) enum Spans {
 
 /// Pages that are wanted.
 #[derive(Default)]
-pub(crate) struct Wish {
+pub(crate) struct PageWish {
     /// As their home is asked.
     pub wants: Vec<WantedPages>,
     /// In the same order, each with the turns that it had taken.

@@ -21,7 +21,7 @@ pub(crate) use claims::{CONNECTION_BROKE, Claims, HeldLock, LockData};
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, LOSS_SEAT, PageCounters, count, seat};
 pub(crate) use mapped::{
-    BoundMemory, BroughtPage, CarriedMemory, DirectHold, Mapped, MappedRegion, SendStores, Spans, Stored, Wish, is_one_memory,
+    BoundMemory, BroughtPage, CarriedMemory, DirectHold, Mapped, MappedRegion, PageWish, SendStores, Spans, Stored, is_one_memory,
 };
 pub(crate) use mender::Mend;
 

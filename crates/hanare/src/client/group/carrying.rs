@@ -2,7 +2,7 @@
 //! before it and gets after it where it lies elsewhere.
 
 use super::{Group, GroupKind, Part};
-use crate::client::attachment::{BroughtPage, CarriedMemory, Spans, Stored, Wish};
+use crate::client::attachment::{BroughtPage, CarriedMemory, PageWish, Spans, Stored};
 use crate::client::locks::patience;
 use crate::client::remote::{PostedSync, Remote};
 use crate::client::shared::SharedMapping;
@@ -44,7 +44,7 @@ struct Cargo<'a> {
     home: Arc<Remote>,
     /// Stores of one mapping, and where they were made.
     gives: Option<(Part<'a>, &'a dyn CarriedMemory, Vec<Range<u64>>)>,
-    wishes: Vec<(Part<'a>, &'a dyn CarriedMemory, Wish)>,
+    wishes: Vec<(Part<'a>, &'a dyn CarriedMemory, PageWish)>,
     /// Parts of which pages come with the answer, and parts that are brought after it.
     wanted: Vec<Part<'a>>,
     rest: Vec<Part<'a>>,

@@ -104,14 +104,8 @@ fn scribble(held: &crate::node::held::Held, message: &[u8]) {
 /// Inputs that [`sharing`] begins with.
 #[cfg(test)]
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    use hanare_protocol::entry::{BoundRange, BoundShape, Publication, Stores};
     use hanare_protocol::id::{JobId, JobRank, PartyName, Rank, Slot};
-    use hanare_protocol::shape::Strided;
-    use hanare_protocol::wire::carried::{Carried, ExtentPlace, PutRuns, WantedPages};
-    use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
     use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Site, Wait, WaitedWord, Word};
-    let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
-    let ask = |session: u8, request: &SyncRequest| pack(session << 3, control::encode(request));
     let (name, slot, grant) = ("a".to_owned(), Slot(0), WRITES);
     let lock = |number, mode| SyncRequest::Lock {
         site: Site::Name(name.clone()),
@@ -126,26 +120,12 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let join = |number| SyncRequest::Join { site: Site::Name(name.clone()), parties: 2, number, client };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
     let arrive = |rank| SyncRequest::Arrive(Arrival { who: who(rank), generation: 0 });
-    let place = |offset| ExtentPlace { slot, grant, offset };
-    let carried = || {
-        let puts = vec![PutRuns { at: place(100), runs: vec![(0, 2), (3, 1)] }];
-        let wants = vec![WantedPages { at: place(0), len: LEN, seed: [1; 16], known: vec![(0, 7)] }];
-        Box::new(Carried { puts, bytes: vec![1, 2, 3], wants })
-    };
-    let arrive_with = |rank| SyncRequest::ArriveWith(Arrival { who: who(rank), generation: 0 }, carried());
-    let range = BoundRange { gid: Gid(1), offset: 8, len: 2 };
-    let binding = Some(vec![BoundShape { gid: Gid(1), shape: Strided::contiguous(0, 64) }]);
-    let publication = Publication { changes: Stores::Bytes(vec![range], vec![1, 2]), binding };
-    let release = SyncRequest::Release { number: 1, publication, places: vec![place(8)] };
-    let queue = |request| SyncRequest::Queue(ArrayAt { slot, grant, offset: 0 }, request);
+    let carried = carried();
     let word = |offset, until| WaitedWord { slot, grant, offset, until };
     let wait = SyncRequest::Wait { words: vec![word(8, Wait::NotEqual(Word::U64(1)))], bound_ms: Some(1) };
     let either = vec![word(LEN - 8, Wait::Equal(Word::U32(1))), word(6, Wait::Less(Word::I16(0)))];
     let never = SyncRequest::Wait { words: either, bound_ms: None };
     let allocate = SyncRequest::Allocate { slot, grant, region_len: LEN, len: 100, align: 64 };
-    let front = AppendFront { queue: 1, writer: hanare_protocol::queue::PortId(5), seq: 0 };
-    let unit = [&8u64.to_le_bytes()[..], &[7; 8]].concat();
-    let append = pack(5, [&front.encode()[..], &unit.repeat(5)].concat());
     vec![
         [
             ask(1, &lock(1, Mode::Exclusive)),
@@ -165,33 +145,72 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             ask(3, &SyncRequest::Leave { number: 1 }),
         ]
         .concat(),
-        [
-            ask(1, &join(1)),
-            ask(3, &join(1)),
-            ask(1, &SyncRequest::MeetWith(1, carried())),
-            ask(3, &SyncRequest::MeetWith(1, carried())),
-            ask(1, &arrive_with(0)),
-            ask(2, &arrive_with(1)),
-            ask(2, &arrive_with(1)),
-        ]
-        .concat(),
-        [ask(1, &lock(1, Mode::Exclusive)), ask(1, &release)].concat(),
+        [ask(1, &join(1)), ask(3, &join(1)), ask(1, &carried[0]), ask(3, &carried[0]), ask(1, &carried[1]), ask(2, &carried[2])]
+            .concat(),
+        [ask(1, &lock(1, Mode::Exclusive)), ask(1, &carried[3])].concat(),
         [ask(1, &arrive(0)), ask(2, &SyncRequest::AwaitDeath { job: JobId(1) }), ask(3, &arrive(1)), ask(1, &arrive(0))].concat(),
         [ask(1, &wait), ask(2, &never), pack(7, Vec::new()), ask(1, &allocate)].concat(),
-        [
-            ask(1, &queue(QueueRequest::OpenLane { queue: 1, writer: 5 })),
-            ask(2, &queue(QueueRequest::OpenReader { first: 0, count: COUNT, reader: 6 })),
-            append.clone(),
-            append,
-            pack(6, [&[0, 1][..], &[255; 8]].concat()),
-            ask(2, &queue(QueueRequest::TakeReady { reader: 6 })),
-            ask(2, &queue(QueueRequest::Free { queue: 1, lane: 0, reader: 6, head: 16 })),
-            ask(2, &queue(QueueRequest::Leave { queue: 1, reader: 6 })),
-            ask(1, &queue(QueueRequest::ResumeLane { queue: 1, lane: 0, writer: 5 })),
-            ask(2, &queue(QueueRequest::Tell { queue: 1, lane: 0, reader: 6 })),
-            ask(1, &queue(QueueRequest::CloseLane { queue: 1, lane: 0, writer: 5 })),
-            ask(2, &queue(QueueRequest::CloseReader { first: 0, reader: 6 })),
-        ]
-        .concat(),
+        queue_seed(),
     ]
+}
+
+/// A message, and a request of a session.
+#[cfg(test)]
+fn pack(what: u8, bytes: Vec<u8>) -> Vec<u8> {
+    [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat()
+}
+
+#[cfg(test)]
+fn ask(session: u8, request: &SyncRequest) -> Vec<u8> {
+    pack(session << 3, control::encode(request))
+}
+
+/// Ports of a queue.
+#[cfg(test)]
+fn queue_seed() -> Vec<u8> {
+    use hanare_protocol::id::Slot;
+    use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
+    let (slot, grant) = (Slot(0), WRITES);
+    let queue = |request| SyncRequest::Queue(ArrayAt { slot, grant, offset: 0 }, request);
+    let front = AppendFront { queue: 1, writer: hanare_protocol::queue::PortId(5), seq: 0 };
+    let unit = [&8u64.to_le_bytes()[..], &[7; 8]].concat();
+    let append = pack(5, [&front.encode()[..], &unit.repeat(5)].concat());
+    [
+        ask(1, &queue(QueueRequest::OpenLane { queue: 1, writer: 5 })),
+        ask(2, &queue(QueueRequest::OpenReader { first: 0, count: COUNT, reader: 6 })),
+        append.clone(),
+        append,
+        pack(6, [&[0, 1][..], &[255; 8]].concat()),
+        ask(2, &queue(QueueRequest::TakeReady { reader: 6 })),
+        ask(2, &queue(QueueRequest::Free { queue: 1, lane: 0, reader: 6, head: 16 })),
+        ask(2, &queue(QueueRequest::Leave { queue: 1, reader: 6 })),
+        ask(1, &queue(QueueRequest::ResumeLane { queue: 1, lane: 0, writer: 5 })),
+        ask(2, &queue(QueueRequest::Tell { queue: 1, lane: 0, reader: 6 })),
+        ask(1, &queue(QueueRequest::CloseLane { queue: 1, lane: 0, writer: 5 })),
+        ask(2, &queue(QueueRequest::CloseReader { first: 0, reader: 6 })),
+    ]
+    .concat()
+}
+
+/// Arrivals at barriers of a group and of a job, and a release, that carry bytes.
+#[cfg(test)]
+fn carried() -> [SyncRequest; 4] {
+    use hanare_protocol::entry::{BoundRange, BoundShape, Publication, Stores};
+    use hanare_protocol::id::{JobId, JobRank, Rank, Slot};
+    use hanare_protocol::shape::Strided;
+    use hanare_protocol::wire::carried::{Carried, ExtentPlace, PutRuns, WantedPages};
+    use hanare_protocol::wire::sync::Arrival;
+    let place = |offset| ExtentPlace { slot: Slot(0), grant: WRITES, offset };
+    let carried = || {
+        let puts = vec![PutRuns { at: place(100), runs: vec![(0, 2), (3, 1)] }];
+        let wants = vec![WantedPages { at: place(0), len: LEN, seed: [1; 16], known: vec![(0, 7)] }];
+        Box::new(Carried { puts, bytes: vec![1, 2, 3], wants })
+    };
+    let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
+    let arrive = |rank| SyncRequest::ArriveWith(Arrival { who: who(rank), generation: 0 }, carried());
+    let range = BoundRange { gid: Gid(1), offset: 8, len: 2 };
+    let binding = Some(vec![BoundShape { gid: Gid(1), shape: Strided::contiguous(0, 64) }]);
+    let publication = Publication { changes: Stores::Bytes(vec![range], vec![1, 2]), binding };
+    let release = SyncRequest::Release { number: 1, publication, places: vec![place(8)] };
+    [SyncRequest::MeetWith(1, carried()), arrive(0), arrive(1), release]
 }

@@ -18,7 +18,7 @@ use super::Explicit;
 use super::bound::{page_runs, without};
 use super::digests::KnownDigest;
 use super::pager::Pager;
-use crate::client::attachment::{BroughtPage, CarriedMemory, SendStores, Spans, Stored, Wish, count};
+use crate::client::attachment::{BroughtPage, CarriedMemory, PageWish, SendStores, Spans, Stored, count};
 use crate::client::remote::{PostedSync, Remote};
 use crate::client::shared::lanes::LANE_PAGE_COUNT;
 use hanare_memory::diff::PAGE;
@@ -36,7 +36,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Stores that are on their way home.
-struct Sent {
+struct SentStores {
     number: u64,
     home: Arc<Remote>,
     connection: Option<u128>,
@@ -45,23 +45,23 @@ struct Sent {
 
 /// The stores of a mapping that are on their way home.
 #[derive(Default)]
-pub(super) struct UnderWay {
-    sent: RwLock<Vec<Sent>>,
+pub(super) struct StoresUnderWay {
+    sent: RwLock<Vec<SentStores>>,
     last: AtomicU64,
 }
 
-impl UnderWay {
-    fn read(&self) -> RwLockReadGuard<'_, Vec<Sent>> {
+impl StoresUnderWay {
+    fn read(&self) -> RwLockReadGuard<'_, Vec<SentStores>> {
         self.sent.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Vec<Sent>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Vec<SentStores>> {
         self.sent.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// As long as this is held no stores of a mapping are on their way home.
-pub(super) struct AtRest<'a>(#[expect(dead_code, reason = "it is held")] RwLockReadGuard<'a, Vec<Sent>>);
+pub(super) struct AtRest<'a>(#[expect(dead_code, reason = "it is held")] RwLockReadGuard<'a, Vec<SentStores>>);
 
 /// Stores of one page, as they were sent.
 type PageStores<'a> = (u64, &'a [Range<u64>], &'a [u8]);
@@ -300,7 +300,7 @@ impl Explicit {
     }
 
     /// Pages of a run that lie in frames, as their home is asked for them.
-    fn want_run(&self, pager: &Pager, run: Range<u64>, node: NodeId, wish: &mut Wish) -> Result<bool> {
+    fn want_run(&self, pager: &Pager, run: Range<u64>, node: NodeId, wish: &mut PageWish) -> Result<bool> {
         let mut page = run.start;
         while page < run.end {
             if pager.is_direct(page) {
@@ -356,24 +356,24 @@ impl CarriedMemory for Explicit {
             return outcome.map(|_| None);
         };
         let number = self.under_way.last.fetch_add(1, Relaxed);
-        sent.push(Sent { number, home: home.clone(), connection: posted.connection, stored });
+        sent.push(SentStores { number, home: home.clone(), connection: posted.connection, stored });
         Ok(Some((number, posted)))
     }
 
     fn have_arrived(&self, number: u64, are_home: bool) -> Result<()> {
         let mut sent = self.under_way.write();
         let Some(at) = sent.iter().position(|sent| sent.number == number) else { return Ok(()) };
-        let Sent { stored, .. } = sent.swap_remove(at);
+        let SentStores { stored, .. } = sent.swap_remove(at);
         let done = if are_home { self.settle(&stored) } else { Ok(()) };
         self.keep_dirty(!sent.is_empty());
         done
     }
 
-    fn want(&self, ranges: &[Range<u64>], node: NodeId) -> Result<Option<Wish>> {
+    fn want(&self, ranges: &[Range<u64>], node: NodeId) -> Result<Option<PageWish>> {
         let Some(pager) = self.pages.as_deref() else {
-            return Ok(Some(Wish::default()));
+            return Ok(Some(PageWish::default()));
         };
-        let mut wish = Wish::default();
+        let mut wish = PageWish::default();
         for run in page_runs(ranges) {
             self.check(run.start * PAGE_LEN, 0)?;
             if !self.want_run(pager, run.start..run.end.min(pager.page_count), node, &mut wish)? {
@@ -383,7 +383,7 @@ impl CarriedMemory for Explicit {
         Ok(Some(wish))
     }
 
-    fn take_pages(&self, wish: &Wish, brought: &[BroughtPage<'_>]) -> Result<Vec<Range<u64>>> {
+    fn take_pages(&self, wish: &PageWish, brought: &[BroughtPage<'_>]) -> Result<Vec<Range<u64>>> {
         let Some(pager) = self.pages.as_deref() else { return Ok(Vec::new()) };
         let coming: Vec<ComingPage<'_>> = wish.pages.iter().copied().zip(brought.iter().copied()).collect();
         let (mut rest, mut late) = (&coming[..], Vec::new());

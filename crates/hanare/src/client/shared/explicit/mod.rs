@@ -58,7 +58,7 @@ use crate::client::attachment::{PageCounters, PageCounts, Shared};
 use crate::client::mapping::{fetch_files, map_piece};
 use crate::client::region::Region;
 use crate::trace;
-use carried::UnderWay;
+use carried::StoresUnderWay;
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Span, Uffd};
@@ -96,7 +96,7 @@ pub struct Explicit {
     // Before the mapping: nobody resolves its faults any more when it goes.
     /// None where all pages are mapped as they are.
     pages: Option<PagerWatch>,
-    under_way: UnderWay,
+    under_way: StoresUnderWay,
     mapping: Mapping,
     name: Box<str>,
     len: usize,
@@ -152,7 +152,7 @@ impl Explicit {
         };
         Ok(Explicit {
             pages,
-            under_way: UnderWay::default(),
+            under_way: StoresUnderWay::default(),
             mapping,
             name,
             len,
