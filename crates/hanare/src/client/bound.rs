@@ -51,6 +51,14 @@ fn joined(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     joined
 }
 
+/// What a section has published.
+#[derive(Clone)]
+pub(super) struct Published {
+    data: LockData,
+    /// Whether the lock's home has all of its bytes, and binds what it did before: then a release counts whole, whatever happens to this program.
+    pub is_plain: bool,
+}
+
 /// The data that a lock brought.
 pub(super) struct Section {
     /// The lock, and the number of its taking.
@@ -117,6 +125,12 @@ impl Section {
         let data = LockData { stamp, shapes: self.shapes.clone() };
         shared.claims.data().insert(self.name.clone(), data);
         Ok(())
+    }
+
+    /// The lock was lent to this program, which has it again: its data are as it left them.
+    pub fn enter_again(&mut self, data: LockData) {
+        self.ranges = ranges_of(&*data.shapes);
+        self.shapes = data.shapes;
     }
 
     /// Has the mappings show changes, as far as there are any.
@@ -227,7 +241,7 @@ impl Section {
     ///
     /// **Cost**: nothing where nothing was stored; else a message each way to the lock's home, then as
     /// [`SharedMapping::flush`](crate::SharedMapping::flush).
-    pub fn publish(&self, shared: &Shared, home: &Remote) -> Result<Option<LockData>> {
+    pub fn publish(&self, shared: &Shared, home: &Remote) -> Result<Option<Published>> {
         if self.mode != Mode::Exclusive || self.shapes.is_empty() && self.rebound.is_none() {
             return Ok(None);
         }
@@ -236,6 +250,7 @@ impl Section {
         if changes.is_none() && self.rebound.is_none() {
             return Ok(None);
         }
+        let is_plain = matches!(changes, Stores::Bytes(..)) && self.rebound.is_none();
         let publication = Publication { changes, binding: self.rebound.clone() };
         let publish = SyncRequest::Publish { number: self.number, publication };
         let stamp = match home.ask_sync(&publish, Patience::Usual)? {
@@ -244,12 +259,12 @@ impl Section {
         };
         send_home(shared, &written)?;
         let shapes = self.rebound.clone().map_or_else(|| self.shapes.clone(), Arc::from);
-        Ok(Some(LockData { stamp, shapes }))
+        Ok(Some(Published { data: LockData { stamp, shapes }, is_plain }))
     }
 
-    /// The lock was given back, with a version of its own if it published one.
-    pub fn leave(&self, shared: &Shared, published: Option<LockData>) {
-        if let Some(data) = published {
+    /// The lock was given back, or is about to be, with a version of its own if it published one.
+    pub fn leave(&self, shared: &Shared, published: Option<Published>) {
+        if let Some(Published { data, .. }) = published {
             shared.claims.data().insert(self.name.clone(), data);
         }
     }
