@@ -50,6 +50,8 @@ pub use hanare_fabric::ucx;
 pub use hanare_memory::Window;
 #[doc(inline)]
 pub use hanare_memory::capacity::available as available_memory;
+#[doc(inline)]
+pub use hanare_memory::fork::Lineage;
 pub use trace::timeline_files;
 /// What this kernel's userfaultfd can do for mappings, tried with this process's rights.
 pub mod userfaultfd {

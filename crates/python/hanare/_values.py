@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import pickle
 import struct
-import zlib
 from typing import Any, NamedTuple
 
-from ._heaps import GRANULE, VIEWED_LEN_MIN, rounded
+from ._hanare import GRANULE, PLAIN, VIEWED_LEN_MIN, checksum
 from .errors import Garbage
 
-#: Kinds of values.
-PLAIN, PICKLED, BESIDE = 0, 1, 2
+#: Kinds of values, besides bytes as they are.
+PICKLED, BESIDE = 1, 2
 _COUNTS, _LENGTH = struct.Struct("<II"), struct.Struct("<Q")
 
 
@@ -28,10 +27,12 @@ class Encoded(NamedTuple):
     length: int
 
     def checksum(self) -> int:
-        total = 0
-        for part in self.parts:
-            total = zlib.crc32(part, total)
-        return total
+        return checksum(self.parts)
+
+
+def rounded(length: int) -> int:
+    """Bytes that a block of that length takes."""
+    return -(-length // GRANULE) * GRANULE
 
 
 def encode_value(value: Any) -> Encoded:

@@ -22,16 +22,17 @@ from __future__ import annotations
 import json
 import random
 import re
+import secrets
 import time
-import zlib
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import numpy as np
 
-from ._buckets import PLACE, Entry, Hashed, Root, Word, Words, decode_key, encode_key
-from ._heaps import GRANULE, VIEWED_LEN_MIN, Changed, Full, Heaps, rounded
-from ._values import BESIDE, PICKLED, PLAIN, Encoded, decode_value, encode_value
+from . import _hanare, pool as _pools
+from ._hanare import PLACE, PLAIN, VIEWED_LEN_MIN, Changed, Frozen, Full, checksum, decode_key
+from ._hashed import Entry, Hashed, Root, Words, is_frozen
+from ._values import BESIDE, PICKLED, Encoded, decode_value, encode_value
 from .errors import BadAttributes, Error, Garbage, LimitReached, LockLost, NameTaken, PoolFull, QuotaExceeded, Timeout, UnknownRegion
 from .pool import Pool, Region, connect
 
@@ -87,7 +88,8 @@ class Dict(MutableMapping[Any, Any]):
     -----
     **Cost**: on this host some copies for a value that is read, and none or two messages to this host's node for one that is written. Elsewhere
     one message each way for a short value whose place this program has seen, and two for one that it has not; two more for a long value. Such
-    a short value is written with two messages each way, and a third where no block was free. A table that becomes crowded is made anew,
+    a short value is written with two messages each way, with one right behind a look at its key (`d[key] += 1`), and one more where no block was
+    free. A table that becomes crowded is made anew,
     four times as long, by the program that finds it so; writers wait for it meanwhile, readers do not.
 
     A program keeps up to 260 KiB of the blocks that its writes set free, twice that with long values, for its next writes. They go back when the
@@ -100,9 +102,10 @@ class Dict(MutableMapping[Any, Any]):
         self.name, self._pool = name, pool if pool is not None else connect()
         if buckets <= 0 or memory < 4096:
             raise ValueError("a dictionary has at least one bucket, and 4096 bytes of memory")
-        self._root_region = self._open_root(place, f"buckets={buckets},memory={memory},place={place.replace('=', ':')}")
-        told = dict(part.split("=") for part in self._root_region.native.attributes()[_ATTRIBUTE].decode().split(","))
-        self._buckets, self._memory, self._place = int(told["buckets"]), int(told["memory"]), told["place"].replace(":", "=")
+        terms = f"buckets={buckets},memory={memory},seed={secrets.randbits(64)},place={place}"
+        self._root_region = self._open_root(place, terms)
+        told = dict(part.split("=", 1) for part in self._root_region.native.attributes()[_ATTRIBUTE].decode().split(",", 3))
+        self._buckets, self._memory, self._seed, self._place = (int(told["buckets"]), int(told["memory"]), int(told["seed"]), told["place"])
         self._crowd = _CROWD
         self._now = self._open(self._root())
 
@@ -126,8 +129,16 @@ class Dict(MutableMapping[Any, Any]):
     def _part(self) -> dict[str, bytes]:
         return {_PART: str(self._root_region.gid).encode()}
 
-    def _heaps(self, kind: str, memory: int) -> Heaps:
-        return Heaps(self._pool, f"{self.name}.{kind}", self._place, memory, self._part())
+    def _heaps(self, kind: str, memory: int) -> _hanare.Blocks:
+        return _hanare.Blocks(self._pool._native, f"{self.name}.{kind}", self._place, memory, self._part())
+
+    def _table(self) -> Hashed:
+        """The table as it was last seen; opened anew in a child made by fork."""
+        if self._now.generation != _pools._generation:
+            # The parent's handles are left as they are.
+            _pools._kept.append(self._now)
+            self._now = self._open(self._root())
+        return self._now
 
     def _open(self, root: Root) -> Hashed:
         name = f"{self.name}.t{root.table}"
@@ -136,7 +147,7 @@ class Dict(MutableMapping[Any, Any]):
         else:
             # The first table is made by whoever comes first.
             region = Region(self._pool, self._pool._native.create(name, 8 * self._buckets, self._place, 0o600, True, self._part()), None)
-        return Hashed(root, region, self._heaps(f"t{root.table}", self._memory), self._heaps(f"v{root.values}", self._memory))
+        return Hashed(root, region, self._seed, self._heaps(f"t{root.table}", self._memory), self._heaps(f"v{root.values}", self._memory))
 
     def _has_moved(self, table: Hashed) -> bool:
         """Look whether another table is the dictionary's, and open it then. **Errors**: those of a dictionary that is gone."""
@@ -202,23 +213,27 @@ class Dict(MutableMapping[Any, Any]):
         # One heap that has room for all: nothing is short of memory once the words are frozen.
         buckets = self._heaps(f"t{root.table}", max(self._memory, 2 * old.buckets.taken() + 4096))
         values = self._heaps(f"v{root.values}", max(self._memory, old.values.capacity())) if sweeps else old.values
-        return Hashed(root, region, buckets, values)
+        return Hashed(root, region, self._seed, buckets, values)
 
     def _copy(self, old: Hashed, words: Words, fresh: Hashed, sweeps: bool) -> None:
         table: Words = np.zeros(fresh.count, np.uint64)
         for number in np.flatnonzero(words & np.uint64(PLACE)):
             try:
-                entries = old.bucket(int(number), Word.read(int(words[number])))
+                entries = old.entries(int(number), int(words[number]))
                 if sweeps:
-                    entries = [each._replace(far=fresh.write_value([old.read_value(each)])) if each.far else each for each in entries]
+                    entries = [self._moved(each, old, fresh) if each.far else each for each in entries]
             except Changed:
                 raise Garbage(f"a bucket of dictionary '{self.name}' cannot be read: its bytes make no sense") from None
             found: dict[int, list[Entry]] = {}
             for entry in entries:
-                found.setdefault(fresh.number_of(entry.key), []).append(entry)
+                found.setdefault(fresh.native.number_of(entry.key), []).append(entry)
             for at, those in found.items():
-                table[at] = fresh.write(at, 0, those).write()
+                table[at] = fresh.native.write(at, 0, those, True)
         fresh.region.native.put((0, table.nbytes, []), table)
+
+    def _moved(self, entry: Entry, old: Hashed, fresh: Hashed) -> Entry:
+        value = old.values.read(entry.far, entry.length)
+        return entry._replace(far=fresh.values.write([value], True))
 
     def _remove_parts(self, kept: set[str] | None) -> None:
         """Remove all tables and heaps but those; with ``None`` none, as another program has begun."""
@@ -235,14 +250,14 @@ class Dict(MutableMapping[Any, Any]):
 
     # Finding and changing.
 
-    def _find(self, coded: bytes) -> tuple[Hashed, int, Word, list[Entry]]:
+    def _find(self, key: Any) -> tuple[Hashed, int, int, Entry | None]:
+        """The table, a key's word, its code, and the key's entry."""
         for turn in range(_TURN_COUNT_MAX):
-            table = self._now
-            number = table.number_of(coded)
+            table = self._table()
             try:
-                word, entries = table.look(number)
-                if not (word.is_frozen and self._has_moved(table)):
-                    return table, number, word, entries
+                number, word, entry = table.native.find(key)
+                if not (is_frozen(word) and self._has_moved(table)):
+                    return table, number, word, Entry._make(entry) if entry is not None else None
             except Changed:
                 _pause(turn)
             except Error:
@@ -250,44 +265,35 @@ class Dict(MutableMapping[Any, Any]):
                     raise
         raise Garbage(f"a bucket of dictionary '{self.name}' cannot be read: its bytes make no sense")
 
-    def _change(self, coded: bytes, fresh: Entry | None, made_for: Hashed | None = None) -> tuple[Hashed, Entry | None]:
-        """Set a key's entry, or take it away; return the one before, and the table. **Errors**: `_Moved` where the entry is another table's."""
+    def _change(self, key: Any, fresh: tuple[int, bytes, int, int, int] | None, made_for: Hashed | None = None) -> bool:
+        """Set a key's value (kind, bytes, length, far, checksum), or take the key away; say whether there was anything to do.
+
+        Raises
+        ------
+        _Moved
+            The value is another table's.
+        """
+        may_grow = False
         for turn in range(_TURN_COUNT_MAX):
-            table, number, word, entries = self._find(coded)
+            table = self._table()
             if made_for is not None and table is not made_for:
                 raise _Moved
-            if word.is_frozen:
-                self._renew(table)
-                continue
-            before = next((entry for entry in entries if entry.key == coded), None)
-            if fresh is None and before is None:
-                return table, None
-            rest = [entry for entry in entries if entry.key != coded] + ([fresh] if fresh is not None else [])
             try:
-                if self._swap(table, number, word, rest):
-                    return table, before
+                count = table.native.change(key, fresh, may_grow)
+                if count is not None and count >= self._crowd and table.count < _BUCKET_COUNT_MAX and table.is_crowded():
+                    self._grow(table)
+                return count is not None
+            except Changed:
+                _pause(turn)
+            except Frozen:
+                if not self._has_moved(table):
+                    self._renew(table)
+            except Full:
+                may_grow = not self._sweep_if_worth(table, table.buckets)
             except Error:
                 if not self._has_moved(table):
                     raise
-            _pause(turn)
         raise Timeout(f"dictionary '{self.name}' is changed by others all the time; nothing was done")
-
-    def _swap(self, table: Hashed, number: int, word: Word, entries: list[Entry]) -> bool:
-        """Put a bucket in another's place; say whether nobody was faster."""
-        try:
-            fresh, is_first = table.replace(number, word, entries, may_grow=False)
-        except Full:
-            if self._sweep_if_worth(table, table.buckets):
-                return False
-            fresh, is_first = table.replace(number, word, entries)
-        if not is_first:
-            table.buckets.free(fresh.segment, fresh.place, fresh.granules * GRANULE)
-            return False
-        table.note(number, fresh)
-        table.buckets.free(word.segment, word.place, word.granules * GRANULE)
-        if len(entries) >= self._crowd and table.count < _BUCKET_COUNT_MAX and table.is_crowded():
-            self._grow(table)
-        return True
 
     def _grow(self, table: Hashed) -> None:
         try:
@@ -298,22 +304,9 @@ class Dict(MutableMapping[Any, Any]):
 
     # What nobody links.
 
-    def _linked(self, table: Hashed) -> tuple[int, int]:
-        """Bytes of buckets and of values that the table leads to."""
-        buckets = values = 0
-        for number, code in enumerate(table.words()):
-            word = Word.read(int(code))
-            try:
-                entries = table.bucket(number, word)
-            except Changed:
-                continue
-            buckets += table.size_of(word, entries)
-            values += sum(rounded(entry.length) for entry in entries if entry.far)
-        return buckets, values
-
-    def _sweep_if_worth(self, table: Hashed, full: Heaps) -> bool:
+    def _sweep_if_worth(self, table: Hashed, full: _hanare.Blocks) -> bool:
         """Sweep before a further heap is made, where much of those that are there is linked by nobody; say whether."""
-        linked = self._linked(table)[0 if full is table.buckets else 1]
+        linked = table.native.linked()[0 if full is table.buckets else 1]
         if (full.taken() - linked) * _SWEPT_PART < full.capacity():
             return False
         try:
@@ -329,9 +322,9 @@ class Dict(MutableMapping[Any, Any]):
         program's that was killed. What this program keeps is given back first.
         """
         while True:
-            table = self._now
+            table = self._table()
             try:
-                linked = sum(self._linked(table))
+                linked = sum(table.native.linked())
                 taken = table.buckets.taken() + table.values.taken()
                 capacity = table.buckets.capacity() + table.values.capacity()
                 if not self._has_moved(table):
@@ -353,13 +346,27 @@ class Dict(MutableMapping[Any, Any]):
         """
         found = self.stat()["unlinked"]
         if found:
-            self._renew(self._now, sweeps=True)
+            self._renew(self._table(), sweeps=True)
         return found
 
     # A mapping.
 
     def __getitem__(self, key: Any) -> Any:
-        return self._read(key, False)
+        table = self._now
+        try:
+            found = table.native.get(key)
+        except Changed:
+            return self._read(key, False)
+        except Error:
+            if not self._has_moved(table):
+                raise
+            return self._read(key, False)
+        if isinstance(found, bytes):
+            return found
+        number, word, entry = found
+        if is_frozen(word):
+            return self._read(key, False)
+        return self._read(key, False, (table, number, word, Entry._make(entry) if entry is not None else None))
 
     def view(self, key: Any) -> Any:
         """Return a value whose bytes are not copied, where they are on this host: read-only, and as they are, whoever replaces it.
@@ -384,11 +391,9 @@ class Dict(MutableMapping[Any, Any]):
         """
         return self._read(key, True)
 
-    def _read(self, key: Any, in_place: bool) -> Any:
-        coded = encode_key(key)
+    def _read(self, key: Any, in_place: bool, found: tuple[Hashed, int, int, Entry | None] | None = None) -> Any:
         for turn in range(_TURN_COUNT_MAX):
-            table, number, word, entries = self._find(coded)
-            entry = next((entry for entry in entries if entry.key == coded), None)
+            (table, number, word, entry), found = found or self._find(key), None
             if entry is None:
                 raise KeyError(key)
             try:
@@ -396,15 +401,15 @@ class Dict(MutableMapping[Any, Any]):
                     held = table.hold(number, word, entry)
                     if held is not None:
                         return decode_value(entry.kind, held)
-                raw: Any
+                raw: Any = entry.value
                 if entry.kind == BESIDE:
                     # Arrays can be written to that are read so.
                     raw = np.empty(entry.length, np.uint8)
-                    table.read_value_into(entry, raw)
-                else:
-                    raw = table.read_value(entry)
+                    table.values.read_into(entry.far, raw)
+                elif entry.far:
+                    raw = table.values.read(entry.far, entry.length)
                 # The block may have been given back and used again while it was read; the word tells.
-                if not entry.far or table.word(number) == word or zlib.crc32(raw) == entry.checksum:
+                if not entry.far or table.native.word(number) == word or checksum([raw]) == entry.checksum:
                     return decode_value(entry.kind, memoryview(raw).toreadonly() if in_place else raw)
             except Changed:
                 pass
@@ -415,51 +420,50 @@ class Dict(MutableMapping[Any, Any]):
         raise Timeout(f"dictionary '{self.name}' is changed by others all the time; nothing was read")
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if type(value) is bytes and len(value) <= _INLINE_LEN_MAX:
+            self._change(key, (PLAIN, value, len(value), 0, 0))
+            return
         written = encode_value(value)
-        coded = encode_key(key)
         if written.length <= _INLINE_LEN_MAX:
-            table, before = self._change(coded, Entry(coded, written.parts[0], written.length, 0, written.kind, 0))
-            return table.free_value(before)
-        checksum = written.checksum()
+            self._change(key, (written.kind, written.parts[0], written.length, 0, 0))
+            return
+        total = written.checksum()
         while True:
-            table = self._now
-            fresh = Entry(coded, b"", written.length, 0, written.kind, checksum)
+            table, far = self._table(), 0
             try:
-                fresh = fresh._replace(far=self._write_value(table, written))
-                table, before = self._change(coded, fresh, made_for=table)
-                return table.free_value(before)
+                far = self._write_value(table, written)
+                self._change(key, (written.kind, b"", written.length, far, total), made_for=table)
+                return
             except _Moved:
-                table.free_value(fresh)
-            except Error:
-                table.free_value(fresh)
+                table.values.free(far, written.length)
+            except Error as error:
+                if error.happened == "no":
+                    table.values.free(far, written.length)
                 if not self._has_moved(table):
                     raise
 
     def _write_value(self, table: Hashed, written: Encoded) -> int:
         try:
-            return table.write_value(written.parts, may_grow=False)
+            return table.values.write(written.parts, False)
         except Full:
             if self._sweep_if_worth(table, table.values):
                 raise _Moved from None
-            return table.write_value(written.parts)
+            return table.values.write(written.parts, True)
 
     def __delitem__(self, key: Any) -> None:
-        table, before = self._change(encode_key(key), None)
-        if before is None:
+        if not self._change(key, None):
             raise KeyError(key)
-        table.free_value(before)
 
     def __contains__(self, key: object) -> bool:
-        coded = encode_key(key)
-        return any(entry.key == coded for entry in self._find(coded)[3])
+        return self._find(key)[3] is not None
 
     def _all(self) -> Iterator[list[Entry]]:
         """The entries of all buckets. Keys of one word are, in a table that was made anew, those of words that follow at so many words' distance."""
-        step, number = self._now.count, 0
+        step, number = self._table().count, 0
         table: Hashed | None = None
         while number < step:
             try:
-                if table is not self._now:
+                if table is not self._table():
                     table = self._now
                     words = table.words()
                 yield self._entries(table, words, range(number, table.count, step))
@@ -472,14 +476,14 @@ class Dict(MutableMapping[Any, Any]):
         """The entries of some buckets at one moment; the words are those of before, or what became of them."""
         for turn in range(_TURN_COUNT_MAX):
             try:
-                found = [entry for at in numbers for entry in table.bucket(at, Word.read(int(words[at])))]
-                if not any(int(words[at]) >> 63 for at in numbers) or not self._has_moved(table):
+                found = [entry for at in numbers for entry in table.entries(at, int(words[at]))]
+                if not any(is_frozen(int(words[at])) for at in numbers) or not self._has_moved(table):
                     return found
                 raise UnknownRegion(f"a table of dictionary '{self.name}' was made anew")
             except Changed:
                 _pause(turn)
                 for at in numbers:
-                    words[at] = table.word(at).write()
+                    words[at] = table.native.word(at)
         raise Garbage(f"a bucket of dictionary '{self.name}' cannot be read: its bytes make no sense")
 
     def __iter__(self) -> Iterator[Any]:

@@ -11,11 +11,13 @@
 //! | `waiting` | waits that Ctrl-C ends and event loops watch |
 //! | `sync` | locks, groups and barriers as such waits |
 //! | `queue` | queues and their ports |
+//! | `dictionary` | a dictionary's table and blocks |
 //!
-//! Arrays, dictionaries and all other faces are Python: this module moves bytes and does nothing else. The interpreter's lock is
-//! released in each call that waits, or moves more than [`memory::BRIEF_LEN`] bytes.
+//! Arrays and most other faces are Python: this module moves bytes and does nothing else, but for the calls of a dictionary, which last no longer
+//! than some steps of Python. The interpreter's lock is released in each call that waits, or moves more than [`memory::BRIEF_LEN`] bytes.
 
 mod allocator;
+mod dictionary;
 mod errors;
 mod memory;
 mod pool;
@@ -59,6 +61,7 @@ fn _hanare(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue::Queue>()?;
     module.add_class::<queue::Writer>()?;
     module.add_class::<queue::Reader>()?;
+    dictionary::add_to(module)?;
     module.add_function(wrap_pyfunction!(draw_key, module)?)?;
     module.add_function(wrap_pyfunction!(available_memory, module)?)?;
     module.add_function(wrap_pyfunction!(node_socket, module)?)

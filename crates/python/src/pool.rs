@@ -7,7 +7,7 @@ use crate::region::Region;
 use crate::shapes::ShapeTuple;
 use crate::sync::{self, Asked, Group};
 use crate::waiting::Pending;
-use hanare::{Changes, CreateOptions, Element, Rights, Strided};
+use hanare::{Changes, CreateOptions, Rights};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -183,39 +183,6 @@ impl Pool {
         run(py, may_wait, len, || {
             self.pool.batch(|batch| places.into_iter().try_for_each(|((region, offset), from)| batch.put(region, offset, from)))
         })
-    }
-
-    /// Writes a buffer into a region, `(region, offset, buffer)`, and swaps the 64-bit word at `at` of another region for `new` if it is `expected`,
-    /// as one batch; the word before. On one node it is one message. Whether the bytes or the word are seen first is not said.
-    fn put_and_swap(
-        &self,
-        py: Python<'_>,
-        put: Place<'_>,
-        words: &Bound<'_, Region>,
-        at: u64,
-        expected: u64,
-        new: u64,
-    ) -> PyResult<u64> {
-        let from = [Lent::new(&put.2)?];
-        let (may_wait, len) = weight(std::slice::from_ref(&put), &from);
-        let ((block, offset), words) = ((&put.0.get().region, put.1), words.get());
-        let bytes = from[0].bytes();
-        let mut before = [0; 8];
-        let word = Strided::contiguous(at, 8);
-        run(py, may_wait || words.may_wait, len, || {
-            self.pool.batch(|batch| {
-                batch.put(block, offset, bytes)?;
-                batch.compare_and_swap(
-                    &words.region,
-                    word,
-                    Element::U64,
-                    &expected.to_le_bytes(),
-                    &new.to_le_bytes(),
-                    &mut before,
-                )
-            })
-        })?;
-        Ok(u64::from_le_bytes(before))
     }
 
     /// Begins to take a lock; `seconds` is how long it may take.

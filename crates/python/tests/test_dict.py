@@ -17,7 +17,7 @@ import zict
 from hypothesis import given, strategies as st
 
 import hanare
-from hanare import errors
+from hanare import _hanare, errors
 
 KEYS = st.recursive(
     st.one_of(st.text(max_size=5), st.binary(max_size=5), st.integers(-3, 3), st.booleans(), st.floats(allow_nan=False), st.none()),
@@ -227,8 +227,8 @@ def test_a_program_killed_while_it_makes_the_table_anew(shared: hanare.Dict, poo
 def take_and_wait(name: str, begun: Any) -> None:
     shared = hanare.Dict(name)
     for _ in range(50):
-        shared._now.write_value([b"x" * 10_000])
-        shared._now.write(0, 1, shared._now.bucket(0, shared._now.word(0)))
+        shared._now.values.write([b"x" * 10_000], True)
+        shared._now.native.write(0, 1, [(b"bkey", 0, b"value", 5, 0, 0)], True)
     begun.set()
     time.sleep(100)
 
@@ -254,7 +254,7 @@ def test_what_a_killed_writer_took_comes_back(shared: hanare.Dict) -> None:
 def test_assignments_sweep_before_they_take_more(shared: hanare.Dict) -> None:
     shared["key"] = b"k" * 2000
     for _ in range(90):
-        shared._now.write_value([b"x" * 10_000])
+        shared._now.values.write([b"x" * 10_000], True)
     capacity = shared.stat()["capacity"]
     for number in range(20):
         shared[number] = bytes([number]) * 10_000
@@ -269,7 +269,7 @@ def test_a_table_that_cannot_grow_serves_on(pool: hanare.Pool, name: str) -> Non
     for number in range(40):
         shared[number] = number
     assert dict(shared) == {number: number for number in range(40)} and shared.stat()["buckets"] == 1
-    shared._now.write_value([b"x" * 10_000])
+    shared._now.values.write([b"x" * 10_000], True)
     with pytest.raises(errors.PoolFull):
         shared.sweep()
     shared["after"] = 1
@@ -314,3 +314,60 @@ def test_keys_that_other_programs_could_not_find_are_refused(shared: hanare.Dict
             shared[key] = 1
     shared[1] = "a"
     assert shared[1.0] == shared[True] == "a" and 1.5 not in shared
+
+
+def test_keys_are_as_they_were(shared: hanare.Dict) -> None:
+    keys = ["", "\ud800", "\u00e9", b"", bytearray(b"a"), 0, -1, 1 << 70, -(1 << 63), 0.5, float("inf"), -1e300, None, (), ((), ("a", (1,))), True]
+    for number, key in enumerate(keys):
+        shared[key] = number
+    kept = {bytes(key) if isinstance(key, bytearray) else key: number for number, key in enumerate(keys)}
+    assert dict(shared) == kept and all(shared[key] == number for key, number in kept.items())
+    deep: Any = ()
+    for _ in range(5000):
+        deep = (deep,)
+    with pytest.raises(RecursionError):
+        shared[deep] = 1
+
+
+def u32(number: int) -> bytes:
+    return number.to_bytes(4, "little")
+
+
+#: Where in a bucket of one entry what is written: bytes, entries, lengths of key and value, where the value is, the key.
+WRONG = [
+    (4, u32(0)), (4, u32(25)), (4, u32(0xFFFF_FFFF)), (8, u32(2)), (8, u32(0xFFFF_FFFF)), (24, u32(0xFFFF_FFFF)), (24, u32(200)), (28, u32(0xFFFF_FFFF)),
+    (32, b"\1" + b"\xff" * 7), (32, b"\xff" * 4 + b"\0" * 4), (32, b"\xff" * 4 + u32(70)), (48, b"q"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place, wrong", WRONG)
+def test_buckets_that_no_program_writes_are_errors(pool: hanare.Pool, name: str, monkeypatch: pytest.MonkeyPatch, place: int, wrong: bytes) -> None:
+    monkeypatch.setattr("hanare.dictionary._TURN_COUNT_MAX", 10)
+    shared = hanare.Dict(name, pool=pool, buckets=1, memory=1 << 20)
+    shared["key"] = b"v" * 100
+    heap, words = pool.region(name + ".t0.0"), pool.region(name + ".t0")
+    word = int.from_bytes(words.get(), "little")
+    at, length = 64 * (word & _hanare.PLACE), 24 + 24 + 4 + 100
+    bucket = bytearray(heap.get(at, length))
+    assert _hanare.checksum([bucket[4:]]).to_bytes(4, "little") == bucket[:4]
+    bucket[place : place + len(wrong)] = wrong
+    bucket[:4] = _hanare.checksum([bucket[4:]]).to_bytes(4, "little")
+    heap.put(at, bucket)
+    for work in (lambda: shared["key"], lambda: list(shared), lambda: shared.view("key"), lambda: shared.update(key=1)):
+        try:
+            work()
+        except (hanare.Error, KeyError):
+            continue
+    shared.stat()
+    shared.remove()
+
+
+@pytest.mark.parametrize("word", [1, (1 << 30) - 1, 1 << 42 | 5, 63 << 42 | 1 << 30 | 5, 0xFFF << 30 | 1, 0xFFF << 30 | (1 << 30) - 1])
+def test_words_that_no_program_writes_are_errors(shared: hanare.Dict, pool: hanare.Pool, monkeypatch: pytest.MonkeyPatch, word: int) -> None:
+    monkeypatch.setattr("hanare.dictionary._TURN_COUNT_MAX", 10)
+    shared["key"] = b"v"
+    pool.region(shared.name + ".t0").put(0, word.to_bytes(8, "little") * 8)
+    for work in (lambda: shared["key"], lambda: shared.update(key=1), lambda: shared.pop("key"), lambda: list(shared), lambda: shared.view("key")):
+        with pytest.raises(hanare.Error):
+            work()
+    pool.region(shared.name + ".t0").put(0, bytes(64))

@@ -1,8 +1,10 @@
 //! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
 
+mod carrying;
 mod sites;
 mod sleeping;
 
+use carrying::Wants;
 use sites::ensure_there;
 use sleeping::Sleep;
 pub(crate) use sleeping::SleepAsks;
@@ -44,7 +46,9 @@ pub(crate) struct Locks {
     jobs: Jobs,
     /// Ranks that wait for their job, and the generation of their barrier.
     arrived: HashMap<(JobId, Rank, u64), Waiter>,
-    /// How many of those wait on each link.
+    /// What some of both want with their answer.
+    wants: Wants,
+    /// How many ranks wait on each link.
     arrivals: HashMap<u64, usize>,
     /// Jobs by the user whose rank came first; some of them may be over.
     begun: HashMap<u32, BTreeSet<JobId>>,
@@ -110,7 +114,7 @@ impl Locks {
         match request {
             SyncRequest::Lock { .. } => ensure(share.claims, "takings of locks of one user", USER_CLAIM_COUNT_MAX),
             SyncRequest::Join { .. } => ensure(share.places, "places of one user in groups", USER_PLACE_COUNT_MAX),
-            SyncRequest::Arrive(arrival) => {
+            SyncRequest::Arrive(arrival) | SyncRequest::ArriveWith(arrival, _) => {
                 let waiting = self.arrivals.get(&session).copied().unwrap_or_default();
                 ensure(waiting, "ranks that wait on one connection", LINK_ARRIVAL_COUNT_MAX)?;
                 ensure(self.jobs_beside(user.uid, arrival.who.job), "jobs with a barrier of one user", USER_JOB_COUNT_MAX)
@@ -321,7 +325,10 @@ impl Locks {
 
     pub fn arrive(&mut self, arrival: Arrival, waiter: Waiter) -> AtOnce {
         let before = self.arrived.insert((arrival.who.job, arrival.who.rank, arrival.generation), waiter);
-        before.into_iter().for_each(|before| self.arrived_less(before.session));
+        if let Some(before) = before {
+            self.arrived_less(before.session);
+            self.wants.forget_one(before);
+        }
         *self.arrivals.entry(waiter.session).or_default() += 1;
         self.jobs.on_arrive(arrival);
         self.settle();
@@ -367,6 +374,7 @@ impl Locks {
         }
         self.deaths.remove(&session);
         self.meeting.retain(|who, _| who.link != session);
+        self.wants.forget(session);
         self.waiting.retain(|who, waiting| {
             let stays = who.link != session;
             if let (false, Some((until, _))) = (stays, waiting.bound) {
@@ -440,16 +448,16 @@ impl Locks {
         granted.into_iter().filter(|(_, sum)| *sum > LINK_GRANT_LEN_MAX).for_each(|(link, _)| self.recount(link));
         while let Some(told) = self.groups.poll() {
             let Some(seq) = self.meeting.remove(&told.who) else { continue };
-            self.answers.push_back((Waiter { session: told.who.link, seq }, told.outcome.map(|()| SyncAnswer::Done)));
+            self.answers.extend(self.wants.told(Waiter { session: told.who.link, seq }, told.outcome));
         }
         while let Some(output) = self.jobs.poll() {
             let (key, outcome) = match output {
-                Output::Release { job, rank, generation } => ((job, rank, generation), Ok(SyncAnswer::Done)),
+                Output::Release { job, rank, generation } => ((job, rank, generation), Ok(())),
                 Output::Fail { job, rank, generation, error } => ((job, rank, generation), Err(error)),
             };
             if let Some(waiter) = self.arrived.remove(&key) {
                 self.arrived_less(waiter.session);
-                self.answers.push_back((waiter, outcome));
+                self.answers.extend(self.wants.told(waiter, outcome));
             }
         }
     }

@@ -71,6 +71,9 @@ impl Sync {
             }
             SyncRequest::Notify { number, condition, all } => self.locks.notify(who(number), condition, all),
             SyncRequest::Publish { number, publication } => self.locks.publish(who(number), user.uid, publication),
+            SyncRequest::Release { number, publication, places } => {
+                self.locks.release((who(number), user.uid), publication, &places, (extents, pages))
+            }
             SyncRequest::Redone { number } => self.locks.redone(who(number)),
             SyncRequest::Unlock { number } => self.locks.unlock(who(number)),
             SyncRequest::Withdraw { number } => self.locks.withdraw(who(number)),
@@ -80,8 +83,10 @@ impl Sync {
             }
             SyncRequest::Permit { name, mode } => self.locks.permit(&name, mode, user),
             SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq, extents),
+            SyncRequest::MeetWith(number, carried) => self.locks.meet_with(who(number), carried, waiter.seq, (extents, pages)),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
+            SyncRequest::ArriveWith(arrival, carried) => self.locks.arrive_with(arrival, carried, waiter, (extents, pages)),
             SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
             SyncRequest::Wait { words, bound_ms } => self.words.wait(words, bound_ms, (waiter, user.uid), (extents, pages)),
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {
@@ -168,7 +173,8 @@ impl Sync {
     }
 
     /// The next answer.
-    pub fn poll(&mut self) -> Option<Answered> {
-        self.answers.pop_front().or_else(|| self.locks.poll())
+    pub fn poll(&mut self, extents: &Extents, pages: &SharedRegions) -> Option<Answered> {
+        let told = self.answers.pop_front().or_else(|| self.locks.poll());
+        told.or_else(|| self.locks.poll_brought((extents, pages)))
     }
 }

@@ -58,7 +58,8 @@ impl Locks {
             let Some(seq) = self.meeting.remove(&who) else { continue };
             let _ = self.groups.on_leave(who);
             self.recount(who.link);
-            self.answers.push_back((Waiter { session: who.link, seq }, Err(Error::UnknownRegion { name: gid.to_string() })));
+            let waiter = Waiter { session: who.link, seq };
+            self.answers.extend(self.wants.told(waiter, Err(Error::UnknownRegion { name: gid.to_string() })));
         }
         self.settle();
     }

@@ -63,7 +63,7 @@ impl SharedCpu {
         if shares_pages || self.shared_until.is_none_or(|until| begun >= until) {
             self.parks = false;
         } else if begun >= self.until {
-            self.choose(begun);
+            self.turn(begun);
         }
         if self.parks {
             return Step::Park;
@@ -76,6 +76,16 @@ impl SharedCpu {
             }
         }
         step
+    }
+
+    /// The time of a way is over. Where it lasted far longer the node was idle meanwhile, because a wait ends only with a message: the count says
+    /// nothing of the way then, and both are tried anew.
+    fn turn(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.since) <= 2 * (self.until - self.since) {
+            return self.choose(now);
+        }
+        (self.moves, self.parks, self.tries) = Default::default();
+        (self.since, self.until) = (now, now + TRIED);
     }
 
     /// The time of a way is over.
@@ -132,8 +142,28 @@ mod tests {
         cpu.parks = true;
         assert_eq!(cpu.step(&mut backoff, false, true), Step::Again);
         cpu.shared_until = Some(Instant::now() + Duration::from_secs(3600));
-        (cpu.rates, cpu.tries) = ([0.0, 1.0], true);
+        // It has tried to spin for long.
+        (cpu.rates, cpu.tries, cpu.since) = ([0.0, 1.0], true, cpu.since - Duration::from_secs(60));
         assert_eq!(cpu.step(&mut backoff, true, true), Step::Again, "pages are waited for several nodes in a row");
         assert_eq!(cpu.step(&mut backoff, false, true), Step::Park);
+    }
+
+    #[test]
+    fn an_idle_while_is_not_held_against_spinning() {
+        let (mut cpu, mut now) = (SharedCpu::new(), Instant::now());
+        let mut parked = 0;
+        for _ in 0..20 {
+            // A client whose messages come twice as fast while the node spins, for a while; then it does something else.
+            for _ in 0..180 {
+                if now >= cpu.until {
+                    cpu.turn(now);
+                }
+                cpu.moves += if cpu.parks { 5 } else { 10 };
+                parked += u32::from(cpu.parks);
+                now += Duration::from_micros(100);
+            }
+            now += Duration::from_millis(240);
+        }
+        assert!(parked < 20 * 180 / 4, "it parked in {parked} of {} parts", 20 * 180);
     }
 }

@@ -1,0 +1,410 @@
+//! Blocks of bytes in heaps of the pool: one region after another, each twice as long as that before it.
+//!
+//! A heap's first 64 bytes are counts of *holds*: how many programs of its host read blocks in place. A block's place says which count is its,
+//! one of eight. Who is about to give a block back looks at the count after the last word that led there is gone; who holds one looks at the word
+//! after it has counted. So one of both sees the other, and a block that is held is not given back before it is let go. A program that is killed
+//! never lets go: what it keeps from coming back is linked by nobody, and goes with the heap when a sweep makes the values anew.
+
+use super::bucket::{At, GRANULE, rounded};
+use super::{Fault, step};
+use crate::errors::raise;
+use crate::memory::{BRIEF_LEN, Lent};
+use crate::region::Region;
+use hanare::{Attributes, CreateOptions, Error, Lineage, NodeId, Operator, Placement};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Heaps in a row: the last is as long as all before it together.
+const SEGMENT_COUNT_MAX: usize = 64;
+
+/// Blocks of up to so many bytes that were given back are kept for this program's next writes, so many of each length: 266,240 bytes in all.
+const KEPT_LEN_MAX: u64 = 4096;
+const KEPT_COUNT: usize = 2;
+
+/// Blocks of at least so many bytes can be held; shorter ones are copied in less time than it takes.
+pub const VIEWED_LEN_MIN: u64 = 64 << 10;
+
+/// Blocks that others hold and that this program is to give back, at most; what is more a sweep gives back.
+const HELD_COUNT_MAX: usize = 64;
+
+/// One heap.
+pub struct Segment {
+    pub region: Arc<hanare::Region>,
+    pub is_here: bool,
+    /// The node that has all of it, if there is one.
+    pub node: Option<NodeId>,
+}
+
+impl Segment {
+    fn new(region: hanare::Region) -> Segment {
+        Segment { is_here: region.is_local(), node: node_of(&region), region: Arc::new(region) }
+    }
+
+    fn free(&self, at: At) -> hanare::Result<()> {
+        self.region.heap().free(at.offset())
+    }
+
+    /// Whether anybody reads the block in place, or another whose count is the same. In one step, so that it comes after the last word that led there.
+    fn is_held(&self, at: At) -> hanare::Result<bool> {
+        Ok(self.region.fetch_word(8 * u64::from(at.place % 8), Operator::Add, 0)? != 0)
+    }
+}
+
+/// The node that has all bytes of a region, if there is one.
+pub fn node_of(region: &hanare::Region) -> Option<NodeId> {
+    let mut nodes = region.layout().extents().map(|extent| extent.node);
+    let first = nodes.next()?;
+    nodes.all(|node| node == first).then_some(first)
+}
+
+/// Blocks of this process that nobody links: a write that takes one saves two messages, one to take a block and one to give another back.
+///
+/// A block may be written again at once, because readers check that they read the block that they were led to.
+#[derive(Default)]
+struct Kept {
+    /// By granules.
+    blocks: Vec<Vec<At>>,
+    /// Long blocks that others held when they were to be given back.
+    held: Vec<At>,
+}
+
+impl Kept {
+    fn of_len(&mut self, len: u64) -> Option<&mut Vec<At>> {
+        let granules = usize::try_from(len.div_ceil(GRANULE)).ok().filter(|_| len <= KEPT_LEN_MAX)?;
+        if self.blocks.len() <= granules {
+            self.blocks.resize_with(granules + 1, Vec::new);
+        }
+        self.blocks.get_mut(granules)
+    }
+}
+
+/// Heaps `PREFIX.0`, `PREFIX.1` ..., for any number of programs.
+pub struct Heaps {
+    pool: hanare::Pool,
+    prefix: String,
+    placement: Placement,
+    attributes: Attributes,
+    /// Bytes of the first.
+    memory: u64,
+    segments: [OnceLock<Segment>; SEGMENT_COUNT_MAX],
+    kept: Mutex<Kept>,
+    lineage: Lineage,
+}
+
+impl Heaps {
+    /// The heap of that number. **Errors**: [`Error::UnknownRegion`].
+    pub fn segment(&self, number: u32) -> hanare::Result<&Segment> {
+        let name = || format!("{}.{number}", self.prefix);
+        let seat = self.segments.get(number as usize).ok_or_else(|| Error::UnknownRegion { name: name() })?;
+        match seat.get() {
+            Some(known) => Ok(known),
+            None => {
+                let opened = Segment::new(self.pool.open(&name())?);
+                Ok(seat.get_or_init(|| opened))
+            }
+        }
+    }
+
+    /// Whether a block can be read without waiting for any node: its heap is on this host, and was opened.
+    pub fn is_here(&self, at: At) -> bool {
+        self.segments.get(at.segment as usize).and_then(OnceLock::get).is_some_and(|segment| segment.is_here)
+    }
+
+    /// The heaps that are there, whoever made them.
+    fn all(&self) -> hanare::Result<impl DoubleEndedIterator<Item = (u32, &Segment)>> {
+        let mut count = 0;
+        while (count as usize) < SEGMENT_COUNT_MAX {
+            match self.segment(count) {
+                Ok(_) => count += 1,
+                Err(Error::UnknownRegion { .. }) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((0..count).filter_map(|number| Some((number, self.segments[number as usize].get()?))))
+    }
+
+    fn make(&self, number: u32, len: u64) -> hanare::Result<&Segment> {
+        let options = CreateOptions {
+            placement: self.placement.clone(),
+            mode: 0o600,
+            attributes: self.attributes.clone(),
+            ..CreateOptions::default()
+        };
+        match self.pool.create_or_attach(&format!("{}.{number}", self.prefix), len, &options) {
+            Ok(made) => Ok(self.segments[number as usize].get_or_init(|| Segment::new(made))),
+            // Another program made it, for another block.
+            Err(Error::BadLength { .. }) => self.segment(number),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The blocks that nobody links; none in a child made by fork, whose parent has them.
+    fn kept(&self) -> Option<MutexGuard<'_, Kept>> {
+        self.lineage.is_here().then(|| self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn take_kept(&self, len: u64) -> Option<At> {
+        self.kept()?.of_len(len)?.pop()
+    }
+
+    /// Whether a block of so many bytes of this host can be had without asking a node, and one of as many as `freed` be given back.
+    pub fn spares_messages(&self, len: u64, freed: u64) -> bool {
+        let Some(mut kept) = self.kept() else { return false };
+        let has_one = len == 0 || kept.of_len(len).and_then(|blocks| blocks.last()).is_some_and(|at| self.is_here(*at));
+        // The one that is taken makes room for one of its own length.
+        let has_room = freed == 0 || freed == len || kept.of_len(freed).is_some_and(|blocks| blocks.len() < KEPT_COUNT);
+        has_one && has_room
+    }
+
+    /// Takes a block.
+    ///
+    /// **Errors**: [`Fault::Full`] where no heap has room and none `may` be made to `grow`; [`Error::LimitReached`], [`Error::PoolFull`],
+    /// [`Error::QuotaExceeded`].
+    pub fn take(&self, len: u64, may_grow: bool) -> Result<At, Fault> {
+        if let Some(kept) = self.take_kept(len) {
+            return Ok(kept);
+        }
+        let mut tried = 0;
+        let mut next = loop {
+            let known = self.known();
+            // The newest first: it is the largest, and the last that was full.
+            for number in (tried..known).rev() {
+                if let Some(at) = take_of(self.segment(number)?, number, len)? {
+                    return Ok(at);
+                }
+            }
+            let there = self.all()?.count() as u32;
+            if there > known {
+                tried = known;
+                continue;
+            }
+            if self.give_back() {
+                tried = 0;
+                continue;
+            }
+            break there;
+        };
+        // Who has none begins with one.
+        if !may_grow && next > 0 {
+            return Err(Fault::Full);
+        }
+        while (next as usize) < SEGMENT_COUNT_MAX {
+            let wanted = self.memory.saturating_mul(1 << next).max(len.saturating_mul(2).saturating_add(4096));
+            if let Some(at) = take_of(self.make(next, wanted)?, next, len)? {
+                return Ok(at);
+            }
+            next += 1;
+        }
+        Err(Error::LimitReached {
+            what: format!("heaps '{}', all of which are full", self.prefix),
+            limit: SEGMENT_COUNT_MAX as u64,
+        }
+        .into())
+    }
+
+    /// Heaps that were opened, from the first on.
+    fn known(&self) -> u32 {
+        self.segments.iter().take_while(|segment| segment.get().is_some()).count() as u32
+    }
+
+    /// Gives a block of so many bytes back, or keeps it for a write of this program; nothing where there is none, or the heap has gone.
+    pub fn free(&self, at: At, len: u64) {
+        if at.place == 0 {
+            return;
+        }
+        // A sweep was faster, or its node is lost: either way nobody has the block any more.
+        let Ok(segment) = self.segment(at.segment) else { return };
+        if len >= VIEWED_LEN_MIN {
+            self.give_back_long(Some(at));
+            return;
+        }
+        let is_kept = self.kept().is_some_and(|mut kept| {
+            let Some(blocks) = kept.of_len(len).filter(|blocks| blocks.len() < KEPT_COUNT) else { return false };
+            blocks.push(at);
+            true
+        });
+        if !is_kept {
+            let _ = segment.free(at);
+        }
+    }
+
+    /// Gives long blocks back that nobody holds, and that one; the others later.
+    fn give_back_long(&self, at: Option<At>) {
+        let Some(held) = self.kept().map(|mut kept| std::mem::take(&mut kept.held)) else { return };
+        let mut still = Vec::new();
+        for at in held.into_iter().chain(at) {
+            let Ok(segment) = self.segment(at.segment) else { continue };
+            match segment.is_held(at) {
+                Ok(true) => still.push(at),
+                Ok(false) => drop(segment.free(at)),
+                // The heap has gone, or its node is lost.
+                Err(_) => {}
+            }
+        }
+        if let Some(mut kept) = self.kept() {
+            let room = HELD_COUNT_MAX.saturating_sub(kept.held.len());
+            kept.held.extend(still.into_iter().take(room));
+        }
+    }
+
+    /// Gives all blocks back that nobody links; says whether there were any but long ones.
+    pub fn give_back(&self) -> bool {
+        self.give_back_long(None);
+        let Some(blocks) = self.kept().map(|mut kept| std::mem::take(&mut kept.blocks)) else { return false };
+        let mut there_were = false;
+        for at in blocks.into_iter().flatten() {
+            there_were = true;
+            // Where the heap has gone, or its node is lost, a later one would say the same, as late.
+            if self.segment(at.segment).and_then(|segment| segment.free(at)).is_err() {
+                break;
+            }
+        }
+        there_were
+    }
+
+    /// The range of a block in its heap. **Errors**: [`Fault::Changed`] where there is no such block.
+    fn range(&self, at: At, len: u64) -> Result<(&Segment, u64), Fault> {
+        let segment = self.segment(at.segment)?;
+        let is_inside = at.offset().checked_add(len).is_some_and(|end| end <= segment.region.len());
+        if is_inside { Ok((segment, at.offset())) } else { Err(Fault::Changed) }
+    }
+
+    /// Reads the first bytes of a block. **Errors**: [`Fault::Changed`] where there cannot be so many.
+    pub fn read(&self, at: At, len: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
+        let (segment, offset) = self.range(at, len)?;
+        into.resize(len as usize, 0);
+        Ok(segment.region.get(offset, into)?)
+    }
+
+    /// Bytes of all blocks that somebody took and did not give back; this program gives back first what it keeps.
+    fn taken(&self) -> hanare::Result<u64> {
+        self.give_back();
+        self.all()?.try_fold(0, |sum, (_, Segment { region, .. })| {
+            // The first granule is never given out, so this is refused, and says how much is free.
+            match region.heap().allocate(region.len(), 1) {
+                Ok(at) => region.heap().free(at).map(|()| sum),
+                Err(Error::HeapFull { free, .. }) => Ok(sum + region.len().saturating_sub(GRANULE + free)),
+                Err(error) => Err(error),
+            }
+        })
+    }
+}
+
+/// Takes a block of one heap, if it has room.
+fn take_of(segment: &Segment, number: u32, len: u64) -> Result<Option<At>, Fault> {
+    match segment.region.heap().allocate(len, 1) {
+        Ok(offset) => match u32::try_from(offset / GRANULE) {
+            Ok(place) => Ok(Some(At { segment: number, place })),
+            Err(_) => {
+                segment.region.heap().free(offset)?;
+                Ok(None)
+            }
+        },
+        Err(Error::HeapFull { .. } | Error::LimitReached { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Heaps as Python sees them. A block is one number: its heap's in the upper half, its place in granules in the lower; 0 is none.
+#[pyclass(frozen, module = "hanare._hanare")]
+pub struct Blocks {
+    pub heaps: Arc<Heaps>,
+}
+
+#[pymethods]
+impl Blocks {
+    #[new]
+    fn new(
+        pool: &crate::pool::Pool,
+        prefix: String,
+        place: &str,
+        memory: u64,
+        attributes: BTreeMap<String, Vec<u8>>,
+    ) -> PyResult<Blocks> {
+        let heaps = Heaps {
+            pool: pool.pool.clone(),
+            prefix,
+            placement: place.parse().map_err(raise)?,
+            attributes: attributes.into_iter().collect(),
+            memory,
+            segments: std::array::from_fn(|_| OnceLock::new()),
+            kept: Mutex::default(),
+            lineage: Lineage::here(),
+        };
+        Ok(Blocks { heaps: Arc::new(heaps) })
+    }
+
+    /// The heap in which a block is.
+    fn segment(&self, py: Python<'_>, far: u64) -> PyResult<Region> {
+        let segment = step(py, true, || Ok(self.heaps.segment(At::of_far(far).segment)?))?;
+        Ok(Region { region: segment.region.clone(), may_wait: !segment.is_here })
+    }
+
+    /// Writes a value into a block of its own, in parts that follow each other.
+    fn write(&self, py: Python<'_>, parts: Vec<Bound<'_, PyAny>>, may_grow: bool) -> PyResult<u64> {
+        let parts = parts.iter().map(Lent::new).collect::<PyResult<Vec<Lent>>>()?;
+        let parts: Vec<&[u8]> = parts.iter().map(Lent::bytes).collect();
+        let len = parts.iter().map(|part| part.len() as u64).sum();
+        let is_quick = len <= BRIEF_LEN as u64 && self.heaps.spares_messages(len, 0);
+        step(py, !is_quick, || {
+            let at = self.heaps.take(len, may_grow)?;
+            let Segment { region, .. } = self.heaps.segment(at.segment)?;
+            let written = match parts[..] {
+                [only] => region.put(at.offset(), only),
+                _ => self.heaps.pool.batch(|batch| {
+                    let mut offset = at.offset();
+                    parts.iter().try_for_each(|part| {
+                        batch.put(region, offset, part)?;
+                        offset += part.len() as u64;
+                        Ok(())
+                    })
+                }),
+            };
+            written?;
+            Ok(at.far())
+        })
+    }
+
+    /// Reads a value. **Errors**: `Changed` where there cannot be one.
+    fn read<'py>(&self, py: Python<'py>, far: u64, len: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let (segment, offset) = step(py, true, || self.heaps.range(At::of_far(far), len as u64))?;
+        PyBytes::new_with(py, len, |into| {
+            step(py, !segment.is_here || len > BRIEF_LEN, || Ok(segment.region.get(offset, into)?))
+        })
+    }
+
+    /// Reads a value into a buffer of as many bytes. **Errors**: `Changed` where there cannot be one.
+    fn read_into(&self, py: Python<'_>, far: u64, into: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut into = Lent::new_mut(into)?;
+        let into = into.bytes_mut();
+        step(py, true, || {
+            let (segment, offset) = self.heaps.range(At::of_far(far), into.len() as u64)?;
+            Ok(segment.region.get(offset, into)?)
+        })
+    }
+
+    /// Gives back the block of a value of so many bytes.
+    fn free(&self, py: Python<'_>, far: u64, len: u64) -> PyResult<()> {
+        step(py, true, || {
+            self.heaps.free(At::of_far(far), rounded(len));
+            Ok(())
+        })
+    }
+
+    /// Gives back what this program keeps for its next writes.
+    fn give_back(&self, py: Python<'_>) {
+        py.detach(|| self.heaps.give_back());
+    }
+
+    /// Bytes of all blocks that somebody took and did not give back.
+    fn taken(&self, py: Python<'_>) -> PyResult<u64> {
+        step(py, true, || Ok(self.heaps.taken()?))
+    }
+
+    /// Bytes of all heaps.
+    fn capacity(&self, py: Python<'_>) -> PyResult<u64> {
+        step(py, true, || Ok(self.heaps.all()?.map(|(_, segment)| segment.region.len()).sum()))
+    }
+}

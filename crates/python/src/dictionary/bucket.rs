@@ -1,0 +1,227 @@
+//! Words of a table, and the buckets that they lead to, as bytes.
+//!
+//! ```text
+//! word    frozen 1 bit | tag 15 | segment 6 | granules 12 | place 30, in granules; place 0 is no bucket
+//! bucket  checksum of the rest u32 | bytes u32 | entries u32 | tag u16 | 0 u16 | number of its word u64 | entry entry ...
+//! entry   bytes of key u32, of value u32 | far u64 | checksum of the value u32, if it is far | kind u8 | 0 0 0 | key | value, unless it is far
+//! ```
+//!
+//! All of it is input: any program of the pool may have written it.
+
+use super::Fault;
+use super::digest::checksum;
+
+/// Blocks lie at multiples of so many bytes, and have such lengths.
+pub const GRANULE: u64 = 64;
+
+/// Bytes of a bucket's head.
+pub const HEAD_LEN: usize = 24;
+const ENTRY_HEAD_LEN: usize = 24;
+
+/// The part of a word that is its bucket's place.
+pub const PLACE: u64 = (1 << 30) - 1;
+const TAG: u64 = (1 << 15) - 1;
+/// A longer bucket says its length itself.
+const GRANULES_MAX: u64 = (1 << 12) - 1;
+const FROZEN: u64 = 1 << 63;
+
+/// Where a block begins: which heap, and how many granules from its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    pub segment: u32,
+    pub place: u32,
+}
+
+impl At {
+    /// As one number, which is 0 for no block: granule 0 is never one's.
+    pub fn far(self) -> u64 {
+        u64::from(self.segment) << 32 | u64::from(self.place)
+    }
+
+    pub fn of_far(far: u64) -> At {
+        At { segment: (far >> 32) as u32, place: far as u32 }
+    }
+
+    pub fn offset(self) -> u64 {
+        u64::from(self.place) * GRANULE
+    }
+}
+
+/// Bytes of a block for so many.
+pub fn rounded(len: u64) -> u64 {
+    len.div_ceil(GRANULE) * GRANULE
+}
+
+/// Where a bucket is. The tag counts its changes; a frozen one never changes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word(pub u64);
+
+impl Word {
+    /// The word for a bucket of so many bytes; `None` without one, or for a place that no word names.
+    pub fn to(tag: u16, at: At, len: u64) -> Option<Word> {
+        let place = u64::from(at.place);
+        let granules = len.div_ceil(GRANULE).min(GRANULES_MAX);
+        let fits = place != 0 && place <= PLACE && at.segment < 1 << 6;
+        fits.then(|| Word(u64::from(tag) << 48 | u64::from(at.segment) << 42 | granules << 30 | place))
+    }
+
+    /// The word for no bucket.
+    pub fn to_none(tag: u16) -> Word {
+        Word(u64::from(tag) << 48)
+    }
+
+    pub fn is_frozen(self) -> bool {
+        self.0 & FROZEN != 0
+    }
+
+    /// Whether it leads to no bucket.
+    pub fn is_none(self) -> bool {
+        self.0 & PLACE == 0
+    }
+
+    pub fn tag(self) -> u16 {
+        (self.0 >> 48 & TAG) as u16
+    }
+
+    /// The tag of the word that comes in its place.
+    pub fn next_tag(self) -> u16 {
+        self.tag().wrapping_add(1) & TAG as u16
+    }
+
+    pub fn at(self) -> At {
+        At { segment: (self.0 >> 42 & 63) as u32, place: (self.0 & PLACE) as u32 }
+    }
+
+    /// Bytes of the bucket's block, if the word says so.
+    pub fn block_len(self) -> Option<u64> {
+        Some(self.0 >> 30 & GRANULES_MAX).filter(|granules| *granules < GRANULES_MAX).map(|granules| granules * GRANULE)
+    }
+}
+
+/// A key's value: its bytes, or where they lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value<'a> {
+    pub kind: u8,
+    /// The bytes, where it is not far.
+    pub bytes: &'a [u8],
+    /// How many they are, wherever they are.
+    pub len: u32,
+    /// [`At::far`] of its block; 0 for one whose bytes are here.
+    pub far: u64,
+    pub checksum: u32,
+}
+
+/// A key and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    pub key: &'a [u8],
+    pub value: Value<'a>,
+}
+
+/// Bytes of the bucket that begins so, by its head. **Errors**: [`Fault::Changed`] where it is another's memory by now.
+pub fn whole_len(raw: &[u8], number: u64, word: Word) -> Result<usize, Fault> {
+    let head: &[u8; HEAD_LEN] = raw.first_chunk().ok_or(Fault::Changed)?;
+    let is_its = u64_at(head, 16) == number && u16_at(head, 12) == word.tag();
+    let len = u64::from(u32_at(head, 4));
+    let fits = len >= HEAD_LEN as u64 && word.block_len().is_none_or(|most| len <= most);
+    if is_its && fits { Ok(len as usize) } else { Err(Fault::Changed) }
+}
+
+/// Checks a bucket of which all bytes were read. **Errors**: [`Fault::Changed`] where they are not those of one moment.
+pub fn check(raw: &[u8]) -> Result<(), Fault> {
+    let head: &[u8; HEAD_LEN] = raw.first_chunk().ok_or(Fault::Changed)?;
+    if checksum(&raw[4..]) == u32_at(head, 0) { Ok(()) } else { Err(Fault::Changed) }
+}
+
+/// The entries of a bucket that was checked; none of one that has no bytes.
+pub struct Entries<'a> {
+    left: u32,
+    rest: &'a [u8],
+}
+
+impl<'a> Entries<'a> {
+    pub fn of(raw: &'a [u8]) -> Entries<'a> {
+        match raw.split_first_chunk::<HEAD_LEN>() {
+            Some((head, rest)) => Entries { left: u32_at(head, 8), rest },
+            None => Entries { left: 0, rest: &[] },
+        }
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<Entry<'a>, Fault>;
+
+    fn next(&mut self) -> Option<Result<Entry<'a>, Fault>> {
+        self.left = self.left.checked_sub(1)?;
+        let taken = take_entry(self.rest);
+        // Nothing is looked for behind one that makes no sense.
+        self.rest = taken.map_or(&[], |(_, rest)| rest);
+        Some(taken.map(|(entry, _)| entry).ok_or(Fault::Changed)).inspect(|taken| {
+            if taken.is_err() {
+                self.left = 0;
+            }
+        })
+    }
+}
+
+fn take_entry(raw: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+    let (head, rest) = raw.split_first_chunk::<ENTRY_HEAD_LEN>()?;
+    let (key_len, len, far) = (u32_at(head, 0), u32_at(head, 4), u64_at(head, 8));
+    let (key, rest) = rest.split_at_checked(key_len as usize)?;
+    let (bytes, rest) = rest.split_at_checked(if far == 0 { len as usize } else { 0 })?;
+    let value = Value { kind: head[20], bytes, len, far, checksum: u32_at(head, 16) };
+    Some((Entry { key, value }, rest))
+}
+
+/// A bucket that is being written.
+pub struct Writing {
+    bytes: Vec<u8>,
+    pub count: u32,
+}
+
+impl Writing {
+    pub fn new() -> Writing {
+        Writing { bytes: vec![0; HEAD_LEN], count: 0 }
+    }
+
+    pub fn push(&mut self, entry: &Entry<'_>) {
+        let Entry { key, value } = entry;
+        self.count += 1;
+        self.bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(&value.len.to_le_bytes());
+        self.bytes.extend_from_slice(&value.far.to_le_bytes());
+        self.bytes.extend_from_slice(&value.checksum.to_le_bytes());
+        self.bytes.extend_from_slice(&[value.kind, 0, 0, 0]);
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value.bytes);
+    }
+
+    /// Bytes of its block.
+    pub fn block_len(&self) -> u64 {
+        rounded(self.bytes.len() as u64)
+    }
+
+    /// Its bytes, for the word of that number and tag. `None` where they are more than a bucket can say.
+    pub fn finish(mut self, number: u64, tag: u16) -> Option<Vec<u8>> {
+        let len = u32::try_from(self.bytes.len()).ok()?;
+        self.bytes[4..8].copy_from_slice(&len.to_le_bytes());
+        self.bytes[8..12].copy_from_slice(&self.count.to_le_bytes());
+        self.bytes[12..14].copy_from_slice(&tag.to_le_bytes());
+        self.bytes[16..24].copy_from_slice(&number.to_le_bytes());
+        let sum = checksum(&self.bytes[4..]);
+        self.bytes[..4].copy_from_slice(&sum.to_le_bytes());
+        Some(self.bytes)
+    }
+}
+
+fn u16_at<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
+}
+
+fn u64_at<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
+}
