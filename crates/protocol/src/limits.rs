@@ -51,12 +51,10 @@ pub const LEASE_TAKING_COUNT_MAX: u32 = 64;
 /// Most names of locks of which a program remembers how often it took them: some 100 bytes each.
 pub const LEASE_NAME_COUNT_MAX: usize = 4096;
 
-/// How long the pool's home waits for a node's answer about a lock that is lent. A lease of the node's host holds as long at most as the node
-/// is a member; as much again is for clocks and stalls.
+/// How long the pool's home waits for a node's answer about a lock that is lent: a lease of that node, as much again for clocks and stalls.
 pub const RECALL_MS: u64 = 2 * LEASE_MS;
 
-/// The same at other homes of locks, while they are members themselves: the coordinator may hold the question up for a lease, and the answer
-/// too, because longer stalls end the membership.
+/// The same at other homes, while they are members: the coordinator may hold the question up for a lease, and the answer for another.
 pub const FAR_RECALL_MS: u64 = 2 * RECALL_MS;
 
 /// Programs that have ended of which a node remembers what they had of locks that were lent to them: their home asks at once.
@@ -145,8 +143,7 @@ pub const QUEUE_LINK_PORT_COUNT_MAX: usize = 65_536;
 /// Bytes of the pieces in which pool memory is taken for spilled units: small, since most spills are short.
 pub const QUEUE_SPILL_LEN: u64 = SMALL_REGION_LEN / 2;
 
-/// Most bytes that a node asks for ahead for what queues spill for a user: a writer of a GB a second waits for no answer then. Small quotas
-/// have a 64th of them.
+/// Most bytes that a node asks for ahead for what queues spill for a user: a writer of a GB a second waits for none. Small quotas: 1/64.
 pub const SPILL_AHEAD_LEN_MAX: u64 = 1 << 20;
 
 /// How long a node refuses to spill for a user beyond its quota before it asks the coordinator again.
@@ -237,8 +234,7 @@ pub const BOUND_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
 /// Most of those of one user.
 pub const USER_BOUND_LOCK_COUNT_MAX: usize = BOUND_LOCK_COUNT_MAX / 4;
 
-/// Most bytes of grants of locks with what is bound to them that one connection gets at once; from a quarter of them on, changes go without
-/// their bytes, which the taker fetches.
+/// Most bytes of grants with bound data that one connection gets at once; from a quarter on, its takers fetch the bytes of changes.
 pub const LINK_GRANT_LEN_MAX: u64 = 4 << 20;
 
 /// Most shapes that are bound to one lock: they go with a grant.

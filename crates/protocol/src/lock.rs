@@ -399,6 +399,12 @@ impl Locks {
         Some((name, lock.mode()))
     }
 
+    /// The lock that is lent by a taking, also over a connection that ended.
+    pub fn lent(&self, who: Claimant) -> Option<&str> {
+        let name = self.claims.get(&who).or_else(|| self.parted.get(&who))?;
+        self.locks.get(name).filter(|lock| lock.is_lent_to(who)).map(|_| name.as_str())
+    }
+
     /// The next grant to one that waited.
     pub fn poll(&mut self) -> Option<LockGrant> {
         self.grants.pop_front()

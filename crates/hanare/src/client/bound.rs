@@ -54,6 +54,14 @@ fn joined(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     joined
 }
 
+/// What a section has published.
+#[derive(Clone)]
+pub(super) struct Published {
+    data: LockData,
+    /// Whether the lock's home has all of its bytes, and binds what it did before: then a release counts whole, whatever happens to this program.
+    pub is_plain: bool,
+}
+
 /// The data that a lock brought.
 pub(super) struct Section {
     /// The lock, and the number of its taking.
@@ -120,6 +128,12 @@ impl Section {
         let data = LockData { stamp, shapes: self.shapes.clone() };
         shared.claims.data().insert(self.name.clone(), data);
         Ok(())
+    }
+
+    /// The lock was lent to this program, which has it again: its data are as it left them.
+    pub fn enter_again(&mut self, data: LockData) {
+        self.ranges = ranges_of(&*data.shapes);
+        self.shapes = data.shapes;
     }
 
     /// Has the mappings show changes, as far as there are any.
@@ -230,7 +244,7 @@ impl Section {
     ///
     /// **Cost**: nothing where nothing was stored; else a message each way to the lock's home, then as
     /// [`SharedMapping::flush`](crate::SharedMapping::flush).
-    pub fn publish(&self, shared: &Shared, home: &Remote) -> Result<Option<LockData>> {
+    pub fn publish(&self, shared: &Shared, home: &Remote) -> Result<Option<Published>> {
         if self.mode != Mode::Exclusive || self.is_bare() {
             return Ok(None);
         }
@@ -239,6 +253,7 @@ impl Section {
         if changes.is_none() && self.rebound.is_none() {
             return Ok(None);
         }
+        let is_plain = matches!(changes, Stores::Bytes(..)) && self.rebound.is_none();
         let publication = Publication { changes, binding: self.rebound.clone() };
         let publish = SyncRequest::Publish { number: self.number, publication };
         let stamp = match home.ask_sync(&publish, Patience::Usual)? {
@@ -246,7 +261,7 @@ impl Section {
             _ => return Err(Error::Garbage { peer: home.node().to_string(), reason: "no answer to a release".to_owned() }),
         };
         send_home(shared, &written)?;
-        Ok(Some(self.version(stamp)))
+        Ok(Some(Published { data: self.version(stamp), is_plain }))
     }
 
     /// What the program has after a release.
@@ -259,7 +274,7 @@ impl Section {
     /// where it does not, or nothing was stored: then nothing has happened. Else the version that it is, as far as that is known.
     ///
     /// **Cost**: a message each way.
-    pub fn release_along(&self, shared: &Shared, home: &Arc<Remote>) -> Result<Option<Option<LockData>>> {
+    pub fn release_along(&self, shared: &Shared, home: &Arc<Remote>) -> Result<Option<Option<Published>>> {
         if self.mode != Mode::Exclusive || self.is_bare() {
             return Ok(None);
         }
@@ -281,7 +296,9 @@ impl Section {
             let is_done = matches!(outcome, Ok(_) | Err(Error::Broken { happened: Happened::Yes, .. }));
             memory.have_arrived(number, is_done)?;
             match outcome {
-                Ok((SyncAnswer::Published { stamp }, _)) => Ok(Some(Some(self.version(stamp)))),
+                Ok((SyncAnswer::Published { stamp }, _)) => {
+                    Ok(Some(Some(Published { data: self.version(stamp), is_plain: true })))
+                }
                 Ok(_) => Err(Error::Garbage { peer: home.node().to_string(), reason: "no answer to a release".to_owned() }),
                 Err(Error::Broken { happened: Happened::Yes, .. }) => Ok(Some(None)),
                 // The general way asks for the grants of today.
@@ -301,9 +318,9 @@ impl Section {
         Some(SyncRequest::Release { number: self.number, publication, places })
     }
 
-    /// The lock was given back, with a version of its own if it published one.
-    pub fn leave(&self, shared: &Shared, published: Option<LockData>) {
-        if let Some(data) = published {
+    /// The lock was given back, or is about to be, with a version of its own if it published one.
+    pub fn leave(&self, shared: &Shared, published: Option<Published>) {
+        if let Some(Published { data, .. }) = published {
             shared.claims.data().insert(self.name.clone(), data);
         }
     }

@@ -29,6 +29,14 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
+/// What became of a lock that its holder gave back.
+enum Released {
+    /// Its home has it.
+    GivenBack,
+    /// This program keeps it, because it is lent to it.
+    Kept,
+}
+
 fn lost(name: &str) -> Error {
     Error::LockLost { name: name.to_owned(), reason: CONNECTION_BROKE.to_owned() }
 }
@@ -161,14 +169,15 @@ impl LockGuard {
         {
             return Ok(());
         }
-        let released = self.release_by_message(told);
-        if let Some(lent) = lent {
+        let released = self.release_by_message(told, lent);
+        if let Some(lent) = lent.filter(|_| !matches!(released, Ok(Released::Kept))) {
             self.pool.shared.claims.borrowed.ended(self.pool.shared.seats.leases(), &self.key, lent, released.is_ok());
         }
-        released
+        released.map(drop)
     }
 
-    fn release_by_message(&mut self, told: bool) -> Result<()> {
+    /// Puts stores to bound data at their homes, and gives the lock back; or keeps it, where it is lent and not wanted.
+    fn release_by_message(&mut self, told: bool, lent: Option<LentLock>) -> Result<Released> {
         let shared = &self.pool.shared;
         self.ensure_held()?;
         let publish = || match self.data.release_along(shared, &self.home)? {
@@ -179,18 +188,27 @@ impl LockGuard {
             Ok((_, None)) if told => return Err(lost(&self.title)),
             Ok((published, None)) => {
                 self.data.leave(shared, published);
-                return Ok(());
+                return Ok(Released::GivenBack);
             }
             Ok((published, Some(unlock))) => (Ok(published), unlock),
             Err(Error::Broken { .. }) => return Err(lost(&self.title)),
             Err(error) => (Err(error), SyncRequest::Withdraw { number: self.number }),
         };
+        if let (Ok(published), Some(lent), false) = (&published, lent, told)
+            && published.as_ref().is_none_or(|published| published.is_plain)
+        {
+            // Before another thread may take the lock.
+            self.data.leave(shared, published.clone());
+            if shared.claims.borrowed.keep(shared.seats.leases(), lent) {
+                return Ok(Released::Kept);
+            }
+        }
         match self.home.ask_sync(&last, Patience::Usual) {
             Ok(_) | Err(Error::Broken { happened: Happened::Yes, .. }) if !told => {}
             _ => return Err(lost(&self.title)),
         }
         self.data.leave(shared, published?);
-        Ok(())
+        Ok(Released::GivenBack)
     }
 
     /// Refuses a lock whose connection has broken; it ends at the home, too.

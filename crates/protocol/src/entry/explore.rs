@@ -1,12 +1,13 @@
-//! Two hosts, two locks whose bytes lie in one page, every order of takings, stores, releases, evictions and a death, by stateright.
+//! Two hosts, two locks whose bytes lie in one page, every order of takings, stores, releases, evictions, recalls and a death, by stateright.
 //! The locks and what is bound to them are the machines that run; frames and homes are a few bytes.
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 
 use super::*;
 use crate::id::Gid;
-use crate::lock::{Claim, Claimed};
+use crate::lock::{Claim, Claimed, RecallStep, Recalled};
 use crate::shape::Strided;
 use stateright::{Checker, Model, Property};
+use std::collections::BTreeSet;
 
 const HOSTS: usize = 2;
 const LOCKS: usize = 2;
@@ -29,6 +30,10 @@ struct Two {
     sends_pages: bool,
     /// Who is to redo a release says so at once.
     skips_redo: bool,
+    /// Locks are lent. How messages of recalls may cross is explored in `lock`; here an answer comes at once.
+    lends: bool,
+    /// A lock that is lent is kept before what was published is at home.
+    keeps_early: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +72,8 @@ struct Host {
     held: [Option<Held>; LOCKS],
     waits: [Option<u64>; LOCKS],
     taken: [u8; LOCKS],
+    /// The takings by which locks are lent to it.
+    lent: [Option<u64>; LOCKS],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,6 +88,9 @@ struct World {
     deaths: u8,
     evictions: u8,
     numbers: u64,
+    /// Takings of which nodes are asked, and whether hosts that died kept those that were theirs.
+    asked: BTreeSet<Claimant>,
+    ended: BTreeMap<Claimant, bool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -93,6 +103,7 @@ enum Action {
     Send(usize, usize),
     Redo(usize, usize),
     Give(usize, usize),
+    Answer(Claimant),
     Die(usize),
 }
 
@@ -155,6 +166,7 @@ impl World {
             }
             _ => me.update(&base),
         }
+        let is_whole = grant.condition == Condition::Whole;
         let doing = match &grant.condition {
             Condition::Redo(stores) if !model.skips_redo => {
                 Doing::Redoes(stores.pieces().map(|(range, bytes)| (range.offset as usize, bytes[0])).collect())
@@ -163,14 +175,43 @@ impl World {
         };
         me.known[lock] = Some(grant.stamp);
         me.held[lock] = Some(Held { number, doing, sees: self.released[lock] });
+        let who = self.who(host, lock);
         if model.skips_redo {
-            let who = self.who(host, lock);
             self.data.on_redone(&self.locks, who).unwrap();
         }
+        if model.lends && is_whole && self.locks.on_lend(who) {
+            self.hosts[host].lent[lock] = Some(number);
+        }
+    }
+
+    /// A host's node looks at the word of a lock that is lent.
+    fn answer(&mut self, model: &Two, who: Claimant) {
+        let found = |(host, lock): &(usize, usize)| {
+            (self.hosts[*host].link, self.hosts[*host].lent[*lock]) == (who.link, Some(who.number))
+        };
+        let all = (0..HOSTS).flat_map(|host| (0..LOCKS).map(move |lock| (host, lock)));
+        let is_kept = match all.into_iter().find(found) {
+            Some((host, lock)) => {
+                self.hosts[host].lent[lock] = None;
+                self.hosts[host].held[lock].is_none()
+            }
+            None => self.ended.remove(&who).expect("the host died"),
+        };
+        if is_kept {
+            self.data.on_yield(&self.locks, who);
+        }
+        self.locks.on_recalled(who, if is_kept { Recalled::Kept } else { Recalled::Held });
+        self.settle(model);
     }
 
     /// Those who waited get their locks.
     fn settle(&mut self, model: &Two) {
+        while let Some(step) = self.locks.poll_recall() {
+            match step {
+                RecallStep::Begin(who) => self.asked.insert(who),
+                RecallStep::End(who) => self.asked.remove(&who),
+            };
+        }
         while let Some(grant) = self.locks.poll() {
             let host = self.hosts.iter().position(|host| host.link == grant.who.link).expect("nobody who is gone");
             let lock = self.hosts[host].waits.iter().position(|number| *number == Some(grant.who.number)).unwrap();
@@ -204,6 +245,9 @@ impl World {
             me.known[lock] = Some(stamp);
             self.released[lock] = held.sees;
         }
+        if me.lent[lock] == Some(held.number) {
+            return;
+        }
         self.data.on_unlock(&self.locks, who);
         self.locks.on_unlock(who).unwrap();
         self.settle(model);
@@ -217,7 +261,10 @@ impl World {
                 self.released[lock] = *sees;
             }
         }
-        let taken = self.hosts[host].taken;
+        let Host { taken, lent, held, .. } = &self.hosts[host];
+        let words = lent.iter().zip(held).filter_map(|(lent, held)| Some((Claimant { link, number: (*lent)? }, held.is_none())));
+        self.ended.extend(words);
+        let taken = *taken;
         self.hosts[host] = Host { link: link + HOSTS as u64, taken, ..Host::default() };
         self.deaths += 1;
         self.data.on_link_gone(link);
@@ -237,7 +284,7 @@ impl World {
         let reads = model.shares && host == 1;
         match &held.doing {
             Doing::Redoes(_) => acts.push(Action::Redo(host, lock)),
-            Doing::Sends { left, .. } if left.is_empty() => acts.push(Action::Give(host, lock)),
+            Doing::Sends { left, .. } if left.is_empty() || model.keeps_early => acts.push(Action::Give(host, lock)),
             Doing::Sends { .. } => acts.push(Action::Send(host, lock)),
             Doing::Works => {
                 let has_stored = me.view(&self.base, lock) != self.released[lock];
@@ -251,6 +298,11 @@ impl World {
 
     fn act(&mut self, model: &Two, action: Action) -> Option<()> {
         match action {
+            Action::Take(host, lock) if self.hosts[host].lent[lock].is_some() => {
+                let (me, sees) = (&mut self.hosts[host], self.released[lock]);
+                me.taken[lock] += 1;
+                me.held[lock] = me.lent[lock].map(|number| Held { number, doing: Doing::Works, sees });
+            }
             Action::Take(host, lock) => {
                 self.numbers += 1;
                 let number = self.numbers;
@@ -259,9 +311,13 @@ impl World {
                 self.hosts[host].taken[lock] += 1;
                 match self.locks.on_lock(&name(lock), Claim { who, thread: lock as u64, mode }, true).unwrap() {
                     Claimed::Granted { .. } => self.enter(model, host, lock, number),
-                    _ => self.hosts[host].waits[lock] = Some(number),
+                    _ => {
+                        self.hosts[host].waits[lock] = Some(number);
+                        self.settle(model);
+                    }
                 }
             }
+            Action::Answer(who) => self.answer(model, who),
             Action::Touch(host) => self.hosts[host].frame = Some(Frame { own: self.base, twin: None }),
             Action::Evict(host) => {
                 self.hosts[host].frame = None;
@@ -329,10 +385,12 @@ impl Model for Two {
         }
         let hosts = (0..HOSTS).map(|host| Host { link: host as u64, ..Host::default() }).collect();
         let (base, released) = ([0; LOCKS * LEN], [[0; LEN]; LOCKS]);
-        vec![World { locks, data, base, hosts, released, stores: 0, deaths: 0, evictions: 0, numbers: 0 }]
+        let (asked, ended) = Default::default();
+        vec![World { locks, data, base, hosts, released, stores: 0, deaths: 0, evictions: 0, numbers: 0, asked, ended }]
     }
 
     fn actions(&self, world: &World, acts: &mut Vec<Action>) {
+        acts.extend(world.asked.iter().map(|who| Action::Answer(*who)));
         for (host, me) in world.hosts.iter().enumerate() {
             match &me.frame {
                 None => acts.push(Action::Touch(host)),
@@ -376,7 +434,7 @@ impl Model for Two {
                 world.stores == takes.iter().flatten().sum::<u8>() && world.hosts.iter().all(|host| host.held == [None, None])
             }),
         ];
-        properties.extend((self.deaths > 0).then_some(redone));
+        properties.extend((self.deaths > 0 && !self.lends).then_some(redone));
         properties
     }
 }
@@ -415,12 +473,26 @@ fn a_reader_beside_a_writer_that_dies() {
     model.checker().threads(2).spawn_dfs().join().assert_properties();
 }
 
+/// One host keeps what another wants, with a death at any moment, and a page that makes room.
+fn lends() -> Two {
+    Two { lends: true, takes: [[2, 0], [1, 0]], deaths: 1, evictions: 1, ..Two::default() }
+}
+
+#[test]
+fn a_lock_that_is_lent_has_its_data_as_they_were_left() {
+    let in_one_page = Two { takes: [[2, 1], [1, 1]], deaths: 0, evictions: 0, ..lends() };
+    for model in [lends(), in_one_page] {
+        model.checker().threads(2).spawn_dfs().join().assert_properties();
+    }
+}
+
 /// Each rule, switched off, is missed.
 #[test]
 fn without_one_of_the_rules_something_goes_wrong() {
     for (model, wrong) in [
         (Two { sends_pages: true, ..dies() }, HOMES),
         (Two { skips_redo: true, ..dies() }, HOMES),
+        (Two { keeps_early: true, ..lends() }, SEES),
         (Two { hides_bytes: true, takes: [[1, 0], [1, 0]], ..dies() }, SEES),
     ] {
         assert!(model.checker().threads(2).spawn_bfs().join().discovery(wrong).is_some(), "{wrong}");

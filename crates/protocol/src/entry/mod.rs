@@ -30,6 +30,10 @@
 //! home cannot. So bytes go with a lock to programs of the publisher's user alone, as does what is to be redone. Others fetch what the
 //! regions' homes have.
 //!
+//! A lock with data may be lent ([`lock::lease`](crate::lock::lease)). Its holder publishes as ever, and keeps the lock where it would give it back.
+//! So the release is committed later: by the next one of the same holder, or when the holder's node says that the lock is only kept. Both come
+//! after the changes are at their homes.
+//!
 //! What this home keeps of releases is bounded by [`RELEASE_LINE_COUNT_MAX`] lines of 4 KiB for all locks. The lock that was used
 //! least recently loses its oldest releases first. One that asks for more than is kept takes all that is bound for changed.
 //!
@@ -253,7 +257,7 @@ impl BoundData {
     /// A holder of that user says what it is about to put at their homes, and perhaps what is bound from then on. Returns the version that its
     /// release will be.
     ///
-    /// **Errors**: [`Error::LockMisused`] where it has not got the lock alone, has published already, or has not redone what it was
+    /// **Errors**: [`Error::LockMisused`] where it has not got the lock alone, or has not redone what it was
     /// told to; [`Error::BadUse`] for changes beside what is bound; [`Error::LimitReached`] for too many locks with data.
     pub fn on_publish(&mut self, locks: &Locks, who: Claimant, uid: u32, publication: Publication) -> Result<Stamp> {
         let Some((name, mode)) = locks.held(who) else { return misused("", "who publishes has not got it") };
@@ -261,6 +265,8 @@ impl BoundData {
             return misused(name, "who shares it may not change what is bound to it");
         }
         publication.check()?;
+        // What it had published before is at its homes.
+        self.commit(name, who);
         let Publication { changes, binding } = publication;
         let bound = self.entries.get(name).map_or(&[][..], |entry| &entry.bound);
         if !changes.lie_within(bound.iter().chain(binding.iter().flatten())) {
@@ -283,7 +289,7 @@ impl BoundData {
         let is_torn = match entry.state {
             State::Whole => false,
             State::Torn => true,
-            State::Publishing { .. } => return misused(name, "its holder has published already"),
+            State::Publishing { .. } => return misused(name, "another is about to put changes of it at their homes"),
             State::Redo(..) => return misused(name, "its holder has not redone what one before it left half-done"),
         };
         self.version = version;
@@ -300,13 +306,7 @@ impl BoundData {
     pub fn on_redone(&mut self, locks: &Locks, who: Claimant) -> Result<()> {
         let Some((name, _)) = locks.held(who) else { return misused("", "who redoes has not got it") };
         // Of several that share the lock each redoes, and the first says so.
-        if let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.phase() == Phase::Redo)
-            && let State::Redo(changes, by) = entry.step(Event::Redone, State::Whole)
-        {
-            self.shelf.unstage(&changes, by);
-            let name = name.to_owned();
-            self.sweep(&name);
-        }
+        self.settle_redo(name);
         Ok(())
     }
 
@@ -315,20 +315,42 @@ impl BoundData {
         let Some((name, mode)) = locks.held(who) else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
         match (entry.phase(), mode) {
-            (Phase::Publishing, Mode::Exclusive) => {
-                let before = entry.step(Event::Commit, State::Whole);
-                self.publishing.remove(&who);
-                if let State::Publishing { staged, .. } = before {
-                    self.shelf.unstage(&staged.release.changes, staged.release.uid);
-                    self.take_effect(name, *staged);
-                }
-            }
+            (Phase::Publishing, Mode::Exclusive) => self.commit(name, who),
             (Phase::Torn, Mode::Exclusive) => {
                 entry.step(Event::Mend, State::Whole);
-                let name = name.to_owned();
-                self.sweep(&name);
+                self.sweep(name);
             }
             _ => {}
+        }
+    }
+
+    /// One that a lock is lent to has only kept it, so all that it published is at its homes; call this before [`Locks::on_recalled`].
+    pub fn on_yield(&mut self, locks: &Locks, who: Claimant) {
+        let Some(name) = locks.lent(who) else { return };
+        self.commit(name, who);
+        // Its connection ended meanwhile. Nobody had the lock since, so this is its own release.
+        self.settle_redo(name);
+    }
+
+    /// What one published is at its homes, if it published something.
+    fn commit(&mut self, name: &str, who: Claimant) {
+        let is_its = |entry: &&mut BoundLock| matches!(&entry.state, State::Publishing { by, .. } if *by == who);
+        if let Some(entry) = self.entries.get_mut(name).filter(is_its)
+            && let State::Publishing { staged, .. } = entry.step(Event::Commit, State::Whole)
+        {
+            self.publishing.remove(&who);
+            self.shelf.unstage(&staged.release.changes, staged.release.uid);
+            self.take_effect(name, *staged);
+        }
+    }
+
+    /// What was to be redone is at its homes.
+    fn settle_redo(&mut self, name: &str) {
+        if let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.phase() == Phase::Redo)
+            && let State::Redo(changes, by) = entry.step(Event::Redone, State::Whole)
+        {
+            self.shelf.unstage(&changes, by);
+            self.sweep(name);
         }
     }
 

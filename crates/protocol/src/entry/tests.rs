@@ -4,7 +4,7 @@
 use super::*;
 use crate::id::Gid;
 use crate::limits::{PAGE_LEN, RELEASE_COUNT_MAX, RELEASE_LEN_MAX, RELEASE_LINE_COUNT_MAX, RELEASE_RANGE_COUNT_MAX};
-use crate::lock::Claim;
+use crate::lock::{Claim, Recalled};
 use crate::shape::Strided;
 
 fn shape(offset: u64, len: u64) -> BoundShape {
@@ -238,9 +238,44 @@ fn what_one_may_not_publish_is_refused_and_changes_nothing() {
     assert!(home.publish(who, Stores::NONE, Some(vec![BoundShape { gid: Gid(1), shape: many }])).is_err());
     assert!(home.publish(who, Stores::NONE, Some(vec![shape(0, 1); 65])).is_err());
     home.publish(who, bytes(8, b"a"), None).unwrap();
-    assert!(home.publish(who, bytes(8, b"a"), None).is_err(), "twice");
     home.give(who);
     assert_eq!(home.data.entries.len(), before.entries.len());
+}
+
+#[test]
+fn who_publishes_again_says_that_its_changes_of_before_are_at_their_homes() {
+    let mut home = Home::new();
+    home.release("a", Stores::NONE, Some(vec![shape(0, 8)]));
+    let (who, _) = home.take("a", Mode::Exclusive, None);
+    let first = home.publish(who, bytes(0, b"a"), None).unwrap();
+    assert!(home.publish(who, bytes(1, b"b"), None).unwrap().version > first.version);
+    home.die(who);
+    assert_eq!(home.hear("a", Some(first)).unwrap().condition, Condition::Redo(bytes(1, b"b")));
+}
+
+#[test]
+fn a_lock_that_is_lent_and_only_kept_has_been_released() {
+    for (is_parted, recalled) in
+        [(false, Recalled::Kept), (true, Recalled::Kept), (true, Recalled::Held), (false, Recalled::Unknown)]
+    {
+        let mut home = Home::new();
+        home.release("a", Stores::NONE, Some(vec![shape(0, 8)]));
+        let (who, _) = home.take("a", Mode::Exclusive, None);
+        assert!(home.locks.on_lend(who));
+        home.publish(who, bytes(0, b"a"), None).unwrap();
+        home.locks.on_recall("a");
+        if is_parted {
+            home.die(who);
+        }
+        match recalled {
+            Recalled::Kept => home.data.on_yield(&home.locks, who),
+            Recalled::Unknown => home.data.on_withdraw(who),
+            Recalled::Held => {}
+        }
+        home.locks.on_recalled(who, recalled);
+        let condition = if recalled == Recalled::Kept { Condition::Whole } else { Condition::Redo(bytes(0, b"a")) };
+        assert_eq!(home.hear("a", None).unwrap().condition, condition, "{recalled:?}, {is_parted}");
+    }
 }
 
 #[test]

@@ -123,6 +123,15 @@ impl Lock {
         }
     }
 
+    /// Whether it is lent to one, also over a connection that ended.
+    pub fn is_lent_to(&self, who: Claimant) -> bool {
+        match &self.state {
+            State::Lent { holder, .. } => holder.claim.who == who,
+            State::Parted { who: other } => *other == who,
+            State::Free { .. } | State::Shared { .. } | State::Alone { .. } => false,
+        }
+    }
+
     /// How it is held.
     pub fn mode(&self) -> Mode {
         if let State::Shared { mode, .. } = self.state { mode } else { Mode::Exclusive }

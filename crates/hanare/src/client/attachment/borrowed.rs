@@ -27,6 +27,19 @@ pub(crate) struct LentLock {
     pub number: u64,
     /// The connection that that came on.
     pub connection: u128,
+    /// Whether data are bound to the lock.
+    pub has_data: bool,
+}
+
+/// What a request for a lock came to.
+#[derive(Clone, Copy)]
+pub(crate) struct GrantOf {
+    /// The connection that the answer came on.
+    pub connection: u128,
+    /// Whether the lock is lent.
+    pub lent: bool,
+    /// Whether data are bound to it.
+    pub has_data: bool,
 }
 
 /// What comes of a try without a message.
@@ -175,8 +188,9 @@ impl Borrowed {
     }
 
     /// A request was answered: the lock was granted, `lent` or not, or others have it. Returns the lease.
-    pub fn answered(&self, words: &Leases<Shared>, (name, wish): (&str, Wish), lent: bool, connection: u128) -> Option<LentLock> {
+    pub fn answered(&self, words: &Leases<Shared>, (name, wish): (&str, Wish), grant: GrantOf) -> Option<LentLock> {
         let mut table = self.table()?;
+        let GrantOf { connection, lent, has_data } = grant;
         let over = wish.wire.returns.and_then(|number| {
             let known = table.names.get_mut(name)?;
             let lease = known.lease.take_if(|lease| lease.number == number)?;
@@ -186,7 +200,7 @@ impl Borrowed {
         if let Some(over) = over {
             table.end(words, over, over.connection == connection);
         }
-        let lease = LentLock { slot: wish.slot?, number: wish.number, connection };
+        let lease = LentLock { slot: wish.slot?, number: wish.number, connection, has_data };
         if !lent || words.step(lease.slot, lease.number, LeaseEvent::Lend).is_err() {
             table.end(words, lease, !lent);
             return None;
@@ -199,7 +213,7 @@ impl Borrowed {
     /// A request was refused, or nobody knows what became of it.
     pub fn failed(&self, words: &Leases<Shared>, wish: &Wish) {
         if let (Some(mut table), Some(slot)) = (self.table(), wish.slot) {
-            table.end(words, LentLock { slot, number: wish.number, connection: 0 }, false);
+            table.end(words, LentLock { slot, number: wish.number, connection: 0, has_data: false }, false);
         }
     }
 

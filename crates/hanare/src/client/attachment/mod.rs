@@ -16,7 +16,7 @@ mod deaths;
 mod mapped;
 mod mender;
 
-pub(crate) use borrowed::{Again, LentLock};
+pub(crate) use borrowed::{Again, GrantOf, LentLock};
 pub(crate) use claims::{CONNECTION_BROKE, Claims, HeldLock, LockData};
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, LOSS_SEAT, PageCounters, count, seat};

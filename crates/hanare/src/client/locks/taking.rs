@@ -1,7 +1,7 @@
 //! How locks are taken: without a message where they are lent to this program, else by asking their home.
 
 use super::{LockGuard, ended, late, milliseconds, nonsense, patience};
-use crate::client::attachment::{Again, LentLock, Shared};
+use crate::client::attachment::{Again, GrantOf, LentLock, Shared};
 use crate::client::bound::Section;
 use crate::client::pool::Pool;
 use crate::client::region::Region;
@@ -133,14 +133,15 @@ impl Spot<'_> {
         })?;
         match answer {
             (SyncAnswer::Granted { abandoned, data: grant, lent }, connection) => {
-                let lent = claims.borrowed.answered(words, (key, wish), lent, connection);
+                let has_data = grant.is_some();
+                let lent = claims.borrowed.answered(words, (key, wish), GrantOf { connection, lent, has_data });
                 let mut guard = self.guard(key, mode, (home, number, connection), abandoned);
                 guard.lent = lent;
                 guard.enter(data, grant)?;
                 Ok(Some(guard))
             }
             (SyncAnswer::Busy, connection) => {
-                claims.borrowed.answered(words, (key, wish), false, connection);
+                claims.borrowed.answered(words, (key, wish), GrantOf { connection, lent: false, has_data: false });
                 Ok(None)
             }
             _ => Err(nonsense(&self.title())),
@@ -169,6 +170,11 @@ impl Spot<'_> {
                 let home = self.remote().inspect_err(|_| return_lease(shared, key, lent))?;
                 let mut guard = self.guard(key, mode, (home, lent.number, lent.connection), false);
                 guard.lent = Some(lent);
+                if lent.has_data {
+                    // Nobody had the lock meanwhile, so all mappings show what this program left.
+                    let data = claims.data().get(key).cloned();
+                    guard.data.enter_again(data.expect("as long as a lock is lent its data are known"));
+                }
                 Ok(Some(guard))
             }
         }

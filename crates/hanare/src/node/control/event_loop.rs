@@ -286,10 +286,7 @@ impl ControlLoop {
             Output::Recalled { client, number, recalled } => {
                 self.service.notify(ToService::Recalled { client, number, recalled });
             }
-            Output::RecallAll => {
-                self.extents.seats.recall_all();
-                self.service.notify(ToService::Member(false));
-            }
+            Output::RecallAll => self.lapsed(),
         }
     }
 

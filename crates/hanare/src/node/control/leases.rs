@@ -11,6 +11,12 @@ impl ControlLoop {
         self.extents.seats.hold_for(self.member.leases_until_ms(now_ms).saturating_sub(now_ms));
     }
 
+    /// The node is no member any more: nothing that is lent to clients here may be taken again, and what this node asks may not be heard.
+    pub(super) fn lapsed(&mut self) {
+        self.extents.seats.recall_all();
+        self.service.notify(ToService::Member(false));
+    }
+
     /// A home of locks wants one back. It asks again where nothing is known of it.
     pub(super) fn recall(&mut self, home: NodeId, client: ClientId, number: u64) {
         if let Some(recalled) = self.extents.seats.recall(client, number) {

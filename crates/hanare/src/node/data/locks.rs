@@ -13,7 +13,7 @@ use super::lent::Lent;
 use super::shares::{Shares, TableShare};
 use super::waiter::{Answered, Waiter, deadline};
 use crate::node::extents::Extents;
-use hanare_protocol::entry::{BoundData, Publication, Stamp};
+use hanare_protocol::entry::{BoundData, Condition, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
 use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::limits::{
@@ -176,8 +176,9 @@ impl Locks {
         match claimed {
             Claimed::Granted { abandoned } => {
                 let data = self.data.on_grant(name, *known, *uid);
-                // What is bound to a lock changes hands by messages, and the lock with it.
-                let lent = lease.keeps && data.is_none() && self.locks.on_lend(claim.who);
+                // Who is to redo a release, or is told that it is torn, says by a message that this is done.
+                let is_whole = data.as_ref().is_none_or(|data| data.condition == Condition::Whole);
+                let lent = lease.keeps && is_whole && self.locks.on_lend(claim.who);
                 if lent {
                     self.lent.lend(claim.who, *client);
                 }
@@ -235,6 +236,12 @@ impl Locks {
     }
 
     fn recalled(&mut self, who: Claimant, recalled: Recalled) {
+        match recalled {
+            Recalled::Kept => self.data.on_yield(&self.locks, who),
+            // It counts as dead.
+            Recalled::Unknown => self.data.on_withdraw(who),
+            Recalled::Held => {}
+        }
         self.locks.on_recalled(who, recalled);
         self.recount(who.link);
         // Those that wait hear of it, though what comes next is another's request.
