@@ -12,7 +12,7 @@
 //! | [`cage`] | programs in a control group, with the kernel's swap |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`], [`python`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`locks`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`], [`python`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -34,6 +34,7 @@ pub mod get;
 pub mod gups;
 pub mod halo;
 pub mod himeno;
+pub mod locks;
 pub mod lu;
 pub mod machine;
 pub mod main_memory;
@@ -146,6 +147,7 @@ pub fn list() -> &'static [Bench] {
         Bench { name: ported::NAME, about: "programs for threads as ranks, by the port kit", run: ported::run },
         Bench { name: fault::NAME, about: "touches of mapped pages that are not here", run: fault::run },
         Bench { name: coherence::NAME, about: "accesses to a variable that other hosts have", run: coherence::run },
+        Bench { name: locks::NAME, about: "locks alone, wanted by two hosts, and with bytes bound to them", run: locks::run },
         Bench { name: files::NAME, about: "files of the pool through the kernel, beside tmpfs", run: files::run },
         Bench { name: blocks::NAME, about: "a region as a disk by nbdkit, beside its memory plugin", run: blocks::run },
         Bench {

@@ -93,10 +93,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
         };
         contestants.push(Contestant::ours(&format!("hanare, {} of {} here", bytes(limit), bytes(len)), ours));
         for (name, swap) in [("swap file", Swap::File), ("zram", Swap::Zram)] {
-            let turn = move || {
-                let cage = Cage::new(limit, swap, 3 * len)?;
-                run_all(&|program| cage.command(program))
-            };
+            let turn = move || swapped(limit, swap, 3 * len, run_all);
             contestants.push(Contestant::peer(name, Ok(turn)));
         }
     }
@@ -108,6 +105,24 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
         }
     }
     Ok(report)
+}
+
+/// How often a program is started that the kernel kills because it does not make room in time.
+const TRIES: u32 = 6;
+
+/// What programs measure that swap, of which at most `limit` bytes are in memory.
+fn swapped<T>(limit: u64, swap: Swap, swap_len: u64, run: impl Fn(&Start<'_>) -> Result<T>) -> Result<T> {
+    let mut last = TRIES;
+    loop {
+        let cage = Cage::new(limit, swap, swap_len)?;
+        let measured = run(&|program: &Path| cage.command(program));
+        last -= 1;
+        match measured {
+            Err(why) if cage.has_killed() && last == 0 => return Err(why.context("the kernel made no room in time, and killed it")),
+            Err(_) if cage.has_killed() => {}
+            measured => return measured,
+        }
+    }
 }
 
 /// The rows of a figure at one share: beside all in memory, the swap file and zram.

@@ -1,13 +1,18 @@
 //! `hanare nbd`: a region as a disk, by nbdkit and our plugin.
 
+use crate::run::signals::{self, Event};
 use crate::size;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use hanare::Pool;
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::process::CommandExt;
+use std::io::ErrorKind;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 /// Makes a region a network block device: nbdkit serves it, for qemu, libnbd and every other NBD client.
 #[derive(Args, Clone, Debug)]
@@ -41,10 +46,13 @@ const BUILT: &str = "libnbdkit_hanare_plugin.so";
 /// The same, as nbdkit's folder of plugins has it.
 const INSTALLED: &str = "nbdkit/plugins/nbdkit-hanare-plugin.so";
 
-/// Becomes nbdkit.
+/// How long is waited between two looks whether nbdkit has begun: it tells nobody.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Becomes nbdkit, or has it serve while a command runs.
 pub fn run(options: &Options) -> Result<i32> {
     if options.create.is_none() {
-        // nbdkit starts the command before it opens the region: what is wrong with that is said first.
+        // What is wrong with the region is said first.
         Pool::attach_alone()?.stat(&options.name)?;
     }
     let mut nbdkit = Command::new("nbdkit");
@@ -52,28 +60,127 @@ pub fn run(options: &Options) -> Result<i32> {
     if options.read_only {
         nbdkit.arg("-r");
     }
-    match (&options.socket, options.port) {
-        (Some(socket), _) => drop(nbdkit.arg("-U").arg(std::path::absolute(socket)?)),
-        (None, Some(port)) => drop(nbdkit.args(["-i", "127.0.0.1", "-p", &port.to_string()])),
-        (None, None) if !options.command.is_empty() => drop(nbdkit.args(["-U", "-"])),
-        (None, None) => {
-            let folder = hanare::settings::runtime_folder();
-            std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-            let socket = folder.join(format!("nbd-{}.sock", options.name));
-            println!("serving {} at nbd+unix:///?socket={}", options.name, socket.display());
-            nbdkit.arg("-U").arg(socket);
+    if options.command.is_empty() {
+        let place = Place::of(options)?;
+        if options.socket.is_none() && options.port.is_none() {
+            println!("serving {} at {}", options.name, place.uri());
+        }
+        place.tell(&mut nbdkit);
+        tell_region(&mut nbdkit, options);
+        return Err(not_run(&nbdkit.exec()));
+    }
+    let folder = tempfile::tempdir().context("cannot make a folder for a socket")?;
+    let place = match (&options.socket, options.port) {
+        (None, None) => Place::Socket(folder.path().join("socket")),
+        _ => Place::of(options)?,
+    };
+    place.tell(&mut nbdkit);
+    let begun = folder.path().join("begun");
+    nbdkit.arg("--exit-with-parent").arg("-P").arg(&begun);
+    tell_region(&mut nbdkit, options);
+    let events = signals::catch()?;
+    let mut server = nbdkit.spawn().map_err(|error| not_run(&error))?;
+    // It writes this file when connections are taken in.
+    while !begun.exists() {
+        if let Some(ended) = server.try_wait()? {
+            bail!("nbdkit ended with {ended}");
+        }
+        std::thread::sleep(LOOK);
+    }
+    let mut command = Command::new("sh");
+    place.name(command.arg("-c").arg(shell_line(&options.command)));
+    let command = command.spawn().context("cannot run sh")?;
+    let status = accompany(command, &mut server, &events)?;
+    end(&server, Signal::TERM);
+    server.wait()?;
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+/// Waits for the command's end, and passes signals on to it. Without its disk it is ended: it could wait for that without bound.
+fn accompany(mut command: Child, server: &mut Child, events: &Receiver<Event>) -> Result<ExitStatus> {
+    let mut is_served = true;
+    loop {
+        if let Some(status) = command.try_wait()? {
+            return Ok(status);
+        }
+        if is_served && let Some(ended) = server.try_wait()? {
+            eprintln!("hanare: nbdkit ended with {ended}; ending the command");
+            is_served = false;
+            end(&command, Signal::TERM);
+        }
+        // Both may have ended before their signals were caught.
+        match events.recv_timeout(Duration::from_secs(1)) {
+            Ok(Event::Signal { signal, from_terminal: false }) if [Signal::INT, Signal::TERM, Signal::HUP].contains(&signal) => {
+                end(&command, signal);
+            }
+            _ => {}
         }
     }
-    if !options.command.is_empty() {
-        nbdkit.arg("--run").arg(shell_line(&options.command));
+}
+
+/// Sends a signal to a child that was not waited for.
+fn end(child: &Child, signal: Signal) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // It may have ended already.
+        let _ = kill_process(pid, signal);
     }
+}
+
+fn not_run(error: &std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::NotFound => anyhow!("no nbdkit: install it (Debian: apt install nbdkit), then run this again"),
+        _ => anyhow!("cannot run nbdkit: {error}"),
+    }
+}
+
+/// The plugin and its words.
+fn tell_region(nbdkit: &mut Command, options: &Options) {
     nbdkit.arg(plugin()).arg(format!("region={}", options.name));
     nbdkit.args(options.create.map(|len| format!("size={len}")));
-    let error = nbdkit.exec();
-    if error.kind() == std::io::ErrorKind::NotFound {
-        bail!("no nbdkit: install it (Debian: apt install nbdkit), then run this again");
+}
+
+/// Where the device is served.
+enum Place {
+    Socket(PathBuf),
+    Port(u16),
+}
+
+impl Place {
+    /// What was asked for, or a socket beside that of the node.
+    fn of(options: &Options) -> Result<Place> {
+        match (&options.socket, options.port) {
+            (Some(socket), _) => Ok(Place::Socket(std::path::absolute(socket)?)),
+            (None, Some(port)) => Ok(Place::Port(port)),
+            (None, None) => {
+                let folder = hanare::settings::runtime_folder();
+                std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+                Ok(Place::Socket(folder.join(format!("nbd-{}.sock", options.name))))
+            }
+        }
     }
-    Err(error).context("cannot run nbdkit")
+
+    fn tell(&self, nbdkit: &mut Command) {
+        match self {
+            Place::Socket(socket) => nbdkit.arg("-U").arg(socket),
+            Place::Port(port) => nbdkit.args(["-i", "127.0.0.1", "-p", &port.to_string()]),
+        };
+    }
+
+    fn uri(&self) -> String {
+        match self {
+            Place::Socket(socket) => format!("nbd+unix:///?socket={}", socket.display()),
+            Place::Port(port) => format!("nbd://127.0.0.1:{port}"),
+        }
+    }
+
+    /// The variables that nbdkit's own option for commands has.
+    fn name(&self, command: &mut Command) {
+        let (socket, port, old) = match self {
+            Place::Socket(socket) => (socket.clone(), String::new(), format!("nbd:unix:{}", socket.display())),
+            Place::Port(port) => (PathBuf::new(), port.to_string(), format!("nbd:127.0.0.1:{port}")),
+        };
+        command.env("uri", self.uri()).env("unixsocket", socket).env("port", port).env("nbd", old).env("exportname", "");
+    }
 }
 
 /// The plugin that was built or installed with this command; else that of nbdkit's own folder.

@@ -362,6 +362,14 @@ fn programs_for_threads_as_ranks() {
 }
 
 #[test]
+fn locks_alone_and_between_hosts() {
+    let report = bench("locks", None);
+    check("locks", &report);
+    let goals: Vec<_> = rows(&report, "a lock taken").iter().filter_map(|row| row["goal"].as_f64()).collect();
+    assert_eq!(goals, [0.5, 1.0 / 1.5, 1.0 / 1.5], "{report}");
+}
+
+#[test]
 fn peers_that_are_not_installed_are_named() {
     let report = bench("strided", Some("/nonexistent"));
     check("strided", &report);

@@ -422,7 +422,16 @@ mod tests {
                 (2, FromNode::ClientCame { client: ClientId(3), job: who }),
                 (2, FromNode::ClientGone { client: ClientId(3), job: who, reason: "killed".to_owned(), died: true }),
                 (1, ask(5, Request::Reserve { used: u64::MAX, wanted: 1 })),
-                (2, FromNode::Recalled { client: ClientId::at(NodeId(1), 3), number: 7, recalled: Recalled::Kept }),
+                (
+                    2,
+                    FromNode::Recalled {
+                        client: ClientId::at(NodeId(1), 3),
+                        number: 7,
+                        recalled: Recalled::Kept,
+                        home: NodeId(2),
+                    },
+                ),
+                (2, FromNode::RecallLock { client: ClientId::at(NodeId(1), 3), number: 7 }),
                 (2, FromNode::Leave { keeps: false }),
             ]),
         ];
@@ -449,7 +458,8 @@ mod tests {
             (0, order(1, Order::Make { gid: Gid(1), lens: vec![4096, 1 << 20] })),
             (0, order(2, Order::Free { slots: vec![Slot(1)] })),
             (0, ToNode::Renewed { epoch: Epoch(1) }),
-            (0, ToNode::Recall { client: ClientId(3), number: u64::MAX }),
+            (0, ToNode::Recall { client: ClientId(3), number: u64::MAX, home: NodeId(2) }),
+            (0, ToNode::Recalled { client: ClientId(3), number: u64::MAX, recalled: Recalled::Held }),
             (0, ToNode::Unknown),
         ]);
         drive("member", &[seed], MOST, member);

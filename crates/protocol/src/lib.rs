@@ -54,6 +54,7 @@ pub mod member;
 pub mod message;
 pub mod name;
 pub mod name_owners;
+mod packed_bytes;
 pub mod page;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod place;

@@ -51,9 +51,13 @@ pub const LEASE_TAKING_COUNT_MAX: u32 = 64;
 /// Most names of locks of which a program remembers how often it took them: some 100 bytes each.
 pub const LEASE_NAME_COUNT_MAX: usize = 4096;
 
-/// How long a home waits for a node's answer about a lock that is lent. A lease of the node's host holds as long at most as the node is a
-/// member; as much again is for clocks and stalls.
+/// How long the pool's home waits for a node's answer about a lock that is lent. A lease of the node's host holds as long at most as the node
+/// is a member; as much again is for clocks and stalls.
 pub const RECALL_MS: u64 = 2 * LEASE_MS;
+
+/// The same at other homes of locks, while they are members themselves: the coordinator may hold the question up for a lease, and the answer
+/// too, because longer stalls end the membership.
+pub const FAR_RECALL_MS: u64 = 2 * RECALL_MS;
 
 /// Programs that have ended of which a node remembers what they had of locks that were lent to them: their home asks at once.
 pub const ENDED_LEASE_PROGRAM_COUNT_MAX: usize = 256;

@@ -1,6 +1,6 @@
 //! Locks: decides for clients who has one, who is next, and that nobody waits for a holder that is gone.
 //!
-//! It lives at the pool's home node. A lock is taken exclusively, or shared with others that share it; who comes first is
+//! It lives at the pool's home node, and at each node for locks at bytes of its extents. A lock is taken exclusively, or shared with others that share it; who comes first is
 //! served first, and one that would share does not overtake one that waits to have it alone.
 //!
 //! ```text
@@ -38,7 +38,8 @@
 //! A lock is lent to one that has it alone while nobody waits, because a recall costs more than the messages that it saves where several
 //! want the lock in turn. Who comes while it is lent waits in the queue, and the recall begins at once: order of arrival stays.
 //! A node that does not answer a recall is waited for until no lease of its host can hold, [`RECALL_MS`](crate::limits::RECALL_MS);
-//! then its holder counts as dead, because nobody knows.
+//! then its holder counts as dead, because nobody knows. A home that is not the pool's home asks by way of that one. It waits longer,
+//! [`FAR_RECALL_MS`](crate::limits::FAR_RECALL_MS), and gives nobody up while it is no member itself ([`RecallTimes`]).
 //!
 //! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like one that parts. One of several
 //! places of a semaphore ([`Mode::OneOf`]) is given back by a death too, and the next that gets one is told.
@@ -336,7 +337,7 @@ impl Locks {
         }
     }
 
-    /// What came of a recall: the node's answer, or nothing within [`RECALL_MS`](crate::limits::RECALL_MS), which is
+    /// What came of a recall: the node's answer, or nothing for long ([`RecallDue::Over`]), which is
     /// [`Recalled::Unknown`]. The program itself may say that it only kept the lock, asked or not. Nothing happens where the lock is not lent
     /// to that taking any more.
     pub fn on_recalled(&mut self, who: Claimant, recalled: Recalled) {

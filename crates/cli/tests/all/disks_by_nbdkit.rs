@@ -4,6 +4,7 @@ use crate::pool;
 
 use pool::Nodes;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Why nothing can be served here, if so.
 fn cannot_serve() -> Option<String> {
@@ -41,6 +42,24 @@ fn a_disk_is_written_read_zeroed_and_survives_the_server() {
     assert!(!ended.status.success(), "a disk for reading is not written");
     let missing = nodes.hanare(&["nbd", "nodisk", "--", "true"]);
     assert!(!missing.status.success() && missing.stderr.contains("'nodisk' does not exist"), "{}", missing.stderr);
+}
+
+#[test]
+fn a_command_ends_whose_disk_is_gone() {
+    if let Some(reason) = cannot_serve() {
+        return eprintln!("skipped: {reason}");
+    }
+    let nodes = Nodes::start(1);
+    let begun = Instant::now();
+    // The pool is not as large: nbdkit ends before it serves anything, and nobody answers the command.
+    let ended = nodes.hanare(&["nbd", "large", "--create", "1T", "--", "exec sleep 600"]);
+    assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
+    let killed = "kill -9 $(cat $(dirname $unixsocket)/begun); exec sleep 600";
+    let ended = nodes.hanare(&["nbd", "disk", "--create", "1M", "--", killed]);
+    assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
+    assert!(begun.elapsed() < Duration::from_secs(300), "it waited for the command");
+    let ended = nodes.hanare(&["nbd", "disk", "--", "exit 7"]);
+    assert_eq!(ended.status.code(), Some(7), "{}", ended.stderr);
 }
 
 /// What `nbdinfo --map` says: where each part begins, its length, and whether it is a hole that reads as zeros.

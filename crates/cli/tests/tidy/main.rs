@@ -5,6 +5,7 @@
 
 mod circles;
 mod documents;
+mod modules;
 mod names;
 mod sizes;
 mod sources;

@@ -3,19 +3,22 @@
 //! ```text
 //! lock ──> grant: changes since the version known here ──> take in, or update ──> section
 //! section ──> stores in what is bound ── Publish ──> home ──> send them to their homes ── Unlock ──> home
+//!         ──> the same, where the lock's home is the home of all of them ── Release ──> home
 //! ```
 //!
 //! A program keeps the version of each lock's data that all of its mappings show. A mapping that is made later fetches its pages
 //! after that, so it shows nothing older.
 
-use super::attachment::{BoundMemory, LockData, MappedRegion, Shared, Stored};
+use super::attachment::{BoundMemory, CarriedMemory, LockData, MappedRegion, Shared, Spans, Stored};
 use super::remote::Remote;
 use super::request::Patience;
-use hanare_protocol::entry::{BoundRange, BoundShape, Condition, DataGrant, Publication, Stores, check_binding};
+use hanare_protocol::entry::{BoundRange, BoundShape, Condition, DataGrant, Publication, Stamp, Stores, check_binding};
+use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::limits::{PAGE_LEN, RELEASE_LEN_MAX, RELEASE_RANGE_COUNT_MAX};
 use hanare_protocol::lock::Mode;
 use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::carried::ExtentPlace;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
@@ -228,7 +231,7 @@ impl Section {
     /// **Cost**: nothing where nothing was stored; else a message each way to the lock's home, then as
     /// [`SharedMapping::flush`](crate::SharedMapping::flush).
     pub fn publish(&self, shared: &Shared, home: &Remote) -> Result<Option<LockData>> {
-        if self.mode != Mode::Exclusive || self.shapes.is_empty() && self.rebound.is_none() {
+        if self.mode != Mode::Exclusive || self.is_bare() {
             return Ok(None);
         }
         let written = self.written();
@@ -243,8 +246,59 @@ impl Section {
             _ => return Err(Error::Garbage { peer: home.node().to_string(), reason: "no answer to a release".to_owned() }),
         };
         send_home(shared, &written)?;
+        Ok(Some(self.version(stamp)))
+    }
+
+    /// What the program has after a release.
+    fn version(&self, stamp: Stamp) -> LockData {
         let shapes = self.rebound.clone().map_or_else(|| self.shapes.clone(), Arc::from);
-        Ok(Some(LockData { stamp, shapes }))
+        LockData { stamp, shapes }
+    }
+
+    /// Gives the lock back with what was stored, where all of that is of one region, lies at the lock's home and fits a message. `None`
+    /// where it does not, or nothing was stored: then nothing has happened. Else the version that it is, as far as that is known.
+    ///
+    /// **Cost**: a message each way.
+    pub fn release_along(&self, shared: &Shared, home: &Arc<Remote>) -> Result<Option<Option<LockData>>> {
+        if self.mode != Mode::Exclusive || self.is_bare() {
+            return Ok(None);
+        }
+        let written = self.written();
+        let mut all = written.iter();
+        let (Some((gid, ranges)), None) = (all.next(), all.next()) else { return Ok(None) };
+        let release = |mapping: &dyn MappedRegion, _: &dyn BoundMemory| {
+            let Some(memory) = mapping.carried() else { return Ok(None) };
+            let lies_there = |range: &Range<u64>| memory.place_of(range).is_some_and(|(node, _)| node == home.node());
+            if !ranges.iter().all(lies_there) {
+                return Ok(None);
+            }
+            let mut send = |stored: &Stored| match self.release_request(*gid, stored, memory) {
+                Some(release) => home.post_sync(release, Patience::Usual).map(Some),
+                None => Ok(None),
+            };
+            let Some((number, posted)) = memory.send_along(ranges, Spans::Whole, home, &mut send)? else { return Ok(None) };
+            let outcome = home.wait_sync(posted);
+            let is_done = matches!(outcome, Ok(_) | Err(Error::Broken { happened: Happened::Yes, .. }));
+            memory.have_arrived(number, is_done)?;
+            match outcome {
+                Ok((SyncAnswer::Published { stamp }, _)) => Ok(Some(Some(self.version(stamp)))),
+                Ok(_) => Err(Error::Garbage { peer: home.node().to_string(), reason: "no answer to a release".to_owned() }),
+                Err(Error::Broken { happened: Happened::Yes, .. }) => Ok(Some(None)),
+                // The general way asks for the grants of today.
+                Err(Error::GrantRefused { .. } | Error::IsMapped { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        shared.mapped.with_bound(*gid, release).unwrap_or(Ok(None))
+    }
+
+    /// The request that gives the lock back with stores of a region; `None` where they are none, or do not go with it.
+    fn release_request(&self, gid: Gid, stored: &Stored, memory: &dyn CarriedMemory) -> Option<SyncRequest> {
+        let bytes = stored.bytes.clone().filter(|_| (1..=RELEASE_RANGE_COUNT_MAX).contains(&stored.ranges.len()))?;
+        let places = stored.ranges.iter().map(|range| Some(memory.place_of(range)?.1)).collect::<Option<Vec<ExtentPlace>>>()?;
+        let changes = Stores::Bytes(stored.ranges.iter().map(|range| bound_range(gid, range)).collect(), bytes);
+        let publication = Publication { changes, binding: self.rebound.clone() };
+        Some(SyncRequest::Release { number: self.number, publication, places })
     }
 
     /// The lock was given back, with a version of its own if it published one.
@@ -268,6 +322,10 @@ impl Section {
     }
 }
 
+fn bound_range(gid: Gid, range: &Range<u64>) -> BoundRange {
+    BoundRange { gid, offset: range.start, len: range.end - range.start }
+}
+
 fn shape_of(BoundRange { gid, offset, len }: BoundRange) -> BoundShape {
     BoundShape { gid, shape: Strided::contiguous(offset, len) }
 }
@@ -278,11 +336,7 @@ fn stores_in(shared: &Shared, all: &ByteRanges) -> Result<Stores> {
     for (gid, those) in all {
         let stored =
             shared.mapped.with_bound(*gid, |_, memory| memory.stores_in(those)).unwrap_or_else(|| Ok(Stored::nothing()))?;
-        ranges.extend(stored.ranges.iter().map(|range| BoundRange {
-            gid: *gid,
-            offset: range.start,
-            len: range.end - range.start,
-        }));
+        ranges.extend(stored.ranges.iter().map(|range| bound_range(*gid, range)));
         bytes = bytes.zip(stored.bytes).map(|(mut all, more)| {
             all.extend_from_slice(&more);
             all

@@ -131,7 +131,8 @@ impl LockGuard {
 
     /// Gives it back, and says whether it was held all the time. Stores to bytes that are bound to it are seen by those who take it next.
     ///
-    /// **Cost**: one message each way. Where bytes that are bound to it were stored to, one more with them to the pool's home, and as
+    /// **Cost**: one message each way. Where bytes that are bound to it were stored to, they go with it if they are of one region and lie at
+    /// the lock's home, up to [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX); else one more with them to that home, and as
     /// [`SharedMapping::flush`]. **Errors**: [`Error::LockLost`] where the connection broke meanwhile: the lock may
     /// have gone to others, who were told that it was abandoned. As for [`Pool::check_stores`] where stores were lost, and for
     /// [`SharedMapping::flush`]; the lock is given back then, and stores to bytes that are bound to it are taken back.
@@ -170,8 +171,17 @@ impl LockGuard {
     fn release_by_message(&mut self, told: bool) -> Result<()> {
         let shared = &self.pool.shared;
         self.ensure_held()?;
-        let (published, last) = match self.data.publish(shared, &self.home) {
-            Ok(published) => (Ok(published), SyncRequest::Unlock { number: self.number }),
+        let publish = || match self.data.release_along(shared, &self.home)? {
+            Some(released) => Ok((released, None)),
+            None => Ok((self.data.publish(shared, &self.home)?, Some(SyncRequest::Unlock { number: self.number }))),
+        };
+        let (published, last) = match publish() {
+            Ok((_, None)) if told => return Err(lost(&self.title)),
+            Ok((published, None)) => {
+                self.data.leave(shared, published);
+                return Ok(());
+            }
+            Ok((published, Some(unlock))) => (Ok(published), unlock),
             Err(Error::Broken { .. }) => return Err(lost(&self.title)),
             Err(error) => (Err(error), SyncRequest::Withdraw { number: self.number }),
         };

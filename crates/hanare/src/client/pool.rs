@@ -278,16 +278,21 @@ impl Pool {
         let Some(who) = self.shared.job else { return Ok(()) };
         fence(Ordering::SeqCst);
         let mut generation = self.shared.barriers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.arrive(Arrival { who, generation: *generation })?;
+        *generation += 1;
+        Ok(())
+    }
+
+    /// Arrives at a barrier of the job, perhaps not for the first time.
+    pub(super) fn arrive(&self, arrival: Arrival) -> Result<()> {
         let home = self.shared.home()?;
         let mut request = home.draft();
-        request.set_query(&Query::Sync(SyncRequest::Arrive(Arrival { who, generation: *generation })), Patience::Endless);
+        request.set_query(&Query::Sync(SyncRequest::Arrive(arrival)), Patience::Endless);
         trace::slice("barrier", || {
             // SAFETY: an arrival has no memory of ours.
             let seq = unsafe { home.post(request) }?;
             home.wait(seq)
-        })?;
-        *generation += 1;
-        Ok(())
+        })
     }
 
     /// Messages and bytes to and from nodes so far, faults of mappings among them: over the program's own connections, and each

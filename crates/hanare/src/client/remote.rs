@@ -9,8 +9,10 @@
 //! caller takes back; what was pending fails, and the next use connects anew.
 
 mod questions;
+mod sharing;
 mod watched;
 
+pub(crate) use sharing::PostedSync;
 pub(crate) use watched::{LinkEvent, Told};
 
 use super::pending::{Answers, Pending};
@@ -22,9 +24,8 @@ use hanare_memory::Window;
 use hanare_memory::fork::{Lineage, Withheld};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
-use hanare_protocol::wire::exchange::{Query, Reply, name_head};
+use hanare_protocol::wire::exchange::name_head;
 use hanare_protocol::wire::head::{HEAD_LEN, Kind};
-use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -211,30 +212,6 @@ impl Remote {
         self.explain(outcome, connection, seq, "an update", ASK)
     }
 
-    /// Asks for something that clients share, and waits for the answer; returns it with the name of the connection that it came on.
-    ///
-    /// **Errors**: [`Error::Broken`] where the connection broke meanwhile. It has ended at the node too, with all that was taken on it,
-    /// unless what happened is unknown. [`Error::NotInTime`] where nothing came within its patience: the connection stays, and a lock
-    /// that was asked for is given back should it come later.
-    pub fn ask_sync(&self, what: &SyncRequest, patience: Patience) -> Result<(SyncAnswer, u128)> {
-        let until = patience.end();
-        let left = |most: Duration| until.map_or(most, |until| most.min(until.saturating_duration_since(Instant::now())));
-        let mut request = self.draft();
-        request.set_query(&Query::Sync(what.clone()), patience);
-        // SAFETY: such a request has no memory but its own.
-        let seq = unsafe { self.post_within(request, left(self.bound)) }?;
-        let mut told = (None, None);
-        let outcome = self.settle(seq, self.bound, |request| told = (request.take_reply(), request.connection));
-        if let (Err(Error::NotInTime { .. }), None, SyncRequest::Lock { number, .. }) = (&outcome, told.1, what) {
-            self.withdraw(*number);
-        }
-        self.explain(outcome, told.1, seq, "a request for what clients share", left(ASK))?;
-        match told {
-            (Some(Reply::Synced(answer)), Some(connection)) => Ok((answer, connection)),
-            _ => Err(Error::Garbage { peer: self.node.to_string(), reason: "an answer without words".to_owned() }),
-        }
-    }
-
     /// Wakes the node, which then looks at the words that others wait for. Nothing where there is no connection: it looks unasked, later.
     ///
     /// **Cost**: one system call.
@@ -247,21 +224,6 @@ impl Remote {
     /// The name of the connection, if there is one and it carried something that must not be repeated.
     pub fn connection(&self) -> Option<u128> {
         self.lock().name
-    }
-
-    /// Gives up a lock that did not come in time, and may still come.
-    fn withdraw(&self, number: u64) {
-        let mut inner = self.lock();
-        // With a connection that has ended the node has forgotten what was asked for on it.
-        if inner.link.is_none() {
-            return;
-        }
-        let mut request = inner.pending.draft();
-        request.set_query(&Query::Sync(SyncRequest::Withdraw { number }), Patience::UpTo(Duration::ZERO));
-        // SAFETY: such a request has no memory but its own.
-        if let Ok(seq) = unsafe { self.post_on(&mut inner, request) } {
-            inner.pending.forsake(seq);
-        }
     }
 
     /// Waits for a request to have an outcome, at most `patience` since the last byte moved, and lets `look` see it before it is put aside.

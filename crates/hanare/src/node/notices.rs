@@ -22,7 +22,7 @@ pub(crate) enum ToControl {
     Shared { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
     /// A try to reach the coordinator ended.
     Dialed(Result<Greeted>),
-    /// The pool's home wants a lock back that is lent to a client.
+    /// The node wants a lock back that it lent to a client.
     Recall { client: ClientId, number: u64 },
     /// A queue would spill more than the coordinator has granted.
     Spills,
@@ -48,8 +48,10 @@ pub(crate) enum ToService {
     ClientGone(ClientId),
     /// A rank of a job is gone: barriers of the job fail.
     RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String, died: bool },
-    /// A node says whether a client has a lock that the pool's home wants back.
+    /// A node says whether a client has a lock that this node wants back.
     Recalled { client: ClientId, number: u64, recalled: Recalled },
+    /// The node is a member of its pool, or not any more.
+    Member(bool),
     /// Extents of this node are no more.
     Freed,
     /// End; `keeps` if the node writes its bytes down then.

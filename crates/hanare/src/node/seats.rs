@@ -54,7 +54,7 @@ impl SeatsOfAll {
         }
     }
 
-    /// The pool's home wants a lock back that is lent to a client. `None` where nothing is known of it.
+    /// A lock's home wants it back, and it is lent to a client. `None` where nothing is known of it.
     pub fn recall(&self, client: ClientId, number: u64) -> Option<Recalled> {
         let all = self.lock();
         let recalled = match all.get(&client) {
@@ -68,9 +68,14 @@ impl SeatsOfAll {
         Some(recalled).filter(|recalled| *recalled != Recalled::Unknown)
     }
 
-    /// No client may take a lock again that is lent to it.
+    /// No client may take a lock again that is lent to it, until leases are said to hold again.
     pub fn recall_all(&self) {
         self.hold_for(0);
+        self.recall_words();
+    }
+
+    /// No client may take a lock again that is lent to it at this moment.
+    pub fn recall_words(&self) {
         self.lock().values().for_each(|seats| drop(seats.leases().recall_all()));
     }
 

@@ -1,12 +1,14 @@
 //! Data bound to locks: brought with the lock, seen after its release, whole or not at all where a holder dies.
 
 use crate::holder;
+use crate::intruder::Intruder;
 use crate::raw_link::Raw;
 use crate::support;
 
 use hanare::{Consistency, CreateOptions, Error, LockGuard, Placement, Pool, Rights, SharedMapping, Strided};
 use hanare_protocol::entry::{BoundRange, BoundShape, DataGrant, Publication, Stores};
 use hanare_protocol::limits::RELEASE_LEN_MAX;
+use hanare_protocol::wire::carried::ExtentPlace;
 use hanare_protocol::wire::sync::{LeaseWish, Mode, Site, SyncAnswer, SyncRequest};
 use support::{TestPool, on, pattern};
 
@@ -123,6 +125,82 @@ fn what_has_changed_comes_with_the_grant_and_what_has_not_costs_nothing() {
     assert_eq!(there.counts().fetches, fetched, "and nothing was fetched");
     let lock = near.lock("a").unwrap();
     assert_eq!(messages(&near, || lock.unlock().unwrap()).0, 1, "nothing was stored");
+}
+
+#[test]
+// FEATURE: RF-F7
+fn a_release_of_bytes_that_lie_at_the_locks_home_is_one_message() {
+    let pool = TestPool::start(2, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    near.create("data", 80 * PAGE, &on(0)).unwrap();
+    let (here, there) = (map(&near), map(&far));
+    bind(&far, "a", &there, &[bytes(10, 70 * PAGE)]);
+    assert_eq!(read(&near.lock_shared("a").unwrap(), &here, 10, 1), [0]);
+    for turn in 1..4u8 {
+        let mut lock = far.lock("a").unwrap();
+        lock.write(&there, 100, &[turn; 2 * PAGE as usize]).unwrap();
+        // What is bound to nothing, in the same page, stays.
+        there.write(3, &[turn; 4]).unwrap();
+        assert_eq!(messages(&far, || lock.unlock().unwrap()), (1, 1), "turn {turn}");
+        assert_eq!(at_home(&near, 100, 2 * PAGE as usize), [turn; 2 * PAGE as usize]);
+        assert_eq!(at_home(&near, 3, 4), [turn - 1; 4]);
+        let fetched = here.counts().fetches;
+        assert_eq!(read(&near.lock_shared("a").unwrap(), &here, 100, 2 * PAGE as usize), [turn; 2 * PAGE as usize]);
+        assert!(turn == 1 || here.counts().fetches == fetched, "it came with the lock");
+        // The pages are clean then, but for what is bound to nothing.
+        assert_eq!(messages(&far, || there.flush(PAGE, 60 * PAGE).unwrap()), (0, 0));
+        there.flush(0, PAGE).unwrap();
+        assert_eq!(at_home(&near, 3, 4), [turn; 4]);
+    }
+    // More than goes with a message: as if it lay elsewhere.
+    let mut lock = far.lock("a").unwrap();
+    lock.write(&there, 100, &[9; 65 * PAGE as usize]).unwrap();
+    assert!(messages(&far, || lock.unlock().unwrap()).0 >= 3);
+    assert!(read(&near.lock("a").unwrap(), &here, 100, 65 * PAGE as usize) == [9; 65 * PAGE as usize]);
+}
+
+/// Where a byte of the region lies, which is one extent, as the library knows it.
+fn place_of(node: &str, offset: u64) -> ExtentPlace {
+    let view = Intruder::connect_as_we_are(node).open("data", Rights::Write);
+    ExtentPlace { slot: view.layout.extents().next().unwrap().slot, grant: view.grants[0], offset }
+}
+
+#[test]
+fn bytes_come_with_an_unlock_only_from_its_holder_with_the_right_to_write_them() {
+    let pool = TestPool::start(1, 32 << 20);
+    let near = pool.client(0);
+    near.create("data", PAGE, &on(0)).unwrap();
+    let here = map(&near);
+    bind(&near, "a", &here, &[bytes(10, 100)]);
+    let gid = here.bytes(bytes(0, 1)).unwrap().gid;
+    let mut raw = Raw::connect_as(pool.nodes[0].address(), rustix::process::geteuid().as_raw());
+    let good = place_of(pool.nodes[0].socket(), 11);
+    let release = |number, ranges: &[(u64, u64)], bytes: &[u8], places: &[ExtentPlace]| {
+        let ranges = ranges.iter().map(|(offset, len)| BoundRange { gid, offset: *offset, len: *len }).collect();
+        let publication = Publication { changes: Stores::Bytes(ranges, bytes.to_vec()), binding: None };
+        SyncRequest::Release { number, publication, places: places.to_vec() }
+    };
+    let refused = raw.ask(&release(1, &[(11, 2)], b"xy", &[good]));
+    assert!(matches!(refused, Err(Error::LockMisused { .. })), "it has not got the lock: {refused:?}");
+    let (site, mode) = (Site::Name("a".to_owned()), Mode::Exclusive);
+    let lock = SyncRequest::Lock { site, mode, number: 1, thread: 1, bound_ms: None, known: None, lease: LeaseWish::default() };
+    assert!(raw.ask(&lock).is_ok());
+    let forged = ExtentPlace { grant: hanare_protocol::id::Grant([7; 16]), ..good };
+    let beyond = [ExtentPlace { offset: PAGE - 1, ..good }, ExtentPlace { offset: u64::MAX, ..good }];
+    for place in beyond {
+        assert!(matches!(raw.ask(&release(1, &[(11, 2)], b"xy", &[place])), Err(Error::BadUse { .. })), "{place:?}");
+    }
+    assert!(matches!(raw.ask(&release(1, &[(11, 2)], b"xy", &[forged])), Err(Error::GrantRefused { .. })));
+    for places in [&[][..], &[good, good]] {
+        assert!(matches!(raw.ask(&release(1, &[(11, 2)], b"xy", places)), Err(Error::Garbage { .. })));
+    }
+    assert!(matches!(raw.ask(&release(1, &[(11, 3)], b"xy", &[good])), Err(Error::Garbage { .. })));
+    assert!(matches!(raw.ask(&release(1, &[(200, 2)], b"xy", &[good])), Err(Error::LockMisused { .. })), "not bound to it");
+    assert_eq!(at_home(&near, 0, 256), [0; 256], "nothing of that happened");
+    assert!(near.try_lock("a").unwrap().is_none(), "and it has the lock");
+    assert!(matches!(raw.ask(&release(1, &[(11, 2)], b"xy", &[good])), Ok(SyncAnswer::Published { .. })));
+    assert_eq!(at_home(&near, 10, 4), [0, b'x', b'y', 0]);
+    assert_eq!(read(&near.try_lock("a").unwrap().unwrap(), &here, 10, 4), [0, b'x', b'y', 0]);
 }
 
 #[test]
@@ -336,9 +414,18 @@ fn releases_again_and_again() {
 
 #[test]
 fn a_holder_killed_at_any_moment_has_released_all_or_nothing() {
+    kill_holders(CreateOptions { placement: Placement::Interleave(PAGE), ..CreateOptions::default() });
+}
+
+#[test]
+fn a_holder_killed_at_any_moment_of_a_release_to_the_locks_home_has_released_all_or_nothing() {
+    kill_holders(on(0));
+}
+
+fn kill_holders(options: CreateOptions) {
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    near.create("data", 8 * PAGE, &CreateOptions { placement: Placement::Interleave(PAGE), ..CreateOptions::default() }).unwrap();
+    near.create("data", 8 * PAGE, &options).unwrap();
     let (here, there) = (map(&near), map(&far));
     bind(&near, "a", &here, &[bytes(0, STEP)]);
     for turn in 0..30u64 {

@@ -7,6 +7,7 @@ use crate::processes::Dice;
 use crate::support;
 
 use hanare::{Consistency, CreateOptions, Error, Placement, Pool, SharedMapping, Strided};
+use hanare_protocol::id::NodeId;
 use std::sync::Mutex;
 use std::time::Duration;
 use support::TestPool;
@@ -102,11 +103,11 @@ fn step(dice: &mut Dice, client: &Pool, mapping: &SharedMapping, locks: &[Mutex<
     lock.unlock().unwrap();
 }
 
-fn run(seed: u64, nodes: usize) {
+fn run(seed: u64, nodes: usize, placement: Placement) {
     let mut dice = Dice::new(seed * 2 + 1);
     let pool = TestPool::start(nodes, 32 << 20);
     let clients: Vec<Pool> = (0..4).map(|client| pool.client(client % nodes)).collect();
-    let options = CreateOptions { placement: Placement::Interleave(8192), ..CreateOptions::default() };
+    let options = CreateOptions { placement, ..CreateOptions::default() };
     clients[0].create("data", LEN, &options).unwrap();
     let mappings: Vec<SharedMapping> =
         clients.iter().map(|client| client.open("data").unwrap().map(Consistency::Entry).unwrap()).collect();
@@ -142,12 +143,17 @@ fn run(seed: u64, nodes: usize) {
 
 #[test]
 fn whoever_has_a_lock_sees_what_its_last_holder_left_on_two_nodes() {
-    (1..4).for_each(|seed| run(seed, 2));
+    (1..4).for_each(|seed| run(seed, 2, Placement::Interleave(8192)));
+}
+
+#[test]
+fn whoever_has_a_lock_sees_what_came_with_its_last_release_to_its_home() {
+    (21..25).for_each(|seed| run(seed, 2 + seed as usize % 2, Placement::Node(NodeId(0))));
 }
 
 #[test]
 fn whoever_has_a_lock_sees_what_its_last_holder_left_on_three_nodes() {
-    (11..14).for_each(|seed| run(seed, 3));
+    (11..14).for_each(|seed| run(seed, 3, Placement::Interleave(8192)));
 }
 
 #[test]

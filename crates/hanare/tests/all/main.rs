@@ -61,6 +61,7 @@ mod hostile_tables;
 mod kept;
 mod kept_pages;
 mod keys_change;
+mod lease_programs;
 mod leases;
 mod locks;
 mod looks;

@@ -26,7 +26,6 @@ use rustix::ioctl::{Opcode, Setter, Updater, ioctl};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
 use std::ffi::{c_ulong, c_void};
 use std::fs::File;
-use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 

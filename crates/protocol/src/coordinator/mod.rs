@@ -46,9 +46,8 @@ pub mod tables {
 }
 
 use crate::error::{Error, Result};
-use crate::id::{ClientId, Epoch, Gid, Incarnation, JobId, NodeId, Rank};
+use crate::id::{Epoch, Gid, Incarnation, JobId, NodeId, Rank};
 use crate::limits;
-use crate::lock::Recalled;
 use crate::wire::control::{Answer, FromNode, Order, Request, ToNode};
 use asks::{ReceivedRequests, RequestArrival, Task};
 use join::Going;
@@ -115,15 +114,6 @@ pub enum Output {
         reason: String,
         /// Whether it failed, or went without detaching.
         died: bool,
-    },
-    /// A node says whether a client of it has a lock that is recalled.
-    Recalled {
-        /// The client.
-        client: ClientId,
-        /// Its number of the taking.
-        number: u64,
-        /// What the node says.
-        recalled: Recalled,
     },
 }
 
@@ -234,17 +224,14 @@ impl Coordinator {
                 self.rank_gone(gone, &reason, died);
                 self.send(node, ToNode::ClientKnown { client, gone: true });
             }
-            FromNode::Recalled { client, number, recalled } if client.node() == node => {
-                self.outputs.push_back(Output::Recalled { client, number, recalled });
+            // Where either of them is no member they are asked, or told, in vain: the home repeats it.
+            FromNode::RecallLock { client, number } => self.send(client.node(), ToNode::Recall { client, number, home: node }),
+            FromNode::Recalled { client, number, recalled, home } if client.node() == node => {
+                self.send(home, ToNode::Recalled { client, number, recalled });
             }
             FromNode::Recalled { .. } => {}
         }
         self.settle(now_ms);
-    }
-
-    /// Has a client's node asked about a lock that is lent to the client. It is asked in vain where it is no member: its driver repeats it.
-    pub fn recall_lock(&mut self, client: ClientId, number: u64) {
-        self.send(client.node(), ToNode::Recall { client, number });
     }
 
     /// The journal's disk is full, or not any more: regions are not made and do not grow meanwhile; all else goes on.

@@ -4,6 +4,7 @@ use super::*;
 use crate::attributes::Attributes;
 use crate::id::{ClientId, Grant, Incarnation, JobRank, Rights, Slot, User};
 use crate::limits::REGION_LEN_MAX;
+use crate::lock::Recalled;
 use crate::member::{self, Member};
 use crate::place::Placement;
 use crate::wire::control::{Existing, HeldExtent, Made, Memory, RegionStat, RegionView, Which};
@@ -26,8 +27,10 @@ struct Node {
     makes: Option<Result<()>>,
     answers: Vec<(u64, Result<Answer>)>,
     lost: Vec<NodeId>,
-    /// Locks of its clients that were recalled; `None` for all at once.
-    recalls: Vec<Option<(ClientId, u64)>>,
+    /// Locks of its clients that were recalled, and by which home; `None` for all at once.
+    recalls: Vec<Option<(NodeId, ClientId, u64)>>,
+    /// What it was answered of locks that it recalled.
+    recalled: Vec<(ClientId, u64, Recalled)>,
     refused: usize,
 }
 
@@ -39,15 +42,15 @@ struct Pool {
     nodes: Vec<Node>,
     peer_next: u64,
     gone: Vec<(JobId, Rank)>,
-    recalled: Vec<(ClientId, u64, Recalled)>,
 }
 
 fn node(name: &str, incarnation: u128) -> Node {
     let settings = member::Settings::new(Incarnation(incarnation), name, "127.0.0.1:1");
     let mut member = Member::new(settings);
     member.set_memory(Memory { lent: 1 << 20, populated: 1 << 20, used: 0, spilled: 0, page: 4096, clients: 0, is_plain: false });
-    let (slots, answers, lost, recalls) = Default::default();
-    Node { member, peer: None, slots, slot_next: 0, grant_next: 0, makes: Some(Ok(())), answers, lost, recalls, refused: 0 }
+    let (slots, answers, lost, recalls, recalled) = Default::default();
+    let makes = Some(Ok(()));
+    Node { member, peer: None, slots, slot_next: 0, grant_next: 0, makes, answers, lost, recalls, recalled, refused: 0 }
 }
 
 impl Node {
@@ -89,7 +92,8 @@ impl Node {
                 }
                 member::Output::AskDone { request, result, .. } => self.answers.push((request, result)),
                 member::Output::NodeLost { node, .. } => self.lost.push(node),
-                member::Output::Recall { client, number } => self.recalls.push(Some((client, number))),
+                member::Output::Recall { client, number, home } => self.recalls.push(Some((home, client, number))),
+                member::Output::Recalled { client, number, recalled } => self.recalled.push((client, number, recalled)),
                 member::Output::RecallAll => self.recalls.push(None),
                 member::Output::Refused(_) => self.refused += 1,
                 member::Output::Joined { .. } | member::Output::Home(_) => {}
@@ -108,16 +112,7 @@ impl Pool {
     fn with(count: usize, settings: Settings) -> Pool {
         let coordinator = Coordinator::new(settings.clone());
         let nodes = (0..count).map(|number| node(&format!("n{number}"), number as u128 + 1)).collect();
-        let mut pool = Pool {
-            now_ms: 0,
-            settings,
-            coordinator,
-            journal: Vec::new(),
-            nodes,
-            peer_next: 0,
-            gone: Vec::new(),
-            recalled: Vec::new(),
-        };
+        let mut pool = Pool { now_ms: 0, settings, coordinator, journal: Vec::new(), nodes, peer_next: 0, gone: Vec::new() };
         for number in 0..count {
             pool.connect(number);
         }
@@ -174,7 +169,6 @@ impl Pool {
                     }
                     Output::NodeLost { .. } => {}
                     Output::JobRankGone { job, rank, .. } => self.gone.push((job, rank)),
-                    Output::Recalled { client, number, recalled } => self.recalled.push((client, number, recalled)),
                 }
             }
             for node in &mut self.nodes {
@@ -669,17 +663,24 @@ fn nodes_have_the_numbers_that_they_wish_where_those_are_free() {
 }
 
 #[test]
-fn a_lock_that_is_lent_is_asked_for_at_its_clients_node_which_alone_answers() {
-    let mut pool = Pool::new(3);
+fn a_lock_that_is_lent_is_asked_for_by_its_home_at_its_clients_node_which_alone_answers() {
+    let mut pool = Pool::new(4);
     let client = ClientId::at(NodeId(1), 7);
-    pool.coordinator.recall_lock(client, 5);
-    pool.run();
-    assert_eq!((&*pool.nodes[1].recalls, &*pool.nodes[2].recalls), (&[Some((client, 5))][..], &[][..]));
-    for number in [2, 1] {
-        pool.nodes[number].member.recalled(client, 5, Recalled::Kept);
+    // The pool's home, and another of locks.
+    for home in [0, 3] {
+        pool.nodes.iter_mut().for_each(|node| node.recalls.clear());
+        pool.nodes[home].member.recall_lock(client, 5);
         pool.run();
+        let asked = Some((NodeId(home as u32), client, 5));
+        assert_eq!((&*pool.nodes[1].recalls, &*pool.nodes[2].recalls), (&[asked][..], &[][..]));
+        for number in [2, 1] {
+            pool.nodes[number].member.recalled(NodeId(home as u32), client, 5, Recalled::Kept);
+            pool.run();
+        }
+        let heard: Vec<_> = pool.nodes.iter_mut().map(|node| std::mem::take(&mut node.recalled)).collect();
+        assert_eq!(heard[home], [(client, 5, Recalled::Kept)], "another node knows nothing of it");
+        assert_eq!(heard.concat().len(), 1, "nobody else hears of it");
     }
-    assert_eq!(pool.recalled, [(client, 5, Recalled::Kept)], "another node knows nothing of it");
     // Leases hold as long as the node is a member, and no longer than it can be sure of that.
     let now_ms = pool.now_ms;
     let until = |pool: &Pool, number: usize| pool.nodes[number].member.leases_until_ms(now_ms);
@@ -687,7 +688,7 @@ fn a_lock_that_is_lent_is_asked_for_at_its_clients_node_which_alone_answers() {
     assert!(until(&pool, 0) <= now_ms + limits::LEASE_MS, "the home may die, too");
     pool.cut(1);
     assert_eq!((until(&pool, 1), pool.nodes[1].recalls.last()), (0, Some(&None)));
-    pool.coordinator.recall_lock(client, 6);
+    pool.nodes[3].member.recall_lock(client, 6);
     pool.run();
     assert_eq!(pool.nodes[1].recalls.last(), Some(&None), "it is asked again when it is back");
 }

@@ -5,6 +5,7 @@ use crate::id::Gid;
 use crate::limits::{
     BOUND_BLOCK_COUNT_MAX, BOUND_SHAPE_COUNT_MAX, PAGE_LEN, REGION_LEN_MAX, RELEASE_LEN_MAX, RELEASE_RANGE_COUNT_MAX,
 };
+use crate::packed_bytes;
 use crate::shape::Strided;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -46,7 +47,7 @@ pub enum Stores {
     /// Those of these ranges.
     Ranges(Vec<BoundRange>),
     /// Those of these ranges, with what they are: range behind range, and where two overlap the later counts.
-    Bytes(Vec<BoundRange>, Vec<u8>),
+    Bytes(Vec<BoundRange>, #[serde(with = "packed_bytes")] Vec<u8>),
 }
 
 impl Stores {

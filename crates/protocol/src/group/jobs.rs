@@ -155,6 +155,11 @@ impl Jobs {
         }
     }
 
+    /// Whether the barrier of an arrival has completed: then the arrival is a repetition.
+    pub fn is_over(&self, arrival: Arrival) -> bool {
+        self.jobs.get(&arrival.who.job).is_some_and(|job| arrival.generation < job.rounds.completed)
+    }
+
     /// A rank's process is gone: all who wait, and all who arrive later, are told so.
     ///
     /// `ranks` is the job's size where it is known. It `died` where it failed, or went without detaching.

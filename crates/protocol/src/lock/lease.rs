@@ -27,7 +27,8 @@
 //! - A program that finds its word `Wanted` gives the lock back by a message.
 //!
 //! Beside the words stands until when they hold, by the clock of the host: as long as the node is a member of the pool. A home that
-//! has had no answer for twice that long goes on without it. A program takes the lock first and looks at the clock then.
+//! has had no answer for twice that long goes on without it. A program takes the lock first and looks at the clock then. A node takes all
+//! words back when another node is lost, because that one may be the home of some of them and know nothing of them in its next life.
 
 use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};

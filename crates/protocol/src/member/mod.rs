@@ -182,12 +182,23 @@ pub enum Output {
         /// How it was noticed.
         reason: String,
     },
-    /// The pool's home wants a lock back that is lent to a client here: look at its word, and call [`Member::recalled`].
+    /// A lock's home wants it back, and it is lent to a client here: look at its word, and call [`Member::recalled`].
     Recall {
         /// The client.
         client: ClientId,
         /// Its number of the taking.
         number: u64,
+        /// The home.
+        home: NodeId,
+    },
+    /// A client's node says whether the client has a lock that [`Member::recall_lock`] asked for.
+    Recalled {
+        /// The client.
+        client: ClientId,
+        /// Its number of the taking.
+        number: u64,
+        /// What the node says.
+        recalled: Recalled,
     },
     /// The node is no member any more: no client may take a lock again that is lent to it.
     RecallAll,
@@ -392,9 +403,15 @@ impl Member {
         }
     }
 
-    /// Whether a client here has a lock that is recalled.
-    pub fn recalled(&mut self, client: ClientId, number: u64, recalled: Recalled) {
-        self.send(FromNode::Recalled { client, number, recalled });
+    /// Whether a client here has a lock that its home recalls.
+    pub fn recalled(&mut self, home: NodeId, client: ClientId, number: u64, recalled: Recalled) {
+        self.send(FromNode::Recalled { client, number, recalled, home });
+    }
+
+    /// Has a client's node asked about a lock that this node lent to the client, by way of the coordinator. It is asked in vain where it is no
+    /// member, or this node is none: the driver repeats it.
+    pub fn recall_lock(&mut self, client: ClientId, number: u64) {
+        self.send(FromNode::RecallLock { client, number });
     }
 
     /// Goes in good order: the coordinator is told, and the node's extents are lost to their regions, unless it keeps them for its
@@ -437,7 +454,10 @@ impl Member {
             ToNode::Order { order, settled, epoch, what } => self.on_order(order, settled, epoch, what),
             ToNode::ClientKnown { client, gone } => self.clients.known(client, gone),
             ToNode::NodeLost { node, epoch, reason } => self.outputs.push_back(Output::NodeLost { node, epoch, reason }),
-            ToNode::Recall { client, number } => self.outputs.push_back(Output::Recall { client, number }),
+            ToNode::Recall { client, number, home } => self.outputs.push_back(Output::Recall { client, number, home }),
+            ToNode::Recalled { client, number, recalled } => {
+                self.outputs.push_back(Output::Recalled { client, number, recalled });
+            }
         }
     }
 

@@ -614,6 +614,15 @@ pub enum FromNode {
         number: u64,
         /// Whether it has the lock.
         recalled: Recalled,
+        /// The lock's home, which asked.
+        home: NodeId,
+    },
+    /// The node wants a lock back that it lent to a client of any node. Repeated until answered.
+    RecallLock {
+        /// The client.
+        client: ClientId,
+        /// Its number of the taking that the lock was lent by.
+        number: u64,
     },
 }
 
@@ -695,6 +704,17 @@ pub enum ToNode {
         client: ClientId,
         /// Its number of the taking that the lock was lent by.
         number: u64,
+        /// The lock's home, which asks.
+        home: NodeId,
+    },
+    /// Answers a `RecallLock`, in the words of the client's node.
+    Recalled {
+        /// The client.
+        client: ClientId,
+        /// Its number of the taking.
+        number: u64,
+        /// Whether it has the lock.
+        recalled: Recalled,
     },
 }
 

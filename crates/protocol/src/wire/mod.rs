@@ -3,8 +3,9 @@
 //! A stream carries messages: a [`head::Head`], then `body_len` bytes. The body of a request is its
 //! [`command::Command`]s, then the bytes of its puts in order; the body of a reply is the bytes of its gets in order.
 //! What else goes over a data link is a query or a reply of [`exchange`], with what clients share ([`sync`], [`queue`]), what threads
-//! say of pages ([`page`]), and what a node has ([`look`]) in it. Control messages ([`control`]) are one postcard value in the body. What unchanged programs tell the keeper of their memory is in [`main_memory`]. A stream begins with a [`greeting`].
+//! say of pages ([`page`]), what barriers and releases carry ([`carried`]), and what a node has ([`look`]) in it. Control messages ([`control`]) are one postcard value in the body. What unchanged programs tell the keeper of their memory is in [`main_memory`]. A stream begins with a [`greeting`].
 
+pub mod carried;
 pub mod command;
 pub mod control;
 pub mod exchange;
@@ -17,6 +18,6 @@ pub mod queue;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 pub use crate::malformed::Malformed;

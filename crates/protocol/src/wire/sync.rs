@@ -5,6 +5,7 @@
 //! connection that they came on and that number; when the connection ends they end with it, so nothing is taken twice by a
 //! request that is repeated on another connection.
 
+use super::carried::{BroughtPages, Carried, ExtentPlace};
 use super::queue::{ArrayAt, QueueRequest};
 use crate::entry::{DataGrant, Publication, Stamp};
 use crate::id::{Grant, JobId, PartyName, Slot};
@@ -40,6 +41,16 @@ pub enum SyncRequest {
         number: u64,
         /// What was changed.
         publication: Publication,
+    },
+    /// Gives a lock back with what was changed, all of which lies at the lock's home and is put there: as `Publish`, the puts and `Unlock`;
+    /// answered by [`SyncAnswer::Published`].
+    Release {
+        /// The number that the lock was taken by.
+        number: u64,
+        /// What was changed, with its bytes.
+        publication: Publication,
+        /// Where each of its ranges lies.
+        places: Vec<ExtentPlace>,
     },
     /// Says that what a dead holder left half-done was redone; answered by [`SyncAnswer::Done`].
     Redone {
@@ -99,6 +110,8 @@ pub enum SyncRequest {
         /// The number of its place.
         number: u64,
     },
+    /// The same with bytes of this node; answered by [`SyncAnswer::Met`], or by `Done` where the pages do not come.
+    MeetWith(u64, Box<Carried>),
     /// Leaves its group; answered by [`SyncAnswer::Done`].
     Leave {
         /// The number of its place.
@@ -154,6 +167,8 @@ pub enum SyncRequest {
     },
     /// A rank arrives at its job's barrier, at the pool's home; answered by [`SyncAnswer::Done`] when all have. It may be repeated.
     Arrive(Arrival),
+    /// The same with bytes of this node; answered as `MeetWith`. It may be repeated as `Arrive`, without the bytes.
+    ArriveWith(Arrival, Box<Carried>),
     /// A port of a queue asks something, at the node that holds the queue; answered by [`SyncAnswer::Lane`] or [`SyncAnswer::Done`].
     Queue(ArrayAt, QueueRequest),
     /// Waits until a rank of a job has died, at the pool's home; answered by [`Error::RankGone`](crate::Error::RankGone) alone. Once on a
@@ -227,6 +242,8 @@ pub enum SyncAnswer {
         /// As of [`SyncAnswer::Granted`].
         data: Option<Box<DataGrant>>,
     },
+    /// All parties of a barrier have arrived, and these are the pages that were wanted.
+    Met(Box<BroughtPages>),
     /// A word is as wanted.
     Word {
         /// Which, of those that were named.
@@ -412,7 +429,10 @@ mod tests {
             until: Wait::Less(Word::I64(i64::MIN)),
         };
         let words = SyncRequest::Wait { words: vec![word; WAIT_WORD_COUNT_MAX], bound_ms: Some(u64::MAX) };
-        for longest in [lock, SyncRequest::Publish { number, publication }, words] {
+        let place = ExtentPlace { slot: Slot(u32::MAX), grant: Grant([255; 16]), offset: u64::MAX };
+        let places = vec![place; RELEASE_RANGE_COUNT_MAX];
+        let release = SyncRequest::Release { number, publication: publication.clone(), places };
+        for longest in [lock, SyncRequest::Publish { number, publication }, release, words] {
             let bytes = control::encode(&longest);
             assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
             assert_eq!(control::decode(&bytes), Ok(longest));

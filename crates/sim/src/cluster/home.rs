@@ -36,7 +36,6 @@ impl Cluster {
                     home.jobs.on_rank_gone(job, rank, ranks, &reason, died);
                     self.drain_jobs()?;
                 }
-                coordinator::Output::Recalled { .. } => return Err("nobody asks for locks".to_owned()),
             }
         }
         self.compact_sometimes();

@@ -69,7 +69,10 @@ impl Cluster {
                 member::Output::NodeLost { .. } => self.count("nodes told that a node is lost"),
                 member::Output::Refused(_) => self.count("joins refused"),
                 // Locks are simulated in a world of their own.
-                member::Output::Home(_) | member::Output::Recall { .. } | member::Output::RecallAll => {}
+                member::Output::Home(_)
+                | member::Output::Recall { .. }
+                | member::Output::Recalled { .. }
+                | member::Output::RecallAll => {}
             }
         }
         self.schedule_node(node);

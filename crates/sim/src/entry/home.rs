@@ -67,7 +67,8 @@ impl EntryWorld {
 
     /// Does what is asked; `None` where the answer follows.
     fn begin(&mut self, link: u64, seq: u64, request: SyncRequest) -> Result<Outcome<Option<SyncAnswer>>, String> {
-        let EntryWorld { home, truth, drafts, .. } = self;
+        let puts_half = self.has(Defect::PutHalf);
+        let EntryWorld { home, truth, drafts, base, .. } = self;
         let home = home.as_mut().expect("its connections are open");
         let who = |number| Claimant { link, number };
         let held = |home: &Home, number| {
@@ -93,6 +94,23 @@ impl EntryWorld {
                 home.data.on_publish(&home.locks, who(number), USER, publication).map(|stamp| {
                     truth.on_published(lock, link, has_bytes, is);
                     Some(SyncAnswer::Published { stamp })
+                })
+            }
+            SyncRequest::Release { number, publication, places } => {
+                let (lock, _) = held(home, number)?;
+                let is = drafts.remove(&(link, number)).ok_or("a release of nobody")?;
+                let puts: Vec<(u64, u8)> = places
+                    .iter()
+                    .zip(publication.changes.pieces())
+                    .map(|(place, (_, bytes))| (place.offset, bytes[0]))
+                    .take(if puts_half { places.len() / 2 } else { places.len() })
+                    .collect();
+                home.data.on_publish(&home.locks, who(number), USER, publication).and_then(|stamp| {
+                    puts.into_iter().for_each(|(at, byte)| base[at as usize] = byte);
+                    home.data.on_unlock(&home.locks, who(number));
+                    truth.on_published(lock, link, true, is);
+                    truth.on_given_back(lock);
+                    home.locks.on_unlock(who(number)).map(|()| Some(SyncAnswer::Published { stamp }))
                 })
             }
             SyncRequest::Redone { number } => {

@@ -1,5 +1,5 @@
 //! Data bound to locks, simulated: programs take locks whose bytes lie side by side in the same pages, store, release them page by page at
-//! two regions' homes, and give the locks back, over connections that keep order and lose nothing until they break.
+//! two regions' homes, or all at once at the locks' home, and give the locks back, over connections that keep order and lose nothing until they break.
 //!
 //! Programs die at any moment, nodes with all of theirs; connections break, seen by either side at its own time; the pool's home dies and comes
 //! back knowing nothing of locks.
@@ -101,6 +101,8 @@ defects! {
     SendBeforePublish,
     /// Bytes that come with a lock are not taken in.
     ForgetBytes,
+    /// A release in one message puts some of its bytes.
+    PutHalf,
     /// An update leaves pages without stores as they are.
     KeepStale,
     /// A program that lost a lock takes its bytes for those of the version that it had named.

@@ -7,9 +7,10 @@ use super::{Access, Defect, EntryWorld, Event};
 use crate::check::{Check, check};
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::entry::{BoundRange, BoundShape, Condition, DataGrant, Publication, Stamp, Stores};
-use hanare_protocol::id::Gid;
+use hanare_protocol::id::{Gid, Grant, Slot};
 use hanare_protocol::lock::Mode;
 use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::carried::ExtentPlace;
 use hanare_protocol::wire::sync::{LeaseWish, Site, SyncAnswer, SyncRequest};
 use std::collections::VecDeque;
 
@@ -221,6 +222,7 @@ impl EntryWorld {
         let (sends_pages, sends_first) = (self.has(Defect::SendPages), self.has(Defect::SendBeforePublish));
         // A release that is too long for a message names places.
         let is_long = self.dice.chance(2_500);
+        let goes_along = self.dice.chance(3_000);
         let me = self.programs.get_mut(&program).expect("the caller looked");
         let changed = if held.mode == Mode::Exclusive { me.frames.changed(Some(held.lock)) } else { Vec::new() };
         if held.mode == Mode::Shared || changed.is_empty() && !held.binds {
@@ -236,13 +238,20 @@ impl EntryWorld {
         let stride = LOCK_COUNT as u64;
         let shape = Strided { offset: held.lock as u64, block: 1, count: LEN as u64 / stride, stride };
         let binding = held.binds.then(|| vec![BoundShape { gid: GID, shape }]);
-        me.todo.extend([Todo::Send(sent.clone()), Todo::Unlock(held)]);
         self.drafts.insert((link, held.number), view);
+        let publication = Publication { changes, binding };
+        if goes_along && !sends_pages && matches!(&publication.changes, Stores::Bytes(ranges, _) if !ranges.is_empty()) {
+            let place = |(at, _): &(usize, u8)| ExtentPlace { slot: Slot(0), grant: Grant::default(), offset: *at as u64 };
+            let places = changed.iter().map(place).collect();
+            self.count("releases in one message");
+            self.ask(program, link, SyncRequest::Release { number: held.number, publication, places });
+            return;
+        }
+        me.todo.extend([Todo::Send(sent.clone()), Todo::Unlock(held)]);
         if sends_first {
             sent.into_iter().for_each(|(at, byte)| self.access(program, link, Access::Put(at, byte)));
         }
         self.count("releases");
-        let publication = Publication { changes, binding };
         self.ask(program, link, SyncRequest::Publish { number: held.number, publication });
     }
 
@@ -311,6 +320,11 @@ impl EntryWorld {
             (SyncRequest::Publish { number, .. }, Ok(SyncAnswer::Published { stamp })) => {
                 let lock = me.held.iter().find(|held| held.number == number).ok_or("a release of no lock")?.lock;
                 me.known[lock] = Some(stamp);
+            }
+            (SyncRequest::Release { number, publication, .. }, Ok(SyncAnswer::Published { stamp })) => {
+                let at = me.held.iter().position(|held| held.number == number).ok_or("a release of no lock")?;
+                me.known[me.held.swap_remove(at).lock] = Some(stamp);
+                each_byte(&publication.changes).for_each(|(at, byte)| me.frames.settle(at, byte));
             }
             (SyncRequest::Redone { .. }, Ok(SyncAnswer::Done)) => {}
             (SyncRequest::Unlock { number }, Ok(SyncAnswer::Done)) => me.held.retain(|held| held.number != number),

@@ -28,6 +28,7 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "waits for locks",
         "looks at bound data",
         "releases",
+        "releases in one message",
         "releases redone",
         "torn releases",
         "stores of the dead refused",

@@ -41,7 +41,8 @@ impl LockWorld {
         let is_first = life == 1 || self.has(Defect::TrustRestart);
         let locks = if is_first { Locks::new() } else { Locks::after_another_life() };
         self.model = Model::of_life(life);
-        let (waiting, meeting, granted, lent, recalls) = Default::default();
+        let (waiting, meeting, granted, lent) = Default::default();
+        let recalls = self.recalls();
         self.home = Some(Home { life, locks, groups: Groups::new(), waiting, meeting, granted, lent, recalls });
         self.rejoin_all();
         Ok(())

@@ -1,13 +1,16 @@
 //! Locks that are lent: the words that clients share with their nodes, the home's questions, and the nodes' answers.
 //!
-//! Questions and answers go from node to node; any of them may be lost, and a node may be cut off from the home for long while the
+//! Questions and answers go from node to node; any of them may be lost, and a node may be cut off from the pool's home for long while the
 //! connections of its clients go on. A node outlives its clients, and dies with them.
+//!
+//! In half of the pools the locks' home is another node than the pool's home, which passes questions and answers on. Then the locks' home may be cut
+//! off from it, too; and nodes hear that the locks' home died, each at its time, and keep their places in the pool.
 
 use super::{Defect, Event, LockWorld};
 use crate::check::{Check, check};
 use hanare_protocol::limits::LEASE_MS;
 use hanare_protocol::lock::lease::{LeaseEvent, LeasePhase, LeaseWord};
-use hanare_protocol::lock::{Claimant, RecallDue, RecallStep, Recalled};
+use hanare_protocol::lock::{Claimant, RecallDue, RecallStep, RecallTimes, Recalled};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A word, and the connection of its taking.
@@ -18,9 +21,14 @@ struct Lease {
     phase: LeasePhase,
 }
 
+/// The locks' home's own node.
+const HOME: u64 = 0;
+
 /// What nodes know of locks that are lent.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
+    /// Whether the locks' home is another node than the pool's home.
+    is_far: bool,
     /// By client, and by the number of the taking.
     words: BTreeMap<(u64, u64), Lease>,
     /// Nodes that are cut off from the home, since when and until when.
@@ -30,6 +38,11 @@ pub(super) struct Leases {
 }
 
 impl Leases {
+    /// None yet.
+    pub fn new(is_far: bool) -> Leases {
+        Leases { is_far, ..Leases::default() }
+    }
+
     /// A client asks for a lock, and would keep it.
     pub fn ask(&mut self, (client, node): (u64, u64), link: u64, number: u64) {
         self.words.insert((client, number), Lease { node, link, phase: LeasePhase::Asked });
@@ -76,6 +89,22 @@ impl LockWorld {
         self.leases.away.get(&node).is_some_and(|(_, until)| self.now_ms < *until)
     }
 
+    /// Whether the locks' home reaches the pool's home, which passes on what it asks nodes.
+    fn home_is_heard(&self) -> bool {
+        !self.leases.is_far || !self.is_away(HOME)
+    }
+
+    /// How long a question or an answer takes.
+    fn question_ms(&mut self) -> u64 {
+        let once = self.delay_ms();
+        if self.leases.is_far { once + self.delay_ms() } else { once }
+    }
+
+    /// The recalls of a home that begins.
+    pub(super) fn recalls(&self) -> RecallTimes {
+        RecallTimes::new(!self.leases.is_far || self.has(Defect::GiveUpUnheard))
+    }
+
     /// Whether leases of a node's clients hold, by the time that the node has stored beside their words.
     pub(super) fn leases_hold(&self, node: u64) -> bool {
         !self.is_away(node) || self.now_ms < self.leases.away[&node].0 + LEASE_MS
@@ -86,13 +115,15 @@ impl LockWorld {
         if sure || self.is_away(node) {
             self.recall_all(|lease| lease.node == node);
         }
-        Ok(())
+        if node == HOME { self.ask_nodes() } else { Ok(()) }
     }
 
     /// The home has died: each node notices at its time, and all have by the end of a lease.
     pub(super) fn lapse_all(&mut self) {
         for node in 0..u64::from(self.course.plan.nodes) {
-            self.leases.away.insert(node, (self.now_ms, u64::MAX));
+            if !self.leases.is_far {
+                self.leases.away.insert(node, (self.now_ms, u64::MAX));
+            }
             let after = self.dice.pick(&[0, 5, 200, LEASE_MS]);
             self.at(after, Event::Lapse { node, sure: true });
         }
@@ -100,8 +131,10 @@ impl LockWorld {
 
     /// The home is there again, and nodes find it; those that did not notice before do then.
     pub(super) fn rejoin_all(&mut self) {
-        self.recall_all(|_| true);
-        self.leases.away.clear();
+        if !self.leases.is_far {
+            self.recall_all(|_| true);
+            self.leases.away.clear();
+        }
     }
 
     fn recall_all(&mut self, which: impl Fn(&Lease) -> bool) {
@@ -114,6 +147,8 @@ impl LockWorld {
     /// Asks nodes what the machines want to know.
     pub(super) fn ask_nodes(&mut self) -> Check {
         let now_ms = self.now_ms;
+        let is_member = !self.leases.is_far || self.leases_hold(HOME) || self.has(Defect::GiveUpUnheard);
+        self.home.iter_mut().for_each(|home| home.recalls.set_member(is_member, now_ms));
         while let Some(home) = &mut self.home {
             while let Some(step) = home.locks.poll_recall() {
                 match step {
@@ -147,7 +182,7 @@ impl LockWorld {
                     if self.dice.chance(1_000) {
                         self.lose_question(client, who.number);
                     } else {
-                        let after = self.delay_ms();
+                        let after = self.question_ms();
                         self.at(after, Event::Recall { life, client, number: who.number });
                     }
                 }
@@ -176,7 +211,7 @@ impl LockWorld {
     pub(super) fn on_recall(&mut self, life: u64, client: u64, number: u64) -> Check {
         let Some(lease) = self.leases.words.get(&(client, number)) else { return Ok(()) };
         let (node, who) = (lease.node, Claimant { link: lease.link, number });
-        if self.is_away(node) {
+        if self.is_away(node) || !self.home_is_heard() {
             return Ok(());
         }
         let mut word = LeaseWord { number, phase: lease.phase }
@@ -198,7 +233,7 @@ impl LockWorld {
             self.model.judge_answer(who, recalled)?;
         }
         if recalled != Recalled::Unknown && !self.dice.chance(1_000) {
-            let after = self.delay_ms();
+            let after = self.question_ms();
             self.at(after, Event::Recalled { life, client, number, recalled });
         }
         Ok(())
@@ -206,6 +241,9 @@ impl LockWorld {
 
     /// A node's answer reaches the home.
     pub(super) fn on_recalled(&mut self, life: u64, client: u64, number: u64, recalled: Recalled) -> Check {
+        if !self.home_is_heard() {
+            return Ok(());
+        }
         let Some(home) = self.home.as_mut().filter(|home| home.life == life) else { return Ok(()) };
         let asked = home.lent.iter().find(|(who, other)| who.number == number && **other == client).map(|(who, _)| *who);
         let Some(who) = asked else { return Ok(()) };

@@ -1,5 +1,5 @@
 //! Locks and named groups, simulated: threads of clients take, share and give back locks and meet in groups, over connections to
-//! the pool's home that keep order and lose nothing until they break.
+//! their home that keep order and lose nothing until they break.
 //!
 //! A connection ends for its two sides at different moments; what was under way is lost from some message on. Clients die and
 //! others come, nodes die with their clients, the home dies and comes back knowing nothing: who gets a lock first then is told that another may have it. A client whose connection broke
@@ -130,6 +130,8 @@ defects! {
     BuryKept,
     /// A question that is lost is not asked again.
     AskOnce,
+    /// A home that nodes do not hear takes their clients' leases for over.
+    GiveUpUnheard,
 }
 
 /// Locks and named groups.
@@ -156,6 +158,7 @@ impl World for LockWorld {
     fn begin(mut course: Course<Event, Defect>) -> LockWorld {
         course.throw_weather();
         let nodes = u64::from(course.plan.nodes);
+        let leases = Leases::new(course.dice.chance(5_000));
         let mut world = LockWorld {
             course,
             home: None,
@@ -165,7 +168,7 @@ impl World for LockWorld {
             clients: BTreeMap::new(),
             client_count: 0,
             model: Model::default(),
-            leases: Leases::default(),
+            leases,
         };
         world.at(0, Event::HomeBegins);
         let programs = (nodes * CLIENT_COUNT).min(CLIENT_COUNT_MAX);

@@ -49,5 +49,5 @@ fn a_seed_replays_exactly() {
 
 #[test]
 fn every_defect_is_found() {
-    finds_all::<LockWorld>(20, (3, 1.0), |_| {});
+    finds_all::<LockWorld>(400, (3, 1.0), |_| {});
 }

@@ -6,7 +6,7 @@
 use crate::client::threads::this_thread;
 use crate::seats::monotonic_ns;
 use hanare_memory::fork::Lineage;
-use hanare_protocol::limits::{LEASE_COUNT, LEASE_NAME_COUNT_MAX, LEASE_TAKING_COUNT, LEASE_TAKING_COUNT_MAX, RECALL_MS};
+use hanare_protocol::limits::{FAR_RECALL_MS, LEASE_COUNT, LEASE_NAME_COUNT_MAX, LEASE_TAKING_COUNT, LEASE_TAKING_COUNT_MAX};
 use hanare_protocol::lock::Mode;
 use hanare_protocol::lock::lease::{LeaseEvent, LeasePhase};
 use hanare_protocol::wire::sync::LeaseWish;
@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a home may ask for a lock that it believes to be lent.
-const ASKED: Duration = Duration::from_millis(RECALL_MS);
+const ASKED: Duration = Duration::from_millis(FAR_RECALL_MS);
 
 /// A lock that is lent to the program.
 #[derive(Clone, Copy, Debug)]

@@ -2,10 +2,12 @@
 
 use super::Shared;
 use super::counters::{FaultTraffic, PageCounts};
+use crate::client::remote::{PostedSync, Remote};
 use hanare_fabric::Traffic;
 use hanare_memory::Window;
-use hanare_protocol::id::{Gid, Rights};
+use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::page::{Access, Consistency};
+use hanare_protocol::wire::carried::{ExtentPlace, WantedPages};
 use hanare_protocol::wire::control::Request;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
@@ -69,6 +71,11 @@ pub(crate) trait MappedRegion: Send + Sync {
         None
     }
 
+    /// Its bytes as messages to their home carry them; `None` where its stores are seen elsewhere at once.
+    fn carried(&self) -> Option<&dyn CarriedMemory> {
+        None
+    }
+
     /// The error for a byte that an access through the window did not get.
     fn lost(&self) -> Error;
 
@@ -92,6 +99,62 @@ pub(crate) trait BoundMemory {
     /// Takes back what was stored in the ranges and is not home.
     fn discard(&self, ranges: &[Range<u64>]) -> Result<()>;
 }
+
+/// Sends stores; nothing where they do not fit the message.
+pub(crate) type SendStores<'a> = dyn FnMut(&Stored) -> Result<Option<PostedSync>> + 'a;
+
+/// Memory whose stores go home, and whose pages come, with messages that are sent to their home anyway.
+///
+/// Stores are *under way* from the moment on at which they were sent until [`CarriedMemory::have_arrived`]. Meanwhile they are kept as
+/// stores. Who sends or brings bytes of this memory otherwise makes sure first that they are at home: what follows them there must not be
+/// undone by them, nor hidden here. Threads that fault wait for nothing.
+///
+/// Ranges and **Errors** as for [`BoundMemory`].
+pub(crate) trait CarriedMemory {
+    /// The node and the extent where a range lies; `None` where it lies in parts.
+    fn place_of(&self, range: &Range<u64>) -> Option<(NodeId, ExtentPlace)>;
+
+    /// Has `send` send to `home` what was stored in the ranges and is not home, if anything was. In `spans` it may have bytes with it that
+    /// nobody changed, as where a lock is held that all of them are bound to. Returns the number by which it is under way.
+    fn send_along(
+        &self,
+        ranges: &[Range<u64>],
+        spans: Spans,
+        home: &Arc<Remote>,
+        send: &mut SendStores<'_>,
+    ) -> Result<Option<(u64, PostedSync)>>;
+
+    /// What was sent by that number is at home; or it is not, and counts as stores as before.
+    fn have_arrived(&self, number: u64, are_home: bool) -> Result<()>;
+
+    /// Pages of the ranges that are not mapped as they are, as their home is asked for them; `None` where not all of them lie at that node,
+    /// each in one extent.
+    fn want(&self, ranges: &[Range<u64>], node: NodeId) -> Result<Option<Wish>>;
+
+    /// Shows what came of a wish, page by page. Returns ranges of pages that changed here since it was made, which are to be renewed.
+    fn take_pages(&self, wish: &Wish, brought: &[BroughtPage<'_>]) -> Result<Vec<Range<u64>>>;
+}
+
+/// Which bytes go along.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spans {
+    /// Those that were changed, but for bytes that are bound to locks which this program holds.
+    Changed,
+    /// Of each page all from the first to the last that was changed.
+    Whole,
+}
+
+/// Pages that are wanted.
+#[derive(Default)]
+pub(crate) struct Wish {
+    /// As their home is asked.
+    pub wants: Vec<WantedPages>,
+    /// In the same order, each with the turns that it had taken.
+    pub pages: Vec<(u64, u64)>,
+}
+
+/// A page of a wish: its bytes, unless it is the same as here.
+pub(crate) type BroughtPage<'a> = Option<&'a [u8]>;
 
 /// What was stored in some ranges: for each page and range the bytes from the first to the last that differs.
 #[derive(Debug)]

@@ -20,7 +20,9 @@ pub(crate) use borrowed::{Again, LentLock};
 pub(crate) use claims::{CONNECTION_BROKE, Claims, HeldLock, LockData};
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, LOSS_SEAT, PageCounters, count, seat};
-pub(crate) use mapped::{BoundMemory, DirectHold, Mapped, MappedRegion, Stored, is_one_memory};
+pub(crate) use mapped::{
+    BoundMemory, BroughtPage, CarriedMemory, DirectHold, Mapped, MappedRegion, SendStores, Spans, Stored, Wish, is_one_memory,
+};
 pub(crate) use mender::Mend;
 
 use super::remote::{Dial, Remote};

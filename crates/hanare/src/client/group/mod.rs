@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `carrying` | barriers that carry what parties have stored |
 //! | `collective` | the operations, as programs call them |
 //! | `exchange` | how parts go from party to party |
 //! | `message`, `mailbox`, `arrivals`, `fetching`, `sending` | messages with a head and a body, matched by their receiver |
@@ -9,6 +10,7 @@
 //! | `failure` | why a group cannot go on, told to all |
 
 mod arrivals;
+mod carrying;
 mod collective;
 mod exchange;
 mod failure;
@@ -168,37 +170,33 @@ impl Group {
     /// **Cost**: one message each way. **Errors**: of a job those of [`Pool::barrier`]; else [`Error::PartyGone`] with the client's id when a party left or ended, this
     /// one's connection included: drop the group and join it anew to go on; [`Error::NodeLost`] where the home is gone, or as for [`Pool::check_stores`].
     pub fn barrier(&self) -> Result<()> {
-        let GroupKind::Joined(JoinedSeat { number, home, connection, .. }) = &self.kind else { return self.pool.barrier() };
+        let GroupKind::Joined(seat) = &self.kind else { return self.pool.barrier() };
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.check_stores()?;
         fence(Ordering::SeqCst);
-        if home.connection() != Some(*connection) {
-            home.end(*connection, Duration::MAX);
-            return Err(self.is_out());
-        }
-        let meet = SyncRequest::Meet { number: *number };
-        match crate::trace::slice("group barrier", || home.ask_sync(&meet, patience(None))) {
-            Ok(_) => {
-                fence(Ordering::SeqCst);
-                Ok(())
-            }
-            Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => Err(self.is_out()),
-            Err(Error::UnknownRegion { .. }) => Err(Error::UnknownRegion { name: self.name.clone() }),
-            Err(error) => Err(ended(error)),
-        }
+        self.check_seat(seat)?;
+        let meet = SyncRequest::Meet { number: seat.number };
+        crate::trace::slice("group barrier", || seat.home.ask_sync(&meet, patience(None))).map_err(|error| self.failed(error))?;
+        fence(Ordering::SeqCst);
+        Ok(())
     }
 
-    /// As [`Group::barrier`], and carries what the parties have stored: this party's stores to the parts that it gives are made
-    /// visible before it arrives, and what others gave of the parts that it takes is here, ready to be read, when it goes on.
-    ///
-    /// **Cost**: as [`SharedMapping::flush`], [`Group::barrier`] and [`SharedMapping::bring`] of those parts, one after the other; where a
-    /// mapping is coherent only the last two move anything. **Errors**: theirs. One that comes before it
-    /// arrives leaves the others waiting: drop the group, and they are told. **Source**: [RF §3.4]
-    // FEATURE: RF-F15
-    pub fn barrier_with(&self, gives: &[Part<'_>], takes: &[Part<'_>]) -> Result<()> {
-        gives.iter().try_for_each(|part| part.mapping.flush(part.offset, part.len))?;
-        self.barrier()?;
-        takes.iter().try_for_each(|part| part.mapping.bring(part.offset, part.len))
+    /// Refuses a place whose connection has broken; it ends at the home, too.
+    fn check_seat(&self, JoinedSeat { home, connection, .. }: &JoinedSeat) -> Result<()> {
+        if home.connection() == Some(*connection) {
+            return Ok(());
+        }
+        home.end(*connection, Duration::MAX);
+        Err(self.is_out())
+    }
+
+    /// Why the barrier of a group that was joined failed.
+    fn failed(&self, error: Error) -> Error {
+        match error {
+            Error::Broken { happened: Happened::No | Happened::Yes, .. } => self.is_out(),
+            Error::UnknownRegion { .. } => Error::UnknownRegion { name: self.name.clone() },
+            error => ended(error),
+        }
     }
 
     /// What the names of this sitting's regions begin with that serve a purpose.

@@ -25,7 +25,7 @@ pub use address::MapAddress;
 pub use explicit::Explicit;
 pub use options::MapOptions;
 
-use super::attachment::{MappedRegion, PageCounts, Shared, is_one_memory};
+use super::attachment::{CarriedMemory, MappedRegion, PageCounts, Shared, is_one_memory};
 use super::region::Region;
 use crate::trace;
 use coherent::Coherent;
@@ -130,6 +130,11 @@ impl SharedMapping {
         }
         shape.check(&self.name, self.len())?;
         Ok(BoundShape { gid: self.gid, shape })
+    }
+
+    /// Its bytes as messages to their home carry them.
+    pub(crate) fn carried(&self) -> Option<&dyn CarriedMemory> {
+        self.mapping().carried()
     }
 
     /// The region's name.

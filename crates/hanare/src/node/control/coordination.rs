@@ -5,7 +5,6 @@ use crate::node::journal::Journal;
 use crate::node::notices::ToService;
 use hanare_fabric::LinkError;
 use hanare_protocol::coordinator::{Coordinator, Output, Peer, Record, Settings};
-use hanare_protocol::id::ClientId;
 use hanare_protocol::wire::control::{FromNode, ToNode};
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
@@ -103,11 +102,6 @@ impl Coordination {
         Some(link)
     }
 
-    /// Has a client's node asked about a lock that is lent to the client.
-    pub fn recall(&mut self, client: ClientId, number: u64) {
-        self.machine.recall_lock(client, number);
-    }
-
     pub fn tick(&mut self, now_ms: u64) {
         if self.looked_ms.saturating_add(JOURNAL_LOOK_MS) <= now_ms {
             self.looked_ms = now_ms;
@@ -144,9 +138,6 @@ impl Coordination {
                 }
                 Output::JobRankGone { job, rank, ranks, reason, died } => {
                     actions.push(CoordinatorAction::Tell(ToService::RankGone { job, rank, ranks, reason, died }));
-                }
-                Output::Recalled { client, number, recalled } => {
-                    actions.push(CoordinatorAction::Tell(ToService::Recalled { client, number, recalled }));
                 }
                 Output::NodeLost { node, reason, in_order: true, .. } => tracing::info!("{node} has gone: {reason}"),
                 Output::NodeLost { node, reason, .. } => tracing::warn!("{node} is lost: {reason}"),

@@ -269,6 +269,7 @@ impl ControlLoop {
             Output::NewEpoch { node, epoch, .. } => self.regrant(node, epoch),
             Output::Joined { node, epoch, quota } => {
                 self.extents.spills.set_quota(quota);
+                self.service.notify(ToService::Member(true));
                 self.ask_for_spills();
                 self.joined(node, epoch);
             }
@@ -277,10 +278,18 @@ impl ControlLoop {
             Output::Home(_) => {}
             Output::NodeLost { node, epoch, reason } => {
                 tracing::info!("{node} has gone: {reason}");
+                // What it had lent it may not know of any more.
+                self.extents.seats.recall_words();
                 self.service.notify(ToService::NodeLost(node, epoch));
             }
-            Output::Recall { client, number } => self.recall(client, number),
-            Output::RecallAll => self.extents.seats.recall_all(),
+            Output::Recall { client, number, home } => self.recall(home, client, number),
+            Output::Recalled { client, number, recalled } => {
+                self.service.notify(ToService::Recalled { client, number, recalled });
+            }
+            Output::RecallAll => {
+                self.extents.seats.recall_all();
+                self.service.notify(ToService::Member(false));
+            }
         }
     }
 
@@ -411,9 +420,7 @@ impl ControlLoop {
                 ToControl::Wired(link) => self.service.notify(ToService::Wired { node: None, link: Ok(link) }),
                 ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
                 ToControl::Dialed(outcome) => self.dialed(outcome),
-                ToControl::Recall { client, number } => {
-                    self.coordination.iter_mut().for_each(|coordination| coordination.recall(client, number));
-                }
+                ToControl::Recall { client, number } => self.recall_lock(client, number),
                 ToControl::Spills => self.ask_for_spills(),
                 ToControl::Stop => self.stopping = true,
             }

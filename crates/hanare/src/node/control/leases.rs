@@ -1,7 +1,8 @@
-//! Locks that are lent to clients of this host: how long they may be taken again, and what the pool's home is answered.
+//! Locks that are lent: how long clients of this host may take theirs again, what homes of locks are answered, and what this home asks.
 
 use super::event_loop::ControlLoop;
-use hanare_protocol::id::ClientId;
+use crate::node::notices::ToService;
+use hanare_protocol::id::{ClientId, NodeId};
 
 impl ControlLoop {
     /// Locks that are lent to clients here may be taken again as long as the node is a member.
@@ -10,10 +11,19 @@ impl ControlLoop {
         self.extents.seats.hold_for(self.member.leases_until_ms(now_ms).saturating_sub(now_ms));
     }
 
-    /// The pool's home wants a lock back. It asks again where nothing is known of it.
-    pub(super) fn recall(&mut self, client: ClientId, number: u64) {
+    /// A home of locks wants one back. It asks again where nothing is known of it.
+    pub(super) fn recall(&mut self, home: NodeId, client: ClientId, number: u64) {
         if let Some(recalled) = self.extents.seats.recall(client, number) {
-            self.member.recalled(client, number, recalled);
+            self.member.recalled(home, client, number, recalled);
+        }
+    }
+
+    /// This node wants a lock back that it lent: it looks at words of its own host itself, whether or not it is a member.
+    pub(super) fn recall_lock(&mut self, client: ClientId, number: u64) {
+        if self.member.identity().is_none_or(|(node, _)| node != client.node()) {
+            self.member.recall_lock(client, number);
+        } else if let Some(recalled) = self.extents.seats.recall(client, number) {
+            self.service.notify(ToService::Recalled { client, number, recalled });
         }
     }
 }

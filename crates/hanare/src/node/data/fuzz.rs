@@ -40,6 +40,14 @@ fn with_grant(mut request: SyncRequest, write: Grant) -> SyncRequest {
             *grant = write;
         }
         SyncRequest::Queue(at, _) if at.grant == WRITES => at.grant = write,
+        SyncRequest::Release { places, .. } => {
+            places.iter_mut().filter(|place| place.grant == WRITES).for_each(|place| place.grant = write);
+        }
+        SyncRequest::MeetWith(_, carried) | SyncRequest::ArriveWith(_, carried) => {
+            let wants = carried.wants.iter_mut().map(|want| &mut want.at);
+            let all = carried.puts.iter_mut().map(|put| &mut put.at).chain(wants);
+            all.filter(|place| place.grant == WRITES).for_each(|place| place.grant = write);
+        }
         _ => {}
     }
     request
@@ -75,11 +83,11 @@ pub(crate) fn sharing(bytes: &[u8]) {
             6 => scribble(&held, message),
             _ => sync.on_turn(&extents, &mut pages),
         }
-        while sync.poll().is_some() {}
+        while sync.poll(&extents, &pages).is_some() {}
     }
     sync.tick(&extents, &mut pages);
     (0..8).for_each(|session| sync.forget(session));
-    while sync.poll().is_some() {}
+    while sync.poll(&extents, &pages).is_some() {}
     assert!(sync.patience().is_none(), "nobody waits any more");
     drop((sync, pages, held));
     extents.free(&[made.slot]);
@@ -96,7 +104,10 @@ fn scribble(held: &crate::node::held::Held, message: &[u8]) {
 /// Inputs that [`sharing`] begins with.
 #[cfg(test)]
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    use hanare_protocol::entry::{BoundRange, BoundShape, Publication, Stores};
     use hanare_protocol::id::{JobId, JobRank, PartyName, Rank, Slot};
+    use hanare_protocol::shape::Strided;
+    use hanare_protocol::wire::carried::{Carried, ExtentPlace, PutRuns, WantedPages};
     use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
     use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Site, Wait, WaitedWord, Word};
     let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
@@ -115,6 +126,17 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let join = |number| SyncRequest::Join { site: Site::Name(name.clone()), parties: 2, number, client };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
     let arrive = |rank| SyncRequest::Arrive(Arrival { who: who(rank), generation: 0 });
+    let place = |offset| ExtentPlace { slot, grant, offset };
+    let carried = || {
+        let puts = vec![PutRuns { at: place(100), runs: vec![(0, 2), (3, 1)] }];
+        let wants = vec![WantedPages { at: place(0), len: LEN, seed: [1; 16], known: vec![(0, 7)] }];
+        Box::new(Carried { puts, bytes: vec![1, 2, 3], wants })
+    };
+    let arrive_with = |rank| SyncRequest::ArriveWith(Arrival { who: who(rank), generation: 0 }, carried());
+    let range = BoundRange { gid: Gid(1), offset: 8, len: 2 };
+    let binding = Some(vec![BoundShape { gid: Gid(1), shape: Strided::contiguous(0, 64) }]);
+    let publication = Publication { changes: Stores::Bytes(vec![range], vec![1, 2]), binding };
+    let release = SyncRequest::Release { number: 1, publication, places: vec![place(8)] };
     let queue = |request| SyncRequest::Queue(ArrayAt { slot, grant, offset: 0 }, request);
     let word = |offset, until| WaitedWord { slot, grant, offset, until };
     let wait = SyncRequest::Wait { words: vec![word(8, Wait::NotEqual(Word::U64(1)))], bound_ms: Some(1) };
@@ -143,6 +165,17 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             ask(3, &SyncRequest::Leave { number: 1 }),
         ]
         .concat(),
+        [
+            ask(1, &join(1)),
+            ask(3, &join(1)),
+            ask(1, &SyncRequest::MeetWith(1, carried())),
+            ask(3, &SyncRequest::MeetWith(1, carried())),
+            ask(1, &arrive_with(0)),
+            ask(2, &arrive_with(1)),
+            ask(2, &arrive_with(1)),
+        ]
+        .concat(),
+        [ask(1, &lock(1, Mode::Exclusive)), ask(1, &release)].concat(),
         [ask(1, &arrive(0)), ask(2, &SyncRequest::AwaitDeath { job: JobId(1) }), ask(3, &arrive(1)), ask(1, &arrive(0))].concat(),
         [ask(1, &wait), ask(2, &never), pack(7, Vec::new()), ask(1, &allocate)].concat(),
         [

@@ -372,11 +372,12 @@ impl Inbox {
     }
 }
 
-/// How much of a link's turn a query takes: a look goes through all that a node has, and a lock may bring half a MiB.
+/// How much of a link's turn a query takes: a look goes through all that a node has, and a lock or a barrier may bring half a MiB.
 pub(crate) fn weight(query: &Query) -> usize {
     match query {
         Query::Look(_) => LINK_TURN_COUNT,
         Query::Sync(SyncRequest::Lock { .. } | SyncRequest::Sleep { .. }) => LINK_TURN_COUNT / 4,
+        Query::Sync(SyncRequest::Release { .. } | SyncRequest::MeetWith(..) | SyncRequest::ArriveWith(..)) => LINK_TURN_COUNT / 4,
         _ => 1,
     }
 }

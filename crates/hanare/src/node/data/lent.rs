@@ -1,4 +1,4 @@
-//! Locks that are lent to clients, at the pool's home: whose they are, and which nodes are asked for them.
+//! Locks that are lent to clients, at their home: whose they are, and which nodes are asked for them.
 
 use hanare_protocol::id::ClientId;
 use hanare_protocol::lock::{Claimant, RecallDue, RecallStep, RecallTimes};
@@ -16,11 +16,17 @@ pub(super) struct Lent {
 
 impl Default for Lent {
     fn default() -> Lent {
-        Lent { begun: Instant::now(), clients: HashMap::new(), asked: HashMap::new(), recalls: RecallTimes::default() }
+        Lent::new(true)
     }
 }
 
 impl Lent {
+    /// None yet, at the pool's home or at another of locks.
+    pub fn new(is_pools_home: bool) -> Lent {
+        let recalls = RecallTimes::new(is_pools_home);
+        Lent { begun: Instant::now(), clients: HashMap::new(), asked: HashMap::new(), recalls }
+    }
+
     fn now_ms(&self) -> u64 {
         self.begun.elapsed().as_millis() as u64
     }
@@ -53,6 +59,12 @@ impl Lent {
                 }
             }
         }
+    }
+
+    /// The node is a member of its pool, or not any more.
+    pub fn set_member(&mut self, is_member: bool) {
+        let now_ms = self.now_ms();
+        self.recalls.set_member(is_member, now_ms);
     }
 
     /// The taking that a node's answer is about.

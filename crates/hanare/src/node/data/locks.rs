@@ -1,14 +1,18 @@
 //! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
 
+mod carrying;
 mod sites;
 mod sleeping;
 
+use carrying::Wants;
+use sites::ensure_there;
 use sleeping::Sleep;
 pub(crate) use sleeping::SleepAsks;
 
 use super::lent::Lent;
 use super::shares::{Shares, TableShare};
 use super::waiter::{Answered, Waiter, deadline};
+use crate::node::extents::Extents;
 use hanare_protocol::entry::{BoundData, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
 use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
@@ -30,8 +34,7 @@ pub(crate) struct Locks {
     locks: lock::Locks,
     /// Data bound to them.
     data: BoundData,
-    /// Whether it lends some, and those that are lent.
-    lends: bool,
+    /// Those that are lent.
     lent: Lent,
     groups: Groups,
     names: NameOwners,
@@ -43,7 +46,9 @@ pub(crate) struct Locks {
     jobs: Jobs,
     /// Ranks that wait for their job, and the generation of their barrier.
     arrived: HashMap<(JobId, Rank, u64), Waiter>,
-    /// How many of those wait on each link.
+    /// What some of both want with their answer.
+    wants: Wants,
+    /// How many ranks wait on each link.
     arrivals: HashMap<u64, usize>,
     /// Jobs by the user whose rank came first; some of them may be over.
     begun: HashMap<u32, BTreeSet<JobId>>,
@@ -80,7 +85,7 @@ pub(crate) struct WantedLock {
 /// What a node is to its locks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LockTerms {
-    /// Whether it is the pool's home. Only that lends locks, because nobody else can ask all nodes for them.
+    /// Whether it is the pool's home, which asks nodes for locks that it lent with nobody between.
     pub is_home: bool,
     /// Whether it was the pool's home in a life before this one: clients may have locks at names from that.
     pub was_home: bool,
@@ -96,7 +101,7 @@ impl Locks {
     pub fn new(terms: LockTerms, life: u64) -> Locks {
         let locks = if terms.was_home { lock::Locks::after_another_life() } else { lock::Locks::new() };
         let locks = if terms.was_lender { locks.with_bytes_of_another_life() } else { locks };
-        Locks { locks, lends: terms.is_home, data: BoundData::new(life), ..Locks::default() }
+        Locks { locks, lent: Lent::new(terms.is_home), data: BoundData::new(life), ..Locks::default() }
     }
 
     /// Refuses a user more than its share.
@@ -109,7 +114,7 @@ impl Locks {
         match request {
             SyncRequest::Lock { .. } => ensure(share.claims, "takings of locks of one user", USER_CLAIM_COUNT_MAX),
             SyncRequest::Join { .. } => ensure(share.places, "places of one user in groups", USER_PLACE_COUNT_MAX),
-            SyncRequest::Arrive(arrival) => {
+            SyncRequest::Arrive(arrival) | SyncRequest::ArriveWith(arrival, _) => {
                 let waiting = self.arrivals.get(&session).copied().unwrap_or_default();
                 ensure(waiting, "ranks that wait on one connection", LINK_ARRIVAL_COUNT_MAX)?;
                 ensure(self.jobs_beside(user.uid, arrival.who.job), "jobs with a barrier of one user", USER_JOB_COUNT_MAX)
@@ -172,7 +177,7 @@ impl Locks {
             Claimed::Granted { abandoned } => {
                 let data = self.data.on_grant(name, *known, *uid);
                 // What is bound to a lock changes hands by messages, and the lock with it.
-                let lent = self.lends && lease.keeps && data.is_none() && self.locks.on_lend(claim.who);
+                let lent = lease.keeps && data.is_none() && self.locks.on_lend(claim.who);
                 if lent {
                     self.lent.lend(claim.who, *client);
                 }
@@ -222,6 +227,11 @@ impl Locks {
         {
             self.recalled(who, recalled);
         }
+    }
+
+    /// The node is a member of its pool, or not any more: then it may ask for locks in vain.
+    pub fn set_member(&mut self, is_member: bool) {
+        self.lent.set_member(is_member);
     }
 
     fn recalled(&mut self, who: Claimant, recalled: Recalled) {
@@ -281,7 +291,10 @@ impl Locks {
         Ok(Some(SyncAnswer::Joined { sitting, party }))
     }
 
-    pub fn meet(&mut self, who: Claimant, seq: u64) -> AtOnce {
+    pub fn meet(&mut self, who: Claimant, seq: u64, extents: &Extents) -> AtOnce {
+        if let Some(name) = self.groups.name_of(who) {
+            ensure_there(name, extents)?;
+        }
         match self.groups.on_meet(who)? {
             Met::All => {
                 self.settle();
@@ -305,7 +318,10 @@ impl Locks {
 
     pub fn arrive(&mut self, arrival: Arrival, waiter: Waiter) -> AtOnce {
         let before = self.arrived.insert((arrival.who.job, arrival.who.rank, arrival.generation), waiter);
-        before.into_iter().for_each(|before| self.arrived_less(before.session));
+        if let Some(before) = before {
+            self.arrived_less(before.session);
+            self.wants.forget_one(before);
+        }
         *self.arrivals.entry(waiter.session).or_default() += 1;
         self.jobs.on_arrive(arrival);
         self.settle();
@@ -351,6 +367,7 @@ impl Locks {
         }
         self.deaths.remove(&session);
         self.meeting.retain(|who, _| who.link != session);
+        self.wants.forget(session);
         self.waiting.retain(|who, waiting| {
             let stays = who.link != session;
             if let (false, Some((until, _))) = (stays, waiting.bound) {
@@ -424,16 +441,16 @@ impl Locks {
         granted.into_iter().filter(|(_, sum)| *sum > LINK_GRANT_LEN_MAX).for_each(|(link, _)| self.recount(link));
         while let Some(told) = self.groups.poll() {
             let Some(seq) = self.meeting.remove(&told.who) else { continue };
-            self.answers.push_back((Waiter { session: told.who.link, seq }, told.outcome.map(|()| SyncAnswer::Done)));
+            self.answers.extend(self.wants.told(Waiter { session: told.who.link, seq }, told.outcome));
         }
         while let Some(output) = self.jobs.poll() {
             let (key, outcome) = match output {
-                Output::Release { job, rank, generation } => ((job, rank, generation), Ok(SyncAnswer::Done)),
+                Output::Release { job, rank, generation } => ((job, rank, generation), Ok(())),
                 Output::Fail { job, rank, generation, error } => ((job, rank, generation), Err(error)),
             };
             if let Some(waiter) = self.arrived.remove(&key) {
                 self.arrived_less(waiter.session);
-                self.answers.push_back((waiter, outcome));
+                self.answers.extend(self.wants.told(waiter, outcome));
             }
         }
     }

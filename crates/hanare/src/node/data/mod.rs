@@ -22,11 +22,13 @@
 //! | `ended_links` | what is known of connections that have ended |
 //! | `service` | the thread: which link to move, when to park |
 //! | `locks`, `words` | who waits for which lock, group or word, on which link and for how long |
+//! | `carried` | bytes of this node that go with an arrival at a barrier, or with a lock that is given back |
 //! | `lent` | locks that are lent to clients |
 //! | `waiter` | who waits for an answer, and until when |
 //! | `shares` | what each user has of that |
 //! | `sync` | what clients share: requests to who decides them, answers to who asked |
 
+mod carried;
 mod ended_links;
 mod fetches;
 #[cfg(any(test, fuzzing))]

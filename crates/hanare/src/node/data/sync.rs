@@ -66,11 +66,14 @@ impl Sync {
             }
             SyncRequest::Sleep { number, condition, next, thread, bound_ms, known } => {
                 let claim = Claim { who: who(next), thread, mode: Mode::Exclusive };
-                let asks = SleepAsks { seq: waiter.seq, known, user, client };
-                self.locks.sleep(who(number), condition, claim, bound_ms, asks)
+                let asks = SleepAsks { seq: waiter.seq, bound_ms, known, user, client };
+                self.locks.sleep(who(number), condition, claim, asks, extents)
             }
             SyncRequest::Notify { number, condition, all } => self.locks.notify(who(number), condition, all),
             SyncRequest::Publish { number, publication } => self.locks.publish(who(number), user.uid, publication),
+            SyncRequest::Release { number, publication, places } => {
+                self.locks.release((who(number), user.uid), publication, &places, (extents, pages))
+            }
             SyncRequest::Redone { number } => self.locks.redone(who(number)),
             SyncRequest::Unlock { number } => self.locks.unlock(who(number)),
             SyncRequest::Withdraw { number } => self.locks.withdraw(who(number)),
@@ -79,9 +82,11 @@ impl Sync {
                 self.locks.join(&name, parties, who(number), client)
             }
             SyncRequest::Permit { name, mode } => self.locks.permit(&name, mode, user),
-            SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq),
+            SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq, extents),
+            SyncRequest::MeetWith(number, carried) => self.locks.meet_with(who(number), carried, waiter.seq, (extents, pages)),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
+            SyncRequest::ArriveWith(arrival, carried) => self.locks.arrive_with(arrival, carried, waiter, (extents, pages)),
             SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
             SyncRequest::Wait { words, bound_ms } => self.words.wait(words, bound_ms, (waiter, user.uid), (extents, pages)),
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {
@@ -109,6 +114,11 @@ impl Sync {
     /// A node says whether a client has a lock that is recalled.
     pub fn on_recalled(&mut self, client: ClientId, number: u64, recalled: Recalled) {
         self.locks.on_recalled(client, number, recalled);
+    }
+
+    /// The node is a member of its pool, or not any more.
+    pub fn set_member(&mut self, is_member: bool) {
+        self.locks.set_member(is_member);
     }
 
     /// The next lock that is lent and wanted: its client, and the number of the taking.
@@ -163,7 +173,8 @@ impl Sync {
     }
 
     /// The next answer.
-    pub fn poll(&mut self) -> Option<Answered> {
-        self.answers.pop_front().or_else(|| self.locks.poll())
+    pub fn poll(&mut self, extents: &Extents, pages: &SharedRegions) -> Option<Answered> {
+        let told = self.answers.pop_front().or_else(|| self.locks.poll());
+        told.or_else(|| self.locks.poll_brought((extents, pages)))
     }
 }

@@ -55,6 +55,11 @@ pub(crate) enum Recall {
 }
 
 impl SharedRegions {
+    /// Whether hosts map a region so that its newest pages may be on them.
+    pub fn is_coherent(&self, gid: Gid) -> bool {
+        self.homes.get(&gid).is_some_and(|home| home.consistency() == Consistency::Coherent)
+    }
+
     /// Brings pages home for a stage.
     ///
     /// **Cost**: two messages for each host that owns a page of it, or, where the stage writes, has a copy of one. **Errors**: [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.

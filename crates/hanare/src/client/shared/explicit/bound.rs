@@ -14,9 +14,9 @@
 
 use super::Explicit;
 use super::pager::{PageList, Pager};
-use crate::client::attachment::{BoundMemory, Stored};
+use crate::client::attachment::{BoundMemory, Spans, Stored};
 use crate::client::shared::lanes::LANE_PAGE_COUNT;
-use hanare_memory::diff::{PAGE, PageBytes};
+use hanare_memory::diff::{Diff, PAGE, PageBytes};
 use hanare_memory::fault;
 use hanare_memory::frames::Run;
 use hanare_memory::uffd::Refused;
@@ -47,7 +47,7 @@ pub(super) fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64
 }
 
 /// The pages of ascending ranges, as few runs as there are.
-fn page_runs(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+pub(super) fn page_runs(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut runs: Vec<Range<u64>> = Vec::new();
     for range in ranges.iter().filter(|range| !range.is_empty()) {
         let (first, end) = (range.start / PAGE_LEN, range.end.div_ceil(PAGE_LEN));
@@ -96,21 +96,25 @@ impl Pager {
         let mut pages: PageList = [0; LANE_PAGE_COUNT];
         let is_dirty = |state| matches!(state, State::Dirty | State::HeldDirty);
         let (len, next) = self.hold_some(first, end, is_dirty, &mut pages);
-        let mut done = Ok(());
-        for &page in &pages[..len] {
-            if done.is_ok() && self.words.look(page) == State::HeldDirty {
-                done = self.protect(&[page]).and_then(|()| work(page));
-            }
-            self.words.release(page);
-        }
+        let dirty: Vec<u64> = pages[..len].iter().copied().filter(|page| self.words.look(*page) == State::HeldDirty).collect();
+        let done = self.protect(&dirty).and_then(|()| dirty.iter().try_for_each(|page| work(*page)));
+        pages[..len].iter().for_each(|page| self.words.release(*page));
         (next, done.map_err(Error::from))
     }
 
     /// Notes what was stored in the ranges of a page. Held: the page, protected.
-    fn note_stores(&self, page: u64, ranges: &[Range<u64>], stored: &mut Stored) -> Result<(), Refused> {
+    pub(super) fn note_stores(&self, page: u64, ranges: &[Range<u64>], spans: Spans, stored: &mut Stored) -> Result<(), Refused> {
         let bytes = self.frames.read_page(page)?;
         // SAFETY: the caller holds the page; the reference ends here.
         let twin: &PageBytes = unsafe { self.twins.of(page) };
+        if spans == Spans::Changed {
+            for (start, len) in Diff::between(twin, &bytes).runs() {
+                let clip = |part: Range<usize>| part.start.max(start)..part.end.min(start + len);
+                let those = parts_of(ranges, page).map(clip).filter(|run| !run.is_empty());
+                those.for_each(|run| stored.add(page, run, &bytes));
+            }
+            return Ok(());
+        }
         for part in parts_of(ranges, page) {
             let differs = |at: &usize| bytes[*at] != twin[*at];
             if let (Some(first), Some(last)) = (part.clone().find(differs), part.clone().rfind(differs)) {
@@ -152,7 +156,11 @@ impl Pager {
 
 impl Explicit {
     /// Works through the dirty pages of the ranges.
-    fn each_dirty(&self, ranges: &[Range<u64>], mut work: impl FnMut(&Pager, u64) -> Result<(), Refused>) -> Result<()> {
+    pub(super) fn each_dirty(
+        &self,
+        ranges: &[Range<u64>],
+        mut work: impl FnMut(&Pager, u64) -> Result<(), Refused>,
+    ) -> Result<()> {
         let Some(pager) = self.pages.as_deref() else { return Ok(()) };
         for run in page_runs(ranges) {
             self.check(run.start * PAGE_LEN, 0)?;
@@ -170,12 +178,12 @@ impl Explicit {
 
 impl BoundMemory for Explicit {
     fn stores_in(&self, ranges: &[Range<u64>]) -> Result<Stored> {
-        let mut stored = Stored::nothing();
-        self.each_dirty(ranges, |pager, page| pager.note_stores(page, ranges, &mut stored))?;
-        Ok(stored)
+        let _rest = self.at_rest();
+        self.stored(ranges, Spans::Whole)
     }
 
     fn publish(&self, ranges: &[Range<u64>]) -> Result<()> {
+        let _rest = self.at_rest();
         // ORDERING: stores come before whatever tells another program of them.
         fence(Ordering::SeqCst);
         for run in page_runs(ranges) {
@@ -187,6 +195,7 @@ impl BoundMemory for Explicit {
 
     fn take_in(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let range = self.check(offset, bytes.len() as u64)?;
+        let _rest = self.at_rest();
         let Some(pager) = self.pages.as_deref() else { return Ok(()) };
         for page in range.start / PAGE_LEN..range.end.div_ceil(PAGE_LEN) {
             for part in parts_of(std::slice::from_ref(&range), page) {
@@ -199,6 +208,7 @@ impl BoundMemory for Explicit {
     }
 
     fn discard(&self, ranges: &[Range<u64>]) -> Result<()> {
+        let _rest = self.at_rest();
         self.each_dirty(ranges, |pager, page| pager.restore(page, ranges))
     }
 }

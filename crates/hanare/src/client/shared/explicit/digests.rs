@@ -4,6 +4,7 @@
 //! bits 0..2     updates in a row that found it changed, at most 2
 //! bit  2        the digest is that of the page's clean bytes: its frame's, or its twin's where it is dirty
 //! bits 3..128   the digest, or an earlier one
+//! bits 128..192 how often its clean bytes changed, came or were given up
 //! ```
 //!
 //! A page that two updates in a row found changed is given up without a question. When it comes again its digest is compared with the one
@@ -12,7 +13,7 @@
 //! A word belongs to the thread that holds its page; it is atomic so that no rule of this file is one of memory. Two different pages pass
 //! for the same one with a probability of 2^-61: see `hanare_memory::digest`.
 //!
-//! Safety invariant of this module: the mapping holds two words for each page for as long as it lives, reached by atomics only.
+//! Safety invariant of this module: the mapping holds three words for each page for as long as it lives, reached by atomics only.
 
 use hanare_memory::Mapping;
 use hanare_memory::diff::PageBytes;
@@ -39,7 +40,7 @@ impl KnownDigest {
     }
 }
 
-/// The digests of a mapping's pages: 16 bytes each, as far as pages were looked at.
+/// What is known of a mapping's pages: 24 bytes each, as far as pages were looked at.
 pub(super) struct Digests {
     mapping: Mapping,
     page_count: u64,
@@ -50,7 +51,7 @@ pub(super) struct Digests {
 impl Digests {
     /// Nothing known, and a key that nobody guesses.
     pub fn new(page_count: u64) -> Result<Digests> {
-        let mut mapping = Mapping::reserve(page_count.saturating_mul(size_of::<[AtomicU64; 2]>() as u64))?;
+        let mut mapping = Mapping::reserve(page_count.saturating_mul(size_of::<[AtomicU64; 3]>() as u64))?;
         mapping.map_sparse(0, mapping.len() as u64)?;
         let seed = crate::random::bytes()?;
         Ok(Digests { mapping, page_count, key: PageKey::new(seed), seed })
@@ -61,19 +62,19 @@ impl Digests {
         &self.seed
     }
 
-    fn words(&self, page: u64) -> &[AtomicU64; 2] {
+    fn words(&self, page: u64) -> &[AtomicU64; 3] {
         assert!(page < self.page_count, "page {page} of {}", self.page_count);
         // SAFETY: it lies within the mapping, aligned (a mapping begins on a page), and atomics alone reach it.
-        unsafe { &*self.mapping.ptr().cast::<[AtomicU64; 2]>().add(page as usize) }
+        unsafe { &*self.mapping.ptr().cast::<[AtomicU64; 3]>().add(page as usize) }
     }
 
     fn digest(&self, page: u64) -> KnownDigest {
-        let [low, high] = self.words(page);
+        let [low, high, _] = self.words(page);
         KnownDigest([low.load(Relaxed) & DIGEST_MASK, high.load(Relaxed)])
     }
 
     fn set(&self, page: u64, KnownDigest(digest): KnownDigest, flags: u64) {
-        let [low, high] = self.words(page);
+        let [low, high, _] = self.words(page);
         low.store(digest[0] | flags, Relaxed);
         high.store(digest[1], Relaxed);
     }
@@ -97,10 +98,29 @@ impl Digests {
         self.set(page, KnownDigest::of(self.key.digest(bytes)), self.flags(page) | IS_CURRENT);
     }
 
+    /// How often the page's clean bytes changed, came or were given up. Bytes of an answer that was asked for at another count may be
+    /// older than those that are here, or were.
+    pub fn turn(&self, page: u64) -> u64 {
+        self.words(page)[2].load(Relaxed)
+    }
+
+    /// The page's clean bytes change, come or are given up. Async-signal-safe, as all that follow.
+    pub fn take_turn(&self, page: u64) {
+        let turn = &self.words(page)[2];
+        turn.store(turn.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// The digest that is known.
+    pub fn known(&self, page: u64) -> Option<u128> {
+        let KnownDigest([low, high]) = self.digest(page);
+        self.is_known(page).then_some(u128::from(high) << 64 | u128::from(low))
+    }
+
     /// The page's clean bytes came from its home. Async-signal-safe.
     ///
     /// **Cost**: a digest for a page that was given up without a question, else none.
     pub fn come(&self, page: u64, bytes: &PageBytes) {
+        self.take_turn(page);
         if self.is_changing(page) {
             let digest = KnownDigest::of(self.key.digest(bytes));
             let count = if digest == self.digest(page) { 0 } else { CHANGED_COUNT };
@@ -112,6 +132,7 @@ impl Digests {
 
     /// This program changed the page's clean bytes: its stores went home, or those of a release came. Async-signal-safe.
     pub fn change(&self, page: u64) {
+        self.take_turn(page);
         if self.flags(page) != 0 {
             self.set(page, self.digest(page), 0);
         }
@@ -172,6 +193,22 @@ mod tests {
             digests.learn(0, &page(byte));
             assert!(digests.is_as_at_home(0, at_home(&digests, &page(byte))) && !digests.is_changing(0));
         }
+    }
+
+    #[test]
+    fn whatever_happens_to_a_page_takes_a_turn_and_a_question_takes_none() {
+        let digests = Digests::new(2).unwrap();
+        let turns = |act: &dyn Fn()| {
+            let before = digests.turn(1);
+            act();
+            digests.turn(1) - before
+        };
+        assert_eq!(turns(&|| digests.come(1, &[1; PAGE])), 1);
+        assert_eq!(turns(&|| digests.change(1)), 1);
+        assert_eq!(turns(&|| digests.learn(1, &[1; PAGE])), 0);
+        assert_eq!(turns(&|| assert!(!digests.is_as_at_home(1, at_home(&digests, &[2; PAGE])))), 0);
+        assert_eq!(turns(&|| digests.come(0, &[1; PAGE])), 0);
+        assert!(digests.known(1).map(KnownDigest::of) == Some(at_home(&digests, &[1; PAGE])));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use hanare_memory::uffd::Refused;
 use hanare_protocol::id::{Grant, NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::place::{Layout, Piece};
+use hanare_protocol::wire::carried::ExtentPlace;
 use hanare_protocol::wire::command::{Command, Form, Op};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
@@ -47,14 +48,18 @@ impl Target {
         self.grant.iter().zip(halves).for_each(|(place, half)| place.store(u64::from_le_bytes(*half), Relaxed));
     }
 
-    /// A command on a row of blocks of the extent.
-    fn command(&self, op: Op, offset: u64, block: u64) -> Command {
+    fn grant(&self) -> Grant {
         let mut grant = [0; 16];
         for (half, place) in grant.as_chunks_mut::<8>().0.iter_mut().zip(&self.grant) {
             *half = place.load(Relaxed).to_le_bytes();
         }
-        let (node, slot) = (self.node.0, self.slot);
-        Command { op, node, slot, grant: Grant(grant), form: Form::Strided, offset, block, count: 1, stride: block }
+        Grant(grant)
+    }
+
+    /// A command on a row of blocks of the extent.
+    fn command(&self, op: Op, offset: u64, block: u64) -> Command {
+        let (node, slot, grant) = (self.node.0, self.slot, self.grant());
+        Command { op, node, slot, grant, form: Form::Strided, offset, block, count: 1, stride: block }
     }
 }
 
@@ -117,6 +122,14 @@ impl Homes {
     pub fn piece_at(&self, page: u64) -> Option<Piece> {
         let start = page * PAGE_LEN;
         self.layout.pieces(start, self.len - start).next()
+    }
+
+    /// The node and the extent where a range lies; `None` where it lies in parts.
+    pub fn place_of(&self, range: &Range<u64>) -> Option<(NodeId, ExtentPlace)> {
+        let mut pieces = self.layout.pieces(range.start, range.end - range.start);
+        let piece = pieces.next().filter(|_| pieces.next().is_none())?;
+        let target = &self.targets[piece.extent];
+        Some((target.node, ExtentPlace { slot: target.slot, grant: target.grant(), offset: piece.offset }))
     }
 
     /// A page's parts on one home.

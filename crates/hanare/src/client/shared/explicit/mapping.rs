@@ -1,7 +1,7 @@
 //! An explicit mapping as the pool knows it: the homes count it, so that nobody maps the region otherwise meanwhile.
 
 use super::Explicit;
-use crate::client::attachment::{BoundMemory, DirectHold, MappedRegion, PageCounts, Shared};
+use crate::client::attachment::{BoundMemory, CarriedMemory, DirectHold, MappedRegion, PageCounts, Shared};
 use crate::client::region::Region;
 use crate::client::shared::{MapAddress, MapOptions};
 use hanare_memory::Window;
@@ -55,6 +55,10 @@ impl MappedRegion for SharedExplicit {
             Consistency::Entry => Some(self.explicit()),
             _ => None,
         }
+    }
+
+    fn carried(&self) -> Option<&dyn CarriedMemory> {
+        Some(self.explicit())
     }
 
     fn rights(&self) -> Rights {

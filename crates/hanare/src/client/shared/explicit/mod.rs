@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `mapping` | the mapping as the pool knows it |
 //! | `bound` | bytes that are bound to locks, of `Entry` mappings |
+//! | `carried` | stores that go home, and pages that come, with messages that are sent anyway |
 //! | `pager` | faults, flush and eviction as steps on held pages |
 //! | `update` | which pages have changed at home; update as steps on held pages |
 //! | `digests` | what is known of pages' clean bytes |
@@ -40,6 +41,7 @@
 
 mod answer;
 mod bound;
+mod carried;
 mod digests;
 mod homes;
 mod mapping;
@@ -56,6 +58,7 @@ use crate::client::attachment::{PageCounters, PageCounts, Shared};
 use crate::client::mapping::{fetch_files, map_piece};
 use crate::client::region::Region;
 use crate::trace;
+use carried::UnderWay;
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Span, Uffd};
@@ -74,8 +77,7 @@ use pager::{Pager, Trouble};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
-use update::Asking;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// Most pieces of this host that are mapped as they are, each a mapping of its own: a process has 65,530 of those. With more, the
 /// pages of this host are fetched like all others.
@@ -94,6 +96,7 @@ pub struct Explicit {
     // Before the mapping: nobody resolves its faults any more when it goes.
     /// None where all pages are mapped as they are.
     pages: Option<PagerWatch>,
+    under_way: UnderWay,
     mapping: Mapping,
     name: Box<str>,
     len: usize,
@@ -147,7 +150,16 @@ impl Explicit {
                 Some(watch(region, &framed, (here, keeps_dirty), Span::of(&mapping), frames, &options()?)?)
             }
         };
-        Ok(Explicit { pages, mapping, name, len, shared: region.shared.clone(), gid: region.gid(), rights: region.rights() })
+        Ok(Explicit {
+            pages,
+            under_way: UnderWay::default(),
+            mapping,
+            name,
+            len,
+            shared: region.shared.clone(),
+            gid: region.gid(),
+            rights: region.rights(),
+        })
     }
 
     /// The first byte's address: the one door to a raw pointer. Other threads and, where it lies on this host, other programs may
@@ -277,42 +289,13 @@ impl Explicit {
     pub fn flush(&self, offset: u64, len: u64) -> Result<()> {
         // ORDERING: stores to bytes of this host come before whatever tells another program of them.
         fence(Ordering::SeqCst);
+        let _rest = self.at_rest();
         trace::slice_on("flush", &self.name, (offset, len), || {
             let range = offset..offset.saturating_add(len);
             let keeps_dirty = self.pages.as_deref().is_some_and(|pager| pager.keeps_dirty);
             // What goes home before its release would not be among the changes that this tells of.
             let within = keeps_dirty.then(|| bound::without(range, &self.shared.claims.held_bytes(self.gid)));
             self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end, within.as_deref()))
-        })
-    }
-
-    /// Has loads in a range see what is at home when this is called; bytes that this process stored and did not flush stay as it
-    /// stored them.
-    ///
-    /// **Cost**: a look at a word of 4 bytes for each page; a digest of each page that is here, once until it changes; a message each way for
-    /// each home that has some of them, with 16 bytes a page. Those that have changed come again when they are touched, dirty ones at once.
-    /// What two updates in a row found changed is given up by the next ones without a question.
-    /// **Errors**: as [`Region::get`]; a page that could not be asked for or brought is as it was.
-    ///
-    /// FEATURE: D2-F7
-    pub fn update(&self, offset: u64, len: u64) -> Result<()> {
-        // ORDERING: loads of bytes of this host come after whatever told us of them.
-        fence(Ordering::SeqCst);
-        self.update_by(Asking::Changed, offset, len)
-    }
-
-    /// As [`Explicit::update`], of a range that is known to have changed: nothing is asked, and all of it comes again.
-    ///
-    /// **Cost**, **Errors**: as for [`Explicit::update`], without the question.
-    pub fn renew(&self, offset: u64, len: u64) -> Result<()> {
-        // ORDERING: as above.
-        fence(Ordering::SeqCst);
-        self.update_by(Asking::Nothing, offset, len)
-    }
-
-    fn update_by(&self, asking: Asking, offset: u64, len: u64) -> Result<()> {
-        trace::slice_on("update", &self.name, (offset, len), || {
-            self.each_part(offset, len, |pager, first, end| pager.update_some(first, end, asking))
         })
     }
 
@@ -423,6 +406,7 @@ fn watch(
         lanes,
         counters: PageCounters::default(),
         keeps_dirty,
+        has_sent: AtomicBool::new(false),
         lines: Default::default(),
         faults: trace::Faults::of(region.name()),
     };

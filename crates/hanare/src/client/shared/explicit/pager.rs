@@ -43,8 +43,8 @@ use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::{Event, OwnPages, State};
 use std::fmt::Write;
 use std::ops::Range;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Instant;
 
 /// Pages given back at once: one shoot-down and few calls for all of them.
@@ -93,6 +93,8 @@ pub(super) struct Pager {
     pub counters: PageCounters,
     /// Pages with stores that were not sent never make room for others: the stores must not be seen before a release.
     pub keeps_dirty: bool,
+    /// Neither do they while stores are on their way home with a message.
+    pub has_sent: AtomicBool,
     /// Lines that were written about lost pages.
     pub lines: AtomicU32,
     /// Where they are noted for the timeline.
@@ -266,7 +268,7 @@ impl Pager {
     }
 
     /// Maps pages that were fetched ahead, for reading, in as few calls as there are runs. Held: the pages.
-    fn map_ahead(&self, pages: &[u64]) -> Result<(), Refused> {
+    pub(super) fn map_ahead(&self, pages: &[u64]) -> Result<(), Refused> {
         runs_of(pages).try_for_each(|run| self.uffd.install(self.span.pages(run.first, run.count), Access::Read))
     }
 
@@ -316,7 +318,7 @@ impl Pager {
     }
 
     /// Gives frames back. Held: their pages, protected where they were dirty.
-    fn punch(&self, run: Run) -> Result<(), Refused> {
+    pub(super) fn punch(&self, run: Run) -> Result<(), Refused> {
         self.frames.punch(run)?;
         if self.uffd.registers_present() { Ok(()) } else { self.uffd.protect(self.span.pages(run.first, run.count)) }
     }
@@ -343,7 +345,7 @@ impl Pager {
                 continue;
             }
             match self.words.try_hold(page) {
-                Some(State::Dirty) if self.keeps_dirty => self.words.release(page),
+                Some(State::Dirty) if self.keeps_dirty || self.has_sent.load(SeqCst) => self.words.release(page),
                 Some(State::Clean | State::Dirty) => {
                     victims[found] = page;
                     found += 1;

@@ -12,19 +12,22 @@
 //!
 //! Safety: as in `pager`, invariant 1.
 
+use super::Explicit;
 use super::homes::{AskedPage, Homes};
 use super::pager::{PageList, Pager, Trouble};
 use crate::client::attachment::count;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, Tools};
+use crate::trace;
 use hanare_memory::diff::{Diff, PAGE, PageBytes};
 use hanare_memory::frames::{Run, runs_of};
 use hanare_memory::uffd::Refused;
 use hanare_protocol::Result;
 use hanare_ring::own_page::State;
+use std::sync::atomic::{Ordering, fence};
 
 /// What an update asks the homes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asking {
+enum Asking {
     /// Which pages have changed.
     Changed,
     /// Nothing: all of them have.
@@ -38,7 +41,7 @@ impl Pager {
     /// **Cost**: a look at each page's word; a read and a digest of each page that is here, once until it changes; a message each way for each
     /// home that has some, for 16,384 pages. Then for clean pages that have changed a punch for each run; for each 64 dirty ones a protection
     /// and a message for each home.
-    pub fn update_some(&self, first: u64, end: u64, asking: Asking) -> (u64, Result<()>) {
+    fn update_some(&self, first: u64, end: u64, asking: Asking) -> (u64, Result<()>) {
         let mut asked = Vec::new();
         let (next, mut done) = self.look_at(first, end, asking, &mut asked);
         if asked.iter().any(|one| one.is_asked) {
@@ -82,7 +85,7 @@ impl Pager {
     }
 
     /// Learns the digests of clean bytes that are not known. Held: the pages, ascending.
-    fn learn(&self, pages: &[u64]) -> Result<(), Refused> {
+    pub(super) fn learn(&self, pages: &[u64]) -> Result<(), Refused> {
         let is_unknown = |page: u64| !self.digests.is_known(page) && !self.digests.is_changing(page) && self.homes.can_tell(page);
         let (mut clean, mut len) = ([0; LANE_PAGE_COUNT], 0);
         for &page in pages.iter().filter(|page| is_unknown(**page)) {
@@ -133,6 +136,7 @@ impl Pager {
 
     /// Gives clean pages up, and merges dirty ones. Held: the pages, ascending; they are let go.
     fn renew(&self, pages: &[u64]) -> Result<()> {
+        pages.iter().for_each(|page| self.digests.take_turn(*page));
         let (mut dirty, mut len) = ([0; LANE_PAGE_COUNT], 0);
         self.by_state(pages, |run, state| match state {
             State::HeldClean => {
@@ -163,19 +167,57 @@ impl Pager {
         count(&self.counters.fetches, pages.len() as u64);
         let (own, merged) = tools.message[..2 * PAGE].split_at_mut(PAGE);
         let own: &mut PageBytes = own.try_into().expect("a page of the room");
-        for (index, &page) in pages.iter().enumerate() {
-            let home: &PageBytes = tools.pages[index * PAGE..].first_chunk().expect("room for every page");
-            self.frames.read(Run::one(page), own)?;
-            // SAFETY: the caller holds the page; this is the one reference (invariant 1).
-            let twin = unsafe { self.twins.of(page) };
-            merged.copy_from_slice(home);
-            for (start, len) in Diff::between(twin, own).runs() {
-                merged[start..start + len].copy_from_slice(&own[start..start + len]);
-            }
-            self.frames.fill(Run::one(page), merged)?;
-            *twin = *home;
-            self.digests.come(page, home);
+        for (page, home) in pages.iter().zip(tools.pages.as_chunks::<PAGE>().0) {
+            self.merge_one(*page, home, own, merged)?;
         }
         Ok(())
+    }
+
+    /// The same of one page, with room for two. Held: the page, protected.
+    pub(super) fn merge_one(&self, page: u64, home: &PageBytes, own: &mut PageBytes, merged: &mut [u8]) -> Result<(), Refused> {
+        self.frames.read(Run::one(page), own)?;
+        // SAFETY: the caller holds the page; this is the one reference (invariant 1).
+        let twin = unsafe { self.twins.of(page) };
+        merged.copy_from_slice(home);
+        for (start, len) in Diff::between(twin, own).runs() {
+            merged[start..start + len].copy_from_slice(&own[start..start + len]);
+        }
+        self.frames.fill(Run::one(page), merged)?;
+        *twin = *home;
+        self.digests.come(page, home);
+        Ok(())
+    }
+}
+
+impl Explicit {
+    /// Has loads in a range see what is at home when this is called; bytes that this process stored and did not flush stay as it
+    /// stored them.
+    ///
+    /// **Cost**: a look at a word of 4 bytes for each page; a digest of each page that is here, once until it changes; a message each way for
+    /// each home that has some of them, with 16 bytes a page. Those that have changed come again when they are touched, dirty ones at once.
+    /// What two updates in a row found changed is given up by the next ones without a question.
+    /// **Errors**: as [`Region::get`]; a page that could not be asked for or brought is as it was.
+    ///
+    /// FEATURE: D2-F7
+    pub fn update(&self, offset: u64, len: u64) -> Result<()> {
+        // ORDERING: loads of bytes of this host come after whatever told us of them.
+        fence(Ordering::SeqCst);
+        self.update_by(Asking::Changed, offset, len)
+    }
+
+    /// As [`Explicit::update`], of a range that is known to have changed: nothing is asked, and all of it comes again.
+    ///
+    /// **Cost**, **Errors**: as for [`Explicit::update`], without the question.
+    pub fn renew(&self, offset: u64, len: u64) -> Result<()> {
+        // ORDERING: as above.
+        fence(Ordering::SeqCst);
+        self.update_by(Asking::Nothing, offset, len)
+    }
+
+    fn update_by(&self, asking: Asking, offset: u64, len: u64) -> Result<()> {
+        let _rest = self.at_rest();
+        trace::slice_on("update", &self.name, (offset, len), || {
+            self.each_part(offset, len, |pager, first, end| pager.update_some(first, end, asking))
+        })
     }
 }

@@ -40,9 +40,9 @@ impl Locks {
         Ok(Some(SyncAnswer::Done))
     }
 
-    /// Extents are no more: who waits for a lock or a group at their bytes is told.
+    /// Extents are no more: who waits for a lock or a group at their bytes is told. Who comes later is refused.
     pub fn on_freed(&mut self, extents: &Extents) {
-        let is_gone = |name: &str| extent_of_name(name).filter(|(gid, slot)| !extents.has(*gid, *slot)).map(|(gid, _)| gid);
+        let is_gone = |name: &str| gone_region(name, extents);
         let waiting: Vec<(Claimant, Gid)> =
             self.waiting.iter().filter_map(|(who, waiting)| Some((*who, is_gone(&waiting.wanted.name)?))).collect();
         for (who, gid) in waiting {
@@ -58,10 +58,21 @@ impl Locks {
             let Some(seq) = self.meeting.remove(&who) else { continue };
             let _ = self.groups.on_leave(who);
             self.recount(who.link);
-            self.answers.push_back((Waiter { session: who.link, seq }, Err(Error::UnknownRegion { name: gid.to_string() })));
+            let waiter = Waiter { session: who.link, seq };
+            self.answers.extend(self.wants.told(waiter, Err(Error::UnknownRegion { name: gid.to_string() })));
         }
         self.settle();
     }
+}
+
+/// Refuses a wait at a byte of an extent that is no more: what tells those who wait has passed.
+pub(super) fn ensure_there(name: &str, extents: &Extents) -> Result<()> {
+    gone_region(name, extents).map_or(Ok(()), |gid| Err(Error::UnknownRegion { name: gid.to_string() }))
+}
+
+/// The region of a byte's name whose extent is no more.
+fn gone_region(name: &str, extents: &Extents) -> Option<Gid> {
+    extent_of_name(name).filter(|(gid, slot)| !extents.has(*gid, *slot)).map(|(gid, _)| gid)
 }
 
 /// Whether anybody has a lock or a place in a group of that name.

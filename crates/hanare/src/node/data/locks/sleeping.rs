@@ -1,7 +1,9 @@
 //! Who waits for a condition of a lock, and until when.
 
+use super::sites::ensure_there;
 use super::{AtOnce, Locks, WaitingLock, WantedLock};
 use crate::node::data::waiter::{Waiter, deadline};
+use crate::node::extents::Extents;
 use hanare_protocol::entry::Stamp;
 use hanare_protocol::id::{ClientId, User};
 use hanare_protocol::lock::{Claim, Claimant};
@@ -16,9 +18,10 @@ pub(super) enum Sleep {
     Over,
 }
 
-/// One that waits for a condition: its request, what it knows of the data bound to its lock, and whose program it is.
+/// One that waits for a condition: its request, how long it would wait, what it knows of the data bound to its lock, and whose program it is.
 pub(crate) struct SleepAsks {
     pub seq: u64,
+    pub bound_ms: Option<u64>,
     pub known: Option<Stamp>,
     pub user: User,
     pub client: ClientId,
@@ -26,9 +29,10 @@ pub(crate) struct SleepAsks {
 
 impl Locks {
     /// A client gives a lock back, and waits for a condition of it.
-    pub fn sleep(&mut self, who: Claimant, condition: u64, claim: Claim, bound_ms: Option<u64>, asks: SleepAsks) -> AtOnce {
+    pub fn sleep(&mut self, who: Claimant, condition: u64, claim: Claim, asks: SleepAsks, extents: &Extents) -> AtOnce {
         let name = self.locks.check_sleep(who, claim)?;
-        let SleepAsks { seq, known, user, client } = asks;
+        ensure_there(&name, extents)?;
+        let SleepAsks { seq, bound_ms, known, user, client } = asks;
         self.data.on_unlock(&self.locks, who);
         self.locks.on_sleep(who, condition, claim)?;
         self.lent.end(who);

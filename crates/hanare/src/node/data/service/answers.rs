@@ -132,7 +132,7 @@ impl ServiceLoop {
         while let Some((client, number)) = self.sync.poll_recall() {
             self.control.send(ToControl::Recall { client, number });
         }
-        while let Some((waiter, outcome)) = self.sync.poll() {
+        while let Some((waiter, outcome)) = self.sync.poll(&self.extents, &self.pages) {
             let reply = outcome.map_or_else(Reply::Refused, Reply::Synced);
             self.answer(waiter.session, waiter.seq, Response::Reply(reply));
         }

@@ -404,6 +404,7 @@ impl ServiceLoop {
                     self.sync.on_rank_gone(job, rank, ranks, &reason, died);
                 }
                 ToService::Recalled { client, number, recalled } => self.sync.on_recalled(client, number, recalled),
+                ToService::Member(is_member) => self.sync.set_member(is_member),
                 ToService::Stop { keeps } => {
                     self.pages.stop(keeps);
                     self.stop_at.get_or_insert(Instant::now() + STOP_MAX);

@@ -1,0 +1,77 @@
+//! What clients share, as they ask a node for it.
+
+use super::{ASK, Patience, Remote, check_lineage};
+use hanare_protocol::wire::exchange::{Query, Reply};
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
+use hanare_protocol::{Error, Result};
+use std::time::{Duration, Instant};
+
+/// A request for what clients share that is under way.
+pub(crate) struct PostedSync {
+    seq: u64,
+    until: Option<Instant>,
+    /// The connection that it was sent on.
+    pub connection: Option<u128>,
+    /// The number of the lock's taking, if it is one.
+    taking: Option<u64>,
+}
+
+/// What is left of a time.
+fn left(until: Option<Instant>, most: Duration) -> Duration {
+    until.map_or(most, |until| most.min(until.saturating_duration_since(Instant::now())))
+}
+
+impl Remote {
+    /// Asks for something that clients share, and waits for the answer; returns it with the name of the connection that it came on.
+    ///
+    /// **Errors**: [`Error::Broken`] where the connection broke meanwhile. It has ended at the node too, with all that was taken on it,
+    /// unless what happened is unknown. [`Error::NotInTime`] where nothing came within its patience: the connection stays, and a lock
+    /// that was asked for is given back should it come later.
+    pub fn ask_sync(&self, what: &SyncRequest, patience: Patience) -> Result<(SyncAnswer, u128)> {
+        self.wait_sync(self.post_sync(what.clone(), patience)?)
+    }
+
+    /// Sends what [`Remote::ask_sync`] asks; [`Remote::wait_sync`] follows.
+    pub fn post_sync(&self, what: SyncRequest, patience: Patience) -> Result<PostedSync> {
+        let until = patience.end();
+        let taking = if let SyncRequest::Lock { number, .. } = &what { Some(*number) } else { None };
+        let mut request = self.draft();
+        request.set_query(&Query::Sync(what), patience);
+        check_lineage(self.lineage)?;
+        let mut inner = self.lock();
+        self.connect(&mut inner, left(until, self.bound))?;
+        // SAFETY: such a request has no memory but its own.
+        let seq = unsafe { self.post_on(&mut inner, request) }?;
+        Ok(PostedSync { seq, until, connection: inner.name, taking })
+    }
+
+    /// Waits for the answer to what was posted. **Errors**: those of [`Remote::ask_sync`].
+    pub fn wait_sync(&self, posted: PostedSync) -> Result<(SyncAnswer, u128)> {
+        let PostedSync { seq, until, taking, .. } = posted;
+        let mut told = (None, None);
+        let outcome = self.settle(seq, self.bound, |request| told = (request.take_reply(), request.connection));
+        if let (Err(Error::NotInTime { .. }), None, Some(number)) = (&outcome, told.1, taking) {
+            self.withdraw(number);
+        }
+        self.explain(outcome, told.1, seq, "a request for what clients share", left(until, ASK))?;
+        match told {
+            (Some(Reply::Synced(answer)), Some(connection)) => Ok((answer, connection)),
+            _ => Err(Error::Garbage { peer: self.node.to_string(), reason: "an answer without words".to_owned() }),
+        }
+    }
+
+    /// Gives up a lock that did not come in time, and may still come.
+    fn withdraw(&self, number: u64) {
+        let mut inner = self.lock();
+        // With a connection that has ended the node has forgotten what was asked for on it.
+        if inner.link.is_none() {
+            return;
+        }
+        let mut request = inner.pending.draft();
+        request.set_query(&Query::Sync(SyncRequest::Withdraw { number }), Patience::UpTo(Duration::ZERO));
+        // SAFETY: such a request has no memory but its own.
+        if let Ok(seq) = unsafe { self.post_on(&mut inner, request) } {
+            inner.pending.forsake(seq);
+        }
+    }
+}

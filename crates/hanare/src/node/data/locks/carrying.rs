@@ -1,0 +1,135 @@
+//! Locks that are given back, and parties that arrive, with bytes of this node.
+
+use super::{AtOnce, Locks};
+use crate::node::data::carried::{Puts, bring, check_wants};
+use crate::node::data::waiter::{Answered, Waiter};
+use crate::node::extents::Extents;
+use crate::node::pages::SharedRegions;
+use hanare_protocol::entry::Publication;
+use hanare_protocol::group::Arrival;
+use hanare_protocol::limits::{LINK_GRANT_LEN_MAX, RELEASE_LEN_MAX};
+use hanare_protocol::lock::Claimant;
+use hanare_protocol::wire::carried::{Carried, ExtentPlace};
+use hanare_protocol::wire::sync::SyncAnswer;
+use hanare_protocol::{Error, Result};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What parties want that wait at barriers.
+#[derive(Default)]
+pub(super) struct Wants {
+    /// By session and request.
+    waiting: BTreeMap<(u64, u64), Box<Carried>>,
+    /// Of those whose barrier is over.
+    due: VecDeque<(Waiter, Box<Carried>)>,
+}
+
+impl Wants {
+    /// Keeps what a party wants: for so many of a connection as may be answered at once. All others bring their pages themselves.
+    fn keep(&mut self, waiter: Waiter, mut carried: Box<Carried>) {
+        // They are put.
+        (carried.puts, carried.bytes) = Default::default();
+        let own = self.waiting.range((waiter.session, 0)..=(waiter.session, u64::MAX)).count();
+        let due = self.due.iter().filter(|(other, _)| other.session == waiter.session).count();
+        if !carried.wants.is_empty() && own + due < LINK_GRANT_LEN_MAX as usize / RELEASE_LEN_MAX {
+            self.waiting.insert((waiter.session, waiter.seq), carried);
+        }
+    }
+
+    /// A party is told how its barrier ended; the answer, unless it follows by [`Wants::poll`].
+    pub fn told(&mut self, waiter: Waiter, outcome: Result<()>) -> Option<Answered> {
+        match (self.waiting.remove(&(waiter.session, waiter.seq)), outcome) {
+            (Some(carried), Ok(())) => {
+                self.due.push_back((waiter, carried));
+                None
+            }
+            (_, outcome) => Some((waiter, outcome.map(|()| SyncAnswer::Done))),
+        }
+    }
+
+    /// A rank says again that it arrives: its request of before is not answered.
+    pub fn forget_one(&mut self, waiter: Waiter) {
+        self.waiting.remove(&(waiter.session, waiter.seq));
+    }
+
+    /// A link ended.
+    pub fn forget(&mut self, session: u64) {
+        self.waiting.retain(|(of, _), _| *of != session);
+        self.due.retain(|(waiter, _)| waiter.session != session);
+    }
+
+    /// The next answer with pages. Where they cannot be read any more the party hears so from its own commands.
+    fn poll(&mut self, memory: (&Extents, &SharedRegions)) -> Option<Answered> {
+        let (waiter, carried) = self.due.pop_front()?;
+        let answer = bring(&carried, memory).map_or(SyncAnswer::Done, |brought| SyncAnswer::Met(Box::new(brought)));
+        Some((waiter, Ok(answer)))
+    }
+}
+
+impl Locks {
+    /// A lock is given back with what was changed of the data bound to it: all of that, or nothing.
+    ///
+    /// **Errors**: those of [`Puts::check`], and of a publication: nothing happened. Memory that the kernel does not supply: the release
+    /// counts, and the next holder redoes it.
+    pub fn release(
+        &mut self,
+        (who, uid): (Claimant, u32),
+        publication: Publication,
+        places: &[ExtentPlace],
+        memory: (&Extents, &SharedRegions),
+    ) -> AtOnce {
+        publication.check()?;
+        let changes = publication.changes.clone();
+        let pieces = || places.iter().copied().zip(changes.pieces().map(|(_, bytes)| bytes));
+        if changes.ranges().map(<[_]>::len) != Some(places.len()) || pieces().count() != places.len() {
+            let reason = format!("{} places for other ranges, or ranges without their bytes", places.len());
+            return Err(Error::Garbage { peer: "a holder of a lock".to_owned(), reason });
+        }
+        let puts = Puts::check(pieces(), memory)?;
+        let stamp = self.data.on_publish(&self.locks, who, uid, publication)?;
+        puts.put()?;
+        self.unlock(who)?;
+        Ok(Some(SyncAnswer::Published { stamp }))
+    }
+
+    /// A party of a group arrives with bytes. **Errors**: those of [`Puts::check`]: it has not arrived.
+    pub fn meet_with(&mut self, who: Claimant, carried: Box<Carried>, seq: u64, memory: (&Extents, &SharedRegions)) -> AtOnce {
+        self.put_carried(&carried, memory)?;
+        let waiter = Waiter { session: who.link, seq };
+        self.wants.keep(waiter, carried);
+        let met = self.meet(who, seq, memory.0);
+        match met {
+            Ok(Some(_)) => Ok(self.wants.told(waiter, Ok(())).and_then(|(_, answer)| answer.ok())),
+            Err(error) => {
+                self.wants.told(waiter, Err(error.clone()));
+                Err(error)
+            }
+            waits => waits,
+        }
+    }
+
+    /// A rank arrives with bytes; at a barrier that is over they are old, and stay away. **Errors**: as of [`Locks::meet_with`].
+    pub fn arrive_with(
+        &mut self,
+        arrival: Arrival,
+        carried: Box<Carried>,
+        waiter: Waiter,
+        memory: (&Extents, &SharedRegions),
+    ) -> AtOnce {
+        if !self.jobs.is_over(arrival) {
+            self.put_carried(&carried, memory)?;
+            self.wants.keep(waiter, carried);
+        }
+        self.arrive(arrival, waiter)
+    }
+
+    fn put_carried(&self, carried: &Carried, memory: (&Extents, &SharedRegions)) -> Result<()> {
+        carried.check()?;
+        check_wants(&carried.wants, memory)?;
+        Puts::check(carried.pieces(), memory)?.put()
+    }
+
+    /// The next answer to one that waited, with pages that it wanted.
+    pub fn poll_brought(&mut self, memory: (&Extents, &SharedRegions)) -> Option<Answered> {
+        self.wants.poll(memory)
+    }
+}
