@@ -17,17 +17,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Heaps in a row: the last is as long as all before it together.
-const SEGMENT_COUNT_MAX: usize = 64;
+const SEGMENT_COUNT: usize = 64;
 
 /// Blocks of up to so many bytes that were given back are kept for this program's next writes, so many of each length: 266,240 bytes in all.
-const KEPT_LEN_MAX: u64 = 4096;
+const KEPT_LEN: u64 = 4096;
 const KEPT_COUNT: usize = 2;
 
 /// Blocks of at least so many bytes can be held; shorter ones are copied in less time than it takes.
 pub const VIEWED_LEN_MIN: u64 = 64 << 10;
 
 /// Blocks that others hold and that this program is to give back, at most; what is more a sweep gives back.
-const HELD_COUNT_MAX: usize = 64;
+const HELD_COUNT: usize = 64;
 
 /// One heap.
 pub struct Segment {
@@ -72,7 +72,7 @@ struct Kept {
 
 impl Kept {
     fn of_len(&mut self, len: u64) -> Option<&mut Vec<At>> {
-        let granules = usize::try_from(len.div_ceil(GRANULE)).ok().filter(|_| len <= KEPT_LEN_MAX)?;
+        let granules = usize::try_from(len.div_ceil(GRANULE)).ok().filter(|_| len <= KEPT_LEN)?;
         if self.blocks.len() <= granules {
             self.blocks.resize_with(granules + 1, Vec::new);
         }
@@ -88,7 +88,7 @@ pub struct Heaps {
     attributes: Attributes,
     /// Bytes of the first.
     memory: u64,
-    segments: [OnceLock<Segment>; SEGMENT_COUNT_MAX],
+    segments: [OnceLock<Segment>; SEGMENT_COUNT],
     kept: Mutex<Kept>,
     lineage: Lineage,
 }
@@ -115,7 +115,7 @@ impl Heaps {
     /// The heaps that are there, whoever made them.
     fn all(&self) -> hanare::Result<impl DoubleEndedIterator<Item = (u32, &Segment)>> {
         let mut count = 0;
-        while (count as usize) < SEGMENT_COUNT_MAX {
+        while (count as usize) < SEGMENT_COUNT {
             match self.segment(count) {
                 Ok(_) => count += 1,
                 Err(Error::UnknownRegion { .. }) => break,
@@ -127,7 +127,7 @@ impl Heaps {
 
     fn make(&self, number: u32, len: u64) -> hanare::Result<&Segment> {
         let options = CreateOptions {
-            placement: self.placement.clone(),
+            placement: self.placement,
             mode: 0o600,
             attributes: self.attributes.clone(),
             ..CreateOptions::default()
@@ -190,18 +190,15 @@ impl Heaps {
         if !may_grow && next > 0 {
             return Err(Fault::Full);
         }
-        while (next as usize) < SEGMENT_COUNT_MAX {
+        while (next as usize) < SEGMENT_COUNT {
             let wanted = self.memory.saturating_mul(1 << next).max(len.saturating_mul(2).saturating_add(4096));
             if let Some(at) = take_of(self.make(next, wanted)?, next, len)? {
                 return Ok(at);
             }
             next += 1;
         }
-        Err(Error::LimitReached {
-            what: format!("heaps '{}', all of which are full", self.prefix),
-            limit: SEGMENT_COUNT_MAX as u64,
-        }
-        .into())
+        Err(Error::LimitReached { what: format!("heaps '{}', all of which are full", self.prefix), limit: SEGMENT_COUNT as u64 }
+            .into())
     }
 
     /// Heaps that were opened, from the first on.
@@ -244,7 +241,7 @@ impl Heaps {
             }
         }
         if let Some(mut kept) = self.kept() {
-            let room = HELD_COUNT_MAX.saturating_sub(kept.held.len());
+            let room = HELD_COUNT.saturating_sub(kept.held.len());
             kept.held.extend(still.into_iter().take(room));
         }
     }

@@ -21,8 +21,8 @@ const ENTRY_HEAD_LEN: usize = 24;
 /// The part of a word that is its bucket's place.
 pub const PLACE: u64 = (1 << 30) - 1;
 const TAG: u64 = (1 << 15) - 1;
-/// A longer bucket says its length itself.
-const GRANULES_MAX: u64 = (1 << 12) - 1;
+/// A bucket of so many granules or more says its length itself.
+const GRANULES_ALL: u64 = (1 << 12) - 1;
 const FROZEN: u64 = 1 << 63;
 
 /// Where a block begins: which heap, and how many granules from its beginning.
@@ -60,7 +60,7 @@ impl Word {
     /// The word for a bucket of so many bytes; `None` without one, or for a place that no word names.
     pub fn to(tag: u16, at: At, len: u64) -> Option<Word> {
         let place = u64::from(at.place);
-        let granules = len.div_ceil(GRANULE).min(GRANULES_MAX);
+        let granules = len.div_ceil(GRANULE).min(GRANULES_ALL);
         let fits = place != 0 && place <= PLACE && at.segment < 1 << 6;
         fits.then(|| Word(u64::from(tag) << 48 | u64::from(at.segment) << 42 | granules << 30 | place))
     }
@@ -94,7 +94,7 @@ impl Word {
 
     /// Bytes of the bucket's block, if the word says so.
     pub fn block_len(self) -> Option<u64> {
-        Some(self.0 >> 30 & GRANULES_MAX).filter(|granules| *granules < GRANULES_MAX).map(|granules| granules * GRANULE)
+        Some(self.0 >> 30 & GRANULES_ALL).filter(|granules| *granules < GRANULES_ALL).map(|granules| granules * GRANULE)
     }
 }
 

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
 /// Tuples in each other, at most.
-const DEPTH_MAX: usize = 200;
+const DEPTH: usize = 200;
 
 /// Writes a key. **Errors**: `TypeError` for what is no key.
 pub fn encode(key: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
@@ -48,8 +48,8 @@ fn encode_into(key: &Bound<'_, PyAny>, into: &mut Vec<u8>, depth: usize) -> PyRe
     } else if key.is_none() {
         into.push(b'n');
     } else if let Ok(parts) = key.cast::<PyTuple>() {
-        if depth == DEPTH_MAX {
-            return Err(PyRecursionError::new_err(format!("a key has more than {DEPTH_MAX} tuples in each other")));
+        if depth == DEPTH {
+            return Err(PyRecursionError::new_err(format!("a key has more than {DEPTH} tuples in each other")));
         }
         into.push(b't');
         for part in parts.iter() {
@@ -100,7 +100,7 @@ fn decode_within<'py>(py: Python<'py>, coded: &[u8], depth: usize) -> PyResult<B
         }
         b'f' => Ok(PyFloat::new(py, f64::from_le_bytes(rest.try_into().map_err(|_| garbage())?)).into_any()),
         b'n' if rest.is_empty() => Ok(py.None().into_bound(py)),
-        b't' if depth < DEPTH_MAX => {
+        b't' if depth < DEPTH => {
             let (mut parts, mut rest) = (Vec::new(), rest);
             while let Some((len, from)) = rest.split_first_chunk::<4>() {
                 let (part, after) = from.split_at_checked(u32::from_le_bytes(*len) as usize).ok_or_else(garbage)?;

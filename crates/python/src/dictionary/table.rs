@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 pub const PLAIN: u8 = 0;
 
 /// Words of another host's table that a program remembers: some 20 bytes each.
-const SEEN_COUNT_MAX: usize = 1 << 13;
+const SEEN_COUNT: usize = 1 << 13;
 
 /// Buckets of another host's table that a program remembers for its next write, of up to so many bytes each.
 const RECENT_COUNT: u64 = 64;
-const RECENT_LEN_MAX: usize = 4096;
+const RECENT_LEN: usize = 4096;
 
 /// How long such a bucket is good for a write that does not read it first. A swap that succeeds says that the word is the one that was read: that it
-/// never changed, or 32,768 times, which takes writers longer than this.
+/// never changed, or 32,768 times. A change takes a writer of the word's own host a microsecond, so that many take ten times as long as this.
 const RECENT: Duration = Duration::from_millis(2);
 
 /// Words that are looked at between two looks for signals.
@@ -159,14 +159,14 @@ impl Table {
         let has_both = word.block_len().is_some() && !word.is_none() && self.node.is_some();
         let is_one_message = has_both && self.buckets.segment(word.at().segment).is_ok_and(|segment| segment.node == self.node);
         let mut seen = self.seen();
-        if seen.words.len() >= SEEN_COUNT_MAX {
+        if seen.words.len() >= SEEN_COUNT {
             seen.words.clear();
         }
         match is_one_message {
             true => drop(seen.words.insert(number, word)),
             false => drop(seen.words.remove(&number)),
         }
-        if looked.raw.len() <= RECENT_LEN_MAX && !word.is_frozen() {
+        if looked.raw.len() <= RECENT_LEN && !word.is_frozen() {
             seen.recent.insert(number % RECENT_COUNT, (number, looked, begun));
         }
     }
