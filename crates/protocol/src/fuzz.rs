@@ -141,18 +141,26 @@ pub fn notes(bytes: &[u8]) {
         assert!(note.from < count && note.part < count && bytes.starts_with(&note.encode()));
     }
     const ROOM: BodyRoom = BodyRoom { heap_len: 1 << 16, strip_len: 1 << 12 };
-    let mut matching = Matching::default();
+    let (mut matching, mut sender) = (Matching::default(), None);
     for (turn, (_, message)) in messages(bytes).take(64).enumerate() {
-        let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), count, ROOM));
-        let Some(Ok(front)) = front else { continue };
-        assert!(front.note_len() == message.len() && message.starts_with(&front.encode()) && front.envelope.from < count);
+        let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), (sender, count), ROOM));
+        let Some(Ok((front, head_at))) = front else { continue };
+        assert!(front.envelope.from < count);
+        if head_at == FRONT_LEN {
+            assert!(front.note_len() == message.len() && message.starts_with(&front.encode()));
+            sender = Some(front.envelope.from);
+        } else {
+            let end = head_at + front.head_len;
+            let again = front.encode_short(&message[head_at..end]).expect("it was short");
+            assert_eq!((sender, &again[..end]), (Some(front.envelope.from), &message[..end]));
+        }
         match front.body {
             BodyPlace::Landed(at) => assert!(at + front.body_len <= ROOM.heap_len),
             BodyPlace::Strip(place) => assert!(place.at + front.body_len <= ROOM.strip_len),
             BodyPlace::Part(_) => assert!(front.body_len <= ROOM.heap_len),
             BodyPlace::Here | BodyPlace::Fetched(_) => {}
         }
-        let behind = message.get(FRONT_LEN + front.head_len..).and_then(|rest| rest.get(..front.behind_len()));
+        let behind = message.get(head_at + front.head_len..).and_then(|rest| rest.get(..front.behind_len()));
         let _ = behind.map(|bytes| (BodyPart::decode(bytes).map(|part| part.shape()), decode_outcome(bytes)));
         let want = Wanted { from: (turn % 2 == 0).then_some(front.envelope.from), context: front.envelope.context, tag: None };
         let posted = turn % 3 > 0 && matches!(matching.on_post(want), Posted::Waits(_));
@@ -227,6 +235,7 @@ mod tests {
     use crate::limits::QUEUE_READY_COUNT_MAX;
     use crate::lock::Recalled;
     use crate::message::Envelope;
+    use crate::message::note::SHORTEST_LEN;
     use crate::page::{Consistency, Page, ToHome, Version};
     use crate::place::{Extent, Placement, Span};
     use crate::queue::{Overflow, PortId, Unit};
@@ -382,7 +391,12 @@ mod tests {
         let bytes = [&fetched.encode()[..], &[7; 2], &part].concat();
         let filled = [&bytes[..], &vec![0; fetched.note_len() - bytes.len()]].concat();
         let fetched = [&[3, 0][..], &(filled.len() as u16).to_le_bytes(), &filled].concat();
-        drive("notes", &[[&[3][..], &note.encode()].concat(), [&[3][..], &both].concat(), fetched], MOST, notes);
+        let empty = Front { envelope, head_len: 48, body_len: 0, body: BodyPlace::Here };
+        let named = [&Front { head_len: 2, ..empty }.encode()[..], &[7; SHORTEST_LEN - FRONT_LEN]].concat();
+        let short = empty.encode_short(&[7; 48]).expect("it has no body");
+        let line = |bytes: &[u8]| [&[0][..], &(bytes.len() as u16).to_le_bytes(), bytes].concat();
+        let short = [&[3][..], &line(&named), &line(&short)].concat();
+        drive("notes", &[[&[3][..], &note.encode()].concat(), [&[3][..], &both].concat(), fetched, short], MOST, notes);
     }
 
     #[test]

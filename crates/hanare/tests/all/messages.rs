@@ -123,6 +123,33 @@ fn heads_and_bodies_of_any_length_arrive_in_order_from_this_host_and_another() {
     });
 }
 
+#[test]
+fn heads_alone_keep_their_envelopes_whatever_context_and_tag() {
+    let pool = TestPool::start(2, 64 << 20);
+    let (_ranks, boxes) = mailboxes(&pool, 4);
+    // A context of many bits does not fit a short note; neither does a body.
+    let contexts = [0, 1, (1 << 25) - 1, 1 << 25, u32::MAX];
+    let body_of = |k: u64| if k.is_multiple_of(13) { b"b".as_slice() } else { b"" };
+    let message =
+        |sender: u32, k: u64| (contexts[k as usize % 5], u32::MAX - k as u32, pattern(k as usize % 49, k + u64::from(sender)));
+    // By turns: each lane tells its own sender.
+    for k in 0..150 {
+        for sender in 0..4u32 {
+            let (context, tag, head) = message(sender, k);
+            boxes[sender as usize].send(0, context, tag, &head, Body::Bytes(body_of(k))).unwrap();
+        }
+    }
+    for k in 0..150 {
+        for from in [2, 0, 3, 1] {
+            let (context, tag, head) = message(from, k);
+            let wanted = Wanted { from: Some(from), context, tag: None };
+            let received = boxes[0].receive(wanted, SOON).unwrap();
+            assert_eq!(received.envelope(), Envelope { from, context, tag }, "message {k}");
+            assert_eq!((received.head(), &body(&received)[..]), (&head[..], body_of(k)), "message {k} of {from}");
+        }
+    }
+}
+
 // FEATURE: D3-F9 D3-F25
 #[test]
 fn a_part_of_a_region_is_sent_by_the_node_that_holds_it() {

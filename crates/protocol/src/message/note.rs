@@ -2,7 +2,11 @@
 //!
 //! ```text
 //! sender | context | tag | head's length (2) | length behind the head (2) | body's length (8) | body's place (8) | head | what is behind it | anything
+//!
+//! short:  head's length (6 bits), context (25 bits), 1 (a bit) | tag | head | anything
 //! ```
+//!
+//! A short note fits one line with the longest head. It has no body, and its sender is the one whom an earlier note in the same lane names.
 //!
 //! Behind the head is the body, where it goes with the head, or which part of a region it is ([`super::part`]). A receiver's answer to that is
 //! a note without a head.
@@ -13,11 +17,24 @@
 
 use super::Envelope;
 use super::strip::StripPlace;
-use crate::limits::{MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX};
+use crate::limits::{COLLECTIVE_PARTY_COUNT_MAX, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX};
 use crate::queue::layout::{LINE_LEN, WORD_LEN};
 
-/// Bytes before a head.
+/// Bytes before a head, but in a short note.
 pub const FRONT_LEN: usize = 32;
+
+/// The same in a short note.
+const SHORT_FRONT_LEN: usize = 8;
+
+/// In the first four bytes, where other notes have the number of a party: the note is short. Below it are the context and the head's length.
+const SHORT: u32 = 1 << 31;
+const HEAD_BITS: u32 = 6;
+const CONTEXT_BITS: u32 = 25;
+
+/// Bytes of the shortest note, and of each short one.
+pub const SHORTEST_LEN: usize = on_lines(SHORT_FRONT_LEN + MESSAGE_HEAD_LEN_MAX);
+const _: () = assert!(SHORTEST_LEN == on_lines(FRONT_LEN) && MESSAGE_HEAD_LEN_MAX < 1 << HEAD_BITS);
+const _: () = assert!(COLLECTIVE_PARTY_COUNT_MAX < SHORT && 1 + HEAD_BITS + CONTEXT_BITS == u32::BITS);
 
 /// Bytes of the longest note.
 pub const LONGEST_LEN: usize = on_lines(FRONT_LEN + MESSAGE_HEAD_LEN_MAX + MESSAGE_INLINE_LEN_MAX);
@@ -114,13 +131,46 @@ impl Front {
         bytes
     }
 
-    /// Reads the front of a note of `len` bytes, of one of `count` parties, beside such memory for bodies.
-    pub fn decode(bytes: &[u8; FRONT_LEN], len: usize, count: u32, room: BodyRoom) -> Result<Front, &'static str> {
-        let mut words = [0; 4];
-        bytes.as_chunks::<4>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u32::from_le_bytes(*bytes));
+    /// The whole of a short note with that head; `None` for a message that has a body, or a context of many bits.
+    pub fn encode_short(&self, head: &[u8]) -> Option<[u8; SHORTEST_LEN]> {
+        let Envelope { context, tag, .. } = self.envelope;
+        if self.body != BodyPlace::Here || self.body_len != 0 || context >> CONTEXT_BITS != 0 {
+            return None;
+        }
+        let mut bytes = [0; SHORTEST_LEN];
+        bytes[..4].copy_from_slice(&(SHORT | context << HEAD_BITS | self.head_len as u32).to_le_bytes());
+        bytes[4..SHORT_FRONT_LEN].copy_from_slice(&tag.to_le_bytes());
+        bytes[SHORT_FRONT_LEN..].get_mut(..head.len())?.copy_from_slice(head);
+        Some(bytes)
+    }
+
+    /// Reads the front of a note of `len` bytes by its first ones, beside such memory for bodies: the front, and where the head begins.
+    /// `from` is the party that an earlier note of the lane names, if any, and how many there are.
+    pub fn decode(
+        bytes: &[u8; SHORTEST_LEN],
+        len: usize,
+        from: (Option<u32>, u32),
+        room: BodyRoom,
+    ) -> Result<(Front, usize), &'static str> {
+        let front = bytes.first_chunk().expect("a note is longer than its front");
+        let [first, tag, ..] = words_of(front);
+        if first & SHORT == 0 {
+            return Ok((Front::decode_long(front, len, from.1, room)?, FRONT_LEN));
+        }
+        let (Some(from), head_len) = (from.0, (first & !(u32::MAX << HEAD_BITS)) as usize) else {
+            return Err("a short message in a lane whose writer is not known");
+        };
+        if head_len > MESSAGE_HEAD_LEN_MAX || len != SHORTEST_LEN {
+            return Err("a short message with too long a head");
+        }
+        let envelope = Envelope { from, context: (first & !SHORT) >> HEAD_BITS, tag };
+        Ok((Front { envelope, head_len, body_len: 0, body: BodyPlace::Here }, SHORT_FRONT_LEN))
+    }
+
+    fn decode_long(bytes: &[u8; FRONT_LEN], len: usize, count: u32, room: BodyRoom) -> Result<Front, &'static str> {
         let mut halves = [0; 4];
         bytes.as_chunks::<8>().0.iter().zip(&mut halves).for_each(|(bytes, word)| *word = u64::from_le_bytes(*bytes));
-        let [from, context, tag, lens] = words;
+        let [from, context, tag, lens] = words_of(bytes);
         let [.., body_len, place] = halves;
         let (head_len, behind_len) = ((lens & 0xffff) as usize, (lens >> 16) as usize);
         if from >= count {
@@ -148,6 +198,13 @@ impl Front {
         let front = Front { envelope: Envelope { from, context, tag }, head_len, body_len, body };
         if front.note_len() == len { Ok(front) } else { Err("a message of another length than it says") }
     }
+}
+
+/// The words before a body's length.
+fn words_of(bytes: &[u8; FRONT_LEN]) -> [u32; 4] {
+    let mut words = [0; 4];
+    bytes.as_chunks::<4>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u32::from_le_bytes(*bytes));
+    words
 }
 
 fn is_in(at: u64, len: u64, limit: u64) -> bool {
@@ -190,8 +247,12 @@ mod tests {
             let (head, body, behind) = (bytes[12] as usize, bytes[16] as usize, bytes[14] as usize);
             let near = FRONT_LEN + head + behind + if place == 0 { body } else { 0 };
             let len = if is_near { (near + 8).next_multiple_of(64) - 8 } else { FRONT_LEN + rest };
-            match Front::decode(&bytes, len, 100, BodyRoom { heap_len: 128, strip_len: 192 }) {
-                Ok(front) => {
+            // The rest of the line is of no matter here.
+            let mut line = [0; SHORTEST_LEN];
+            line[..FRONT_LEN].copy_from_slice(&bytes);
+            match Front::decode(&line, len, (None, 100), BodyRoom { heap_len: 128, strip_len: 192 }) {
+                Ok((front, head_at)) => {
+                    prop_assert_eq!(head_at, FRONT_LEN);
                     prop_assert_eq!(front.encode(), bytes);
                     prop_assert!(front.note_len() == len && len <= LONGEST_LEN && front.envelope.from < 100);
                     match front.body {
@@ -209,6 +270,40 @@ mod tests {
                     let is_long = matches!(place, 1 | 3) && body > 128 || place == 4 && (line == 0 || end > 192);
                     prop_assert!(!is_near || bytes[0] >= 100 || head > 48 || is_long || (place == 2 && head > 0));
                 }
+            }
+        }
+
+        #[test]
+        fn a_short_note_says_all_but_its_sender(context: u32, tag: u32, head in prop::collection::vec(any::<u8>(), 0..49),
+            body_len in prop::sample::select(vec![0u64, 1]), len in prop::sample::select(vec![SHORTEST_LEN, SHORTEST_LEN + 64])) {
+            let envelope = Envelope { from: 3, context: context >> (tag % 9), tag };
+            let front = Front { envelope, head_len: head.len(), body_len, body: BodyPlace::Here };
+            let Some(note) = front.encode_short(&head) else {
+                prop_assert!(body_len > 0 || envelope.context >= 1 << 25);
+                return Ok(());
+            };
+            prop_assert!(body_len == 0 && envelope.context < 1 << 25);
+            let room = BodyRoom { heap_len: 0, strip_len: 0 };
+            prop_assert!(Front::decode(&note, len, (None, 4), room).is_err(), "its sender is not known");
+            match Front::decode(&note, len, (Some(3), 4), room) {
+                Ok((read, head_at)) => {
+                    prop_assert_eq!(len, SHORTEST_LEN);
+                    prop_assert_eq!(read, front);
+                    prop_assert_eq!(&note[head_at..head_at + head.len()], &head[..]);
+                }
+                Err(_) => prop_assert!(len != SHORTEST_LEN),
+            }
+        }
+
+        #[test]
+        fn any_line_is_a_short_note_or_refused(mut line in prop::collection::vec(any::<u8>(), SHORTEST_LEN)) {
+            line[3] |= 128;
+            let line: [u8; SHORTEST_LEN] = line.try_into().unwrap();
+            let decoded = Front::decode(&line, SHORTEST_LEN, (Some(3), 4), BodyRoom { heap_len: 0, strip_len: 0 });
+            prop_assert_eq!(decoded.is_ok(), line[0] & 63 <= 48);
+            if let Ok((front, head_at)) = decoded {
+                let again = front.encode_short(&line[head_at..head_at + front.head_len]).unwrap();
+                prop_assert_eq!(&again[..head_at + front.head_len], &line[..head_at + front.head_len]);
             }
         }
     }

@@ -17,6 +17,9 @@ use std::collections::VecDeque;
 /// Blocks of a strip that are taken at a time. As many bytes are in its first line.
 pub const SLOT_COUNT: usize = LINE_LEN as usize;
 
+/// Bytes after which a strip is used from its beginning again, where that is free: four bodies of 64 KiB, whose pages are touched soon.
+const ROUND_LEN: u64 = 256 << 10;
+
 /// Bytes of each sender's strip, where landing memory has `landing_len` and there are `parties`. 0 where it would be too short to be of use.
 pub fn strip_len(landing_len: u64, parties: u32) -> u64 {
     let share = landing_len.checked_div(parties.into()).unwrap_or(0).min(MESSAGE_STRIP_LEN_MAX);
@@ -50,12 +53,14 @@ pub struct Strip {
     blocks: VecDeque<StripBlock>,
     /// What each slot's byte was when it was last seen.
     turns: [u8; SLOT_COUNT],
+    /// Where the block that was taken last ends.
+    end: u64,
 }
 
 impl Strip {
     /// One of `len` bytes whose bytes are 0.
     pub fn new(len: u64) -> Strip {
-        Strip { len, blocks: VecDeque::new(), turns: [0; SLOT_COUNT] }
+        Strip { len, blocks: VecDeque::new(), turns: [0; SLOT_COUNT], end: LINE_LEN }
     }
 
     /// Room for a body; `None` where there is none now.
@@ -65,17 +70,22 @@ impl Strip {
         let slot = (0..SLOT_COUNT).find(|slot| self.blocks.iter().all(|block| usize::from(block.place.slot) != *slot))?;
         let place = StripPlace { at, slot: slot as u8, turn: self.turns[slot].wrapping_add(1) };
         self.blocks.push_back(StripBlock { place, len });
+        self.end = at.saturating_add(len);
         Some(place)
     }
 
-    /// A place of `len` bytes beside what is taken, as low as can be, so that few lines of the caches are used.
+    /// A place of `len` bytes beside what is taken: behind the last, and round after [`ROUND_LEN`]. A block that was just
+    /// dropped is in its receiver's cache, and to write there takes half as long again; all of a long strip would take more of the caches.
     fn room(&self, len: u64) -> Option<u64> {
+        let fits = |at: u64, limit: u64| at.checked_add(len).is_some_and(|end| end <= limit);
+        let round = self.len.min(ROUND_LEN);
         let (Some(first), Some(last)) = (self.blocks.front(), self.blocks.back()) else {
-            return LINE_LEN.checked_add(len).filter(|end| *end <= self.len).map(|_| LINE_LEN);
+            let at = if fits(self.end, round) { self.end } else { LINE_LEN };
+            return fits(at, self.len).then_some(at);
         };
         let (begin, end) = (first.place.at, last.place.at.saturating_add(last.len));
-        let fits = |at: u64, limit: u64| at.checked_add(len).is_some_and(|end| end <= limit);
         match begin <= last.place.at {
+            true if fits(end, round) => Some(end),
             true if fits(LINE_LEN, begin) => Some(LINE_LEN),
             true => fits(end, self.len).then_some(end),
             // What is taken goes round the strip's end.
@@ -135,6 +145,25 @@ mod tests {
         // Its byte has the turn of before.
         strip.look(&bytes);
         assert!(!strip.is_empty());
+    }
+
+    #[test]
+    fn a_block_is_used_again_after_a_round() {
+        let mut strip = Strip::new(4 * ROUND_LEN);
+        let len = ROUND_LEN / 4;
+        let mut places = Vec::new();
+        for turn in 1..=7 {
+            let place = strip.take(len).unwrap();
+            let mut bytes = [0; SLOT_COUNT];
+            bytes[usize::from(place.slot)] = place.turn;
+            strip.look(&bytes);
+            assert!(strip.is_empty() && place.turn == turn);
+            places.push(place.at);
+        }
+        // The table is in the first line.
+        assert_eq!(places[..3], [LINE_LEN, LINE_LEN + len, LINE_LEN + 2 * len]);
+        assert_eq!(places[3..6], places[..3]);
+        assert_eq!(strip.take(2 * ROUND_LEN).map(|place| place.at), Some(LINE_LEN), "longer than a round");
     }
 
     #[derive(Clone, Debug)]

@@ -90,17 +90,14 @@ impl<W: Words> Writer<W> {
         if free < taken {
             return Ok(None);
         }
-        match self.place.unit {
-            // Stores wait for their lines one after another, unless the lines were asked for before.
-            Unit::Blocks { .. } if free > AHEAD_LEN => {
-                let ahead = self.place.behind(self.spot, AHEAD_LEN).offset;
-                self.words.will_write(self.place.bytes + ahead as usize);
-            }
-            // Early: the line comes while the record is filled. In a full lane the word there is that of the first unread record.
-            Unit::Records { .. } if free > taken => {
-                self.words.store(self.place.word(self.place.behind(self.spot, taken).offset), NOTHING);
-            }
-            _ => {}
+        // Stores wait for their lines one after another, unless the lines were asked for before.
+        if free > AHEAD_LEN {
+            let ahead = self.place.behind(self.spot, AHEAD_LEN).offset;
+            self.words.will_write(self.place.bytes + ahead as usize);
+        }
+        // Early: the line comes while the record is filled. In a full lane the word there is that of the first unread record.
+        if matches!(self.place.unit, Unit::Records { .. }) && free > taken {
+            self.words.store(self.place.word(self.place.behind(self.spot, taken).offset), NOTHING);
         }
         Ok(Some(room))
     }

@@ -8,7 +8,7 @@ use super::peers::{ENDED, LOOK, Parties};
 use super::sending::Outbox;
 use crate::client::queue::Unread;
 use hanare_protocol::limits::{MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS};
-use hanare_protocol::message::note::{BodyPlace, FRONT_LEN, Front};
+use hanare_protocol::message::note::{BodyPlace, Front, SHORTEST_LEN};
 use hanare_protocol::message::part::{BodyPart, decode_outcome};
 use hanare_protocol::message::{Envelope, Matching, PostId, Wanted};
 use hanare_protocol::{Error, Result};
@@ -190,7 +190,7 @@ impl MailboxState {
     pub fn take_in(&mut self) -> Outcome<()> {
         self.outbox.send_on_all(&mut self.peers, false);
         while !self.is_full() {
-            match self.peers.inbox.try_see() {
+            match self.peers.inbox.reader.try_see() {
                 Ok(Some(unread)) => self.sort(unread)?,
                 Ok(None) => break,
                 Err(error) => self.lane_failed(error)?,
@@ -213,7 +213,7 @@ impl MailboxState {
         } else {
             bound
         };
-        match self.peers.inbox.see(nap) {
+        match self.peers.inbox.reader.see(Some(nap)) {
             Ok(unread) => self.sort(unread),
             Err(Error::NotInTime { .. }) if nap < bound && self.senders_seen.elapsed() < LOOK => Ok(()),
             Err(Error::NotInTime { .. }) => {
@@ -284,7 +284,7 @@ impl MailboxState {
         }
         let mut backoff = Backoff::new();
         while !self.is_full() {
-            match self.peers.inbox.try_see() {
+            match self.peers.inbox.reader.see_soon(&mut backoff) {
                 Ok(Some(unread)) => {
                     let Some((envelope, content)) = self.take(unread)? else { continue };
                     match content {
@@ -298,7 +298,6 @@ impl MailboxState {
                         break;
                     }
                 }
-                Ok(None) if backoff.pause() => {}
                 Ok(None) => break,
                 Err(error) => {
                     self.lane_failed(error)?;
@@ -318,22 +317,27 @@ impl MailboxState {
 
     /// Reads a note, and frees its place. `None` where it is no message, but an answer.
     fn take(&mut self, unread: Unread) -> Outcome<Option<(Envelope, Content)>> {
-        let mut bytes = [0; FRONT_LEN];
-        let is_long = unread.len() >= FRONT_LEN;
+        let mut line = [0; SHORTEST_LEN];
+        let is_long = unread.len() >= SHORTEST_LEN;
         if is_long {
-            self.peers.inbox.read(&unread, 0, &mut bytes);
+            self.peers.inbox.reader.read(&unread, 0, &mut line);
         }
-        let room = self.landing.room();
-        let front = if is_long { Front::decode(&bytes, unread.len(), self.peers.count(), room) } else { Err("too short") };
-        let Ok(front) = front else {
-            self.peers.inbox.free(&unread)?;
+        let (room, count, sender) = (self.landing.room(), self.peers.count(), self.writers[unread.lane() as usize]);
+        let front = if is_long { Front::decode(&line, unread.len(), (sender, count), room) } else { Err("too short") };
+        let inbox = &mut self.peers.inbox.reader;
+        let Ok((front, head_at)) = front else {
+            inbox.free(&unread)?;
             return Err(self.no_message());
         };
-        let inbox = &mut self.peers.inbox;
-        let head = MessageHead::new(front.head_len, |bytes| inbox.read(&unread, FRONT_LEN, bytes));
-        // Where nothing is behind the head, this takes no memory.
-        let mut behind = vec![0; front.behind_len()];
-        inbox.read(&unread, FRONT_LEN + front.head_len, &mut behind);
+        let head = match line.get(head_at..head_at + front.head_len) {
+            Some(head) => MessageHead::new(front.head_len, |bytes| bytes.copy_from_slice(head)),
+            None => MessageHead::new(front.head_len, |bytes| inbox.read(&unread, head_at, bytes)),
+        };
+        let mut behind = Vec::new();
+        if front.behind_len() > 0 {
+            behind.resize(front.behind_len(), 0);
+            inbox.read(&unread, head_at + front.head_len, &mut behind);
+        }
         inbox.free(&unread)?;
         let Front { envelope, body_len, body, .. } = front;
         self.writers[unread.lane() as usize] = Some(envelope.from);

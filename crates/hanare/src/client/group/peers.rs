@@ -200,8 +200,10 @@ fn roster_len(parties: u32) -> u64 {
 }
 
 /// This party's queue, whose units are freed in any order.
+///
+/// A mailbox reads and frees each unit before it sees the next, at the reader itself.
 pub(super) struct PartyInbox {
-    reader: ReadPort,
+    pub reader: ReadPort,
     /// What was seen of each lane and not freed, and whether it was taken: a lane of a party that left is another's next, and units are
     /// taken in an order of their own.
     seen: Vec<VecDeque<(Unread, bool)>>,

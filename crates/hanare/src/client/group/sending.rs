@@ -65,6 +65,8 @@ pub(super) struct Outbox {
     /// Parts that receivers have not fetched: the party, the part's number, and the send where it was begun.
     lent: BTreeMap<(u32, u64), Option<SendId>>,
     next_part: u64,
+    /// Whether each party of this host knows this one by its lane: it has had a note that names its sender.
+    is_known: Vec<bool>,
 }
 
 struct Sending {
@@ -147,7 +149,8 @@ impl Outbox {
     pub fn new(count: u32, landings: Landings, lends: bool) -> Outbox {
         let looked = vec![None; count as usize];
         let (failed, under_way, over, lent) = Default::default();
-        Outbox { landings, looked, failed, under_way, over, next: 0, lends, lent, next_part: 0 }
+        let is_known = vec![false; count as usize];
+        Outbox { landings, looked, failed, under_way, over, next: 0, lends, lent, next_part: 0, is_known }
     }
 
     /// Whether any send that was begun is under way.
@@ -349,11 +352,17 @@ impl Outbox {
         note: (&Front, &[u8], &[u8]),
         commit: impl FnOnce(&mut WritePort) -> Result<()>,
     ) -> Outcome<()> {
-        let (failure, happened) = match self.fill_note(peers, to, note).map(commit) {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => (Failure::on_the_way(to, error.clone()), error.happened()),
+        let filled = self.fill_note(peers, to, note).map(|writer| (writer.is_here(), commit(writer)));
+        let (failure, happened) = match filled {
+            Ok((is_here, Ok(()))) => {
+                // On one host it is in the lane, or in the spill. Between hosts it may be lost on its way.
+                self.is_known[to as usize] = is_here;
+                return Ok(());
+            }
+            Ok((_, Err(error))) => (Failure::on_the_way(to, error.clone()), error.happened()),
             Err(failure) => (failure, Happened::No),
         };
+        self.is_known[to as usize] = false;
         if happened == Happened::No {
             self.landings.give_back(to, note.0.body);
         }
@@ -376,10 +385,19 @@ impl Outbox {
             self.looked[to as usize] = Some(Instant::now());
         }
         let writer = peers.writer(to)?;
-        writer.claim(front.note_len(), None).map_err(|error| Failure::on_the_way(to, error))?;
+        let claim = |writer: &mut WritePort, len| writer.claim(len, None).map_err(|error| Failure::on_the_way(to, error));
+        let line = if self.is_known[to as usize] { front.encode_short(head) } else { None };
+        if let Some(line) = line {
+            claim(writer, line.len())?;
+            writer.fill(0, &line);
+            return Ok(writer);
+        }
+        claim(writer, front.note_len())?;
         writer.fill(0, &front.encode());
         writer.fill(FRONT_LEN, head);
-        writer.fill(FRONT_LEN + head.len(), body);
+        if !body.is_empty() {
+            writer.fill(FRONT_LEN + head.len(), body);
+        }
         Ok(writer)
     }
 

@@ -81,6 +81,29 @@ impl ReadPort {
         Ok(found)
     }
 
+    /// The next unit that was not seen, if it comes within a few pauses. Between them it looks at the lanes of this host alone: what the node
+    /// has to say may wait as long.
+    ///
+    /// **Errors**: those of [`ReadPort::try_see`].
+    #[inline]
+    pub(crate) fn see_soon(&mut self, backoff: &mut Backoff) -> Result<Option<Unread>> {
+        let first = self.try_see()?;
+        if first.is_some() || !self.is_here() {
+            return Ok(first);
+        }
+        while backoff.pause() {
+            // Two such looks are as short as one of others.
+            for _ in 0..2 {
+                if let Some(unread) = self.lanes.try_next()? {
+                    self.life.units += 1;
+                    return Ok(Some(unread));
+                }
+                std::hint::spin_loop();
+            }
+        }
+        Ok(None)
+    }
+
     /// The next unit that was not seen; waits for one, `bound` at most; `None` for ever.
     ///
     /// **Errors**: [`Error::NotInTime`], and those of [`ReadPort::try_see`].
@@ -108,13 +131,11 @@ impl ReadPort {
         self.let_ahead();
         let mut backoff = Backoff::new();
         // What comes at once is not worth a look at the clock.
-        while self.is_here() && bound != Some(Duration::ZERO) {
-            if let Some(unread) = self.try_see()? {
-                return Ok(unread);
-            }
-            if !backoff.pause() {
-                break;
-            }
+        if self.is_here()
+            && bound != Some(Duration::ZERO)
+            && let Some(unread) = self.see_soon(&mut backoff)?
+        {
+            return Ok(unread);
         }
         let (begun, mut asked) = (Instant::now(), Instant::now());
         loop {

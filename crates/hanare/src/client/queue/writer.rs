@@ -300,6 +300,11 @@ impl WritePort {
         self.publish_started()
     }
 
+    /// Whether the queue is on this host.
+    pub(crate) fn is_here(&self) -> bool {
+        self.afar.is_none()
+    }
+
     /// Whether all answers of what was published are here and were taken.
     pub(crate) fn is_settled(&self) -> bool {
         self.appends.is_idle()

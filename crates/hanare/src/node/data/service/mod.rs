@@ -154,6 +154,10 @@ struct ServiceLoop {
     awake: Turns,
     /// How many turns of links of each user in a row moved nothing.
     idle: BTreeMap<Option<u32>, usize>,
+    /// Messages that moved in this round, and pages of bytes.
+    moved_amount: u64,
+    /// When the first of the dozing has to have a turn.
+    turn_due_at: Option<Instant>,
     /// When the dozing were looked at last.
     glanced: Instant,
     sync: Sync,
@@ -200,6 +204,8 @@ impl ServiceLoop {
             next_id: 0,
             awake: Turns::new(),
             idle: BTreeMap::new(),
+            moved_amount: 0,
+            turn_due_at: None,
             glanced: Instant::now(),
             sync,
             look_times: looks::LookTimes::default(),
@@ -226,6 +232,7 @@ impl ServiceLoop {
             }
             self.serve_pages();
             self.answer_syncs();
+            self.wake_due();
             if self.awake.is_empty() && !self.pages.is_busy() {
                 let patience = self.patience();
                 self.look(&mut events, patience.as_ref());
@@ -242,7 +249,7 @@ impl ServiceLoop {
             }
             if self.move_awake() | self.pages.turn() {
                 backoff.reset();
-                cpu.on_moved();
+                cpu.on_moved(std::mem::take(&mut self.moved_amount));
             } else if cpu.step(&mut backoff, shares, self.checks_by_call()) == Step::Park && self.is_quiet() {
                 self.doze_all();
                 if self.pages.is_busy() {
@@ -261,7 +268,8 @@ impl ServiceLoop {
     /// Without end, unless a client holds an answer up, waits for bytes of another node, or has a bound or a word to be looked at.
     fn patience(&self) -> Option<Timespec> {
         let pages = self.pages.waits().then_some(PAGES_LOOK);
-        let mut patience = [pages, self.pages.holds_for(), self.sync.patience()].into_iter().flatten().min().map(timespec);
+        let turn = self.turn_due_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let mut patience = [pages, turn, self.pages.holds_for(), self.sync.patience()].into_iter().flatten().min().map(timespec);
         for place in self.places.values() {
             if place.seat.is_blocked() && !place.seat.needs_write_event() {
                 return patience.min(Some(BLOCKED_LOOK)).or(Some(BLOCKED_LOOK));
