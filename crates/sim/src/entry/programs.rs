@@ -222,7 +222,7 @@ impl EntryWorld {
         let (sends_pages, sends_first) = (self.has(Defect::SendPages), self.has(Defect::SendBeforePublish));
         // A release that is too long for a message names places.
         let is_long = self.dice.chance(2_500);
-        let goes_along = self.dice.chance(1_500);
+        let goes_along = self.dice.chance(3_000);
         let me = self.programs.get_mut(&program).expect("the caller looked");
         let changed = if held.mode == Mode::Exclusive { me.frames.changed(Some(held.lock)) } else { Vec::new() };
         if held.mode == Mode::Shared || changed.is_empty() && !held.binds {

@@ -33,7 +33,7 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "torn releases",
         "stores of the dead refused",
     ];
-    meets::<EntryWorld>(Plan { seed: 3, nodes: 4, minutes: 20.0 }, 10, &whats);
+    meets::<EntryWorld>(Plan { seed: 3, nodes: 4, minutes: 50.0 }, 10, &whats);
 }
 
 #[test]
