@@ -99,7 +99,11 @@ fn ours(nodes: &Nodes, options: &Options) -> Result<Figures> {
             lock.unlock()
         };
         figures.insert(CONTEST.to_owned(), contest(contested, by_lock)?);
-        let by_spinning = |number: usize| with_spin_lock(mappings[number].word(8)?, || Ok(count(&counts[1])));
+        let spun = || {
+            count(&counts[1]);
+            Ok(())
+        };
+        let by_spinning = |number: usize| with_spin_lock(mappings[number].word(8)?, spun);
         figures.insert(SPIN_CONTEST.to_owned(), contest(contested, by_spinning)?);
         let counts = counts.map(AtomicU64::into_inner);
         ensure!(counts == [2 * contested; 2], "two programs had a lock at the same time: {counts:?} pairs of {}", 2 * contested);

@@ -118,7 +118,9 @@ fn swapped<T>(limit: u64, swap: Swap, swap_len: u64, run: impl Fn(&Start<'_>) ->
         let measured = run(&|program: &Path| cage.command(program));
         last -= 1;
         match measured {
-            Err(why) if cage.has_killed() && last == 0 => return Err(why.context("the kernel made no room in time, and killed it")),
+            Err(why) if cage.has_killed() && last == 0 => {
+                return Err(why.context("the kernel made no room in time, and killed it"));
+            }
             Err(_) if cage.has_killed() => {}
             measured => return measured,
         }
