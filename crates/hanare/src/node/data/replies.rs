@@ -206,9 +206,9 @@ impl Replies {
         self.later.is_due()
     }
 
-    /// When answers that are held back go at the latest.
-    pub fn due_at(&self) -> Option<Instant> {
-        self.later.due_at()
+    /// Before the thread sleeps: whether answers were held back, which go with the next turn.
+    pub fn hurry(&mut self) -> bool {
+        self.later.hurry()
     }
 
     /// Moves answers on as far as the link takes them.

@@ -5,10 +5,10 @@ use super::session::{Session, Turn};
 use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
 use crate::node::pages::Need;
-use hanare_fabric::{LinkError, Progress};
+use hanare_fabric::LinkError;
 use hanare_protocol::Result;
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) enum Seat {
     Client(Box<Session>),
@@ -20,8 +20,8 @@ pub(crate) enum Seat {
 /// What a turn brought.
 pub(crate) enum Did {
     Client(Turn),
-    /// What moved, the fetches that have ended, and pages to bring home.
-    Peer(Progress, Vec<Ended>, Option<Need>),
+    /// Whether anything moved, the fetches that have ended, and pages to bring home.
+    Peer(bool, Vec<Ended>, Option<Need>),
     /// Frames of another node, and whether the connection has ended after them.
     Wire(Vec<Vec<u8>>, std::result::Result<(), LinkError>),
 }
@@ -30,7 +30,7 @@ impl Seat {
     pub fn turn(&mut self) -> std::result::Result<Did, LinkError> {
         match self {
             Seat::Client(session) => session.turn().map(Did::Client),
-            Seat::Peer(peer) => peer.turn().map(|(progress, ended)| Did::Peer(progress, ended, peer.need())),
+            Seat::Peer(peer) => peer.turn().map(|(moved, ended)| Did::Peer(moved, ended, peer.need())),
             Seat::Wire(wire) => {
                 let (frames, ending) = wire.receive_bytes();
                 Ok(Did::Wire(frames, ending))
@@ -130,14 +130,6 @@ impl Seat {
             Seat::Peer(peer) => peer.doze(),
             // It dozes since it was last moved, unless that was cut short.
             Seat::Wire(wire) => !wire.has_more(),
-        }
-    }
-
-    /// When it has to have a turn at the latest, although nothing has come.
-    pub fn turn_due_at(&self) -> Option<Instant> {
-        match self {
-            Seat::Client(session) => session.answers_due_at(),
-            Seat::Peer(_) | Seat::Wire(_) => None,
         }
     }
 

@@ -5,17 +5,16 @@ use super::inbox::{Arrived, Inbox, weight};
 use super::replies::{Pumped, Replies, Response};
 use crate::node::extents::Extents;
 use crate::node::pages::Need;
-use hanare_fabric::{Link, LinkError, Progress, Sight};
+use hanare_fabric::{Link, LinkError, Sight};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, User};
-use hanare_protocol::limits::{LINK_TURN_COUNT, PAGE_LEN};
+use hanare_protocol::limits::LINK_TURN_COUNT;
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Rounds of one turn before others get theirs.
 const ROUNDS_MAX: u32 = 16;
@@ -38,18 +37,11 @@ pub(crate) struct Session {
     is_drained: bool,
 }
 
-/// How much moved: messages that came, and pages of bytes. Each message has one answer, so answers are not counted.
-pub(super) fn amount_of(progress: &Progress) -> u64 {
-    u64::from(progress.messages) + (progress.received_len + progress.sent_len) / PAGE_LEN
-}
-
 /// What a turn did.
 #[derive(Default)]
 pub(crate) struct Turn {
     /// Whether anything moved.
     pub moved: bool,
-    /// How much: messages, and pages of bytes.
-    pub amount: u64,
     /// Queries of the client, with the number of each.
     pub queries: Vec<(u64, Query)>,
     /// Bytes to fetch from other nodes.
@@ -130,7 +122,6 @@ impl Session {
                 break;
             }
             turn.moved = true;
-            turn.amount += amount_of(&progress);
             if pumped == Pumped::Work || progress.messages == 0 && self.link.unsent_len() > 0 {
                 break;
             }
@@ -226,12 +217,7 @@ impl Session {
     }
 
     pub fn doze(&mut self) -> bool {
-        !self.replies.is_due() && self.link.doze()
-    }
-
-    /// When answers that are held back go at the latest, whether or not it dozes.
-    pub fn answers_due_at(&self) -> Option<Instant> {
-        self.replies.due_at()
+        !self.replies.hurry() && self.link.doze()
     }
 
     /// What tells of the client's end, where that is not [`Session::event`].

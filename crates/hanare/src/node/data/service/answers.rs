@@ -1,7 +1,6 @@
 //! What turns of links bring, and the answers to those who wait.
 
 use super::*;
-use crate::node::data::session::amount_of;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl ServiceLoop {
@@ -19,17 +18,14 @@ impl ServiceLoop {
                 if turn.moved {
                     self.sync.on_turn(&self.extents, &mut self.pages);
                 }
-                self.moved_amount += turn.amount;
                 turn.moved || goes_on
             }
-            Did::Peer(progress, ended, need) => {
-                self.moved_amount += amount_of(&progress);
+            Did::Peer(moved, ended, need) => {
                 self.deliver(ended);
-                need.is_some_and(|need| self.recall(id, need)) || !progress.is_idle()
+                need.is_some_and(|need| self.recall(id, need)) || moved
             }
             Did::Wire(frames, ending) => {
                 let moved = !frames.is_empty();
-                self.moved_amount += frames.len() as u64;
                 self.pages.on_frames(id, &frames);
                 self.serve_pages();
                 if let Err(error) = ending {

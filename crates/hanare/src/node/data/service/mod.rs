@@ -11,12 +11,10 @@
 //! | `seats` | links that come, are watched, doze and end |
 
 mod answers;
-mod cpu;
 mod looks;
 mod peers;
 mod seats;
 
-use self::cpu::SharedCpu;
 use super::ended_links::EndedLinks;
 use super::fetches::{Ended, Fetch};
 use super::locks::LockTerms;
@@ -154,10 +152,6 @@ struct ServiceLoop {
     awake: Turns,
     /// How many turns of links of each user in a row moved nothing.
     idle: BTreeMap<Option<u32>, usize>,
-    /// Messages that moved in this round, and pages of bytes.
-    moved_amount: u64,
-    /// When the first of the dozing has to have a turn.
-    turn_due_at: Option<Instant>,
     /// When the dozing were looked at last.
     glanced: Instant,
     sync: Sync,
@@ -204,8 +198,6 @@ impl ServiceLoop {
             next_id: 0,
             awake: Turns::new(),
             idle: BTreeMap::new(),
-            moved_amount: 0,
-            turn_due_at: None,
             glanced: Instant::now(),
             sync,
             look_times: looks::LookTimes::default(),
@@ -220,7 +212,7 @@ impl ServiceLoop {
     }
 
     fn run(&mut self) {
-        let (mut backoff, mut cpu) = (Backoff::new(), SharedCpu::new());
+        let mut backoff = Backoff::new();
         let mut rounds = 0u32;
         let mut shares = false;
         // Room for what a look brings.
@@ -232,7 +224,6 @@ impl ServiceLoop {
             }
             self.serve_pages();
             self.answer_syncs();
-            self.wake_due();
             if self.awake.is_empty() && !self.pages.is_busy() {
                 let patience = self.patience();
                 self.look(&mut events, patience.as_ref());
@@ -249,8 +240,7 @@ impl ServiceLoop {
             }
             if self.move_awake() | self.pages.turn() {
                 backoff.reset();
-                cpu.on_moved(std::mem::take(&mut self.moved_amount));
-            } else if cpu.step(&mut backoff, shares, self.checks_by_call()) == Step::Park && self.is_quiet() {
+            } else if backoff.step_after(self.checks_by_call()) == Step::Park && self.is_quiet() {
                 self.doze_all();
                 if self.pages.is_busy() {
                     // A page is mapped by a thread that does not run: it cannot say when it has left.
@@ -268,8 +258,7 @@ impl ServiceLoop {
     /// Without end, unless a client holds an answer up, waits for bytes of another node, or has a bound or a word to be looked at.
     fn patience(&self) -> Option<Timespec> {
         let pages = self.pages.waits().then_some(PAGES_LOOK);
-        let turn = self.turn_due_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let mut patience = [pages, turn, self.pages.holds_for(), self.sync.patience()].into_iter().flatten().min().map(timespec);
+        let mut patience = [pages, self.pages.holds_for(), self.sync.patience()].into_iter().flatten().min().map(timespec);
         for place in self.places.values() {
             if place.seat.is_blocked() && !place.seat.needs_write_event() {
                 return patience.min(Some(BLOCKED_LOOK)).or(Some(BLOCKED_LOOK));

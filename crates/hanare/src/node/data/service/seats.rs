@@ -70,19 +70,6 @@ impl ServiceLoop {
         }
     }
 
-    /// Wakes the dozing links that have to have a turn.
-    pub(super) fn wake_due(&mut self) {
-        let Some(at) = self.turn_due_at else { return };
-        let now = Instant::now();
-        if at > now {
-            return;
-        }
-        let waits = self.places.iter().filter_map(|(id, place)| Some((*id, place.seat.turn_due_at()?)));
-        let (due, later): (Vec<_>, Vec<_>) = waits.partition(|(_, at)| *at <= now);
-        self.turn_due_at = later.into_iter().map(|(_, at)| at).min();
-        due.into_iter().for_each(|(id, _)| self.wake(id));
-    }
-
     /// Sends to sleep every awake link that lets itself be.
     pub(super) fn doze_all(&mut self) {
         let awake: Vec<(Option<u32>, u64)> = self.awake.drain().collect();
@@ -96,7 +83,6 @@ impl ServiceLoop {
                 continue;
             }
             place.is_awake = false;
-            self.turn_due_at = [self.turn_due_at, place.seat.turn_due_at()].into_iter().flatten().min();
             let interest = match place.seat.needs_write_event() {
                 true if held_up => EventFlags::OUT | EventFlags::RDHUP,
                 true => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP,
