@@ -121,7 +121,8 @@ fn waits_too_long() {
     let seen = reader.see(SOON).unwrap();
     say_ready("");
     let begun = Instant::now();
-    while sends.stat().is_ok() {
+    // A port more is asked for at the node; what is read may be read without it.
+    while !matches!(sends.writer(), Err(Error::NodeLost { .. })) {
         assert!(begun.elapsed() < SOON.unwrap(), "the node answers");
     }
     let is_told = |outcome: Result<(), Error>| matches!(outcome, Err(Error::NodeLost { .. }));
