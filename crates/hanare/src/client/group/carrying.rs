@@ -57,9 +57,11 @@ impl<'a> Cargo<'a> {
     fn load(home: Arc<Remote>, gives: &[Part<'a>], takes: &[Part<'a>]) -> Result<Cargo<'a>> {
         let mut cargo = Cargo { home, gives: None, wishes: Vec::new(), wanted: Vec::new(), rest: Vec::new() };
         let node = cargo.home.node();
+        // More would be compared twice: for the message, and then for the flush.
+        let is_short = gives.iter().map(Part::pages_len).fold(0, u64::saturating_add) <= RELEASE_LEN_MAX as u64;
         for part in gives {
             let is_other = |(first, ..): &(Part<'_>, _, _)| first.mapping.gid() != part.mapping.gid();
-            match part.memory_at(node).filter(|_| !cargo.gives.as_ref().is_some_and(is_other)) {
+            match part.memory_at(node).filter(|_| is_short && !cargo.gives.as_ref().is_some_and(is_other)) {
                 Some(memory) => cargo.gives.get_or_insert((*part, memory, Vec::new())).2.push(part.range()),
                 None => part.mapping.flush(part.offset, part.len)?,
             }
