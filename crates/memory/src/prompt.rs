@@ -1,8 +1,8 @@
 //! Short turns on the processor, for threads that wait for each other.
 //!
-//! Linux gives the processor back to a thread that yields when all others have had as long a turn as it asked for: 3 ms where nothing was
-//! asked for. Two threads that share a processor and wait for each other by yields need turns of one length. Otherwise one with short
-//! turns yields some thirty times before it lets the other run.
+//! Linux charges a yield with a whole turn, which has 3 ms where a thread asked for nothing else. Two threads that share a processor and
+//! wait for each other by yields need turns of one length. Otherwise the one with short turns yields some thirty times before the other
+//! runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -2,7 +2,7 @@
 //!
 //! Waking a parked thread on another CPU costs some 40 us; a peer that answers sooner is better met awake. A spinning
 //! thread on the peer's own CPU would keep it from answering, so after a few pauses every check yields. The kernel lets the peer run then
-//! if both ask for turns of one length, so a thread that yields asks for those that nodes have ([`hanare_memory::prompt`]).
+//! if both have turns of one length. So a thread that yields asks for the turns that nodes have ([`hanare_memory::prompt`]).
 
 use hanare_protocol::limits::{SPIN_PAUSE_COUNT, SPIN_YIELD_US};
 use std::time::{Duration, Instant};
