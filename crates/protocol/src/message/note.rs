@@ -132,6 +132,7 @@ impl Front {
     }
 
     /// The whole of a short note with that head; `None` for a message that has a body, or a context of many bits.
+    #[inline]
     pub fn encode_short(&self, head: &[u8]) -> Option<[u8; SHORTEST_LEN]> {
         let Envelope { context, tag, .. } = self.envelope;
         if self.body != BodyPlace::Here || self.body_len != 0 || context >> CONTEXT_BITS != 0 {
@@ -146,6 +147,7 @@ impl Front {
 
     /// Reads the front of a note of `len` bytes by its first ones, beside such memory for bodies: the front, and where the head begins.
     /// `from` is the party that an earlier note of the lane names, if any, and how many there are.
+    #[inline]
     pub fn decode(
         bytes: &[u8; SHORTEST_LEN],
         len: usize,

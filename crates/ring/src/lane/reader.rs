@@ -72,7 +72,7 @@ impl<W: Words> Reader<W> {
     ///
     /// **Cost**: of records, no shared line but the unit's own; of blocks one more where there are none up to the tail last read.
     /// **Errors**: [`Corrupt`].
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::should_implement_trait, reason = "it may fail, and there is no last unit")]
     pub fn next(&mut self) -> Result<Option<Seen>, Corrupt> {
         let (at, len, taken) = match self.place.unit {

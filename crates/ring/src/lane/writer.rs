@@ -72,7 +72,7 @@ impl<W: Words> Writer<W> {
     }
 
     /// Room for a unit behind those that were kept.
-    #[inline]
+    #[inline(always)]
     fn room(&mut self, len: usize) -> Result<Option<Room>, Corrupt> {
         let Spot { offset, .. } = self.spot;
         let to_end = self.place.len - offset;

@@ -51,6 +51,20 @@ pub(super) struct MailboxState {
     pub borrowers_seen: Instant,
 }
 
+/// A message as its note says, for a receive to take or to be kept.
+pub(super) struct Arrival {
+    pub envelope: Envelope,
+    pub content: Content,
+}
+
+impl Arrival {
+    /// The place for one.
+    pub const NONE: Arrival = Arrival {
+        envelope: Envelope { from: 0, context: 0, tag: 0 },
+        content: Content { head: MessageHead::NONE, body: ComingBody::Arrived(ArrivedBody::Here(Vec::new())) },
+    };
+}
+
 /// A message without its envelope.
 pub(super) struct Content {
     pub head: MessageHead,
@@ -277,23 +291,24 @@ impl MailboxState {
         self.left.len() + 1 < self.peers.count() as usize
     }
 
-    /// A message that comes within a few pauses, where none is kept and no other receive waits: nothing is noted for it.
-    pub fn take_at_once(&mut self, want: &Wanted) -> Outcome<Option<Message>> {
+    /// A message that comes within a few pauses, where none is kept and no other receive waits: nothing is noted for it. Whether there is one,
+    /// in `into` then: results that carry it through several calls cost more than the rest of the way.
+    pub fn take_at_once(&mut self, want: &Wanted, into: &mut Arrival) -> Outcome<bool> {
         if !self.waiting.is_empty() || self.matching.kept_count() > 0 || self.outbox.is_sending() {
-            return Ok(None);
+            return Ok(false);
         }
         let mut backoff = Backoff::new();
         while !self.is_full() {
             match self.peers.inbox.reader.see_soon(&mut backoff) {
                 Ok(Some(unread)) => {
-                    let Some((envelope, content)) = self.take(unread)? else { continue };
-                    match content {
-                        Content { head, body: ComingBody::Arrived(body) } if want.fits(&envelope) => {
-                            return Ok(Some(Message { envelope, head, body }));
-                        }
-                        // It fits nobody: what came before does not either.
-                        content => self.arrive(envelope, content),
+                    if !self.take(&unread, into)? {
+                        continue;
                     }
+                    if matches!(into.content.body, ComingBody::Arrived(_)) && want.fits(&into.envelope) {
+                        return Ok(true);
+                    }
+                    // It fits nobody: what came before does not either.
+                    self.arrive(std::mem::replace(into, Arrival::NONE));
                     if self.matching.probe(want).is_some() {
                         break;
                     }
@@ -305,43 +320,43 @@ impl MailboxState {
                 }
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
     fn sort(&mut self, unread: Unread) -> Outcome<()> {
-        if let Some((envelope, content)) = self.take(unread)? {
-            self.arrive(envelope, content);
+        let mut arrival = Arrival::NONE;
+        if self.take(&unread, &mut arrival)? {
+            self.arrive(arrival);
         }
         Ok(())
     }
 
-    /// Reads a note, and frees its place. `None` where it is no message, but an answer.
-    fn take(&mut self, unread: Unread) -> Outcome<Option<(Envelope, Content)>> {
-        let mut line = [0; SHORTEST_LEN];
-        let is_long = unread.len() >= SHORTEST_LEN;
-        if is_long {
-            self.peers.inbox.reader.read(&unread, 0, &mut line);
-        }
+    /// Reads a note, and frees its place. False where it is no message, but an answer.
+    fn take(&mut self, unread: &Unread, into: &mut Arrival) -> Outcome<bool> {
+        let Arrival { envelope, content: Content { head, body } } = into;
         let (room, count, sender) = (self.landing.room(), self.peers.count(), self.writers[unread.lane() as usize]);
-        let front = if is_long { Front::decode(&line, unread.len(), (sender, count), room) } else { Err("too short") };
         let inbox = &mut self.peers.inbox.reader;
+        let front = if unread.len() >= SHORTEST_LEN {
+            let line = head.fill(|line| inbox.read(unread, 0, line));
+            Front::decode(line, unread.len(), (sender, count), room)
+        } else {
+            Err("too short")
+        };
         let Ok((front, head_at)) = front else {
-            inbox.free(&unread)?;
+            inbox.free(unread)?;
             return Err(self.no_message());
         };
-        let head = match line.get(head_at..head_at + front.head_len) {
-            Some(head) => MessageHead::new(front.head_len, |bytes| bytes.copy_from_slice(head)),
-            None => MessageHead::new(front.head_len, |bytes| inbox.read(&unread, head_at, bytes)),
-        };
+        head.cut(head_at, front.head_len, |bytes| inbox.read(unread, head_at, bytes));
         let mut behind = Vec::new();
         if front.behind_len() > 0 {
             behind.resize(front.behind_len(), 0);
-            inbox.read(&unread, head_at + front.head_len, &mut behind);
+            inbox.read(unread, head_at + front.head_len, &mut behind);
         }
-        inbox.free(&unread)?;
-        let Front { envelope, body_len, body, .. } = front;
+        inbox.free(unread)?;
+        let Front { body_len, body: place, .. } = front;
+        *envelope = front.envelope;
         self.writers[unread.lane() as usize] = Some(envelope.from);
-        let body = match body {
+        *body = match place {
             BodyPlace::Here => ComingBody::Arrived(ArrivedBody::Here(behind)),
             BodyPlace::Landed(offset) => ComingBody::Arrived(ArrivedBody::Landed(self.landing.in_heap(offset, body_len))),
             BodyPlace::Strip(place) => {
@@ -354,10 +369,10 @@ impl MailboxState {
             BodyPlace::Fetched(_) => {
                 let outcome = decode_outcome(&behind).map_err(|_| self.no_message())?;
                 self.outbox.on_fetched(envelope.from, body_len, outcome);
-                return Ok(None);
+                return Ok(false);
             }
         };
-        Ok(Some((envelope, Content { head, body })))
+        Ok(true)
     }
 
     fn no_message(&self) -> Failure {
@@ -365,7 +380,7 @@ impl MailboxState {
     }
 
     /// Gives a message to the receive that gets it, or keeps it.
-    fn arrive(&mut self, envelope: Envelope, content: Content) {
+    fn arrive(&mut self, Arrival { envelope, content }: Arrival) {
         if let Some((post, content)) = self.matching.on_arrival(envelope, content) {
             let receive = self.waiting.iter().find(|(_, waits)| **waits == post).map(|(receive, _)| *receive);
             let receive = receive.expect("a posted receive waits");

@@ -5,7 +5,7 @@
 //! the sender's bytes by a put, bytes of a region by a copy from the node that holds them.
 
 use super::Group;
-use super::arrivals::{MailboxState, ReceiveId, UNRECEIVED};
+use super::arrivals::{Arrival, ComingBody, Content, MailboxState, ReceiveId, UNRECEIVED};
 use super::fetching::Fetches;
 use super::landing::{Landings, OwnLanding};
 use super::message::Message;
@@ -215,6 +215,7 @@ impl Mailbox {
     }
 
     /// What goes before a head. **Errors**: as for [`Mailbox::send`].
+    #[inline(always)]
     fn front(&self, inner: &MailboxState, to: u32, envelope: Envelope, head: &[u8], body_len: u64) -> Result<Front> {
         if to >= self.parties {
             return Err(inner.peers.bad(format!("there is no party {to} to send to")));
@@ -310,19 +311,21 @@ impl Mailbox {
     ///
     /// **Errors**: those of [`Mailbox::wait`].
     pub fn receive(&self, want: Wanted, bound: Option<Duration>) -> Result<Message> {
+        let mut arrival = Arrival::NONE;
         if bound != Some(Duration::ZERO)
-            && let Some(message) = self.receive_at_once(&want)?
+            && self.receive_at_once(&want, &mut arrival)?
+            && let Arrival { envelope, content: Content { head, body: ComingBody::Arrived(body) } } = arrival
         {
-            return Ok(message);
+            return Ok(Message { envelope, head, body });
         }
         let receive = self.post(want)?;
         // Where the wait has ended the receive, its own error says why.
         self.wait(receive, bound).or_else(|error| self.take_back(receive).ok().flatten().ok_or(error))
     }
 
-    fn receive_at_once(&self, want: &Wanted) -> Result<Option<Message>> {
+    fn receive_at_once(&self, want: &Wanted, into: &mut Arrival) -> Result<bool> {
         let inner = &mut *self.inner();
-        inner.take_at_once(want).map_err(|failure| inner.peers.error(failure))
+        inner.take_at_once(want, into).map_err(|failure| inner.peers.error(failure))
     }
 
     /// Takes a receive back; gives its message where that has come. Another thread of the party may have matched it after this one's last look.

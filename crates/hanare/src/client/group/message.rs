@@ -3,8 +3,8 @@
 use super::landing::Landed;
 use crate::client::command::Command;
 use crate::client::region::Region;
-use hanare_protocol::limits::MESSAGE_HEAD_LEN_MAX;
 use hanare_protocol::message::Envelope;
+use hanare_protocol::message::note::SHORTEST_LEN;
 use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
 
@@ -17,23 +17,41 @@ pub struct Message {
     pub(super) body: ArrivedBody,
 }
 
-/// A head, of which there is no more than fits here.
+/// A head, in the first line of its note, which is read once and by whole words: moves of odd bytes wait for the stores before them.
 #[derive(Clone, Copy)]
+#[repr(align(8))]
 pub(super) struct MessageHead {
-    bytes: [u8; MESSAGE_HEAD_LEN_MAX],
-    len: usize,
+    line: [u8; SHORTEST_LEN],
+    at: u8,
+    len: u8,
 }
 
 impl MessageHead {
-    /// One of `len` bytes, which `fill` reads.
-    pub fn new(len: usize, fill: impl FnOnce(&mut [u8])) -> MessageHead {
-        let mut bytes = [0; MESSAGE_HEAD_LEN_MAX];
-        fill(&mut bytes[..len]);
-        MessageHead { bytes, len }
+    /// Without a byte.
+    pub const NONE: MessageHead = MessageHead { line: [0; SHORTEST_LEN], at: 0, len: 0 };
+
+    /// Takes the first line of a note from `read`.
+    #[inline]
+    pub fn fill(&mut self, read: impl FnOnce(&mut [u8])) -> &[u8; SHORTEST_LEN] {
+        read(&mut self.line);
+        &self.line
     }
 
+    /// The head begins at `at` of the note, of which `read` brings what is behind the line.
+    #[inline]
+    pub fn cut(&mut self, at: usize, len: usize, read: impl FnOnce(&mut [u8])) {
+        // A head is no longer than a line without its shortest front.
+        if at + len <= SHORTEST_LEN {
+            (self.at, self.len) = (at as u8, len as u8);
+        } else {
+            (self.at, self.len) = (0, len as u8);
+            read(&mut self.line[..len]);
+        }
+    }
+
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        &self.line[usize::from(self.at)..][..usize::from(self.len)]
     }
 }
 

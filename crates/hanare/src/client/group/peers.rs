@@ -154,17 +154,26 @@ impl Parties {
         Ok(peer.as_mut().expect("it was just opened"))
     }
 
+    #[inline]
     pub fn writer(&mut self, to: u32) -> Outcome<&mut WritePort> {
-        if self.peer(to)?.writer.is_none() {
-            let (pool, name) = (&self.own.pool, format!("{}{to}", self.stem));
-            let queue = pool.open_queues(&name, roster_len(self.count())).and_then(|queues| queues.queue(0));
-            let writer = queue.and_then(|queue| queue.writer()).map_err(|error| Failure::on_the_way(to, error))?;
-            self.peer(to)?.writer = Some(writer);
+        if self.peers[to as usize].as_ref().is_none_or(|peer| peer.writer.is_none()) {
+            self.open_writer(to)?;
         }
-        Ok(self.peer(to)?.writer.as_mut().expect("it was just opened"))
+        let writer = self.peers[to as usize].as_mut().and_then(|peer| peer.writer.as_mut());
+        Ok(writer.expect("it was just opened"))
+    }
+
+    #[cold]
+    fn open_writer(&mut self, to: u32) -> Outcome<()> {
+        let (pool, name) = (&self.own.pool, format!("{}{to}", self.stem));
+        let queue = pool.open_queues(&name, roster_len(self.count())).and_then(|queues| queues.queue(0));
+        let writer = queue.and_then(|queue| queue.writer()).map_err(|error| Failure::on_the_way(to, error))?;
+        self.peer(to)?.writer = Some(writer);
+        Ok(())
     }
 
     /// Whether a party of this host reads its queue; `None` of one elsewhere. **Cost**: a load.
+    #[inline]
     pub fn reads_here(&mut self, party: u32) -> Outcome<Option<bool>> {
         self.writer(party)?.is_read().map_err(|error| Failure::on_the_way(party, error))
     }

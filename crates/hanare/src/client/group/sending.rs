@@ -352,14 +352,16 @@ impl Outbox {
         note: (&Front, &[u8], &[u8]),
         commit: impl FnOnce(&mut WritePort) -> Result<()>,
     ) -> Outcome<()> {
-        let filled = self.fill_note(peers, to, note).map(|writer| (writer.is_here(), commit(writer)));
-        let (failure, happened) = match filled {
-            Ok((is_here, Ok(()))) => {
-                // On one host it is in the lane, or in the spill. Between hosts it may be lost on its way.
-                self.is_known[to as usize] = is_here;
-                return Ok(());
-            }
-            Ok((_, Err(error))) => (Failure::on_the_way(to, error.clone()), error.happened()),
+        let (failure, happened) = match self.fill_note(peers, to, note) {
+            Ok(writer) => match commit(writer) {
+                Ok(()) => {
+                    // On one host it is in the lane, or in the spill. Between hosts it may be lost on its way.
+                    let is_here = writer.is_here();
+                    self.is_known[to as usize] = is_here;
+                    return Ok(());
+                }
+                Err(error) => (Failure::on_the_way(to, error.clone()), error.happened()),
+            },
             Err(failure) => (failure, Happened::No),
         };
         self.is_known[to as usize] = false;

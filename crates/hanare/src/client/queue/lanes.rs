@@ -184,7 +184,7 @@ impl QueueLanes {
     }
 
     /// The next unit, of the lanes in turn. **Errors**: [`Error::NoQueue`] for memory that makes no sense.
-    #[inline]
+    #[inline(always)]
     pub fn try_next(&mut self) -> Result<Option<Unread>> {
         for _ in 0..self.lanes.len() {
             let lane = self.turn;
@@ -198,7 +198,7 @@ impl QueueLanes {
         Ok(None)
     }
 
-    #[inline]
+    #[inline(always)]
     fn give(&self, lane: usize, seen: Seen) -> Unread {
         let offset = self.reach.at() + seen.at() as u64;
         Unread { source: 0, queue: self.queue, lane: lane as u32, seen, offset }
