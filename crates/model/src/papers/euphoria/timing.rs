@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_byte_and_the_lines_have_the_printed_delays() {
-        // FEATURE: EU-F7
+        // FEATURE: EU-F6 EU-F7
         let timing = Timing::new(&parameters());
         assert_eq!(timing.byte, Picos::ns(40));
         let near = |got: Picos, ns: f64| assert!((got.as_ns() - ns).abs() < 0.01, "{got} is not {ns} ns");

@@ -25,6 +25,7 @@ pub enum Grant {
     Busy,
 }
 
+// FEATURE: EU-F8
 /// All channels of the star.
 pub struct Lines {
     channels: Vec<Channel>,
