@@ -196,6 +196,8 @@ pub struct Progress {
     pub sent_len: u64,
     /// Whether it stopped for fairness with more to do: `doze` will refuse.
     pub has_more: bool,
+    /// Whether it took all that was there: the next finds nothing unless something has come since.
+    pub is_drained: bool,
 }
 
 impl Progress {
@@ -216,6 +218,7 @@ impl std::ops::AddAssign for Progress {
         self.received_len += next.received_len;
         self.sent_len += next.sent_len;
         self.has_more = next.has_more;
+        self.is_drained = next.is_drained;
     }
 }
 

@@ -216,6 +216,7 @@ impl<S: Stream> StreamLink<S> {
             let from = buffer.slice(0, self.held.len());
             self.held.start = self.inbox.take(from, sink, done)?;
             if len < straight.len() + behind.len() {
+                done.is_drained = self.held.is_empty();
                 return Ok(());
             }
         }
@@ -441,8 +442,8 @@ mod tests {
             let bytes = body(0, len);
             send(&mut one, 0, &bytes).unwrap();
             let mut store = Store::new();
-            other.progress(&mut store).unwrap();
-            assert_eq!(store.messages, [(head(0, len), bytes)]);
+            let done = other.progress(&mut store).unwrap();
+            assert_eq!((store.messages, done.is_drained), (vec![(head(0, len), bytes)], true));
             assert_eq!((one.stream.sends, other.stream.receives), (1, 1), "{len} bytes");
             assert_eq!((one.stream.receives, other.stream.sends), (0, 0), "{len} bytes");
         }

@@ -96,7 +96,7 @@ impl ControlLink {
         self.has_more
     }
 
-    /// Moves bytes until nothing moves any more, or a turn's share of messages is here.
+    /// Moves bytes until all that was there has moved, or a turn's share of messages is here.
     fn progress(&mut self) -> Result<(), LinkError> {
         self.has_more = false;
         loop {
@@ -106,7 +106,7 @@ impl ControlLink {
                 self.has_more = true;
                 return Ok(());
             }
-            if progress.is_idle() && self.link.doze() {
+            if (progress.is_idle() || progress.is_drained) && self.link.doze() {
                 return Ok(());
             }
         }

@@ -492,6 +492,23 @@ fn what_the_home_s_own_host_has_comes_with_the_answer() {
 }
 
 #[test]
+fn a_page_of_the_home_s_own_program_that_another_has_comes_without_its_neighbours() {
+    let pool = TestPool::start(2, 16 << 20);
+    let (own, other) = (pool.client(0), pool.client(1));
+    own.create("apart", 64 * PAGE, &on(0)).unwrap();
+    let (at_home, far) = (map(&own, "apart"), map(&other, "apart"));
+    word(&far, 20 * 512).store(1, SeqCst);
+    assert_eq!(word(&at_home, 20 * 512).load(SeqCst), 1);
+    // Nobody at home has those behind it.
+    (21..64).for_each(|page| word(&far, page * 512).store(1, SeqCst));
+    assert_eq!(own.page_stats().unwrap()[0].invalidated, 0);
+    // Where nobody has to be asked for the first, they come along.
+    let before = at_home.counts().faults;
+    (0..16).for_each(|page| assert_eq!(word(&at_home, page * 512).load(SeqCst), 0));
+    assert!(at_home.counts().faults - before < 16);
+}
+
+#[test]
 fn words_beside_each_other_never_go_back_whoever_writes_them() {
     const HOSTS: usize = 3;
     const THREADS: u64 = 2;

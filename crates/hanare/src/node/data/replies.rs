@@ -206,6 +206,11 @@ impl Replies {
         self.later.is_due()
     }
 
+    /// Whether answers are held back.
+    pub fn holds_back(&self) -> bool {
+        !self.later.is_empty()
+    }
+
     /// Before the thread sleeps: whether answers were held back, which go with the next turn.
     pub fn hurry(&mut self) -> bool {
         self.later.hurry()

@@ -108,6 +108,15 @@ impl Seat {
         }
     }
 
+    /// Whether nothing but its event tells of what comes next.
+    pub fn can_rest(&self) -> bool {
+        match self {
+            Seat::Client(session) => session.can_rest(),
+            Seat::Peer(_) => false,
+            Seat::Wire(wire) => !wire.has_more() && !wire.has_unsent(),
+        }
+    }
+
     /// Whether a turn in which nothing moves is a system call.
     pub fn checks_by_call(&self) -> bool {
         match self {

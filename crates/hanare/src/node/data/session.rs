@@ -33,7 +33,7 @@ pub(crate) struct Session {
     who: (ClientId, User),
     /// Whether each turn begins with a look whether the client is gone.
     looks: bool,
-    /// Whether nothing moved in the last turn, and nothing was done with the session since.
+    /// Whether the last turn left nothing to be moved, and nothing was done with the session since.
     is_drained: bool,
 }
 
@@ -105,6 +105,7 @@ impl Session {
             _ => {}
         }
         let (mut turn, mut moved_len) = (Turn::default(), 0);
+        self.is_drained = false;
         for _ in 0..ROUNDS_MAX {
             self.inbox.held_back = !self.replies.is_idle();
             let progress = self.link.progress(&mut self.inbox)?;
@@ -119,10 +120,16 @@ impl Session {
             }
             let pumped = self.replies.pump(&mut *self.link)?;
             if progress.is_idle() && pumped == Pumped::Nothing {
+                self.is_drained = true;
                 break;
             }
             turn.moved = true;
             if pumped == Pumped::Work || progress.messages == 0 && self.link.unsent_len() > 0 {
+                break;
+            }
+            // To look for more would be a system call.
+            if progress.is_drained {
+                self.is_drained = true;
                 break;
             }
             // Queries are acted on when the turn is over, and some take long.
@@ -132,7 +139,6 @@ impl Session {
                 break;
             }
         }
-        self.is_drained = !turn.moved;
         turn.fetches = std::mem::take(&mut self.replies.fetches);
         turn.need = self.need();
         turn.queries = std::mem::take(&mut self.queries);
@@ -141,9 +147,9 @@ impl Session {
 
     /// Answers a query.
     pub fn answer(&mut self, seq: u64, what: Response) -> Result<(), LinkError> {
-        self.is_drained = false;
         self.replies.push(seq, what);
-        self.replies.pump(&mut *self.link).map(|_| ())
+        self.is_drained &= self.replies.pump(&mut *self.link)? != Pumped::Work;
+        Ok(())
     }
 
     /// A fetch that it waited for has ended.
@@ -210,6 +216,11 @@ impl Session {
 
     pub fn checks_by_call(&self) -> bool {
         self.link.checks_by_call()
+    }
+
+    /// Whether nothing but its event tells of what comes next: a turn before that would move nothing.
+    pub fn can_rest(&self) -> bool {
+        self.is_drained && self.checks_by_call() && !self.is_blocked() && !self.waits_for_others() && !self.replies.holds_back()
     }
 
     pub fn needs_write_event(&self) -> bool {

@@ -210,7 +210,9 @@ impl Home {
         if request.access == Access::Write && self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
             return Ok((Granted::without(Outcome::Full), Bytes::None));
         }
-        if request.tries && !self.directory.is_free_for(page, host, request.access) {
+        // Its thread waits for other hosts first, and may never come to the neighbours of that page.
+        let is_beside_later = host == OWN && request.tries && reply.is_partial();
+        if is_beside_later || request.tries && !self.directory.is_free_for(page, host, request.access) {
             return Ok((Granted::without(Outcome::NotNow), Bytes::None));
         }
         let message = ToHome::Request { ticket: request.ticket, access: request.access, has: request.has, firm: request.firm };

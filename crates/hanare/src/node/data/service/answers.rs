@@ -141,8 +141,16 @@ impl ServiceLoop {
     pub(super) fn answer(&mut self, id: u64, seq: u64, what: Response) {
         let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
         match session.answer(seq, what) {
-            Ok(()) => self.wake(id),
+            Ok(()) => self.await_more(id),
             Err(_) => self.close(id),
+        }
+    }
+
+    /// Something was sent on a link: it is awake for what comes next, unless an event tells of that.
+    fn await_more(&mut self, id: u64) {
+        let rests = self.rests && self.places.get(&id).is_some_and(|place| place.seat.can_rest());
+        if !rests {
+            self.wake(id);
         }
     }
 
@@ -169,7 +177,7 @@ impl ServiceLoop {
                 Action::Send { place, bytes } => {
                     let Some(SeatedLink { seat: Seat::Wire(wire), .. }) = self.places.get_mut(&place) else { continue };
                     match wire.send_bytes(bytes) {
-                        Ok(()) => self.wake(place),
+                        Ok(()) => self.await_more(place),
                         Err(error) => self.end(place, &error),
                     }
                 }

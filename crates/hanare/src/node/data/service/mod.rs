@@ -1,7 +1,8 @@
 //! The thread that serves data links: moves those that are awake, parks when all have been quiet for a while.
 //!
 //! A link is *awake* from its first sign of activity until a spin's length without any; the others announced that they
-//! doze, and wake the thread through epoll.
+//! doze, and wake the thread through epoll. Where several links are awake whose turns are system calls, those of which events tell all *rest*:
+//! one call looks for all of them, each round.
 //!
 //! | module | holds |
 //! |---|---|
@@ -119,9 +120,18 @@ const LOOK_PAUSE: Duration = Duration::from_micros(100);
 /// What that is longer by for each link: a look sees all that have something, the awake too.
 const LOOK_PAUSE_PER_LINK: Duration = Duration::from_nanos(200);
 
+/// Awake links whose turns are system calls, from which on they rest.
+const REST_FROM: usize = 3;
+
+/// Links with which none rest: a look sees all that have something.
+const REST_UP_TO: usize = 64;
+
 /// How long links of one user are served before those of the next: ten small requests, and a stage of a long one. A user with many
 /// programs keeps another's waiting for so long, and for the turn that began within it.
 const USER_TURN: Duration = Duration::from_micros(100);
+
+/// For a look that waits for nothing.
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// How long a client may sit on an answer over shared memory before it is looked at again: it cannot always ring.
 const BLOCKED_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
@@ -152,6 +162,8 @@ struct ServiceLoop {
     awake: Turns,
     /// How many turns of links of each user in a row moved nothing.
     idle: BTreeMap<Option<u32>, usize>,
+    /// Whether links rest.
+    rests: bool,
     /// When the dozing were looked at last.
     glanced: Instant,
     sync: Sync,
@@ -198,6 +210,7 @@ impl ServiceLoop {
             next_id: 0,
             awake: Turns::new(),
             idle: BTreeMap::new(),
+            rests: false,
             glanced: Instant::now(),
             sync,
             look_times: looks::LookTimes::default(),
@@ -224,23 +237,22 @@ impl ServiceLoop {
             }
             self.serve_pages();
             self.answer_syncs();
-            if self.awake.is_empty() && !self.pages.is_busy() {
+            if self.awake.is_empty() && !self.rests && !self.pages.is_busy() {
                 let patience = self.patience();
-                self.look(&mut events, patience.as_ref());
-                self.look_after();
-                self.sync.tick(&self.extents, &mut self.pages);
+                self.look_around(&mut events, patience.as_ref());
                 backoff.reset();
                 continue;
             }
             rounds = rounds.wrapping_add(1);
             if rounds.is_multiple_of(ROUNDS_PER_LOOK) || self.is_look_due() {
-                self.look(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-                self.look_after();
-                self.sync.tick(&self.extents, &mut self.pages);
+                self.look_around(&mut events, Some(&AT_ONCE));
+            } else if self.rests {
+                self.look(&mut events, Some(&AT_ONCE));
             }
             if self.move_awake() | self.pages.turn() {
                 backoff.reset();
             } else if backoff.step_after(self.checks_by_call()) == Step::Park && self.is_quiet() {
+                self.rests = false;
                 self.doze_all();
                 if self.pages.is_busy() {
                     // A page is mapped by a thread that does not run: it cannot say when it has left.
@@ -294,12 +306,18 @@ impl ServiceLoop {
 
     /// Whether a look at the links that are awake was a system call.
     fn checks_by_call(&self) -> bool {
-        self.awake.iter().any(|id| self.places.get(&id).is_some_and(|place| place.seat.checks_by_call()))
+        self.rests || self.checked_by_call().next().is_some()
+    }
+
+    /// The awake links whose turns are system calls.
+    fn checked_by_call(&self) -> impl Iterator<Item = u64> {
+        self.awake.iter().filter(|id| self.places.get(id).is_some_and(|place| place.seat.checks_by_call()))
     }
 
     /// A round of the awake links: users one after another, of each those that have waited longest. Returns whether anything moved.
     fn move_awake(&mut self) -> bool {
         let mut moved = false;
+        self.rests = (self.rests || self.checked_by_call().nth(REST_FROM - 1).is_some()) && self.places.len() <= REST_UP_TO;
         for _ in 0..self.awake.user_count() {
             let Some(user) = self.awake.next_user() else { break };
             let begun = Instant::now();
@@ -309,8 +327,11 @@ impl ServiceLoop {
                 let idle = self.idle.entry(user).or_default();
                 *idle = if has_moved { 0 } else { *idle + 1 };
                 moved |= has_moved;
-                if self.places.contains_key(&id) {
-                    self.awake.push(user, id);
+                let can_rest = |place: &SeatedLink| self.rests && !has_moved && place.seat.can_rest();
+                match self.places.get(&id) {
+                    Some(place) if can_rest(place) => self.doze(user, id),
+                    Some(_) => self.awake.push(user, id),
+                    None => {}
                 }
                 if begun.elapsed() >= USER_TURN {
                     break;
@@ -349,13 +370,20 @@ impl ServiceLoop {
         self.glanced.elapsed() >= LOOK_PAUSE + LOOK_PAUSE_PER_LINK * self.places.len() as u32
     }
 
+    /// Takes events, waiting for one as long as `patience` says, and does what is done once in a while.
+    fn look_around(&mut self, events: &mut Vec<epoll::Event>, patience: Option<&Timespec>) {
+        self.look(events, patience);
+        self.glanced = Instant::now();
+        self.look_after();
+        self.sync.tick(&self.extents, &mut self.pages);
+    }
+
     /// Takes events, waiting for one as long as `patience` says.
     fn look(&mut self, events: &mut Vec<epoll::Event>, patience: Option<&Timespec>) {
         events.clear();
         // All at once: whoever is gone goes before anybody is served, because what it sent lies beside what its successor sends.
         events.reserve(2 * self.places.len() + 1);
         let looked = epoll::wait(&self.epoll, spare_capacity(events), patience);
-        self.glanced = Instant::now();
         if let Err(errno) = looked {
             debug_assert_eq!(errno, rustix::io::Errno::INTR);
         } else {

@@ -74,26 +74,28 @@ impl ServiceLoop {
     pub(super) fn doze_all(&mut self) {
         let awake: Vec<(Option<u32>, u64)> = self.awake.drain().collect();
         self.idle.clear();
-        for (user, id) in awake {
-            let Some(place) = self.places.get_mut(&id) else { continue };
-            // One that is held up is moved by others alone; what it sent meanwhile waits.
-            let held_up = place.seat.is_held_up();
-            if !place.seat.doze() && !held_up {
-                self.awake.push(user, id);
-                continue;
-            }
-            place.is_awake = false;
-            let interest = match place.seat.needs_write_event() {
-                true if held_up => EventFlags::OUT | EventFlags::RDHUP,
-                true => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP,
-                false if place.seat.waits_for_others() => EventFlags::RDHUP,
-                false => EventFlags::IN | EventFlags::RDHUP,
-            };
-            if interest != place.interest {
-                let watched = epoll::modify(&self.epoll, place.seat.event(), EventData::new_u64(id), interest);
-                debug_assert!(watched.is_ok(), "it is watched since `seat`");
-                place.interest = interest;
-            }
+        awake.into_iter().for_each(|(user, id)| self.doze(user, id));
+    }
+
+    /// Sends a link to sleep that was awake, if it lets itself be.
+    pub(super) fn doze(&mut self, user: Option<u32>, id: u64) {
+        let Some(place) = self.places.get_mut(&id) else { return };
+        // One that is held up is moved by others alone; what it sent meanwhile waits.
+        let held_up = place.seat.is_held_up();
+        if !place.seat.doze() && !held_up {
+            return self.awake.push(user, id);
+        }
+        place.is_awake = false;
+        let interest = match place.seat.needs_write_event() {
+            true if held_up => EventFlags::OUT | EventFlags::RDHUP,
+            true => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP,
+            false if place.seat.waits_for_others() => EventFlags::RDHUP,
+            false => EventFlags::IN | EventFlags::RDHUP,
+        };
+        if interest != place.interest {
+            let watched = epoll::modify(&self.epoll, place.seat.event(), EventData::new_u64(id), interest);
+            debug_assert!(watched.is_ok(), "it is watched since `seat`");
+            place.interest = interest;
         }
     }
 
