@@ -137,7 +137,8 @@ impl LockGuard {
     ///
     /// **Cost**: one message each way. Where bytes that are bound to it were stored to, they go with it if they are of one region and lie at
     /// the lock's home, up to [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX); else one more with them to that home, and as
-    /// [`SharedMapping::flush`]. **Errors**: [`Error::LockLost`] where the connection broke meanwhile: the lock may
+    /// [`SharedMapping::flush`]. A lock that is lent costs no message, or those of the stores, and stays with the program. **Errors**:
+    /// [`Error::LockLost`] where the connection broke meanwhile: the lock may
     /// have gone to others, who were told that it was abandoned. As for [`Pool::check_stores`] where stores were lost, and for
     /// [`SharedMapping::flush`]; the lock is given back then, and stores to bytes that are bound to it are taken back.
     pub fn unlock(mut self) -> Result<()> {
@@ -262,9 +263,9 @@ impl Drop for LockGuard {
 /// Locks at names, for all clients of the pool. They exist by being taken; names are as regions' are, apart from those.
 ///
 /// **Ordering**: who comes first is served first; a shared taking does not overtake an exclusive one that waits.
-/// **Cost**: one message each way to the pool's home, and the wait; the same to give it back. A lock to which nothing is bound, and that
-/// this program has taken alone before while nobody else wanted it, is lent to it: from then on it is given back and taken again without a
-/// message or a system call, until somebody else asks for it. That one waits for some messages between nodes more.
+/// **Cost**: one message each way to the pool's home, and the wait; the same to give it back. A lock that this program has taken alone before
+/// while nobody else wanted it is lent to it: from then on it is given back and taken again without a message, a system call or an allocation,
+/// until somebody else asks for it; stores to bytes that are bound to it go home all the same. That one waits for some messages between nodes more.
 /// **Errors** of all: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's that did not [permit](Pool::permit) it; [`Error::LockMisused`] where this thread has the lock already, shared or not (a
 /// shared lock cannot be made exclusive: two that try would wait for ever); [`Error::LockLost`] once for each lock that this
 /// thread held when the connection to the home broke; [`Error::NodeLost`] where the home is gone.
