@@ -9,7 +9,7 @@
 //! A program keeps the version of each lock's data that all of its mappings show. A mapping that is made later fetches its pages
 //! after that, so it shows nothing older.
 
-use super::attachment::{BoundMemory, CarriedMemory, LockData, MappedRegion, Shared, Spans, Stored, Taking};
+use super::attachment::{BoundMemory, CarriedMemory, LockData, MappedRegion, Shared, Spans, Stored, TakenLock};
 use super::remote::Remote;
 use super::request::Patience;
 use hanare_protocol::entry::{BoundRange, BoundShape, Condition, DataGrant, Publication, Stamp, Stores, check_binding};
@@ -73,7 +73,7 @@ pub(super) struct WentAlong {
 /// The data that a lock brought.
 pub(super) struct Section {
     /// By which the lock is held.
-    pub taking: Arc<Taking>,
+    pub taking: Arc<TakenLock>,
     mode: Mode,
     shapes: Option<Arc<[BoundShape]>>,
     ranges: ByteRanges,
@@ -84,7 +84,7 @@ pub(super) struct Section {
 
 impl Section {
     /// One that has a lock, and nothing that is bound to it yet.
-    pub fn new(taking: Arc<Taking>, mode: Mode) -> Section {
+    pub fn new(taking: Arc<TakenLock>, mode: Mode) -> Section {
         Section { taking, mode, shapes: None, ranges: ByteRanges::new(), rebound: None, is_torn: false }
     }
 
@@ -301,7 +301,7 @@ impl Section {
             let is_done = matches!(outcome, Ok(_) | Err(Error::Broken { happened: Happened::Yes, .. }));
             memory.have_arrived(number, is_done)?;
             match outcome {
-                Ok((SyncAnswer::Released { stamp, kept }, _)) => {
+                Ok((SyncAnswer::Released(stamp, kept), _)) => {
                     let published = Some(Published { data: self.version(stamp), is_plain: true });
                     Ok(Some(WentAlong { published, may_be_kept: kept && keeps }))
                 }

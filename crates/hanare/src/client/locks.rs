@@ -11,7 +11,7 @@ mod taking;
 
 pub use taking::RegionLock;
 
-use super::attachment::{CONNECTION_BROKE, LentLock, LockData, Taking};
+use super::attachment::{CONNECTION_BROKE, LentLock, LockData, TakenLock};
 use super::bound::{Section, WentAlong};
 use super::pool::Pool;
 use super::request::Patience;
@@ -69,7 +69,7 @@ impl LockGuard {
         &self.taking().title
     }
 
-    fn taking(&self) -> &Arc<Taking> {
+    fn taking(&self) -> &Arc<TakenLock> {
         &self.data.taking
     }
 
@@ -181,7 +181,7 @@ impl LockGuard {
     /// Puts stores to bound data at their homes, and gives the lock back; or keeps it, where it is lent and not wanted.
     fn release_by_message(&self, told: bool, lent: Option<LentLock>) -> Result<Released> {
         let shared = &self.pool.shared;
-        let Taking { home, number, .. } = &**self.taking();
+        let TakenLock { home, number, .. } = &**self.taking();
         self.ensure_held()?;
         let unlock = SyncRequest::Unlock { number: *number };
         let keeps = lent.filter(|_| !told);
@@ -264,8 +264,8 @@ impl Drop for LockGuard {
 ///
 /// **Ordering**: who comes first is served first; a shared taking does not overtake an exclusive one that waits.
 /// **Cost**: one message each way to the pool's home, and the wait; the same to give it back. A lock that this program has taken alone before
-/// while nobody else wanted it is lent to it: from then on it is given back and taken again without a message, a system call or an allocation,
-/// until somebody else asks for it; stores to bytes that are bound to it go home all the same. That one waits for some messages between nodes more.
+/// while nobody else wanted it is lent to it: from then on it is given back and taken again without a message or a system call,
+/// and without an allocation where nothing is bound to it, until somebody else asks for it; stores to bytes that are bound to it go home all the same. That one waits for some messages between nodes more.
 /// **Errors** of all: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's that did not [permit](Pool::permit) it; [`Error::LockMisused`] where this thread has the lock already, shared or not (a
 /// shared lock cannot be made exclusive: two that try would wait for ever); [`Error::LockLost`] once for each lock that this
 /// thread held when the connection to the home broke; [`Error::NodeLost`] where the home is gone.

@@ -256,6 +256,7 @@ impl World {
         }
         if self.locks.may_keep(who) {
             self.data.on_put(&self.locks, who);
+            self.released[lock] = self.hosts[host].held[lock].as_ref()?.sees;
             return Some(());
         }
         self.hosts[host].lent[lock] = None;

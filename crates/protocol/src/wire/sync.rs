@@ -233,13 +233,8 @@ pub enum SyncAnswer {
         /// The version that the release will be.
         stamp: Stamp,
     },
-    /// The changes are at their homes.
-    Released {
-        /// The version that the release is.
-        stamp: Stamp,
-        /// Whether the client has the lock still: it is lent to it, and nobody wants it.
-        kept: bool,
-    },
+    /// The changes are at their homes, as that version; whether the client has the lock still, which is lent to it and nobody wants.
+    Released(Stamp, bool),
     /// Others have the lock.
     Busy,
     /// The lock was taken again after a wait for a condition.

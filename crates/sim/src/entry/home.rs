@@ -110,7 +110,7 @@ impl EntryWorld {
                     home.data.on_unlock(&home.locks, who(number));
                     truth.on_published(lock, link, true, is);
                     truth.on_given_back(lock);
-                    home.locks.on_unlock(who(number)).map(|()| Some(SyncAnswer::Released { stamp, kept: false }))
+                    home.locks.on_unlock(who(number)).map(|()| Some(SyncAnswer::Released(stamp, false)))
                 })
             }
             SyncRequest::Redone { number } => {

@@ -321,7 +321,7 @@ impl EntryWorld {
                 let lock = me.held.iter().find(|held| held.number == number).ok_or("a release of no lock")?.lock;
                 me.known[lock] = Some(stamp);
             }
-            (SyncRequest::Release { number, publication, .. }, Ok(SyncAnswer::Released { stamp, .. })) => {
+            (SyncRequest::Release { number, publication, .. }, Ok(SyncAnswer::Released(stamp, _))) => {
                 let at = me.held.iter().position(|held| held.number == number).ok_or("a release of no lock")?;
                 me.known[me.held.swap_remove(at).lock] = Some(stamp);
                 each_byte(&publication.changes).for_each(|(at, byte)| me.frames.settle(at, byte));

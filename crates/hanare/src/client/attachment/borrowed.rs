@@ -3,7 +3,7 @@
 //! The words are those of [`hanare_protocol::lock::lease`]; what is here says which word is of which lock, and when a lease is worth asking
 //! for. A word of which it is not sure that the home has done with it is put aside until no home asks for it any more.
 
-use super::claims::Taking;
+use super::claims::TakenLock;
 use crate::seats::monotonic_ns;
 use hanare_memory::fork::Lineage;
 use hanare_protocol::limits::{FAR_RECALL_MS, LEASE_COUNT, LEASE_NAME_COUNT_MAX, LEASE_TAKING_COUNT, LEASE_TAKING_COUNT_MAX};
@@ -33,7 +33,7 @@ pub(crate) struct LentLock {
 #[derive(Clone)]
 pub(crate) struct Lease {
     pub lent: LentLock,
-    pub taking: Arc<Taking>,
+    pub taking: Arc<TakenLock>,
 }
 
 /// What a request for a lock came to.
@@ -42,7 +42,7 @@ pub(crate) struct GrantOf<'a> {
     /// The connection that the answer came on.
     pub connection: u128,
     /// The taking, where the lock is lent.
-    pub lent: Option<&'a Arc<Taking>>,
+    pub lent: Option<&'a Arc<TakenLock>>,
     /// Whether data are bound to it.
     pub has_data: bool,
 }

@@ -22,7 +22,7 @@ const NOBODY: u64 = u64::MAX;
 
 thread_local! {
     /// Locks that this thread has, of all attachments.
-    static HELD: RefCell<Vec<Arc<Taking>>> = const { RefCell::new(Vec::new()) };
+    static HELD: RefCell<Vec<Arc<TakenLock>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What a client has taken, as far as it knows.
@@ -31,7 +31,7 @@ pub(crate) struct Claims {
     /// The number of the next lock, or place in a group.
     next: AtomicU64,
     /// Locks that are held and not lent, by number.
-    held: Mutex<BTreeMap<u64, Arc<Taking>>>,
+    held: Mutex<BTreeMap<u64, Arc<TakenLock>>>,
     /// Locks that are lent to it.
     pub borrowed: Borrowed,
     /// By lock.
@@ -46,7 +46,7 @@ pub(crate) struct LockData {
 }
 
 /// A lock as its home granted it: a thread has it, or the program keeps it because it is lent.
-pub(crate) struct Taking {
+pub(crate) struct TakenLock {
     /// What this program keeps it by.
     pub key: String,
     /// What people call it.
@@ -63,7 +63,7 @@ pub(crate) struct Taking {
     is_told: AtomicBool,
 }
 
-impl Taking {
+impl TakenLock {
     /// Whether the connection lasts that it came on.
     pub fn is_connected(&self) -> bool {
         self.home.connection() == Some(self.connection)
@@ -90,7 +90,7 @@ impl Taking {
     }
 
     /// Enters it among those of this thread. **Cost**: no system call, and no lock.
-    pub fn enter(self: &Arc<Taking>) {
+    pub fn enter(self: &Arc<TakenLock>) {
         let _ = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
             // One that another thread gave back, against the rules, is left over.
@@ -117,9 +117,9 @@ impl Claims {
     }
 
     /// This thread has taken a lock, which the program keeps by a key and people call by a title.
-    pub fn taken(&self, (key, title): (String, String), home: Arc<Remote>, number: u64, connection: u128) -> Arc<Taking> {
+    pub fn taken(&self, (key, title): (String, String), home: Arc<Remote>, number: u64, connection: u128) -> Arc<TakenLock> {
         let (claims, thread) = (std::ptr::from_ref(self).addr(), AtomicU64::new(this_thread()));
-        Arc::new(Taking { key, title, home, number, connection, claims, thread, is_told: AtomicBool::new(false) })
+        Arc::new(TakenLock { key, title, home, number, connection, claims, thread, is_told: AtomicBool::new(false) })
     }
 
     /// What it knows of data bound to locks.
@@ -128,7 +128,7 @@ impl Claims {
     }
 
     /// What it holds that is not lent, by number.
-    pub fn held(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Taking>>> {
+    pub fn held(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<TakenLock>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,8 +149,8 @@ impl Claims {
     /// **Cost**: a look at each lock that the thread has.
     pub fn check(&self, patience: Duration) -> Result<()> {
         let own = std::ptr::from_ref(self).addr();
-        let is_own = |taking: &Taking| taking.claims == own && taking.is_mine() && !taking.is_told();
-        let is_lost = |taking: &&Arc<Taking>| is_own(taking) && !taking.is_connected();
+        let is_own = |taking: &TakenLock| taking.claims == own && taking.is_mine() && !taking.is_told();
+        let is_lost = |taking: &&Arc<TakenLock>| is_own(taking) && !taking.is_connected();
         let lost = HELD.try_with(|held| held.borrow().iter().find(is_lost).cloned()).ok().flatten();
         let Some(taking) = lost else { return Ok(()) };
         taking.is_told.store(true, Relaxed);

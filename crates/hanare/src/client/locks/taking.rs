@@ -1,7 +1,7 @@
 //! How locks are taken: without a message where they are lent to this program, else by asking their home.
 
 use super::{LockGuard, ended, late, milliseconds, nonsense, patience};
-use crate::client::attachment::{Again, GrantOf, Lease, Shared, Taking};
+use crate::client::attachment::{Again, GrantOf, Lease, Shared, TakenLock};
 use crate::client::bound::Section;
 use crate::client::pool::Pool;
 use crate::client::region::Region;
@@ -183,7 +183,7 @@ impl Spot<'_> {
     }
 
     /// A lock that this thread has, by that taking.
-    fn guard(&self, taking: Arc<Taking>, mode: Mode) -> LockGuard {
+    fn guard(&self, taking: Arc<TakenLock>, mode: Mode) -> LockGuard {
         taking.enter();
         LockGuard {
             pool: Pool { shared: self.shared().clone() },

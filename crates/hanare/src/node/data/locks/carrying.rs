@@ -93,7 +93,7 @@ impl Locks {
             true => self.data.on_put(&self.locks, who),
             false => drop(self.unlock(who)?),
         }
-        Ok(Some(SyncAnswer::Released { stamp, kept }))
+        Ok(Some(SyncAnswer::Released(stamp, kept)))
     }
 
     /// A party of a group arrives with bytes. **Errors**: those of [`Puts::check`]: it has not arrived.
