@@ -67,8 +67,9 @@ impl<'a> Cargo<'a> {
         let mut cargo = Cargo { home, gives: None, wishes: Vec::new(), wanted: Vec::new(), rest: Vec::new() };
         let node = cargo.home.node();
         // More would be compared twice: for the message, and then for the flush.
-        let fits = |most: u64, len: fn(&Part<'_>) -> u64| gives.iter().map(len).fold(0, u64::saturating_add) <= most;
-        let is_short = fits(RELEASE_LEN_MAX as u64, Part::pages_len) && fits(ALONG_LEN, |part| part.moving_len().0);
+        let stored_len = gives.iter().map(|part| part.moving_len().0).fold(0, u64::saturating_add);
+        let pages_len = gives.iter().map(Part::pages_len).fold(0, u64::saturating_add);
+        let is_short = pages_len <= RELEASE_LEN_MAX as u64 && stored_len <= ALONG_LEN;
         for part in gives {
             let is_other = |(first, ..): &(Part<'_>, _, _)| first.mapping.gid() != part.mapping.gid();
             match part.memory_at(node).filter(|_| is_short && !cargo.gives.as_ref().is_some_and(is_other)) {
