@@ -26,7 +26,7 @@ const WARM_COUNT: usize = 200;
 const MEMORY: u64 = 64 << 20;
 
 /// Bytes that a barrier carries, half of them from each of two ranks, as in [RF §4].
-const CARRIED: [u64; 4] = [1 << 10, 32 << 10, 128 << 10, 512 << 10];
+const CARRIED: [u64; 5] = [1 << 10, 32 << 10, 128 << 10, 256 << 10, 512 << 10];
 const CARRIED_COUNT: usize = 300;
 const CARRIED_COUNT_QUICK: usize = 30;
 

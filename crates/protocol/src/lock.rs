@@ -405,6 +405,11 @@ impl Locks {
         self.locks.get(name).filter(|lock| lock.is_lent_to(who)).map(|_| name.as_str())
     }
 
+    /// Whether a lock is lent by a taking and nobody wants it.
+    pub fn may_keep(&self, who: Claimant) -> bool {
+        self.lent(who).is_some_and(|name| self.phase(name) == Phase::Lent)
+    }
+
     /// The next grant to one that waited.
     pub fn poll(&mut self) -> Option<LockGrant> {
         self.grants.pop_front()

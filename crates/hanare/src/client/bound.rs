@@ -9,7 +9,7 @@
 //! A program keeps the version of each lock's data that all of its mappings show. A mapping that is made later fetches its pages
 //! after that, so it shows nothing older.
 
-use super::attachment::{BoundMemory, CarriedMemory, LockData, MappedRegion, Shared, Spans, Stored};
+use super::attachment::{BoundMemory, CarriedMemory, LockData, MappedRegion, Shared, Spans, Stored, TakenLock};
 use super::remote::Remote;
 use super::request::Patience;
 use hanare_protocol::entry::{BoundRange, BoundShape, Condition, DataGrant, Publication, Stamp, Stores, check_binding};
@@ -62,13 +62,20 @@ pub(super) struct Published {
     pub is_plain: bool,
 }
 
+/// What came of a release that took its stores along.
+pub(super) struct WentAlong {
+    /// As far as the connection did not break under the answer.
+    pub published: Option<Published>,
+    /// Whether the home may have left the lock to this program.
+    pub may_be_kept: bool,
+}
+
 /// The data that a lock brought.
 pub(super) struct Section {
-    /// The lock, and the number of its taking.
-    name: String,
-    number: u64,
+    /// By which the lock is held.
+    pub taking: Arc<TakenLock>,
     mode: Mode,
-    shapes: Arc<[BoundShape]>,
+    shapes: Option<Arc<[BoundShape]>>,
     ranges: ByteRanges,
     /// What is bound to the lock from the end on, where that is to be another.
     rebound: Option<Vec<BoundShape>>,
@@ -77,36 +84,32 @@ pub(super) struct Section {
 
 impl Section {
     /// One that has a lock, and nothing that is bound to it yet.
-    pub fn new(name: &str, number: u64, mode: Mode) -> Section {
-        let (shapes, ranges) = (Arc::new([]), ByteRanges::new());
-        Section { name: name.to_owned(), number, mode, shapes, ranges, rebound: None, is_torn: false }
+    pub fn new(taking: Arc<TakenLock>, mode: Mode) -> Section {
+        Section { taking, mode, shapes: None, ranges: ByteRanges::new(), rebound: None, is_torn: false }
+    }
+
+    fn shapes(&self) -> &[BoundShape] {
+        self.shapes.as_deref().unwrap_or_default()
     }
 
     /// Brings what is bound to the lock and has changed. `known` is what the lock's home was told.
     ///
     /// **Errors**: those of [`SharedMapping::update`](crate::SharedMapping::update); [`Error::BadUse`] where a dead holder's release is to be
     /// redone by a program that may only read.
-    pub fn enter(
-        &mut self,
-        shared: &Shared,
-        home: &Remote,
-        known: Option<LockData>,
-        grant: Option<Box<DataGrant>>,
-    ) -> Result<()> {
+    pub fn enter(&mut self, shared: &Shared, known: Option<LockData>, grant: Option<Box<DataGrant>>) -> Result<()> {
         let Some(grant) = grant.map(|grant| *grant) else {
-            shared.claims.data().remove(&self.name);
+            shared.claims.data().remove(&self.taking.key);
             return Ok(());
         };
         let DataGrant { stamp, bound, changes, condition } = grant;
         self.shapes = match (bound, known) {
             (Some(bound), _) => {
                 check_binding(&bound)?;
-                bound.into()
+                Some(bound.into())
             }
-            (None, Some(known)) => known.shapes,
-            (None, None) => Arc::new([]),
+            (None, known) => known.map(|known| known.shapes),
         };
-        self.ranges = ranges_of(&*self.shapes);
+        self.ranges = ranges_of(self.shapes());
         changes.check()?;
         self.take_in(shared, &changes)?;
         let is_there = match condition {
@@ -117,23 +120,23 @@ impl Section {
             }
             Condition::Redo(stores) => {
                 stores.check()?;
-                self.redo(shared, home, &stores)?
+                self.redo(shared, &stores)?
             }
         };
         if !is_there {
             // A page that is fetched now is of no version.
-            shared.claims.data().remove(&self.name);
+            shared.claims.data().remove(&self.taking.key);
             return Ok(());
         }
-        let data = LockData { stamp, shapes: self.shapes.clone() };
-        shared.claims.data().insert(self.name.clone(), data);
+        let data = LockData { stamp, shapes: self.shapes.clone().unwrap_or_default() };
+        shared.claims.data().insert(self.taking.key.clone(), data);
         Ok(())
     }
 
     /// The lock was lent to this program, which has it again: its data are as it left them.
     pub fn enter_again(&mut self, data: LockData) {
         self.ranges = ranges_of(&*data.shapes);
-        self.shapes = data.shapes;
+        self.shapes = Some(data.shapes);
     }
 
     /// Has the mappings show changes, as far as there are any.
@@ -165,7 +168,7 @@ impl Section {
 
     /// Puts at their homes what a holder that died had published and not put there. A program that has not mapped it leaves that
     /// to the next. Whether it is there.
-    fn redo(&self, shared: &Shared, home: &Remote, stores: &Stores) -> Result<bool> {
+    fn redo(&self, shared: &Shared, stores: &Stores) -> Result<bool> {
         let shapes: Vec<BoundShape> = stores.pieces().map(|(range, _)| shape_of(range)).collect();
         let ranges = ranges_of(&shapes);
         let rights = |gid: &Gid| shared.mapped.with_bound(*gid, |mapping, _| mapping.rights());
@@ -174,7 +177,7 @@ impl Section {
         if all.iter().any(|rights| *rights < Rights::Write) {
             let reason = "a holder died in the middle of a release, and this program may not write what it left half-done: \
                           take the lock first in one that may";
-            return Err(Error::LockMisused { name: self.name.clone(), reason: reason.to_owned() });
+            return Err(Error::LockMisused { name: self.taking.title.clone(), reason: reason.to_owned() });
         }
         for (range, bytes) in stores.pieces() {
             let write = |mapping: &dyn MappedRegion, _: &dyn BoundMemory| mapping.write(range.offset, bytes);
@@ -186,13 +189,13 @@ impl Section {
             // Another thread has unmapped it, perhaps before it was sent.
             return Ok(false);
         }
-        home.ask_sync(&SyncRequest::Redone { number: self.number }, Patience::Usual)?;
+        self.taking.home.ask_sync(&SyncRequest::Redone { number: self.taking.number }, Patience::Usual)?;
         Ok(true)
     }
 
     /// Whether nothing is bound to the lock, nor will be when it is given back.
     pub fn is_bare(&self) -> bool {
-        self.shapes.is_empty() && self.rebound.is_none()
+        self.shapes().is_empty() && self.rebound.is_none()
     }
 
     /// Whether the last holder left a mixture of two releases.
@@ -214,7 +217,7 @@ impl Section {
             return Ok(());
         }
         let reason = "who shares it may not change its data, or what they are; take it exclusively";
-        Err(Error::LockMisused { name: self.name.clone(), reason: reason.to_owned() })
+        Err(Error::LockMisused { name: self.taking.title.clone(), reason: reason.to_owned() })
     }
 
     /// Has other bytes bound to the lock when it is given back; they are brought.
@@ -236,7 +239,7 @@ impl Section {
     fn written(&self) -> ByteRanges {
         match &self.rebound {
             None => self.ranges.clone(),
-            Some(shapes) => ranges_of(self.shapes.iter().chain(shapes)),
+            Some(shapes) => ranges_of(self.shapes().iter().chain(shapes)),
         }
     }
 
@@ -255,7 +258,7 @@ impl Section {
         }
         let is_plain = matches!(changes, Stores::Bytes(..)) && self.rebound.is_none();
         let publication = Publication { changes, binding: self.rebound.clone() };
-        let publish = SyncRequest::Publish { number: self.number, publication };
+        let publish = SyncRequest::Publish { number: self.taking.number, publication };
         let stamp = match home.ask_sync(&publish, Patience::Usual)? {
             (SyncAnswer::Published { stamp }, _) => stamp,
             _ => return Err(Error::Garbage { peer: home.node().to_string(), reason: "no answer to a release".to_owned() }),
@@ -266,18 +269,20 @@ impl Section {
 
     /// What the program has after a release.
     fn version(&self, stamp: Stamp) -> LockData {
-        let shapes = self.rebound.clone().map_or_else(|| self.shapes.clone(), Arc::from);
+        let shapes = self.rebound.clone().map_or_else(|| self.shapes.clone().unwrap_or_default(), Arc::from);
         LockData { stamp, shapes }
     }
 
     /// Gives the lock back with what was stored, where all of that is of one region, lies at the lock's home and fits a message. `None`
-    /// where it does not, or nothing was stored: then nothing has happened. Else the version that it is, as far as that is known.
+    /// where it does not, or nothing was stored: then nothing has happened. A program that `keeps` a lock which is lent to it has it still,
+    /// where nobody wants it and what is bound to it stays the same.
     ///
     /// **Cost**: a message each way.
-    pub fn release_along(&self, shared: &Shared, home: &Arc<Remote>) -> Result<Option<Option<Published>>> {
+    pub fn release_along(&self, shared: &Shared, home: &Arc<Remote>, keeps: bool) -> Result<Option<WentAlong>> {
         if self.mode != Mode::Exclusive || self.is_bare() {
             return Ok(None);
         }
+        let keeps = keeps && self.rebound.is_none();
         let written = self.written();
         let mut all = written.iter();
         let (Some((gid, ranges)), None) = (all.next(), all.next()) else { return Ok(None) };
@@ -287,7 +292,7 @@ impl Section {
             if !ranges.iter().all(lies_there) {
                 return Ok(None);
             }
-            let mut send = |stored: &Stored| match self.release_request(*gid, stored, memory) {
+            let mut send = |stored: &Stored| match self.release_request(*gid, stored, memory, keeps) {
                 Some(release) => home.post_sync(release, Patience::Usual).map(Some),
                 None => Ok(None),
             };
@@ -296,11 +301,12 @@ impl Section {
             let is_done = matches!(outcome, Ok(_) | Err(Error::Broken { happened: Happened::Yes, .. }));
             memory.have_arrived(number, is_done)?;
             match outcome {
-                Ok((SyncAnswer::Published { stamp }, _)) => {
-                    Ok(Some(Some(Published { data: self.version(stamp), is_plain: true })))
+                Ok((SyncAnswer::Released(stamp, kept), _)) => {
+                    let published = Some(Published { data: self.version(stamp), is_plain: true });
+                    Ok(Some(WentAlong { published, may_be_kept: kept && keeps }))
                 }
                 Ok(_) => Err(Error::Garbage { peer: home.node().to_string(), reason: "no answer to a release".to_owned() }),
-                Err(Error::Broken { happened: Happened::Yes, .. }) => Ok(Some(None)),
+                Err(Error::Broken { happened: Happened::Yes, .. }) => Ok(Some(WentAlong { published: None, may_be_kept: keeps })),
                 // The general way asks for the grants of today.
                 Err(Error::GrantRefused { .. } | Error::IsMapped { .. }) => Ok(None),
                 Err(error) => Err(error),
@@ -310,18 +316,18 @@ impl Section {
     }
 
     /// The request that gives the lock back with stores of a region; `None` where they are none, or do not go with it.
-    fn release_request(&self, gid: Gid, stored: &Stored, memory: &dyn CarriedMemory) -> Option<SyncRequest> {
+    fn release_request(&self, gid: Gid, stored: &Stored, memory: &dyn CarriedMemory, keeps: bool) -> Option<SyncRequest> {
         let bytes = stored.bytes.clone().filter(|_| (1..=RELEASE_RANGE_COUNT_MAX).contains(&stored.ranges.len()))?;
         let places = stored.ranges.iter().map(|range| Some(memory.place_of(range)?.1)).collect::<Option<Vec<ExtentPlace>>>()?;
         let changes = Stores::Bytes(stored.ranges.iter().map(|range| bound_range(gid, range)).collect(), bytes);
         let publication = Publication { changes, binding: self.rebound.clone() };
-        Some(SyncRequest::Release { number: self.number, publication, places })
+        Some(SyncRequest::Release { number: self.taking.number, publication, places, keeps })
     }
 
     /// The lock was given back, or is about to be, with a version of its own if it published one.
     pub fn leave(&self, shared: &Shared, published: Option<Published>) {
         if let Some(Published { data, .. }) = published {
-            shared.claims.data().insert(self.name.clone(), data);
+            shared.claims.data().insert(self.taking.key.clone(), data);
         }
     }
 
@@ -330,10 +336,10 @@ impl Section {
         if self.mode != Mode::Exclusive {
             return;
         }
-        shared.claims.data().remove(&self.name);
+        shared.claims.data().remove(&self.taking.key);
         for (gid, ranges) in &self.written() {
             if let Some(Err(error)) = shared.mapped.with_bound(*gid, |_, memory| memory.discard(ranges)) {
-                tracing::warn!("stores under lock '{}' were not taken back: {error}", self.name);
+                tracing::warn!("stores under lock '{}' were not taken back: {error}", self.taking.title);
             }
         }
     }

@@ -11,14 +11,12 @@ mod taking;
 
 pub use taking::RegionLock;
 
-use super::attachment::{CONNECTION_BROKE, HeldLock, LentLock, LockData};
-use super::bound::Section;
+use super::attachment::{CONNECTION_BROKE, LentLock, LockData, TakenLock};
+use super::bound::{Section, WentAlong};
 use super::pool::Pool;
-use super::remote::Remote;
 use super::request::Patience;
 use super::shared::SharedMapping;
 use super::site::Spot;
-use super::threads::this_thread;
 use hanare_protocol::entry::{BoundShape, DataGrant};
 use hanare_protocol::error::Happened;
 use hanare_protocol::name::check_name;
@@ -47,17 +45,11 @@ fn lost(name: &str) -> Error {
 /// commands that were begun and not waited for are not.
 pub struct LockGuard {
     pool: Pool,
-    /// What this program keeps it by, and what people call it.
-    key: String,
-    title: String,
-    home: Arc<Remote>,
-    number: u64,
-    connection: u128,
     /// How the program may keep it.
     lent: Option<LentLock>,
     was_abandoned: bool,
     is_open: bool,
-    /// What is bound to it.
+    /// By which it is held, and what is bound to it.
     data: Section,
     /// It belongs to its thread, which may not take the lock again.
     not_send: PhantomData<*const ()>,
@@ -74,12 +66,16 @@ impl LockGuard {
 
     /// The lock's name; of one in a region the region's, and the offset.
     pub fn name(&self) -> &str {
-        &self.title
+        &self.taking().title
+    }
+
+    fn taking(&self) -> &Arc<TakenLock> {
+        &self.data.taking
     }
 
     /// Whether it is held still, as far as is known without asking. **Errors**: [`Error::LockLost`].
     pub fn check(&self) -> Result<()> {
-        if self.home.connection() == Some(self.connection) { Ok(()) } else { Err(lost(&self.title)) }
+        if self.taking().is_connected() { Ok(()) } else { Err(lost(self.name())) }
     }
 
     /// Whether bytes that are bound to it are a mixture of two releases: the last holder died while it put at their homes more than goes
@@ -133,7 +129,7 @@ impl LockGuard {
         if self.data.has(mapping.gid(), &(offset..offset.saturating_add(len))) {
             return Ok(());
         }
-        let reason = format!("bytes {offset} to {} are not bound to lock '{}'", offset.saturating_add(len), self.title);
+        let reason = format!("bytes {offset} to {} are not bound to lock '{}'", offset.saturating_add(len), self.name());
         Err(Error::BadUse { region: mapping.name().to_owned(), reason })
     }
 
@@ -141,7 +137,8 @@ impl LockGuard {
     ///
     /// **Cost**: one message each way. Where bytes that are bound to it were stored to, they go with it if they are of one region and lie at
     /// the lock's home, up to [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX); else one more with them to that home, and as
-    /// [`SharedMapping::flush`]. **Errors**: [`Error::LockLost`] where the connection broke meanwhile: the lock may
+    /// [`SharedMapping::flush`]. A lock that is lent costs no message, or those of the stores, and stays with the program. **Errors**:
+    /// [`Error::LockLost`] where the connection broke meanwhile: the lock may
     /// have gone to others, who were told that it was abandoned. As for [`Pool::check_stores`] where stores were lost, and for
     /// [`SharedMapping::flush`]; the lock is given back then, and stores to bytes that are bound to it are taken back.
     pub fn unlock(mut self) -> Result<()> {
@@ -150,7 +147,6 @@ impl LockGuard {
     }
 
     fn give_back(&mut self) -> Result<()> {
-        fence(Ordering::SeqCst);
         self.is_open = false;
         let released = self.release();
         if released.is_err() {
@@ -161,51 +157,62 @@ impl LockGuard {
 
     /// As [`LockGuard::give_back`], but for what is to be undone.
     fn release(&mut self) -> Result<()> {
-        let (claims, words) = (&self.pool.shared.claims, self.pool.shared.seats.leases());
-        let told = claims.held().remove(&self.number).is_none_or(|held| held.is_told);
         let lent = self.lent.take();
+        let (claims, words) = (&self.pool.shared.claims, self.pool.shared.seats.leases());
+        let told = self.taking().is_told();
+        // Before another thread may take it.
+        self.taking().set_mine(false);
         if let Some(lent) = lent.filter(|_| !told && self.data.is_bare())
             && claims.borrowed.keep(words, lent)
         {
             return Ok(());
         }
+        fence(Ordering::SeqCst);
+        if lent.is_none() {
+            claims.held().remove(&self.taking().number);
+        }
         let released = self.release_by_message(told, lent);
         if let Some(lent) = lent.filter(|_| !matches!(released, Ok(Released::Kept))) {
-            self.pool.shared.claims.borrowed.ended(self.pool.shared.seats.leases(), &self.key, lent, released.is_ok());
+            claims.borrowed.ended(words, &self.taking().key, lent, released.is_ok());
         }
         released.map(drop)
     }
 
     /// Puts stores to bound data at their homes, and gives the lock back; or keeps it, where it is lent and not wanted.
-    fn release_by_message(&mut self, told: bool, lent: Option<LentLock>) -> Result<Released> {
+    fn release_by_message(&self, told: bool, lent: Option<LentLock>) -> Result<Released> {
         let shared = &self.pool.shared;
+        let TakenLock { home, number, .. } = &**self.taking();
         self.ensure_held()?;
-        let publish = || match self.data.release_along(shared, &self.home)? {
-            Some(released) => Ok((released, None)),
-            None => Ok((self.data.publish(shared, &self.home)?, Some(SyncRequest::Unlock { number: self.number }))),
+        let unlock = SyncRequest::Unlock { number: *number };
+        let keeps = lent.filter(|_| !told);
+        let publish = || match self.data.release_along(shared, home, keeps.is_some())? {
+            Some(along) => Ok(Err(along)),
+            None => Ok(Ok(self.data.publish(shared, home)?)),
         };
-        let (published, last) = match publish() {
-            Ok((_, None)) if told => return Err(lost(&self.title)),
-            Ok((published, None)) => {
+        let (published, last, keeps) = match publish() {
+            Ok(Err(_)) if told => return Err(lost(self.name())),
+            Ok(Err(WentAlong { published, may_be_kept: false })) => {
                 self.data.leave(shared, published);
                 return Ok(Released::GivenBack);
             }
-            Ok((published, Some(unlock))) => (Ok(published), unlock),
-            Err(Error::Broken { .. }) => return Err(lost(&self.title)),
-            Err(error) => (Err(error), SyncRequest::Withdraw { number: self.number }),
+            Ok(Err(WentAlong { published, may_be_kept: true })) => (Ok(published), unlock, keeps),
+            Ok(Ok(published)) => {
+                let is_plain = published.as_ref().is_none_or(|published| published.is_plain);
+                (Ok(published), unlock, keeps.filter(|_| is_plain))
+            }
+            Err(Error::Broken { .. }) => return Err(lost(self.name())),
+            Err(error) => (Err(error), SyncRequest::Withdraw { number: *number }, None),
         };
-        if let (Ok(published), Some(lent), false) = (&published, lent, told)
-            && published.as_ref().is_none_or(|published| published.is_plain)
-        {
+        if let (Ok(published), Some(lent)) = (&published, keeps) {
             // Before another thread may take the lock.
             self.data.leave(shared, published.clone());
             if shared.claims.borrowed.keep(shared.seats.leases(), lent) {
                 return Ok(Released::Kept);
             }
         }
-        match self.home.ask_sync(&last, Patience::Usual) {
+        match home.ask_sync(&last, Patience::Usual) {
             Ok(_) | Err(Error::Broken { happened: Happened::Yes, .. }) if !told => {}
-            _ => return Err(lost(&self.title)),
+            _ => return Err(lost(self.name())),
         }
         self.data.leave(shared, published?);
         Ok(Released::GivenBack)
@@ -213,26 +220,21 @@ impl LockGuard {
 
     /// Refuses a lock whose connection has broken; it ends at the home, too.
     fn ensure_held(&self) -> Result<()> {
-        self.check().inspect_err(|_| self.home.end(self.connection, Duration::MAX))
-    }
-
-    /// As this thread holds it.
-    fn held(&self, connection: u128) -> HeldLock {
-        let (key, title) = (self.key.clone(), self.title.clone());
-        HeldLock { key, title, home: self.home.clone(), thread: this_thread(), connection, is_told: false }
+        self.check().inspect_err(|_| self.taking().home.end(self.taking().connection, Duration::MAX))
     }
 
     /// Brings the data that is bound to it; where that fails, gives it back as if it had not been had.
     fn enter(&mut self, known: Option<LockData>, grant: Option<Box<DataGrant>>) -> Result<()> {
-        let entered = self.data.enter(&self.pool.shared, &self.home, known, grant);
+        let entered = self.data.enter(&self.pool.shared, known, grant);
         if entered.is_err() {
             self.is_open = false;
-            self.pool.shared.claims.held().remove(&self.number);
-            self.data.undo(&self.pool.shared);
-            let given_back = self.home.ask_sync(&SyncRequest::Withdraw { number: self.number }, Patience::Usual);
-            if let Some(lent) = self.lent.take() {
-                let shared = &self.pool.shared;
-                shared.claims.borrowed.ended(shared.seats.leases(), &self.key, lent, given_back.is_ok());
+            let (taking, lent, shared) = (self.taking().clone(), self.lent.take(), &self.pool.shared);
+            taking.set_mine(false);
+            shared.claims.held().remove(&taking.number);
+            self.data.undo(shared);
+            let given_back = taking.home.ask_sync(&SyncRequest::Withdraw { number: taking.number }, Patience::Usual);
+            if let Some(lent) = lent {
+                shared.claims.borrowed.ended(shared.seats.leases(), &taking.key, lent, given_back.is_ok());
             }
         }
         entered.map_err(ended)
@@ -241,7 +243,10 @@ impl LockGuard {
 
 impl std::fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LockGuard").field("name", &self.title).field("was_abandoned", &self.was_abandoned).finish_non_exhaustive()
+        f.debug_struct("LockGuard")
+            .field("name", &self.name())
+            .field("was_abandoned", &self.was_abandoned)
+            .finish_non_exhaustive()
     }
 }
 
@@ -251,15 +256,16 @@ impl Drop for LockGuard {
             // Who wants to know calls `unlock`.
             let _ = self.give_back();
         }
+        self.taking().leave();
     }
 }
 
 /// Locks at names, for all clients of the pool. They exist by being taken; names are as regions' are, apart from those.
 ///
 /// **Ordering**: who comes first is served first; a shared taking does not overtake an exclusive one that waits.
-/// **Cost**: one message each way to the pool's home, and the wait; the same to give it back. A lock to which nothing is bound, and that
-/// this program has taken alone before while nobody else wanted it, is lent to it: from then on it is given back and taken again without a
-/// message or a system call, until somebody else asks for it. That one waits for some messages between nodes more.
+/// **Cost**: one message each way to the pool's home, and the wait; the same to give it back. A lock that this program has taken alone before
+/// while nobody else wanted it is lent to it: from then on it is given back and taken again without a message or a system call,
+/// and without an allocation where nothing is bound to it, until somebody else asks for it; stores to bytes that are bound to it go home all the same. That one waits for some messages between nodes more.
 /// **Errors** of all: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's that did not [permit](Pool::permit) it; [`Error::LockMisused`] where this thread has the lock already, shared or not (a
 /// shared lock cannot be made exclusive: two that try would wait for ever); [`Error::LockLost`] once for each lock that this
 /// thread held when the connection to the home broke; [`Error::NodeLost`] where the home is gone.

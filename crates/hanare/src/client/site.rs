@@ -10,6 +10,7 @@ use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::sync::Site;
 use hanare_protocol::{Error, Result};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Where a lock or a group lies.
@@ -44,10 +45,10 @@ impl<'a> Spot<'a> {
     }
 
     /// What this program keeps it by: no name has a '/'.
-    pub fn key(&self) -> String {
-        match self {
-            Spot::Name(_, name) => (*name).to_owned(),
-            Spot::Byte(region, offset) => format!("/{}/{offset}", region.gid().0),
+    pub fn key(&self) -> Cow<'a, str> {
+        match *self {
+            Spot::Name(_, name) => Cow::Borrowed(name),
+            Spot::Byte(region, offset) => Cow::Owned(format!("/{}/{offset}", region.gid().0)),
         }
     }
 
@@ -62,7 +63,7 @@ impl<'a> Spot<'a> {
     /// Runs `ask` with the connection to its home and what it is there; once more where the grant was not today's.
     pub fn ask<T>(&self, mut ask: impl FnMut(&Arc<Remote>, Site) -> Result<T>) -> Result<T> {
         let Spot::Byte(region, _) = *self else {
-            return ask(&self.shared().home()?, Site::Name(self.key()));
+            return ask(&self.shared().home()?, Site::Name(self.title()));
         };
         let mut once = || {
             let (door, offset) = self.door()?;
@@ -79,14 +80,6 @@ impl<'a> Spot<'a> {
             Error::BadGroup { asked, parties, reason, .. } => Error::BadGroup { name: self.title(), asked, parties, reason },
             other => other,
         })
-    }
-
-    /// The connection to its home.
-    pub fn remote(&self) -> Result<Arc<Remote>> {
-        match self {
-            Spot::Name(shared, _) => shared.home(),
-            Spot::Byte(..) => self.door().map(|(door, _)| door.remote),
-        }
     }
 
     /// How the byte's extent is reached, and the byte's place in it.

@@ -186,20 +186,18 @@ fn what_a_barrier_carries_is_carried_as_on_linux_6_1() {
     once_more_as_on_linux(module_path!(), "6.1", &["what_a_barrier_carries_is_carried_as_on_linux_6_1"]);
 }
 
-const HALF: u64 = 256 << 10;
-
 /// Two parties on other nodes than the home of their barrier and of their region, of which each gives a half and takes the other.
-fn halves(act: impl Fn(usize, &Pool, &Group, &SharedMapping, [Part<'_>; 2]) + Sync) {
+fn halves(half: u64, act: impl Fn(usize, &Pool, &Group, &SharedMapping, [Part<'_>; 2]) + Sync) {
     let pool = TestPool::start(3, 32 << 20);
     let clients = [pool.client(1), pool.client(2)];
-    clients[0].create("halves", 2 * HALF, &on(0)).unwrap();
+    clients[0].create("halves", 2 * half, &on(0)).unwrap();
     std::thread::scope(|scope| {
         for (party, client) in clients.iter().enumerate() {
             let act = &act;
             scope.spawn(move || {
                 let group = client.group("halves", 2).unwrap();
                 let mapping = client.open("halves").unwrap().map(Consistency::Explicit).unwrap();
-                let part = |party: u64| Part { mapping: &mapping, offset: party % 2 * HALF, len: HALF };
+                let part = |party: u64| Part { mapping: &mapping, offset: party % 2 * half, len: half };
                 act(party, client, &group, &mapping, [part(party as u64), part(party as u64 + 1)]);
             });
         }
@@ -209,7 +207,8 @@ fn halves(act: impl Fn(usize, &Pool, &Group, &SharedMapping, [Part<'_>; 2]) + Sy
 #[test]
 // FEATURE: RF-F15
 fn a_barrier_whose_parts_lie_at_its_home_is_one_message_each_way() {
-    halves(|party, client, group, mapping, [own, other]| {
+    const HALF: u64 = 64 << 10;
+    halves(HALF, |party, client, group, mapping, [own, other]| {
         let mut bytes = vec![0; HALF as usize];
         for round in 1..6u8 {
             mapping.write(own.offset, &vec![10 * round + party as u8; HALF as usize]).unwrap();
@@ -223,9 +222,30 @@ fn a_barrier_whose_parts_lie_at_its_home_is_one_message_each_way() {
     });
 }
 
+/// What all parties store each time goes from and to its place, and not in messages of the barrier.
+#[test]
+fn a_barrier_carries_more_than_goes_with_its_messages() {
+    const HALF: u64 = 256 << 10;
+    halves(HALF, |party, _, group, mapping, [own, other]| {
+        let mut bytes = vec![0; HALF as usize];
+        for round in 1..6u8 {
+            // Now all, now a page.
+            let len = if round % 3 == 0 { 4096 } else { HALF };
+            mapping.write(own.offset, &vec![10 * round + party as u8; len as usize]).unwrap();
+            group.barrier_with(&[own], &[other]).unwrap();
+            mapping.read(other.offset, &mut bytes).unwrap();
+            assert!(bytes[..len as usize].iter().all(|byte| *byte == 10 * round + 1 - party as u8), "round {round}");
+            let before = if round % 3 == 0 { round - 1 } else { round };
+            assert!(bytes[len as usize..].iter().all(|byte| *byte == 10 * before + 1 - party as u8), "round {round}");
+            group.barrier().unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_barrier_brings_the_pages_that_changed_and_no_others() {
-    halves(|party, client, group, mapping, [own, other]| {
+    const HALF: u64 = 256 << 10;
+    halves(HALF, |party, client, group, mapping, [own, other]| {
         let mut bytes = vec![0; HALF as usize];
         for round in 1..6u8 {
             mapping.write(own.offset + 4096 * u64::from(round) + 9, &[round; 8]).unwrap();

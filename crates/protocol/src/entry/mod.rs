@@ -32,7 +32,7 @@
 //!
 //! A lock with data may be lent ([`lock::lease`](crate::lock::lease)). Its holder publishes as ever, and keeps the lock where it would give it back.
 //! So the release is committed later: by the next one of the same holder, or when the holder's node says that the lock is only kept. Both come
-//! after the changes are at their homes.
+//! after the changes are at their homes. Where this home puts the changes in place itself, it commits them at once.
 //!
 //! What this home keeps of releases is bounded by [`RELEASE_LINE_COUNT_MAX`] lines of 4 KiB for all locks. The lock that was used
 //! least recently loses its oldest releases first. One that asks for more than is kept takes all that is bound for changed.
@@ -321,6 +321,13 @@ impl BoundData {
                 self.sweep(name);
             }
             _ => {}
+        }
+    }
+
+    /// All that a holder published is at its homes, and it has the lock still.
+    pub fn on_put(&mut self, locks: &Locks, who: Claimant) {
+        if let Some((name, _)) = locks.held(who) {
+            self.commit(name, who);
         }
     }
 

@@ -43,7 +43,7 @@ pub enum SyncRequest {
         publication: Publication,
     },
     /// Gives a lock back with what was changed, all of which lies at the lock's home and is put there: as `Publish`, the puts and `Unlock`;
-    /// answered by [`SyncAnswer::Published`].
+    /// answered by [`SyncAnswer::Released`].
     Release {
         /// The number that the lock was taken by.
         number: u64,
@@ -51,6 +51,8 @@ pub enum SyncRequest {
         publication: Publication,
         /// Where each of its ranges lies.
         places: Vec<ExtentPlace>,
+        /// Whether the client would keep the lock, because it is lent to it.
+        keeps: bool,
     },
     /// Says that what a dead holder left half-done was redone; answered by [`SyncAnswer::Done`].
     Redone {
@@ -231,6 +233,8 @@ pub enum SyncAnswer {
         /// The version that the release will be.
         stamp: Stamp,
     },
+    /// The changes are at their homes, as that version; whether the client has the lock still, which is lent to it and nobody wants.
+    Released(Stamp, bool),
     /// Others have the lock.
     Busy,
     /// The lock was taken again after a wait for a condition.
@@ -431,7 +435,7 @@ mod tests {
         let words = SyncRequest::Wait { words: vec![word; WAIT_WORD_COUNT_MAX], bound_ms: Some(u64::MAX) };
         let place = ExtentPlace { slot: Slot(u32::MAX), grant: Grant([255; 16]), offset: u64::MAX };
         let places = vec![place; RELEASE_RANGE_COUNT_MAX];
-        let release = SyncRequest::Release { number, publication: publication.clone(), places };
+        let release = SyncRequest::Release { number, publication: publication.clone(), places, keeps: true };
         for longest in [lock, SyncRequest::Publish { number, publication }, release, words] {
             let bytes = control::encode(&longest);
             assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());

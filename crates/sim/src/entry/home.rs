@@ -96,7 +96,7 @@ impl EntryWorld {
                     Some(SyncAnswer::Published { stamp })
                 })
             }
-            SyncRequest::Release { number, publication, places } => {
+            SyncRequest::Release { number, publication, places, .. } => {
                 let (lock, _) = held(home, number)?;
                 let is = drafts.remove(&(link, number)).ok_or("a release of nobody")?;
                 let puts: Vec<(u64, u8)> = places
@@ -110,7 +110,7 @@ impl EntryWorld {
                     home.data.on_unlock(&home.locks, who(number));
                     truth.on_published(lock, link, true, is);
                     truth.on_given_back(lock);
-                    home.locks.on_unlock(who(number)).map(|()| Some(SyncAnswer::Published { stamp }))
+                    home.locks.on_unlock(who(number)).map(|()| Some(SyncAnswer::Released(stamp, false)))
                 })
             }
             SyncRequest::Redone { number } => {

@@ -244,7 +244,7 @@ impl EntryWorld {
             let place = |(at, _): &(usize, u8)| ExtentPlace { slot: Slot(0), grant: Grant::default(), offset: *at as u64 };
             let places = changed.iter().map(place).collect();
             self.count("releases in one message");
-            self.ask(program, link, SyncRequest::Release { number: held.number, publication, places });
+            self.ask(program, link, SyncRequest::Release { number: held.number, publication, places, keeps: false });
             return;
         }
         me.todo.extend([Todo::Send(sent.clone()), Todo::Unlock(held)]);
@@ -321,7 +321,7 @@ impl EntryWorld {
                 let lock = me.held.iter().find(|held| held.number == number).ok_or("a release of no lock")?.lock;
                 me.known[lock] = Some(stamp);
             }
-            (SyncRequest::Release { number, publication, .. }, Ok(SyncAnswer::Published { stamp })) => {
+            (SyncRequest::Release { number, publication, .. }, Ok(SyncAnswer::Released(stamp, _))) => {
                 let at = me.held.iter().position(|held| held.number == number).ok_or("a release of no lock")?;
                 me.known[me.held.swap_remove(at).lock] = Some(stamp);
                 each_byte(&publication.changes).for_each(|(at, byte)| me.frames.settle(at, byte));

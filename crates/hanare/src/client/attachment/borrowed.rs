@@ -3,7 +3,7 @@
 //! The words are those of [`hanare_protocol::lock::lease`]; what is here says which word is of which lock, and when a lease is worth asking
 //! for. A word of which it is not sure that the home has done with it is put aside until no home asks for it any more.
 
-use crate::client::threads::this_thread;
+use super::claims::TakenLock;
 use crate::seats::monotonic_ns;
 use hanare_memory::fork::Lineage;
 use hanare_protocol::limits::{FAR_RECALL_MS, LEASE_COUNT, LEASE_NAME_COUNT_MAX, LEASE_TAKING_COUNT, LEASE_TAKING_COUNT_MAX};
@@ -13,31 +13,36 @@ use hanare_protocol::wire::sync::LeaseWish;
 use hanare_ring::Shared;
 use hanare_ring::lease::Leases;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a home may ask for a lock that it believes to be lent.
 const ASKED: Duration = Duration::from_millis(FAR_RECALL_MS);
 
-/// A lock that is lent to the program.
+/// The word of a lock that is lent to the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LentLock {
     slot: usize,
-    /// The taking that it was lent by.
-    pub number: u64,
-    /// The connection that that came on.
-    pub connection: u128,
+    /// The number of the taking that it was lent by.
+    number: u64,
     /// Whether data are bound to the lock.
     pub has_data: bool,
 }
 
+/// A lock that is lent to the program, as it was taken.
+#[derive(Clone)]
+pub(crate) struct Lease {
+    pub lent: LentLock,
+    pub taking: Arc<TakenLock>,
+}
+
 /// What a request for a lock came to.
 #[derive(Clone, Copy)]
-pub(crate) struct GrantOf {
+pub(crate) struct GrantOf<'a> {
     /// The connection that the answer came on.
     pub connection: u128,
-    /// Whether the lock is lent.
-    pub lent: bool,
+    /// The taking, where the lock is lent.
+    pub lent: Option<&'a Arc<TakenLock>>,
     /// Whether data are bound to it.
     pub has_data: bool,
 }
@@ -45,13 +50,13 @@ pub(crate) struct GrantOf {
 /// What comes of a try without a message.
 pub(crate) enum Again {
     /// This thread has the lock.
-    Taken(LentLock),
+    Taken(Lease),
     /// It had it before.
     Mine,
     /// The home is to be asked.
     Ask,
     /// The lease is over, and its word stands as if a thread had the lock: it is to be given back by a message.
-    Return(LentLock),
+    Return(Lease),
 }
 
 /// What a request for a lock says of leases, and what is to become of the words when it is answered.
@@ -64,9 +69,7 @@ pub(crate) struct Wish {
 
 /// What is remembered of a lock's name.
 struct Known {
-    lease: Option<LentLock>,
-    /// The thread that took it by the lease last.
-    thread: u64,
+    lease: Option<Lease>,
     /// Takings by message since the last recall, and from how many on a lease is asked for.
     takings: u32,
     needed: u32,
@@ -74,7 +77,7 @@ struct Known {
 
 impl Default for Known {
     fn default() -> Known {
-        Known { lease: None, thread: u64::MAX, takings: 0, needed: LEASE_TAKING_COUNT }
+        Known { lease: None, takings: 0, needed: LEASE_TAKING_COUNT }
     }
 }
 
@@ -117,11 +120,11 @@ impl Borrowed {
 
     /// Takes a lock alone that is kept; looks whether this thread has it already. **Cost**: a search and an exchange; no system call.
     pub fn take(&self, words: &Leases<Shared>, name: &str, mode: Mode) -> Again {
-        let Some(mut table) = self.table() else { return Again::Ask };
-        let Some(known) = table.names.get_mut(name) else { return Again::Ask };
-        let Some(lent) = known.lease else { return Again::Ask };
+        let Some(table) = self.table() else { return Again::Ask };
+        let Some(lease) = table.names.get(name).and_then(|known| known.lease.as_ref()) else { return Again::Ask };
+        let (lent, taking) = (lease.lent, &lease.taking);
         match words.phase(lent.slot, lent.number) {
-            LeasePhase::Held | LeasePhase::Wanted if known.thread == this_thread() => return Again::Mine,
+            LeasePhase::Held | LeasePhase::Wanted if taking.is_mine() => return Again::Mine,
             // Others may share it with this program: the home has to know.
             LeasePhase::Kept if mode == Mode::Exclusive => {}
             _ => return Again::Ask,
@@ -129,16 +132,20 @@ impl Borrowed {
         // The home goes on without an answer long after leases are over: a thread that had the lock in time is one that died with it.
         match words.step(lent.slot, lent.number, LeaseEvent::Take) {
             Ok(_) if words.holds(monotonic_ns()) => {
-                known.thread = this_thread();
-                Again::Taken(lent)
+                taking.set_mine(true);
+                Again::Taken(lease.clone())
             }
             Ok(_) if words.step(lent.slot, lent.number, LeaseEvent::Keep).is_ok() => Again::Ask,
-            Ok(_) => {
-                known.thread = u64::MAX;
-                Again::Return(lent)
-            }
+            Ok(_) => Again::Return(lease.clone()),
             Err(_) => Again::Ask,
         }
+    }
+
+    /// Locks that are lent and held.
+    pub fn held(&self) -> Vec<String> {
+        let Some(table) = self.table() else { return Vec::new() };
+        let leases = table.names.values().filter_map(|known| known.lease.as_ref());
+        leases.filter(|lease| lease.taking.is_held()).map(|lease| lease.taking.key.clone()).collect()
     }
 
     /// Whether a lock that is lent and was taken is kept: it is given back, and no message says so. **Cost**: an exchange.
@@ -155,7 +162,7 @@ impl Borrowed {
         }
         let known = table.names.entry(name.to_owned()).or_default();
         known.takings = known.takings.saturating_add(1);
-        if let Some(lent) = known.lease {
+        if let Some(lent) = known.lease.as_ref().map(|lease| lease.lent) {
             // It is to be shared, or the lease is over.
             if words.phase(lent.slot, lent.number) == LeasePhase::Kept {
                 let _ = words.step(lent.slot, lent.number, LeaseEvent::Recall);
@@ -173,47 +180,43 @@ impl Borrowed {
     }
 
     /// A lease that is to be given back by a message, because there is a word for no other. Its word stands as if a thread had the lock.
-    pub fn spare(&self, words: &Leases<Shared>, name: &str) -> Option<(String, LentLock)> {
+    pub fn spare(&self, words: &Leases<Shared>, name: &str) -> Option<Lease> {
         let mut table = self.table()?;
         let wants = |known: &Known| known.lease.is_none() && known.takings.saturating_add(1) >= known.needed;
         if !table.names.get(name).is_some_and(wants) || table.free_slot(words).map(|slot| table.free.push(slot)).is_some() {
             return None;
         }
-        table.names.iter_mut().find_map(|(name, known)| {
-            let lent = known.lease?;
-            words.step(lent.slot, lent.number, LeaseEvent::Take).ok()?;
-            known.thread = u64::MAX;
-            Some((name.clone(), lent))
-        })
+        let mut leases = table.names.values().filter_map(|known| known.lease.as_ref());
+        leases.find(|lease| words.step(lease.lent.slot, lease.lent.number, LeaseEvent::Take).is_ok()).cloned()
     }
 
     /// A request was answered: the lock was granted, `lent` or not, or others have it. Returns the lease.
-    pub fn answered(&self, words: &Leases<Shared>, (name, wish): (&str, Wish), grant: GrantOf) -> Option<LentLock> {
+    pub fn answered(&self, words: &Leases<Shared>, (name, wish): (&str, Wish), grant: GrantOf<'_>) -> Option<LentLock> {
         let mut table = self.table()?;
         let GrantOf { connection, lent, has_data } = grant;
         let over = wish.wire.returns.and_then(|number| {
             let known = table.names.get_mut(name)?;
-            let lease = known.lease.take_if(|lease| lease.number == number)?;
+            let lease = known.lease.take_if(|lease| lease.lent.number == number)?;
             known.on_recalled();
             Some(lease)
         });
         if let Some(over) = over {
-            table.end(words, over, over.connection == connection);
+            table.end(words, over.lent, over.taking.connection == connection);
         }
-        let lease = LentLock { slot: wish.slot?, number: wish.number, connection, has_data };
-        if !lent || words.step(lease.slot, lease.number, LeaseEvent::Lend).is_err() {
-            table.end(words, lease, !lent);
+        let own = LentLock { slot: wish.slot?, number: wish.number, has_data };
+        let taking = lent.filter(|_| words.step(own.slot, own.number, LeaseEvent::Lend).is_ok());
+        let Some(taking) = taking.cloned() else {
+            table.end(words, own, lent.is_none());
             return None;
-        }
-        let known = table.names.entry(name.to_owned()).or_default();
-        (known.lease, known.thread) = (Some(lease), this_thread());
-        Some(lease)
+        };
+        table.names.entry(name.to_owned()).or_default().lease = Some(Lease { lent: own, taking });
+        Some(own)
     }
 
     /// A request was refused, or nobody knows what became of it.
     pub fn failed(&self, words: &Leases<Shared>, wish: &Wish) {
         if let (Some(mut table), Some(slot)) = (self.table(), wish.slot) {
-            table.end(words, LentLock { slot, number: wish.number, connection: 0, has_data: false }, false);
+            table.end(words, LentLock { slot, number: wish.number, has_data: false }, false);
         }
     }
 
@@ -221,7 +224,7 @@ impl Borrowed {
     pub fn ended(&self, words: &Leases<Shared>, name: &str, lent: LentLock, knows: bool) {
         let Some(mut table) = self.table() else { return };
         if let Some(known) = table.names.get_mut(name)
-            && known.lease.take_if(|lease| lease.number == lent.number).is_some()
+            && known.lease.take_if(|lease| lease.lent.number == lent.number).is_some()
             && words.phase(lent.slot, lent.number) == LeasePhase::Wanted
         {
             known.on_recalled();

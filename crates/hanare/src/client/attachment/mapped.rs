@@ -114,6 +114,10 @@ pub(crate) trait CarriedMemory {
     /// The node and the extent where a range lies; `None` where it lies in parts.
     fn place_of(&self, range: &Range<u64>) -> Option<(NodeId, ExtentPlace)>;
 
+    /// Bytes of the pages of a range that have stores, and of those that come again if their home is asked: they are not here, or have changed
+    /// at home each time. **Cost**: a look at a word of each page.
+    fn moving_len(&self, range: &Range<u64>) -> (u64, u64);
+
     /// Has `send` send to `home` what was stored in the ranges and is not home, if anything was. In `spans` it may have bytes with it that
     /// nobody changed, as where a lock is held that all of them are bound to. Returns the number by which it is under way.
     fn send_along(
@@ -246,13 +250,9 @@ impl Mapped {
 
     /// Says whether what this program stored through its mappings is still there. **Errors**: as for [`MappedRegion::check_stores`].
     pub fn check_stores(&self) -> Result<()> {
-        let those = Mapped::all(&self.lock());
-        let mut kept = Ok(());
-        for (gid, mapping) in those {
-            kept = kept.and(mapping.check_stores());
-            self.let_go(gid, Some(mapping));
-        }
-        kept
+        let mappings = self.lock();
+        // While they are locked nobody finds out that it has the last of a mapping, so none ends here.
+        mappings.values().filter_map(Weak::upgrade).try_for_each(|mapping| mapping.check_stores())
     }
 
     /// The mapping of a region with that promise and those rights, for the program to have a pointer; made where there is none.

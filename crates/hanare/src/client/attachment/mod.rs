@@ -16,8 +16,8 @@ mod deaths;
 mod mapped;
 mod mender;
 
-pub(crate) use borrowed::{Again, GrantOf, LentLock};
-pub(crate) use claims::{CONNECTION_BROKE, Claims, HeldLock, LockData};
+pub(crate) use borrowed::{Again, GrantOf, Lease, LentLock};
+pub(crate) use claims::{CONNECTION_BROKE, Claims, LockData, TakenLock};
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, LOSS_SEAT, PageCounters, count, seat};
 pub(crate) use mapped::{

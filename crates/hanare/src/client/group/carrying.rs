@@ -17,6 +17,10 @@ use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
 
+/// Bytes that surely move each way up to which they go with the arrival and its answer. More of them are put and fetched where they lie in
+/// less time than they are copied into a message and out of it.
+const ALONG_LEN: u64 = 64 << 10;
+
 /// Bytes that a further run of an extent takes in a message at most, beside what it puts.
 const RUN_LEN: usize = 10;
 
@@ -29,6 +33,11 @@ impl<'a> Part<'a> {
     fn pages_len(&self) -> u64 {
         let Range { start, end } = self.range();
         end.div_ceil(PAGE_LEN).saturating_sub(start / PAGE_LEN).saturating_mul(PAGE_LEN)
+    }
+
+    /// As [`CarriedMemory::moving_len`].
+    fn moving_len(&self) -> (u64, u64) {
+        self.mapping.carried().map_or((0, 0), |memory| memory.moving_len(&self.range()))
     }
 
     /// Its memory, if all of it lies at a node in one extent, and not as that is.
@@ -58,7 +67,9 @@ impl<'a> Cargo<'a> {
         let mut cargo = Cargo { home, gives: None, wishes: Vec::new(), wanted: Vec::new(), rest: Vec::new() };
         let node = cargo.home.node();
         // More would be compared twice: for the message, and then for the flush.
-        let is_short = gives.iter().map(Part::pages_len).fold(0, u64::saturating_add) <= RELEASE_LEN_MAX as u64;
+        let stored_len = gives.iter().map(|part| part.moving_len().0).fold(0, u64::saturating_add);
+        let pages_len = gives.iter().map(Part::pages_len).fold(0, u64::saturating_add);
+        let is_short = pages_len <= RELEASE_LEN_MAX as u64 && stored_len <= ALONG_LEN;
         for part in gives {
             let is_other = |(first, ..): &(Part<'_>, _, _)| first.mapping.gid() != part.mapping.gid();
             match part.memory_at(node).filter(|_| is_short && !cargo.gives.as_ref().is_some_and(is_other)) {
@@ -75,12 +86,13 @@ impl<'a> Cargo<'a> {
 
     /// Chooses the parts whose pages come with the answer: as many as fit.
     fn wish(&mut self, node: NodeId, takes: &[Part<'a>]) -> Result<()> {
-        let mut left = RELEASE_LEN_MAX as u64;
+        let (mut left, mut left_along) = (RELEASE_LEN_MAX as u64, ALONG_LEN);
         let mut chosen: BTreeMap<Gid, Vec<Part<'a>>> = BTreeMap::new();
         for part in takes {
-            match left.checked_sub(part.pages_len()).filter(|_| part.memory_at(node).is_some()) {
+            let less = left.checked_sub(part.pages_len()).zip(left_along.checked_sub(part.moving_len().1));
+            match less.filter(|_| part.memory_at(node).is_some()) {
                 Some(less) => {
-                    left = less;
+                    (left, left_along) = less;
                     chosen.entry(part.mapping.gid()).or_default().push(*part);
                 }
                 None => self.rest.push(*part),
@@ -224,8 +236,8 @@ impl Group {
     /// visible before it arrives, and what others gave of the parts that it takes is here, ready to be read, when it goes on.
     ///
     /// **Cost**: one message each way, where each part lies whole in one extent at the barrier's home; the arrival has the stores that go
-    /// along, the answer the pages that changed. That holds for stores to one mapping, and for [`RELEASE_LEN_MAX`] bytes each way. All other
-    /// parts cost as [`SharedMapping::flush`] before it and [`SharedMapping::bring`] after it; where a
+    /// along, the answer the pages that changed. That holds for stores to one mapping, for parts of [`RELEASE_LEN_MAX`] bytes each way, and as
+    /// long as no more than 64 KiB of their pages were stored to, or are sure to come. All other parts cost as [`SharedMapping::flush`] before it and [`SharedMapping::bring`] after it; where a
     /// mapping is coherent only the last moves anything. **Errors**: theirs, and those of [`Group::barrier`]. One that comes before it
     /// arrives leaves the others waiting: drop the group, and they are told. **Source**: [RF §3.4]
     // FEATURE: RF-F15

@@ -24,46 +24,46 @@ impl LockGuard {
         self.pool.check_stores()?;
         fence(Ordering::SeqCst);
         self.is_open = false;
-        let woken = self.sleep(condition, bound);
-        if woken.is_err() {
-            self.pool.shared.claims.held().remove(&self.number);
-        }
-        woken
+        self.sleep(condition, bound)
     }
 
     fn sleep(&mut self, condition: u64, bound: Option<Duration>) -> Result<bool> {
-        let pool = self.pool.clone();
-        let (claims, words) = (&pool.shared.claims, pool.shared.seats.leases());
-        let told = claims.held().remove(&self.number).is_none_or(|held| held.is_told);
-        let published = match self.ensure_held().and_then(|()| self.data.publish(&pool.shared, &self.home)) {
-            Ok(published) if !told => published,
+        let (pool, before) = (self.pool.clone(), self.taking().clone());
+        let (claims, words, home) = (&pool.shared.claims, pool.shared.seats.leases(), &before.home);
+        before.set_mine(false);
+        claims.held().remove(&before.number);
+        let published = match self.ensure_held().and_then(|()| self.data.publish(&pool.shared, home)) {
+            Ok(published) if !before.is_told() => published,
             Ok(_) | Err(Error::LockLost { .. } | Error::Broken { .. }) => return self.is_lost(None),
             Err(error) => return self.is_lost(Some(error)),
         };
         self.data.leave(&pool.shared, published);
-        let data = claims.data().get(&self.key).cloned();
+        let data = claims.data().get(&before.key).cloned();
         let (next, bound_ms) = (claims.next(), bound.map(milliseconds));
         let known = data.as_ref().map(|data| data.stamp);
-        let sleep = SyncRequest::Sleep { number: self.number, condition, next, thread: this_thread(), bound_ms, known };
+        let sleep = SyncRequest::Sleep { number: before.number, condition, next, thread: this_thread(), bound_ms, known };
         // Others may have the lock for long when its bound is over.
-        let answer = crate::trace::slice("wait for a condition", || self.home.ask_sync(&sleep, Patience::Endless));
+        let answer = crate::trace::slice("wait for a condition", || home.ask_sync(&sleep, Patience::Endless));
         let (notified, abandoned, grant, connection) = match answer {
             Ok((SyncAnswer::Woken { notified, abandoned, data }, connection)) => (notified, abandoned, data, connection),
-            Ok(_) => return self.is_lost(Some(nonsense(&self.title))),
+            Ok(_) => return self.is_lost(Some(nonsense(&before.title))),
             Err(Error::Broken { .. }) => return self.is_lost(None),
             Err(Error::UnknownRegion { .. }) => {
-                let name = self.title.rsplit_once('+').map_or(&*self.title, |(region, _)| region).to_owned();
+                let name = before.title.rsplit_once('+').map_or(&*before.title, |(region, _)| region).to_owned();
                 return self.is_lost(Some(Error::UnknownRegion { name }));
             }
             Err(error) => return self.is_lost(Some(error)),
         };
         if let Some(lent) = self.lent.take() {
-            claims.borrowed.ended(words, &self.key, lent, true);
+            claims.borrowed.ended(words, &before.key, lent, true);
         }
         fence(Ordering::SeqCst);
-        claims.held().insert(next, self.held(connection));
-        (self.number, self.connection, self.was_abandoned, self.is_open) = (next, connection, abandoned, true);
-        self.data = Section::new(&self.key, next, Mode::Exclusive);
+        before.leave();
+        let taking = claims.taken((before.key.clone(), before.title.clone()), home.clone(), next, connection);
+        claims.held().insert(next, taking.clone());
+        taking.enter();
+        (self.was_abandoned, self.is_open) = (abandoned, true);
+        self.data = Section::new(taking, Mode::Exclusive);
         self.enter(data, grant)?;
         Ok(notified)
     }
@@ -71,14 +71,14 @@ impl LockGuard {
     /// A wait failed: the lock is not held any more, and what was stored under it and not released is taken back. With an error of its
     /// own the home is told, which may believe it held.
     fn is_lost(&mut self, error: Option<Error>) -> Result<bool> {
-        let shared = &self.pool.shared;
+        let (shared, taking) = (&self.pool.shared, self.data.taking.clone());
         self.data.undo(shared);
-        let withdraw = SyncRequest::Withdraw { number: self.number };
-        let knows = error.is_some() && self.home.ask_sync(&withdraw, Patience::Usual).is_ok();
+        let withdraw = SyncRequest::Withdraw { number: taking.number };
+        let knows = error.is_some() && taking.home.ask_sync(&withdraw, Patience::Usual).is_ok();
         if let Some(lent) = self.lent.take() {
-            shared.claims.borrowed.ended(shared.seats.leases(), &self.key, lent, knows);
+            shared.claims.borrowed.ended(shared.seats.leases(), &taking.key, lent, knows);
         }
-        Err(error.unwrap_or_else(|| lost(&self.title)))
+        Err(error.unwrap_or_else(|| lost(&taking.title)))
     }
 
     /// Has those go on who wait for a condition of the lock, once it is given back: the one that has waited longest.
@@ -96,10 +96,10 @@ impl LockGuard {
     fn notify(&self, condition: u64, all: bool) -> Result<()> {
         self.data.check_alone()?;
         self.check()?;
-        let notify = SyncRequest::Notify { number: self.number, condition, all };
-        match self.home.ask_sync(&notify, Patience::Usual) {
+        let notify = SyncRequest::Notify { number: self.taking().number, condition, all };
+        match self.taking().home.ask_sync(&notify, Patience::Usual) {
             Ok(_) | Err(Error::Broken { happened: Happened::Yes, .. }) => Ok(()),
-            Err(Error::Broken { .. }) => Err(lost(&self.title)),
+            Err(Error::Broken { .. }) => Err(lost(self.name())),
             Err(error) => Err(error),
         }
     }

@@ -1,11 +1,10 @@
 //! How locks are taken: without a message where they are lent to this program, else by asking their home.
 
 use super::{LockGuard, ended, late, milliseconds, nonsense, patience};
-use crate::client::attachment::{Again, GrantOf, LentLock, Shared};
+use crate::client::attachment::{Again, GrantOf, Lease, Shared, TakenLock};
 use crate::client::bound::Section;
 use crate::client::pool::Pool;
 use crate::client::region::Region;
-use crate::client::remote::Remote;
 use crate::client::request::Patience;
 use crate::client::site::Spot;
 use crate::client::threads::this_thread;
@@ -91,27 +90,31 @@ impl Spot<'_> {
     pub(super) fn acquire(&self, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
         let shared = self.shared();
         let (claims, words, key) = (&shared.claims, shared.seats.leases(), self.key());
-        let begun = Instant::now();
-        if let Some(guard) = self.acquire_again(&key, mode, bound)? {
+        let begun = bound.map(|_| Instant::now());
+        let left = || bound.zip(begun).map(|(bound, begun)| bound.saturating_sub(begun.elapsed()));
+        let late_after =
+            |left: Option<Duration>| left.map_or(Duration::MAX, |left| left.saturating_add(Duration::from_millis(LATE_MS)));
+        // A thread that lost a lock hears of it before it takes another.
+        claims.check(late_after(bound))?;
+        if let Some(guard) = self.acquire_again(&key, mode)? {
             return Ok(Some(guard));
         }
         loop {
-            let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
-            claims.check(left.map_or(Duration::MAX, |left| left.saturating_add(Duration::from_millis(LATE_MS))))?;
-            if let Some((other, lent)) = claims.borrowed.spare(words, &key) {
-                return_lease(shared, &other, lent);
+            if let Some(lease) = claims.borrowed.spare(words, &key) {
+                return_lease(shared, &lease);
             }
-            match self.acquire_once(&key, mode, left) {
+            match self.acquire_once(&key, mode, left()) {
                 Ok(taken) => return Ok(taken),
                 // That connection has ended at the home, too: what it took there it has no more.
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
                 Err(Error::NotInTime { .. }) => return Err(late(&self.title(), bound.unwrap_or_default())),
                 // The home could not be reached in that time.
-                Err(Error::Timeout { .. }) if bound.is_some_and(|bound| begun.elapsed() >= bound) => {
+                Err(Error::Timeout { .. }) if left().is_some_and(|left| left.is_zero()) => {
                     return Err(late(&self.title(), bound.unwrap_or_default()));
                 }
                 Err(error) => return Err(ended(error)),
             }
+            claims.check(late_after(left()))?;
         }
     }
 
@@ -133,15 +136,20 @@ impl Spot<'_> {
         })?;
         match answer {
             (SyncAnswer::Granted { abandoned, data: grant, lent }, connection) => {
-                let has_data = grant.is_some();
-                let lent = claims.borrowed.answered(words, (key, wish), GrantOf { connection, lent, has_data });
-                let mut guard = self.guard(key, mode, (home, number, connection), abandoned);
-                guard.lent = lent;
+                let taking = claims.taken((key.to_owned(), self.title()), home, number, connection);
+                let of = GrantOf { connection, lent: lent.then_some(&taking), has_data: grant.is_some() };
+                let lent = claims.borrowed.answered(words, (key, wish), of);
+                fence(Ordering::SeqCst);
+                if lent.is_none() {
+                    claims.held().insert(number, taking.clone());
+                }
+                let mut guard = self.guard(taking, mode);
+                (guard.was_abandoned, guard.lent) = (abandoned, lent);
                 guard.enter(data, grant)?;
                 Ok(Some(guard))
             }
             (SyncAnswer::Busy, connection) => {
-                claims.borrowed.answered(words, (key, wish), GrantOf { connection, lent: false, has_data: false });
+                claims.borrowed.answered(words, (key, wish), GrantOf { connection, lent: None, has_data: false });
                 Ok(None)
             }
             _ => Err(nonsense(&self.title())),
@@ -149,30 +157,24 @@ impl Spot<'_> {
     }
 
     /// Takes a lock without a message, where it is lent to this program and kept.
-    fn acquire_again(&self, key: &str, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
+    fn acquire_again(&self, key: &str, mode: Mode) -> Result<Option<LockGuard>> {
         let shared = self.shared();
-        let (claims, words) = (&shared.claims, shared.seats.leases());
-        if claims.has_some() {
-            // A thread that lost a lock hears of it before it takes another.
-            claims.check(bound.map_or(Duration::MAX, |bound| bound.saturating_add(Duration::from_millis(LATE_MS))))?;
-        }
-        match claims.borrowed.take(words, key, mode) {
+        match shared.claims.borrowed.take(shared.seats.leases(), key, mode) {
             Again::Ask => Ok(None),
             Again::Mine => {
                 let reason = "this thread has it already and would wait for itself; give it back first".to_owned();
                 Err(Error::LockMisused { name: self.title(), reason })
             }
-            Again::Return(lent) => {
-                return_lease(shared, key, lent);
+            Again::Return(lease) => {
+                return_lease(shared, &lease);
                 Ok(None)
             }
-            Again::Taken(lent) => {
-                let home = self.remote().inspect_err(|_| return_lease(shared, key, lent))?;
-                let mut guard = self.guard(key, mode, (home, lent.number, lent.connection), false);
+            Again::Taken(Lease { lent, taking }) => {
+                let mut guard = self.guard(taking, mode);
                 guard.lent = Some(lent);
                 if lent.has_data {
                     // Nobody had the lock meanwhile, so all mappings show what this program left.
-                    let data = claims.data().get(key).cloned();
+                    let data = shared.claims.data().get(key).cloned();
                     guard.data.enter_again(data.expect("as long as a lock is lent its data are known"));
                 }
                 Ok(Some(guard))
@@ -180,41 +182,24 @@ impl Spot<'_> {
         }
     }
 
-    /// A lock that this thread has, by that taking on that connection.
-    fn guard(
-        &self,
-        key: &str,
-        mode: Mode,
-        (home, number, connection): (Arc<Remote>, u64, u128),
-        was_abandoned: bool,
-    ) -> LockGuard {
-        fence(Ordering::SeqCst);
-        let guard = LockGuard {
+    /// A lock that this thread has, by that taking.
+    fn guard(&self, taking: Arc<TakenLock>, mode: Mode) -> LockGuard {
+        taking.enter();
+        LockGuard {
             pool: Pool { shared: self.shared().clone() },
-            key: key.to_owned(),
-            title: self.title(),
-            home,
-            number,
-            connection,
             lent: None,
-            was_abandoned,
+            was_abandoned: false,
             is_open: true,
-            data: Section::new(key, number, mode),
+            data: Section::new(taking, mode),
             not_send: PhantomData,
-        };
-        guard.pool.shared.claims.held().insert(number, guard.held(connection));
-        guard
+        }
     }
 }
 
-/// The home that lent a lock, as long as the connection lasts that it came on.
-fn lender(shared: &Shared, lent: LentLock) -> Option<Arc<Remote>> {
-    shared.remotes().into_iter().find(|remote| remote.connection() == Some(lent.connection))
-}
-
 /// Gives a lock back by a message that is lent and that no thread has, though its word says so.
-fn return_lease(shared: &Shared, key: &str, lent: LentLock) {
-    let unlock = SyncRequest::Unlock { number: lent.number };
-    let knows = lender(shared, lent).is_some_and(|home| home.ask_sync(&unlock, Patience::Usual).is_ok());
-    shared.claims.borrowed.ended(shared.seats.leases(), key, lent, knows);
+fn return_lease(shared: &Shared, Lease { lent, taking }: &Lease) {
+    let unlock = SyncRequest::Unlock { number: taking.number };
+    // Only the home that lent it knows of it, as long as that connection lasts.
+    let knows = taking.is_connected() && taking.home.ask_sync(&unlock, Patience::Usual).is_ok();
+    shared.claims.borrowed.ended(shared.seats.leases(), &taking.key, *lent, knows);
 }

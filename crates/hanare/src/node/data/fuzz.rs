@@ -211,6 +211,6 @@ fn carried() -> [SyncRequest; 4] {
     let range = BoundRange { gid: Gid(1), offset: 8, len: 2 };
     let binding = Some(vec![BoundShape { gid: Gid(1), shape: Strided::contiguous(0, 64) }]);
     let publication = Publication { changes: Stores::Bytes(vec![range], vec![1, 2]), binding };
-    let release = SyncRequest::Release { number: 1, publication, places: vec![place(8)] };
+    let release = SyncRequest::Release { number: 1, publication, places: vec![place(8)], keeps: true };
     [SyncRequest::MeetWith(1, carried()), arrive(0), arrive(1), release]
 }

@@ -71,8 +71,8 @@ impl Sync {
             }
             SyncRequest::Notify { number, condition, all } => self.locks.notify(who(number), condition, all),
             SyncRequest::Publish { number, publication } => self.locks.publish(who(number), user.uid, publication),
-            SyncRequest::Release { number, publication, places } => {
-                self.locks.release((who(number), user.uid), publication, &places, (extents, pages))
+            SyncRequest::Release { number, publication, places, keeps } => {
+                self.locks.release((who(number), user.uid, keeps), publication, &places, (extents, pages))
             }
             SyncRequest::Redone { number } => self.locks.redone(who(number)),
             SyncRequest::Unlock { number } => self.locks.unlock(who(number)),

@@ -330,6 +330,20 @@ impl CarriedMemory for Explicit {
         self.pages.as_deref()?.homes.place_of(range)
     }
 
+    fn moving_len(&self, range: &Range<u64>) -> (u64, u64) {
+        let Some(pager) = self.pages.as_deref() else { return (0, 0) };
+        let (mut stored, mut coming) = (0, 0);
+        for run in page_runs(std::slice::from_ref(range)) {
+            for page in (run.start..run.end.min(pager.page_count)).filter(|page| !pager.is_direct(*page)) {
+                let state = pager.words.look(page);
+                let is_absent = matches!(state, State::Absent | State::HeldAbsent);
+                stored += PAGE_LEN * u64::from(matches!(state, State::Dirty | State::HeldDirty));
+                coming += PAGE_LEN * u64::from(is_absent || pager.digests.is_changing(page));
+            }
+        }
+        (stored, coming)
+    }
+
     fn send_along(
         &self,
         ranges: &[Range<u64>],

@@ -66,13 +66,14 @@ impl Wants {
 }
 
 impl Locks {
-    /// A lock is given back with what was changed of the data bound to it: all of that, or nothing.
+    /// A lock is given back with what was changed of the data bound to it: all of that, or nothing. Its holder `keeps` it where it is lent to
+    /// that one, and nobody wants it.
     ///
     /// **Errors**: those of [`Puts::check`], and of a publication: nothing happened. Memory that the kernel does not supply: the release
     /// counts, and the next holder redoes it.
     pub fn release(
         &mut self,
-        (who, uid): (Claimant, u32),
+        (who, uid, keeps): (Claimant, u32, bool),
         publication: Publication,
         places: &[ExtentPlace],
         memory: (&Extents, &SharedRegions),
@@ -87,8 +88,12 @@ impl Locks {
         let puts = Puts::check(pieces(), memory)?;
         let stamp = self.data.on_publish(&self.locks, who, uid, publication)?;
         puts.put()?;
-        self.unlock(who)?;
-        Ok(Some(SyncAnswer::Published { stamp }))
+        let kept = keeps && self.locks.may_keep(who);
+        match kept {
+            true => self.data.on_put(&self.locks, who),
+            false => drop(self.unlock(who)?),
+        }
+        Ok(Some(SyncAnswer::Released(stamp, kept)))
     }
 
     /// A party of a group arrives with bytes. **Errors**: those of [`Puts::check`]: it has not arrived.
