@@ -57,6 +57,13 @@ fn a_command_ends_whose_disk_is_gone() {
     let killed = "kill -9 $(cat $(dirname $unixsocket)/begun); exec sleep 600";
     let ended = nodes.hanare(&["nbd", "disk", "--create", "1M", "--", killed]);
     assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
+    // A process that the shell waits for has our pipes: `hanare` here returns when it has ended, too.
+    let killed = "kill -9 $(cat $(dirname $unixsocket)/begun); sleep 600; sleep 600";
+    let ended = nodes.hanare(&["nbd", "disk", "--", killed]);
+    assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
+    let deaf = "trap '' TERM; kill -9 $(cat $(dirname $unixsocket)/begun); sleep 600; sleep 600";
+    let ended = nodes.hanare(&["nbd", "disk", "--", deaf]);
+    assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
     assert!(begun.elapsed() < Duration::from_secs(300), "it waited for the command");
     let ended = nodes.hanare(&["nbd", "disk", "--", "exit 7"]);
     assert_eq!(ended.status.code(), Some(7), "{}", ended.stderr);
