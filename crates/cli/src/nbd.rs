@@ -53,6 +53,8 @@ const LOOK: Duration = Duration::from_millis(10);
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Becomes nbdkit, or has it serve while a command runs.
+///
+/// FEATURE: D3-F19
 pub fn run(options: &Options) -> Result<i32> {
     if options.create.is_none() {
         // What is wrong with the region is said first.
