@@ -17,6 +17,7 @@ fn cannot_serve() -> Option<String> {
     (!plugin.is_file()).then(|| "the plugin is not built; the whole workspace's tests build it".to_owned())
 }
 
+// FEATURE: D3-F19
 #[test]
 fn a_disk_is_written_read_zeroed_and_survives_the_server() {
     if let Some(reason) = cannot_serve() {
