@@ -109,6 +109,8 @@ bench)
     want redis-server "the comparison with Redis" redis-server
     want sshfs "the comparison with sshfs" sshfs openssh-server
     PATH=$PATH:/usr/sbin want smbd "the comparison with samba" samba smbclient
+    PATH=$PATH:/usr/sbin want ganesha.nfsd "the comparison with nfs-ganesha" nfs-ganesha nfs-ganesha-vfs rpcbind iproute2
+    want_working "cc -include sys/time.h -include nfsc/libnfs.h" "the comparison with nfs-ganesha" libnfs-dev
     want clang "the comparison with iceoryx2" clang libclang-dev
     cargo build -q --release --manifest-path bench/peers/iceoryx2_queue/Cargo.toml >&2 ||
         say "iceoryx2 does not build: the comparison with it is skipped"

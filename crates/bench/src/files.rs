@@ -1,9 +1,9 @@
-//! Files of the pool through the kernel, on this host's node beside tmpfs, and on the other beside sshfs and samba.
+//! Files of the pool through the kernel, on this host's node beside tmpfs, and on the other beside sshfs, samba and nfs-ganesha.
 
 use crate::Options;
 use crate::compare::{bytes, compare, compare_rates};
 use crate::nodes::Nodes;
-use crate::peers::folders::{Samba, Sshfs};
+use crate::peers::folders::{Ganesha, Samba, Sshfs};
 use crate::report::Report;
 use crate::turns::{Contestant, Figures, Outcome, take_turns};
 use anyhow::{Context, Result, ensure};
@@ -80,6 +80,8 @@ impl Drop for Mount {
 }
 
 /// Runs it.
+///
+/// FEATURE: D2-F22
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let work = match options.quick {
         true => Work { len: FILE_LEN_QUICK, calls: CALL_COUNT_QUICK, names: NAME_COUNT_QUICK },
@@ -98,25 +100,27 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let (near, far) = (place(0)?, place(1)?);
     let tmpfs = Path::new("/dev/shm").join(mount.folder.file_name().unwrap_or_default());
     let tmpfs_turn = fs::create_dir(&tmpfs).map(|()| || turn(&tmpfs, work)).context("no tmpfs at /dev/shm");
-    progress("starting sshfs and samba");
+    progress("starting sshfs, samba and nfs-ganesha");
     let sshfs = Sshfs::start().map(|sshfs| move || turn(&sshfs.folder(), work));
     let samba = Samba::start().map(|samba| move || samba.turn(work.len));
+    let ganesha = Ganesha::new(options, (work.len, work.calls, work.names)).map(|ganesha| move || ganesha.turn());
     let contestants = vec![
         Contestant::ours("hanare mount, this host", || turn(&near, work)),
         Contestant::ours("hanare mount, other node", || turn(&far, work)),
         Contestant::peer("tmpfs", tmpfs_turn),
         Contestant::peer("sshfs", sshfs),
         Contestant::peer("samba, by smbclient", samba),
+        Contestant::peer("nfs-ganesha, by libnfs", ganesha),
     ];
     let outcomes = take_turns(options.rounds(), contestants, progress);
     let _ = fs::remove_dir_all(&tmpfs);
     let outcomes = outcomes?;
-    let [near, far, tmpfs, sshfs, samba] = &outcomes[..] else { unreachable!("there are five contestants") };
+    let [near, far, tmpfs, sshfs, samba, ganesha] = &outcomes[..] else { unreachable!("there are six contestants") };
     let mut report = Report::new(NAME);
     let goal = if rustix::process::geteuid().is_root() { GOALS.0 } else { GOALS.1 };
     report.rows = rows("this host", work, near, tmpfs, (Some(goal), None))?;
     report.rows.extend(rows("other node, tcp", work, far, tmpfs, (None, None))?);
-    for peer in [sshfs, samba] {
+    for peer in [sshfs, samba, ganesha] {
         report.rows.extend(rows("other node, tcp", work, far, peer, (Some(GOAL_FAR), Some(GOAL_FAR)))?);
     }
     Ok(report)

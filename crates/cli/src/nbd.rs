@@ -5,14 +5,14 @@ use crate::size;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use hanare::Pool;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Makes a region a network block device: nbdkit serves it, for qemu, libnbd and every other NBD client.
 #[derive(Args, Clone, Debug)]
@@ -49,7 +49,12 @@ const INSTALLED: &str = "nbdkit/plugins/nbdkit-hanare-plugin.so";
 /// How long is waited between two looks whether nbdkit has begun: it tells nobody.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// How long a command has to end by itself after its disk has gone.
+const GRACE: Duration = Duration::from_secs(10);
+
 /// Becomes nbdkit, or has it serve while a command runs.
+///
+/// FEATURE: D3-F19
 pub fn run(options: &Options) -> Result<i32> {
     if options.create.is_none() {
         // What is wrong with the region is said first.
@@ -89,41 +94,85 @@ pub fn run(options: &Options) -> Result<i32> {
     }
     let mut command = Command::new("sh");
     place.name(command.arg("-c").arg(shell_line(&options.command)));
-    let command = command.spawn().context("cannot run sh")?;
-    let status = accompany(command, &mut server, &events)?;
+    let mut command = Accompanied::start(command)?;
+    let status = command.accompany(&mut server, &events)?;
     end(&server, Signal::TERM);
     server.wait()?;
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
-/// Waits for the command's end, and passes signals on to it. Without its disk it is ended: it could wait for that without bound.
-fn accompany(mut command: Child, server: &mut Child, events: &Receiver<Event>) -> Result<ExitStatus> {
-    let mut is_served = true;
-    loop {
-        if let Some(status) = command.try_wait()? {
-            return Ok(status);
+/// A command, and whether its process group is its own.
+struct Accompanied {
+    process: Child,
+    is_apart: bool,
+}
+
+impl Accompanied {
+    /// Starts it. A group apart would get nothing of the terminal, so a command that reads from one stays in ours.
+    fn start(mut command: Command) -> Result<Accompanied> {
+        let is_apart = !std::io::stdin().is_terminal();
+        if is_apart {
+            command.process_group(0);
         }
-        if is_served && let Some(ended) = server.try_wait()? {
-            eprintln!("hanare: nbdkit ended with {ended}; ending the command");
-            is_served = false;
-            end(&command, Signal::TERM);
-        }
-        // Both may have ended before their signals were caught.
-        match events.recv_timeout(Duration::from_secs(1)) {
-            Ok(Event::Signal { signal, from_terminal: false }) if [Signal::INT, Signal::TERM, Signal::HUP].contains(&signal) => {
-                end(&command, signal);
+        Ok(Accompanied { process: command.spawn().context("cannot run sh")?, is_apart })
+    }
+
+    /// Waits for its end, and passes signals on to it. Without its disk it is ended: it could wait for that without bound.
+    fn accompany(&mut self, server: &mut Child, events: &Receiver<Event>) -> Result<ExitStatus> {
+        let mut lost = None;
+        loop {
+            if let Some(status) = self.process.try_wait()? {
+                return Ok(status);
             }
-            _ => {}
+            match lost {
+                None => {
+                    if let Some(ended) = server.try_wait()? {
+                        eprintln!("hanare: nbdkit ended with {ended}; ending the command");
+                        lost = Some(Instant::now());
+                        self.end_all(Signal::TERM);
+                    }
+                }
+                Some(since) if since.elapsed() > GRACE => self.signal(Signal::KILL),
+                Some(_) => {}
+            }
+            // Both may have ended before their signals were caught.
+            match events.recv_timeout(Duration::from_secs(1)) {
+                // The terminal told its own group already.
+                Ok(Event::Signal { signal, from_terminal })
+                    if (self.is_apart || !from_terminal) && [Signal::INT, Signal::TERM, Signal::HUP].contains(&signal) =>
+                {
+                    self.signal(signal);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Signals its group, where that is its own, else its shell.
+    fn signal(&self, signal: Signal) {
+        if self.is_apart {
+            // It may have ended already.
+            let _ = kill_process_group(Pid::from_child(&self.process), signal);
+        } else {
+            end(&self.process, signal);
+        }
+    }
+
+    /// Signals all that it started: its group, or ours where we lead it, as the terminal would. Nobody else's group is touched.
+    fn end_all(&self, signal: Signal) {
+        let own = rustix::process::getpid();
+        if !self.is_apart && rustix::process::getpgrp() == own {
+            let _ = kill_process_group(own, signal);
+        } else {
+            self.signal(signal);
         }
     }
 }
 
 /// Sends a signal to a child that was not waited for.
 fn end(child: &Child, signal: Signal) {
-    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It may have ended already.
-        let _ = kill_process(pid, signal);
-    }
+    // It may have ended already.
+    let _ = kill_process(Pid::from_child(child), signal);
 }
 
 fn not_run(error: &std::io::Error) -> anyhow::Error {

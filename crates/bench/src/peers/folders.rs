@@ -1,7 +1,8 @@
-//! Other people's ways to a folder of another host: sshfs, and samba by its own client. Both servers are this user's, on loopback, with
-//! their files in memory as ours are, and end with the bench.
+//! Other people's ways to a folder of another host: sshfs, samba by its own client, and nfs-ganesha by libnfs. All servers are this
+//! user's, on loopback, with their files in memory as ours are, and end with the bench.
 
-use super::program::run;
+use super::program::{Compiled, figures, run};
+use crate::Options;
 use crate::turns::Figures;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
@@ -173,6 +174,39 @@ impl Samba {
             Some(rate) => Ok(rate),
             None => bail!("smbclient said '{}'", said.trim()),
         }
+    }
+}
+
+/// A folder of nfs-ganesha. No kernel's client is used, as with samba.
+pub struct Ganesha {
+    /// What goes with it: the folder of the client, and that of the files.
+    _folders: (Compiled, TempDir),
+    /// Words behind `unshare`.
+    words: Vec<String>,
+}
+
+impl Ganesha {
+    /// Compiles the client; the server is started for each turn, in namespaces of its own, because its portmapper has a port that is fixed.
+    ///
+    /// `len`, `calls` and `names` are what a turn writes, how many pages, and how many names.
+    pub fn new(options: &Options, (len, calls, names): (u64, usize, usize)) -> Result<Ganesha> {
+        find("ganesha.nfsd", "nfs-ganesha")?;
+        find("rpcbind", "rpcbind")?;
+        ensure!(rustix::process::geteuid().is_root(), "nfs-ganesha opens files by their handles, which takes root");
+        let compiled = Compiled::new(options)?;
+        let client = compiled.build("cc", "nfs_files", &["-lnfs"]).context("the client (package libnfs-dev)")?;
+        let folder = tempfile::Builder::new().prefix("hanare-bench-").tempdir_in(MEMORY)?;
+        let at = folder.path().display().to_string();
+        let script = options.peers.join("nfs_server.sh").display().to_string();
+        let apart = ["--net", "--mount", "--pid", "--fork", "--kill-child", "sh"].map(str::to_owned);
+        let words = [script, at.clone(), client.display().to_string(), format!("nfs://127.0.0.1{at}/files?version=3")];
+        let amounts = [len.to_string(), calls.to_string(), names.to_string()];
+        Ok(Ganesha { _folders: (compiled, folder), words: [&apart[..], &words, &amounts].concat() })
+    }
+
+    /// What its client measures; the times in ns.
+    pub fn turn(&self) -> Result<Figures> {
+        figures(&run(Path::new("unshare"), &self.words, &[("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")])?)
     }
 }
 

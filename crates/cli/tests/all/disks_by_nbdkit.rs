@@ -17,6 +17,7 @@ fn cannot_serve() -> Option<String> {
     (!plugin.is_file()).then(|| "the plugin is not built; the whole workspace's tests build it".to_owned())
 }
 
+// FEATURE: D3-F19
 #[test]
 fn a_disk_is_written_read_zeroed_and_survives_the_server() {
     if let Some(reason) = cannot_serve() {
@@ -56,6 +57,13 @@ fn a_command_ends_whose_disk_is_gone() {
     assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
     let killed = "kill -9 $(cat $(dirname $unixsocket)/begun); exec sleep 600";
     let ended = nodes.hanare(&["nbd", "disk", "--create", "1M", "--", killed]);
+    assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
+    // A process that the shell waits for has our pipes: `hanare` here returns when it has ended, too.
+    let killed = "kill -9 $(cat $(dirname $unixsocket)/begun); sleep 600; sleep 600";
+    let ended = nodes.hanare(&["nbd", "disk", "--", killed]);
+    assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
+    let deaf = "trap '' TERM; kill -9 $(cat $(dirname $unixsocket)/begun); sleep 600; sleep 600";
+    let ended = nodes.hanare(&["nbd", "disk", "--", deaf]);
     assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
     assert!(begun.elapsed() < Duration::from_secs(300), "it waited for the command");
     let ended = nodes.hanare(&["nbd", "disk", "--", "exit 7"]);

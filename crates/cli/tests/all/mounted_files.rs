@@ -9,6 +9,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -426,4 +427,51 @@ fn holes_are_found_and_mapped_files_are_written_back() {
     let mut bytes = [0; 4];
     file.read_exact_at(&mut bytes, 5000).unwrap();
     assert_eq!(&bytes, b"mmap");
+}
+
+/// The kernel leaves to the mount what a file loses when it is written, and asks for no attribute before each write.
+#[test]
+fn a_written_file_gives_nobody_its_owners_rights() {
+    or_skip!();
+    let nodes = Nodes::start(1);
+    let mount = Mount::new(&nodes.nodes[0], &[]);
+    let file = mount.path("program");
+    let set = |mode: u32| {
+        fs::write(&file, b"first").unwrap();
+        std::os::unix::fs::chown(&file, Some(0), Some(0)).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mode = || fs::metadata(&file).unwrap().mode() & 0o7777;
+    fs::set_permissions(mount.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let by_other = |line: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.uid(65534).gid(65534).arg("-c").arg(line).env("file", &file).status().unwrap().success()
+    };
+    for line in [
+        "echo more >>$file",
+        "printf x | dd of=$file conv=notrunc 2>/dev/null",
+        ": >$file",
+        "truncate -s 3 $file",
+        "fallocate -l 9000 $file",
+    ] {
+        set(0o6777);
+        assert!(by_other(line), "{line}");
+        assert_eq!(mode(), 0o777, "{line}");
+    }
+    // Without the group's execution the second bit is another's.
+    set(0o2766);
+    assert!(by_other("echo more >>$file"));
+    assert_eq!(mode() & 0o4777, 0o766);
+    set(0o6777);
+    fs::write(&file, b"root").unwrap();
+    assert_eq!(mode(), 0o6777, "root may write it as it is");
+    std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+    assert_eq!(mode(), 0o777, "a new owner");
+    // Version 2 of the kernel's capabilities: to use any port.
+    let capability = [&0x0200_0001u32.to_le_bytes()[..], &(1u32 << 10).to_le_bytes(), &[0; 12]].concat();
+    rustix::fs::setxattr(&file, "security.capability", &capability, rustix::fs::XattrFlags::empty()).unwrap();
+    OpenOptions::new().append(true).open(&file).unwrap().write_all(b"more").unwrap();
+    let mut value = [0; 64];
+    assert!(rustix::fs::getxattr(&file, "security.capability", &mut value).is_err(), "a written file has no capabilities");
+    mount.end();
 }

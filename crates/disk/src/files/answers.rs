@@ -163,13 +163,22 @@ impl Calls {
         })
     }
 
-    pub(super) fn set(&self, ino: Ino, size: Option<u64>, set: Attributes) -> Result<FileAttr> {
+    /// Sets a file's length or attributes for a user. What sets nothing is a change of owner to the same, or before a write.
+    pub(super) fn set(&self, uid: u32, ino: Ino, size: Option<u64>, mut set: Attributes) -> Result<FileAttr> {
         if is_plain(ino) {
             if set != Attributes::default() && set != (Attributes { mtime: set.mtime, ..Attributes::default() }) {
                 return Err(Errno::OPNOTSUPP);
             }
             size.map_or(Ok(()), |len| self.plain.truncate(ino, len))?;
         } else {
+            let is_of_owner = set.uid.is_some() || set.gid.is_some() || (size.is_none() && set == Attributes::default());
+            if is_of_owner || size.is_some() {
+                self.files.drop_rights(ino, false)?;
+            }
+            // Root may change a length and keep what the mode says.
+            if set.mode.is_none() && (is_of_owner || (size.is_some() && uid != 0)) {
+                set.mode = self.files.mode_without_rights(ino)?;
+            }
             match size {
                 Some(len) => self.files.truncate(ino, len, set)?,
                 None => self.files.set(ino, &set)?,

@@ -50,6 +50,8 @@ impl Filesystem for Calls {
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_DO_READDIRPLUS,
             InitFlags::FUSE_READDIRPLUS_AUTO,
+            // Else it asks for an attribute before each write, which takes as long as the write.
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ];
         for wish in wishes {
             let _ = config.add_capabilities(wish);
@@ -68,7 +70,7 @@ impl Filesystem for Calls {
 
     fn setattr(
         &self,
-        _: &Request,
+        req: &Request,
         ino: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -90,7 +92,7 @@ impl Filesystem for Calls {
         };
         let mode = mode.map(|mode| mode & 0o7777);
         let set = Attributes { mode, uid, gid, size: None, atime: atime.map(stamp), mtime: mtime.map(stamp) };
-        self.answer_attr(self.set(ino.0, size, set), reply);
+        self.answer_attr(self.set(req.uid(), ino.0, size, set), reply);
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
@@ -209,13 +211,17 @@ impl Filesystem for Calls {
         _: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        flags: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let ino = ino.0;
-        let done = if is_plain(ino) { self.plain.write(ino, offset, data) } else { self.files.write(ino, offset, data) };
+        let drops_bits = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let done = match is_plain(ino) {
+            true => self.plain.write(ino, offset, data),
+            false => self.files.drop_rights(ino, drops_bits).and_then(|()| self.files.write(ino, offset, data)),
+        };
         match done {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(code(error)),
@@ -396,7 +402,12 @@ impl Filesystem for Calls {
         }
     }
 
-    fn fallocate(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, len: u64, mode: i32, reply: ReplyEmpty) {
+    fn fallocate(&self, req: &Request, ino: INodeNo, _: FileHandle, offset: u64, len: u64, mode: i32, reply: ReplyEmpty) {
+        if !is_plain(ino.0)
+            && let Err(error) = self.files.drop_rights(ino.0, req.uid() != 0)
+        {
+            return reply.error(code(error));
+        }
         let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         let done = match mode & !libc::FALLOC_FL_KEEP_SIZE {
             _ if is_plain(ino.0) => Err(Errno::OPNOTSUPP),

@@ -12,6 +12,9 @@ const LINK_COUNT_MAX: u32 = 65_000;
 /// Longest value of an extended attribute, and most bytes of all of one file: the kernel's limit.
 const XATTR_LEN_MAX: usize = 64 << 10;
 
+/// The attribute by which a file gives programs more rights than who runs them has.
+const CAPABILITIES: &[u8] = b"security.capability";
+
 /// Who makes something.
 #[derive(Clone, Copy)]
 pub struct Maker {
@@ -146,6 +149,30 @@ impl Files {
             tree.inode(ino).ok_or(Errno::STALE)?;
             Ok((vec![Record::Set { ino, set: set.clone(), time }], ()))
         })
+    }
+
+    /// A file's mode without what lets programs run with its owner's rights, if the mode has that.
+    pub fn mode_without_rights(&self, ino: Ino) -> Result<Option<u32>> {
+        self.with_known(ino, |inode, _| {
+            // Without the group's right to execute, the second bit is not one of execution.
+            let bits = if inode.mode & 0o010 != 0 { 0o6000 } else { 0o4000 };
+            (!inode.is_folder() && inode.mode & bits != 0).then_some(inode.mode & !bits)
+        })
+    }
+
+    /// Takes a file's capabilities away, and with `drops_bits` what its mode has of the kind. The kernel leaves that to its file systems,
+    /// so that it need not ask before each write whether there is any. **Cost**: none where there is nothing.
+    pub fn drop_rights(&self, ino: Ino, drops_bits: bool) -> Result<()> {
+        if self.with_known(ino, |inode, _| inode.xattrs.contains_key(CAPABILITIES))? {
+            match self.set_xattr(ino, CAPABILITIES, None, Put::Any) {
+                Err(Errno::NODATA) => {}
+                done => done?,
+            }
+        }
+        match if drops_bits { self.mode_without_rights(ino)? } else { None } {
+            Some(mode) => self.set(ino, &Attributes { mode: Some(mode), ..Attributes::default() }),
+            None => Ok(()),
+        }
     }
 
     /// Sets or removes an extended attribute.
