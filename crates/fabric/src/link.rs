@@ -194,7 +194,8 @@ pub struct Progress {
     pub received_len: u64,
     /// Bytes sent, heads included.
     pub sent_len: u64,
-    /// Whether it stopped for fairness with more to do: `doze` will refuse.
+    /// Whether there may be more to do, because it stopped for fairness or the stream says so: `doze` will refuse. Without it, a link whose sink
+    /// took all has nothing more before the peer sends again.
     pub has_more: bool,
 }
 

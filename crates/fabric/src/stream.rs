@@ -216,6 +216,8 @@ impl<S: Stream> StreamLink<S> {
             let from = buffer.slice(0, self.held.len());
             self.held.start = self.inbox.take(from, sink, done)?;
             if len < straight.len() + behind.len() {
+                // What a seal does not open is told by the next call.
+                self.has_more |= !self.stream.takes_all();
                 return Ok(());
             }
         }

@@ -33,7 +33,7 @@ pub(crate) struct Session {
     who: (ClientId, User),
     /// Whether each turn begins with a look whether the client is gone.
     looks: bool,
-    /// Whether nothing moved in the last turn, and nothing was done with the session since.
+    /// Whether all that had come was done and answered when the last turn ended, and nothing was done with the session since.
     is_drained: bool,
 }
 
@@ -108,6 +108,8 @@ impl Session {
         for _ in 0..ROUNDS_MAX {
             self.inbox.held_back = !self.replies.is_idle();
             let progress = self.link.progress(&mut self.inbox)?;
+            // Then nothing is left at the link before the client sends again.
+            let has_all = !progress.has_more && !self.inbox.held_back && !self.inbox.waits_for_pages();
             for finished in self.inbox.finished.drain(..) {
                 match finished.arrived {
                     Ok(Arrived::Commands(work)) => {
@@ -122,7 +124,8 @@ impl Session {
                 break;
             }
             turn.moved = true;
-            if pumped == Pumped::Work || progress.messages == 0 && self.link.unsent_len() > 0 {
+            self.is_drained = has_all && self.replies.is_idle() && self.link.unsent_len() == 0;
+            if self.is_drained || pumped == Pumped::Work || progress.messages == 0 && self.link.unsent_len() > 0 {
                 break;
             }
             // Queries are acted on when the turn is over, and some take long.
@@ -132,7 +135,7 @@ impl Session {
                 break;
             }
         }
-        self.is_drained = !turn.moved;
+        self.is_drained |= !turn.moved;
         turn.fetches = std::mem::take(&mut self.replies.fetches);
         turn.need = self.need();
         turn.queries = std::mem::take(&mut self.queries);
