@@ -216,7 +216,8 @@ impl<S: Stream> StreamLink<S> {
             let from = buffer.slice(0, self.held.len());
             self.held.start = self.inbox.take(from, sink, done)?;
             if len < straight.len() + behind.len() {
-                done.is_drained = self.held.is_empty();
+                // What a seal has not opened is told by the next call.
+                done.is_drained = self.held.is_empty() && self.stream.takes_all();
                 return Ok(());
             }
         }

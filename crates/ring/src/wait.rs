@@ -7,6 +7,13 @@
 use hanare_protocol::limits::{SPIN_PAUSE_COUNT, SPIN_YIELD_US};
 use std::time::{Duration, Instant};
 
+/// Longest time of yields that a waiter learns, where the usual one is shorter. A sleep that ends sooner was given up to too early: its wake cost
+/// as much as the rest of the wait.
+const LEARNED: Duration = Duration::from_micros(4 * SPIN_YIELD_US);
+
+/// Yields within which something comes as soon as within pauses.
+const QUICK_YIELD_COUNT: u32 = 2;
+
 /// What a waiter does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -16,13 +23,25 @@ pub enum Step {
     Park,
 }
 
-/// One wait: check, `step`, check, `step` … until what is waited for is there.
+/// Waits one after another: check, `step`, check, `step` … until what is waited for is there, then `reset`.
+///
+/// A waiter that is kept from wait to wait learns. After a wait that took yields the next one has no pauses, because who is waited for
+/// may need this CPU. After a sleep that was short the next wait yields for longer, unless threads that compute want this CPU.
 #[derive(Debug)]
 pub struct Backoff {
     pauses: u32,
+    yields: u32,
     yields_since: Option<Instant>,
+    /// When it said that it is time to park.
+    gave_up: Option<Instant>,
+    /// Whether the last yield before took so long that threads which compute had the CPU: longer yields would give them more of it.
+    is_crowded: bool,
+    /// Time of yields: as learned, and at least.
     budget: Duration,
-    /// Whether the thread has asked for short turns.
+    least: Duration,
+    /// Whether pauses were of no use in the last wait.
+    skips_pauses: bool,
+    /// Whether the thread has asked for short turns since it parked.
     is_prompt: bool,
 }
 
@@ -40,18 +59,40 @@ impl Backoff {
 
     /// A wait that yields for `budget` at most before it parks.
     pub fn with_budget(budget: Duration) -> Backoff {
-        Backoff { pauses: 0, yields_since: None, budget, is_prompt: false }
+        Backoff {
+            pauses: 0,
+            yields: 0,
+            yields_since: None,
+            gave_up: None,
+            is_crowded: false,
+            budget,
+            least: budget,
+            skips_pauses: false,
+            is_prompt: false,
+        }
     }
 
-    /// Something happened: the wait begins anew.
+    /// Something happened: the next wait begins.
+    #[inline]
     pub fn reset(&mut self) {
-        self.pauses = 0;
-        self.yields_since = None;
+        if self.pauses > 0 || self.yields > 0 {
+            self.skips_pauses = self.yields > QUICK_YIELD_COUNT;
+        }
+        if let Some(gave_up) = self.gave_up.take() {
+            self.learn(gave_up.elapsed());
+        }
+        (self.pauses, self.yields, self.yields_since) = (0, 0, None);
+    }
+
+    /// It slept for so long.
+    fn learn(&mut self, slept: Duration) {
+        let longest = self.least.max(LEARNED);
+        self.budget = if slept < longest && !self.is_crowded { (2 * self.budget).min(longest) } else { self.least };
     }
 
     /// Passes a little time, or says that it is time to park.
     ///
-    /// **Cost**: one pause instruction at first; then one `sched_yield` and one look at the clock, and once in a wait a system call.
+    /// **Cost**: one pause instruction at first; then one `sched_yield` and one look at the clock, and once between two parks a system call.
     #[inline]
     pub fn step(&mut self) -> Step {
         self.step_after(false)
@@ -67,7 +108,7 @@ impl Backoff {
     /// Pauses, if this wait has pauses left. For waits that look at no clock meanwhile: all pauses together are shorter than a yield or two.
     #[inline]
     pub fn pause(&mut self) -> bool {
-        let has_left = self.pauses < SPIN_PAUSE_COUNT;
+        let has_left = self.pauses < SPIN_PAUSE_COUNT && !self.skips_pauses;
         if has_left {
             self.pauses += 1;
             std::hint::spin_loop();
@@ -77,9 +118,17 @@ impl Backoff {
 
     fn step_yielding(&mut self) -> Step {
         let since = *self.yields_since.get_or_insert_with(Instant::now);
-        if since.elapsed() >= self.budget {
+        let waited = since.elapsed();
+        if waited >= self.budget {
+            if self.gave_up.is_none() {
+                self.gave_up = Some(Instant::now());
+                self.is_crowded = waited >= self.budget + self.least;
+            }
+            // Another thread may go on.
+            self.is_prompt = false;
             return Step::Park;
         }
+        self.yields = self.yields.saturating_add(1);
         if !std::mem::replace(&mut self.is_prompt, true) {
             hanare_memory::prompt::shorten_turns(0);
         }
@@ -99,8 +148,40 @@ mod tests {
             assert_eq!(wait.step(), Step::Again);
         }
         assert_eq!(wait.step(), Step::Park);
+        assert_eq!(wait.step(), Step::Park);
         wait.reset();
         assert_eq!(wait.step(), Step::Again);
+    }
+
+    #[test]
+    fn a_waiter_that_yielded_skips_pauses_until_something_comes_at_once() {
+        let mut wait = Backoff::with_budget(Duration::from_secs(3600));
+        (0..SPIN_PAUSE_COUNT + QUICK_YIELD_COUNT + 1).for_each(|_| assert_eq!(wait.step(), Step::Again));
+        wait.reset();
+        assert!(!wait.pause(), "it came late the last time");
+        wait.reset();
+        assert!(!wait.pause(), "nothing was waited for in between");
+        assert_eq!(wait.step(), Step::Again);
+        wait.reset();
+        assert!(wait.pause(), "it came at the first yield");
+    }
+
+    #[test]
+    fn a_sleep_that_was_short_makes_the_next_wait_longer() {
+        let mut wait = Backoff::new();
+        let usual = wait.budget;
+        wait.learn(LEARNED / 2);
+        assert_eq!(wait.budget, 2 * usual);
+        (0..9).for_each(|_| wait.learn(Duration::ZERO));
+        assert_eq!(wait.budget, LEARNED);
+        wait.learn(LEARNED);
+        assert_eq!(wait.budget, usual);
+        wait.is_crowded = true;
+        wait.learn(Duration::ZERO);
+        assert_eq!(wait.budget, usual, "others want the CPU");
+        let mut long = Backoff::with_budget(10 * LEARNED);
+        long.learn(Duration::ZERO);
+        assert_eq!(long.budget, 10 * LEARNED, "it waits for longer than that by itself");
     }
 
     #[test]

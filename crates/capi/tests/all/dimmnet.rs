@@ -45,6 +45,14 @@ fn vector_memory_of_other_ranks_is_reached() {
     stage::Stage::of(2).pass(&program, &[], 3);
 }
 
+// FEATURE: D2-F23
+#[test]
+fn ranks_pass_messages_through_vector_memory() {
+    let Some(program) = stage::program("vector_messages") else { return };
+    stage::Stage::of(2).pass(&program, &[], 2);
+    stage::Stage::of(2).pass(&program, &[], 3);
+}
+
 /// Named regions stay; what belongs to a rank goes with it, with `dn_finalize` and without.
 #[test]
 fn nothing_of_a_rank_is_left_in_the_pool_when_it_has_ended() {

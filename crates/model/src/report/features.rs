@@ -130,6 +130,7 @@ pub fn features_markdown(marks: &Marks) -> String {
     let mut text = format!(
         "# The papers' features, and where each lives\n\n\
          Every mechanism and program of the five papers has an id; a `FEATURE:` mark stands beside the code or test that makes it real.\n\
+         A feature in the timing models alone concerns the papers' hardware or its timing; `hanare model` runs it.\n\
          This table is recorded from those marks by `cargo run -p hanare-model --example features`; do not edit it.\n\n\
          {} features: {} in the product, {} in the timing models (some in both), {} in the documentation only, {missing} not yet.\n",
         features.len(),

@@ -68,7 +68,9 @@ pub struct BodyRoom {
     pub strip_len: u64,
 }
 
-/// Where a body is.
+/// Where a body is, which decides what its receiver does with it. The paper's header has 16 bytes for that; here it is a word of the front.
+///
+/// **Source**: [D3 §3.1]. FEATURE: D3-F5
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyPlace {
     /// Behind its head.

@@ -12,7 +12,6 @@ use hanare_protocol::message::note::{BodyPlace, Front, SHORTEST_LEN};
 use hanare_protocol::message::part::{BodyPart, decode_outcome};
 use hanare_protocol::message::{Envelope, Matching, PostId, Wanted};
 use hanare_protocol::{Error, Result};
-use hanare_ring::wait::Backoff;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -297,9 +296,8 @@ impl MailboxState {
         if !self.waiting.is_empty() || self.matching.kept_count() > 0 || self.outbox.is_sending() {
             return Ok(false);
         }
-        let mut backoff = Backoff::new();
         while !self.is_full() {
-            match self.peers.inbox.reader.see_soon(&mut backoff) {
+            match self.peers.inbox.reader.see_soon() {
                 Ok(Some(unread)) => {
                     if !self.take(&unread, into)? {
                         continue;

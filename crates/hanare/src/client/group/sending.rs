@@ -65,7 +65,8 @@ pub(super) struct Outbox {
     /// Parts that receivers have not fetched: the party, the part's number, and the send where it was begun.
     lent: BTreeMap<(u32, u64), Option<SendId>>,
     next_part: u64,
-    /// Whether each party of this host knows this one by its lane: it has had a note that names its sender.
+    /// Whether each party of this host knows this one by its lane: it has had a note that names its sender. A head alone goes there in one line,
+    /// by one store. FEATURE: D3-F3
     is_known: Vec<bool>,
 }
 

@@ -29,6 +29,8 @@ pub struct ReadPort {
     /// Pauses before a look after nothing was found, and the units seen by then: see [`ReadPort::let_ahead`].
     lag: u32,
     units_before: u64,
+    /// How it waits, as it has learned from the waits before.
+    backoff: Backoff,
     /// Once a descriptor was asked for.
     watch: Option<BellWatch>,
     life: PortLife,
@@ -52,6 +54,7 @@ impl ReadPort {
             lanes,
             lag: 0,
             units_before: 0,
+            backoff: Backoff::new(),
             watch: None,
             is_open: true,
         })
@@ -86,16 +89,17 @@ impl ReadPort {
     ///
     /// **Errors**: those of [`ReadPort::try_see`].
     #[inline]
-    pub(crate) fn see_soon(&mut self, backoff: &mut Backoff) -> Result<Option<Unread>> {
+    pub(crate) fn see_soon(&mut self) -> Result<Option<Unread>> {
         let first = self.try_see()?;
         if first.is_some() || !self.is_here() {
             return Ok(first);
         }
-        while backoff.pause() {
+        while self.backoff.pause() {
             // Two such looks are as short as one of others.
             for _ in 0..2 {
                 if let Some(unread) = self.lanes.try_next()? {
                     self.life.units += 1;
+                    self.backoff.reset();
                     return Ok(Some(unread));
                 }
                 std::hint::spin_loop();
@@ -129,25 +133,26 @@ impl ReadPort {
     #[cold]
     fn wait_to_see(&mut self, bound: Option<Duration>) -> Result<Unread> {
         self.let_ahead();
-        let mut backoff = Backoff::new();
         // What comes at once is not worth a look at the clock.
         if self.is_here()
             && bound != Some(Duration::ZERO)
-            && let Some(unread) = self.see_soon(&mut backoff)?
+            && let Some(unread) = self.see_soon()?
         {
             return Ok(unread);
         }
         let (begun, mut asked) = (Instant::now(), Instant::now());
         loop {
             if let Some(unread) = self.try_see()? {
+                self.backoff.reset();
                 return Ok(unread);
             }
             let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
             if left == Some(Duration::ZERO) {
+                self.backoff.reset();
                 let what = format!("something in queue {}", self.reach.name(self.lanes.queue()));
                 return Err(Error::NotInTime { what, after_ms: bound.map_or(0, milliseconds) });
             }
-            if backoff.step_after(!self.is_here()) == Step::Again {
+            if self.backoff.step_after(true) == Step::Again {
                 continue;
             }
             let nap = Duration::from_millis(QUEUE_NAP_MS);

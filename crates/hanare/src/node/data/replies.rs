@@ -15,7 +15,7 @@ use crate::node::pages::{Need, SealedReply};
 use hanare_fabric::{Link, LinkError};
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
-use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::limits::{PAGE_LEN, STAGE_LEN};
 use hanare_protocol::page::Access;
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::exchange::{Reply, granted_head};
@@ -301,6 +301,7 @@ impl Replies {
             None => current.work_some(),
         };
         match step {
+            Step::Done(Ok(())) if current.is_short() => Ok(false),
             Step::Done(Ok(())) => {
                 self.show_life(link)?;
                 Ok(true)
@@ -374,6 +375,11 @@ impl Current {
     /// Whether it is an append alone: its answer is short, and the node's to keep.
     fn is_append(&self) -> bool {
         matches!(&self.work[..], [only] if matches!(only.op, Op::Append { .. }))
+    }
+
+    /// Whether it is one command of few bytes, whose answer may follow in the same turn.
+    fn is_short(&self) -> bool {
+        matches!(&self.work[..], [only] if only.len() <= PAGE_LEN)
     }
 
     fn is_at_end(&self) -> bool {

@@ -28,8 +28,7 @@ impl Sums {
 
     pub fn beyond_limits(&self) -> Option<Error> {
         let beyond = |len: u64, limit: u64, what: &str| {
-            let what = format!("{what} of {len} bytes in one message");
-            (len > limit).then_some(Error::LimitReached { what, limit })
+            (len > limit).then(|| Error::LimitReached { what: format!("{what} of {len} bytes in one message"), limit })
         };
         beyond(self.kept, OLD_LEN_MAX, "old values and digests")
             .or_else(|| beyond(self.held, HELD_LEN_MAX, "patterns"))
