@@ -60,10 +60,10 @@ fn a_command_ends_whose_disk_is_gone() {
     assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
     // A process that the shell waits for has our pipes: `hanare` here returns when it has ended, too.
     let killed = "kill -9 $(cat $(dirname $unixsocket)/begun); sleep 600; sleep 600";
-    let ended = nodes.hanare(&["nbd", "disk", "--", killed]);
+    let ended = nodes.hanare(&["nbd", "disk", "--create", "1M", "--", killed]);
     assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
     let deaf = "trap '' TERM; kill -9 $(cat $(dirname $unixsocket)/begun); sleep 600; sleep 600";
-    let ended = nodes.hanare(&["nbd", "disk", "--", deaf]);
+    let ended = nodes.hanare(&["nbd", "disk", "--create", "1M", "--", deaf]);
     assert!(!ended.status.success() && ended.stderr.contains("ending the command"), "{}", ended.stderr);
     assert!(begun.elapsed() < Duration::from_secs(300), "it waited for the command");
     let ended = nodes.hanare(&["nbd", "disk", "--", "exit 7"]);
