@@ -138,9 +138,11 @@ fn works_on_its_memory() {
         let idle = pool.open("idle").unwrap();
         idle.put(0, b"here").unwrap();
         let long = pool.open("long").unwrap();
+        // All of it has bytes, and the command's own are here, before anybody is stopped.
+        let bytes = [1, 2].map(|byte| vec![byte; LONG_LEN]);
+        long.put(0, &bytes[0]).unwrap();
         std::thread::spawn(move || {
             // Nearly all its time is spent in the command.
-            let bytes = [1, 2].map(|byte| vec![byte; LONG_LEN]);
             loop {
                 bytes.iter().for_each(|bytes| long.put(0, bytes).unwrap());
             }
