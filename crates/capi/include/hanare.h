@@ -1021,9 +1021,9 @@ int hanare_is_torn(const hanare_held *held);
 /* As hanare_group_barrier, and carries what the parties have stored: this party's stores to the parts that it gives are made
  * visible before it arrives, and what others gave of the parts that it takes is here, ready to be read, when it goes on.
  *
- * Cost       one message each way for parts that lie whole in one extent at the barrier's home, up to 256 KiB each way; of those that
- *            are taken the pages that changed come. All others cost as hanare_flush_range, hanare_group_barrier and
- *            hanare_touch_range, all of which comes.
+ * Cost       one message each way for parts that lie whole in one extent at the barrier's home: stores to one region, parts of 256 KiB
+ *            each way, and of their pages 64 KiB that were stored to, or are sure to come; of those that are taken the pages that
+ *            changed come. All others cost as hanare_flush_range, hanare_group_barrier and hanare_touch_range, all of which comes.
  * Errors     theirs. After any of them this party has left the group, and the others are told.
  */
 int hanare_group_barrier_with(hanare_pool *pool, const char *name, uint32_t parties, const hanare_part *gives, size_t give_count,

@@ -8,7 +8,7 @@ use crate::region::CRegion;
 use hanare::{Consistency, MapAddress, SharedMapping};
 use hanare_protocol::Error;
 use std::ffi::{c_int, c_void};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 /// Maps a region, or finds it mapped in the same way, and hands out where.
 fn map(
@@ -101,7 +101,7 @@ fn map_shared(
             return Err(Failure::Argument(format!("consistency {other} is none of {known}")));
         }
     };
-    let make = |region: &CRegion| Ok(Map::Shared(region.region.map_at(consistency, address)?));
+    let make = |region: &CRegion| Ok(Map::Shared(Arc::new(region.region.map_at(consistency, address)?)));
     let is_met = |known: &SharedMapping| match address {
         MapAddress::Usual => true,
         MapAddress::Same => known.is_at_usual_address(),
@@ -120,6 +120,15 @@ pub(crate) fn with_shared(
 
 /// As [`with_shared`], with what comes of it.
 pub(crate) fn of_shared<T>(region: *mut CRegion, with: impl FnOnce(&SharedMapping) -> hanare::Result<T>) -> Result<T, Failure> {
+    of_kept(region, |mapping| with(mapping))
+}
+
+/// A region's shared map, kept for a call that waits for others: threads use the handle meanwhile.
+pub(crate) fn shared(region: *mut CRegion) -> Result<Arc<SharedMapping>, Failure> {
+    of_kept(region, |mapping| Ok(mapping.clone()))
+}
+
+fn of_kept<T>(region: *mut CRegion, with: impl FnOnce(&Arc<SharedMapping>) -> hanare::Result<T>) -> Result<T, Failure> {
     // SAFETY: the caller's handle.
     let region = unsafe { reference(region, "region") }?;
     let mapping = region.mapping.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,7 +189,12 @@ pub unsafe extern "C" fn hanare_unmap(region: *mut CRegion) -> c_int {
     code_of("hanare_unmap", || {
         // SAFETY: the caller's handle.
         let region = unsafe { reference(region, "region") }?;
-        let mapping = region.mapping.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut kept = region.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.as_ref().is_some_and(Map::is_carried) {
+            return Err(bad_use(region, "a thread is in hanare_group_barrier_with with it; unmap it after that"));
+        }
+        let mapping = kept.take();
+        drop(kept);
         mapping.ok_or_else(|| bad_use(region, "it is not mapped"))?.end()?;
         Ok(code::OK)
     })

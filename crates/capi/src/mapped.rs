@@ -1,19 +1,26 @@
 //! What a region's handle keeps of its map.
 
 use hanare::{LocalMapping, SharedMapping};
+use std::sync::Arc;
 
 /// A region's map, of whatever kind.
 pub(crate) enum Map {
     Local(LocalMapping),
-    Shared(SharedMapping),
+    /// While a barrier carries it, another thread has it, too.
+    Shared(Arc<SharedMapping>),
 }
 
 impl Map {
-    /// Ends it. **Errors**: as for [`SharedMapping::unmap`].
+    /// Whether a barrier of another thread carries it.
+    pub(crate) fn is_carried(&self) -> bool {
+        matches!(self, Map::Shared(mapping) if Arc::strong_count(mapping) > 1)
+    }
+
+    /// Ends it; one that a barrier carries ends with that. **Errors**: as for [`SharedMapping::unmap`].
     pub(crate) fn end(self) -> hanare::Result<()> {
         match self {
             Map::Local(_) => Ok(()),
-            Map::Shared(mapping) => mapping.unmap(),
+            Map::Shared(mapping) => Arc::into_inner(mapping).map_or(Ok(()), SharedMapping::unmap),
         }
     }
 

@@ -3,12 +3,13 @@
 use crate::argument::{give, items, place, reference, take, text};
 use crate::border::{Failure, code_of};
 use crate::code;
-use crate::map::{of_shared, with_shared};
+use crate::map::{of_shared, shared};
 use crate::pool::CPool;
 use crate::region::CRegion;
-use hanare::{LockGuard, Strided, Wait, Word};
+use hanare::{LockGuard, Part, SharedMapping, Strided, Wait, Word};
 use hanare_protocol::lock::Mode;
 use std::ffi::{c_char, c_int};
+use std::sync::Arc;
 use std::time::Duration;
 
 const EXCLUSIVE: c_int = 1;
@@ -203,6 +204,11 @@ pub struct CPart {
     len: u64,
 }
 
+/// The parts of a list whose mappings these are.
+fn parts<'a>(list: &[CPart], mappings: &'a [Arc<SharedMapping>]) -> Vec<Part<'a>> {
+    list.iter().zip(mappings).map(|(part, mapping)| Part { mapping, offset: part.offset, len: part.len }).collect()
+}
+
 /// See `hanare.h`.
 ///
 /// # Safety
@@ -223,16 +229,10 @@ pub unsafe extern "C" fn hanare_group_barrier_with(
         // SAFETY: as above.
         let (gives, takes) = unsafe { (items(gives, give_count, "gives")?, items(takes, take_count, "takes")?) };
         let group = pool.groups.join(&pool.pool, name, parties)?;
-        // A handle's map is held for one call at a time, never while others are waited for.
         let carried = || -> Result<(), Failure> {
-            for part in gives {
-                with_shared(part.region, |mapping| mapping.flush(part.offset, part.len))?;
-            }
-            group.barrier()?;
-            for part in takes {
-                with_shared(part.region, |mapping| mapping.bring(part.offset, part.len))?;
-            }
-            Ok(())
+            let kept = |parts: &[CPart]| parts.iter().map(|part| shared(part.region)).collect::<Result<Vec<_>, Failure>>();
+            let (given, taken) = (kept(gives)?, kept(takes)?);
+            Ok(group.barrier_with(&parts(gives, &given), &parts(takes, &taken))?)
         };
         if let Err(failure) = carried() {
             pool.groups.leave(&group);
