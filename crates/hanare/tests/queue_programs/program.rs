@@ -117,7 +117,7 @@ fn claim(port: &mut WritePort, log: &mut Log, number: u64, bytes: &[u8]) -> Resu
 }
 
 enum Port {
-    One(ReadPort),
+    One(Box<ReadPort>),
     Set(QueueSet),
 }
 
@@ -175,7 +175,7 @@ fn read(plan: &Plan, pool: &Pool, log: &mut Log, (array, life): (usize, usize), 
     let own = &plan.arrays[array];
     let queues = pool.open_queues(&format!("array{array}"), 0)?;
     let mut port = match own.reads {
-        Reads::Port | Reads::Event => Port::One(until_free(|| queues.queue(0)?.reader())?),
+        Reads::Port | Reads::Event => Port::One(Box::new(until_free(|| queues.queue(0)?.reader())?)),
         Reads::Set | Reads::SetEvent => Port::Set(until_free(|| queues.set())?),
     };
     log.note("life");
