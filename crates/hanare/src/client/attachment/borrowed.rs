@@ -3,7 +3,7 @@
 //! The words are those of [`hanare_protocol::lock::lease`]; what is here says which word is of which lock, and when a lease is worth asking
 //! for. A word of which it is not sure that the home has done with it is put aside until no home asks for it any more.
 
-use super::claims::TakenLock;
+use super::taken::TakenLock;
 use crate::seats::monotonic_ns;
 use hanare_memory::fork::Lineage;
 use hanare_protocol::limits::{FAR_RECALL_MS, LEASE_COUNT, LEASE_NAME_COUNT_MAX, LEASE_TAKING_COUNT, LEASE_TAKING_COUNT_MAX};

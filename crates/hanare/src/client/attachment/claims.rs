@@ -1,29 +1,20 @@
 //! Locks that a program holds, as far as it knows.
 
 use super::borrowed::Borrowed;
+use super::taken::{LockState, TakenLock};
 use crate::client::remote::Remote;
-use crate::client::threads::this_thread;
 use hanare_protocol::entry::{BoundShape, Stamp};
 use hanare_protocol::id::Gid;
 use hanare_protocol::{Error, Result};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Why a lock is not held any more.
 pub(crate) const CONNECTION_BROKE: &str = "the connection to the pool's home broke";
-
-/// The thread of a lock that nobody has.
-const NOBODY: u64 = u64::MAX;
-
-thread_local! {
-    /// Locks that this thread has, of all attachments.
-    static HELD: RefCell<Vec<Arc<TakenLock>>> = const { RefCell::new(Vec::new()) };
-}
 
 /// What a client has taken, as far as it knows.
 #[derive(Default)]
@@ -45,71 +36,6 @@ pub(crate) struct LockData {
     pub shapes: Arc<[BoundShape]>,
 }
 
-/// A lock as its home granted it: a thread has it, or the program keeps it because it is lent.
-pub(crate) struct TakenLock {
-    /// What this program keeps it by.
-    pub key: String,
-    /// What people call it.
-    pub title: String,
-    pub home: Arc<Remote>,
-    /// The program's number of it.
-    pub number: u64,
-    /// The connection that it came on.
-    pub connection: u128,
-    /// Where the attachment's claims are, which tells them from those of others.
-    claims: usize,
-    thread: AtomicU64,
-    /// Whether its thread knows that it was lost.
-    is_told: AtomicBool,
-}
-
-impl TakenLock {
-    /// Whether the connection lasts that it came on.
-    pub fn is_connected(&self) -> bool {
-        self.home.connection() == Some(self.connection)
-    }
-
-    /// Whether any thread has it.
-    pub fn is_held(&self) -> bool {
-        self.thread.load(Relaxed) != NOBODY
-    }
-
-    /// Whether this thread has it.
-    pub fn is_mine(&self) -> bool {
-        self.thread.load(Relaxed) == this_thread()
-    }
-
-    /// A thread has it again, or none.
-    pub fn set_mine(&self, is_mine: bool) {
-        self.thread.store(if is_mine { this_thread() } else { NOBODY }, Relaxed);
-    }
-
-    /// Whether its thread knows that it was lost.
-    pub fn is_told(&self) -> bool {
-        self.is_told.load(Relaxed)
-    }
-
-    /// Enters it among those of this thread. **Cost**: no system call, and no lock.
-    pub fn enter(self: &Arc<TakenLock>) {
-        let _ = HELD.try_with(|held| {
-            let mut held = held.borrow_mut();
-            // One that another thread gave back, against the rules, is left over.
-            held.retain(|taking| taking.is_mine());
-            held.push(self.clone());
-        });
-    }
-
-    /// Takes it out again.
-    pub fn leave(&self) {
-        let _ = HELD.try_with(|held| {
-            let mut held = held.borrow_mut();
-            if let Some(at) = held.iter().rposition(|taking| std::ptr::eq(&**taking, self)) {
-                held.swap_remove(at);
-            }
-        });
-    }
-}
-
 impl Claims {
     /// The number of the next lock, or place in a group.
     pub fn next(&self) -> u64 {
@@ -118,8 +44,8 @@ impl Claims {
 
     /// This thread has taken a lock, which the program keeps by a key and people call by a title.
     pub fn taken(&self, (key, title): (String, String), home: Arc<Remote>, number: u64, connection: u128) -> Arc<TakenLock> {
-        let (claims, thread) = (std::ptr::from_ref(self).addr(), AtomicU64::new(this_thread()));
-        Arc::new(TakenLock { key, title, home, number, connection, claims, thread, is_told: AtomicBool::new(false) })
+        let claims = std::ptr::from_ref(self).addr();
+        Arc::new(TakenLock { key, title, home, number, connection, claims, state: LockState::mine() })
     }
 
     /// What it knows of data bound to locks.
@@ -148,12 +74,8 @@ impl Claims {
     ///
     /// **Cost**: a look at each lock that the thread has.
     pub fn check(&self, patience: Duration) -> Result<()> {
-        let own = std::ptr::from_ref(self).addr();
-        let is_own = |taking: &TakenLock| taking.claims == own && taking.is_mine() && !taking.is_told();
-        let is_lost = |taking: &&Arc<TakenLock>| is_own(taking) && !taking.is_connected();
-        let lost = HELD.try_with(|held| held.borrow().iter().find(is_lost).cloned()).ok().flatten();
-        let Some(taking) = lost else { return Ok(()) };
-        taking.is_told.store(true, Relaxed);
+        let Some(taking) = TakenLock::lost(std::ptr::from_ref(self).addr()) else { return Ok(()) };
+        taking.tell();
         taking.home.end(taking.connection, patience);
         Err(Error::LockLost { name: taking.title.clone(), reason: CONNECTION_BROKE.to_owned() })
     }

@@ -8,6 +8,7 @@
 //! | `deaths` | what a rank knows of deaths in its job |
 //! | `mapped` | which regions are mapped, and how: [`MappedRegion`] is what every consistency gives |
 //! | `mender` | the thread that makes connections anew for those that may not |
+//! | `taken` | a lock that was taken, and which of them each thread has |
 
 mod borrowed;
 mod claims;
@@ -15,15 +16,17 @@ mod counters;
 mod deaths;
 mod mapped;
 mod mender;
+mod taken;
 
 pub(crate) use borrowed::{Again, GrantOf, Lease, LentLock};
-pub(crate) use claims::{CONNECTION_BROKE, Claims, LockData, TakenLock};
+pub(crate) use claims::{CONNECTION_BROKE, Claims, LockData};
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, LOSS_SEAT, PageCounters, count, seat};
 pub(crate) use mapped::{
     BoundMemory, BroughtPage, CarriedMemory, DirectHold, Mapped, MappedRegion, PageWish, SendStores, Spans, Stored, is_one_memory,
 };
 pub(crate) use mender::Mend;
+pub(crate) use taken::TakenLock;
 
 use super::remote::{Dial, Remote};
 use super::session::NodeSession;
