@@ -291,7 +291,7 @@ impl MailboxState {
     }
 
     /// A message that comes within a few pauses, where none is kept and no other receive waits: nothing is noted for it. Whether there is one,
-    /// in `into` then: results that carry it through several calls cost more than the rest of the way.
+    /// in `into` then, because each call would copy a result that carries it.
     pub fn take_at_once(&mut self, want: &Wanted, into: &mut Arrival) -> Outcome<bool> {
         if !self.waiting.is_empty() || self.matching.kept_count() > 0 || self.outbox.is_sending() {
             return Ok(false);
