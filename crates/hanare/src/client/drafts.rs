@@ -11,6 +11,7 @@ use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is done with the answers once all of them are here: spread, merged, handed over.
 pub(crate) type After<'b> = Box<dyn FnOnce() -> Result<()> + Send + 'b>;
@@ -338,6 +339,13 @@ impl Tickets<'_> {
     /// What a call's outcome says of all its parts.
     pub fn explain(&self, outcome: Result<()>) -> Result<()> {
         outcome.map_err(|error| self.effect.explain(self.is_once, error))
+    }
+
+    /// Sleeps until one of them has its answer, for `bound` at most.
+    pub fn nap(&self, bound: Duration) {
+        if let Some((remote, seq)) = self.first.iter().chain(&self.rest).next() {
+            remote.nap(*seq, bound);
+        }
     }
 
     /// Whether all answers are here.

@@ -203,6 +203,18 @@ impl Remote {
         known(&mut inner)
     }
 
+    /// Sleeps until a request has its answer, for `bound` at most. Messages move along meanwhile.
+    pub fn nap(&self, seq: u64, bound: Duration) {
+        let until = Instant::now() + bound;
+        let mut inner = self.lock();
+        while self.lineage.is_here() && inner.pending.get(seq).is_some_and(|request| !request.is_over()) && Instant::now() < until
+        {
+            if !self.progress(&mut inner) {
+                inner = self.park(inner, Some(until));
+            }
+        }
+    }
+
     /// Waits for the answer, at most the bound since the last byte moved; a barrier's arrival is waited for without bound.
     ///
     /// Where the connection broke under a command that must not be repeated, the node is asked what became of it.

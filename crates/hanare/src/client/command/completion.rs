@@ -3,6 +3,7 @@
 use crate::client::drafts::Tickets;
 use hanare_protocol::Result;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A command under way. Dropping it waits for its end.
 ///
@@ -22,6 +23,11 @@ impl<T> Completion<T> {
     /// Whether all is done, so that `wait` returns at once. Moves messages along, and waits for no answer.
     pub fn is_done(&self) -> bool {
         self.tickets.are_done()
+    }
+
+    /// Sleeps until something of it has come, for `bound` at most.
+    pub(crate) fn nap(&self, bound: Duration) {
+        self.tickets.nap(bound);
     }
 
     /// Waits for the end and gives what the command brings. **Errors**: as for the blocking call; those of

@@ -12,12 +12,16 @@ use hanare_protocol::message::note::{BodyPlace, Front, SHORTEST_LEN};
 use hanare_protocol::message::part::{BodyPart, decode_outcome};
 use hanare_protocol::message::{Envelope, Matching, PostId, Wanted};
 use hanare_protocol::{Error, Result};
+use hanare_ring::wait::{Backoff, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// A receive that was posted, by its number at its mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReceiveId(pub u64);
+
+/// How long a wait sleeps at first while something of its party is on its way.
+pub(super) const SHORTEST_NAP: Duration = Duration::from_micros(50);
 
 /// What a mailbox is full of.
 pub(super) const UNRECEIVED: &str = "messages that have come and that nobody receives";
@@ -44,6 +48,9 @@ pub(super) struct MailboxState {
     pub left: BTreeSet<u32>,
     /// Who is looked at next by those who wait for anybody.
     pub turn: u32,
+    /// How a wait goes on while something of this party is on its way, and how long it sleeps the next time.
+    pub pace: Backoff,
+    pub next_nap: Duration,
     /// When senders were last looked at.
     pub senders_seen: Instant,
     /// When those who fetch from this party were.
@@ -204,7 +211,10 @@ impl MailboxState {
         self.outbox.send_on_all(&mut self.peers, false);
         while !self.is_full() {
             match self.peers.inbox.reader.try_see() {
-                Ok(Some(unread)) => self.sort(unread)?,
+                Ok(Some(unread)) => {
+                    self.attend();
+                    self.sort(unread)?;
+                }
                 Ok(None) => break,
                 Err(error) => self.lane_failed(error)?,
             }
@@ -220,23 +230,43 @@ impl MailboxState {
 
     /// Waits for something to come, or looks whether a sender is there.
     pub fn wait_for_some(&mut self, bound: Duration, receives: &[ReceiveId]) -> Outcome<()> {
-        // Nobody wakes this thread when a body of its own has come to its receiver, or one of another here.
-        let nap = if self.outbox.is_sending() || self.fetches.are_moving() {
-            bound.min(Duration::from_millis(MESSAGE_NAP_MS))
-        } else {
-            bound
-        };
-        match self.peers.inbox.reader.see(Some(nap)) {
+        if self.outbox.is_sending() || self.fetches.are_moving() {
+            self.nap(bound);
+            return if self.senders_seen.elapsed() < LOOK { Ok(()) } else { self.look_around(receives) };
+        }
+        match self.peers.inbox.reader.see(Some(bound)) {
             Ok(unread) => self.sort(unread),
-            Err(Error::NotInTime { .. }) if nap < bound && self.senders_seen.elapsed() < LOOK => Ok(()),
-            Err(Error::NotInTime { .. }) => {
-                self.senders_seen = Instant::now();
-                // Who is waited for may wait for a message that was lost with a connection.
-                self.outbox.settle(&mut self.peers);
-                self.look_at_senders(receives)
-            }
+            Err(Error::NotInTime { .. }) => self.look_around(receives),
             Err(error) => self.lane_failed(error),
         }
+    }
+
+    /// Passes a little time while something of this party is on its way, which nobody wakes this thread for at its queue, nor at its
+    /// connections for what comes to its queue. Others may have its processor; then it sleeps at a connection, for longer each time.
+    pub fn nap(&mut self, bound: Duration) {
+        if self.pace.step_after(true) == Step::Again {
+            return;
+        }
+        let nap = self.next_nap.min(bound);
+        self.next_nap = (2 * self.next_nap).min(Duration::from_millis(MESSAGE_NAP_MS));
+        if self.outbox.is_sending() {
+            self.outbox.nap(&mut self.peers, nap);
+        } else {
+            self.fetches.nap(nap);
+        }
+    }
+
+    /// A wait begins, or something has come.
+    pub fn attend(&mut self) {
+        self.pace.reset();
+        self.next_nap = SHORTEST_NAP;
+    }
+
+    fn look_around(&mut self, receives: &[ReceiveId]) -> Outcome<()> {
+        self.senders_seen = Instant::now();
+        // Who is waited for may wait for a message that was lost with a connection.
+        self.outbox.settle(&mut self.peers);
+        self.look_at_senders(receives)
     }
 
     /// Who is gone is remembered: those who wait for it are told, when all that it sent has come.

@@ -24,6 +24,7 @@ use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The number of a fetch, in the order of the heads' arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +83,13 @@ impl Fetches {
     /// Whether any body is on its way.
     pub fn are_moving(&self) -> bool {
         !self.moving.is_empty()
+    }
+
+    /// Sleeps until something of the oldest that moves has come, for `bound` at most.
+    pub fn nap(&self, bound: Duration) {
+        if let Some(FetchState::Moves(completion, _)) = self.moving.first().map(|id| &self.list[id].state) {
+            completion.nap(bound);
+        }
     }
 
     /// Notes what has come, and begins to fetch what there is room for. Waits for no body.

@@ -2,11 +2,13 @@
 
 use super::failure::{Failure, Outcome};
 use super::peers::Parties;
+use crate::client::command::COPY_HERE_LEN_MAX;
 use crate::client::own_region::OwnRegion;
 use crate::client::pool::Pool;
 use crate::client::region::Region;
 use hanare_protocol::message::note::{BodyPlace, BodyRoom};
 use hanare_protocol::message::strip::{SLOT_COUNT, Strip, StripPlace, strip_len};
+use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -141,10 +143,31 @@ impl Drop for Landed {
     }
 }
 
+/// Room for a body in another party's memory.
+pub(super) struct Room {
+    pub region: Arc<Region>,
+    pub at: u64,
+    pub place: BodyPlace,
+    /// Whether bytes may go there in one message with their head, and be put twice: it is on another host, and this party's alone.
+    pub takes_ahead: bool,
+}
+
+impl Room {
+    /// The bytes of a part of a region on this host, where to send them from here is cheaper than to have them fetched.
+    pub fn read_part(&self, region: &Region, shape: &Shape<'_>, len: u64) -> Result<Option<Vec<u8>>> {
+        if !self.takes_ahead || !region.is_local() || len > COPY_HERE_LEN_MAX {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; len as usize];
+        region.get_shape(shape.by_ref(), &mut bytes)?;
+        Ok(Some(bytes))
+    }
+}
+
 /// Another party's memory.
 struct Landing {
-    heap: Region,
-    strips: Option<Region>,
+    heap: Arc<Region>,
+    strips: Option<Arc<Region>>,
     /// This party's strip.
     strip: Strip,
     /// Where it begins.
@@ -167,7 +190,7 @@ impl Landings {
     fn reach(&mut self, peers: &Parties, to: u32) -> Outcome<&mut Landing> {
         let landing = &mut self.all[to as usize];
         if landing.is_none() {
-            let open = |name: String| peers.pool().open(&name).map_err(|error| Failure::on_the_way(to, error));
+            let open = |name: String| peers.pool().open(&name).map(Arc::new).map_err(|error| Failure::on_the_way(to, error));
             let heap = open(heap_name(&self.stem, to))?;
             let strips = if self.strip_len > 0 { Some(open(strips_name(&self.stem, to))?) } else { None };
             let begin = u64::from(peers.me) * self.strip_len;
@@ -176,13 +199,13 @@ impl Landings {
         Ok(landing.as_mut().expect("it was just opened"))
     }
 
-    /// Takes room for a body: the memory, and the place in it.
+    /// Takes room for a body.
     ///
     /// **Cost**: on one host some loads. Elsewhere nothing while the strip is empty or has room, else a message each way to look at it. Where it
     /// has none, a message each way more.
-    pub fn take(&mut self, peers: &Parties, to: u32, len: u64) -> Outcome<(&Region, u64, BodyPlace)> {
+    pub fn take(&mut self, peers: &Parties, to: u32, len: u64) -> Outcome<Room> {
         let landing = self.reach(peers, to)?;
-        let is_here = landing.strips.as_ref().is_some_and(Region::is_local);
+        let is_here = landing.strips.as_ref().is_some_and(|strips| strips.is_local());
         if is_here {
             landing.look().map_err(|error| Failure::on_the_way(to, error))?;
         }
@@ -192,10 +215,11 @@ impl Landings {
             place = landing.strip.take(len);
         }
         if let (Some(place), Some(strips)) = (place, &landing.strips) {
-            return Ok((strips, landing.begin + place.at, BodyPlace::Strip(place)));
+            let (at, place) = (landing.begin + place.at, BodyPlace::Strip(place));
+            return Ok(Room { region: strips.clone(), at, place, takes_ahead: !is_here });
         }
         let at = landing.heap.heap().allocate(len.max(1), 64).map_err(|error| Failure::on_the_way(to, error))?;
-        Ok((&landing.heap, at, BodyPlace::Landed(at)))
+        Ok(Room { region: landing.heap.clone(), at, place: BodyPlace::Landed(at), takes_ahead: false })
     }
 
     /// A body's block of which nobody else knows. Where its node is gone, so is the block.

@@ -5,7 +5,7 @@
 //! the sender's bytes by a put, bytes of a region by a copy from the node that holds them.
 
 use super::Group;
-use super::arrivals::{Arrival, ComingBody, Content, MailboxState, ReceiveId, UNRECEIVED};
+use super::arrivals::{Arrival, ComingBody, Content, MailboxState, ReceiveId, SHORTEST_NAP, UNRECEIVED};
 use super::fetching::Fetches;
 use super::landing::{Landings, OwnLanding};
 use super::message::Message;
@@ -19,7 +19,7 @@ use hanare_protocol::message::note::{BodyPlace, Front, LONGEST_LEN};
 use hanare_protocol::message::{Envelope, Matching, Posted, Wanted};
 use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
 use hanare_protocol::{Error, Result};
-use hanare_ring::wait::{Backoff, Step};
+use hanare_ring::wait::Backoff;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -82,6 +82,8 @@ impl Group {
             turn: 0,
             senders_seen: Instant::now(),
             borrowers_seen: Instant::now(),
+            pace: Backoff::new(),
+            next_nap: SHORTEST_NAP,
         };
         Ok(Mailbox { inner: Mutex::new(inner), landing_len: landing_len.max(1), parties: self.parties })
     }
@@ -188,7 +190,8 @@ impl Mailbox {
 
     fn sent_within(&self, sends: &[SendId], bound: Option<Duration>) -> Result<Option<(usize, Result<()>)>> {
         let inner = &mut *self.inner();
-        let (begun, mut backoff) = (Instant::now(), Backoff::new());
+        let begun = Instant::now();
+        inner.attend();
         loop {
             inner.outbox.send_on_all(&mut inner.peers, false);
             inner.hear_borrowers().map_err(|failure| inner.peers.error(failure))?;
@@ -202,14 +205,12 @@ impl Mailbox {
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
-            if backoff.step_after(true) == Step::Park {
-                let nap = Duration::from_millis(MESSAGE_NAP_MS);
-                let nap = left.map_or(nap, |left| left.min(nap));
-                if inner.outbox.has_lent() {
-                    inner.wait_for_borrower(nap).map_err(|failure| inner.peers.error(failure))?;
-                } else {
-                    std::thread::sleep(nap);
-                }
+            let nap = Duration::from_millis(MESSAGE_NAP_MS);
+            let nap = left.map_or(nap, |left| left.min(nap));
+            if inner.outbox.is_sending() {
+                inner.nap(nap);
+            } else {
+                inner.wait_for_borrower(nap).map_err(|failure| inner.peers.error(failure))?;
             }
         }
     }
@@ -281,6 +282,7 @@ impl Mailbox {
     fn wait_any_within(&self, receives: &[ReceiveId], bound: Option<Duration>) -> Result<Option<(usize, Message)>> {
         let mut inner = self.inner();
         let begun = Instant::now();
+        inner.attend();
         loop {
             if let Some(found) = inner.take_done(receives)? {
                 return Ok(Some(found));

@@ -5,11 +5,12 @@
 //! | `carrying` | barriers that carry what parties have stored |
 //! | `collective` | the operations, as programs call them |
 //! | `exchange` | how parts go from party to party |
-//! | `message`, `mailbox`, `arrivals`, `fetching`, `sending` | messages with a head and a body, matched by their receiver |
+//! | `message`, `mailbox`, `arrivals`, `fetching`, `sending`, `begun` | messages with a head and a body, matched by their receiver |
 //! | `peers` | a queue in memory of each party's host |
 //! | `failure` | why a group cannot go on, told to all |
 
 mod arrivals;
+mod begun;
 mod carrying;
 mod collective;
 mod exchange;

@@ -1,17 +1,18 @@
 //! The sending side of a mailbox: messages that are sent at once, and those that are begun and waited for later.
 //!
 //! ```text
-//! start_send ──> under way: its body moves ──> its head follows ──> over: wait_sent and its kin tell what came of it
+//! send ──> its body moves ──> its head follows        bytes go in one message with the head, where the receiver is on another host
+//! start_send ──> [`super::begun`] ──> over: wait_sent and its kin tell what came of it
 //! ```
 //!
 //! Heads for one party follow in the order in which their sends were begun, so that a short message does not pass a long one. A send at
 //! once waits for those before it. Every call to the mailbox sends on what may go.
 
+use super::begun::Sending;
 use super::failure::{Failure, Outcome};
 use super::fetching::FetchNews;
 use super::landing::Landings;
 use super::peers::{LOOK, Parties};
-use crate::client::command::Completion;
 use crate::client::queue::WritePort;
 use crate::client::region::Region;
 use hanare_protocol::error::Happened;
@@ -30,7 +31,8 @@ pub enum Body<'b> {
     /// Bytes of the program.
     Bytes(&'b [u8]),
     /// Bytes of a region, in the shape's order. Of more than a page, the node that holds them sends them, and this program's processor never
-    /// touches them. Fewer are got and go with their head, which saves two messages each way.
+    /// touches them. Fewer are got and go with their head, which saves two messages each way; and so are up to 64 KiB that lie on this host,
+    /// for a receiver on another.
     ///
     /// **Source**: [D3 §3.4] LHC.
     Part(&'b Region, Shape<'b>),
@@ -50,70 +52,24 @@ pub struct SendId(pub u64);
 
 /// How a party sends to others.
 pub(super) struct Outbox {
-    landings: Landings,
+    pub(super) landings: Landings,
     /// When each party was last seen to read its messages.
     looked: Vec<Option<Instant>>,
     /// To whom messages did not come that were on their way, and why: told once.
     failed: BTreeMap<u32, Failure>,
-    /// Of the sends that were begun, for each party those whose heads have not gone, in their order.
-    under_way: BTreeMap<u32, VecDeque<Sending>>,
+    /// Of the sends that were begun, for each party those that are not over, in their order.
+    pub(super) under_way: BTreeMap<u32, VecDeque<Sending>>,
     /// What came of those that nobody has asked for since.
-    over: BTreeMap<SendId, Outcome<()>>,
-    next: u64,
+    pub(super) over: BTreeMap<SendId, Outcome<()>>,
+    pub(super) next: u64,
     /// Whether receivers fetch parts of regions.
     lends: bool,
     /// Parts that receivers have not fetched: the party, the part's number, and the send where it was begun.
-    lent: BTreeMap<(u32, u64), Option<SendId>>,
+    pub(super) lent: BTreeMap<(u32, u64), Option<SendId>>,
     next_part: u64,
     /// Whether each party of this host knows this one by its lane: it has had a note that names its sender. A head alone goes there in one line,
     /// by one store. FEATURE: D3-F3
     is_known: Vec<bool>,
-}
-
-struct Sending {
-    id: SendId,
-    front: Front,
-    head: Vec<u8>,
-    /// What goes behind its head.
-    behind: Cow<'static, [u8]>,
-    moves: Option<Moving>,
-    /// The number of a part that the receiver fetches.
-    lent: Option<u64>,
-}
-
-/// A body on its way: where it will be, what goes behind its head, what moves, and the number of a part that the receiver fetches.
-struct Begun {
-    place: BodyPlace,
-    behind: Cow<'static, [u8]>,
-    moves: Option<Moving>,
-    lent: Option<u64>,
-}
-
-/// A long body that moves to its receiver's host.
-enum Moving {
-    /// Bytes of the program, kept until they are there.
-    Bytes(Completion<Vec<u8>>),
-    /// The same, which last for ever.
-    Lasting(Completion<()>),
-    Part(Completion<()>),
-}
-
-impl Moving {
-    fn is_done(&self) -> bool {
-        match self {
-            Moving::Bytes(completion) => completion.is_done(),
-            Moving::Lasting(completion) | Moving::Part(completion) => completion.is_done(),
-        }
-    }
-
-    fn wait(self, to: u32) -> Outcome<()> {
-        match self {
-            Moving::Bytes(completion) => completion.wait().map(drop).map_err(|error| Failure::on_the_way(to, error)),
-            Moving::Lasting(completion) => completion.wait().map_err(|error| Failure::on_the_way(to, error)),
-            // A failure may be that of the part's node.
-            Moving::Part(completion) => completion.wait().map_err(Failure::from),
-        }
-    }
 }
 
 impl Body<'_> {
@@ -139,7 +95,7 @@ fn part_len(region: &Region, shape: &Shape<'_>) -> Result<u64> {
 }
 
 /// The bytes of a part that go with their head.
-fn short_part(region: &Region, shape: &Shape<'_>, len: u64) -> Outcome<Vec<u8>> {
+pub(super) fn short_part(region: &Region, shape: &Shape<'_>, len: u64) -> Outcome<Vec<u8>> {
     let mut bytes = vec![0; len as usize];
     region.get_shape(shape.by_ref(), &mut bytes)?;
     Ok(bytes)
@@ -193,15 +149,14 @@ impl Outbox {
                     self.lent.insert((to, number), None);
                     return Ok(());
                 }
-                let front = Front { body: self.land(peers, to, body, front.body_len)?, ..front };
-                self.send_note(peers, to, (&front, head, &[]), start)
+                self.send_landing(peers, to, front, head, body)
             }
         }
     }
 
     /// A part of a region that its receiver will fetch: its number, and what is said of it behind the head. `None` where receivers do not fetch, or
     /// the part has too many indices for a note.
-    fn lend(&mut self, region: &Region, shape: &Shape<'_>) -> Outcome<Option<(u64, Vec<u8>)>> {
+    pub(super) fn lend(&mut self, region: &Region, shape: &Shape<'_>) -> Outcome<Option<(u64, Vec<u8>)>> {
         if !self.lends {
             return Ok(None);
         }
@@ -265,7 +220,11 @@ impl Outbox {
     /// Waits until the notes that are on their way are at their receivers' hosts. Failures are told by the next send to the party, or by
     /// [`Outbox::take_failure`].
     pub fn settle(&mut self, peers: &mut Parties) {
-        self.failed.extend(peers.settle().into_iter().map(|(to, error)| (to, Failure::on_the_way(to, error))));
+        for (to, error) in peers.settle() {
+            if !self.hear(peers, to) {
+                self.failed.insert(to, Failure::on_the_way(to, error));
+            }
+        }
     }
 
     /// A failure of a note that was on its way, once.
@@ -273,80 +232,9 @@ impl Outbox {
         self.failed.pop_first().map(|(_, failure)| failure)
     }
 
-    /// Begins to send.
-    pub fn start(&mut self, peers: &mut Parties, to: u32, front: Front, head: &[u8], body: LastingBody<'_>) -> Outcome<SendId> {
-        let begun = self.over.len() + self.under_way.values().map(VecDeque::len).sum::<usize>();
-        if begun >= MESSAGE_BEGUN_COUNT_MAX {
-            let what = "sends that were begun and not waited for".to_owned();
-            return Err(Failure::from(Error::LimitReached { what, limit: MESSAGE_BEGUN_COUNT_MAX as u64 }));
-        }
-        let Begun { place, behind, moves, lent } = self.start_body(peers, to, front.body_len, body)?;
-        let id = SendId(self.next);
-        self.next += 1;
-        let sending = Sending { id, front: Front { body: place, ..front }, head: head.to_vec(), behind, moves, lent };
-        self.under_way.entry(to).or_default().push_back(sending);
-        self.send_on(peers, to, false);
-        Ok(id)
-    }
-
-    fn start_body(&mut self, peers: &mut Parties, to: u32, len: u64, body: LastingBody<'_>) -> Outcome<Begun> {
-        let here = |behind| Begun { place: BodyPlace::Here, behind, moves: None, lent: None };
-        match body {
-            LastingBody::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => Ok(here(bytes)),
-            LastingBody::Part(region, shape) if len <= MESSAGE_INLINE_LEN_MAX as u64 => {
-                Ok(here(Cow::Owned(short_part(region, &shape, len)?)))
-            }
-            body => {
-                if let LastingBody::Part(region, shape) = &body
-                    && let Some((number, part)) = self.lend(region, shape)?
-                {
-                    let place = BodyPlace::Part(part.len());
-                    return Ok(Begun { place, behind: Cow::Owned(part), moves: None, lent: Some(number) });
-                }
-                let (place, moves) = self.start_to_land(peers, to, body, len)?;
-                Ok(Begun { place, behind: Cow::Borrowed(&[]), moves: Some(moves), lent: None })
-            }
-        }
-    }
-
-    /// Sends on what was begun, to all parties: what may go, or with `waits` all.
-    pub fn send_on_all(&mut self, peers: &mut Parties, waits: bool) {
-        if self.is_sending() {
-            let parties: Vec<u32> = self.under_way.keys().copied().collect();
-            parties.into_iter().for_each(|to| self.send_on(peers, to, waits));
-        }
-    }
-
-    fn send_on(&mut self, peers: &mut Parties, to: u32, waits: bool) {
-        while let Some(Sending { id, front, head, behind, moves, lent }) = self.take_ready(to, waits) {
-            let moved = moves.map_or(Ok(()), |moves| moves.wait(to)).inspect_err(|_| self.landings.give_back(to, front.body));
-            // Who asks is told when it is there.
-            let sent = moved.and_then(|()| self.send_note(peers, to, (&front, &head, &behind), WritePort::commit));
-            match (sent, lent) {
-                (Ok(()), Some(number)) => {
-                    self.lent.insert((to, number), Some(id));
-                }
-                (sent, _) => {
-                    self.over.insert(id, sent);
-                }
-            }
-        }
-    }
-
-    /// The next whose head may go to this party; with `waits` whether or not its body is there.
-    fn take_ready(&mut self, to: u32, waits: bool) -> Option<Sending> {
-        let line = self.under_way.get_mut(&to)?;
-        let is_ready = waits || line.front()?.moves.as_ref().is_none_or(Moving::is_done);
-        let ready = if is_ready { line.pop_front() } else { None };
-        if line.is_empty() {
-            self.under_way.remove(&to);
-        }
-        ready
-    }
-
     /// Sends what goes to the receiver's queue. Where that did not happen, the body's block is given back; where nobody knows, the receiver may
     /// have it.
-    fn send_note(
+    pub(super) fn send_note(
         &mut self,
         peers: &mut Parties,
         to: u32,
@@ -378,6 +266,8 @@ impl Outbox {
         to: u32,
         (front, head, body): (&Front, &[u8], &[u8]),
     ) -> Outcome<&'p mut WritePort> {
+        // What was posted before tells its outcome before its port is used on.
+        self.hear(peers, to);
         // Nobody would tell that nobody receives it. On one host the queue's own memory tells.
         let is_seen = match self.looked[to as usize] {
             None => false,
@@ -404,37 +294,33 @@ impl Outbox {
         Ok(writer)
     }
 
-    /// Brings a body to the receiver's host; where it is there.
-    fn land(&mut self, peers: &Parties, to: u32, body: &Body<'_>, len: u64) -> Outcome<BodyPlace> {
-        let (landing, at, place) = self.landings.take(peers, to, len)?;
+    /// Sends a body that lands in memory of the receiver's host, and its note behind it.
+    fn send_landing(&mut self, peers: &mut Parties, to: u32, front: Front, head: &[u8], body: &Body<'_>) -> Outcome<()> {
+        let len = front.body_len;
+        let room = self.landings.take(peers, to, len)?;
+        let front = Front { body: room.place, ..front };
+        let bytes = match body {
+            Body::Bytes(bytes) => Some(Cow::Borrowed(*bytes)),
+            Body::Part(region, shape) => match room.read_part(region, shape, len) {
+                Ok(bytes) => bytes.map(Cow::Owned),
+                Err(error) => {
+                    self.landings.give_back(to, room.place);
+                    return Err(Failure::from(error));
+                }
+            },
+        };
+        if let Some(bytes) = bytes.as_ref().filter(|_| room.takes_ahead) {
+            return self.send_note(peers, to, (&front, head, &[]), |writer| writer.commit_behind(&room.region, room.at, bytes));
+        }
         let moved = match body {
-            Body::Bytes(bytes) => landing.put(at, bytes).map_err(|error| Failure::on_the_way(to, error)),
+            Body::Bytes(bytes) => room.region.put(room.at, bytes).map_err(|error| Failure::on_the_way(to, error)),
             // A failure may be that of the part's node.
             Body::Part(region, shape) => {
-                peers.pool().copy(region, shape.clone(), landing, Shape::contiguous(at, len)).map_err(Failure::from)
+                let target = Shape::contiguous(room.at, len);
+                peers.pool().copy(region, shape.clone(), &room.region, target).map_err(Failure::from)
             }
         };
-        if moved.is_err() {
-            self.landings.give_back(to, place);
-        }
-        moved.map(|()| place)
-    }
-
-    /// Has a body begin to move to the receiver's host; where it will be there.
-    fn start_to_land(&mut self, peers: &Parties, to: u32, body: LastingBody<'_>, len: u64) -> Outcome<(BodyPlace, Moving)> {
-        let (landing, at, place) = self.landings.take(peers, to, len)?;
-        let begun = match body {
-            LastingBody::Bytes(Cow::Owned(bytes)) => landing.start_put(at, bytes).map(Moving::Bytes),
-            LastingBody::Bytes(Cow::Borrowed(bytes)) => {
-                peers.pool().start_batch(|batch| batch.put(landing, at, bytes)).map(Moving::Lasting)
-            }
-            LastingBody::Part(region, shape) => {
-                peers.pool().start_copy(region, shape, landing, Shape::contiguous(at, len)).map(Moving::Part)
-            }
-        };
-        if begun.is_err() {
-            self.landings.give_back(to, place);
-        }
-        begun.map(|moves| (place, moves)).map_err(|error| Failure::on_the_way(to, error))
+        moved.inspect_err(|_| self.landings.give_back(to, room.place))?;
+        self.send_note(peers, to, (&front, head, &[]), WritePort::commit_started)
     }
 }

@@ -9,6 +9,7 @@
 //! those that were sent before it. Bytes are kept until they count.
 
 use super::afar::Afar;
+use super::ahead::BytesAhead;
 use super::reach::{QueueReach, SentAppend};
 use hanare_protocol::limits::{
     ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_LATER_LEN_MAX, QUEUE_SPILL_LEN,
@@ -71,6 +72,8 @@ pub(super) struct Appends {
     /// Of a lane elsewhere: told what room there is.
     afar: Option<Arc<Afar>>,
     batch: AppendBatch,
+    /// What goes before the next append.
+    ahead: Option<BytesAhead>,
     under_way: VecDeque<UnderWay>,
     /// Bytes under way.
     begun_len: usize,
@@ -83,8 +86,8 @@ pub(super) struct Appends {
     spilled: u64,
     /// Whether the node may take its time for the answer of the last append.
     may_wait: bool,
-    /// Whether an append failed, so that nobody knows which units count.
-    is_adrift: bool,
+    /// Why an append failed, so that nobody knows which units count.
+    failed: Option<Error>,
 }
 
 impl Appends {
@@ -96,6 +99,7 @@ impl Appends {
             id,
             afar,
             batch: AppendBatch::new(Vec::new()),
+            ahead: None,
             under_way: VecDeque::new(),
             begun_len: 0,
             spare: Vec::new(),
@@ -103,14 +107,14 @@ impl Appends {
             sent: 0,
             spilled: 0,
             may_wait: false,
-            is_adrift: false,
+            failed: None,
         }
     }
 
     /// Whether nothing is claimed, kept or under way, and nothing went wrong.
     #[inline]
     pub fn are_untouched(&self) -> bool {
-        self.is_idle() && self.batch.len == self.batch.kept_len && !self.is_adrift
+        self.is_idle() && self.batch.len == self.batch.kept_len && self.failed.is_none()
     }
 
     /// Whether nothing is kept or under way.
@@ -127,6 +131,28 @@ impl Appends {
     /// Units that count so far.
     pub fn counted(&self) -> u64 {
         self.counted
+    }
+
+    /// Units that were sent.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Why an append failed, where nobody has asked since which units count.
+    pub fn failure(&self) -> Option<Error> {
+        self.failed.clone()
+    }
+
+    /// Has bytes go before the next append, in its message.
+    pub fn put_ahead(&mut self, ahead: BytesAhead) {
+        self.ahead = Some(ahead);
+    }
+
+    /// Sleeps until the oldest append has its answer, for `bound` at most.
+    pub fn nap(&self, bound: Duration) {
+        if let Some(first) = self.under_way.front() {
+            first.append.nap(bound);
+        }
     }
 
     /// Units of the lane in the spill, by the last answer.
@@ -178,6 +204,7 @@ impl Appends {
         fresh.bytes[claimed..][..to - from].copy_from_slice(&self.batch.bytes[from..to]);
         let batch = std::mem::replace(&mut self.batch, fresh);
         (next.append.operand, next.append.len) = (batch.bytes, batch.kept_len);
+        next.append.ahead = self.ahead.take();
         let front = AppendFront { queue: self.queue, writer: self.id, seq: self.sent };
         next.append.operand[..APPEND_FRONT_LEN].copy_from_slice(&front.encode());
         self.sent += batch.units;
@@ -249,20 +276,29 @@ impl Appends {
         let outcome = match first.append.finish() {
             // Nobody waits twice as long for a node that says nothing.
             done @ (Ok(_) | Err(Error::Timeout { .. })) => done,
-            Err(error) => self.reach.refresh_after(self.queue, &error).and_then(|()| self.repeat(first.append.sent())),
+            Err(error) => {
+                let refreshed = self.reach.refresh_after(self.queue, &error);
+                refreshed.and_then(|()| self.put_again(&first)).and_then(|()| self.repeat(first.append.sent()))
+            }
         };
+        first.append.ahead = None;
         let end = first.end;
         let outcome = outcome.and_then(|answer| self.ask_until_allowed(answer, &first));
         if self.spare.len() < SPARE_COUNT {
             self.spare.push(first);
         }
         let counted = outcome.and_then(|(appended, head)| self.count(appended, head, end));
-        counted.inspect_err(|_| {
+        counted.inspect_err(|error| {
             // Those behind it were refused with it.
             self.under_way.clear();
             self.batch.clear();
-            (self.begun_len, self.is_adrift) = (0, true);
+            (self.begun_len, self.ahead, self.failed) = (0, None, Some(error.clone()));
         })
+    }
+
+    /// Puts again what went before an append whose connection broke. Where its units count they may have been read, and other bytes may be there.
+    fn put_again(&self, broken: &UnderWay) -> Result<()> {
+        if broken.append.has_ahead() && self.resume()? < broken.end { broken.append.put_ahead() } else { Ok(()) }
     }
 
     /// Appends again, as long as the node has to ask first how much the user may have spilled.
@@ -321,11 +357,11 @@ impl Appends {
 
     /// After a failure: learns which units count. Whether that was so.
     pub fn find_place(&mut self) -> Result<bool> {
-        if !self.is_adrift {
+        if self.failed.is_none() {
             return Ok(false);
         }
         self.counted = self.resume()?;
-        (self.sent, self.is_adrift) = (self.counted, false);
+        (self.sent, self.failed) = (self.counted, None);
         Ok(true)
     }
 

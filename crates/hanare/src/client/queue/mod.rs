@@ -11,6 +11,7 @@
 //! | `afar` | lanes of other hosts: what a port knows of one without its memory |
 //! | `writer`, `room`, `reader`, `all` | the ports: of one queue, and of all of an array |
 //! | `appends` | what a write port sends to a queue elsewhere, and what came of it |
+//! | `ahead` | bytes that go before an append in its message |
 //! | `set` | several of those for one thread |
 //! | `watch` | waiting at a bell, and event descriptors |
 //! | `lanes` | the lanes of one queue, read in turns |
@@ -18,6 +19,7 @@
 //! Who writes which lane and who reads is decided by the queue's node ([`hanare_protocol::queue::home`]).
 
 mod afar;
+mod ahead;
 mod all;
 mod appends;
 mod lanes;
@@ -28,6 +30,7 @@ mod set;
 mod watch;
 mod writer;
 
+pub(crate) use ahead::BytesAhead;
 pub use lanes::Unread;
 pub use reader::ReadPort;
 pub use set::QueueSet;

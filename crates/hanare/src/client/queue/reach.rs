@@ -2,6 +2,7 @@
 //!
 //! Safety: windows of the mapping are used by ports, which keep the reach that keeps the mapping.
 
+use super::ahead::BytesAhead;
 use crate::client::drafts::{self, Drafts, Tickets};
 use crate::client::local::LocalMapping;
 use crate::client::locks::ended;
@@ -20,6 +21,7 @@ use hanare_protocol::{Error, Result};
 use hanare_ring::array::Array;
 use hanare_ring::{Corrupt, Shared};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 pub(super) struct QueueReach {
     region: Region,
@@ -47,13 +49,15 @@ pub(super) struct SentAppend {
     /// Its bytes, of which so many are sent. Not touched before its end.
     pub operand: Vec<u8>,
     pub len: usize,
+    /// What goes before it.
+    pub ahead: Option<BytesAhead>,
     answer: Box<[u8; APPENDED_LEN as usize]>,
 }
 
 impl Default for SentAppend {
     fn default() -> SentAppend {
         let answer = Box::new([0; APPENDED_LEN as usize]);
-        SentAppend { tickets: Tickets::default(), refused: None, operand: Vec::new(), len: 0, answer }
+        SentAppend { tickets: Tickets::default(), refused: None, operand: Vec::new(), len: 0, ahead: None, answer }
     }
 }
 
@@ -68,6 +72,23 @@ impl SentAppend {
 
     pub fn is_done(&self) -> bool {
         self.refused.is_some() || self.tickets.are_done()
+    }
+
+    /// Sleeps until the answer is here, for `bound` at most.
+    pub fn nap(&self, bound: Duration) {
+        if self.refused.is_none() {
+            self.tickets.nap(bound);
+        }
+    }
+
+    /// Whether bytes went before it.
+    pub fn has_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// Puts what went before it alone.
+    pub fn put_ahead(&self) -> Result<()> {
+        self.ahead.as_ref().map_or(Ok(()), BytesAhead::put)
     }
 
     /// The bytes that were sent.
@@ -198,7 +219,7 @@ impl QueueReach {
         let (from, into) = unsafe { (Window::of(operand), Window::of_mut(&mut result)) };
         let refresh = |error: &_| self.region.refresh_after(error);
         // SAFETY: as above.
-        let run = unsafe { drafts::run(false, refresh, |drafts| self.draft_append(drafts, lane, from, into)) };
+        let run = unsafe { drafts::run(false, refresh, |drafts| self.draft_append(drafts, lane, (None, from), into)) };
         run.map_err(|error| self.named(queue, error))?;
         Ok(decode_appended(&result))
     }
@@ -215,13 +236,13 @@ impl QueueReach {
 
     /// Sends an append, whose outcome is told when it is waited for; the node may take its time for the answer where it `may_wait`.
     pub fn start_append(&self, lane: u32, append: &mut SentAppend, may_wait: bool) {
-        let SentAppend { tickets, refused, operand, answer, len } = append;
+        let SentAppend { tickets, refused, operand, answer, len, ahead } = append;
         // SAFETY: the bytes are on the heap, where they stay while the append moves, and nobody touches them before its tickets were waited
         // for, which they are when it is dropped at the latest.
         let (from, into) = unsafe { (Window::of(&operand[..*len]), Window::of_mut(&mut **answer)) };
         *tickets = Tickets::to_keep();
         let draft = |drafts: &mut Drafts<'_>| {
-            self.draft_append(drafts, lane, from, into)?;
+            self.draft_append(drafts, lane, (ahead.as_ref(), from), into)?;
             if may_wait {
                 drafts.let_wait();
             }
@@ -232,8 +253,17 @@ impl QueueReach {
         *refused = posted.err();
     }
 
-    fn draft_append(&self, drafts: &mut Drafts<'_>, lane: u32, operand: Window, answer: Window) -> Result<()> {
+    fn draft_append(
+        &self,
+        drafts: &mut Drafts<'_>,
+        lane: u32,
+        (ahead, operand): (Option<&BytesAhead>, Window),
+        answer: Window,
+    ) -> Result<()> {
         self.region.refresh_if_refused()?;
+        if let Some(ahead) = ahead {
+            ahead.draft(drafts)?;
+        }
         let (door, shape) = (self.region.door(0), Shape::contiguous(self.at, operand.len() as u64));
         let command = Command::new(Op::Append { lane }, door.node, door.slot, door.grant, &shape);
         drafts.note(command.op, self.region.name(), operand.len() as u64);

@@ -173,7 +173,7 @@ impl WritePort {
     }
 
     /// After an append that failed: learns where the lane's home is by now.
-    fn find_place(&mut self) -> Result<()> {
+    pub(super) fn find_place(&mut self) -> Result<()> {
         if self.appends.find_place()?
             && let Some(afar) = &self.afar
         {
@@ -359,7 +359,7 @@ impl WritePort {
     }
 
     /// Sends what is kept; a unit that is claimed goes on in the next append's memory. The answer `may_wait` where nobody will wait for it.
-    fn start(&mut self, may_wait: bool) -> Result<()> {
+    pub(super) fn start(&mut self, may_wait: bool) -> Result<()> {
         match self.appends.start(may_wait) {
             Ok(moved_len) => {
                 if let Filling::Batch(begin, len) = self.claimed {
@@ -372,7 +372,7 @@ impl WritePort {
     }
 
     /// Takes note of what came of appends.
-    fn note(&mut self, outcome: Result<()>) -> Result<()> {
+    pub(super) fn note(&mut self, outcome: Result<()>) -> Result<()> {
         if outcome.is_err() {
             (self.claimed, self.is_behind) = (Filling::Nothing, self.afar.is_none());
             return outcome;

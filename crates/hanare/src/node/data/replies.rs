@@ -377,9 +377,9 @@ impl Current {
         matches!(&self.work[..], [only] if matches!(only.op, Op::Append { .. }))
     }
 
-    /// Whether it is one command of few bytes, whose answer may follow in the same turn.
+    /// Whether it is one command of few bytes, behind one that was done as its bytes came or alone: its answer may follow in the same turn.
     fn is_short(&self) -> bool {
-        matches!(&self.work[..], [only] if only.len() <= PAGE_LEN)
+        matches!(&self.work[..], [last] | [Work { op: Op::Put, .. }, last] if last.len() <= PAGE_LEN)
     }
 
     fn is_at_end(&self) -> bool {
