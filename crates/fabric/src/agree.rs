@@ -30,6 +30,18 @@ pub enum Choice {
     Ucx = 2,
 }
 
+impl Choice {
+    /// Whether this side may use UCX on a connection, which is sealed or not. A card that moves sealed frames was never measured: there UCX is taken
+    /// where both sides ask for it.
+    fn may_want_ucx(self, is_sealed: bool) -> bool {
+        match self {
+            Choice::Auto => !is_sealed && ucx::may_have_rdma(),
+            Choice::Tcp => false,
+            Choice::Ucx => true,
+        }
+    }
+}
+
 impl std::str::FromStr for Choice {
     type Err = Error;
     fn from_str(text: &str) -> Result<Choice> {
@@ -55,9 +67,9 @@ pub struct Agreed {
 /// Opens the library now, where this choice may want it later: for who is about to have faults resolved by a signal handler. While
 /// the library is opened its own handlers are installed for some milliseconds, and a fault of another thread would end the process.
 ///
-/// **Cost**: as of [`available`]; nothing where TCP was chosen.
+/// **Cost**: as of [`available`]; next to nothing where TCP was chosen, or no card has RDMA and UCX was not asked for.
 pub fn open_ahead(choice: Choice) {
-    if choice != Choice::Tcp {
+    if choice.may_want_ucx(false) {
         // What is missing is said where it is wanted.
         let _ = available();
     }
@@ -78,10 +90,10 @@ struct Offer {
 }
 
 impl Offer {
-    /// The library is not even opened where it is not wanted.
-    fn ours(choice: Choice) -> Offer {
-        let info = if choice == Choice::Tcp { None } else { available().ok() };
-        let has_rdma = info.as_ref().is_some_and(|info| info.has_rdma);
+    /// The library is not even opened where it is not wanted: that takes a program some 10 ms.
+    fn ours(choice: Choice, is_sealed: bool) -> Offer {
+        let info = if choice.may_want_ucx(is_sealed) { available().ok() } else { None };
+        let has_rdma = !is_sealed && info.as_ref().is_some_and(|info| info.has_rdma);
         Offer { choice, ucx: info.map(|info| release(&info.version)), has_rdma, is_bare: false }
     }
 
@@ -127,19 +139,19 @@ fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
     match (wants_ucx, wants_tcp, ours.ucx, theirs.ucx) {
         (true, true, ..) if ours.choice == Choice::Tcp => Err("the other side is set to ucx and this one to tcp".into()),
         (true, true, ..) => Err("the other side is set to tcp".into()),
-        (true, false, None, _) => Err("this side has no UCX".into()),
-        (true, false, _, None) => Err("the other side has no UCX; install it there (Debian: libucx0)".into()),
-        (true, false, Some(ours), Some(theirs)) if ours != theirs => Err(format!(
-            "UCX is {}.{} there and {}.{} here, which do not understand each other; install the same release on both",
-            theirs[0], theirs[1], ours[0], ours[1]
-        )),
-        // A library that parses what a stranger sends is not entered at the stranger's word.
+        // A library that parses what a stranger sends is not entered at the stranger's word. Who may not use it says nothing of it.
         (true, false, ..) if !ours.is_willing() => {
             Err("the other side is set to ucx; this one is set to auto, and has no RDMA or seals: set both to ucx".into())
         }
         (true, false, ..) if !theirs.is_willing() => {
             Err("the other side is set to auto, and has no RDMA or seals: set both to ucx".into())
         }
+        (true, false, None, _) => Err("this side has no UCX".into()),
+        (true, false, _, None) => Err("the other side has no UCX; install it there (Debian: libucx0)".into()),
+        (true, false, Some(ours), Some(theirs)) if ours != theirs => Err(format!(
+            "UCX is {}.{} there and {}.{} here, which do not understand each other; install the same release on both",
+            theirs[0], theirs[1], ours[0], ours[1]
+        )),
         (true, false, ..) => Ok(true),
         (false, true, ..) => Ok(false),
         (false, false, ..) => Ok(ours.has_rdma && theirs.has_rdma && ours.ucx == theirs.ucx),
@@ -156,9 +168,7 @@ fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
 pub fn agree(greeted: Greeted, choice: Choice, deadline: Instant) -> Result<Agreed> {
     let Greeted { link, hello } = greeted;
     let (mut channel, peer) = link.into_stream();
-    let ours = Offer::ours(choice);
-    // A card that moves sealed frames was never measured: on a sealed connection UCX is taken where both sides ask for it.
-    let ours = Offer { has_rdma: ours.has_rdma && !channel.is_sealed(), ..ours };
+    let ours = Offer::ours(choice, channel.is_sealed());
     let theirs = offer(&ours, &mut channel, &peer, deadline)?;
     let is_ucx = is_ucx(&ours, &theirs).map_err(|why| refused(choice, &peer, &why))?;
     if !is_ucx {
@@ -275,8 +285,9 @@ mod tests {
         let refused = |ours, theirs, words: &str| assert!(decided(ours, theirs).unwrap_err().contains(words));
         refused(plain, ucx, "this one is set to auto");
         refused(ucx, plain, "set both to ucx");
-        refused(ucx, none, "the other side has no UCX");
-        refused(none, ucx, "this side has no UCX");
+        refused(ucx, none, "set both to ucx");
+        refused(none, ucx, "this one is set to auto");
+        refused(ucx, ucx_without, "the other side has no UCX");
         refused(ucx, tcp, "set to tcp");
         refused(ucx_without, ucx, "this side");
         refused(ucx, ucx_newer, "1.22 there and 1.13 here");

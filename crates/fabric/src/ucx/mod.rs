@@ -47,7 +47,7 @@ pub(crate) use exchange::connect;
 pub(crate) use frame::fuzz_frame;
 pub use link::UcxLink;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Why UCX cannot be used here.
@@ -66,6 +66,14 @@ pub struct UcxInfo {
     pub transports: Vec<String>,
     /// Whether a network card of this machine reads and writes memory by itself.
     pub has_rdma: bool,
+}
+
+/// Whether this machine may have a card with RDMA: UCX looks for its cards there. Without one it is not worth opening, unless it is asked for.
+///
+/// **Cost**: two system calls.
+pub(crate) fn may_have_rdma() -> bool {
+    let has_any = |folder: &str| std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+    has_any("/sys/class/infiniband") || Path::new("/dev/kgni0").exists()
 }
 
 /// The UCX of this machine, or why there is none.
