@@ -12,8 +12,7 @@
 //! into [`Service::window`], publish. On Linux 6.1 see rule 3 of [`crate::uffd`].
 //!
 //! *Take* (the node; pages that it marked in their words, and that no installer is left for): [`Frames::take`]: write-protects
-//! all clients, reads, punches; or keeps, for a downgrade. Then publish, then send the bytes. Or, where nothing is kept,
-//! [`PagePipe::lift`]: the same by one shoot-down in place of two. The order is the point:
+//! all clients, reads, punches; or keeps, for a downgrade. Then publish, then send the bytes. The order is the point:
 //!
 //! | if | then |
 //! |---|---|
@@ -36,11 +35,8 @@
 //!
 //! Safety invariant of this module: a service mapping is reached through windows only, which do not outlive it.
 
-mod lift;
 #[cfg(test)]
 mod tests;
-
-pub use lift::{PagePipe, Unlifted};
 
 use crate::diff::PageBytes;
 use crate::file;

@@ -5,8 +5,6 @@ use crate::uffd::Features;
 use crate::uffd::peer::{self, Client, DONE, Peer, users};
 use hanare_protocol::page::Access;
 use proptest::prelude::*;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 const PAGES: u64 = 64;
 
@@ -34,14 +32,6 @@ fn fill(frames: &Frames, page: u64, byte: u8) {
 
 fn first(frames: &Frames, page: u64) -> u8 {
     frames.read_page(page).unwrap()[0]
-}
-
-fn pipe() -> Option<PagePipe> {
-    let pipe = PagePipe::open();
-    if pipe.is_none() {
-        eprintln!("skipped: this kernel lifts no pages of memory files");
-    }
-    pipe
 }
 
 fn nobody(index: usize, refused: Refused) {
@@ -218,54 +208,6 @@ fn a_page_punched_before_it_is_read_is_zeros() {
     let mut taken = bytes(0, 1);
     frames.take(Run::one(0), &[], Some(&mut taken), Stays::Nothing, nobody).unwrap();
     assert_eq!((taken[0], frames.present_count().unwrap()), (9, 0));
-}
-
-/// A thread stores on and on, until its page is taken from it.
-#[test]
-fn what_is_stored_until_a_page_is_lifted_is_among_its_bytes() {
-    let Some(pipe) = pipe() else { return };
-    for features in kernels() {
-        let frames = frames();
-        let client = Client::new(frames.as_fd(), PAGES, features);
-        for round in 0..200u8 {
-            fill(&frames, 7, round);
-            assert_eq!(client.uffd.install(client.span.pages(7, 1), Access::Write), Ok(()));
-            let has_begun = AtomicBool::new(false);
-            let (lifted, stored) = std::thread::scope(|scope| {
-                let writer = scope.spawn(|| {
-                    let mut stored = round;
-                    while client.write(7, stored.wrapping_add(1)) {
-                        stored = stored.wrapping_add(1);
-                        has_begun.store(true, Relaxed);
-                    }
-                    has_begun.store(true, Relaxed);
-                    stored
-                });
-                while !has_begun.load(Relaxed) {
-                    std::thread::yield_now();
-                }
-                (pipe.lift(&frames, Run::one(7)), writer.join().unwrap())
-            });
-            assert_eq!(lifted.unwrap()[0], stored, "{features:?}");
-            assert_eq!((frames.present_count().unwrap(), client.read(7)), (0, None));
-        }
-    }
-}
-
-#[test]
-fn pages_are_lifted_all_or_none() {
-    let Some(pipe) = pipe() else { return };
-    let frames = frames();
-    (0..PAGES).for_each(|page| fill(&frames, page, page as u8 + 1));
-    let all = Run { first: 0, count: PAGES };
-    assert_eq!(pipe.lift(&frames, all), Err(Unlifted::Untouched), "a pipe holds fewer");
-    assert_eq!(frames.present_count().unwrap(), PAGES);
-    frames.punch(Run::one(5)).unwrap();
-    let lifted = pipe.lift(&frames, Run { first: 3, count: 4 }).unwrap();
-    let heads: Vec<u8> = lifted.chunks(PAGE_LEN as usize).map(|page| page[0]).collect();
-    assert_eq!(heads, [4, 5, 0, 7]);
-    assert_eq!(frames.present_count().unwrap(), PAGES - 4);
-    assert_eq!(pipe.lift(&frames, Run::one(9)).unwrap()[0], 10, "nothing was left in the pipe");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::node::pages::outgoing::{Outgoing, PageBytes};
 use crate::node::pages::request::ShareRequest;
 use hanare_memory::Mapping;
 use hanare_memory::file;
-use hanare_memory::frames::{ClientFrames, Frames, PagePipe};
+use hanare_memory::frames::{ClientFrames, Frames};
 use hanare_protocol::id::{ClientId, Gid, NodeId};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::host::Manner;
@@ -81,8 +81,6 @@ struct HostPages {
     /// Dropped after the words that lie in it.
     _words_memory: Mapping,
     frames: Frames,
-    /// What owned pages are taken by, where the kernel has it.
-    pipe: Option<PagePipe>,
     frames_max: u64,
     /// Where the last eviction ended.
     hand: u64,
@@ -173,10 +171,9 @@ impl Host {
 
     /// The rules of its pages, and what they work on.
     fn parts(&mut self) -> Option<(&mut Rules<PageBytes>, HostPlace<'_>)> {
-        let HostPages { rules, words, frames, pipe, counters, .. } = self.pages.as_mut()?;
+        let HostPages { rules, words, frames, counters, .. } = self.pages.as_mut()?;
         let (layout, home_of, homes) = (&self.layout, &self.home_of[..], &self.homes[..]);
-        let (pipe, clients, parted) = (pipe.as_ref(), &self.clients[..], &self.parted[..]);
-        Some((rules, HostPlace { words, frames, pipe, counters, layout, home_of, homes, clients, parted }))
+        Some((rules, HostPlace { words, frames, counters, layout, home_of, homes, clients: &self.clients, parted: &self.parted }))
     }
 
     /// Does something by the rules. `None`, and the region is given up, where a client wrote nonsense into the words; or it has no

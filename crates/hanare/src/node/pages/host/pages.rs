@@ -6,7 +6,7 @@ use crate::node::pages::memory::HomeMemory;
 use crate::node::pages::outgoing::PageBytes;
 use hanare_memory::Mapping;
 use hanare_memory::file;
-use hanare_memory::frames::{ClientFrames, Frames, PagePipe, Run, Unlifted};
+use hanare_memory::frames::{ClientFrames, Frames, Run};
 use hanare_memory::uffd::Refused;
 use hanare_protocol::id::Rights;
 use hanare_protocol::limits::PAGE_LEN;
@@ -41,7 +41,6 @@ impl HostPages {
             words_file,
             _words_memory: memory,
             frames,
-            pipe: PagePipe::open(),
             frames_max,
             hand: 0,
             rules: Rules::default(),
@@ -98,7 +97,6 @@ fn wake_all(words: &PageWords<Shared>, page: u64) {
 pub(super) struct HostPlace<'a> {
     pub words: &'a PageWords<Shared>,
     pub frames: &'a Frames,
-    pub pipe: Option<&'a PagePipe>,
     pub counters: &'a mut Counters,
     pub layout: &'a Layout,
     pub home_of: &'a [usize],
@@ -130,43 +128,15 @@ impl HostPlace<'_> {
         if let Err(refused) = self.frames.punch(run) {
             tracing::error!("frames could not be given back: {refused}");
         }
-        self.protect_punched(run);
-    }
-
-    /// On Linux 6.1 a thread that touches a page while it is punched takes its mark away.
-    fn protect_punched(&self, run: Run) {
+        // On Linux 6.1 a thread that touches a page while it is punched takes its mark away.
         self.protect(run, |client| !client.uffd.registers_present());
     }
 
     fn read_run(&self, run: Run) -> Option<Vec<PageBytes>> {
         let mut bytes = vec![0; run.len_bytes()];
         self.frames.read(run, &mut bytes).ok()?;
-        Some(split(&bytes))
+        Some(bytes.chunks(PAGE_LEN as usize).map(Box::from).collect())
     }
-
-    /// Takes frames with their bytes, and keeps nothing.
-    fn take_run(&self, run: Run) -> Option<Vec<PageBytes>> {
-        match self.pipe.map_or(Err(Unlifted::Untouched), |pipe| pipe.lift(self.frames, run)) {
-            Ok(bytes) => {
-                self.protect_punched(run);
-                Some(split(&bytes))
-            }
-            Err(Unlifted::Untouched) => {
-                self.protect(run, |_| true);
-                let bytes = self.read_run(run);
-                self.punch_run(run);
-                bytes
-            }
-            Err(Unlifted::Wiped) => {
-                tracing::error!("the kernel has joined frames to larger pages, and wiped some: set its shmem_enabled to never");
-                None
-            }
-        }
-    }
-}
-
-fn split(bytes: &[u8]) -> Vec<PageBytes> {
-    bytes.chunks(PAGE_LEN as usize).map(Box::from).collect()
 }
 
 impl Place for HostPlace<'_> {
@@ -259,14 +229,10 @@ impl Place for HostPlace<'_> {
     fn take(&mut self, pages: Range<u64>, manner: Manner) -> Option<Vec<PageBytes>> {
         let Manner { home, keeps, wants_bytes } = manner;
         let run = Run { first: pages.start, count: pages.end - pages.start };
-        let memory = self.homes[home].memory.as_deref();
-        if memory.is_none() && wants_bytes && !keeps {
-            return self.take_run(run);
-        }
         if wants_bytes || keeps {
             self.protect(run, |_| true);
         }
-        let Some(memory) = memory else {
+        let Some(memory) = self.homes[home].memory.as_deref() else {
             let bytes = if wants_bytes { self.read_run(run) } else { None };
             if !keeps {
                 self.punch_run(run);
