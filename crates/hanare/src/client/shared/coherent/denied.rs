@@ -98,7 +98,9 @@ impl Denials {
 
 /// What became of a request.
 pub(super) enum Asked {
-    /// It was granted, and is mapped; or has to be asked for again.
+    /// It was granted, and is mapped.
+    Mapped,
+    /// It may be here, or has to be asked for again.
     Again,
     /// An invalidation overtook the grant: the next request for it is one that nothing overtakes.
     Overtaken,

@@ -265,12 +265,13 @@ impl Resolver {
             }
         }
         self.acknowledge(tools, lane, home, intakes)?;
-        self.map_granted(tools, lane, intakes)?;
+        let is_mapped = self.map_granted(tools, lane, intakes)?;
         first?;
         match intakes.first().map(Intake::act) {
             Some(Act::End(End::Later)) => Ok(Asked::Later),
             Some(Act::End(End::Overtaken)) => Ok(Asked::Overtaken),
             Some(Act::End(End::Lost)) => Err(Denied::Gone),
+            _ if is_mapped => Ok(Asked::Mapped),
             _ => Ok(Asked::Again),
         }
     }
@@ -399,8 +400,8 @@ impl Resolver {
         filled.map_err(|_| Denied::Here(Here::NoMemory))
     }
 
-    /// Maps what was granted, in runs of pages that may be used in the same way.
-    fn map_granted(&self, tools: &Tools, lane: usize, intakes: &mut [Intake]) -> Result<(), Denied> {
+    /// Maps what was granted, in runs of pages that may be used in the same way. Says whether the first was mapped.
+    fn map_granted(&self, tools: &Tools, lane: usize, intakes: &mut [Intake]) -> Result<bool, Denied> {
         let count = intakes.len();
         // One that came to write for a thread that reads is mapped for that, so that its first store is seen.
         let access = |k: usize| {
@@ -408,7 +409,7 @@ impl Resolver {
             Some(if self.words.look(tools.numbers[k]).is_written() { granted } else { Access::Read })
         };
         let enter = |k: usize, access| self.words.enter(tools.numbers[k], self.seat(lane, k), access).unwrap_or(false);
-        let mut k = 0;
+        let (mut k, mut is_first_mapped) = (0, false);
         while k < count {
             let Some(same) = access(k).filter(|access| enter(k, *access)) else {
                 k += 1;
@@ -424,11 +425,12 @@ impl Resolver {
                 self.leave(tools.numbers[at], self.seat(lane, at));
             }
             mapped?;
+            is_first_mapped |= first == 0;
             // The one that would not be entered is passed over.
             k += usize::from(k < count && access(k) == Some(same));
         }
         intakes.iter_mut().filter(|intake| intake.act() == Act::Map).for_each(Intake::done);
-        Ok(())
+        Ok(is_first_mapped)
     }
 
     /// Now and then: the node is told when the frames are more than they may be.

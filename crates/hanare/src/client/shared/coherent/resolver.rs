@@ -179,6 +179,7 @@ impl Resolver {
                 other => other?,
             };
             match asked {
+                Asked::Mapped => return Ok(()),
                 Asked::Again => patience.check()?,
                 Asked::Overtaken => {
                     firm = true;
