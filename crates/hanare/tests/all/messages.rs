@@ -1,14 +1,14 @@
 //! Messages with a head and a body over real nodes: matched by rank, context and tag in their order, bodies from wherever they lie, and a
 //! dead party is named.
 
-use crate::holder;
-use crate::support;
+use crate::{holder, relay, support};
 
 use hanare::{
     Body, CreateOptions, Dim, Envelope, Error, Group, LastingBody, Mailbox, Message, NodeId, Placement, Pool, Region, Shape,
     Strided,
 };
 use hanare::{Subarray, Wanted};
+use relay::{Mode, nodes_beside_relay};
 use std::time::{Duration, Instant};
 use support::{TestPool, pattern};
 
@@ -242,6 +242,43 @@ fn sends_that_are_begun_arrive_in_their_order_and_are_told_of_once() {
         let told = under_way.swap_remove(index);
         assert!(matches!(boxes[0].test_sent(told), Err(Error::BadGroup { .. })), "it was told of");
     }
+}
+
+/// The sender's connection to the receiver's node breaks before the node has a message, or before the sender has its answer.
+#[test]
+fn messages_whose_connection_breaks_arrive_once_and_whole() {
+    let (first, second, relay) = nodes_beside_relay();
+    let pools = [&first, &second].map(|node| Pool::attach_to(node.socket(), None).unwrap());
+    let open = |pool: &Pool| {
+        let group = pool.group("g", 2).unwrap();
+        (group.number(), group.mailbox(LANDING).unwrap())
+    };
+    let [(me, sender), (to, receiver)] = std::thread::scope(|scope| {
+        pools.each_ref().map(|pool| scope.spawn(move || open(pool))).map(|opening| opening.join().unwrap())
+    });
+    let bodies = |round: u64| [40_000, 100, 70_000, 5000].map(|len| pattern(len, round * 7 + len as u64));
+    for round in 0..24 {
+        let mode = if round % 2 == 0 { Mode::LoseRequest } else { Mode::LoseAnswer };
+        let mut begun = Vec::new();
+        for (tag, body) in bodies(round).iter().enumerate() {
+            if tag as u64 == round / 2 % 4 {
+                relay.set(mode);
+            }
+            if round % 3 == 0 {
+                sender.send(to, 0, tag as u32, b"", Body::Bytes(body)).unwrap();
+            } else {
+                begun.push(sender.start_send(to, 0, tag as u32, b"", LastingBody::Bytes(body.clone().into())).unwrap());
+            }
+        }
+        begun.into_iter().for_each(|send| sender.wait_sent(send, SOON).unwrap());
+        sender.settle().unwrap();
+        for (tag, wanted) in bodies(round).into_iter().enumerate() {
+            let message = receiver.receive(Wanted { from: Some(me), context: 0, tag: None }, SOON).unwrap();
+            assert_eq!(message.envelope().tag, tag as u32, "round {round}");
+            assert!(body(&message) == wanted, "body {tag} of round {round}");
+        }
+    }
+    assert!(receiver.probe(ANY).unwrap().is_none(), "each came once");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{self, Op};
 
 /// Bytes up to which a copy between mapped extents of this host is done by the caller itself: a message costs more.
-pub(crate) const COPY_HERE_LEN_MAX: u64 = 1 << 20;
+const COPY_HERE_LEN_MAX: u64 = 1 << 20;
 
 /// Drafts a copy; see [`Command::draft`].
 pub(super) fn draft(

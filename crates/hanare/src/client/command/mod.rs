@@ -23,8 +23,6 @@ pub use batch::Batch;
 pub use completion::Completion;
 pub use signal::Signal;
 
-pub(crate) use copy::COPY_HERE_LEN_MAX;
-
 use super::drafts::{self, Drafts, Tickets};
 use super::region::{InReach, Region};
 use hanare_protocol::Result;

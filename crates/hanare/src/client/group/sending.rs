@@ -31,7 +31,7 @@ pub enum Body<'b> {
     /// Bytes of the program.
     Bytes(&'b [u8]),
     /// Bytes of a region, in the shape's order. Of more than a page, the node that holds them sends them, and this program's processor never
-    /// touches them. Fewer are got and go with their head, which saves two messages each way; and so are those of up to 1 MiB that lie on this host,
+    /// touches them. Fewer are got and go with their head, which saves two messages each way; and so are those of up to 64 KiB that lie on this host,
     /// for a receiver on another.
     ///
     /// **Source**: [D3 §3.4] LHC.
