@@ -34,8 +34,8 @@ const BODY: Duration = Duration::from_millis(ANSWER_MS);
 /// sender's bytes are free again. It is in memory of the receiver's host when [`Mailbox::settle`] returns.
 ///
 /// **Cost**: of a message with a body of up to a page, on one host two copies, no system call while the receiver is awake, and no lock;
-/// between hosts a message, whose answer a later call takes. A longer body costs a message each way more between hosts; and one, or two, for its
-/// place where many are not dropped yet.
+/// between hosts a message, whose answer a later call takes. A longer body goes with its head between hosts, and its
+/// answer is waited for; a message each way more, or two, for its place where many are not dropped yet; one more for a part that a node sends.
 ///
 /// FEATURE: D3-F6 D3-F8
 pub struct Mailbox {
