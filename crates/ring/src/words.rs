@@ -209,3 +209,27 @@ unsafe fn copy_pair(from: &[u8; PAIR_LEN], to: *mut u8) {
     // SAFETY: valid for two words, as the caller says.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, PAIR_LEN) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_any_length_are_copied_in_and_none_beside_them() {
+        let mut memory = vec![0u64; 64];
+        // SAFETY: the memory outlives the window and is used through it alone, but where it is filled and compared between.
+        let window = unsafe { Window::of_mut(std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), 64 * WORD_LEN)) };
+        let words = Shared::new(window);
+        let from: Vec<u8> = (0..300u16).map(|k| k as u8 | 1).collect();
+        let mut found = [0; 64 * WORD_LEN];
+        for at in [0, 8, 11] {
+            for len in 0..=from.len() {
+                words.write(0, &[0; 64 * WORD_LEN]);
+                words.write(at, &from[..len]);
+                words.read(0, &mut found);
+                assert_eq!(found[at..at + len], from[..len], "{len} bytes at {at}");
+                assert!(found[..at].iter().chain(&found[at + len..]).all(|byte| *byte == 0), "{len} bytes at {at}");
+            }
+        }
+    }
+}
