@@ -76,8 +76,10 @@ impl Window {
     /// The `len` bytes at `offset` of it. Panics when they do not lie inside: offsets from a peer are checked before.
     #[inline]
     pub fn slice(&self, offset: usize, len: usize) -> Window {
-        assert!(offset <= self.len && len <= self.len - offset, "{len} bytes at {offset} leave a window of {}", self.len);
-        // SAFETY: invariant 3, just asserted; so the pointer stays inside the range (or one past it).
+        if offset > self.len || len > self.len - offset {
+            leaves(offset, len, self.len);
+        }
+        // SAFETY: invariant 3, just checked; so the pointer stays inside the range (or one past it).
         Window { ptr: unsafe { self.ptr.add(offset) }, len }
     }
 
@@ -108,6 +110,13 @@ impl Window {
     pub(crate) fn range(&self) -> std::ops::Range<usize> {
         self.ptr.addr()..self.ptr.addr() + self.len
     }
+}
+
+/// A function of its own: a message made in place has callers store its numbers each time.
+#[cold]
+#[inline(never)]
+fn leaves(offset: usize, len: usize, window_len: usize) -> ! {
+    panic!("{len} bytes at {offset} leave a window of {window_len}");
 }
 
 #[cfg(test)]

@@ -11,6 +11,11 @@
 //! registered process pass a fence. A process that cannot register keeps its own fences. Where the sleeper cannot call it (a filter of
 //! system calls that the other side has not), it may miss a wake, and looks again unasked, as all sleepers do.
 
+//!
+//! Short bytes are copied in by words. A program has often just stored a word of what it sends. A wider load of that word and others waits until
+//! the processor has written all its stores before, and so for the lines of earlier units that are still on their way from the other side. Then
+//! one line comes after another; else several come at once.
+
 use crate::layout::WORD_LEN;
 use hanare_memory::Window;
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
@@ -52,6 +57,11 @@ pub trait Exchange: Words {
     /// reads the new value, and what was written before the value that was there is visible to us (acquire and release).
     fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<u64, u64>;
 }
+
+/// Longest bytes that are copied in by words: in longer ones that takes more time than one wait for a line.
+const BY_WORDS_LEN_MAX: usize = 256;
+/// Bytes of two words.
+const PAIR_LEN: usize = 2 * WORD_LEN;
 
 /// Words in memory shared with another process.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +163,73 @@ impl Words for Shared {
     #[inline]
     fn write(&self, at: usize, from: &[u8]) {
         let into = self.window.slice(at, from.len());
-        // SAFETY: as in `read`.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.ptr(), from.len()) }
+        let mut to = into.ptr();
+        let (pairs, rest) = if from.len() <= BY_WORDS_LEN_MAX { from.as_chunks::<PAIR_LEN>() } else { (&[][..], from) };
+        for pair in pairs {
+            // SAFETY: as in `read`; pairs are those of the range, one after another.
+            unsafe {
+                copy_pair(pair, to);
+                to = to.add(PAIR_LEN);
+            }
+        }
+        if !rest.is_empty() {
+            // SAFETY: as in `read`; what is left of the range is as long as the rest.
+            unsafe { std::ptr::copy_nonoverlapping(rest.as_ptr(), to, rest.len()) }
+        }
+    }
+}
+
+/// Copies two words, each loaded by itself, with one store: a processor holds a bounded number of stores that wait for their lines.
+///
+/// # Safety
+/// The target is valid for two words.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn copy_pair(from: &[u8; PAIR_LEN], to: *mut u8) {
+    use std::arch::x86_64::{_mm_set_epi64x, _mm_storeu_si128};
+    let (words, _) = from.as_chunks::<WORD_LEN>();
+    let [low, high] = [words[0], words[1]].map(|word| {
+        let mut loaded = i64::from_ne_bytes(word);
+        // The compiler makes no wider load of what passes here.
+        // SAFETY: no instruction.
+        unsafe { std::arch::asm!("/* {0} */", inlateout(reg) loaded, options(pure, nomem, nostack, preserves_flags)) };
+        loaded
+    });
+    // SAFETY: valid for two words, as the caller says; it need not be aligned.
+    unsafe { _mm_storeu_si128(to.cast(), _mm_set_epi64x(high, low)) }
+}
+
+/// Copies two words.
+///
+/// # Safety
+/// The target is valid for two words.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+unsafe fn copy_pair(from: &[u8; PAIR_LEN], to: *mut u8) {
+    // SAFETY: valid for two words, as the caller says.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, PAIR_LEN) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_any_length_are_copied_in_and_none_beside_them() {
+        let mut memory = vec![0u64; 64];
+        // SAFETY: the memory outlives the window and is used through it alone, but where it is filled and compared between.
+        let window = unsafe { Window::of_mut(std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), 64 * WORD_LEN)) };
+        let words = Shared::new(window);
+        let from: Vec<u8> = (0..300u16).map(|k| k as u8 | 1).collect();
+        let mut found = [0; 64 * WORD_LEN];
+        for at in [0, 8, 11] {
+            for len in 0..=from.len() {
+                words.write(0, &[0; 64 * WORD_LEN]);
+                words.write(at, &from[..len]);
+                words.read(0, &mut found);
+                assert_eq!(found[at..at + len], from[..len], "{len} bytes at {at}");
+                assert!(found[..at].iter().chain(&found[at + len..]).all(|byte| *byte == 0), "{len} bytes at {at}");
+            }
+        }
     }
 }

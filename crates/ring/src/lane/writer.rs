@@ -148,7 +148,7 @@ impl<W: Words> Writer<W> {
     /// Commits all that was kept: from here on the reader sees it.
     ///
     /// **Cost**: one store to the tail's line; of records two, which only the writer touches, and one to the first of their words.
-    #[inline]
+    #[inline(always)]
     pub fn publish(&mut self) {
         if self.next != self.tail {
             if let Some((word, value)) = self.withheld.take() {
