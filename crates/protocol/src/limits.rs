@@ -206,7 +206,7 @@ pub const MESSAGE_REGION_COUNT_MAX: usize = 16;
 /// Most lines of a page cache: 4 GiB of this host, as a region. The paper's has 4096. [RF §3.3]
 pub const PAGE_CACHE_LINE_COUNT_MAX: u32 = 1 << 20;
 
-/// How long a party sleeps before it looks whether a body that it sends has come to its receiver's host. Nobody wakes it for that.
+/// Longest that a party sleeps at a time while a body that it sends, or fetches, is on its way: it is woken for that, or for what comes to its queue.
 pub const MESSAGE_NAP_MS: u64 = 1;
 
 /// Most parties of a group that collective operations: each has a lane for each other.

@@ -59,7 +59,7 @@ pub trait Exchange: Words {
 }
 
 /// Longest bytes that are copied in by words: in longer ones that takes more time than one wait for a line.
-const BY_WORDS_LEN_MAX: usize = 256;
+const BY_WORDS_LEN: usize = 256;
 /// Bytes of two words.
 const PAIR_LEN: usize = 2 * WORD_LEN;
 
@@ -164,7 +164,7 @@ impl Words for Shared {
     fn write(&self, at: usize, from: &[u8]) {
         let into = self.window.slice(at, from.len());
         let mut to = into.ptr();
-        let (pairs, rest) = if from.len() <= BY_WORDS_LEN_MAX { from.as_chunks::<PAIR_LEN>() } else { (&[][..], from) };
+        let (pairs, rest) = if from.len() <= BY_WORDS_LEN { from.as_chunks::<PAIR_LEN>() } else { (&[][..], from) };
         for pair in pairs {
             // SAFETY: as in `read`; pairs are those of the range, one after another.
             unsafe {

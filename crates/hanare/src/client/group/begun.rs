@@ -9,8 +9,8 @@
 
 use super::failure::{Failure, Outcome};
 use super::peers::Parties;
-use super::sending::{LastingBody, Outbox, SendId, short_part};
-use crate::client::command::Completion;
+use super::sending::Outbox;
+use super::sends::{LastingBody, Moving, SendId, SendStage, Sending, short_part};
 use crate::client::queue::{BytesAhead, WritePort};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
@@ -20,73 +20,6 @@ use hanare_protocol::shape::Shape;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
-
-/// A send that is not over.
-pub(super) struct Sending {
-    pub id: SendId,
-    front: Front,
-    /// The number of a part that the receiver fetches.
-    lent: Option<u64>,
-    stage: Stage,
-}
-
-enum Stage {
-    /// Until its body is there, and those before it are posted.
-    Waits {
-        head: Vec<u8>,
-        /// What goes behind its head.
-        behind: Cow<'static, [u8]>,
-        moves: Option<Moving>,
-    },
-    /// Sent; it is over when so many units of its port count.
-    Posted(u64),
-}
-
-/// A long body that moves to its receiver's host before its head.
-enum Moving {
-    /// Bytes of the program, kept until they are there.
-    Bytes(Completion<Vec<u8>>),
-    /// The same, which last for ever.
-    Lasting(Completion<()>),
-    Part(Completion<()>),
-}
-
-impl Moving {
-    fn is_done(&self) -> bool {
-        match self {
-            Moving::Bytes(completion) => completion.is_done(),
-            Moving::Lasting(completion) | Moving::Part(completion) => completion.is_done(),
-        }
-    }
-
-    fn nap(&self, bound: Duration) {
-        match self {
-            Moving::Bytes(completion) => completion.nap(bound),
-            Moving::Lasting(completion) | Moving::Part(completion) => completion.nap(bound),
-        }
-    }
-
-    fn wait(self, to: u32) -> Outcome<()> {
-        match self {
-            Moving::Bytes(completion) => completion.wait().map(drop).map_err(|error| Failure::on_the_way(to, error)),
-            Moving::Lasting(completion) => completion.wait().map_err(|error| Failure::on_the_way(to, error)),
-            // A failure may be that of the part's node.
-            Moving::Part(completion) => completion.wait().map_err(Failure::from),
-        }
-    }
-}
-
-impl Stage {
-    fn waits(head: &[u8], behind: Cow<'static, [u8]>, moves: Option<Moving>) -> Stage {
-        Stage::Waits { head: head.to_vec(), behind, moves }
-    }
-}
-
-impl Sending {
-    fn is_posted(&self) -> bool {
-        matches!(self.stage, Stage::Posted(_))
-    }
-}
 
 impl Outbox {
     /// Begins to send.
@@ -112,21 +45,21 @@ impl Outbox {
         front: &Front,
         head: &[u8],
         body: LastingBody<'_>,
-    ) -> Outcome<(BodyPlace, Stage, Option<u64>)> {
+    ) -> Outcome<(BodyPlace, SendStage, Option<u64>)> {
         let len = front.body_len;
         match body {
             LastingBody::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => {
-                Ok((BodyPlace::Here, Stage::waits(head, bytes, None), None))
+                Ok((BodyPlace::Here, SendStage::waits(head, bytes, None), None))
             }
             LastingBody::Part(region, shape) if len <= MESSAGE_INLINE_LEN_MAX as u64 => {
                 let bytes = short_part(region, &shape, len)?;
-                Ok((BodyPlace::Here, Stage::waits(head, Cow::Owned(bytes), None), None))
+                Ok((BodyPlace::Here, SendStage::waits(head, Cow::Owned(bytes), None), None))
             }
             body => {
                 if let LastingBody::Part(region, shape) = &body
                     && let Some((number, part)) = self.lend(region, shape)?
                 {
-                    return Ok((BodyPlace::Part(part.len()), Stage::waits(head, Cow::Owned(part), None), Some(number)));
+                    return Ok((BodyPlace::Part(part.len()), SendStage::waits(head, Cow::Owned(part), None), Some(number)));
                 }
                 self.start_to_land(peers, to, front, head, body).map(|(place, stage)| (place, stage, None))
             }
@@ -141,7 +74,7 @@ impl Outbox {
         front: &Front,
         head: &[u8],
         body: LastingBody<'_>,
-    ) -> Outcome<(BodyPlace, Stage)> {
+    ) -> Outcome<(BodyPlace, SendStage)> {
         let len = front.body_len;
         let room = self.landings.take(peers, to, len)?;
         let body = match body {
@@ -161,7 +94,7 @@ impl Outbox {
                 let front = Front { body: room.place, ..*front };
                 let ahead = BytesAhead::new(&room.region, room.at, bytes);
                 self.send_note(peers, to, (&front, head, &[]), |writer| writer.commit_behind_started(ahead))?;
-                return Ok((room.place, Stage::Posted(peers.writer(to)?.sent())));
+                return Ok((room.place, SendStage::Posted(peers.writer(to)?.sent())));
             }
             LastingBody::Bytes(Cow::Owned(bytes)) => room.region.start_put(room.at, bytes).map(Moving::Bytes),
             LastingBody::Bytes(Cow::Borrowed(bytes)) => {
@@ -173,7 +106,7 @@ impl Outbox {
             }
         };
         match begun {
-            Ok(moves) => Ok((room.place, Stage::waits(head, Cow::Borrowed(&[]), Some(moves)))),
+            Ok(moves) => Ok((room.place, SendStage::waits(head, Cow::Borrowed(&[]), Some(moves)))),
             Err(error) => {
                 self.landings.give_back(to, room.place);
                 Err(Failure::on_the_way(to, error))
@@ -191,7 +124,7 @@ impl Outbox {
 
     /// Posts heads, in their order, whose bodies are there; with `waits` all. Notes which of those that were posted are over.
     pub(super) fn send_on(&mut self, peers: &mut Parties, to: u32, waits: bool) {
-        while let Some((mut sending, Stage::Waits { head, behind, moves })) = self.take_ready(to, waits) {
+        while let Some((mut sending, SendStage::Waits { head, behind, moves })) = self.take_ready(to, waits) {
             let front = sending.front;
             let moved = moves.map_or(Ok(()), |moves| moves.wait(to)).inspect_err(|_| self.landings.give_back(to, front.body));
             // Before it goes: the receiver may have fetched the part before this is known to count.
@@ -199,7 +132,7 @@ impl Outbox {
             let sent = moved.and_then(|()| self.send_note(peers, to, (&front, &head, &behind), WritePort::commit_started));
             match sent.and_then(|()| Ok(peers.writer(to)?.sent())) {
                 Ok(units) => {
-                    sending.stage = Stage::Posted(units);
+                    sending.stage = SendStage::Posted(units);
                     let line = self.under_way.entry(to).or_default();
                     let behind = line.iter().position(|other| !other.is_posted()).unwrap_or(line.len());
                     line.insert(behind, sending);
@@ -211,15 +144,15 @@ impl Outbox {
     }
 
     /// The next whose head may go to this party, and what it sends; with `waits` whether or not its body is there.
-    fn take_ready(&mut self, to: u32, waits: bool) -> Option<(Sending, Stage)> {
+    fn take_ready(&mut self, to: u32, waits: bool) -> Option<(Sending, SendStage)> {
         let line = self.under_way.get_mut(&to)?;
         let next = line.iter().position(|sending| !sending.is_posted())?;
         let is_ready = match &line[next].stage {
-            Stage::Waits { moves: Some(moves), .. } => waits || moves.is_done(),
+            SendStage::Waits { moves: Some(moves), .. } => waits || moves.is_done(),
             _ => true,
         };
         let mut sending = if is_ready { line.remove(next)? } else { return None };
-        let stage = std::mem::replace(&mut sending.stage, Stage::Posted(0));
+        let stage = std::mem::replace(&mut sending.stage, SendStage::Posted(0));
         Some((sending, stage))
     }
 
@@ -227,17 +160,15 @@ impl Outbox {
     pub(super) fn hear(&mut self, peers: &mut Parties, to: u32) -> bool {
         let (Some(line), Ok(writer)) = (self.under_way.get_mut(&to), peers.writer(to)) else { return false };
         let mut over = Vec::new();
-        loop {
-            let Some(Stage::Posted(units)) = line.front().map(|first| &first.stage) else { break };
-            match writer.counts(*units) {
-                Ok(true) => over.extend(line.pop_front().map(|sending| (sending, Ok(())))),
-                // Its failure is the port's.
-                Ok(false) | Err(_) => break,
-            }
+        while let Some(SendStage::Posted(units)) = line.front().map(|first| &first.stage)
+            // A failure is the port's.
+            && writer.counts(*units) == Ok(true)
+        {
+            over.extend(line.pop_front().map(|sending| (sending, Ok(()))));
         }
         let failed = if line.front().is_some_and(Sending::is_posted) { writer.failure() } else { None };
         if let Some(error) = &failed {
-            while let Some(Stage::Posted(units)) = line.front().map(|first| &first.stage) {
+            while let Some(SendStage::Posted(units)) = line.front().map(|first| &first.stage) {
                 let outcome =
                     if writer.counts(*units) == Ok(true) { Ok(()) } else { Err(Failure::on_the_way(to, error.clone())) };
                 over.extend(line.pop_front().map(|sending| (sending, outcome)));
@@ -271,7 +202,7 @@ impl Outbox {
     pub fn nap(&mut self, peers: &mut Parties, bound: Duration) {
         let Some((to, first)) = self.under_way.iter().find_map(|(to, line)| Some((*to, line.front()?))) else { return };
         match (&first.stage, peers.writer(to)) {
-            (Stage::Waits { moves: Some(moves), .. }, _) => moves.nap(bound),
+            (SendStage::Waits { moves: Some(moves), .. }, _) => moves.nap(bound),
             (_, Ok(writer)) => writer.nap(bound),
             (_, Err(_)) => std::thread::sleep(bound),
         }

@@ -143,7 +143,7 @@ impl Drop for Landed {
 }
 
 /// Bytes up to which a part of a region on this host is read by its sender: to have its node send it costs more.
-const READ_LEN_MAX: u64 = 64 << 10;
+const READ_HERE_LEN: u64 = 64 << 10;
 
 /// Room for a body in another party's memory.
 pub(super) struct Room {
@@ -157,7 +157,7 @@ pub(super) struct Room {
 impl Room {
     /// The bytes of a part of a region on this host, where to send them from here is cheaper than to have them fetched.
     pub fn read_part(&self, region: &Region, shape: &Shape<'_>, len: u64) -> Result<Option<Vec<u8>>> {
-        if !self.takes_ahead || !region.is_local() || len > READ_LEN_MAX {
+        if !self.takes_ahead || !region.is_local() || len > READ_HERE_LEN {
             return Ok(None);
         }
         let mut bytes = vec![0; len as usize];

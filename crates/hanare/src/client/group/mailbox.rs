@@ -10,7 +10,8 @@ use super::fetching::Fetches;
 use super::landing::{Landings, OwnLanding};
 use super::message::Message;
 use super::peers::{LOOK, Parties};
-use super::sending::{Body, LastingBody, Outbox, SendId};
+use super::sending::Outbox;
+use super::sends::{Body, LastingBody, SendId};
 use crate::client::locks::milliseconds;
 use hanare_protocol::limits::{
     ANSWER_MS, MESSAGE_DEPTH, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX, MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS,

@@ -5,7 +5,7 @@
 //! | `carrying` | barriers that carry what parties have stored |
 //! | `collective` | the operations, as programs call them |
 //! | `exchange` | how parts go from party to party |
-//! | `message`, `mailbox`, `arrivals`, `fetching`, `sending`, `begun` | messages with a head and a body, matched by their receiver |
+//! | `message`, `mailbox`, `arrivals`, `fetching`, `sends`, `sending`, `begun` | messages with a head and a body, matched by their receiver |
 //! | `peers` | a queue in memory of each party's host |
 //! | `failure` | why a group cannot go on, told to all |
 
@@ -21,13 +21,14 @@ mod mailbox;
 mod message;
 mod peers;
 mod sending;
+mod sends;
 
 pub use arrivals::ReceiveId;
 pub use collective::Number;
 pub(crate) use exchange::ExchangeOf;
 pub use mailbox::{Mailbox, MailboxOptions};
 pub use message::Message;
-pub use sending::{Body, LastingBody, SendId};
+pub use sends::{Body, LastingBody, SendId};
 
 use super::locks::{ended, patience};
 use super::pool::Pool;

@@ -8,11 +8,11 @@
 //! Heads for one party follow in the order in which their sends were begun, so that a short message does not pass a long one. A send at
 //! once waits for those before it. Every call to the mailbox sends on what may go.
 
-use super::begun::Sending;
 use super::failure::{Failure, Outcome};
 use super::fetching::FetchNews;
 use super::landing::Landings;
 use super::peers::{LOOK, Parties};
+use super::sends::{Body, SendId, Sending, short_part};
 use crate::client::queue::WritePort;
 use crate::client::region::Region;
 use hanare_protocol::error::Happened;
@@ -25,30 +25,6 @@ use hanare_protocol::{Error, Result};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
-
-/// What a message carries beside its head.
-pub enum Body<'b> {
-    /// Bytes of the program.
-    Bytes(&'b [u8]),
-    /// Bytes of a region, in the shape's order. Of more than a page, the node that holds them sends them, and this program's processor never
-    /// touches them. Fewer are got and go with their head, which saves two messages each way; and so are those of up to 64 KiB that lie on this host,
-    /// for a receiver on another.
-    ///
-    /// **Source**: [D3 §3.4] LHC.
-    Part(&'b Region, Shape<'b>),
-}
-
-/// What a message carries whose send is begun and waited for later.
-pub enum LastingBody<'r> {
-    /// Bytes that the send keeps.
-    Bytes(Cow<'static, [u8]>),
-    /// As [`Body::Part`].
-    Part(&'r Region, Shape<'static>),
-}
-
-/// A send that was begun, by its number at its mailbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SendId(pub u64);
 
 /// How a party sends to others.
 pub(super) struct Outbox {
@@ -70,35 +46,6 @@ pub(super) struct Outbox {
     /// Whether each party of this host knows this one by its lane: it has had a note that names its sender. A head alone goes there in one line,
     /// by one store. FEATURE: D3-F3
     is_known: Vec<bool>,
-}
-
-impl Body<'_> {
-    pub(super) fn len(&self) -> Result<u64> {
-        match self {
-            Body::Bytes(bytes) => Ok(bytes.len() as u64),
-            Body::Part(region, shape) => part_len(region, shape),
-        }
-    }
-}
-
-impl LastingBody<'_> {
-    pub(super) fn len(&self) -> Result<u64> {
-        match self {
-            LastingBody::Bytes(bytes) => Ok(bytes.len() as u64),
-            LastingBody::Part(region, shape) => part_len(region, shape),
-        }
-    }
-}
-
-fn part_len(region: &Region, shape: &Shape<'_>) -> Result<u64> {
-    Ok(shape.by_ref().check(region.name(), region.len())?.len())
-}
-
-/// The bytes of a part that go with their head.
-pub(super) fn short_part(region: &Region, shape: &Shape<'_>, len: u64) -> Outcome<Vec<u8>> {
-    let mut bytes = vec![0; len as usize];
-    region.get_shape(shape.by_ref(), &mut bytes)?;
-    Ok(bytes)
 }
 
 impl Outbox {

@@ -11,7 +11,7 @@
 //! | `afar` | lanes of other hosts: what a port knows of one without its memory |
 //! | `writer`, `room`, `reader`, `all` | the ports: of one queue, and of all of an array |
 //! | `appends` | what a write port sends to a queue elsewhere, and what came of it |
-//! | `ahead` | bytes that go before an append in its message |
+//! | `ahead`, `behind` | bytes that go before an append in its message, and the units behind them |
 //! | `set` | several of those for one thread |
 //! | `watch` | waiting at a bell, and event descriptors |
 //! | `lanes` | the lanes of one queue, read in turns |
@@ -22,6 +22,7 @@ mod afar;
 mod ahead;
 mod all;
 mod appends;
+mod behind;
 mod lanes;
 mod reach;
 mod reader;

@@ -1,0 +1,63 @@
+//! Units that a write port commits behind bytes which go in their message, and what came of units that were sent.
+//!
+//! Safety: as for [`super::ahead`].
+
+use super::ahead::BytesAhead;
+use super::writer::WritePort;
+use crate::client::region::Region;
+use hanare_protocol::{Error, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl WritePort {
+    /// Commits the claimed unit of a queue on another host behind bytes that its node puts into a region before: where the unit counts, they are
+    /// there. Waits until both are.
+    ///
+    /// **Cost**: a message each way. **Errors**: those of [`WritePort::publish`], and of [`Region::put`].
+    pub(crate) fn commit_behind(&mut self, region: &Arc<Region>, at: u64, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the append, which alone has the bytes, has ended when this returns.
+        let started = self.start_behind(unsafe { BytesAhead::of_call(region, at, bytes) });
+        let settled = self.publish();
+        started.and(settled)
+    }
+
+    /// As [`WritePort::commit_behind`], and does not wait: see [`WritePort::publish_started`].
+    pub(crate) fn commit_behind_started(&mut self, ahead: BytesAhead) -> Result<()> {
+        self.start_behind(ahead)
+    }
+
+    fn start_behind(&mut self, ahead: BytesAhead) -> Result<()> {
+        if ahead.fits(&self.reach.region().door(0).remote) {
+            self.appends.put_ahead(ahead);
+        } else {
+            ahead.put()?;
+        }
+        self.keep();
+        self.start(false)
+    }
+
+    /// The number of units that were sent to a queue on another host.
+    pub(crate) fn sent(&self) -> u64 {
+        self.appends.sent()
+    }
+
+    /// Whether so many of them count. Takes answers that are there. **Errors**: why they may never: all later ones are given up.
+    pub(crate) fn counts(&mut self, sent: u64) -> Result<bool> {
+        let taken = self.appends.take_answers();
+        self.note(taken)?;
+        Ok(self.appends.counted() >= sent)
+    }
+
+    /// Whether an append has failed, and nothing was sent since: why. Learns which units count all the same, if the node tells.
+    pub(crate) fn failure(&mut self) -> Option<Error> {
+        let error = self.appends.failure()?;
+        // Where the node does not tell, nobody knows.
+        let _ = self.find_place();
+        Some(error)
+    }
+
+    /// Sleeps until the oldest append that was sent has its answer, for `bound` at most.
+    pub(crate) fn nap(&self, bound: Duration) {
+        self.appends.nap(bound);
+    }
+}
