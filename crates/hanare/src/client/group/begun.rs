@@ -158,7 +158,8 @@ impl Outbox {
 
     /// Notes which of the posted sends to a party are over. Whether any of them failed.
     pub(super) fn hear(&mut self, peers: &mut Parties, to: u32) -> bool {
-        let (Some(line), Ok(writer)) = (self.under_way.get_mut(&to), peers.writer(to)) else { return false };
+        let Some(line) = self.under_way.get_mut(&to) else { return false };
+        let Ok(writer) = peers.writer(to) else { return false };
         let mut over = Vec::new();
         while let Some(SendStage::Posted(units)) = line.front().map(|first| &first.stage)
             // A failure is the port's.
