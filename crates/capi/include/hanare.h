@@ -277,7 +277,8 @@ int hanare_open_gid(hanare_pool *pool, uint64_t gid, int rights, hanare_region *
  * those under way keep what they need. Errors: those of hanare_unmap, if it has a map; the handle is gone all the same. */
 int hanare_close(hanare_region *region);
 
-/* Removes a region from the pool. Maps of it stay valid until they go; everything else on it fails from now on.
+/* Removes a region from the pool. Maps of it stay valid until they go; everything else on it fails as soon as
+ * its nodes are told, some milliseconds later.
  *
  * Errors     UNKNOWN_REGION, NO_PERMISSION, NO_COORDINATOR.
  */

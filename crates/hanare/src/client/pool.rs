@@ -146,7 +146,8 @@ impl Pool {
         self.region(&Request::Resize { name: name.to_owned(), len })
     }
 
-    /// Removes a region. Programs that have it mapped keep their mapping; all other use of it fails from now on.
+    /// Removes a region. Programs that have it mapped keep their mapping. All other use of it fails as soon as its nodes are told, which this begins
+    /// and does not wait for: some milliseconds later.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.tell(&Request::Remove { name: name.to_owned() })
     }
