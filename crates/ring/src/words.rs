@@ -10,7 +10,6 @@
 //! some 100 ns for each unit. `membarrier` moves that cost to the side that goes to sleep: the kernel has every processor that runs a
 //! registered process pass a fence. A process that cannot register keeps its own fences. Where the sleeper cannot call it (a filter of
 //! system calls that the other side has not), it may miss a wake, and looks again unasked, as all sleepers do.
-
 //!
 //! Short bytes are copied in by words. A program has often just stored a word of what it sends. A wider load of that word and others waits until
 //! the processor has written all its stores before, and so for the lines of earlier units that are still on their way from the other side. Then

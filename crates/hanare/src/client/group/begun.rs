@@ -81,9 +81,9 @@ impl Outbox {
             LastingBody::Part(region, shape) => match room.read_part(region, &shape, len) {
                 Ok(Some(bytes)) => LastingBody::Bytes(Cow::Owned(bytes)),
                 Ok(None) => LastingBody::Part(region, shape),
-                Err(error) => {
+                Err(failure) => {
                     self.landings.give_back(to, room.place);
-                    return Err(Failure::from(error));
+                    return Err(failure);
                 }
             },
             body => body,

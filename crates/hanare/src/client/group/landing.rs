@@ -2,6 +2,7 @@
 
 use super::failure::{Failure, Outcome};
 use super::peers::Parties;
+use super::sends::short_part;
 use crate::client::own_region::OwnRegion;
 use crate::client::pool::Pool;
 use crate::client::region::Region;
@@ -156,13 +157,9 @@ pub(super) struct Room {
 
 impl Room {
     /// The bytes of a part of a region on this host, where to send them from here is cheaper than to have them fetched.
-    pub fn read_part(&self, region: &Region, shape: &Shape<'_>, len: u64) -> Result<Option<Vec<u8>>> {
-        if !self.takes_ahead || !region.is_local() || len > READ_HERE_LEN {
-            return Ok(None);
-        }
-        let mut bytes = vec![0; len as usize];
-        region.get_shape(shape.by_ref(), &mut bytes)?;
-        Ok(Some(bytes))
+    pub fn read_part(&self, region: &Region, shape: &Shape<'_>, len: u64) -> Outcome<Option<Vec<u8>>> {
+        let is_cheap = self.takes_ahead && region.is_local() && len <= READ_HERE_LEN;
+        is_cheap.then(|| short_part(region, shape, len)).transpose()
     }
 }
 

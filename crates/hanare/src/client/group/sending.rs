@@ -250,9 +250,9 @@ impl Outbox {
             Body::Bytes(bytes) => Some(Cow::Borrowed(*bytes)),
             Body::Part(region, shape) => match room.read_part(region, shape, len) {
                 Ok(bytes) => bytes.map(Cow::Owned),
-                Err(error) => {
+                Err(failure) => {
                     self.landings.give_back(to, room.place);
-                    return Err(Failure::from(error));
+                    return Err(failure);
                 }
             },
         };

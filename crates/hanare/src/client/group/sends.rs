@@ -122,7 +122,7 @@ fn part_len(region: &Region, shape: &Shape<'_>) -> Result<u64> {
     Ok(shape.by_ref().check(region.name(), region.len())?.len())
 }
 
-/// The bytes of a part that go with their head.
+/// The bytes of a part that go in one message with their head.
 pub(super) fn short_part(region: &Region, shape: &Shape<'_>, len: u64) -> Outcome<Vec<u8>> {
     let mut bytes = vec![0; len as usize];
     region.get_shape(shape.by_ref(), &mut bytes)?;
