@@ -106,7 +106,7 @@ pub struct SendOptions {
     /// Create it if there is none: records of up to 64 KiB.
     #[arg(long)]
     pub create: bool,
-    /// A record for each line, without its end.
+    /// A record for each line, with its end.
     #[arg(long)]
     pub lines: bool,
     /// Do not tell the reader that this is all.
@@ -122,7 +122,7 @@ pub struct RecvOptions {
     /// Create it if there is none: records of up to 64 KiB.
     #[arg(long)]
     pub create: bool,
-    /// End each record with a line's end.
+    /// Add a line's end to each record that has none.
     #[arg(long)]
     pub lines: bool,
     /// Go on until so many writers have said that they sent all.

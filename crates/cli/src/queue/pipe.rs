@@ -35,7 +35,7 @@ fn send_records(writer: &mut WritePort, len_max: usize) -> Result<()> {
     }
 }
 
-/// Each line as a record. An empty one would say that this is all, so that it goes with its end.
+/// Sends each line as a record, with its end, so that `recv` without options gives the same bytes.
 fn send_lines(writer: &mut WritePort, len_max: usize) -> Result<()> {
     let (mut input, mut line) = (BufReader::new(stdin().lock()), Vec::new());
     loop {
@@ -43,11 +43,8 @@ fn send_lines(writer: &mut WritePort, len_max: usize) -> Result<()> {
         if input.read_until(b'\n', &mut line).context("reading standard input")? == 0 {
             return Ok(writer.publish()?);
         }
-        if line.len() > 1 && line.last() == Some(&b'\n') {
-            line.pop();
-        }
         if line.len() > len_max {
-            bail!("a line of {} bytes is longer than the queue's records of {len_max}", line.len());
+            bail!("a line of {} bytes, its end included, is longer than the queue's records of {len_max}", line.len());
         }
         writer.claim(line.len(), None)?;
         writer.fill(0, &line);
@@ -106,8 +103,7 @@ pub fn receive(queue: &Queue, options: &RecvOptions) -> Result<()> {
         if is_records && unit.is_empty() {
             writers -= 1;
         } else {
-            let is_empty_line = options.lines && unit == b"\n";
-            let line_end: &[u8] = if options.lines && !is_empty_line { b"\n" } else { b"" };
+            let line_end: &[u8] = if options.lines && !unit.ends_with(b"\n") { b"\n" } else { b"" };
             output.write_all(&unit).and_then(|()| output.write_all(line_end)).or_else(end_quietly)?;
             left = left.map(|left| left - 1);
         }

@@ -56,6 +56,22 @@ fn a_pipe_crosses_hosts() {
 }
 
 #[test]
+fn lines_come_back_as_the_same_bytes() {
+    let nodes = Nodes::start(2);
+    nodes.hanare(&["queue", "create", "q", "--record", "100"]).done();
+    // An empty line, and a last one without its end.
+    for text in ["one\\n\\nthree\\n", "one\\ntwo"] {
+        run(&mut shell(&nodes, 0, &format!("printf '{text}' | $HANARE queue send q --lines"))).done();
+        let received = run(&mut shell(&nodes, 1, "$HANARE queue recv q")).done();
+        assert_eq!(received, text.replace("\\n", "\n"));
+    }
+    // Records of others get their ends on request, and a line gets no second one.
+    run(&mut shell(&nodes, 0, "printf 'bare' | $HANARE queue send q --no-end; printf 'line\\n' | $HANARE queue send q --lines"))
+        .done();
+    assert_eq!(run(&mut shell(&nodes, 1, "$HANARE queue recv q --lines")).done(), "bare\nline\n");
+}
+
+#[test]
 fn lines_of_several_writers_stay_whole() {
     let nodes = Nodes::start(2);
     nodes.hanare(&["queue", "create", "q", "--record", "100"]).done();
