@@ -5,9 +5,10 @@
 //!                                                +-- rank 1 on node 1 --+
 //! ```
 //!
-//! Beside it stands a plain program in main memory, with the same loops over the same kind of pages, as one process and as two. The
-//! order of the loops is the one that walks all matrices along their rows. The paper's own order is measured by `hanare bench matmul`.
+//! The ranks are this binary once more, so that the demonstration needs no other file. Beside them stands the same product by one
+//! process in main memory, whose result is also the check. `hanare bench matmul` measures the paper's variants, which are in C.
 
+use super::PROGRAM;
 use crate::print::{self, Column};
 use crate::progress::Step;
 use crate::region;
@@ -23,19 +24,19 @@ use hanare::{CreateOptions, Placement, Pool};
 use hanare_protocol::limits::PAGE_LEN;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use rustix::process::Pid;
-use serde_json::json;
-use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use rustix::process::{Pid, getpid};
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The order of the loops, in main memory and in the pool.
-const ORDER: &str = "ikj";
+/// What a rank is told to do; its rows and the product's region follow.
+pub const MULTIPLY: &str = "multiply";
+
+/// Rows of the product that are made together: so many times fewer passes over B.
+const ROWS: usize = 4;
 
 /// Largest matrix: three of them and their copies must fit the machine.
 const N_MAX: u64 = 8192;
@@ -49,12 +50,6 @@ pub struct Options {
     /// Folder for A.npy, B.npy and the product C.npy.
     #[arg(long, value_name = "DIR", default_value = "out/matmul")]
     dir: PathBuf,
-    /// The program that multiplies: `make apps` builds it.
-    #[arg(long, value_name = "FILE", default_value = "out/apps/distributed")]
-    program: PathBuf,
-    /// The same loops in main memory, beside which the program stands: `make apps` builds it.
-    #[arg(long, value_name = "FILE", default_value = "out/apps/plain")]
-    plain: PathBuf,
     /// Seed of the random matrices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -63,8 +58,8 @@ pub struct Options {
     json: bool,
 }
 
-/// What a run of the program said of itself.
-#[derive(Clone, Copy, Debug)]
+/// What the ranks of a run said of themselves.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
     ranks: u32,
     product: Duration,
@@ -78,14 +73,6 @@ struct Lies {
     name: &'static str,
     len: u64,
     nodes: Vec<(u32, u64)>,
-}
-
-/// Refuses, before anything is written, what cannot be done.
-pub fn check(options: &Options) -> Result<()> {
-    for (program, word) in [(&options.program, "--program"), (&options.plain, "--plain")] {
-        ensure!(program.is_file(), "{} is not there; `make apps` builds it (or give {word})", program.display());
-    }
-    Ok(())
 }
 
 /// Does the whole of it and prints the table.
@@ -110,17 +97,11 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     let halves = Placement::Interleave((matrix_len / 2).next_power_of_two().max(PAGE_LEN));
     let product = pool.create("C", matrix_len, &CreateOptions { placement: halves, ..place.clone() })?;
     pool.create("C1", matrix_len, &place)?;
-    let pages = if pool.status()?.nodes.iter().any(|node| node.memory.page > PAGE_LEN) { "huge" } else { "4k" };
-
     let mut multiply = |ranks: u32, into: &str| -> Result<Run> {
         let _step =
             Step::start(&format!("multiplying {n} x {n} on {ranks} rank{}", if ranks > 1 { "s, one a node" } else { "" }));
-        let number = n.to_string();
-        let words: Vec<OsString> = [options.program.as_os_str()]
-            .into_iter()
-            .chain([&number, "--loaded", "--order", ORDER, "--c", into].map(OsStr::new))
-            .map(OsStr::to_owned)
-            .collect();
+        let own = std::env::current_exe().context("this command's own file is not known")?.into_os_string();
+        let words = [own, PROGRAM.into(), getpid().to_string().into(), MULTIPLY.into(), n.to_string().into(), into.into()];
         let (sender, lines) = channel();
         let plan = job::Plan {
             program: Program::find(&words)?,
@@ -134,11 +115,10 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
             bail!("the product on {ranks} ranks was not made: {rank} ended with {end}");
         }
         drop(plan);
-        read_run(&lines.iter().map(|line| String::from_utf8_lossy(&line).into_owned()).collect::<String>())
+        read_run(&lines.iter().map(|line| String::from_utf8_lossy(&line).into_owned()).collect::<Vec<_>>())
     };
     // The one-rank product goes elsewhere, so that nothing of it can pass for the work of two.
     let runs = [multiply(1, "C1")?, multiply(2, "C")?];
-    let plain = [multiply_plainly(options, pages, 1)?, multiply_plainly(options, pages, 2)?];
 
     region::save(&product, &file("C"), Some(&square(n)))?;
     let lies = ["A", "B", "C"].map(|name| {
@@ -148,22 +128,12 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     let lies = lies.into_iter().collect::<Result<Vec<_>>>()?;
     drop(nodes);
 
-    let worst = compare(n as usize, &file("A"), &file("B"), &file("C"))?;
+    let (plain, worst) = compare(n as usize, &file("A"), &file("B"), &file("C"))?;
     // Each element adds n products of numbers below 1 in the same order, so that only fused operations may differ.
     let bound = n as f64 * f64::EPSILON;
-    report(options, &plain, &runs, worst, &lies)?;
+    report(options, plain, &runs, worst, &lies)?;
     ensure!(worst <= bound, "the product is wrong: an element differs by {worst:e} from the sequential one, more than {bound:e}");
     Ok(0)
-}
-
-/// The same product in main memory.
-fn multiply_plainly(options: &Options, pages: &str, processes: u32) -> Result<Run> {
-    let _step = Step::start(&format!("the same in main memory, processes: {processes}"));
-    let mut command = Command::new(&options.plain);
-    command.arg(options.n.to_string()).args(["--order", ORDER, "--pages", pages, "--processes", &processes.to_string()]);
-    let output = command.output().with_context(|| format!("cannot run {}", options.plain.display()))?;
-    ensure!(output.status.success(), "{} failed: {}", options.plain.display(), String::from_utf8_lossy(&output.stderr).trim());
-    read_run(&String::from_utf8_lossy(&output.stdout))
 }
 
 fn square(n: u64) -> Array {
@@ -186,21 +156,49 @@ fn write_matrices(options: &Options, a: &Path, b: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads what the ranks printed: a line of rank 0 with times, and one of each rank with its traffic.
-fn read_run(text: &str) -> Result<Run> {
-    let mut run = Run { ranks: 0, product: Duration::ZERO, whole: Duration::ZERO, bytes_moved: 0, messages: 0 };
-    for line in text.lines().filter(|line| line.starts_with("matmul")) {
-        let words: HashMap<&str, &str> = line.split_whitespace().filter_map(|word| word.split_once('=')).collect();
-        let number = |key: &str| words.get(key).and_then(|value| value.parse::<f64>().ok());
-        if let (Some(ranks), Some(product), Some(whole)) = (number("ranks"), number("product_s"), number("whole_s")) {
-            (run.ranks, run.product, run.whole) =
-                (ranks as u32, Duration::from_secs_f64(product), Duration::from_secs_f64(whole));
-        }
-        run.bytes_moved += number("bytes_sent").unwrap_or(0.0) as u64 + number("bytes_received").unwrap_or(0.0) as u64;
-        run.messages += number("messages_sent").unwrap_or(0.0) as u64;
+/// A rank's work: brings its rows of A and all of B, multiplies, and writes its rows of C. Says on standard output how it went.
+pub fn play(n: usize, into: &str) -> Result<Value> {
+    let begun = Instant::now();
+    let pool = Pool::attach()?;
+    let (rank, ranks) = (pool.rank() as usize, pool.ranks() as usize);
+    let (first, last) = (n * rank / ranks, n * (rank + 1) / ranks);
+    let mut a = vec![0.0; (last - first) * n];
+    let mut b = vec![0.0; n * n];
+    let row_at = |row: usize| (row * n * size_of::<f64>()) as u64;
+    pool.open("A")?.get_values(row_at(first), &mut a)?;
+    pool.open("B")?.get_values(0, &mut b)?;
+    // The product's time is that of all ranks together.
+    pool.barrier()?;
+    let middle = Instant::now();
+    let c = multiply(n, &a, &b);
+    pool.open(into)?.put_values(row_at(first), &c)?;
+    pool.barrier()?;
+    let traffic = pool.traffic();
+    Ok(json!({
+        "ranks": ranks, "rank": rank, "product_s": middle.elapsed().as_secs_f64(), "whole_s": begun.elapsed().as_secs_f64(),
+        "bytes_moved": traffic.bytes_sent + traffic.bytes_received, "messages": traffic.messages_sent,
+    }))
+}
+
+/// Reads what the ranks said: times are those of rank 0, traffic is that of all.
+fn read_run(lines: &[String]) -> Result<Run> {
+    let said =
+        lines.iter().map(|line| serde_json::from_str::<Value>(line).with_context(|| format!("a rank said '{}'", line.trim())));
+    let said = said.collect::<Result<Vec<_>>>()?;
+    if let Some(error) = said.iter().find_map(|said| said["error"].as_str()) {
+        bail!("{error}");
     }
-    ensure!(run.ranks > 0, "the program said nothing of its time: '{}'", text.trim());
-    Ok(run)
+    let sum = |key: &str| said.iter().filter_map(|said| said[key].as_u64()).sum();
+    let first = said.iter().find(|said| said["rank"] == 0).context("rank 0 said nothing of its time")?;
+    let seconds =
+        |key: &str| first[key].as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).context("no time");
+    Ok(Run {
+        ranks: said.len() as u32,
+        product: seconds("product_s")?,
+        whole: seconds("whole_s")?,
+        bytes_moved: sum("bytes_moved"),
+        messages: sum("messages"),
+    })
 }
 
 fn read_matrix(path: &Path, n: usize) -> Result<Vec<f64>> {
@@ -217,29 +215,35 @@ fn read_matrix(path: &Path, n: usize) -> Result<Vec<f64>> {
     Ok(bytes.chunks_exact(8).map(|eight| f64::from_le_bytes(eight.try_into().expect("8 bytes"))).collect())
 }
 
-/// The largest difference of an element of C from the plain sequential product.
-fn compare(n: usize, a: &Path, b: &Path, c: &Path) -> Result<f64> {
-    let _step = Step::start("checking against the plain sequential product");
+/// The time of the sequential product in main memory, and the largest difference of an element of C from it.
+fn compare(n: usize, a: &Path, b: &Path, c: &Path) -> Result<(Duration, f64)> {
+    let _step = Step::start("the same by one process in main memory, and the check against it");
     let (a, b, c) = (read_matrix(a, n)?, read_matrix(b, n)?, read_matrix(c, n)?);
+    let begun = Instant::now();
     let right = multiply(n, &a, &b);
+    let time = begun.elapsed();
     let worst = right.iter().zip(&c).map(|(right, c)| (right - c).abs());
     // A NaN is never below the bound, and `max` would lose it.
-    Ok(worst.fold(0.0, |worst: f64, difference| if difference.is_nan() { f64::INFINITY } else { worst.max(difference) }))
+    let worst = worst.fold(0.0, |worst: f64, difference| if difference.is_nan() { f64::INFINITY } else { worst.max(difference) });
+    Ok((time, worst))
 }
 
-/// The plain product, the terms of each element added in order.
+/// The product of some rows of A with B, the terms of each element added in order.
 fn multiply(n: usize, a: &[f64], b: &[f64]) -> Vec<f64> {
-    let mut c = vec![0.0; n * n];
-    for (row, c) in a.chunks_exact(n).zip(c.chunks_exact_mut(n)) {
-        for (factor, b) in row.iter().zip(b.chunks_exact(n)) {
-            c.iter_mut().zip(b).for_each(|(c, b)| *c += factor * b);
+    let mut c = vec![0.0; a.len()];
+    for (a, c) in a.chunks(ROWS * n).zip(c.chunks_mut(ROWS * n)) {
+        for (k, b) in b.chunks_exact(n).enumerate() {
+            for (row, c) in a.chunks_exact(n).zip(c.chunks_exact_mut(n)) {
+                let factor = row[k];
+                c.iter_mut().zip(b).for_each(|(c, b)| *c += factor * b);
+            }
         }
     }
     c
 }
 
-fn report(options: &Options, plain: &[Run; 2], runs: &[Run; 2], worst: f64, lies: &[Lies]) -> Result<()> {
-    let alone = plain[0].product.as_secs_f64();
+fn report(options: &Options, plain: Duration, runs: &[Run; 2], worst: f64, lies: &[Lies]) -> Result<()> {
+    let alone = plain.as_secs_f64();
     let speed_up = |run: &Run| alone / run.product.as_secs_f64();
     if options.json {
         let row = |run: &Run| {
@@ -250,23 +254,17 @@ fn report(options: &Options, plain: &[Run; 2], runs: &[Run; 2], worst: f64, lies
         };
         let regions = lies.iter().map(|region| json!({ "name": region.name, "size": region.len, "nodes": region.nodes }));
         return print::json(&json!({
-            "n": options.n, "order": ORDER, "plain": plain.iter().map(row).collect::<Vec<_>>(),
-            "runs": runs.iter().map(row).collect::<Vec<_>>(), "worst_difference": worst,
+            "n": options.n, "plain": { "product_s": alone }, "runs": runs.iter().map(row).collect::<Vec<_>>(), "worst_difference": worst,
             "regions": regions.collect::<Vec<_>>(), "product": options.dir.join("C.npy"),
         }));
     }
     use Column::{Number, Text};
     let seconds = |time: Duration| format!("{:.3} s", time.as_secs_f64());
-    let row = |name: String, run: &Run, traffic: [String; 3]| {
-        [vec![name, seconds(run.product), format!("{:.2}", speed_up(run))], traffic.to_vec()].concat()
-    };
-    let in_memory = plain.iter().map(|run| {
-        let name = format!("plain C, {} process{}", run.ranks, if run.ranks > 1 { "es" } else { "" });
-        row(name, run, ["", "", ""].map(str::to_owned))
-    });
+    let in_memory = ["one process, main memory".to_owned(), seconds(plain), "1.00".to_owned()].to_vec();
     let in_pool = runs.iter().map(|run| {
         let name = format!("pool, {} rank{}", run.ranks, if run.ranks > 1 { "s on 2 nodes" } else { "" });
-        row(name, run, [seconds(run.whole), size::show(run.bytes_moved), run.messages.to_string()])
+        let (product, whole) = (seconds(run.product), seconds(run.whole));
+        vec![name, product, format!("{:.2}", speed_up(run)), whole, size::show(run.bytes_moved), run.messages.to_string()]
     });
     let columns = [
         Text("PROGRAM"),
@@ -276,7 +274,7 @@ fn report(options: &Options, plain: &[Run; 2], runs: &[Run; 2], worst: f64, lies
         Number("BYTES MOVED"),
         Number("MESSAGES"),
     ];
-    print::table(&columns, in_memory.chain(in_pool).collect());
+    print::table(&columns, std::iter::once(in_memory).chain(in_pool).collect());
     print::line("");
     let rows = lies.iter().map(|region| {
         let nodes = region.nodes.iter().map(|(node, bytes)| format!("node {node}: {}", size::show(*bytes)));
@@ -300,15 +298,24 @@ mod tests {
     #[test]
     fn the_plain_product_is_the_definition() {
         assert_eq!(multiply(2, &[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0]), [19.0, 22.0, 43.0, 50.0]);
+        // More rows than are made together, and a part of them.
+        let n = ROWS + 1;
+        let a: Vec<f64> = (0..n * n).map(|k| k as f64).collect();
+        let unit: Vec<f64> = (0..n * n).map(|k| f64::from(u8::from(k / n == k % n))).collect();
+        assert_eq!(multiply(n, &a, &unit), a);
+        assert_eq!(multiply(n, &a[n..3 * n], &unit), a[n..3 * n]);
     }
 
     #[test]
     fn a_run_is_read_from_the_lines_of_all_ranks() {
-        let text = "matmul-traffic rank=1 bytes_sent=10 bytes_received=20 messages_sent=3\n\
-            matmul variant=distributed n=8 ranks=2 order=ijk product_s=0.5 whole_s=0.75 bytes_sent=1 bytes_received=2 messages_sent=4\n";
-        let run = read_run(text).unwrap();
-        assert_eq!((run.ranks, run.bytes_moved, run.messages), (2, 33, 7));
-        assert_eq!((run.product, run.whole), (Duration::from_millis(500), Duration::from_millis(750)));
-        assert!(read_run("killed\n").is_err());
+        let line = |rank: u32| {
+            format!(r#"{{"ranks":2,"rank":{rank},"product_s":0.{rank}5,"whole_s":1.5,"bytes_moved":30,"messages":{rank}}}"#)
+        };
+        let run = read_run(&[line(1), line(0)]).unwrap();
+        let time = Duration::from_millis;
+        assert_eq!(run, Run { ranks: 2, product: time(50), whole: time(1500), bytes_moved: 60, messages: 1 });
+        assert!(read_run(&["killed".to_owned()]).is_err() && read_run(&[]).is_err());
+        let failed = read_run(&[line(0), r#"{"error":"no room"}"#.to_owned()]).unwrap_err();
+        assert_eq!(failed.to_string(), "no room");
     }
 }

@@ -1,13 +1,14 @@
-//! `hanare demo memory`: a program that nobody changed, on three times the memory that it may have on this host.
+//! `hanare demo memory`: programs that nobody changed, on three times the memory that they may have on this host.
 //!
-//! | way | where the rest of its memory lies |
+//! | way | where the rest of their memory lies |
 //! |---|---|
 //! | all in memory | on this host: nothing is bounded |
 //! | swap file | on this host's disk; a control group bounds the program, which needs root |
 //! | pool | on a second node, over TCP; the keeper of `hanare run --main-memory` bounds the program |
 //!
-//! The program is GNU sort, because nearly every machine has it. It holds all lines in memory and reads them in an order that no
-//! read-ahead foresees. Each way sorts the same lines, and its output is compared, byte by byte, with that of the first.
+//! Two programs that nearly every machine has stand for two kinds. Perl counts keys of which few come often, as keys of real data do:
+//! most touches are of memory that is here. GNU sort reads its lines in an order that no read-ahead foresees: nearly every touch is
+//! of memory that is not. Each way's output is compared, byte by byte, with that of the first.
 
 use crate::print::{self, Column};
 use crate::progress::Step;
@@ -48,13 +49,21 @@ const LINE_LEN: u64 = 1024;
 const ROOM: u64 = 8;
 /// Bytes that are compared at once.
 const CHUNK: usize = 1 << 16;
-/// The program.
-const SORT: &str = "sort";
+/// Bytes of the table for each key that is counted.
+const TABLE_PER_KEY: u64 = 24;
+/// Counts keys in a table of so many bytes: 63 of 64 keys lie in an eighth of it. Prints the sum of its words.
+const COUNT: &str = r#"my ($len, $times) = @ARGV; my $table = "\0" x $len; my ($all, $hot, $seed) = ($len >> 2, $len >> 5, 1);
+for (1 .. $times) {
+    $seed = ($seed * 1103515245 + 12345) & 0x7fffffff;
+    my $key = $seed >> 6;
+    vec($table, $key & 63 ? $key % $hot : $key % $all, 32)++;
+}
+print unpack("%32N*", $table), "\n";"#;
 
 /// How large the demonstration is.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Bytes of lines to sort; a third of it may be on this host [default: 96MiB, less where memory is short].
+    /// Bytes of a program's memory; a third of it may be on this host [default: 96MiB, less where memory is short].
     #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
     data: Option<u64>,
     /// Seconds after which a way that is not done is given up.
@@ -74,7 +83,24 @@ struct Done {
     counts: Option<cage::Counts>,
 }
 
-/// The lines, the first result, and what may happen meanwhile.
+/// A program that is shown.
+struct Work {
+    name: String,
+    /// The kind that it stands for.
+    kind: &'static str,
+    program: &'static str,
+    arguments: Vec<String>,
+}
+
+/// What a program came to by each way, or why a way could not be gone.
+struct Trial<'a> {
+    work: &'a Work,
+    memory: Done,
+    swap: Result<Done, String>,
+    pool: Result<Done, String>,
+}
+
+/// The lines, a program's first result, and what may happen meanwhile.
 struct Contest<'a> {
     lines: File,
     result: File,
@@ -91,19 +117,18 @@ enum Judge {
     Compare,
 }
 
-/// Sorts by each way and prints the table.
+/// Runs each program by each way and prints the table.
 pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     let (_, events) = signals::catch_with()?;
     guard::enter(guard)?;
     let begun = Instant::now();
-    let version = version()?;
     let data = fitted(options.data)?;
-    let limit = data / SHARE;
+    let works = [counting(data), sorting(data)];
+    ensure!(works.iter().any(Result::is_ok), "neither perl nor GNU sort is here; install perl or coreutils");
     let contest = Contest::set(data, Duration::from_secs(options.at_most), &events, guard)?;
-    let memory = contest.alone()?;
-    let swap = contest.or_reason("with a swap file", || contest.with_swap(limit))?;
-    let pool = contest.or_reason("with the pool of a second node", || contest.with_pool(limit))?;
-    let told = Told { version, data, limit, memory, swap, pool, whole: begun.elapsed() };
+    let trials = works.iter().flatten().map(|work| contest.trial(work, data / SHARE)).collect::<Result<Vec<_>>>()?;
+    let missing = works.iter().filter_map(|work| work.as_ref().err().map(|error| format!("{error:#}"))).collect();
+    let told = Told { data, limit: data / SHARE, trials, missing, whole: begun.elapsed() };
     match options.json {
         true => print::json(&told.facts())?,
         false => told.show(),
@@ -111,12 +136,34 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     Ok(0)
 }
 
-/// The program's name and version. **Errors**: there is none that holds all lines in memory.
-fn version() -> Result<String> {
-    let said = Command::new(SORT).arg("--version").output().context("no `sort` is here; Debian's package coreutils has it")?;
+/// Keys that are counted in a table. **Errors**: there is no Perl.
+fn counting(data: u64) -> Result<Work> {
+    let said = Command::new("perl")
+        .args(["-e", "print $^V"])
+        .output()
+        .context("no `perl` is here; Debian's package perl-base has it")?;
+    let arguments = ["-e".to_owned(), COUNT.to_owned(), data.to_string(), (data / TABLE_PER_KEY).to_string()];
+    Ok(Work {
+        name: format!("Perl {}: count keys", String::from_utf8_lossy(&said.stdout)),
+        kind: "most touches are of a part of its memory, as in tables, caches and simulations",
+        program: "perl",
+        arguments: arguments.to_vec(),
+    })
+}
+
+/// Lines that are sorted. **Errors**: there is no `sort` that holds all lines in memory.
+fn sorting(data: u64) -> Result<Work> {
+    let said = Command::new("sort").arg("--version").output().context("no `sort` is here; Debian's package coreutils has it")?;
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     let number = said.lines().next().filter(|line| line.contains("GNU")).and_then(|line| line.split_whitespace().last());
-    Ok(format!("GNU sort {}", number.context("the `sort` here is not GNU's, whose memory can be set; package coreutils has it")?))
+    let number = number.context("the `sort` here is not GNU's, whose memory can be set; package coreutils has it")?;
+    Ok(Work {
+        name: format!("GNU sort {number}"),
+        kind: "the worst case: each comparison touches two lines anywhere",
+        program: "sort",
+        // Room for all lines, and for what sort notes of each.
+        arguments: vec!["-S".to_owned(), format!("{}b", 2 * data)],
+    })
 }
 
 /// Bytes of lines that this machine has room for.
@@ -128,12 +175,12 @@ fn fitted(wanted: Option<u64>) -> Result<u64> {
     let (least, room) = (SHARE * LIMIT_MIN, size::show(available));
     ensure!(
         data >= least,
-        "at least {} are to be sorted; free memory is {room}, and {ROOM} times as much is needed",
+        "a program works on at least {}; free memory is {room}, and {ROOM} times as much is needed",
         size::show(least)
     );
     ensure!(
         data.saturating_mul(ROOM) <= available,
-        "{} of lines need {ROOM} times as much free memory; there are {room}",
+        "{} need {ROOM} times as much free memory; there are {room}",
         size::show(data)
     );
     Ok(data)
@@ -160,52 +207,60 @@ impl<'a> Contest<'a> {
         Ok(Contest { lines, result, data, at_most, events, guard })
     }
 
+    /// Runs a program by each way. **Errors**: the whole demonstration is given up.
+    fn trial<'w>(&self, work: &'w Work, limit: u64) -> Result<Trial<'w>> {
+        let memory = self.alone(work)?;
+        let swap = self.or_reason(work, "a swap file", || self.with_swap(work, limit))?;
+        let pool = self.or_reason(work, "the pool of a second node", || self.with_pool(work, limit))?;
+        Ok(Trial { work, memory, swap, pool })
+    }
+
     /// What a way came to, or why it could not be gone. **Errors**: the whole demonstration is given up.
-    fn or_reason(&self, what: &str, way: impl FnOnce() -> Result<Done>) -> Result<Result<Done, String>> {
-        let _step = Step::start(&format!("sorting {what}"));
+    fn or_reason(&self, work: &Work, with: &str, way: impl FnOnce() -> Result<Done>) -> Result<Result<Done, String>> {
+        let _step = Step::start(&format!("{} with {with}", work.name));
         match way() {
             Err(error) if error.is::<GivenUp>() || error.is::<Wrong>() => Err(error),
             other => Ok(other.map_err(|error| format!("{error:#}"))),
         }
     }
 
-    fn alone(&self) -> Result<Done> {
-        let _step = Step::start("sorting with all in memory");
-        let done = self.sort(Command::new(SORT), Judge::Keep)?;
-        ensure!(done.is_done, "even with all in memory it was not done in {} s", self.at_most.as_secs());
+    fn alone(&self, work: &Work) -> Result<Done> {
+        let _step = Step::start(&format!("{} with all in memory", work.name));
+        self.result.set_len(0)?;
+        let done = self.perform(Command::new(work.program), work, Judge::Keep)?;
+        ensure!(done.is_done, "even with all in memory {} was not done in {} s", work.name, self.at_most.as_secs());
         Ok(done)
     }
 
-    fn with_swap(&self, limit: u64) -> Result<Done> {
+    fn with_swap(&self, work: &Work, limit: u64) -> Result<Done> {
         let cage = Cage::new(limit, Swap::File, 3 * self.data)?;
-        let sorted = self.sort(cage.command(Path::new(SORT)), Judge::Compare);
+        let done = self.perform(cage.command(Path::new(work.program)), work, Judge::Compare);
         ensure!(!cage.has_killed(), "the kernel could not make room in time and killed it");
-        Ok(Done { counts: Some(cage.counts()?), ..sorted? })
+        Ok(Done { counts: Some(cage.counts()?), ..done? })
     }
 
-    fn with_pool(&self, limit: u64) -> Result<Done> {
-        main_memory::check(limit, &Program::find(&[OsString::from(SORT)])?)?;
+    fn with_pool(&self, work: &Work, limit: u64) -> Result<Done> {
+        main_memory::check(limit, &Program::find(&[OsString::from(work.program)])?)?;
         let nodes = Nodes::start(2, (2 * self.data).next_multiple_of(64 << 20))?;
         let mut variables = Vec::new();
         let keeper = main_memory::start(limit, &nodes.sockets()[0], &mut variables)?;
-        let mut command = Command::new(SORT);
+        let mut command = Command::new(work.program);
         command.envs(variables);
-        let done = self.sort(command, Judge::Compare)?;
+        let done = self.perform(command, work, Judge::Compare)?;
         let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
         let counts = keeper.counts();
         let (faults, read, written) = (count(&counts.faults), count(&counts.fetched), count(&counts.written));
         Ok(Done { counts: Some(cage::Counts { faults, read, written }), ..done })
     }
 
-    /// Has the program sort the lines, within the time that it has.
-    fn sort(&self, mut command: Command, judge: Judge) -> Result<Done> {
-        // Room for all lines, and for what sort notes of each.
-        let buffer = 2 * self.data;
-        command.args(["-S".to_owned(), format!("{buffer}b")]).env("LC_ALL", "C");
+    /// Has the program do its work, within the time that it has.
+    fn perform(&self, mut command: Command, work: &Work, judge: Judge) -> Result<Done> {
+        command.args(&work.arguments).env("LC_ALL", "C");
         let again = format!("/proc/self/fd/{}", self.lines.as_raw_fd());
         let lines = File::open(again).context("cannot read the lines")?;
         let begun = Instant::now();
-        let mut child = command.stdin(lines).stdout(Stdio::piped()).spawn().context("cannot start sort")?;
+        let mut child =
+            command.stdin(lines).stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {}", work.program))?;
         let stdout = child.stdout.take().context("the output is a pipe")?;
         let result = self.result.try_clone()?;
         let reader = thread::spawn(move || take(stdout, &result, judge));
@@ -213,8 +268,8 @@ impl<'a> Contest<'a> {
         let read = reader.join().map_err(|_| anyhow!("the output could not be read"))?;
         let time = begun.elapsed();
         let Some(end) = ended? else { return Ok(Done { time, is_done: false, counts: None }) };
-        ensure!(end == End::Exited(0), "sort ended with {end}");
-        ensure!(read? == self.data, Wrong);
+        ensure!(end == End::Exited(0), "{} ended with {end}", work.program);
+        ensure!(read? == self.result.metadata()?.len(), Wrong);
         Ok(Done { time, is_done: true, counts: None })
     }
 
@@ -262,7 +317,7 @@ struct Wrong;
 
 impl std::fmt::Display for Wrong {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the sorted lines are not the same bytes as those of the sort with all in memory")
+        f.write_str("the output is not the same bytes as with all in memory")
     }
 }
 
@@ -287,17 +342,16 @@ fn take(mut output: ChildStdout, result: &File, judge: Judge) -> Result<u64> {
 }
 
 /// The table.
-struct Told {
-    version: String,
+struct Told<'a> {
     data: u64,
     limit: u64,
-    memory: Done,
-    swap: Result<Done, String>,
-    pool: Result<Done, String>,
+    trials: Vec<Trial<'a>>,
+    /// Why programs are not shown.
+    missing: Vec<String>,
     whole: Duration,
 }
 
-impl Told {
+impl Trial<'_> {
     /// How many times as fast as with the swap file, where both were had: at least so many, where the swap file was given up.
     fn ratio(&self) -> Option<f64> {
         let (swap, pool) = (self.swap.as_ref().ok()?, self.pool.as_ref().ok().filter(|pool| pool.is_done)?);
@@ -314,52 +368,97 @@ impl Told {
             Err(reason) => json!({ "missing": reason }),
         };
         json!({
-            "program": self.version, "data": self.data, "here": self.limit, "memory": way(&self.memory),
-            "swap_file": or_reason(&self.swap), "pool": or_reason(&self.pool), "times_as_fast": self.ratio(),
-            "whole_s": self.whole.as_secs_f64(),
+            "program": self.work.name, "kind": self.work.kind, "memory": way(&self.memory), "swap_file": or_reason(&self.swap),
+            "pool": or_reason(&self.pool), "times_as_fast": self.ratio(),
+        })
+    }
+
+    /// The rows of the table: one for each way that was gone.
+    fn rows(&self) -> Vec<Vec<String>> {
+        let alone = self.memory.time.as_secs_f64();
+        let row = |program: &str, way: &str, done: &Done| {
+            let seconds = done.time.as_secs_f64();
+            let (more, times) = if done.is_done { ("", format!("{:.1}", seconds / alone)) } else { ("> ", String::new()) };
+            let counts =
+                done.counts.map(|counts| [counts.faults.to_string(), size::show(counts.read), size::show(counts.written)]);
+            let result = match (done.is_done, done.counts.is_some()) {
+                (false, _) => "not done by then",
+                (true, true) => "the same bytes",
+                (true, false) => "",
+            };
+            let first = [program.to_owned(), way.to_owned(), format!("{more}{seconds:.2} s"), times].to_vec();
+            [first, counts.unwrap_or_default().to_vec(), vec![result.to_owned()]].concat()
+        };
+        let had = self.ways().into_iter().filter_map(|(way, done)| Some(row("", way, done.as_ref().ok()?)));
+        std::iter::once(row(&self.work.name, "none: all here", &self.memory)).chain(had).collect()
+    }
+
+    fn ways(&self) -> [(&'static str, &Result<Done, String>); 2] {
+        [("swap file", &self.swap), ("pool of a second node, TCP", &self.pool)]
+    }
+
+    /// What the kind of the program comes to.
+    fn sum_up(&self) -> String {
+        let beside = self.ratio().map(|ratio| {
+            let least = if self.swap.as_ref().is_ok_and(|swap| swap.is_done) { "" } else { "more than " };
+            format!("; the pool is {least}{ratio:.1} times as fast as the swap file")
+        });
+        format!("{}: {}{}.", self.work.name, self.work.kind, beside.unwrap_or_default())
+    }
+}
+
+impl Told<'_> {
+    fn facts(&self) -> Value {
+        json!({
+            "data": self.data, "here": self.limit, "programs": self.trials.iter().map(Trial::facts).collect::<Vec<_>>(),
+            "missing": self.missing, "whole_s": self.whole.as_secs_f64(),
         })
     }
 
     fn show(&self) {
         use Column::{Number, Text};
         let (data, limit) = (size::show(self.data), size::show(self.limit));
-        print::line(&format!("{}, unchanged, sorts {data} of lines; at most {limit} of its memory may be here.\n", self.version));
-        let row = |way: &str, done: &Done| {
-            let counts =
-                done.counts.map(|counts| [counts.faults.to_string(), size::show(counts.read), size::show(counts.written)]);
-            let time = format!("{}{:.2} s", if done.is_done { "" } else { "> " }, done.time.as_secs_f64());
-            let result = match (done.is_done, done.counts.is_some()) {
-                (false, _) => "not done by then",
-                (true, true) => "the same bytes",
-                (true, false) => "",
-            };
-            [vec![way.to_owned(), time], counts.unwrap_or_default().to_vec(), vec![result.to_owned()]].concat()
-        };
-        let ways = [("swap file", &self.swap), ("pool of a second node, TCP", &self.pool)];
-        let had = ways.iter().filter_map(|(way, done)| Some(row(way, done.as_ref().ok()?)));
+        print::line(&format!(
+            "Programs that nobody changed work on {data}; at most {limit} of it may be in the memory of this host.\n"
+        ));
         let columns = [
+            Text("PROGRAM"),
             Text("REST OF ITS MEMORY"),
             Number("TIME"),
+            Number("TIMES ALL HERE"),
             Number("FAULTS"),
             Number("CAME BACK"),
             Number("WENT OUT"),
             Text("RESULT"),
         ];
-        print::table(&columns, std::iter::once(row("none: all here", &self.memory)).chain(had).collect());
+        print::table(&columns, self.trials.iter().flat_map(Trial::rows).collect());
         print::line("");
-        for (way, done) in ways {
-            if let Err(reason) = done {
-                print::line(&format!("{way}: not shown, because {reason}"));
-            }
-        }
-        if let Some(ratio) = self.ratio() {
-            let least = if self.swap.as_ref().is_ok_and(|swap| swap.is_done) { "" } else { "more than " };
-            print::line(&format!(
-                "The pool is {least}{ratio:.2} times as fast as the swap file. Both nodes are on this machine."
-            ));
-        }
+        self.missing.iter().for_each(|reason| print::line(&format!("Not shown: {reason}")));
+        self.show_missing_ways();
+        self.trials.iter().for_each(|trial| print::line(&trial.sum_up()));
         let whole = self.whole.as_secs_f64();
-        print::line(&format!("All of it took {whole:.0} s, and nothing is left of it. Yours, with the memory of other hosts:"));
+        print::line(&format!(
+            "Both nodes are on this machine. All of it took {whole:.0} s, and nothing is left of it. With the memory of other hosts:"
+        ));
         print::line(&format!("  \x1b[2m> hanare run --main-memory {} -- PROGRAM\x1b[0m", limit.replace(' ', "")));
+    }
+
+    /// Each way that could not be gone, with the reason and the line that mends it.
+    fn show_missing_ways(&self) {
+        let mut told = Vec::new();
+        for (way, reason) in self.trials.iter().flat_map(Trial::ways).filter_map(|(way, done)| Some((way, done.as_ref().err()?)))
+        {
+            if told.contains(&(way, reason)) {
+                continue;
+            }
+            told.push((way, reason));
+            print::line(&format!("{way}: not shown, because {reason}"));
+            let is_root = rustix::process::geteuid().is_root();
+            let remedy = match way {
+                "swap file" => (!is_root).then(|| "sudo hanare demo memory".to_owned()),
+                _ => main_memory::check_machine().err().and_then(|(_, remedy)| remedy),
+            };
+            remedy.into_iter().for_each(|remedy| print::line(&format!("  \x1b[2m> {remedy}\x1b[0m")));
+        }
     }
 }

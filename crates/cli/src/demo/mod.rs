@@ -8,8 +8,11 @@ mod tour;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-pub use part::{PROGRAM, play};
+pub use part::play;
 use rustix::process::Pid;
+
+/// The first argument of a process of the demonstration; its second is the number of the one that started it.
+pub const PROGRAM: &str = "__demo";
 
 /// Shows the pool at work.
 #[derive(Args, Clone, Debug)]
@@ -24,18 +27,10 @@ pub struct Options {
 /// One program, in detail.
 #[derive(Subcommand, Clone, Debug)]
 enum Command {
-    /// Multiply two matrices on two nodes: files, regions, a C program on two ranks, and the product checked
+    /// Multiply two matrices on two nodes: files, regions, two ranks, and the product checked
     Matmul(matmul::Options),
     /// Sort three times the memory that is allowed, by GNU sort as it is: with a swap file, and with the pool of a second node
     Memory(memory::Options),
-}
-
-/// Refuses, before any process is started, what cannot be done.
-pub fn check(options: &Options) -> Result<()> {
-    match &options.command {
-        None | Some(Command::Memory(_)) => Ok(()),
-        Some(Command::Matmul(options)) => matmul::check(options),
-    }
 }
 
 /// Does it in the inner process of a launch.

@@ -1,5 +1,6 @@
 //! The programs that the demonstration starts: this binary once more, in a process of its own.
 
+use super::{PROGRAM, matmul};
 use crate::run::rank;
 use anyhow::{Context, Result, bail};
 use hanare::{Consistency, Pool};
@@ -10,9 +11,6 @@ use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-/// The first argument of such a process; its second is the number of the one that started it.
-pub const PROGRAM: &str = "__demo";
 
 /// What a process of the demonstration does.
 #[derive(Clone, Copy)]
@@ -85,6 +83,7 @@ pub fn play(launcher: &OsStr, words: &[OsString]) -> Result<()> {
     let outcome = match words[..] {
         [socket, "count", region, times, parties] => count(socket, region, times.parse()?, parties.parse()?),
         [socket, "hold", lock] => hold(socket, lock),
+        [matmul::MULTIPLY, n, into] => matmul::play(n.parse()?, into),
         _ => bail!("not started by a demonstration"),
     };
     match outcome {

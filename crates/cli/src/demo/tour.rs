@@ -113,10 +113,7 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
         facts.insert("whole_s".to_owned(), whole.as_secs_f64().into());
         print::json(&facts.into())?;
     } else {
-        print::line(&format!(
-            "All of it took {}. Yours: `hanare node --memory 1GiB &` lends memory until you end it.",
-            span(whole)
-        ));
+        print::line(&format!("All of it took {}. `hanare node --memory 1GiB &` starts a pool that stays.", span(whole)));
     }
     Ok(0)
 }

@@ -8,7 +8,6 @@ pub fn findings() -> Vec<Finding> {
         Finding::new("shm", true, "chosen between a program and the node of its own host"),
         ucx(),
         Finding::new("tcp", true, "chosen between hosts where ucx is not"),
-        Finding::new("main memory", false, "refused: `hanare run --main-memory` is not in this build"),
     ]
 }
 

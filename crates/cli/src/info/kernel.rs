@@ -14,7 +14,17 @@ const PROBE_LEN: u64 = 2 << 20;
 pub fn findings() -> Vec<Finding> {
     let mut findings = vec![memory_files(), process_descriptors(), huge_pages(), transparent_huge_pages()];
     findings.extend(userfaultfd());
+    findings.push(main_memory());
     findings
+}
+
+/// What `hanare run --main-memory` needs, tried.
+fn main_memory() -> Finding {
+    let name = "main memory in the pool";
+    match crate::run::main_memory::check_machine() {
+        Ok(()) => Finding::new(name, true, "tried: `hanare run --main-memory` serves programs here"),
+        Err((reason, remedy)) => Finding { remedy, ..Finding::new(name, false, reason) },
+    }
 }
 
 /// Lent memory is made of such files.

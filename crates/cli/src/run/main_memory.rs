@@ -26,6 +26,23 @@ pub fn check(limit: u64, program: &Program) -> Result<()> {
     check_file(program.path(), true)
 }
 
+/// Checks what every program needs: memory that the pool may page, and the library that is loaded into it.
+///
+/// **Errors**: the reason, and the line to type where there is one.
+pub fn check_machine() -> Result<(), (String, Option<String>)> {
+    if let Err(error) = main_memory::check_permission() {
+        let is_root = rustix::process::geteuid().is_root();
+        let setting = std::fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd").unwrap_or_default();
+        let remedy = if !is_root && setting.trim() == "0" {
+            "sudo sysctl vm.unprivileged_userfaultfd=1"
+        } else {
+            "allow userfaultfd in the container's seccomp profile, and CONFIG_USERFAULTFD in the kernel"
+        };
+        return Err((error.to_string(), Some(remedy.to_owned())));
+    }
+    library().map(drop).map_err(|error| (format!("{error:#}"), Some("make install".to_owned())))
+}
+
 /// Refuses a file that the loader does not start, or into which it loads nothing of ours.
 fn check_file(path: &Path, may_be_script: bool) -> Result<()> {
     let cannot = |reason: &str| format!("--main-memory cannot serve '{}': {reason}", path.display());
