@@ -133,11 +133,11 @@ fn answer(stream: &TcpStream, token: Option<&str>, socket: &str) -> Result<()> {
     request.read_line(&mut line)?;
     let is_let_in = token.is_none_or(|token| brings(token, request.lines()));
     let (status, body) = match line.split_whitespace().collect::<Vec<_>>()[..] {
-        _ if !is_let_in => ("401 Unauthorized", "scrapers bring this node's token\n".to_owned()),
-        ["GET", "/metrics", _] => told(metrics(socket, token.is_some())),
-        // It lives: its control thread answers. It is ready: it is a member of its pool.
+        // An orchestrator's probes bring no token; they learn one bit. Alive: its control thread answers. Ready: the pool counts it.
         ["GET", "/healthz", _] => told(Pool::attach_to(socket, None).map(|_| "ok\n".to_owned())),
         ["GET", "/readyz", _] => told(is_member(socket).map(|()| "ok\n".to_owned())),
+        _ if !is_let_in => ("401 Unauthorized", "scrapers bring this node's token\n".to_owned()),
+        ["GET", "/metrics", _] => told(metrics(socket, token.is_some())),
         _ => ("404 Not Found", "only GET /metrics, /healthz and /readyz\n".to_owned()),
     };
     let head = format!(
