@@ -20,7 +20,7 @@ apps: build
 	@$(MAKE) --no-print-directory -C apps OUT=$(CURDIR)/out/apps LIBRARY=$(LIBRARY).so
 
 ## run      what the pool is for, in a minute; an unchanged program on three times its memory; two matrices from files, multiplied on two nodes
-run: build apps
+run: build
 	$(HANARE) demo
 	$(HANARE) demo memory
 	$(HANARE) demo matmul
@@ -36,10 +36,15 @@ test:
 wheel:
 	scripts/python.sh wheel
 
-## nightly  what takes minutes: each fuzz target (60 s), commands under faults (MINUTES=5), the simulator, and predictions beside measurements
+## nightly  what takes hours: fuzz targets (60 s each), commands under faults (MINUTES=5), long explorations, every step of a fault, the simulator, predictions
 nightly: build
 	FUZZ_SECONDS=60 $(CARGO) test -p hanare-protocol -p hanare-fabric -p hanare -p hanare-disk --lib fuzz:: -- --nocapture --test-threads 1
 	CHECKER_MINUTES=$(or $(MINUTES),5) $(CARGO) test -p hanare --test late_commands checker -- --ignored --nocapture
+	$(CARGO) test --release -p hanare-protocol --lib page::explore::long -- --ignored --nocapture
+	$(CARGO) test --release -p hanare-sim --lib page::tests::many -- --ignored
+	$(CARGO) test -p hanare-cli --test fault_matrix every_cell -- --ignored
+	$(CARGO) test -p hanare --test all every_instruction -- --ignored --test-threads 1
+	$(CARGO) test -p hanare --test all every_step -- --ignored
 	$(CARGO) run --release -p hanare-cli -- sim --minutes 60
 	scripts/what-if.sh $(HANARE)
 

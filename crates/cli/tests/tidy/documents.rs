@@ -12,6 +12,8 @@ use std::process::{Command, Stdio};
 const DOCUMENTS: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
     "apps/README.md",
     "examples/README.md",
     "docs/README.md",
@@ -26,7 +28,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/main_memory.md",
     "docs/jobs.md",
     "docs/models.md",
-    "docs/newcomers.md",
+    "docs/open.md",
     "docs/operating.md",
     "docs/performance.md",
     "docs/python.md",
@@ -48,7 +50,9 @@ const ENDINGS: &[&str] = &["rs", "c", "h", "md", "toml", "py", "txt"];
 /// Every file and folder of the repository's sources, from its root.
 fn paths() -> BTreeSet<String> {
     let mut paths: BTreeSet<String> =
-        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Makefile", "Cargo.toml"].map(str::to_owned).into();
+        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "Cargo.toml"]
+            .map(str::to_owned)
+            .into();
     FOLDERS.iter().for_each(|folder| walk(folder, &mut paths));
     paths
 }
