@@ -277,8 +277,9 @@ int hanare_open_gid(hanare_pool *pool, uint64_t gid, int rights, hanare_region *
  * those under way keep what they need. Errors: those of hanare_unmap, if it has a map; the handle is gone all the same. */
 int hanare_close(hanare_region *region);
 
-/* Removes a region from the pool. Maps of it stay valid until they go; everything else on it fails as soon as
- * its nodes are told, some milliseconds later.
+/* Removes a region from the pool. Maps of it stay valid until they go; everything else on it fails from
+ * now on, at each node that is a member of the pool. Waits until its nodes have let go of it; for a node that is
+ * silent or gone until its lease is over, some seconds.
  *
  * Errors     UNKNOWN_REGION, NO_PERMISSION, NO_COORDINATOR.
  */

@@ -146,8 +146,10 @@ impl Pool {
         self.region(&Request::Resize { name: name.to_owned(), len })
     }
 
-    /// Removes a region. Programs that have it mapped keep their mapping. All other use of it fails as soon as its nodes are told, which this begins
-    /// and does not wait for: some milliseconds later.
+    /// Removes a region. Programs that have it mapped keep their mapping; all other use of it fails from now on, at each node that is a
+    /// member of the pool.
+    ///
+    /// **Cost**: its nodes are waited for until they have let go of it; one that is silent or gone until its lease is over, some seconds.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.tell(&Request::Remove { name: name.to_owned() })
     }

@@ -56,7 +56,7 @@ impl Coordinator {
             }
         }
         match self.begin_create(now_ms, key, task, request, instead) {
-            Ok(()) => Step::Grows,
+            Ok(()) => Step::Ordered,
             Err(error) => error.into(),
         }
     }
@@ -112,7 +112,7 @@ impl Coordinator {
             Err(error) => return error.into(),
         };
         match self.begin_resize(now_ms, key, &task.user, gid, len) {
-            Ok(true) => Step::Grows,
+            Ok(true) => Step::Ordered,
             Ok(false) => self.open_named(name, &task.user, None),
             Err(error) => error.into(),
         }
@@ -246,7 +246,7 @@ impl Coordinator {
     /// A node carried an order out, or could not.
     pub(super) fn on_obeyed(&mut self, now_ms: u64, node: NodeId, order: u64, result: Result<Vec<HeldExtent>>) {
         let Some(pending) = self.orders.obeyed(node, order) else { return };
-        let Order::Make { gid, lens } = pending.what else { return };
+        let Order::Make { gid, lens } = pending.what else { return self.on_freed(node, order) };
         let result = result.and_then(|made| self.check_made(node, gid, &lens, &made).map(|()| made));
         let part = self.growths.get_mut(&gid).and_then(|growth| growth.parts.iter_mut().find(|part| part.order == order));
         match (part, result) {
@@ -256,7 +256,9 @@ impl Coordinator {
             }
             (Some(_), Err(error)) => self.undo(now_ms, gid, error),
             // The region was given up while this part was being made.
-            (None, Ok(made)) => self.free(now_ms, node, made.iter().map(|extent| extent.slot).collect()),
+            (None, Ok(made)) => {
+                self.free(now_ms, node, made.iter().map(|extent| extent.slot).collect());
+            }
             (None, Err(_)) => {}
         }
     }
@@ -354,11 +356,10 @@ impl Coordinator {
         }
     }
 
-    /// Orders a node to free extents. One that is away frees them when it joins again.
-    pub(super) fn free(&mut self, now_ms: u64, node: NodeId, slots: Vec<crate::id::Slot>) {
-        if self.roster.phase(node) == Phase::Member && !slots.is_empty() {
-            self.order(now_ms, node, Order::Free { slots });
-        }
+    /// Orders a node to free extents, by the order that is returned. One that is away frees them when it joins again.
+    pub(super) fn free(&mut self, now_ms: u64, node: NodeId, slots: Vec<crate::id::Slot>) -> Option<u64> {
+        let is_member = self.roster.phase(node) == Phase::Member && !slots.is_empty();
+        is_member.then(|| self.order(now_ms, node, Order::Free { slots }))
     }
 
     /// Checks a transition that was made against the table of `naming`.

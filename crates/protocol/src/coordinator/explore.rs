@@ -2,7 +2,7 @@
 //!
 //! Messages are delivered in any order and any number of times up to two; the node is told at any moment that it is unknown, and loses
 //! its connection at any moment. What must hold in every state: the node has each extent of each region, with a grant that opens it
-//! when the region is opened.
+//! when the region is opened; and none of a region whose removal is answered.
 
 use super::*;
 use crate::attributes::Attributes;
@@ -42,6 +42,8 @@ struct World {
     in_flight: Vec<(InFlight, u8)>,
     left: Vec<Stimulus>,
     request: u64,
+    /// The region that is removed, by which request, and whether that is answered.
+    removed: (Gid, u64, bool),
 }
 
 impl World {
@@ -61,12 +63,15 @@ impl World {
             in_flight: Vec::new(),
             left,
             request: 0,
+            removed: (Gid(0), 0, false),
         };
         world.ask(create("a"));
         world.run();
         world.ask(create("a"));
         world.run();
-        assert_eq!(world.coordinator.regions().count(), 1, "the exploration begins with a region");
+        let gids: Vec<Gid> = world.coordinator.regions().map(|region| region.gid).collect();
+        assert_eq!(gids.len(), 1, "the exploration begins with a region");
+        world.removed.0 = gids[0];
         world
     }
 
@@ -97,7 +102,10 @@ impl World {
 
     fn stimulate(&mut self, stimulus: Stimulus) {
         match stimulus {
-            Stimulus::Remove => self.ask(Request::Remove { name: "a".to_owned() }),
+            Stimulus::Remove => {
+                self.removed.1 = self.request + 1;
+                self.ask(Request::Remove { name: "a".to_owned() });
+            }
             Stimulus::Create => self.ask(create("b")),
             Stimulus::SayUnknown => self.member.handle(0, ToNode::Unknown),
             Stimulus::Reconnect => {
@@ -120,10 +128,13 @@ impl World {
     fn drain(&mut self) {
         loop {
             if let Some(output) = self.coordinator.poll() {
-                if let Output::Send(peer, message) = output
-                    && peer != Peer(0)
-                {
-                    self.in_flight.push((InFlight::ToNode(peer, message), 2));
+                match output {
+                    Output::Send(Peer(0), ToNode::Reply { request, result: Ok(_) }) => {
+                        self.removed.2 |= request == self.removed.1;
+                        self.check_removed();
+                    }
+                    Output::Send(peer, message) if peer != Peer(0) => self.in_flight.push((InFlight::ToNode(peer, message), 2)),
+                    _ => {}
                 }
                 continue;
             }
@@ -157,7 +168,14 @@ impl World {
         }
     }
 
+    /// Of a region whose removal is answered the node has nothing.
+    fn check_removed(&self) {
+        let (gid, _, is_answered) = self.removed;
+        assert!(!is_answered || self.extents.values().all(|held| held.gid != gid), "a removal is answered early: {self:#?}");
+    }
+
     fn check(&self) {
+        self.check_removed();
         for region in self.coordinator.regions() {
             assert!(region.lost.is_empty(), "the node never died: {self:#?}");
             for extent in region.layout.extents() {
@@ -240,4 +258,5 @@ fn no_order_of_messages_takes_an_extent_from_a_region() {
         layer = next;
     }
     assert!(seen.len() > 10_000, "{} states", seen.len());
+    assert!(layer.iter().any(|world| world.removed.2), "a removal is answered");
 }

@@ -160,6 +160,7 @@ impl Coordinator {
         self.orders.cancel(node);
         self.record(Record::NodeForgotten { node });
         self.roster.forget(node);
+        self.on_node_away(node);
     }
 
     /// Forgets nodes that are gone for long, and cannot bring bytes back.
@@ -206,6 +207,7 @@ impl Coordinator {
         }
         if new_epoch {
             self.orders.cancel(node);
+            self.removals.on_cancelled(node);
             self.forget_reserved(node);
         }
         let seat = self.roster.on_join(node, peer, self.lease_until_ms(now_ms, node));
@@ -228,6 +230,7 @@ impl Coordinator {
         let (incarnation, attempt) = (join.incarnation, join.attempt);
         let super::Settings { lease_ms, quota, .. } = self.settings;
         self.send(node, ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms, keep, settled, home, quota });
+        self.order_returned(now_ms, node);
         self.changed = true;
     }
 

@@ -15,6 +15,7 @@
 //! | `join` | what a node that joins keeps, and in which epoch |
 //! | `naming` | what a region's name means |
 //! | `create`, `region` | creating and growing; opening and removing |
+//! | `removals` | when a removal is answered |
 //! | `listing` | what is shown |
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
 //! | `orders`, `asks` | that each order and each request is carried out once |
@@ -33,6 +34,7 @@ mod placement;
 mod quota;
 mod ranks;
 mod region;
+mod removals;
 mod roster;
 mod spills;
 
@@ -55,6 +57,7 @@ use journal::Ledger;
 use naming::Growth;
 use orders::GivenOrders;
 use ranks::{GoneRank, Ranks};
+use removals::Removals;
 use roster::Roster;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -124,8 +127,8 @@ enum Step {
     Done(Result<Answer>),
     /// It waits until something changes.
     Park,
-    /// It is answered when its extents are made.
-    Grows,
+    /// It is answered when nodes have obeyed: its extents are made, or freed.
+    Ordered,
 }
 
 impl From<Error> for Step {
@@ -145,6 +148,7 @@ pub struct Coordinator {
     asks: ReceivedRequests,
     /// What is being made, by region.
     growths: BTreeMap<Gid, Growth>,
+    removals: Removals,
     /// Whether nothing is to be recorded that can be refused.
     journal_is_full: bool,
     ranks: Ranks,
@@ -181,6 +185,7 @@ impl Coordinator {
             orders: GivenOrders::new(life),
             asks: ReceivedRequests::default(),
             growths: BTreeMap::new(),
+            removals: Removals::default(),
             journal_is_full: false,
             ranks: Ranks::default(),
             ticked_ms: now_ms,
@@ -262,11 +267,13 @@ impl Coordinator {
         }
         self.ticked_ms = now_ms;
         let (silent, died) = self.roster.on_tick(now_ms);
-        self.changed |= died;
+        self.changed |= !died.is_empty();
+        died.into_iter().for_each(|node| self.on_node_away(node));
         for node in silent {
             self.end_epoch(now_ms, node, Going::Lost(Ended::Silent, "it did not renew its lease"));
         }
         self.give_up_slow_makes(now_ms);
+        self.give_up_removals(now_ms);
         self.forget_long_gone(now_ms);
         for (node, message) in self.orders.repeat(now_ms) {
             self.send(node, message);
@@ -279,7 +286,7 @@ impl Coordinator {
     pub fn next_deadline(&self) -> Option<u64> {
         let makes = self.growths.values().map(|growth| growth.since_ms.saturating_add(self.settings.make_ms)).min();
         let leases = self.roster.deadline().map(|until_ms| until_ms.min(self.ticked_ms.saturating_add(self.look_ms())));
-        [leases, self.orders.deadline(), makes].into_iter().flatten().min()
+        [leases, self.orders.deadline(), self.removals.deadline(), makes].into_iter().flatten().min()
     }
 
     /// How often a tick is due while leases are watched. Stalls that are not noticed are shorter than twice this, which is what a lease
@@ -380,13 +387,14 @@ impl Coordinator {
     fn work(&mut self, now_ms: u64, key: AskKey) {
         let Some(task) = self.asks.task(key).cloned() else { return };
         let step = match self.ledger.effects.get(&key).copied() {
+            Some(Effect::Changed) if matches!(task.what, Request::Remove { .. }) => self.await_all(now_ms, key),
             Some(effect) => self.recall(&task, effect),
             None => self.carry_out(now_ms, key, &task),
         };
         match step {
             Step::Done(result) => self.answer(key, result),
             Step::Park => self.asks.park(key),
-            Step::Grows => {}
+            Step::Ordered => {}
         }
     }
 
@@ -452,6 +460,7 @@ impl Coordinator {
         if let Some(seat) = self.roster.seat_mut(node) {
             seat.grants = None;
         }
+        self.on_node_away(node);
         self.forget_reserved(node);
         let in_order = !matches!(going, Going::Lost(..));
         self.outputs.push_back(Output::NodeLost { node, epoch, reason: reason.to_owned(), in_order });

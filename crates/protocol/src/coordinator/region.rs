@@ -88,7 +88,7 @@ impl Coordinator {
         self.check_journal()
     }
 
-    /// Removes a region; its nodes are ordered to free its extents.
+    /// Removes a region; its nodes are ordered to free its extents. It is answered when they have: see `removals`.
     pub(super) fn remove(&mut self, now_ms: u64, key: AskKey, user: &Asker, name: &str) -> Step {
         let region = match self.settled_region(name) {
             Ok(Some(region)) => region.clone(),
@@ -101,20 +101,18 @@ impl Coordinator {
         let from = naming::phase(&self.ledger, None, region.gid);
         self.record(Record::Removed { gid: region.gid, by: key });
         self.assert_step(from, Event::Remove, region.gid);
-        self.free_extents(now_ms, &region);
         self.changed = true;
-        Step::Done(Ok(Answer::Ok))
+        let orders = self.free_extents(now_ms, &region);
+        self.await_nodes(now_ms, key, orders)
     }
 
-    /// Orders the nodes of a region that is no more to free what they have of it.
-    pub(super) fn free_extents(&mut self, now_ms: u64, region: &RegionRecord) {
+    /// Orders the nodes of a region that is no more to free what they have of it. Returns them, each with its order if it is a member.
+    pub(super) fn free_extents(&mut self, now_ms: u64, region: &RegionRecord) -> Vec<(NodeId, Option<u64>)> {
         let mut slots: BTreeMap<NodeId, Vec<Slot>> = BTreeMap::new();
         for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
             slots.entry(extent.node).or_default().push(extent.slot);
         }
-        for (node, slots) in slots {
-            self.free(now_ms, node, slots);
-        }
+        slots.into_iter().map(|(node, slots)| (node, self.free(now_ms, node, slots))).collect()
     }
 
     /// A region of which nothing is being made; `None` while something is.

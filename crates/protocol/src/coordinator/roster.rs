@@ -266,9 +266,9 @@ impl Roster {
         self.unbind(node);
     }
 
-    /// Time passes; returns the nodes whose lease ended, and whether any closed node is dead by now.
-    pub fn on_tick(&mut self, now_ms: u64) -> (Vec<NodeId>, bool) {
-        let (mut silent, mut died) = (Vec::new(), false);
+    /// Time passes; returns the nodes whose lease ended, and the closed ones that are dead by now.
+    pub fn on_tick(&mut self, now_ms: u64) -> (Vec<NodeId>, Vec<NodeId>) {
+        let (mut silent, mut died) = (Vec::new(), Vec::new());
         for (node, seat) in &mut self.seats {
             match seat.state {
                 State::Awaited { until_ms: at } | State::Member { lease_until_ms: at } if at <= now_ms => {
@@ -277,7 +277,7 @@ impl Roster {
                 }
                 State::Closed { dead_at_ms } if dead_at_ms <= now_ms => {
                     seat.step(Event::StaysClosed, State::Dead { since_ms: now_ms });
-                    died = true;
+                    died.push(*node);
                 }
                 _ => {}
             }
@@ -358,8 +358,8 @@ Leave          Member                             -> Left
         assert_eq!(roster.on_closed(old, 200), None);
         assert_eq!(roster.phase(NodeId(3)), Phase::Member);
         assert_eq!(roster.on_closed(new, 200), Some((NodeId(3), true)));
-        assert_eq!(roster.on_tick(199), (vec![], false));
-        assert_eq!(roster.on_tick(200), (vec![], true));
+        assert_eq!(roster.on_tick(199), (vec![], vec![]));
+        assert_eq!(roster.on_tick(200), (vec![], vec![NodeId(3)]));
         assert_eq!(roster.phase(NodeId(3)), Phase::Dead);
         assert_eq!(roster.long_gone(199 + FORGET_MS), []);
         assert_eq!((roster.deadline(), roster.long_gone(200 + FORGET_MS)), (Some(200 + FORGET_MS), vec![NodeId(3)]));
@@ -372,7 +372,7 @@ Leave          Member                             -> Left
         roster.on_join(NodeId(3), Peer(1), 100);
         roster.on_leave(50, NodeId(3), true);
         assert_eq!(roster.on_closed(Peer(1), 200), None);
-        assert_eq!((roster.on_tick(10_000), roster.phase(NodeId(3))), ((vec![], false), Phase::Silent));
+        assert_eq!((roster.on_tick(10_000), roster.phase(NodeId(3))), ((vec![], vec![]), Phase::Silent));
     }
 
     #[test]

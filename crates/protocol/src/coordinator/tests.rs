@@ -11,6 +11,7 @@ use crate::wire::control::{Existing, HeldExtent, Made, Memory, RegionStat, Regio
 use std::collections::BTreeSet;
 
 mod changes;
+mod removals;
 mod spills;
 
 const OWNER: User = User { uid: 10, gid: 20 };
@@ -137,6 +138,12 @@ impl Pool {
     /// The process of a node dies, and a new one starts under its name.
     fn restart_node(&mut self, number: usize, incarnation: u128) {
         self.cut(number);
+        self.nodes[number] = node(&format!("n{number}"), incarnation);
+        self.connect(number);
+    }
+
+    /// The same where the coordinator has seen the connection close.
+    fn restart_node_of_a_closed_connection(&mut self, number: usize, incarnation: u128) {
         self.nodes[number] = node(&format!("n{number}"), incarnation);
         self.connect(number);
     }
