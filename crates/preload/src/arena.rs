@@ -19,6 +19,8 @@ static START: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
 /// For each block the pages that are taken, as bits.
 static TAKEN: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+/// For each block the pages for which the pool has room reserved, as bits: those that the program may write.
+static RESERVED: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 /// For the first block of each allocation of malloc, its length in bytes.
 static SIZES: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 /// Where the search for free blocks begins.
@@ -46,6 +48,7 @@ pub fn reserve() -> Option<(usize, usize)> {
         unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }.ok()
     };
     TAKEN.store(table()?.cast(), Ordering::Relaxed);
+    RESERVED.store(table()?.cast(), Ordering::Relaxed);
     SIZES.store(table()?.cast(), Ordering::Relaxed);
     let start = start.next_multiple_of(BLOCK);
     START.store(start, Ordering::Relaxed);
@@ -102,15 +105,54 @@ fn is_free(block: usize) -> bool {
 
 /// Marks the pages of a range of addresses, or takes the marks off.
 pub fn mark(range: Range<usize>, is_taken: bool) {
-    for at in (range.start / BLOCK * BLOCK..range.end).step_by(BLOCK) {
+    change(&TAKEN, range, is_taken);
+}
+
+/// Sets the bits of a range's pages, or clears them. Returns how many blocks got their first bit, or lost their last one.
+fn change(table: &AtomicPtr<AtomicU64>, range: Range<usize>, is_set: bool) -> u64 {
+    let mut changed = 0;
+    for (block, bits) in blocks(range) {
+        let entry = entry(table, block);
+        changed += u64::from(match is_set {
+            true => entry.fetch_or(bits, Ordering::Relaxed) == 0,
+            false => {
+                let before = entry.fetch_and(!bits, Ordering::Relaxed);
+                before != 0 && before & !bits == 0
+            }
+        });
+    }
+    changed
+}
+
+/// The blocks of a range of addresses, each with the bits of its pages.
+fn blocks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
+    (range.start / BLOCK * BLOCK..range.end).step_by(BLOCK).map(move |at| {
         let page = |end: usize| end.saturating_sub(at).min(BLOCK).div_ceil(PAGE) as u32;
         let (first, last) = (page(range.start), page(range.end));
         let bits = if last - first == PAGES as u32 { u64::MAX } else { ((1 << (last - first)) - 1) << first };
-        match is_taken {
-            true => entry(&TAKEN, block_of(at)).fetch_or(bits, Ordering::Relaxed),
-            false => entry(&TAKEN, block_of(at)).fetch_and(!bits, Ordering::Relaxed),
-        };
-    }
+        (block_of(at), bits)
+    })
+}
+
+/// Counts the blocks of a range without room. It takes no lock, because a signal's handler may ask for a range that has room.
+pub fn unreserved(range: Range<usize>) -> u64 {
+    blocks(range).filter(|(block, _)| entry(&RESERVED, *block).load(Ordering::Relaxed) == 0).count() as u64
+}
+
+/// Notes that the pages of a range have room. Returns for how many blocks that is new.
+pub fn note_reserved(range: Range<usize>) -> u64 {
+    change(&RESERVED, range, true)
+}
+
+/// Notes that the pages of a range need no room. Returns how many blocks need none any more.
+pub fn note_returned(range: Range<usize>) -> u64 {
+    change(&RESERVED, range, false)
+}
+
+/// True if the page at an address has room reserved.
+pub fn is_reserved(at: usize) -> bool {
+    let page = at % BLOCK / PAGE;
+    entry(&RESERVED, block_of(at)).load(Ordering::Relaxed) >> page & 1 == 1
 }
 
 /// Takes `len` bytes at a multiple of `align`. `None` where there is no such room.

@@ -31,15 +31,25 @@ fn serves(size: usize) -> bool {
     }
 }
 
-/// Memory of the arena for malloc; null where there is none.
-fn allocate(size: usize, align: usize) -> *mut c_void {
-    match arena::take(size, align) {
-        Some(at) => {
-            arena::set_size(at, size);
-            at as *mut c_void
-        }
-        None => null_mut(),
+/// Memory of the arena for malloc; null, with `errno`, where the pool has no room for it. `None` where no addresses are left: the next
+/// function has some.
+fn allocate(size: usize, align: usize) -> Option<*mut c_void> {
+    let at = arena::take(size, align)?;
+    if !reserve_taken(at, size) {
+        fail(libc::ENOMEM);
+        return Some(null_mut());
     }
+    arena::set_size(at, size);
+    Some(at as *mut c_void)
+}
+
+/// Reserves room for pages that were just taken; takes them no more where there is none.
+fn reserve_taken(at: usize, len: usize) -> bool {
+    let has_room = keeper::reserve(at..at + len);
+    if !has_room {
+        arena::LOCK.with(|| arena::mark(at..at + len, false));
+    }
+    has_room
 }
 
 /// Whether a pointer is malloc's here. Another allocator's lie in the arena, too, because its mappings do.
@@ -54,32 +64,21 @@ fn release(start: usize, end: usize) {
         keeper::free(start, end - start);
         // SAFETY: whoever takes the pages next expects to read and write them.
         unsafe { libc::syscall(libc::SYS_mprotect, start, end - start, libc::PROT_READ | libc::PROT_WRITE) };
+        keeper::unreserve(start..end);
         arena::LOCK.with(|| arena::mark(start..end, false));
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn malloc(size: size_t) -> *mut c_void {
-    if serves(size) {
-        let served = allocate(size, BLOCK);
-        if !served.is_null() {
-            return served;
-        }
-    }
-    next::malloc(size)
+    let served = serves(size).then(|| allocate(size, BLOCK)).flatten();
+    served.unwrap_or_else(|| next::malloc(size))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
-    if let Some(len) = count.checked_mul(size)
-        && serves(len)
-    {
-        let served = allocate(len, BLOCK);
-        if !served.is_null() {
-            return served;
-        }
-    }
-    next::calloc(count, size)
+    let served = count.checked_mul(size).filter(|len| serves(*len)).and_then(|len| allocate(len, BLOCK));
+    served.unwrap_or_else(|| next::calloc(count, size))
 }
 
 #[unsafe(no_mangle)]
@@ -112,8 +111,11 @@ extern "C" fn realloc(ptr: *mut c_void, size: size_t) -> *mut c_void {
     let (old_end, end) = (at + len.next_multiple_of(PAGE), at + size.next_multiple_of(PAGE));
     if end <= old_end {
         release(end, old_end);
-    } else if !arena::grow(at, len.next_multiple_of(PAGE), size.next_multiple_of(PAGE)) {
+    } else if !arena::grow(at, old_end - at, end - at) {
         return move_to(ptr, len, size);
+    } else if !reserve_taken(old_end, end - old_end) {
+        fail(libc::ENOMEM);
+        return null_mut();
     }
     arena::set_size(at, size);
     ptr
@@ -136,13 +138,8 @@ fn move_to(ptr: *mut c_void, len: usize, size: usize) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 extern "C" fn memalign(align: size_t, size: size_t) -> *mut c_void {
-    if serves(size) && align.is_power_of_two() {
-        let served = allocate(size, align);
-        if !served.is_null() {
-            return served;
-        }
-    }
-    next::memalign(align, size)
+    let served = (serves(size) && align.is_power_of_two()).then(|| allocate(size, align)).flatten();
+    served.unwrap_or_else(|| next::memalign(align, size))
 }
 
 #[unsafe(no_mangle)]
@@ -212,6 +209,9 @@ extern "C" fn mmap(at: *mut c_void, len: size_t, prot: c_int, flags: c_int, fd: 
         && len >= LEAST
         && let Some(taken) = arena::take(len.next_multiple_of(PAGE), PAGE)
     {
+        if prot & libc::PROT_WRITE != 0 && !reserve_taken(taken, len.next_multiple_of(PAGE)) {
+            return fail(libc::ENOMEM);
+        }
         if prot != libc::PROT_READ | libc::PROT_WRITE {
             // SAFETY: pages that were just taken.
             unsafe { libc::syscall(libc::SYS_mprotect, taken, len.next_multiple_of(PAGE), prot) };
@@ -229,10 +229,18 @@ fn map_over(at: *mut c_void, len: size_t, prot: c_int, is_plain: bool, flags: c_
     }
     if !is_plain {
         keeper::free(start, end - start);
+        keeper::unreserve(start..end);
         return map(at, len, prot, flags, fd, offset);
+    }
+    let is_written = prot & libc::PROT_WRITE != 0;
+    if is_written && !keeper::reserve(start..end) {
+        return fail(libc::ENOMEM);
     }
     arena::LOCK.with(|| arena::mark(start..end, true));
     keeper::free(start, end - start);
+    if !is_written {
+        keeper::unreserve(start..end);
+    }
     // SAFETY: the caller's own pages.
     match unsafe { libc::syscall(libc::SYS_mprotect, start, end - start, prot) } {
         0 => at,
@@ -279,12 +287,13 @@ extern "C" fn mremap(at: *mut c_void, len: size_t, wanted: size_t, flags: c_int,
         return at;
     }
     if arena::grow(start, len, wanted) {
-        return at;
+        let is_written = arena::is_reserved(start + len - PAGE);
+        return if !is_written || reserve_taken(start + len, wanted - len) { at } else { fail(libc::ENOMEM) };
     }
     if flags & libc::MREMAP_MAYMOVE == 0 {
         return fail(libc::ENOMEM);
     }
-    match arena::take(wanted, PAGE) {
+    match arena::take(wanted, PAGE).filter(|taken| reserve_taken(*taken, wanted)) {
         Some(taken) => {
             // SAFETY: the new range is ours alone; the caller answers for the old one.
             unsafe { std::ptr::copy_nonoverlapping(at.cast::<u8>(), taken as *mut u8, len) };
@@ -293,6 +302,28 @@ extern "C" fn mremap(at: *mut c_void, len: size_t, wanted: size_t, flags: c_int,
         }
         None => fail(libc::ENOMEM),
     }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn mprotect(at: *mut c_void, len: size_t, prot: c_int) -> c_int {
+    let (start, end) = (at as usize, (at as usize).saturating_add(len).next_multiple_of(PAGE));
+    let may_write = prot & libc::PROT_WRITE != 0 && start.is_multiple_of(PAGE) && len > 0;
+    if may_write && arena::has(start) && arena::has(end - 1) && !keeper::reserve(start..end) {
+        fail(libc::ENOMEM);
+        return -1;
+    }
+    // SAFETY: the caller's own call.
+    unsafe { libc::syscall(libc::SYS_mprotect, at, len, prot) as c_int }
+}
+
+/// A child may write all that its parent has: where the pool has no room for that there is no child.
+#[unsafe(no_mangle)]
+extern "C" fn fork() -> c_int {
+    if arena::range().1 > 0 && !keeper::may_fork() {
+        fail(libc::ENOMEM);
+        return -1;
+    }
+    next::fork()
 }
 
 #[unsafe(no_mangle)]

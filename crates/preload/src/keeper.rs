@@ -13,6 +13,7 @@ use rustix::net::{
 use std::ffi::CStr;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
@@ -120,6 +121,47 @@ fn connection() -> Option<BorrowedFd<'static>> {
     let fd = CONNECTION.load(Ordering::Relaxed);
     // SAFETY: it is closed by nobody but a child that has another, before it runs code of the program.
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+/// Asks the keeper, in a talk. Without a keeper nothing is refused: nothing of this program leaves it.
+fn is_granted(call: Call) -> bool {
+    let answer = connection().and_then(|connection| {
+        send(connection, call);
+        receive(connection)
+    });
+    answer != Some(REFUSED)
+}
+
+/// Reserves room in the pool for pages that may be written from here on. `false` where there is none, and nothing changed.
+///
+/// **Cost**: a message there and back, where a block of them has no room yet.
+pub fn reserve(range: Range<usize>) -> bool {
+    let blocks = arena::unreserved(range.clone());
+    if blocks == 0 {
+        return true;
+    }
+    if !TALK.with(|| is_granted(Call::Reserve { blocks })) {
+        return false;
+    }
+    // Another thread may have had some of the blocks reserved meanwhile.
+    give_back(blocks.saturating_sub(arena::note_reserved(range)));
+    true
+}
+
+/// Gives the room of pages back that nobody will write.
+pub fn unreserve(range: Range<usize>) {
+    give_back(arena::note_returned(range));
+}
+
+fn give_back(blocks: u64) {
+    if blocks > 0 {
+        TALK.with(|| connection().into_iter().for_each(|connection| send(connection, Call::Return { blocks })));
+    }
+}
+
+/// Reserves room for a child's copy of this program's memory, for the fork that follows. `false` where the pool has none.
+pub fn may_fork() -> bool {
+    TALK.with(|| is_granted(Call::MayFork))
 }
 
 /// Makes whole pages of the arena zero.

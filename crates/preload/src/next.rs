@@ -29,7 +29,7 @@ macro_rules! next {
 
 next!(
     MALLOC b"malloc\0", CALLOC b"calloc\0", REALLOC b"realloc\0", FREE b"free\0", MEMALIGN b"memalign\0",
-    USABLE b"malloc_usable_size\0", REGISTER b"__register_atfork\0"
+    USABLE b"malloc_usable_size\0", REGISTER b"__register_atfork\0", FORK b"fork\0"
 );
 
 impl Next {
@@ -137,6 +137,18 @@ pub fn usable_size(ptr: *mut c_void) -> size_t {
         // SAFETY: the function of that name.
         Some(found) if !is_early(ptr) => unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void) -> size_t>(found)(ptr) },
         _ => 0,
+    }
+}
+
+/// `fork`.
+pub fn fork() -> c_int {
+    match FORK.find() {
+        // SAFETY: the function of that name.
+        Some(found) => unsafe { transmute::<*mut c_void, extern "C" fn() -> c_int>(found)() },
+        None => {
+            fail(libc::ENOSYS);
+            -1
+        }
     }
 }
 

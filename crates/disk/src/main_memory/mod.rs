@@ -12,6 +12,8 @@
 //! |---|---|
 //! | `block` | which pages are here, dirty, kept; what to bring together |
 //! | `store` | where blocks lie in the pool; by which connections they come |
+//! | `room` | how much programs may write, and the regions that are made for it |
+//! | `outage` | how a node is waited for that is silent |
 //! | `space` | the memory of one program; what leaves it (`eviction`) and what comes before it is touched (`ahead`) |
 //! | `program` | the connection of one program |
 //!
@@ -19,15 +21,19 @@
 //! together. No thread of a program runs code of the pool, so that neither its allocator nor its signals matter.
 
 mod block;
+mod outage;
 mod program;
+mod room;
 mod space;
 mod store;
 
 use hanare::{Error, Pool, Result};
 use hanare_memory::prompt::shorten_turns;
 use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::size::Size;
 use hanare_protocol::wire::main_memory::{BLOCK_LEN, VARIABLE};
 use program::Listener;
+use room::Room;
 use space::{AHEAD_TOGETHER, EVICTED_TOGETHER, Order, ProgramSpace};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -65,6 +71,8 @@ pub struct Counts {
 /// What the programs of a run share.
 struct Shared {
     store: SlotStore,
+    /// Blocks that programs may write.
+    room_of_blocks: Room,
     /// How the threads read that resolve touches, those of all programs with one number by one; the last is of blocks ahead.
     lanes: Arc<[Lane]>,
     /// Most pages that may be here.
@@ -96,9 +104,9 @@ impl Shared {
         self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pages that are kept free, so that a touch need not wait for an eviction.
+    /// Pages that are kept free.
     fn reserve(&self) -> u64 {
-        (self.limit / 8).min(16 * BLOCK_LEN / PAGE_LEN)
+        kept_free(self.limit)
     }
 
     /// Pages that are to leave, so that the reserve is there.
@@ -179,6 +187,11 @@ fn bring_ahead(shared: &Weak<Shared>, orders: &Receiver<Ahead>) {
     }
 }
 
+/// Pages of the limit that are kept free, so that a touch need not wait for an eviction.
+fn kept_free(limit: u64) -> u64 {
+    (limit / 8).min(16 * BLOCK_LEN / PAGE_LEN)
+}
+
 /// The keeper of a run's programs. When it is dropped their regions go: end the programs first.
 pub struct MainMemory {
     shared: Arc<Shared>,
@@ -195,11 +208,13 @@ impl MainMemory {
         check_permission()?;
         let (ahead, orders) = sync_channel(AHEAD);
         let (fresh, made) = channel::<FreshRegion>();
+        let pages = limit.max(LIMIT_MIN) / PAGE_LEN;
         let lanes: Arc<[Lane]> = (0..=processors().min(THREADS)).map(|_| Lane::new(socket)).collect();
         let shared = Arc::new(Shared {
             store: SlotStore::new(&Pool::attach_to(socket, None)?, fresh),
+            room_of_blocks: Room::new(pages, kept_free(pages)),
             lanes: lanes.clone(),
-            limit: limit.max(LIMIT_MIN) / PAGE_LEN,
+            limit: pages,
             here: AtomicU64::new(0),
             counts: Counts::default(),
             spaces: Mutex::default(),
@@ -210,6 +225,7 @@ impl MainMemory {
             is_over: AtomicBool::new(false),
             ahead,
         });
+        warn_if_short(&shared, limit);
         let listener = Listener::start(&shared).map_err(system("listening for programs"))?;
         let evictor = shared.clone();
         spawn("evict", move || evictor.evict())?;
@@ -238,6 +254,18 @@ impl Drop for MainMemory {
         self.listener.end();
         // The threads of programs that go on hold the rest: the regions go now, whoever is left.
         self.shared.store.remove();
+    }
+}
+
+/// Says ahead that the pool adds less than what may be here anyway.
+fn warn_if_short(shared: &Shared, limit: u64) {
+    if let Ok(free) = shared.store.free_len()
+        && free < limit
+    {
+        let (free, limit) = (Size(free), Size(limit));
+        eprintln!(
+            "hanare: the pool has {free} free for memory of programs, less than the {limit} that may be here; beyond both they get ENOMEM"
+        );
     }
 }
 

@@ -159,6 +159,18 @@ fn hear(space: &ProgramSpace, connection: &OwnedFd, call: Call) -> Option<()> {
             space.thaw();
             Some(())
         }
+        Call::Reserve { blocks } => {
+            answer(connection, if space.reserve(blocks) { 0 } else { REFUSED });
+            Some(())
+        }
+        Call::Return { blocks } => {
+            space.give_back(blocks);
+            Some(())
+        }
+        Call::MayFork => {
+            answer(connection, if space.may_fork() { 0 } else { REFUSED });
+            Some(())
+        }
         _ => None,
     }
 }
@@ -166,7 +178,11 @@ fn hear(space: &ProgramSpace, connection: &OwnedFd, call: Call) -> Option<()> {
 /// Stops a program that is about to fork, and keeps what the child will have until the child comes, or cannot come any more.
 fn sell(door: &Door, connection: &OwnedFd, parent: u64) -> Option<()> {
     let parent = door.programs().get(&parent).cloned()?;
-    let snapshot = parent.freeze()?;
+    let Some(room) = parent.room_of_child() else {
+        answer(connection, REFUSED);
+        return None;
+    };
+    let snapshot = parent.freeze(room)?;
     let ticket = door.last.fetch_add(1, Ordering::Relaxed) + 1;
     door.tickets().insert(ticket, snapshot);
     answer(connection, ticket);

@@ -1,13 +1,23 @@
 //! The memory of one program: its blocks, and what moves their pages. Whoever changes a block holds it. A thread that waits for a block
 //! holds no other, but for a Free, which takes blocks in rising order.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `ahead` | what comes before it is touched |
+//! | `eviction` | what leaves |
+//! | `reserving` | what the program may write |
+//! | `telling` | what its user is told |
 
 mod ahead;
 mod eviction;
+mod reserving;
+mod telling;
 
-use super::block::{Block, PAGES, bits, has};
+use super::block::{Block, PAGES, Slot, bits, has};
+use super::room::Reservation;
 use super::store::Lane;
 use super::{Counts, Shared};
-use hanare::{Error, Result};
+use hanare::Result;
 use hanare_memory::uffd::pager::{Pager, Touch};
 use hanare_memory::uffd::{Refused, Span};
 use hanare_protocol::limits::PAGE_LEN;
@@ -16,11 +26,12 @@ use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut, Range};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 pub use ahead::{AHEAD_TOGETHER, Order};
 pub use eviction::EVICTED_TOGETHER;
+use telling::Told;
 
 /// A block's number in its program's arena.
 pub type Number = u64;
@@ -74,14 +85,18 @@ pub struct ProgramSpace {
     changed: Condvar,
     /// Pages here.
     here: AtomicU64,
-    /// The program's user was told that bytes are gone.
-    has_told: AtomicBool,
+    /// Blocks that it may write.
+    room: Mutex<Reservation>,
+    /// The same for a child that the program is about to make.
+    room_of_child: Mutex<Reservation>,
+    told: Told,
 }
 
 /// A table as it was at a fork, until the child says hello.
 pub struct Snapshot {
     shared: Arc<Shared>,
     blocks: HashMap<Number, Entry>,
+    room: Reservation,
 }
 
 impl Drop for Snapshot {
@@ -94,6 +109,7 @@ impl ProgramSpace {
     /// That of a program which begins, or of a child that has its parent's pages.
     pub fn new(shared: &Arc<Shared>, reach: Reach, mut inherited: Option<Snapshot>) -> Arc<ProgramSpace> {
         let blocks = inherited.as_mut().map(|snapshot| std::mem::take(&mut snapshot.blocks)).unwrap_or_default();
+        let room = inherited.map_or_else(|| Reservation::new(shared), |mut snapshot| snapshot.room.take());
         let mut queue: VecDeque<Number> =
             blocks.iter().filter(|(_, entry)| entry.block.here != 0).map(|(number, _)| *number).collect();
         queue.make_contiguous().sort_unstable();
@@ -112,7 +128,9 @@ impl ProgramSpace {
             table: Mutex::new(table),
             changed: Condvar::new(),
             here: here.into(),
-            has_told: AtomicBool::new(false),
+            room: Mutex::new(room),
+            room_of_child: Mutex::new(Reservation::new(shared)),
+            told: Told::default(),
         })
     }
 
@@ -143,7 +161,7 @@ impl ProgramSpace {
                 entry.is_held = true;
                 let block = entry.block;
                 table.held += 1;
-                return Some(Held { space: self, number, block });
+                return Some(Held { space: self, number, block, claim: None });
             }
             table = self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
         }
@@ -216,8 +234,8 @@ impl ProgramSpace {
         Some(())
     }
 
-    /// Stops all movement for a fork, and returns what the child will have.
-    pub fn freeze(&self) -> Option<Snapshot> {
+    /// Stops all movement for a fork, and returns what the child will have; `room` is for that.
+    pub fn freeze(&self, room: Reservation) -> Option<Snapshot> {
         let wait = |table| self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
         let mut table = self.table();
         while table.is_frozen && !table.is_over {
@@ -232,7 +250,7 @@ impl ProgramSpace {
         }
         let blocks = table.blocks.clone();
         blocks.values().filter_map(|entry| entry.block.slot).for_each(|slot| self.shared.store.share(slot));
-        Some(Snapshot { shared: self.shared.clone(), blocks })
+        Some(Snapshot { shared: self.shared.clone(), blocks, room })
     }
 
     /// The fork is done.
@@ -254,21 +272,9 @@ impl ProgramSpace {
         table.stash.clear();
         drop(table);
         blocks.values().filter_map(|entry| entry.block.slot).for_each(|slot| self.shared.store.release(slot));
+        self.give_back_all();
         self.shared.here.fetch_sub(self.here.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         self.shared.room.notify_all();
-    }
-
-    /// Bytes that the program needs are gone: whoever touches them gets SIGBUS.
-    fn on_lost(&self, error: &Error, span: Span) {
-        let Reach { name, process, pager, .. } = &self.reach;
-        if !self.has_told.swap(true, Ordering::Relaxed) {
-            eprintln!("hanare: {name} (process {process}) has memory that is gone and gets SIGBUS: {error}");
-        }
-        if pager.poison(span).is_err()
-            && let Some(process) = rustix::process::Pid::from_raw(*process as i32)
-        {
-            let _ = rustix::process::kill_process(process, rustix::process::Signal::BUS);
-        }
     }
 }
 
@@ -277,6 +283,8 @@ struct Held<'a> {
     space: &'a ProgramSpace,
     number: Number,
     block: Block,
+    /// A slot that it gets when it leaves, or gives back.
+    claim: Option<Slot>,
 }
 
 impl Deref for Held<'_> {
@@ -295,6 +303,7 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        self.claim.take().into_iter().for_each(|slot| self.space.shared.store.release(slot));
         let mut table = self.space.table();
         table.held -= 1;
         if let Some(entry) = table.blocks.get_mut(&self.number) {
@@ -353,7 +362,8 @@ impl Held<'_> {
             let bytes = &mut buffer[..(pages.end - pages.start) as usize * PAGE_LEN as usize];
             match self.block.slot.filter(|_| has(self.block.kept, page)) {
                 Some(slot) => {
-                    self.space.shared.store.read(lane, [(slot, pages.start, &mut *bytes)])?;
+                    self.space.shared.store.read(lane, &mut [(slot, pages.start, &mut *bytes)], Some(self.space))?;
+                    self.space.goes_on();
                     self.space.counts().fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 }
                 None => bytes.fill(0),

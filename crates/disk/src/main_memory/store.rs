@@ -3,18 +3,14 @@
 //! A slot that parent and child of a fork share is never written: a block that changes takes another slot.
 
 use super::block::{Block, PAGES, Slot, cut, runs};
-use hanare::{CreateOptions, Error, NodeList, Placement, Pool, Region, Result, Rights};
+use super::outage::{Waiter, try_again};
+use hanare::{Batch, CreateOptions, Placement, Pool, Region, Result, Rights};
 use hanare_protocol::limits::{PAGE_LEN, PLACEMENT_NODE_COUNT_MAX};
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-
-/// Fewest and most slots of a region, 64 MiB and 1 GiB: each is as long as all before it, so that few are made.
-const REGION_SLOTS: (u32, u32) = (1 << 8, 1 << 12);
-
-/// Fewest slots that are tried when the pool is nearly full: 1 MiB.
-const REGION_SLOTS_LAST: u32 = 4;
 
 /// How names of such regions begin. What follows is the host, the keeper's process and a number.
 const BEGINNING: &str = "main-memory";
@@ -66,6 +62,12 @@ impl Lane {
     }
 }
 
+/// Pages to read: of which slot, from which page on, and where to.
+pub type Piece<'b> = (Slot, u32, &'b mut [u8]);
+
+/// No slot is free.
+pub struct NoSlot;
+
 /// A region that was made, for lanes to open.
 pub struct FreshRegion {
     index: usize,
@@ -74,17 +76,21 @@ pub struct FreshRegion {
 
 /// A block that leaves its program, with its dirty pages' bytes at their places.
 pub struct Leaving<'a> {
-    /// It gets another slot where others read its own.
+    /// The block; a write gives it the claimed slot.
     pub block: &'a mut Block,
+    /// The slot that [`SlotStore::claim`] gave.
+    pub claim: &'a mut Option<Slot>,
     /// As many as a block has.
     pub bytes: &'a mut [u8],
 }
 
 /// The regions of a run; they go with it.
 pub struct SlotStore {
-    pool: Pool,
+    pub(super) pool: Pool,
     process: u32,
     slots: Mutex<Slots>,
+    /// Names that were used, also for regions whose creation failed: a region may be there although its answer was lost.
+    names: AtomicU32,
     /// Who opens regions for lanes.
     fresh: Sender<FreshRegion>,
 }
@@ -93,7 +99,7 @@ impl SlotStore {
     /// Nothing is made before it is needed. What runs of this host left that were killed goes.
     pub fn new(pool: &Pool, fresh: Sender<FreshRegion>) -> SlotStore {
         sweep(pool);
-        SlotStore { pool: pool.clone(), process: std::process::id(), slots: Mutex::default(), fresh }
+        SlotStore { pool: pool.clone(), process: std::process::id(), slots: Mutex::default(), names: AtomicU32::new(0), fresh }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -118,11 +124,27 @@ impl SlotStore {
     /// Removes the regions: the run is over.
     pub fn remove(&self) {
         // Where the pool is gone, so are they.
-        self.slots().regions.iter().for_each(|(_, region)| drop(self.pool.remove(region.name())));
+        (0..self.names.load(Ordering::Relaxed)).for_each(|number| drop(self.pool.remove(&self.name(number))));
     }
 
-    fn is_own(&self, slot: Slot) -> bool {
-        self.slots().readers[slot.0 as usize] == 1
+    fn name(&self, number: u32) -> String {
+        format!("{}-{number}", beginning(self.process))
+    }
+
+    /// Count of slots.
+    pub fn count(&self) -> u64 {
+        self.slots().readers.len() as u64
+    }
+
+    /// Claims a slot for a dirty block that leaves, where others read its own, or it has none. `Err` where none is free.
+    pub fn claim(&self, own: Option<Slot>) -> Result<Option<Slot>, NoSlot> {
+        let mut slots = self.slots();
+        if own.is_some_and(|slot| slots.readers[slot.0 as usize] == 1) {
+            return Ok(None);
+        }
+        let slot = slots.free.pop().ok_or(NoSlot)?;
+        slots.readers[slot as usize] = 1;
+        Ok(Some(Slot(slot)))
     }
 
     /// The region of a slot, with its number, and where in it the slot is.
@@ -133,98 +155,91 @@ impl SlotStore {
         (index, region.clone(), u64::from(slot.0 - first) * BLOCK_LEN)
     }
 
-    /// Reads pages: of each slot those from a page on. **Cost**: one message to each node that has some.
-    pub fn read<'b>(&self, lane: &Lane, pieces: impl IntoIterator<Item = (Slot, u32, &'b mut [u8])>) -> Result<()> {
-        self.pool.batch(|batch| {
-            pieces.into_iter().try_for_each(|(slot, first, bytes)| {
-                let (index, region, at) = self.place(slot);
-                batch.get(&lane.reach(index, region), at + u64::from(first) * PAGE_LEN, bytes)
-            })
-        })
-    }
-
-    /// Keeps the dirty pages of blocks. **Cost**: one message to each node that is to have some.
+    /// Reads pages: of each slot those from a page on. Where a node is silent and somebody waits for it, so does this.
     ///
-    /// **Errors**: the pool's; the blocks lie where they lay.
-    pub fn write(&self, blocks: &mut [Leaving<'_>]) -> Result<()> {
-        let mut targets = Vec::with_capacity(blocks.len());
-        let written = self.choose(blocks, &mut targets).and_then(|()| {
+    /// **Cost**: one message to each node that has some.
+    pub fn read(&self, lane: &Lane, pieces: &mut [Piece<'_>], waiter: Option<&dyn Waiter>) -> Result<()> {
+        let mut read = |is_again: bool| {
+            if is_again {
+                self.look(pieces.iter().map(|(slot, ..)| *slot), |index, region| lane.reach(index, region))?;
+            }
             self.pool.batch(|batch| {
-                blocks.iter().zip(&targets).try_for_each(|(leaving, (target, pages))| {
-                    let (_, region, at) = self.place(*target);
-                    runs(*pages).try_for_each(|run| {
-                        let range = run.start as usize * PAGE_LEN as usize..run.end as usize * PAGE_LEN as usize;
-                        batch.put(&region, at + range.start as u64, &leaving.bytes[range])
-                    })
+                pieces.iter_mut().try_for_each(|(slot, first, bytes)| {
+                    let (index, region, at) = self.place(*slot);
+                    batch.get(&lane.reach(index, region), at + u64::from(*first) * PAGE_LEN, bytes)
                 })
             })
-        });
-        for (leaving, (target, _)) in blocks.iter_mut().zip(targets) {
-            let slot = &mut leaving.block.slot;
-            if *slot != Some(target) {
-                let unused = if written.is_ok() { slot.replace(target) } else { Some(target) };
-                unused.into_iter().for_each(|slot| self.release(slot));
-            }
+        };
+        match waiter {
+            Some(waiter) => try_again(waiter, read),
+            None => read(false),
         }
-        written
     }
 
-    /// Chooses the slots of blocks, and which pages to write there: dirty ones where a block has a slot of its own, all that the pool has
-    /// of it where others read its slot.
-    fn choose(&self, blocks: &mut [Leaving<'_>], targets: &mut Vec<(Slot, u64)>) -> Result<()> {
-        for Leaving { block, bytes } in blocks {
-            let (target, rest) = match block.slot {
-                Some(slot) if self.is_own(slot) => (slot, 0),
-                slot => {
-                    let rest = block.kept & !block.dirty;
-                    if let Some(old) = slot {
-                        let (_, region, at) = self.place(old);
-                        cut(bytes, rest).try_for_each(|(run, bytes)| region.get(at + u64::from(run.start) * PAGE_LEN, bytes))?;
-                    }
-                    (self.take()?, rest)
-                }
-            };
-            targets.push((target, block.dirty | rest));
+    /// Gets a word of each slot. Where a node refuses its grant, the get asks the coordinator for today's, and hears if the bytes are lost.
+    fn look(&self, slots: impl Iterator<Item = Slot>, reach: impl Fn(usize, Arc<Region>) -> Arc<Region>) -> Result<()> {
+        let mut before = None;
+        for slot in slots.filter(|slot| before.replace(*slot) != Some(*slot)) {
+            let (index, region, at) = self.place(slot);
+            reach(index, region).get(at, &mut [0; 8])?;
         }
         Ok(())
     }
 
-    /// A slot of nobody.
-    fn take(&self) -> Result<Slot> {
-        let mut slots = self.slots();
-        if slots.free.is_empty() {
-            self.grow(&mut slots)?;
+    /// Keeps the dirty pages of blocks: in a block's own slot those alone, in a claimed one all that the pool has of it. It waits for
+    /// a silent node.
+    ///
+    /// **Cost**: one message to each node that is to have some. **Errors**: the pool's; the blocks lie where they lay.
+    pub fn write(&self, blocks: &mut [Leaving<'_>], waiter: &dyn Waiter) -> Result<()> {
+        try_again(waiter, |is_again| {
+            if is_again {
+                let slots = blocks.iter().flat_map(|leaving| [leaving.block.slot, *leaving.claim]).flatten();
+                self.look(slots, |_, region| region)?;
+            }
+            for Leaving { block, claim, bytes } in &mut *blocks {
+                if let Some(old) = block.slot.filter(|_| claim.is_some()) {
+                    let (_, region, at) = self.place(old);
+                    let mut rest = cut(bytes, block.kept & !block.dirty);
+                    rest.try_for_each(|(run, bytes)| region.get(at + u64::from(run.start) * PAGE_LEN, bytes))?;
+                }
+            }
+            self.pool.batch(|batch| blocks.iter().try_for_each(|leaving| self.put(batch, leaving)))
+        })?;
+        for Leaving { block, claim, .. } in blocks {
+            let shared = claim.take().and_then(|claimed| block.slot.replace(claimed));
+            shared.into_iter().for_each(|slot| self.release(slot));
         }
-        let slot = slots.free.pop().expect("it has grown");
-        slots.readers[slot as usize] = 1;
-        Ok(Slot(slot))
+        Ok(())
     }
 
-    fn grow(&self, slots: &mut Slots) -> Result<()> {
+    fn put<'b>(&self, batch: &mut Batch<'b>, leaving: &'b Leaving<'_>) -> Result<()> {
+        let Leaving { block, claim, bytes } = leaving;
+        let pages = if claim.is_some() { block.dirty | block.kept } else { block.dirty };
+        let Some(target) = claim.or(block.slot) else { return Ok(()) };
+        let (_, region, at) = self.place(target);
+        runs(pages).try_for_each(|run| {
+            let range = run.start as usize * PAGE_LEN as usize..run.end as usize * PAGE_LEN as usize;
+            batch.put(&region, at + range.start as u64, &bytes[range])
+        })
+    }
+
+    /// Creates a region of `count` slots, under a name of its own.
+    pub(super) fn create(&self, count: u64, placement: Placement) -> Result<(String, Region)> {
+        let name = self.name(self.names.fetch_add(1, Ordering::Relaxed));
+        let options = CreateOptions { placement, ..CreateOptions::default() };
+        let region = self.pool.create(&name, count * BLOCK_LEN, &options)?;
+        Ok((name, region))
+    }
+
+    /// Takes a region's slots into use.
+    pub(super) fn add(&self, count: u32, name: String, region: Region) {
+        let mut slots = self.slots();
         let first = slots.readers.len() as u32;
-        let mut count = first.clamp(REGION_SLOTS.0, REGION_SLOTS.1);
-        let options = CreateOptions { placement: self.elsewhere()?, ..CreateOptions::default() };
-        let name = format!("{}-{}", beginning(self.process), slots.regions.len());
-        let region = loop {
-            match self.pool.create(&name, u64::from(count) * BLOCK_LEN, &options) {
-                Err(Error::PoolFull { .. }) if count > REGION_SLOTS_LAST => count /= 2,
-                other => break other?,
-            }
-        };
         // Where nobody opens it, all read by this connection.
         let _ = self.fresh.send(FreshRegion { index: slots.regions.len(), name });
         slots.regions.push((first, Arc::new(region)));
         slots.readers.resize((first + count) as usize, 0);
         slots.free.extend((first..first + count).rev());
-        Ok(())
-    }
-
-    /// Over all nodes but this host's; on this host's, if there is no other.
-    fn elsewhere(&self) -> Result<Placement> {
-        let own = self.pool.node();
-        let others = self.pool.status()?.nodes.into_iter().filter(|node| node.alive && node.node != own);
-        let others: Vec<_> = others.map(|node| node.node).take(PLACEMENT_NODE_COUNT_MAX).collect();
-        Ok(NodeList::new(&others).map_or(Placement::Local, |list| Placement::Nodes(list, BLOCK_LEN)))
     }
 }
 
@@ -245,4 +260,4 @@ pub fn sweep(pool: &Pool) {
     }
 }
 
-const _: () = assert!(PAGES == 64 && REGION_SLOTS.0 >= REGION_SLOTS_LAST);
+const _: () = assert!(PAGES == 64, "a word has a bit for each page of a block");

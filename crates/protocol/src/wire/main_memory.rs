@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! program: Hello (its userfaultfd, a socket of its hand) -> keeper: an id
+//! program: Reserve -> keeper: whether the pool has room for what the program may write; Return gives room back
 //! program: Free  -> keeper: holds the blocks; program: gives the pages back, Freed -> keeper: they are zero
+//! program: MayFork -> keeper: whether there is room for a child's copy
 //! program: Fork (over a further socket, which the child inherits) -> keeper: a ticket, and nothing moves; the kernel copies
 //! parent:  Forked; child: Child with the ticket, Hello, over a socket of its own; then it closes the inherited one
 //! keeper:  Zaps in one packet (to the hand) -> hand: the pages are out of the program
@@ -64,6 +66,18 @@ pub enum Call {
         /// Length in bytes.
         len: u64,
     },
+    /// The program may write further blocks from here on. Answered by 0, or [`REFUSED`] where the pool has no room for them.
+    Reserve {
+        /// Count of blocks.
+        blocks: u64,
+    },
+    /// The program gives reserved blocks back. No answer.
+    Return {
+        /// Count of blocks.
+        blocks: u64,
+    },
+    /// The program wants to fork: a Fork follows. Answered as a [`Call::Reserve`] of all that the program has reserved.
+    MayFork,
 }
 
 impl Call {
@@ -77,6 +91,9 @@ impl Call {
             Call::Freed => [4, 0, 0],
             Call::Zap { start, len } => [5, start, len],
             Call::Child { ticket } => [6, ticket, 0],
+            Call::Reserve { blocks } => [7, blocks, 0],
+            Call::Return { blocks } => [8, blocks, 0],
+            Call::MayFork => [9, 0, 0],
         };
         let mut bytes = [0; CALL_LEN];
         bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
@@ -97,6 +114,9 @@ impl Call {
             4 => Call::Freed,
             5 => Call::Zap { start, len },
             6 => Call::Child { ticket: start },
+            7 => Call::Reserve { blocks: start },
+            8 => Call::Return { blocks: start },
+            9 => Call::MayFork,
             _ => return Err(Malformed("an unknown call of main memory")),
         })
     }
@@ -117,10 +137,13 @@ mod tests {
             Call::Free { start: 4096, len: 8192 },
             Call::Freed,
             Call::Zap { start: 0, len: 4096 },
+            Call::Reserve { blocks: 3 },
+            Call::Return { blocks: u64::MAX },
+            Call::MayFork,
         ];
         for call in calls {
             assert_eq!(Call::decode(&call.encode()), Ok(call));
         }
-        assert!(Call::decode(&[0; CALL_LEN - 1]).is_err() && Call::decode(&[9; CALL_LEN]).is_err());
+        assert!(Call::decode(&[0; CALL_LEN - 1]).is_err() && Call::decode(&[10; CALL_LEN]).is_err());
     }
 }

@@ -1,6 +1,7 @@
 /* A program that knows nothing of Hanare, with more memory than it may keep: each step checks every byte that it wrote.
  * program [STEP...]: without a step all of them. Prints "ok" and the step, or says what is wrong and fails. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -325,6 +326,76 @@ static void execs(void)
     free(at);
 }
 
+/* A pool of 64 MiB, of which the run may keep 16 MiB here: what has no room is refused by the call that asks for it. */
+static void full(void)
+{
+    size_t len = 48 * MIB;
+    uint64_t *at = malloc(len);
+    CHECK(at);
+    fill(at, len, 18);
+    /* The compiler takes no call away whose result it has to store. */
+    static void *volatile none;
+    errno = 0;
+    none = malloc(len);
+    CHECK(!none && errno == ENOMEM);
+    none = calloc(len, 1);
+    CHECK(!none);
+    void *volatile same = at;
+    none = realloc(same, 2 * len);
+    CHECK(!none);
+    void *aligned = NULL;
+    CHECK(posix_memalign(&aligned, 2 * MIB, len) == ENOMEM);
+    errno = 0;
+    CHECK(mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == ENOMEM);
+    /* What cannot be written needs no room, until it can. */
+    char *reserved = mmap(NULL, 1024l * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(reserved != MAP_FAILED);
+    errno = 0;
+    CHECK(mprotect(reserved, len, PROT_READ | PROT_WRITE) == -1 && errno == ENOMEM);
+    CHECK(mprotect(reserved, MIB, PROT_READ | PROT_WRITE) == 0);
+    fill((uint64_t *)reserved, MIB, 19);
+    CHECK(mremap(reserved, MIB, len, MREMAP_MAYMOVE) == MAP_FAILED);
+    /* A child may write all that its parent has, and so may the parent. */
+    errno = 0;
+    CHECK(fork() == -1 && errno == ENOMEM);
+    check(at, len, 18);
+    check((uint64_t *)reserved, MIB, 19);
+    CHECK(munmap(reserved, 1024l * MIB) == 0);
+    /* What was given back is room. */
+    at = realloc(at, len / 2);
+    CHECK(at);
+    for (int k = 0; k < 3; k++) {
+        /* The keeper hears of a child's end a moment after its parent. */
+        pid_t child;
+        for (int tries = 0; (child = fork()) < 0; tries++) {
+            CHECK(errno == ENOMEM && tries < 1000);
+            usleep(10000);
+        }
+        if (child == 0) {
+            check(at, len / 2, 18);
+            fill(at, len / 2, 20);
+            check(at, len / 2, 20);
+            _exit(0);
+        }
+        none = malloc(len);
+        CHECK(!none);
+        fill(at, len / 2, 21);
+        check(at, len / 2, 21);
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        check(at, len / 2, 21);
+        fill(at, len / 2, 18);
+    }
+    free(at);
+    for (int tries = 0; (at = malloc(len)) == NULL; tries++) {
+        CHECK(tries < 1000);
+        usleep(10000);
+    }
+    fill(at, len, 22);
+    check(at, len, 22);
+    free(at);
+}
+
 /* Fills memory, says so, waits for a line, and reads all of it. */
 static void lost(void)
 {
@@ -341,7 +412,8 @@ static const struct {
     void (*run)(void);
     int only_by_name;
 } STEPS_BY_NAME[] = {{"allocations", allocations, 0}, {"mappings", mappings, 0}, {"streams", streams, 0}, {"threads", threads, 0}, {"calls", calls, 0},
-                     {"forks", forks, 0},             {"execs", execs, 0},       {"allocators", allocators, 0}, {"lost", lost, 1}};
+                     {"forks", forks, 0},             {"execs", execs, 0},       {"allocators", allocators, 0}, {"lost", lost, 1},
+                     {"full", full, 1}};
 
 int main(int count, char **words)
 {

@@ -55,7 +55,7 @@ impl ProgramSpace {
         }
         let fetched: usize = pieces.iter().map(|(_, _, bytes)| bytes.len()).sum();
         // What does not come is reported by the touch itself.
-        if self.shared.store.read(lane, pieces).is_err() {
+        if self.shared.store.read(lane, &mut pieces, None).is_err() {
             return;
         }
         self.counts().fetched.fetch_add(fetched as u64, Ordering::Relaxed);
@@ -90,7 +90,7 @@ impl ProgramSpace {
             if block.kept & !block.here != 0 {
                 entry.is_held = true;
                 table.held += 1;
-                held.push(Held { space: self, number, block });
+                held.push(Held { space: self, number, block, claim: None });
             }
         }
         held

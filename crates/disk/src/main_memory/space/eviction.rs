@@ -40,7 +40,7 @@ impl ProgramSpace {
         false
     }
 
-    /// Holds the blocks whose turn it is, in rising order.
+    /// Holds the blocks whose turn it is, in rising order. Those for which no slot is free stay.
     fn next_to_evict(&self, wanted: u64) -> Vec<Held<'_>> {
         let mut table = self.table();
         let mut held = Vec::new();
@@ -59,12 +59,15 @@ impl ProgramSpace {
                 continue;
             }
             if !entry.is_held && entry.block.passes == 0 {
-                (entry.is_held, entry.is_queued) = (true, false);
                 let block = entry.block;
-                pages += u64::from(block.here.count_ones());
-                table.held += 1;
-                held.push(Held { space: self, number, block });
-                continue;
+                let claim = if block.dirty == 0 { Ok(None) } else { self.shared.store.claim(block.slot) };
+                if let Ok(claim) = claim {
+                    (entry.is_held, entry.is_queued) = (true, false);
+                    pages += u64::from(block.here.count_ones());
+                    table.held += 1;
+                    held.push(Held { space: self, number, block, claim });
+                    continue;
+                }
             }
             entry.block.passes = entry.block.passes.saturating_sub(u8::from(!entry.is_held));
             table.queue.push_back(number);
@@ -87,8 +90,9 @@ impl ProgramSpace {
         self.reach.pager.read(&mut pieces).map_err(|_| None)?;
         drop(pieces);
         let leaving = held.iter_mut().zip(areas).filter(|(held, _)| held.block.dirty != 0);
-        let mut leaving: Vec<Leaving<'_>> = leaving.map(|(held, bytes)| Leaving { block: &mut held.block, bytes }).collect();
-        self.shared.store.write(&mut leaving)?;
+        let leaving = leaving.map(|(Held { block, claim, .. }, bytes)| Leaving { block, claim, bytes });
+        self.shared.store.write(&mut leaving.collect::<Vec<_>>(), self)?;
+        self.goes_on();
         zap(&self.reach.hand, &spans)?;
         self.on_evicted(held);
         Ok(())
