@@ -78,9 +78,10 @@ impl Shared {
         Shared { window: window.slice(0, window.len() / WORD_LEN * WORD_LEN), is_fenced_by_others }
     }
 
-    /// Whether this process can have the others pass a fence, in its [`Words::heavy_fence`]. **Cost**: a system call.
+    /// True if this process can have the others pass a fence, in its [`Words::heavy_fence`]. The call is tried, because a filter of system
+    /// calls may refuse what the kernel offers. **Cost**: two system calls, one of them a barrier.
     pub fn fences_others() -> bool {
-        membarrier_query().contains(MembarrierQuery::GLOBAL_EXPEDITED)
+        membarrier_query().contains(MembarrierQuery::GLOBAL_EXPEDITED) && membarrier(MembarrierCommand::GlobalExpedited).is_ok()
     }
 
     /// `len` bytes at byte `at`, for moving bodies without another copy.
