@@ -68,6 +68,10 @@ impl Pool {
     pub fn attach_to(address: &str, job: Option<JobRank>) -> Result<Pool> {
         trace::on_attach(job)?;
         let shared = Shared::attach(address, job)?;
+        if let Some(trace) = trace::current() {
+            let faults = shared.faults.clone();
+            trace.count_pages(move || faults.totals());
+        }
         if let Some(trace) = trace::current().filter(|_| job.is_some_and(|job| job.ranks > 1)) {
             // The home's clock is the job's: the timelines of its ranks lie side by side, whatever their hosts' clocks say.
             let home = shared.home()?;

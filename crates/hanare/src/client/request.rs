@@ -221,7 +221,7 @@ impl Request {
             }
             _ => return false,
         };
-        self.note_end(&outcome);
+        self.note_end(&outcome, head.body_len);
         self.life.on_answer(outcome);
         true
     }
@@ -230,14 +230,14 @@ impl Request {
     pub fn lose(&mut self, error: &Error) {
         self.posted_len = 0;
         if self.life.is_sent() {
-            self.note_end(&Err(error.clone()));
+            self.note_end(&Err(error.clone()), 0);
             self.life.on_lose(error.clone());
         }
     }
 
-    fn note_end(&mut self, outcome: &Result<(), Error>) {
+    fn note_end(&mut self, outcome: &Result<(), Error>, received: u64) {
         if let Some(sent) = self.sent.take() {
-            sent.end(outcome);
+            sent.end(outcome, received);
         }
     }
 

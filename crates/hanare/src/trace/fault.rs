@@ -245,7 +245,11 @@ impl Trace {
                 let args = json!({
                     "region": region, "offset": fault.page * PAGE_LEN, "access": access, "pages_ahead": fault.seen.ahead,
                 });
-                let more = json!({ "dur": duration(begin, end), "args": args });
+                let mut more = json!({ "dur": duration(begin, end), "args": args });
+                // The first has the messages of all that are written together: which of them were whose, nobody counts.
+                if let Some(pages) = self.exchanged() {
+                    more["pages"] = pages;
+                }
                 self.event_of(fault.thread, "X", fault.seen.means.name(), "fault", begin, more);
             });
             if dropped > 0 {

@@ -12,6 +12,8 @@
 //! | slice `wait for a unit`, `wait for room` | a port of a queue that sleeps |
 //! | slice `mapping` | a flush, update or touch of a range of a mapping |
 //! | instant `faults dropped` | more faults than their room held until it was written: how many |
+//! | `pages` of an event | messages for pages of mappings since the event before: how many, their bytes, their nodes |
+//! | `wrote` of an event | microseconds that the writing of the timeline took this thread since its event before |
 //!
 //! One file for a process, which `hanare run` joins to one for the job, begun at its first event: a program that attaches and runs nothing leaves none. Every event is written
 //! at once, over the end of the array, so that what a killed program leaves is whole. Times are microseconds since midnight (UTC) of
@@ -25,11 +27,13 @@
 
 mod clock;
 mod fault;
+mod pages;
 mod port;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use fault::{Faults, Means, Seen, take_over};
+pub(crate) use pages::PageTotals;
 pub(crate) use port::PortLife;
 
 use crate::settings;
@@ -39,12 +43,13 @@ use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 use serde_json::{Value, json};
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 static TRACE: OnceLock<Option<Trace>> = OnceLock::new();
@@ -64,6 +69,7 @@ pub(crate) struct Trace {
     ids: AtomicU64,
     /// The noted faults of each mapping.
     rings: Mutex<Vec<Arc<fault::Ring>>>,
+    exchanged: Mutex<pages::Exchanged>,
 }
 
 struct Out {
@@ -74,8 +80,8 @@ struct Out {
     /// Where the end of the array begins.
     end: u64,
     failed: bool,
-    /// Threads whose names were written.
-    named: BTreeSet<i32>,
+    /// Threads whose names were written, each with what its writing took since its last event, in microseconds.
+    threads: BTreeMap<i32, f64>,
 }
 
 /// The timeline, if one is wanted.
@@ -171,7 +177,7 @@ impl Trace {
         ];
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let origin_us = (now.as_secs() % 86_400) as f64 * 1e6 + f64::from(now.subsec_nanos()) / 1e3;
-        let out = Mutex::new(Out { path, about, file: None, end: 0, failed: false, named: BTreeSet::new() });
+        let out = Mutex::new(Out { path, about, file: None, end: 0, failed: false, threads: BTreeMap::new() });
         let ahead_ns = AtomicI64::new(0);
         Ok(Trace {
             out,
@@ -182,6 +188,7 @@ impl Trace {
             process,
             ids: AtomicU64::new(1),
             rings: Default::default(),
+            exchanged: Default::default(),
         })
     }
 
@@ -201,11 +208,7 @@ impl Trace {
         let ahead = clock::ahead_of(ask);
         self.ahead_ns.store(ahead.unwrap_or(0), Ordering::Relaxed);
         let args = json!({ "ahead_us": ahead.map(|ns| ns as f64 / 1e3) });
-        self.out
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .about
-            .push(json!({ "name": "clock", "ph": "M", "pid": self.pid, "tid": 0, "args": args }));
+        self.out().about.push(json!({ "name": "clock", "ph": "M", "pid": self.pid, "tid": 0, "args": args }));
     }
 
     /// An arrow's begin (`s`) or end (`f`), in the slice that the thread is in. Arrows of one id are one, in all files of a job.
@@ -218,25 +221,41 @@ impl Trace {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Writes an event of this thread.
-    fn event(&self, phase: &str, name: &str, category: &str, at: f64, more: Value) {
+    /// Writes an event of this thread, with the messages for pages and the time of writing since its event before.
+    fn event(&self, phase: &str, name: &str, category: &str, at: f64, mut more: Value) {
         if self.process != std::process::id() {
             return;
         }
+        let begun = Instant::now();
         self.take_over();
-        self.event_of(thread(), phase, name, category, at, more);
+        let tid = thread();
+        if let Some(pages) = self.exchanged() {
+            more["pages"] = pages;
+        }
+        let wrote = self.out().threads.get_mut(&tid).map_or(0.0, std::mem::take);
+        if wrote > 0.0 {
+            more["wrote"] = rounded(wrote).into();
+        }
+        self.event_of(tid, phase, name, category, at, more);
+        if let Some(wrote) = self.out().threads.get_mut(&tid) {
+            *wrote += begun.elapsed().as_nanos() as f64 / 1e3;
+        }
+    }
+
+    fn out(&self) -> MutexGuard<'_, Out> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes an event of the thread with that number.
     fn event_of(&self, tid: i32, phase: &str, name: &str, category: &str, at: f64, more: Value) {
-        // Nanoseconds, and no digit that the clock does not have.
-        let at = (at * 1e3).round() / 1e3;
+        let at = rounded(at);
         let mut event = json!({ "name": name, "cat": category, "ph": phase, "ts": at, "pid": self.pid, "tid": tid });
         if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
             event.extend(more);
         }
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        if out.named.insert(tid) {
+        let mut out = self.out();
+        if let Entry::Vacant(new) = out.threads.entry(tid) {
+            new.insert(0.0);
             let thread = thread_name(tid);
             out.write(&json!({ "name": "thread_name", "ph": "M", "pid": self.pid, "tid": tid, "args": { "name": thread } }));
         }
@@ -338,10 +357,11 @@ impl Sent {
         format!("request to {}", self.node)
     }
 
-    /// Its answer is here, or will never be.
-    pub(crate) fn end(self, result: &Result<()>) {
+    /// Its answer is here, with a body of `received` bytes, or will never be.
+    pub(crate) fn end(self, result: &Result<()>, received: u64) {
         if let Some(trace) = current() {
-            trace.async_event("e", &self.name(), "request", trace.now(), self.id, json!({ "outcome": outcome(result) }));
+            let args = json!({ "outcome": outcome(result), "bytes_received": received });
+            trace.async_event("e", &self.name(), "request", trace.now(), self.id, args);
             trace.arrow("f", self.id);
         }
     }
@@ -441,7 +461,12 @@ impl Span {
 }
 
 fn duration(begin: f64, end: f64) -> f64 {
-    ((end - begin) * 1e3).round() / 1e3
+    rounded(end - begin)
+}
+
+/// Nanoseconds, and no digit that the clock does not have.
+fn rounded(micros: f64) -> f64 {
+    (micros * 1e3).round() / 1e3
 }
 
 /// Runs `work` as a slice of its own.

@@ -152,6 +152,12 @@ fn every_fault_is_a_slice_on_its_thread_with_what_it_took() {
         let slice = named(&events, "B", name)[0];
         assert_eq!(slice["args"], serde_json::json!({ "region": "flushed", "offset": offset, "bytes": bytes }));
     }
+    // Messages for pages stand with what they were sent for.
+    let flushed = named(&events, "E", "flush")[0];
+    let (sent, nodes) = (flushed["pages"]["bytes_sent"].as_u64(), &flushed["pages"]["nodes"]);
+    assert!(flushed["pages"]["messages"] == 1 && sent > Some(32) && *nodes == serde_json::json!([1]), "{flushed}");
+    let of_faults = faults.iter().filter_map(|fault| fault["pages"]["bytes_received"].as_u64());
+    assert!(of_faults.sum::<u64>() > 4 * PAGE, "pages came: {faults:?}");
     let refused = named(&events, "E", "flush")[1];
     assert!(text(&refused["args"]["outcome"]).contains("'flushed'"), "{refused}");
     assert_eq!(of("kept", 1), [told("fault, fetched", "read")], "taken over when the process ends");
@@ -198,6 +204,12 @@ fn every_command_is_a_slice_and_every_request_an_async_one() {
         assert_eq!((&asked["id2"], &answered["args"]["outcome"]), (&answered["id2"], &Value::from("done")));
         assert!(asked["ts"].as_f64().unwrap() <= answered["ts"].as_f64().unwrap());
     }
+    let received: Vec<_> = requests.1.iter().map(|answered| answered["args"]["bytes_received"].as_u64().unwrap()).collect();
+    assert_eq!((received[..5].iter().sum::<u64>(), received[5], received[7]), (0, 4, 4096), "puts, batch, get: {received:?}");
+    // The writing of the timeline took time, and says so from the second event of a thread on.
+    let wrote = |event: &&Value| event["wrote"].as_f64() > Some(0.0);
+    let (told, all) = (events.iter().filter(wrote).count(), events.iter().filter(|event| event["ph"] != "M").count());
+    assert!(told + 1 >= all && all > 40, "{told} of {all}");
     assert!(!named(&events, "M", "process_name").is_empty() && !named(&events, "M", "thread_name").is_empty());
 }
 

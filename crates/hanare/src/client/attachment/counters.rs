@@ -1,6 +1,8 @@
 //! What happened to the pages of a mapping so far, and what it moved.
 
+use crate::trace::PageTotals;
 use hanare_fabric::Traffic;
+use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -68,9 +70,24 @@ pub(crate) struct FaultTraffic {
     pub bytes_sent: AtomicU64,
     pub messages_received: AtomicU64,
     pub bytes_received: AtomicU64,
+    /// Nodes that messages went to since the timeline looked: [`PageTotals::nodes`].
+    nodes: AtomicU64,
 }
 
 impl FaultTraffic {
+    /// Counts a message of `len` bytes to a node. Async-signal-safe.
+    pub fn sent(&self, node: NodeId, len: u64) {
+        count(&self.messages_sent, 1);
+        count(&self.bytes_sent, len);
+        self.nodes.fetch_or(1 << node.0.min(u64::BITS - 1), Relaxed);
+    }
+
+    /// The counts for the timeline, which begins its list of nodes again.
+    pub fn totals(&self) -> PageTotals {
+        let Traffic { messages_sent: messages, bytes_sent, bytes_received, .. } = self.read();
+        PageTotals { messages, bytes_sent, bytes_received, nodes: self.nodes.swap(0, Relaxed) }
+    }
+
     /// So many pages that the node brought: a message each. The count is from memory that programs share, and may be nonsense.
     pub fn brought(pages: u64) -> Traffic {
         Traffic { messages_received: pages, bytes_received: pages.saturating_mul(PAGE_LEN), ..Traffic::default() }

@@ -154,8 +154,7 @@ impl Endpoint {
     /// **Cost**: one call for up to 8 pieces that the socket takes. **Errors**: also what broke it before.
     pub fn send(&self, pieces: &[&[u8]]) -> Result<(), Broken> {
         self.broken.get().map_or(Ok(()), Err)?;
-        count(&self.traffic.messages_sent, 1);
-        count(&self.traffic.bytes_sent, pieces.iter().map(|piece| piece.len() as u64).sum());
+        self.traffic.sent(self.node, pieces.iter().map(|piece| piece.len() as u64).sum());
         self.send_all(pieces).map_err(|why| self.give_up(why))
     }
 
