@@ -25,6 +25,14 @@ pub const NAME: &str = "basics";
 /// The row that tells which part of the processors' time the nodes take, of requests that follow each other.
 pub const NODE_SHARE: &str = "nodes' share of get 8B depth 16";
 
+/// The row that tells how far rounds differ: the slowest over the fastest, the median of the rows.
+pub const ROUND_SPREAD: &str = "slowest round over fastest";
+
+/// Behind a pattern: the mean of its single times, and their 99th percentile, in place of the median.
+pub const MEAN: &str = ", mean";
+/// See [`MEAN`].
+pub const P99: &str = ", 99th percentile";
+
 /// Bytes of the regions.
 const REGION_LEN: u64 = 64 << 20;
 
@@ -56,11 +64,22 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
         }
     }
     let mut report = Report::new(NAME);
+    report.rows.push(Row::alone(ROUND_SPREAD, spread(&rows), "times", Better::Lower));
     for (case, values) in rows {
         let unit = if case == NODE_SHARE { "share" } else { "ns" };
         report.rows.push(Row::alone(case, median(values), unit, Better::Lower));
     }
     Ok(report)
+}
+
+/// The median over the medians' rows of the slowest round over the fastest; 1 for a single round.
+fn spread(rows: &[(String, Vec<f64>)]) -> f64 {
+    let is_median = |case: &str| case != NODE_SHARE && !case.ends_with(MEAN) && !case.ends_with(P99);
+    let ratio = |values: &[f64]| {
+        let (least, most) = values.iter().fold((f64::MAX, 0.0f64), |(least, most), value| (value.min(least), value.max(most)));
+        most / least
+    };
+    median(rows.iter().filter(|(case, _)| is_median(case)).map(|(_, values)| ratio(values)).collect())
 }
 
 /// All rows once, on nodes of their own.
@@ -82,10 +101,14 @@ impl Round<'_> {
         self.elements(&near, &far)?;
         progress("copies, scans and a table on two nodes");
         self.on_several_nodes(&pool, &far)?;
+        progress("gets of several programs");
+        for (size, len) in [("4KiB", 4 << 10), ("64KiB", 64 << 10)] {
+            self.together(&nodes, &format!("get {size}"), 2, Some(len))?;
+        }
         progress("barriers");
         // Each time with programs of their own, because where the kernel puts them decides.
         for ranks in [1, 2, 4, 1, 2, 4, 1, 2, 4] {
-            self.barrier(&nodes, ranks)?;
+            self.together(&nodes, "barrier", ranks, None)?;
         }
         progress("touches");
         self.touch(&pool)
@@ -113,8 +136,17 @@ impl Round<'_> {
             step()?;
             times.push(start.elapsed().as_nanos() as f64);
         }
-        self.row(pattern, median(times));
+        self.times(pattern, times);
         Ok(())
+    }
+
+    /// The median of single times, their mean and 99th percentile.
+    fn times(&mut self, pattern: &str, mut times: Vec<f64>) {
+        times.sort_by(f64::total_cmp);
+        let (count, last) = (times.len() as f64, times.len() - 1);
+        self.row(&format!("{pattern}{MEAN}"), times.iter().sum::<f64>() / count);
+        self.row(&format!("{pattern}{P99}"), times[(last as f64 * 0.99) as usize]);
+        self.row(pattern, median(times));
     }
 
     fn contiguous(&mut self, nodes: &Nodes, near: &Region, far: &Region) -> Result<()> {
@@ -197,28 +229,41 @@ impl Round<'_> {
         })
     }
 
-    /// An empty barrier of ranks on nodes of their own; the time of the first.
-    fn barrier(&mut self, nodes: &Nodes, ranks: u32) -> Result<()> {
+    /// Times of the first of several ranks, each on a node of its own. All get `len` bytes of the next node, or meet at empty barriers.
+    fn together(&mut self, nodes: &Nodes, step: &str, ranks: u32, len: Option<usize>) -> Result<()> {
         let job = JobId(rand::random());
         let attach = |rank| nodes.attach_as(rank as usize, JobRank { job, rank: Rank(rank), ranks });
         let pools: Vec<Pool> = (0..ranks).map(attach).collect::<Result<_>>()?;
+        let far = |pool: &Pool| {
+            let name = format!("bench-of-{}-{}", len.unwrap_or(0), pool.rank());
+            len.map(|_| table::create(pool, &name, 1 << 20, Placement::Node(table::far(pool)?[0]))).transpose()
+        };
+        let far: Vec<Option<Region>> = pools.iter().map(far).collect::<Result<_>>()?;
         let count = if self.options.quick { 100 } else { 700 };
-        let meet = |pool: &Pool| (0..count).try_for_each(|_| pool.barrier());
-        let (first, others) = pools.split_first().expect("there is a rank");
-        let ns = std::thread::scope(|scope| {
-            let waiting: Vec<_> = others.iter().map(|pool| scope.spawn(move || meet(pool))).collect();
-            let mut times = Vec::with_capacity(count);
+        let run = |pool: &Pool, far: &Option<Region>| {
+            let (mut buffer, mut times) = (vec![0; len.unwrap_or(0)], Vec::with_capacity(count));
+            pool.barrier()?;
             for _ in 0..count {
                 let start = Instant::now();
-                first.barrier()?;
+                match far {
+                    Some(far) => far.get(0, &mut buffer)?,
+                    None => pool.barrier()?,
+                }
                 times.push(start.elapsed().as_nanos() as f64);
             }
+            Ok::<_, hanare::Error>(times)
+        };
+        let all: Vec<_> = pools.iter().zip(&far).collect();
+        let (first, others) = all.split_first().expect("there is a rank");
+        let times = std::thread::scope(|scope| {
+            let waiting: Vec<_> = others.iter().map(|(pool, far)| scope.spawn(move || run(pool, far))).collect();
+            let times = run(first.0, first.1)?;
             for other in waiting {
                 other.join().map_err(|_| anyhow!("a rank panicked"))??;
             }
-            Ok::<f64, anyhow::Error>(median(times))
+            Ok::<_, anyhow::Error>(times)
         })?;
-        self.row(&format!("barrier from {ranks} ranks"), ns);
+        self.times(&format!("{step} from {ranks} ranks"), times);
         Ok(())
     }
 
@@ -240,7 +285,7 @@ impl Round<'_> {
                 times.push(start.elapsed().as_nanos() as f64);
             }
             drop(mapping);
-            self.row(pattern, median(times.split_off(times.len() / 8)));
+            self.times(pattern, times.split_off(times.len() / 8));
         }
         for number in 1..=3 {
             self.walk(pool, number)?;

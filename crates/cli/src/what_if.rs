@@ -6,10 +6,11 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use hanare_bench::basics;
 use hanare_model::network::Network;
-use hanare_model::what_if::calibrate::{self, Measured, Provenance};
-use hanare_model::what_if::costs::SoftwareCosts;
+use hanare_model::what_if::calibrate::{self, Measured, Provenance, Quietness};
+use hanare_model::what_if::costs::{SoftwareCosts, Tail};
 use hanare_model::what_if::kept::KeptComparisons;
 use hanare_model::what_if::{self, ProgramSource, show};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Predicts what a program would do on another network, or on more nodes.
@@ -39,7 +40,7 @@ pub struct WhatIfOptions {
     /// Nodes [default: as recorded, or 2].
     #[arg(long, value_name = "N")]
     pub nodes: Option<usize>,
-    /// Ranks [default: as recorded or named, or one a node].
+    /// Ranks [default: as recorded or named; of a pattern one, of a program by name one a node].
     #[arg(short = 'n', long = "ranks", value_name = "RANKS")]
     pub ranks: Option<usize>,
     /// Processors of each host [default: as this one has].
@@ -54,7 +55,7 @@ pub struct WhatIfOptions {
     /// Ask for each value of latency, bandwidth, nodes, ranks or cores.
     #[arg(long, value_name = "KEY=A..B")]
     pub sweep: Option<String>,
-    /// Answer also what was never compared with a measurement.
+    /// Answer also what was never compared with a measurement; with --calibrate, keep also what a busy host measured.
     #[arg(long)]
     pub beyond: bool,
     /// Measure what the software costs on this host, and keep it.
@@ -153,24 +154,51 @@ fn load() -> f64 {
     text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-/// Measures single operations; beside them, the nodes' share of the processors' time.
-fn measure(quick: bool) -> Result<(Vec<Measured>, f64)> {
-    let report = forward::run_bench(basics::NAME, quick, None, None)?;
-    let (shares, rows): (Vec<_>, Vec<_>) = report.rows.into_iter().partition(|row| row.case == basics::NODE_SHARE);
-    let share = shares.first().context("the bench tells no share of the nodes")?.value;
-    Ok((rows.into_iter().map(|row| Measured { pattern: row.case, ns: row.value }).collect(), share))
+/// Measurements of single operations.
+struct Basics {
+    rows: Vec<Measured>,
+    /// The nodes' share of the processors' time.
+    node_share: f64,
+    /// The slowest round over the fastest.
+    spread: f64,
 }
 
-/// Measures, fits and keeps.
+fn measure(quick: bool) -> Result<Basics> {
+    let report = forward::run_bench(basics::NAME, quick, None, None)?;
+    let all: BTreeMap<String, f64> = report.rows.iter().map(|row| (row.case.clone(), row.value)).collect();
+    let of = |case: &str| all.get(case).copied().with_context(|| format!("the bench tells no {case}"));
+    let row = |(case, ns): (&String, &f64)| {
+        let beyond = |suffix: &str| all.get(&format!("{case}{suffix}")).copied();
+        let tail = beyond(basics::MEAN).zip(beyond(basics::P99)).map(|(mean, p99)| Tail { mean, p99 });
+        Measured { pattern: case.clone(), ns: *ns, tail }
+    };
+    let is_pattern = |(case, _): &(&String, &f64)| {
+        ![basics::NODE_SHARE, basics::ROUND_SPREAD].contains(&case.as_str())
+            && ![basics::MEAN, basics::P99].iter().any(|suffix| case.ends_with(suffix))
+    };
+    let rows = all.iter().filter(is_pattern).map(row).collect();
+    Ok(Basics { rows, node_share: of(basics::NODE_SHARE)?, spread: of(basics::ROUND_SPREAD)? })
+}
+
+/// Measures, fits and keeps. What a busy host says of itself is not kept, unless that is asked for.
 fn keep(options: &WhatIfOptions, file: &Path) -> Result<()> {
-    let load = load();
-    let (rows, share) = measure(options.quick)?;
+    let (load, cores) = (load(), std::thread::available_parallelism().map_or(1, usize::from));
+    let Basics { rows, node_share, spread } = measure(options.quick)?;
     let made = forward::made();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let kind = if cfg!(debug_assertions) { "debug build" } else { "release build" };
     let commit = if made.commit.is_empty() { "unknown commit" } else { &made.commit };
     let build = format!("hanare {} ({commit}, {kind})", made.version);
-    let costs = calibrate::fit(Provenance { host: host(), date: made.date, build, cores, load }, &rows, share)?;
+    // Another kind of build has other costs, and hosts may share a folder.
+    let is_like_this =
+        |before: &SoftwareCosts| before.host == host() && before.cores == cores && before.build.ends_with(&format!("{kind})"));
+    let before = read(file).ok().filter(is_like_this);
+    let objections = Quietness { load, cores, spread }.objections(&rows, before.as_ref());
+    ensure!(
+        objections.is_empty() || options.beyond,
+        "this host is too busy to be calibrated: {}; try again when it is quiet, or keep it with --beyond",
+        objections.join("; ")
+    );
+    let costs = calibrate::fit(Provenance { host: host(), date: made.date, build, cores, load }, &rows, node_share)?;
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
@@ -185,7 +213,7 @@ fn keep(options: &WhatIfOptions, file: &Path) -> Result<()> {
 /// Measures, and compares with what was predicted before.
 fn validate(options: &WhatIfOptions, costs: &SoftwareCosts) -> Result<()> {
     let network = Network::find(&options.network)?;
-    let (rows, _) = measure(options.quick)?;
+    let Basics { rows, .. } = measure(options.quick)?;
     let comparison = calibrate::compare(costs, &rows, &network)?;
     print::text(&show::comparison(&comparison, costs));
     if let Some(file) = &options.keep {

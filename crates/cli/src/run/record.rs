@@ -15,7 +15,8 @@ pub fn begin(folder: &Path, program: &[OsString], nodes: usize, ranks: u32) -> R
     let path = folder.join("rank-%r.json");
     let path = path.to_str().with_context(|| format!("{} is not UTF-8", folder.display()))?.to_owned();
     let program = program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let made = RecordedRun { program, nodes, ranks: ranks as usize };
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let made = RecordedRun { program, nodes, ranks: ranks as usize, host };
     std::fs::write(&file, serde_json::to_string_pretty(&made)?).with_context(|| file.display().to_string())?;
     Ok(("HANARE_TRACE".to_owned(), path))
 }

@@ -26,7 +26,10 @@ fn setting() -> Setting {
         network: Network::here(),
         topology: Kind::Switch,
         costs,
+        recorded_crowd: None,
+        is_held_up: false,
         is_traced: false,
+        is_timed: false,
     }
 }
 

@@ -18,9 +18,10 @@ pub(super) fn section() -> Markup {
             section id="predictions" {
                 h2 { "Predictions" }
                 p { code { "hanare what-if" } " predicts what a program would take on another network. Its costs are fitted to some rows of a "
-                    "measurement on one host; these comparisons were measured anew, over networks that lay between nodes of that host "
-                    "(" code { "scripts/what-if.sh" } "). Asked are at most 15 % (median) and 30 % (90th percentile), and the right order of any two "
-                    "rows whose times differ by more than a fifth." }
+                    "measurement on one host; these comparisons were measured over networks that lay between nodes of that host "
+                    "(" code { "scripts/what-if.sh" } "). The errors are those of the rows held out alone; rows whose patterns were fitted are marked and "
+                    "count for nothing. Asked are at most 15 % (median) and 30 % (90th percentile), and the right order of any two "
+                    "rows held out whose times differ by more than a fifth." }
                 @for comparison in &kept.comparison { (table_of(comparison)) }
             }
         }
@@ -32,13 +33,14 @@ fn table_of(comparison: &Comparison) -> Markup {
     let us = |ns: f64| text::number(ns / 1e3);
     html! {
         details {
-            summary { "Over " (comparison.network) ": off by " (format!("{:.1} % and {:.1} %", median * 100.0, most * 100.0))
+            summary { "Over " (comparison.network) ": " (comparison.held_out().count()) " rows held out are off by "
+                (format!("{:.1} % and {:.1} %", median * 100.0, most * 100.0))
                 @if comparison.holds() { ", holds" } @else { ", does not hold" } }
             p.faint { "Costs measured on " (comparison.measured) "." }
             @for (fast, slow) in comparison.misordered() { p { code { (fast) } " was faster than " code { (slow) } " and is predicted slower." } }
             div.scroll {
                 table.cards {
-                    thead { tr { th { "one operation" } th { "measured, us" } th { "predicted, us" } th { "off by" } } }
+                    thead { tr { th { "one operation" } th { "measured, us" } th { "predicted, us" } th { "off by" } th {} } }
                     tbody {
                         @for point in &comparison.points {
                             tr {
@@ -46,6 +48,7 @@ fn table_of(comparison: &Comparison) -> Markup {
                                 td data-name="measured, us" { (us(point.measured)) }
                                 td data-name="predicted, us" { (us(point.predicted)) }
                                 td data-name="off by" { (format!("{:+.1} %", point.residual() * 100.0)) }
+                                td { (if point.is_fitted { "fitted" } else { "held out" }) }
                             }
                         }
                     }

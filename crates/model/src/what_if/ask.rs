@@ -4,6 +4,7 @@ use hanare_protocol::limits::{NODE_COUNT_MAX, RANK_COUNT_MAX, WHAT_IF_CORE_COUNT
 use super::costs::SoftwareCosts;
 use super::path::Expense;
 use super::program::{Program, Step, VectorCommand};
+use super::replay::Replay;
 use super::simulate::{self, Run, Setting};
 use super::{WhatIfError, pattern};
 use crate::network::{Network, Way};
@@ -58,6 +59,21 @@ pub struct Answer {
     pub sweep: Option<Sweep>,
     /// What of the question was not validated.
     pub beyond: Vec<String>,
+    /// The recording where it was made, of a recording.
+    pub replay: Option<Replay>,
+    /// The end where the host holds answers up as it did at calibration: the mean, where [`Run::end`] is of medians.
+    pub held_up: Option<Picos>,
+}
+
+/// Questions beside the one setting.
+#[derive(Clone, Copy, Default)]
+pub struct Around<'a> {
+    /// Another network.
+    pub against: Option<&'a Network>,
+    /// `KEY=A..B`.
+    pub sweep: Option<&'a str>,
+    /// Answers also what was not validated.
+    pub may_go_beyond: bool,
 }
 
 /// The keys of a sweep with their units.
@@ -115,7 +131,7 @@ fn is_walk(step: &Step) -> bool {
 ///
 /// Latency and rate of a network through the kernel are compared by the nightly run; other ways onto a network are not, because
 /// no such network is here.
-fn beyond(program: &Program, setting: &Setting) -> Vec<String> {
+fn beyond(program: &Program, setting: &Setting, is_recorded: bool) -> Vec<String> {
     let measured = Measured::of(&setting.costs);
     let mut found = Vec::new();
     match setting.network.way {
@@ -131,7 +147,6 @@ fn beyond(program: &Program, setting: &Setting) -> Vec<String> {
     above("nodes", setting.nodes as u64, measured.ranks.max(2) as u64);
     above("ranks", setting.ranks as u64, measured.ranks as u64);
     let phases = || program.ranks.iter().flatten();
-    let is_recorded = program.has(|step| matches!(step, Step::Requests(_)));
     if !is_recorded {
         above("commands under way", phases().map(|phase| phase.depth).max().unwrap_or(0), measured.depth);
     }
@@ -172,37 +187,50 @@ fn check(setting: &Setting) -> Result<(), WhatIfError> {
     within("--cores", setting.cores, WHAT_IF_CORE_COUNT_MAX)
 }
 
-/// Answers a question.
+/// Answers a question. A recording comes with its replay, and with what speaks against it.
 ///
 /// **Cost**: a run for each elasticity and each value of the sweep. **Errors**: [`WhatIfError::Refused`] where the question goes
-/// beyond what was validated, unless `may_go_beyond`; then there is no interval.
+/// beyond what was validated, unless it may; then there is no interval.
 pub fn ask(
     program: &Program,
     setting: &Setting,
-    against: Option<&Network>,
-    sweep: Option<&str>,
-    may_go_beyond: bool,
+    around: &Around<'_>,
+    replay: Option<(Replay, Vec<String>)>,
 ) -> Result<Answer, WhatIfError> {
     check(setting)?;
-    let beyond = beyond(program, setting);
-    if !beyond.is_empty() && !may_go_beyond {
+    let (replay, objections) = replay.unzip();
+    let objections = objections.unwrap_or_default();
+    let beyond = [objections, beyond(program, setting, replay.is_some())].concat();
+    if !beyond.is_empty() && !around.may_go_beyond {
         let reasons = format!("{}; --beyond answers all the same, without an interval", beyond.join("; "));
         return Err(WhatIfError::Refused { reasons });
     }
     let run = simulate::run(program, setting)?;
-    let residual = setting.costs.residual(0.9).filter(|_| beyond.is_empty());
-    let scaled = |factor: f64| Picos((run.end.0 as f64 * factor) as u64);
-    // Measured is predicted over one plus the residual, whichever way that was off.
-    let interval = residual.map(|off| (scaled(1.0 / (1.0 + off)), scaled(1.0 / (1.0 - off.min(0.9)))));
+    let off = setting.costs.residual(0.9).filter(|_| beyond.is_empty());
+    let interval = off.map(|off| interval(&run, off, replay.as_ref()));
     let quiet = Setting { is_traced: false, ..setting.clone() };
     let elasticities = elasticities(program, &quiet, &run)?;
     let other = |network: &Network| {
         let run = simulate::run(program, &Setting { network: network.clone(), ..quiet.clone() })?;
         Ok::<_, WhatIfError>((network.name.clone(), run.end))
     };
-    let against_end = against.map(other).transpose()?;
-    let sweep = sweep.map(|text| follow(text, program, &quiet, against)).transpose()?;
-    Ok(Answer { run, interval, elasticities, against: against_end, sweep, beyond })
+    let against = around.against.map(other).transpose()?;
+    let sweep = around.sweep.map(|text| follow(text, program, &quiet, around.against)).transpose()?;
+    // The kept time of a recording contains the delays of its host.
+    let holds_up = replay.is_none() && setting.costs.held_up.mean > 0.0;
+    let held_up = holds_up.then(|| simulate::run(program, &Setting { is_held_up: true, ..quiet.clone() }));
+    let held_up = held_up.transpose()?.map(|run| run.end);
+    Ok(Answer { run, interval, elasticities, against, sweep, beyond, replay, held_up })
+}
+
+/// The error of operations held out, for all but the program's own work, and the error of a recording's replay.
+fn interval(run: &Run, off: f64, replay: Option<&Replay>) -> (Picos, Picos) {
+    let own = run.path.of(Expense::Computing) + run.path.of(Expense::Kept);
+    let part = run.end.since(own).0 as f64;
+    let replayed = replay.map_or(0.0, |replay| replay.residual().abs() * run.end.0 as f64);
+    // Measured is predicted over one plus the residual, whichever way that was off.
+    let (low, high) = (part / (1.0 + off) - replayed, part / (1.0 - off.min(0.9)) + replayed);
+    (Picos((own.0 as f64 + low).max(0.0) as u64), own + Picos(high as u64))
 }
 
 /// What a change does to a setting.
@@ -226,7 +254,7 @@ fn halve(costs: &mut SoftwareCosts, is_client: bool) {
     for software in [&mut costs.kernel, &mut costs.bypass] {
         *(if is_client { &mut software.client } else { &mut software.node }) /= 2.0;
     }
-    *(if is_client { &mut costs.fault } else { &mut costs.far_element }) /= 2.0;
+    *(if is_client { &mut costs.fault } else { &mut costs.element }) /= 2.0;
 }
 
 fn elasticities(program: &Program, setting: &Setting, run: &Run) -> Result<Vec<Elasticity>, WhatIfError> {
@@ -326,25 +354,55 @@ mod tests {
             network: Network { latency: Picos::us(5), bytes_per_second: 125_000_000, ..Network::here() },
             topology: Kind::Switch,
             costs: round_numbers(),
+            recorded_crowd: None,
+            is_held_up: false,
             is_traced: false,
+            is_timed: false,
         }
+    }
+
+    fn asked(program: &Program, around: &Around<'_>) -> Result<Answer, WhatIfError> {
+        ask(program, &setting(), around, None)
+    }
+
+    #[test]
+    fn a_replay_that_speaks_against_a_recording_refuses_it() {
+        let program = pattern::parse("get 4KiB x100").unwrap();
+        let replay = Replay { recorded: Picos::ms(10), model: Picos::ms(6), here: Picos::ms(11), ..Replay::default() };
+        let of = |objections: Vec<String>| ask(&program, &setting(), &Around::default(), Some((replay.clone(), objections)));
+        assert!(of(vec!["it is off".to_string()]).err().unwrap().to_string().contains("refused: it is off"));
+        let (replayed, alone) = (of(Vec::new()).unwrap(), asked(&program, &Around::default()).unwrap());
+        let width = |answer: &Answer| answer.interval.unwrap().1 - answer.interval.unwrap().0;
+        let wider = (width(&replayed) - width(&alone)).0 as f64;
+        assert!((wider / (0.2 * alone.run.end.0 as f64) - 1.0).abs() < 1e-3, "a tenth on either side: {wider}");
+    }
+
+    #[test]
+    fn what_a_host_holds_up_is_told_beside_the_medians() {
+        let program = pattern::parse("get 4KiB, compute 1us x100").unwrap();
+        // Without latency, so that nobody parks for the longer wait.
+        let mut held = Setting { network: Network::here(), ..setting() };
+        held.costs.held_up.mean = 7_000.0;
+        let answer = ask(&program, &held, &Around::default(), None).unwrap();
+        assert_eq!(answer.held_up.unwrap() - answer.run.end, Picos::us(7) * 100);
+        assert_eq!(asked(&program, &Around::default()).unwrap().held_up, None);
     }
 
     #[test]
     fn what_was_not_measured_is_refused_and_named() {
         let program = pattern::parse("scan 64MiB depth 4").unwrap();
-        let line = ask(&program, &setting(), None, None, false).err().unwrap().to_string();
+        let line = asked(&program, &Around::default()).err().unwrap().to_string();
         for part in ["refused", "no scan was measured", "67108864 bytes", "4 commands under way", "--beyond"] {
             assert!(line.contains(part), "{line} lacks {part}");
         }
-        let answer = ask(&program, &setting(), None, None, true).unwrap();
+        let answer = asked(&program, &Around { may_go_beyond: true, ..Around::default() }).unwrap();
         assert!(answer.interval.is_none() && answer.beyond.len() == 3, "{:?}", answer.beyond);
     }
 
     #[test]
     fn the_interval_is_as_wide_as_what_was_held_out_is_off() {
         let program = pattern::parse("get 4KiB x100").unwrap();
-        let answer = ask(&program, &setting(), None, None, false).unwrap();
+        let answer = asked(&program, &Around::default()).unwrap();
         let (low, high) = answer.interval.unwrap();
         let ratio = |end: Picos| end.0 as f64 / answer.run.end.0 as f64;
         assert!((ratio(low) - 1.0 / 1.1).abs() < 1e-6 && (ratio(high) - 1.0 / 0.9).abs() < 1e-6);
@@ -353,7 +411,7 @@ mod tests {
     #[test]
     fn what_decides_comes_first_and_what_does_not_matter_is_left_out() {
         let program = pattern::parse("get 4KiB x100").unwrap();
-        let answer = ask(&program, &setting(), None, None, false).unwrap();
+        let answer = asked(&program, &Around::default()).unwrap();
         assert_eq!(answer.elasticities[0].change, "bandwidth doubled");
         assert!(answer.elasticities.iter().all(|change| change.end <= answer.run.end && change.change != "twice the processors"));
     }
@@ -363,12 +421,13 @@ mod tests {
         let program = pattern::parse("get 8B x100").unwrap();
         // Below latencies at which the node parks: there the time leaps.
         let other = Network { latency: Picos::us(10), ..setting().network };
-        let answer = ask(&program, &setting(), Some(&other), Some("latency=2us..20us"), false).unwrap();
+        let answer =
+            asked(&program, &Around { against: Some(&other), sweep: Some("latency=2us..20us"), may_go_beyond: false }).unwrap();
         let sweep = answer.sweep.unwrap();
         assert_eq!((sweep.rows.len(), sweep.crossings.len()), (11, 1));
         assert!((sweep.crossings[0] / 10.0 - 1.0).abs() < 0.1, "{:?}", sweep.crossings);
         for bad in ["latency=1us", "weight=1us..2us", "latency=2us..1us", "nodes=1us..2us", "latency=1..2"] {
-            assert!(ask(&program, &setting(), None, Some(bad), false).is_err(), "{bad}");
+            assert!(asked(&program, &Around { sweep: Some(bad), ..Around::default() }).is_err(), "{bad}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! each, in the order of [`FITTED`]; the others are held out and say how far to trust it.
 use serde::{Deserialize, Serialize};
 
-use super::costs::{Predicted, Software, SoftwareCosts};
+use super::costs::{HeldUp, Predicted, Software, SoftwareCosts, Tail};
 use super::program::{Step, Verb};
 use super::simulate::{self, Setting};
 use super::{WhatIfError, pattern};
@@ -19,22 +19,16 @@ type Fitting = (&'static str, fn(&mut SoftwareCosts, f64));
 pub const FITTED: &[Fitting] = &[
     ("get 8B", set_call),
     ("get 8B, compute 1ms", |costs, value| costs.wake = value),
-    ("get 1MiB", |costs, value| costs.kernel.byte = value),
+    ("get 64KiB", |costs, value| costs.kernel.byte = value),
     ("get 8B", set_call),
-    ("get 1MiB", |costs, value| costs.kernel.byte = value),
-    ("gather 4096 of 8B", |costs, value| costs.far_element = value),
-    ("update 1024 of 8B", |costs, value| costs.updated_element = value),
+    ("get 64KiB", |costs, value| costs.kernel.byte = value),
+    ("gather 4096 of 8B", |costs, value| costs.element = value),
     ("get 8B near", |costs, value| costs.near_call = value),
-    ("get 1MiB near", |costs, value| costs.near_byte = value),
-    ("get 128KiB near", |costs, value| costs.near_cached_byte = value),
-    ("gather 4096 of 8B near", |costs, value| costs.near_element = value),
-    ("get 8B near", |costs, value| costs.near_call = value),
+    ("get 128KiB near", |costs, value| costs.near_byte = value),
     ("gather 4096 of 8B spread", |costs, value| costs.spread_element = value),
     ("barrier from 1 ranks", set_bypass),
-    ("barrier from 2 ranks", |costs, value| costs.arrival = value),
-    ("barrier from 1 ranks", set_bypass),
+    ("barrier from 2 ranks", |costs, value| costs.switch = value),
     ("touch", |costs, value| costs.fault = value),
-    ("store", |costs, value| costs.store = value),
     ("walk 16MiB", |costs, value| costs.brought_page = value),
 ];
 
@@ -57,8 +51,27 @@ fn set_bypass(costs: &mut SoftwareCosts, value: f64) {
 pub struct Measured {
     /// The pattern.
     pub pattern: String,
-    /// Nanoseconds an operation.
+    /// Nanoseconds an operation: the median.
     pub ns: f64,
+    /// Their mean and 99th percentile, where single times were taken.
+    pub tail: Option<Tail>,
+}
+
+/// Patterns that a cost is fitted to.
+pub fn is_fitted(pattern: &str) -> bool {
+    pattern == SHARED || FITTED.iter().any(|(name, _)| *name == pattern)
+}
+
+/// Delay of answers beyond their median: the medians over the rows of another node's memory.
+fn held_up(rows: &[Measured]) -> HeldUp {
+    let far = rows.iter().filter(|row| !row.pattern.ends_with("near"));
+    let tails: Vec<(f64, Tail)> = far.filter_map(|row| Some((row.ns, row.tail?))).collect();
+    let median = |beyond: fn(&Tail) -> f64| {
+        let mut all: Vec<f64> = tails.iter().map(|(ns, tail)| (beyond(tail) - ns).max(0.0)).collect();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied().unwrap_or(0.0)
+    };
+    HeldUp { mean: median(|tail| tail.mean), p99: median(|tail| tail.p99) }
 }
 
 /// Who measured what.
@@ -74,6 +87,44 @@ pub struct Provenance {
     pub cores: usize,
     /// Processes that could run.
     pub load: f64,
+}
+
+/// Most processes that could run for each processor before a calibration. Chosen: the nodes and programs of a bench make 1 by themselves.
+const BUSY_LOAD: f64 = 1.5;
+/// Most that rounds of a calibration, or it and the one before, may differ. Chosen: a prediction may be off by 0.3, and this is more.
+const BUSY_SPREAD: f64 = 1.5;
+
+/// State of a host while it was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quietness {
+    /// Processes that could run, before the measurement.
+    pub load: f64,
+    /// Processors.
+    pub cores: usize,
+    /// The slowest round over the fastest: the median of the rows.
+    pub spread: f64,
+}
+
+impl Quietness {
+    /// Why a calibration under these conditions would predict another host than this one; `before` is what was kept of this host earlier.
+    pub fn objections(&self, rows: &[Measured], before: Option<&SoftwareCosts>) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.load > BUSY_LOAD * self.cores as f64 {
+            found.push(format!("{:.1} processes could run on {} processors", self.load, self.cores));
+        }
+        if self.spread > BUSY_SPREAD {
+            found.push(format!("the slowest round of a row took {:.1} times the fastest (median of the rows)", self.spread));
+        }
+        let slower = before.and_then(|before| {
+            let ratio = |point: &Predicted| Some(rows.iter().find(|row| row.pattern == point.pattern)?.ns / point.measured);
+            let mut ratios: Vec<f64> = before.points.iter().filter_map(ratio).collect();
+            ratios.sort_by(f64::total_cmp);
+            let middle = *ratios.get(ratios.len() / 2)?;
+            (middle > BUSY_SPREAD).then(|| format!("it took {middle:.1} times as long as on {}", before.date))
+        });
+        found.extend(slower);
+        found
+    }
 }
 
 /// Fits the costs to what was measured on two nodes of one host; `node_share` is the node's part of the processor time of
@@ -100,25 +151,27 @@ pub fn fit(origin: Provenance, rows: &[Measured], node_share: f64) -> Result<Sof
         let value = solve(&costs, pattern, wanted, *set)?;
         set(&mut costs, value);
     }
-    let fitted = |pattern: &str| pattern == SHARED || FITTED.iter().any(|(name, _)| *name == pattern);
-    let point = |row: &Measured| {
-        let predicted = predict(&costs, &row.pattern)?;
-        Ok(Predicted { pattern: row.pattern.clone(), measured: row.ns, predicted, is_fitted: fitted(&row.pattern) })
-    };
-    let points = rows.iter().map(point).collect::<Result<_, WhatIfError>>()?;
-    costs.points = points;
+    costs.held_up = held_up(rows);
+    costs.points = points(&costs, rows, &Network::here())?;
     Ok(costs)
 }
 
-/// What was measured over a network between nodes of one host, beside what the costs predict for it: nothing is fitted to it.
+/// Each row beside what is predicted for it.
+fn points(costs: &SoftwareCosts, rows: &[Measured], network: &Network) -> Result<Vec<Predicted>, WhatIfError> {
+    let point = |row: &Measured| {
+        let predicted = predict_on(costs, &row.pattern, network)?;
+        let Measured { pattern, ns, tail } = row.clone();
+        Ok(Predicted { is_fitted: is_fitted(&pattern), pattern, measured: ns, predicted, tail })
+    };
+    rows.iter().map(point).collect()
+}
+
+/// A second measurement, over a network between nodes of one host, beside its predictions. Rows of fitted patterns stay marked: they tell
+/// how well a measurement repeats, and little of the model.
 ///
 /// **Errors**: [`WhatIfError::Pattern`] for a row that is no pattern.
 pub fn compare(costs: &SoftwareCosts, rows: &[Measured], network: &Network) -> Result<Comparison, WhatIfError> {
-    let point = |row: &Measured| {
-        let predicted = predict_on(costs, &row.pattern, network)?;
-        Ok(Predicted { pattern: row.pattern.clone(), measured: row.ns, predicted, is_fitted: false })
-    };
-    let points = rows.iter().map(point).collect::<Result<Vec<_>, WhatIfError>>()?;
+    let points = points(costs, rows, network)?;
     let SoftwareCosts { host, date, build, cores, load, .. } = costs;
     let measured = format!("{host}, {cores} processors, {date}, {build}, load {load:.1}");
     Ok(Comparison { network: network.name.clone(), measured, points })
@@ -139,17 +192,22 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Median and 90th percentile of the residuals' sizes.
+    /// The rows whose patterns nothing was fitted to.
+    pub fn held_out(&self) -> impl Iterator<Item = &Predicted> {
+        self.points.iter().filter(|point| !point.is_fitted)
+    }
+
+    /// Median and 90th percentile of the residuals' sizes of the rows held out.
     pub fn errors(&self) -> Option<(f64, f64)> {
-        let mut sizes: Vec<f64> = self.points.iter().map(|point| point.residual().abs()).collect();
+        let mut sizes: Vec<f64> = self.held_out().map(|point| point.residual().abs()).collect();
         sizes.sort_by(f64::total_cmp);
         let last = sizes.len().checked_sub(1)?;
         Some((sizes[last / 2], sizes[(0.9 * last as f64).ceil() as usize]))
     }
 
-    /// Pairs whose measured times differ by more than a fifth and are predicted in the other order.
+    /// Pairs of these whose measured times differ by more than a fifth and are predicted in the other order.
     pub fn misordered(&self) -> Vec<(&str, &str)> {
-        let pairs = self.points.iter().flat_map(|fast| self.points.iter().map(move |slow| (fast, slow)));
+        let pairs = self.held_out().flat_map(|fast| self.held_out().map(move |slow| (fast, slow)));
         pairs
             .filter(|(fast, slow)| slow.measured > APART * fast.measured && slow.predicted <= fast.predicted)
             .map(|(fast, slow)| (fast.pattern.as_str(), slow.pattern.as_str()))
@@ -187,7 +245,10 @@ fn predict_on(costs: &SoftwareCosts, text: &str, network: &Network) -> Result<f6
         network: network.clone(),
         topology: topology::Kind::Switch,
         costs: costs.clone(),
+        recorded_crowd: None,
+        is_held_up: false,
         is_traced: false,
+        is_timed: false,
     };
     let run = simulate::run(&program, &setting)?;
     Ok(run.end.as_ns() / times as f64 - computing.as_ns())
@@ -217,12 +278,16 @@ mod tests {
     use super::*;
     use crate::what_if::costs::round_numbers;
 
+    fn measured(pattern: &str, ns: f64) -> Measured {
+        Measured { pattern: pattern.to_string(), ns, tail: None }
+    }
+
     fn rows_of(costs: &SoftwareCosts) -> Vec<Measured> {
         let mut names: Vec<&str> = FITTED.iter().map(|(name, _)| *name).collect();
-        names.extend([SHARED, "get 64KiB", "update 64 of 8B", "update 1024 of 8B spread"]);
+        names.extend([SHARED, "get 1MiB", "update 64 of 8B", "update 1024 of 8B spread"]);
         names.sort_unstable();
         names.dedup();
-        names.into_iter().map(|name| Measured { pattern: name.to_string(), ns: predict(costs, name).unwrap() }).collect()
+        names.into_iter().map(|name| measured(name, predict(costs, name).unwrap())).collect()
     }
 
     #[test]
@@ -234,11 +299,10 @@ mod tests {
         near(fitted.kernel.client + fitted.kernel.node, 10_000.0);
         near(fitted.kernel.byte, given.kernel.byte);
         near(fitted.wake, given.wake);
-        near(fitted.far_element, given.far_element);
-        near(fitted.updated_element, given.updated_element);
+        near(fitted.element, given.element);
         near(fitted.spread_element, given.spread_element);
+        near(fitted.switch, given.switch);
         near(fitted.fault, given.fault);
-        near(fitted.store, given.store);
         near(fitted.brought_page, given.brought_page);
         near(fitted.near_call, given.near_call);
         assert!(fitted.points.iter().all(|point| point.residual().abs() < 0.03), "{:?}", fitted.points);
@@ -247,12 +311,7 @@ mod tests {
 
     #[test]
     fn a_comparison_fails_by_its_errors_or_by_one_order() {
-        let point = |pattern: &str, measured, predicted| Predicted {
-            pattern: pattern.to_string(),
-            measured,
-            predicted,
-            is_fitted: false,
-        };
+        let point = Predicted::held_out;
         let of =
             |points: &[Predicted]| Comparison { network: "lab".to_string(), measured: String::new(), points: points.to_vec() };
         let good = [point("a", 100.0, 110.0), point("b", 130.0, 125.0), point("c", 300.0, 300.0)];
@@ -260,13 +319,45 @@ mod tests {
         let swapped = [point("a", 100.0, 114.0), point("b", 125.0, 113.0), good[2].clone()];
         assert_eq!(of(&swapped).misordered(), [("a", "b")]);
         assert!(!of(&swapped).holds() && !of(&[point("a", 100.0, 131.0)]).holds() && !of(&[]).holds());
+        let fitted = |measured, predicted| Predicted { is_fitted: true, ..point("f", measured, predicted) };
+        assert_eq!(of(&[good[0].clone(), fitted(100.0, 900.0)]).errors(), of(&good[..1]).errors(), "fitted rows say nothing");
+        assert!(!of(&[fitted(100.0, 100.0)]).holds());
         let wire = Network { bytes_per_second: 125_000_000, ..Network::here() };
-        let rows = [Measured { pattern: "get 64KiB".to_string(), ns: 1.0 }];
+        let rows = [measured("get 64KiB", 1.0)];
         let [there] = &compare(&round_numbers(), &rows, &wire).unwrap().points[..] else { panic!("there is one row") };
         let here = predict(&round_numbers(), "get 64KiB").unwrap();
         // The bytes of both messages at 8 ns, and the node's thread, which parks while the line is busy; not before the first.
         let more = there.predicted - here - 65_664.0 * 8.0;
         assert!((more / 40_000.0 - 1.0).abs() < 0.01, "{} {here}", there.predicted);
+    }
+
+    #[test]
+    fn a_busy_host_is_told_by_its_load_its_rounds_and_what_it_took_before() {
+        let rows = [measured("get 8B", 10.0), measured("get 4KiB", 20.0), measured("touch", 30.0)];
+        let quiet = Quietness { load: 2.9, cores: 2, spread: 1.2 };
+        let before = |ns: f64| SoftwareCosts {
+            points: rows.iter().map(|row| Predicted::held_out(&row.pattern, row.ns * ns, 1.0)).collect(),
+            ..SoftwareCosts::default()
+        };
+        assert!(quiet.objections(&rows, None).is_empty() && quiet.objections(&rows, Some(&before(0.7))).is_empty());
+        assert!(quiet.objections(&rows, Some(&before(0.6)))[0].contains("1.7 times"));
+        assert!(Quietness { load: 3.1, ..quiet }.objections(&rows, None)[0].contains("3.1 processes"));
+        assert!(Quietness { spread: 1.6, ..quiet }.objections(&rows, None)[0].contains("1.6 times the fastest"));
+    }
+
+    #[test]
+    fn hold_ups_are_what_means_and_tails_are_beyond_the_median() {
+        let with =
+            |pattern: &str, ns: f64, mean: f64, p99: f64| Measured { tail: Some(Tail { mean, p99 }), ..measured(pattern, ns) };
+        let rows = [
+            with("get 8B", 100.0, 110.0, 400.0),
+            with("put 8B", 100.0, 130.0, 900.0),
+            with("get 4KiB", 200.0, 220.0, 600.0),
+            with("get 8B near", 1.0, 900.0, 9000.0),
+            measured("touch", 5.0),
+        ];
+        assert_eq!(held_up(&rows), HeldUp { mean: 20.0, p99: 400.0 });
+        assert_eq!(held_up(&rows[4..]), HeldUp::default());
     }
 
     #[test]

@@ -28,13 +28,39 @@ pub struct Predicted {
     pub predicted: f64,
     /// Whether the costs were fitted to it.
     pub is_fitted: bool,
+    /// The measured mean and 99th percentile, where single times were taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<Tail>,
+}
+
+/// Times of one operation beside their median, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tail {
+    /// Their mean.
+    pub mean: f64,
+    /// Their 99th percentile.
+    pub p99: f64,
 }
 
 impl Predicted {
+    /// A row that nothing was fitted to.
+    pub fn held_out(pattern: &str, measured: f64, predicted: f64) -> Predicted {
+        Predicted { pattern: pattern.to_string(), measured, predicted, is_fitted: false, tail: None }
+    }
+
     /// How far the prediction is off, as a share of what was measured.
     pub fn residual(&self) -> f64 {
         self.predicted / self.measured - 1.0
     }
+}
+
+/// Delays that a host adds to the software's work: a tick of its clock, an interrupt, another process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HeldUp {
+    /// The mean beyond the median, in ns.
+    pub mean: f64,
+    /// The 99th percentile beyond the median, in ns.
+    pub p99: f64,
 }
 
 /// The costs of one host's software.
@@ -56,28 +82,22 @@ pub struct SoftwareCosts {
     pub bypass: Software,
     /// A call on memory of this host, ns.
     pub near_call: f64,
-    /// Each byte of it, ns, where it lies in memory.
+    /// Each byte of it, ns.
     pub near_byte: f64,
-    /// Each byte of it, ns, where it lies in a processor's cache.
-    pub near_cached_byte: f64,
-    /// Each element by its index, here, ns.
-    pub near_element: f64,
-    /// Each element by its index at a node, ns.
-    pub far_element: f64,
-    /// Each element that is changed at a node, ns.
-    pub updated_element: f64,
+    /// Each element by its index, read or changed, here or at a node, ns.
+    pub element: f64,
     /// Each element of a list that goes to several nodes: finding its node, ns.
     pub spread_element: f64,
     /// Waking a thread that has parked, ns.
     pub wake: f64,
-    /// What a fault costs beside its messages, ns.
+    /// Taking a processor from another thread, where more of them are awake than there are processors, ns.
+    pub switch: f64,
+    /// Cost of a fault beside its messages, ns. A fault to store costs a call more: the home is told that the page came.
     pub fault: f64,
     /// What each page that is brought along costs beside its message, ns.
     pub brought_page: f64,
-    /// What a fault to store costs beyond one to load: the home is told that the page came, ns.
-    pub store: f64,
-    /// What an arrival at a barrier costs its home after the first, beside a request's work: releasing one that waits, ns.
-    pub arrival: f64,
+    /// Delay of an answer by the host beyond the median, ns.
+    pub held_up: HeldUp,
     /// The rows.
     pub points: Vec<Predicted>,
 }
@@ -101,21 +121,20 @@ impl SoftwareCosts {
     /// **Errors**: [`WhatIfError::Calibration`]: not such a text, or a cost that is none.
     pub fn from_toml(text: &str) -> Result<SoftwareCosts, WhatIfError> {
         let bad = |problem: String| WhatIfError::Calibration { problem };
-        let costs: SoftwareCosts = toml::from_str(text).map_err(|error| bad(error.message().replace('\n', " ")))?;
+        let costs: SoftwareCosts = toml::from_str(text)
+            .map_err(|error| bad(format!("{}; hanare what-if --calibrate makes one anew", error.message().replace('\n', " "))))?;
         let Software { client, node, byte } = costs.kernel;
-        let all = [client, node, byte, costs.near_call, costs.near_byte, costs.near_element, costs.far_element];
+        let all = [client, node, byte, costs.near_call, costs.near_byte, costs.element, costs.spread_element];
         let more = [
             costs.bypass.client,
             costs.bypass.node,
             costs.bypass.byte,
             costs.wake,
+            costs.switch,
             costs.fault,
-            costs.arrival,
-            costs.near_cached_byte,
-            costs.updated_element,
-            costs.store,
             costs.brought_page,
-            costs.spread_element,
+            costs.held_up.mean,
+            costs.held_up.p99,
         ];
         match all.iter().chain(&more).find(|cost| !(0.0..1e12).contains(*cost)) {
             Some(cost) => Err(bad(format!("{cost} ns is no cost of software"))),
@@ -143,20 +162,13 @@ pub fn round_numbers() -> SoftwareCosts {
         bypass: Software { client: 500.0, node: 500.0, byte: 0.0 },
         near_call: 50.0,
         near_byte: 0.1,
-        near_cached_byte: 0.1,
-        near_element: 4.0,
-        far_element: 3.0,
-        updated_element: 5.0,
+        element: 3.0,
         spread_element: 10.0,
         wake: 40_000.0,
+        switch: 1_000.0,
         fault: 3_000.0,
-        store: 2_000.0,
         brought_page: 500.0,
-        arrival: 1_000.0,
-        points: vec![
-            Predicted { pattern: "get 4KiB".to_string(), measured: 10_000.0, predicted: 11_000.0, is_fitted: false },
-            Predicted { pattern: "put 4KiB".to_string(), measured: 10_000.0, predicted: 9_800.0, is_fitted: false },
-        ],
+        points: vec![Predicted::held_out("get 4KiB", 10_000.0, 11_000.0), Predicted::held_out("put 4KiB", 10_000.0, 9_800.0)],
         ..SoftwareCosts::default()
     }
 }

@@ -7,19 +7,23 @@
 //! | [`costs`], [`calibrate`] | what the product's software costs on a host: fitted to a measurement, never typed |
 //! | [`kept`] | comparisons with measurements, for the report |
 //! | [`simulate`], [`path`] | the run, and what its time was spent on |
+//! | [`replay`] | a recording run where it was made: what of its time the model knows |
 //! | [`ask`] | the question: run, sensitivity, sweep, refusal |
 //! | [`show`] | the answer as text, JSON and plot |
 //!
-//! The wire's lengths, the page rules and the barriers of jobs are the product's own code. What is not in the model: loss and
-//! congestion control of TCP, prefetch of pages, memory that has to be recalled before a command, and UCX.
+//! The wire's lengths, the page rules and the barriers of jobs are the product's own code. The model leaves out loss and congestion control of
+//! TCP, pages brought ahead in other orders than page after page, memory that has to be recalled before a command, and UCX.
 pub mod ask;
 pub mod calibrate;
 pub mod costs;
+#[cfg(test)]
+mod fuzz;
 pub mod kept;
 pub mod path;
 pub mod pattern;
 pub mod program;
 pub mod recording;
+pub mod replay;
 pub mod show;
 pub mod simulate;
 
@@ -32,6 +36,8 @@ use crate::plot;
 use crate::topology::Kind;
 use costs::SoftwareCosts;
 use program::Program;
+use recording::Recording;
+use replay::Replay;
 use simulate::Setting;
 
 /// Why a question was not answered; one line each.
@@ -104,7 +110,7 @@ pub struct Question {
     pub against: Option<String>,
     /// Nodes; as many as were recorded, or two.
     pub nodes: Option<usize>,
-    /// Ranks; as many as the program names, or one a node.
+    /// Ranks; as many as the program names, or one: of an app one a node.
     pub ranks: Option<usize>,
     /// Processors of each host; as many as the calibrated host has.
     pub cores: Option<usize>,
@@ -128,9 +134,10 @@ pub struct Question {
 ///
 /// **Errors**: [`WhatIfError`], one line each.
 pub fn run(options: &Question, costs: &SoftwareCosts) -> Result<String, WhatIfError> {
-    let (program, setting) = understand(options, costs)?;
+    let (program, setting, replay) = understand(options, costs)?;
     let against = options.against.as_deref().map(Network::find).transpose()?;
-    let answer = ask::ask(&program, &setting, against.as_ref(), options.sweep.as_deref(), options.may_go_beyond)?;
+    let around = ask::Around { against: against.as_ref(), sweep: options.sweep.as_deref(), may_go_beyond: options.may_go_beyond };
+    let answer = ask::ask(&program, &setting, &around, replay)?;
     if let Some(path) = &options.plot {
         let sweep =
             answer.sweep.as_ref().ok_or_else(|| WhatIfError::Options("--plot draws a sweep; name one by --sweep".to_string()))?;
@@ -144,42 +151,69 @@ pub fn run(options: &Question, costs: &SoftwareCosts) -> Result<String, WhatIfEr
     Ok(show(&program, &setting, &answer))
 }
 
-fn understand(options: &Question, costs: &SoftwareCosts) -> Result<(Program, Setting), WhatIfError> {
-    let (recorded, program) = match &options.source {
-        ProgramSource::Pattern(text) => (None, pattern::parse(text)?),
-        ProgramSource::App(name) => (None, app(name)?),
-        ProgramSource::Recording(folder) => {
-            let (made, program) = recording::load(folder)?;
-            (Some(made), program)
-        }
-    };
-    if let (Some(made), Some(ranks)) =
-        (&recorded, options.ranks.filter(|ranks| recorded.as_ref().is_some_and(|made| made.ranks != *ranks)))
-    {
-        return Err(WhatIfError::Options(format!(
-            "--ranks cannot be {ranks}: {} were recorded, and each did its own part",
-            made.ranks
-        )));
-    }
+/// A program, what to run it on, and, of a recording, its replay with what speaks against it.
+type Understood = (Program, Setting, Option<(Replay, Vec<String>)>);
+
+fn understand(options: &Question, costs: &SoftwareCosts) -> Result<Understood, WhatIfError> {
     let topology = Kind::find(&options.topology).ok_or_else(|| {
         let known = Kind::ALL.map(|(name, _)| name).join(", ");
         WhatIfError::Options(format!("--topology cannot be '{}': {known}", options.topology))
     })?;
     let network = Network::find(&options.network)?;
-    let nodes = options.nodes.or(recorded.as_ref().map(|made| made.nodes)).unwrap_or(2);
-    let setting = Setting {
+    let on = |nodes: usize, ranks: usize| Setting {
         // The fabric `here` is that between nodes of one host, who share its processors.
         hosts: if options.network == "here" { 1 } else { nodes },
         nodes,
-        ranks: options.ranks.or(program.rank_count).unwrap_or(nodes),
+        ranks,
         is_blocked: options.is_blocked,
         cores: options.cores.unwrap_or(costs.cores),
-        network,
+        network: network.clone(),
         topology,
         costs: costs.clone(),
+        recorded_crowd: None,
+        is_held_up: false,
         is_traced: options.timeline.is_some(),
+        is_timed: false,
     };
-    Ok((program, setting))
+    let program = match &options.source {
+        ProgramSource::Pattern(text) => pattern::parse(text)?,
+        ProgramSource::App(name) => app(name)?,
+        ProgramSource::Recording(folder) => return replayed(recording::load(folder)?, options, &on),
+    };
+    let nodes = options.nodes.unwrap_or(2);
+    // A pattern is one program, unless it says how many; an app is one on each node.
+    let alone = if matches!(options.source, ProgramSource::App(_)) { nodes } else { 1 };
+    let ranks = options.ranks.or(program.rank_count).unwrap_or(alone);
+    Ok((program, on(nodes, ranks), None))
+}
+
+/// The program of a recording, with what its replay has to say.
+fn replayed(recording: Recording, options: &Question, on: &dyn Fn(usize, usize) -> Setting) -> Result<Understood, WhatIfError> {
+    let made = recording.made.clone();
+    if let Some(ranks) = options.ranks.filter(|ranks| *ranks != made.ranks) {
+        return Err(WhatIfError::Options(format!(
+            "--ranks cannot be {ranks}: {} were recorded, and each did its own part",
+            made.ranks
+        )));
+    }
+    let asked = on(options.nodes.unwrap_or(made.nodes), made.ranks);
+    let here = Setting {
+        hosts: 1,
+        nodes: made.nodes,
+        is_blocked: false,
+        cores: asked.costs.cores,
+        network: Network::here(),
+        topology: Kind::Switch,
+        is_traced: false,
+        ..asked.clone()
+    };
+    let recorded_crowd = Some(made.ranks as f64 / here.cores as f64);
+    let (program, replay) = replay::replay(recording, &Setting { recorded_crowd, ..here })?;
+    let mut objections = replay.objections();
+    if !made.host.is_empty() && made.host != asked.costs.host {
+        objections.push(format!("it was recorded on {}, and the calibration is of {}", made.host, asked.costs.host));
+    }
+    Ok((program, Setting { recorded_crowd, ..asked }, Some((replay, objections))))
 }
 
 fn app(name: &str) -> Result<Program, WhatIfError> {

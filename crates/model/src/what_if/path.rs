@@ -24,11 +24,13 @@ pub enum Expense {
     Bytes,
     /// Waiting for links that others have.
     Link,
+    /// Recorded time that the model does not explain.
+    Kept,
 }
 
 impl Expense {
     /// All, in the order of tables.
-    pub const ALL: [Expense; 10] = [
+    pub const ALL: [Expense; 11] = [
         Expense::Computing,
         Expense::Memory,
         Expense::Library,
@@ -39,6 +41,7 @@ impl Expense {
         Expense::Latency,
         Expense::Bytes,
         Expense::Link,
+        Expense::Kept,
     ];
 
     /// The words of tables.
@@ -54,6 +57,7 @@ impl Expense {
             Expense::Latency => "latency",
             Expense::Bytes => "bytes on the line",
             Expense::Link => "waiting for links",
+            Expense::Kept => "kept as recorded",
         }
     }
 }

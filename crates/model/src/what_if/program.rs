@@ -167,6 +167,14 @@ pub enum Step {
     },
     /// The program waits for all that it has begun, then for all ranks.
     Barrier,
+    /// Work on memory of this host, which no network changes: it takes as long as it was recorded to.
+    Local(Picos),
+    /// Recorded time that the model does not explain; it stays.
+    Kept(Picos),
+    /// A rank comes to a moment that another may wait for.
+    Tell(u32),
+    /// The program waits until a rank has come to a moment.
+    Hear(u32),
     /// The program touches the next page of a region that all map coherently.
     Touch {
         /// Whether it stores.

@@ -6,9 +6,6 @@ use crate::time::Picos;
 use crate::what_if::path::Expense;
 use crate::what_if::program::{Lengths, Place, VectorCommand, Verb};
 
-/// The longest command whose bytes are taken to lie in a cache, from where they come and where they go together.
-const CACHED_LEN: u64 = 256 << 10;
-
 impl World<'_> {
     /// The parts of a command, each with its node.
     fn parts(&self, rank: usize, command: VectorCommand) -> Vec<(usize, VectorCommand)> {
@@ -51,8 +48,7 @@ impl World<'_> {
                 (false, _) => {
                     let costs = &self.setting.costs;
                     let work = match part.verb {
-                        Verb::Update => part.elements as f64 * costs.updated_element,
-                        verb if verb.has_elements() => part.elements as f64 * costs.far_element,
+                        verb if verb.has_elements() => part.elements as f64 * costs.element,
                         Verb::Scan => part.len as f64 * costs.near_byte,
                         _ => 0.0,
                     };
@@ -118,8 +114,7 @@ impl World<'_> {
         let costs = &self.setting.costs;
         let has_elements = command.verb.has_elements();
         let (elements, bytes) = if has_elements { (command.elements, 0) } else { (0, command.bytes()) };
-        let byte = if bytes <= CACHED_LEN { costs.near_cached_byte } else { costs.near_byte };
-        Picos::from_ns_f64(costs.near_call + costs.near_element * elements as f64 + byte * bytes as f64)
+        Picos::from_ns_f64(costs.near_call + costs.element * elements as f64 + costs.near_byte * bytes as f64)
     }
 
     /// A command by loads and stores: `outstanding` lines are under way at a time, and the link is held for all of them.

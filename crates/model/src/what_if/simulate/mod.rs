@@ -25,7 +25,7 @@ mod rank;
 mod tests;
 mod touch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hanare_protocol::group::Jobs;
 use hanare_protocol::limits::{WHAT_IF_SPAN_COUNT_MAX, WHAT_IF_STEP_COUNT_MAX};
@@ -68,8 +68,22 @@ pub struct Setting {
     pub topology: Kind,
     /// What the software costs.
     pub costs: SoftwareCosts,
+    /// Ranks for each processor where the program was recorded. With no more of them its computing takes the recorded time.
+    pub recorded_crowd: Option<f64>,
+    /// Delays each answer by the mean delay of the calibration, beyond the median.
+    pub is_held_up: bool,
     /// Whether a timeline is kept.
     pub is_traced: bool,
+    /// Tells when each step began: [`Run::starts`].
+    pub is_timed: bool,
+}
+
+impl Setting {
+    /// The node of a rank.
+    fn node_of(&self, rank: usize) -> usize {
+        let Setting { ranks, nodes, .. } = *self;
+        if self.is_blocked { rank * nodes / ranks.max(nodes) } else { rank % nodes }
+    }
 }
 
 /// Messages and their bytes.
@@ -97,6 +111,8 @@ pub struct Run {
     pub busiest: (f64, f64),
     /// Events simulated.
     pub events: u64,
+    /// When each step of each rank began, and the rank ended; empty unless it was asked for.
+    pub starts: Vec<Vec<Picos>>,
     /// The timeline, where one was asked for.
     pub trace: Option<Trace>,
 }
@@ -126,6 +142,8 @@ enum Body {
     Letter(Letter),
     /// A page may be used: not a message, but what a rank that waits for it takes in.
     Installed,
+    /// A rank has come to a moment that this one waits for.
+    Told,
 }
 
 #[derive(Clone, Debug)]
@@ -178,11 +196,23 @@ struct World<'a> {
     /// The pages of each home.
     pages: Vec<Pages>,
     jobs: Jobs,
-    /// Arrivals at barriers that were heard.
-    arrivals: usize,
     traffic: BTreeMap<&'static str, Traffic>,
     times: Vec<Picos>,
+    /// Moments that ranks came to.
+    told: BTreeSet<u32>,
+    /// The nodes and ranks of each host.
+    tenants: Vec<Tenants>,
+    /// Computing takes a processor that others may want.
+    computing_takes_processors: bool,
+    starts: Vec<Vec<Picos>>,
     trace: Option<Trace>,
+}
+
+/// Nodes and ranks that share a host's processors.
+#[derive(Clone, Default)]
+struct Tenants {
+    nodes: Vec<usize>,
+    ranks: Vec<usize>,
 }
 
 /// Runs it: the same program and setting give the same run.
@@ -217,6 +247,10 @@ impl<'a> World<'a> {
         // A home's pages are every so-manieth number: the number tells the home.
         let pages = (steps + 1) * setting.nodes as u64;
         let kind = if setting.network.is_shared { Kind::Bus } else { setting.topology };
+        let crowd = setting.ranks as f64 / (setting.hosts * setting.cores) as f64;
+        let mut tenants = vec![Tenants::default(); setting.hosts];
+        (0..setting.nodes).for_each(|node| tenants[node % setting.hosts].nodes.push(node));
+        (0..setting.ranks).for_each(|rank| tenants[setting.node_of(rank) % setting.hosts].ranks.push(rank));
         World {
             program,
             setting,
@@ -227,16 +261,20 @@ impl<'a> World<'a> {
             links: Topology::new(kind, setting.nodes).with_burst(setting.network.burst_time()),
             pages: (0..homes).map(|home| Pages::new(home, setting.nodes, pages)).collect(),
             jobs: Jobs::new(),
-            arrivals: 0,
             traffic: BTreeMap::new(),
             times: Vec::new(),
+            told: BTreeSet::new(),
+            tenants,
+            computing_takes_processors: setting.recorded_crowd.is_none_or(|recorded| crowd > recorded),
+            starts: vec![Vec::new(); if setting.is_timed { setting.ranks } else { 0 }],
             trace: setting.is_traced.then(Trace::new),
         }
     }
 
     fn finish(self) -> Result<Run, WhatIfError> {
         if let Some(stuck) = self.ranks.iter().position(|rank| rank.doing != Doing::Ended) {
-            let reasons = format!("rank {stuck} waits for ever: not all ranks come to each barrier");
+            let reasons =
+                format!("rank {stuck} waits for ever: not all ranks come to each barrier, or the clocks of a recording disagree");
             return Err(WhatIfError::Refused { reasons });
         }
         let ends: Vec<Picos> = self.ranks.iter().map(|rank| rank.path.total()).collect();
@@ -252,14 +290,14 @@ impl<'a> World<'a> {
             traffic: self.traffic,
             times: self.times,
             events: self.engine.event_count(),
+            starts: self.starts,
             trace: self.trace,
         })
     }
 
     /// The node of a rank.
     fn node_of(&self, rank: usize) -> usize {
-        let Setting { ranks, nodes, .. } = *self.setting;
-        if self.setting.is_blocked { rank * nodes / ranks.max(nodes) } else { rank % nodes }
+        self.setting.node_of(rank)
     }
 
     /// The software that passes a message between these nodes; a node and its host's programs share memory.
@@ -279,12 +317,25 @@ impl<'a> World<'a> {
         self.at_one_end(from, to, bytes.min(PIECE_LEN))
     }
 
-    /// Takes the processor of a node's host that is free first; returns start and end.
+    /// Takes the processor of a node's host that is free first; returns start and end. Where more threads are awake than there are
+    /// processors, one of them is taken from another thread first.
     fn work(&mut self, node: usize, asked: Picos, span: Picos) -> (Picos, Picos) {
-        let cores = &mut self.cores[node % self.setting.hosts];
+        let host = node % self.setting.hosts;
+        let switch = if self.is_crowded(host, asked) { Picos::from_ns_f64(self.setting.costs.switch) } else { Picos::ZERO };
+        let cores = &mut self.cores[host];
         let free = (0..cores.len()).min_by_key(|core| (cores[*core].free_at().max(asked), *core)).unwrap_or(0);
-        let taken = cores[free].take(asked, span);
-        (taken.start, taken.end)
+        let taken = cores[free].take(asked, switch + span);
+        (taken.start + switch, taken.end)
+    }
+
+    /// Programs keep the processors of a host from each other: more threads work, or wait and have not parked, than there are processors.
+    /// A program alone moves from thread to thread with its request, and the others yield to it.
+    fn is_crowded(&self, host: usize, asked: Picos) -> bool {
+        let (now, tenants) = (self.engine.now(), &self.tenants[host]);
+        let nodes = tenants.nodes.iter().filter(|node| self.nodes[**node].is_awake(now)).count();
+        let ranks = tenants.ranks.iter().filter(|rank| self.ranks[**rank].is_awake(now)).count();
+        // The thread that asks is awake itself.
+        asked == now && ranks > 1 && nodes + ranks > self.setting.cores
     }
 
     fn chart(&mut self, group: &str, part: &str, name: &str, start: Picos, end: Picos) {

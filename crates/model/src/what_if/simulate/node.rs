@@ -22,6 +22,13 @@ pub(super) struct Node {
     pub(super) busy: Picos,
 }
 
+impl Node {
+    /// Its thread works, or waits and has not parked. A thread that never worked has parked.
+    pub(super) fn is_awake(&self, now: Picos) -> bool {
+        self.is_busy || (self.busy > Picos::ZERO && now.since(self.idle_since) <= Picos::us(SPIN_YIELD_US))
+    }
+}
+
 impl World<'_> {
     pub(super) fn on_node(&mut self, message: Box<Message>) {
         let node = message.to;
@@ -68,14 +75,10 @@ impl World<'_> {
             Body::Pull { len, .. } => request + taking + self.at_one_end(to, from, HEAD_LEN as u64 + *len),
             // It is a client of the source, and answers.
             Body::Pulled { .. } => Picos::from_ns_f64(self.software(from, to).client / 2.0) + taking,
-            Body::Arrive(_) => {
-                let is_first = self.arrivals.is_multiple_of(self.setting.ranks);
-                let meeting = if is_first { 0.0 } else { self.setting.costs.arrival };
-                request + taking + Picos::from_ns_f64(meeting)
-            }
+            Body::Arrive(_) => request + taking,
             // A letter is one way: what follows from it is another letter.
             Body::Letter(letter) => Picos(request.0 / 2) + taking + self.answer_work(letter),
-            Body::Answer | Body::Released | Body::Installed => unreachable!("answers go to ranks"),
+            Body::Answer | Body::Released | Body::Installed | Body::Told => unreachable!("answers go to ranks"),
         }
     }
 
@@ -100,7 +103,7 @@ impl World<'_> {
             }
             Body::Arrive(arrival) => self.on_arrival(node, arrival, &path),
             Body::Letter(letter) => self.hear(letter, begun, &path, message.bytes),
-            Body::Answer | Body::Released | Body::Installed => unreachable!("answers go to ranks"),
+            Body::Answer | Body::Released | Body::Installed | Body::Told => unreachable!("answers go to ranks"),
         }
         self.serve(node, Picos::ZERO);
     }
@@ -108,7 +111,6 @@ impl World<'_> {
     /// An arrival has been heard at the jobs' home: the product's rules say who is released.
     fn on_arrival(&mut self, home: usize, arrival: Arrival, path: &Path) {
         self.jobs.on_arrive(arrival);
-        self.arrivals += 1;
         let now = self.engine.now();
         let bytes = (HEAD_LEN + control::encode(&SyncAnswer::Done).len()) as u64;
         while let Some(output) = self.jobs.poll() {

@@ -62,8 +62,21 @@ pub(super) struct Process {
     is_at_barrier: bool,
     /// It waits until at most so many requests are under way.
     waits_for: Option<u64>,
+    /// The moment that it waits for.
+    hears: Option<u32>,
     pub(super) touched: u64,
     pub(super) touching: Option<Touching>,
+}
+
+impl Process {
+    /// Its thread works, or waits and has not parked.
+    pub(super) fn is_awake(&self, now: Picos) -> bool {
+        match self.doing {
+            Doing::Ended => false,
+            Doing::Waits => now.since(self.since) <= Picos::us(SPIN_ANSWER_US),
+            _ => true,
+        }
+    }
 }
 
 impl World<'_> {
@@ -101,45 +114,104 @@ impl World<'_> {
 
     /// The rank's next piece of work, or what it waits for.
     pub(super) fn go_on(&mut self, rank: usize) {
+        while self.takes_no_time(rank) {}
+    }
+
+    /// Begins the rank's next piece of work, or has it wait; true where that took no time, and more can follow at once.
+    fn takes_no_time(&mut self, rank: usize) -> bool {
         if let Some(answer) = self.ranks[rank].answers.pop_front() {
-            return self.take_in(rank, &answer);
+            self.take_in(rank, &answer);
+            return false;
         }
         let process = &self.ranks[rank];
         if process.touching.is_some() {
-            return self.touch(rank);
+            self.touch(rank);
+            return false;
         }
         let depth = self.program.phases(rank).get(process.phase).map_or(1, |phase| phase.depth);
         let is_full = process.under_way + process.fan > depth * process.fan.max(1) && process.under_way > 0;
-        if (process.under_way > 0 && (process.is_at_barrier || is_full))
-            || process.waits_for.is_some_and(|left| process.under_way > left)
-        {
-            return self.wait(rank);
+        let waits_for_answers = (process.under_way > 0 && (process.is_at_barrier || is_full))
+            || process.waits_for.is_some_and(|left| process.under_way > left);
+        if waits_for_answers || process.hears.is_some_and(|moment| !self.told.contains(&moment)) {
+            self.wait(rank);
+            return false;
         }
         if process.is_at_barrier {
-            return self.begin_arrival(rank);
+            self.begin_arrival(rank);
+            return false;
         }
-        self.ranks[rank].waits_for = None;
+        (self.ranks[rank].waits_for, self.ranks[rank].hears) = (None, None);
         let Some(step) = self.next_step(rank) else {
             if self.ranks[rank].under_way > 0 {
-                return self.wait(rank);
+                self.wait(rank);
+            } else {
+                self.ranks[rank].doing = Doing::Ended;
+                self.note_start(rank);
             }
-            self.ranks[rank].doing = Doing::Ended;
-            return;
+            return false;
         };
+        self.note_start(rank);
+        self.begin_step(rank, step)
+    }
+
+    /// Begins a step; true where it is no work.
+    fn begin_step(&mut self, rank: usize, step: Step) -> bool {
         match step {
-            Step::Compute(span) => self.rank_works(rank, Expense::Computing, span, Doing::Next),
-            Step::Barrier => {
-                self.ranks[rank].is_at_barrier = true;
-                self.go_on(rank);
-            }
-            Step::Wait { left } => {
-                self.ranks[rank].waits_for = Some(left);
-                self.go_on(rank);
-            }
-            Step::Touch { writes, place } => self.begin_touch(rank, writes, place),
-            Step::Bring { pages } => self.bring(rank, pages),
-            Step::Command(command) => self.begin(rank, command),
-            Step::Requests(requests) => self.begin_requests(rank, &requests),
+            Step::Barrier => self.ranks[rank].is_at_barrier = true,
+            Step::Wait { left } => self.ranks[rank].waits_for = Some(left),
+            Step::Hear(moment) => self.ranks[rank].hears = Some(moment),
+            Step::Tell(moment) => self.tell(rank, moment),
+            Step::Compute(span) => return self.compute(rank, Expense::Computing, span),
+            Step::Local(span) => return self.compute(rank, Expense::Memory, span),
+            Step::Kept(span) => return self.compute(rank, Expense::Kept, span),
+            Step::Touch { writes, place } => return self.and_waits(|world| world.begin_touch(rank, writes, place)),
+            Step::Bring { pages } => return self.and_waits(|world| world.bring(rank, pages)),
+            Step::Command(command) => return self.and_waits(|world| world.begin(rank, command)),
+            Step::Requests(requests) => return self.and_waits(|world| world.begin_requests(rank, &requests)),
+        }
+        true
+    }
+
+    /// Begins what takes time.
+    fn and_waits(&mut self, begin: impl FnOnce(&mut Self)) -> bool {
+        begin(self);
+        false
+    }
+
+    /// The program works by itself. What a recording says that this took was with all that had the processors there.
+    fn compute(&mut self, rank: usize, cause: Expense, span: Picos) -> bool {
+        if self.computing_takes_processors && cause != Expense::Kept {
+            self.rank_works(rank, cause, span, Doing::Next);
+            return false;
+        }
+        let start = self.engine.now();
+        let process = &mut self.ranks[rank];
+        process.path.add(cause, span);
+        process.doing = Doing::Next;
+        if self.trace.is_some() {
+            self.chart(&format!("rank {rank}"), "program", cause.name(), start, start + span);
+        }
+        self.engine.schedule(start + span, Event::Ready(rank));
+        false
+    }
+
+    /// A rank has come to a moment: who waits for it goes on.
+    fn tell(&mut self, rank: usize, moment: u32) {
+        self.told.insert(moment);
+        let (from, now, path) = (self.node_of(rank), self.engine.now(), self.ranks[rank].path.clone());
+        let hearing =
+            self.ranks.iter().enumerate().filter(|(_, other)| other.hears == Some(moment) && other.doing == Doing::Waits);
+        for other in hearing.map(|(other, _)| other).collect::<Vec<_>>() {
+            let (to, path) = (self.node_of(other), path.clone());
+            let message =
+                Message { rank: other, from, to, bytes: 0, kind: "moment", begun: now, arrived: now, path, body: Body::Told };
+            self.engine.schedule(now, Event::AtRank(Box::new(message)));
+        }
+    }
+
+    fn note_start(&mut self, rank: usize) {
+        if let Some(starts) = self.starts.get_mut(rank) {
+            starts.push(self.engine.now());
         }
     }
 
@@ -176,12 +248,27 @@ impl World<'_> {
             // What the thread that waits for a page is told, it takes in itself.
             return self.hear(letter, message.begun, &message.path, message.bytes);
         }
+        if matches!(message.body, Body::Told) {
+            return self.hear_of(rank, message);
+        }
         if self.ranks[rank].doing == Doing::Waits {
             // Nothing but this message lets the rank go on: its path becomes the rank's.
             self.ranks[rank].path = message.path.clone();
             self.take_in(rank, &message);
         } else {
             self.ranks[rank].answers.push_back(message);
+        }
+    }
+
+    /// The rank goes on from a moment that it waited for; who has gone on already has heard of it.
+    fn hear_of(&mut self, rank: usize, message: Message) {
+        let now = self.engine.now();
+        let process = &mut self.ranks[rank];
+        if process.doing == Doing::Waits && process.hears.is_some() {
+            process.path = message.path;
+            let is_parked = now.since(process.since) > Picos::us(SPIN_ANSWER_US);
+            let wake = if is_parked { Picos::from_ns_f64(self.setting.costs.wake) } else { Picos::ZERO };
+            self.rank_works_from(rank, now + wake, Expense::Library, Picos::ZERO, Doing::Next);
         }
     }
 
@@ -193,13 +280,15 @@ impl World<'_> {
         let mut span = Picos::from_ns_f64(self.software(from, to).client / 2.0) + self.at_the_end(from, to, bytes);
         let wake = Picos::from_ns_f64(costs.wake);
         let is_store = self.ranks[rank].touching.is_some_and(|touching| touching.access == Access::Write);
-        let fault = Picos::from_ns_f64(costs.fault + if is_store { costs.store } else { 0.0 });
+        let call = if is_store { self.software(from, to).client + self.software(from, to).node } else { 0.0 };
+        let fault = Picos::from_ns_f64(costs.fault + call);
         // While bytes come in nobody parks: what counts is the silence before them.
         let streams = self.setting.network.on_line(bytes) + self.at_one_end(from, to, bytes);
         let process = &mut self.ranks[rank];
         let is_parked = process.doing == Doing::Waits && now.since(process.since + streams) > Picos::us(SPIN_ANSWER_US);
         let mut next = Doing::Take;
         match message.body {
+            // Time at a barrier is the others' time, and no answer's.
             Body::Released => process.generation += 1,
             Body::Installed => {
                 span += fault;
@@ -207,9 +296,12 @@ impl World<'_> {
             }
             _ => process.under_way -= 1,
         }
-        self.times.push(now - begun);
+        if !matches!(message.body, Body::Released) {
+            self.times.push(now - begun);
+        }
+        let held_up = Picos::from_ns_f64(if self.setting.is_held_up { costs.held_up.mean } else { 0.0 });
         let asked = if is_parked { now + wake } else { now };
-        self.rank_works_from(rank, asked, Expense::Library, span, next);
+        self.rank_works_from(rank, asked + held_up, Expense::Library, span, next);
     }
 
     fn arrival_of(&self, rank: usize) -> Arrival {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::what_if::costs::round_numbers;
 use crate::what_if::pattern;
+use crate::what_if::program::{Phase, Place, VectorCommand, Verb};
 
 fn setting(nodes: usize, ranks: usize) -> Setting {
     Setting {
@@ -12,7 +13,10 @@ fn setting(nodes: usize, ranks: usize) -> Setting {
         network: Network { latency: Picos::us(10), bytes_per_second: 1_000_000_000, ..Network::here() },
         topology: Kind::Switch,
         costs: round_numbers(),
+        recorded_crowd: None,
+        is_held_up: false,
         is_traced: false,
+        is_timed: false,
     }
 }
 
@@ -110,12 +114,53 @@ fn a_link_with_credit_paces_and_adds_nothing_to_who_was_silent() {
 }
 
 #[test]
-fn an_arrival_costs_more_where_another_waits() {
-    let of =
-        |ranks| run_of("barrier x100", &Setting { hosts: 1, cores: 8, network: Network::here(), ..setting(ranks, ranks) }).end;
-    // Alone: a request to the own node.
-    assert_eq!(of(1), Picos::us(1) * 100);
-    assert!(of(3) - of(2) > Picos::us(1) * 100, "{} {}", of(3), of(2));
+fn who_has_no_processor_of_its_own_takes_one_from_another() {
+    let of = |text: &str, ranks: usize, cores| {
+        let setting = Setting { hosts: 1, cores, network: Network::here(), ..setting(2, ranks) };
+        run_of(text, &setting).end.as_us() / 1000.0
+    };
+    // Alone there are a program and a node, each on a processor. Two of each share two processors: making, serving and taking in each
+    // take one from another, at 1 us.
+    let (alone, both, roomy) = (of("get 4KiB x1000", 1, 2), of("get 4KiB x1000", 2, 2), of("get 4KiB x1000", 2, 4));
+    assert!((alone - roomy).abs() < 0.1, "{alone} {roomy}");
+    assert!((both - alone - 3.0).abs() < 0.2, "{alone} {both}");
+    // At a barrier of two ranks there are two programs and the home.
+    assert!(of("barrier x1000", 2, 2) > of("barrier x1000", 2, 3) + 2.0);
+    assert_eq!(of("barrier x1000", 1, 2), 1.0, "a request to the own node");
+}
+
+#[test]
+fn who_waits_for_a_moment_goes_on_when_a_rank_comes_to_it() {
+    let steps = |steps: Vec<Step>| vec![Phase { steps, times: 1, depth: 8 }];
+    let get = || Step::Command(VectorCommand { verb: Verb::Get, elements: 1, len: 8, place: Place::Far });
+    let program = |ranks| Program { name: String::new(), ranks, rank_count: None };
+    let waits = program(vec![
+        steps(vec![get(), Step::Hear(7), Step::Local(Picos::us(3))]),
+        steps(vec![Step::Compute(Picos::ms(2)), Step::Tell(7), Step::Tell(8), Step::Kept(Picos::ms(1))]),
+    ]);
+    let timed = Setting { is_timed: true, ..setting(2, 2) };
+    let run = super::run(&waits, &timed).unwrap();
+    // The rank had parked: 40 us.
+    assert_eq!(run.ends, [Picos::ms(2) + Picos::us(43), Picos::ms(3)]);
+    assert_eq!(run.path.of(Expense::Kept), Picos::ms(1));
+    assert_eq!(run.starts[1], [Picos::ZERO, Picos::ms(2), Picos::ms(2), Picos::ms(2), Picos::ms(3)]);
+    assert_eq!(run.starts[0].len(), 4, "each step, and the end");
+    // A moment that is past holds nobody up, and one that never comes is said.
+    let past = program(vec![steps(vec![Step::Compute(Picos::us(9)), Step::Hear(7)]), steps(vec![Step::Tell(7)])]);
+    assert_eq!(super::run(&past, &timed).unwrap().end, Picos::us(9));
+    let never = program(vec![steps(vec![Step::Hear(7)]), steps(vec![Step::Tell(8)])]);
+    assert!(super::run(&never, &timed).err().unwrap().to_string().contains("waits for ever"));
+    // A hundred thousand of them are no deep recursion.
+    let many = program(vec![steps((0..100_000).flat_map(|k| [Step::Tell(k), Step::Hear(k), Step::Wait { left: 0 }]).collect())]);
+    assert_eq!(super::run(&many, &Setting { ranks: 1, ..timed }).unwrap().end, Picos::ZERO);
+}
+
+#[test]
+fn recorded_computing_takes_as_long_as_it_took_with_so_many_programs() {
+    let crowded = |recorded_crowd| Setting { hosts: 1, cores: 1, network: Network::here(), recorded_crowd, ..setting(2, 2) };
+    let of = |recorded| run_of("compute 1ms x10", &crowded(recorded)).end;
+    assert_eq!((of(Some(2.0)), of(Some(3.0))), (Picos::ms(10), Picos::ms(10)));
+    assert!(of(None) >= Picos::ms(20) && of(Some(1.0)) >= Picos::ms(20), "more programs a processor than there");
 }
 
 #[test]
