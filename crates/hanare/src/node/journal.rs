@@ -4,13 +4,18 @@
 //! not believed. Beside the journal lies a *reserve*, a file that only takes room: when the disk is full it goes, so that what has
 //! to be written still can be, while [`Journal::is_full`] keeps the journal from growing further.
 
+#[cfg(test)]
+mod tests;
+
+use super::regular_file::{self, FOLLOWS_LINKS, OWN_MODE};
 use hanare_memory::vital;
 use hanare_protocol::coordinator::Record;
 use hanare_protocol::wire::control;
 use hanare_protocol::{Error, Result};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
-use rustix::fs::{FallocateFlags, fallocate};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const RECORDS: TableDefinition<u64, &[u8]> = TableDefinition::new("records");
@@ -37,6 +42,7 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Opens the journal at `path`, made with its folder when it is not there; in memory without a path. Returns the records in it.
+    /// The journal names all users' regions, so its owner alone reads it, also one that was made readable for others.
     ///
     /// **Errors**: [`Error::BadSetting`] when another process has it open, or it is none of ours; [`Error::System`] when it is
     /// damaged.
@@ -128,12 +134,8 @@ impl Journal {
             return;
         }
         let take = || -> std::io::Result<()> {
-            let file = std::fs::OpenOptions::new()
-                .create(true)
-                .write(true)
-                .truncate(false)
-                .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
-                .open(self.reserve())?;
+            let mut how = OpenOptions::new();
+            let file = regular_file::open(&self.reserve(), how.create(true).write(true).truncate(false), OFlags::NOFOLLOW)?;
             fallocate(&file, FallocateFlags::empty(), 0, RESERVE_LEN)?;
             Ok(())
         };
@@ -261,13 +263,15 @@ fn open_database(path: Option<&Path>, may_make: bool) -> Result<Database> {
             .to_owned(),
     };
     path.map_or(Ok(()), check_owner)?;
-    let open = || match path {
-        Some(path) if may_make => Database::create(path).map_err(|error| match error {
+    let file =
+        path.map(|path| open_file(path, may_make)).transpose().map_err(|error| refuse(redb::StorageError::Io(error).into()))?;
+    let open = || match (path, file) {
+        (Some(_), Some(file)) if may_make => Database::builder().create_file(file).map_err(|error| match error {
             redb::DatabaseError::DatabaseAlreadyOpen => taken(),
             error => refuse(error.into()),
         }),
-        Some(path) => Database::open(path).map_err(|error| refuse(error.into())),
-        None => {
+        (Some(path), _) => Database::open(path).map_err(|error| refuse(error.into())),
+        (None, _) => {
             Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).map_err(|error| refuse(error.into()))
         }
     };
@@ -289,9 +293,22 @@ fn check_owner(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Opens the file; where a coordinator has it, for its owner alone.
+fn open_file(path: &Path, may_make: bool) -> std::io::Result<File> {
+    let mut how = OpenOptions::new();
+    let file = regular_file::open(path, how.read(true).write(true).create(may_make).truncate(false), FOLLOWS_LINKS)?;
+    if may_make && file.metadata()?.mode() & 0o777 != OWN_MODE {
+        file.set_permissions(Permissions::from_mode(OWN_MODE))?;
+    }
+    Ok(file)
+}
+
 fn make_folder(path: &Path) -> Result<()> {
     let folder = path.parent().map(PathBuf::from).unwrap_or_default();
-    std::fs::create_dir_all(&folder)
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)
         .map_err(|error| Error::System { what: format!("make the folder {}", folder.display()), reason: error.to_string() })
 }
 
@@ -362,126 +379,4 @@ pub(crate) fn fuzz(bytes: &[u8]) {
             assert!(records.iter().zip(0..).all(|(found, number)| *found == record(number)), "a changed record is believed");
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn records(count: u64) -> Vec<Record> {
-        (0..count).map(|below| Record::GidsReserved { below }).collect()
-    }
-
-    #[test]
-    fn a_journal_of_another_user_is_refused() {
-        if !rustix::process::geteuid().is_root() {
-            return eprintln!("skipped: only root gives files away");
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let (path, link) = (folder.path().join("theirs"), folder.path().join("link"));
-        drop(Journal::open(Some(&path)).unwrap());
-        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        for path in [path, link] {
-            assert!(matches!(Journal::open(Some(&path)), Err(Error::BadSetting { .. })));
-        }
-    }
-
-    #[test]
-    fn what_was_appended_is_there_in_order_after_a_restart() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("pool").join("journal");
-        let (mut journal, before) = Journal::open(Some(&path)).unwrap();
-        assert!(before.is_empty());
-        journal.append(&records(300)).unwrap();
-        journal.append(&[Record::Started { life: 1 }]).unwrap();
-        drop(journal);
-        let (mut journal, after) = Journal::open(Some(&path)).unwrap();
-        assert_eq!(after.len(), 301);
-        assert_eq!(after[..300], records(300));
-        journal.replace(&records(2)).unwrap();
-        journal.append(&[Record::Started { life: 2 }]).unwrap();
-        drop(journal);
-        let (_, last) = Journal::open(Some(&path)).unwrap();
-        assert_eq!(last, [records(2), vec![Record::Started { life: 2 }]].concat());
-    }
-
-    #[test]
-    fn a_record_that_was_changed_is_refused_and_the_file_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal");
-        let (mut journal, _) = Journal::open(Some(&path)).unwrap();
-        journal.append(&records(3)).unwrap();
-        let mut changed = sealed(1, &Record::GidsReserved { below: 1 });
-        *changed.last_mut().unwrap() ^= 1;
-        assert!(unsealed(1, &sealed(1, &Record::GidsReserved { below: 1 })).is_some());
-        assert!(unsealed(2, &sealed(1, &Record::GidsReserved { below: 1 })).is_none(), "a record has its place");
-        journal.write(|table| table.insert(1, changed.as_slice()).map(drop).map_err(redb::Error::from)).unwrap();
-        drop(journal);
-        let error = Journal::open(Some(&path)).map(drop).unwrap_err().to_string();
-        assert!(error.contains(path.to_str().unwrap()) && error.contains("record 1"), "{error}");
-        assert_eq!(read_journal(&path).unwrap_err().to_string(), error);
-    }
-
-    #[test]
-    fn a_file_with_pages_of_zeros_is_one_line_that_names_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let whole = folder.path().join("whole");
-        let (mut journal, _) = Journal::open(Some(&whole)).unwrap();
-        journal.append(&records(2000)).unwrap();
-        drop(journal);
-        let bytes = std::fs::read(&whole).unwrap();
-        let mut refused = 0;
-        for page in 0..bytes.len() / 4096 {
-            let path = folder.path().join(format!("page{page}"));
-            let mut damaged = bytes.clone();
-            damaged[page * 4096..][..4096].fill(0);
-            std::fs::write(&path, damaged).unwrap();
-            match Journal::open(Some(&path)) {
-                Ok((_, found)) => assert_eq!(found, records(2000), "page {page} held nothing of use"),
-                Err(error) => {
-                    let error = error.to_string();
-                    assert!(error.contains(path.to_str().unwrap()) && !error.contains('\n'), "{error}");
-                    refused += 1;
-                }
-            }
-            std::fs::remove_file(&path).unwrap();
-        }
-        assert!(refused > 0);
-    }
-
-    #[test]
-    fn a_full_disk_is_said_and_what_has_to_be_written_still_is() {
-        let folder = tempfile::tempdir().unwrap();
-        let mount = |args: &[&str]| std::process::Command::new(args[0]).args(&args[1..]).arg(folder.path()).status();
-        if !mount(&["mount", "-t", "tmpfs", "-o", "size=4m", "none"]).is_ok_and(|status| status.success()) {
-            return println!("skipped: only root makes a small disk");
-        }
-        let path = folder.path().join("journal");
-        let (mut journal, _) = Journal::open(Some(&path)).unwrap();
-        let mut count = 0;
-        while !journal.is_full() {
-            journal.append(&records(500)).unwrap();
-            count += 500;
-            assert!(count < 1_000_000, "the disk is never full");
-        }
-        for _ in 0..50 {
-            journal.append(&records(1)).unwrap();
-        }
-        journal.look();
-        assert!(journal.is_full());
-        drop(journal);
-        let (journal, found) = Journal::open(Some(&path)).unwrap();
-        assert_eq!(found.len(), count + 50);
-        drop(journal);
-        assert!(mount(&["umount"]).unwrap().success());
-    }
-
-    #[test]
-    fn two_coordinators_cannot_have_one_journal() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal");
-        let _first = Journal::open(Some(&path)).unwrap();
-        assert!(matches!(Journal::open(Some(&path)), Err(Error::BadSetting { .. })));
-    }
 }

@@ -20,18 +20,19 @@ mod tests;
 
 use super::extents::{Described, Extents};
 use super::held::Held;
+use super::regular_file;
 use blocks::{fill, write_blocks};
 use hanare_protocol::id::{Gid, Incarnation};
 use hanare_protocol::limits::{KEPT_HEAD_LEN_MAX, REGION_COUNT_MAX};
 use hanare_protocol::size::Size;
 use hanare_protocol::wire::control::{self, HeldExtent};
 use hanare_protocol::{Error, Result};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +49,7 @@ const SUM_LEN: usize = 32;
 const TELL: Duration = Duration::from_secs(5);
 
 /// A link in place of a file leads to somebody else's.
-const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+const NOFOLLOW: OFlags = OFlags::NOFOLLOW;
 
 /// Where and how often a node writes its extents down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ impl Keeper {
     pub fn open(folder: &Path, life: Incarnation, name: &str) -> Result<Keeper> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| failed("make", folder, &error))?;
         let path = folder.join("lock");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).custom_flags(NOFOLLOW).open(&path);
+        let lock = regular_file::open(&path, OpenOptions::new().create(true).truncate(false).write(true), NOFOLLOW);
         let lock = lock.map_err(|error| failed("open", &path, &error))?;
         if !is_taken(&lock) {
             return Err(Error::BadSetting {
@@ -127,7 +128,7 @@ impl Keeper {
     /// [`Error::PoolFull`] where this node lends less than is to be held.
     pub fn restore(&self, extents: &Extents) -> Result<Option<Restored>> {
         let path = self.path();
-        let file = match OpenOptions::new().read(true).custom_flags(NOFOLLOW).open(&path) {
+        let file = match regular_file::open(&path, OpenOptions::new().read(true), NOFOLLOW) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed("open", &path, &error)),
@@ -188,7 +189,7 @@ impl Keeper {
         let write = || -> std::io::Result<()> {
             // What a write that was killed has left, or somebody else: a file of its own is written.
             let _ = std::fs::remove_file(&unfinished);
-            let file = OpenOptions::new().create_new(true).write(true).mode(0o600).custom_flags(NOFOLLOW).open(&unfinished)?;
+            let file = regular_file::open(&unfinished, OpenOptions::new().create_new(true).write(true), NOFOLLOW)?;
             let mut into = BufWriter::with_capacity(BLOCK_LEN, file);
             write_head(&mut into, &head)?;
             write_blocks(&mut into, &all, &mut Progress::new(total, &path))?;

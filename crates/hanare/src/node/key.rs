@@ -4,6 +4,7 @@
 //! nodes believe all, and prove the first where the other side has it. Nodes look at their file now and then. Any other file is a passphrase, and goes through Argon2id, so that a
 //! greeting seen on the wire is of little help to who guesses.
 
+use super::regular_file;
 use crate::settings;
 use argon2::{Algorithm, Argon2, Params};
 use hanare_fabric::tcp::PoolKeys;
@@ -110,8 +111,7 @@ pub fn drop_old_keys(path: &Path) -> Result<()> {
 }
 
 fn drawn_lines(path: &Path) -> Result<Vec<String>> {
-    let file = File::open(path).map_err(|error| bad(path, &error.to_string()))?;
-    match read(file, path)? {
+    match read(open(path).map_err(|error| bad(path, &error.to_string()))?, path)? {
         PoolKeys::Drawn(keys) => Ok(keys.iter().map(line_of).collect()),
         PoolKeys::Passphrase(_) => Err(bad(path, "a passphrase is not replaced while nodes run; stop them, and draw a key")),
     }
@@ -172,8 +172,12 @@ impl KeyFile {
 /// **Cost**: some 100 ms for a passphrase. **Errors**: [`Error::BadSetting`] where there is none, or others may read it.
 pub(crate) fn pool_key(given: Option<&Path>, joins: bool) -> Result<PoolKeys> {
     let Some(given) = given else { return own_key(&default_key_file(), joins) };
-    let file = File::open(given).map_err(|error| bad(given, &error.to_string()))?;
-    read(file, given)
+    read(open(given).map_err(|error| bad(given, &error.to_string()))?, given)
+}
+
+/// Opens a key file. A link leads to it where a system that hands out secrets mounts them so.
+fn open(path: &Path) -> io::Result<File> {
+    regular_file::open(path, OpenOptions::new().read(true), regular_file::FOLLOWS_LINKS)
 }
 
 fn own_key(path: &Path, joins: bool) -> Result<PoolKeys> {
@@ -183,7 +187,7 @@ fn own_key(path: &Path, joins: bool) -> Result<PoolKeys> {
             _ => {}
         }
     }
-    let file = File::open(path).map_err(|error| match error.kind() {
+    let file = open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => bad(
             path,
             "there is no such file; copy the key of the pool to join from its coordinator's host (by default the file of this name there), \
@@ -309,6 +313,22 @@ mod tests {
         assert!(pool_key(Some(&file(&folder, &[7; 3])), false).unwrap_err().to_string().contains("16 bytes"));
         assert!(pool_key(Some(&file(&folder, b"hanare-key 12345678")), false).unwrap_err().to_string().contains("no whole key"));
         assert!(pool_key(Some(Path::new("/no/such")), false).unwrap_err().to_string().contains("/no/such"));
+    }
+
+    #[test]
+    fn a_key_that_is_no_regular_file_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::from_bits_truncate(0o600)).unwrap();
+        for refused in [pool_key(Some(&path), true), own_key(&path, true), own_key(&path, false)] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("no regular file"), "{error}");
+        }
+        let key = folder.path().join("mounted");
+        new_key_file(&key).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&key, &path).unwrap();
+        assert_eq!(pool_key(Some(&path), true).unwrap(), pool_key(Some(&key), true).unwrap(), "a link is a mounted secret");
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! | `notice_queue`, `notices` | how the threads tell each other something, and what |
 //! | `lost` | the error for lent memory that is gone |
 //! | `options` | how a node is started |
+//! | `regular_file` | files that are opened by name |
 
 mod bypass;
 mod control;
@@ -34,6 +35,7 @@ mod notices;
 mod options;
 mod pages;
 mod queues;
+mod regular_file;
 mod roll;
 mod seats;
 mod spill;

@@ -145,6 +145,23 @@ fn what_others_put_into_the_folder_is_neither_written_through_nor_believed() {
 }
 
 #[test]
+fn a_pipe_in_the_folder_is_refused_at_once() {
+    let make = |path: &Path| rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_bits_truncate(0o666)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    make(&folder.path().join("node.kept"));
+    let node = keeper(folder.path());
+    let error = node.restore(&extents()).map(drop).unwrap_err().to_string();
+    assert!(error.contains("node.kept: it is no regular file"), "{error}");
+    make(&folder.path().join("node.kept.part"));
+    node.write(&filled()).unwrap();
+    drop(node);
+    std::fs::remove_file(folder.path().join("lock")).unwrap();
+    make(&folder.path().join("lock"));
+    let error = Keeper::open(folder.path(), LIFE, "n").map(drop).unwrap_err().to_string();
+    assert!(error.contains("lock: it is no regular file"), "{error}");
+}
+
+#[test]
 fn a_folder_is_of_one_node_and_one_name() {
     let folder = tempfile::tempdir().unwrap();
     let first = keeper(folder.path());

@@ -1,0 +1,28 @@
+//! Files that a node opens by name, where others may have put something else: a pipe would hold the opener, a device do more.
+
+use rustix::fs::OFlags;
+use std::fs::{File, OpenOptions};
+use std::io::{Error, Result};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Mode of a file that only its owner reads.
+pub(super) const OWN_MODE: u32 = 0o600;
+
+/// The last part of the path may be a link: its owner is checked by who opens the file.
+pub(super) const FOLLOWS_LINKS: OFlags = OFlags::empty();
+
+/// Opens a regular file at once. A file that this makes is of mode [`OWN_MODE`].
+///
+/// **Errors**: the system's; and one that says so where the path leads to a pipe, a socket, a device or a folder.
+pub(super) fn open(path: &Path, how: &mut OpenOptions, flags: OFlags) -> Result<File> {
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = how.mode(OWN_MODE).custom_flags(flags.bits() as i32).open(path);
+    // A pipe without a reader, and a socket.
+    let is_none = |error: &Error| error.raw_os_error() == Some(libc::ENXIO);
+    match opened {
+        Ok(file) if file.metadata()?.is_file() => Ok(file),
+        Err(error) if !is_none(&error) => Err(error),
+        _ => Err(Error::other("it is no regular file; somebody has put a pipe, a folder or a device there")),
+    }
+}
