@@ -365,6 +365,20 @@ impl Extents {
         entries.slots.iter_mut().flatten().map(take_back).sum()
     }
 
+    /// Begins an image of all extents of a region that lie here, at one moment. While commands that change their bytes are under way it
+    /// does so only if it `must`. Returns whether it has begun.
+    pub fn begin_image(&self, gid: Gid, must: bool) -> bool {
+        // As long as the table is locked no command is admitted.
+        let entries = self.write();
+        let those: Vec<&Arc<Held>> =
+            entries.slots.iter().flatten().map(|entry| &entry.held).filter(|held| held.gid() == gid).collect();
+        let begins = must || !those.iter().any(|held| held.is_written());
+        if begins {
+            those.into_iter().for_each(|held| held.begin_image());
+        }
+        begins
+    }
+
     /// Nobody is about to share an extent of a region any more: somebody does, or has given up. The slot may be another region's.
     pub fn cancel_share_wait(&self, gid: Gid, slot: Slot) {
         let mut entries = self.write();

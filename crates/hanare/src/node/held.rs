@@ -1,5 +1,6 @@
 //! One extent of this node: its bytes, and what goes with them.
 
+use super::image::Image;
 use super::queues::{QueueHome, QueueHomes, SpilledUnit};
 use super::spill::Spills;
 use hanare_memory::{Extent, Window};
@@ -25,6 +26,8 @@ pub(crate) struct Held {
     steady: Mutex<()>,
     /// Commands under way that change its bytes.
     writers: AtomicUsize,
+    /// Its bytes at a moment, while they are written down.
+    image: Image,
     /// Whether newer bytes of some of its pages are on hosts that this node has not got them from, at its end.
     lacks_pages: AtomicBool,
     /// A heap began here whose table went with the process before: no more blocks of it are given out.
@@ -92,7 +95,7 @@ impl Held {
                 Memory::Whole(extent, window)
             }
         };
-        let (heap, queues, steady) = Default::default();
+        let (heap, queues, steady, image) = Default::default();
         Held {
             gid,
             len,
@@ -102,6 +105,7 @@ impl Held {
             queues,
             steady,
             writers: AtomicUsize::new(0),
+            image,
             lacks_pages: AtomicBool::new(false),
             lost_heap: false,
         }
@@ -189,6 +193,32 @@ impl Held {
                 self.spills.lender().own_file(&mut extent)?;
                 with(&extent)
             }
+        }
+    }
+
+    /// The moment whose bytes [`Held::read_image`] reads is now. A small extent is read in one step.
+    pub fn begin_image(&self) {
+        if self.stays().is_some() {
+            self.image.begin(self.len);
+        }
+    }
+
+    /// Bytes as they were at the moment of [`Held::begin_image`], in order.
+    pub fn read_image(&self, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
+        let (reach, _steady) = (self.reach(), self.steady());
+        self.image.read(reach.window(), offset, into)
+    }
+
+    /// All was read. Says whether it was of one moment, as far as commands of the node go.
+    pub fn end_image(&self) -> bool {
+        self.image.end()
+    }
+
+    /// Bytes are about to change: of each range the first one, and how many.
+    #[inline]
+    pub fn will_write(&self, ranges: impl IntoIterator<Item = (u64, u64)>) {
+        if let Memory::Whole(_, window) = &self.memory {
+            self.image.will_write(*window, ranges);
         }
     }
 

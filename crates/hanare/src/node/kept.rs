@@ -6,7 +6,8 @@
 //!
 //! A place is the extent's number in the head, the first byte in it and the length, 8 bytes each; the end mark is a place whose extent
 //! is the greatest number, with the number of blocks behind it. Blocks of zeros are left out: a restored extent is zero where nothing is
-//! written. Units that queues of an extent have spilled follow its bytes: see [`blocks`].
+//! written. Units that queues of an extent have spilled follow its bytes: see [`blocks`]. The bytes of a region are those of one moment,
+//! as far as commands of this node changed them (`image`).
 //!
 //! A file appears under its name when it is whole and on the disk: whenever the process is killed there is the old file or the new one.
 //! Whether its bytes still are those of the pool's regions is for the coordinator to say: it takes them from the life that came right
@@ -192,7 +193,7 @@ impl Keeper {
             let file = regular_file::open(&unfinished, OpenOptions::new().create_new(true).write(true), NOFOLLOW)?;
             let mut into = BufWriter::with_capacity(BLOCK_LEN, file);
             write_head(&mut into, &head)?;
-            write_blocks(&mut into, &all, &mut Progress::new(total, &path))?;
+            write_blocks(&mut into, &all, (extents, &mut Progress::new(total, &path)))?;
             into.into_inner()?.sync_all()?;
             std::fs::rename(&unfinished, &path)?;
             File::open(&self.folder)?.sync_all()

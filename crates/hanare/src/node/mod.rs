@@ -7,6 +7,7 @@
 //! | `pages` | shared regions: directories of pages that lie here, frames of those that are mapped here |
 //! | `extents` | what the node holds, found by slot and opened by grant |
 //! | `held` | one extent: its bytes, its heap, its queues |
+//! | `image` | its bytes at one moment |
 //! | `queues`, `spill` | queues in extents; what they spill, and for whom |
 //! | `journal` | the coordinator's durable records |
 //! | `counts` | what was done of commands, for metrics |
@@ -26,6 +27,7 @@ mod counts;
 mod data;
 mod extents;
 mod held;
+mod image;
 mod journal;
 mod kept;
 mod key;

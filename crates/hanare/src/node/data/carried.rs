@@ -40,6 +40,7 @@ impl<'a> Puts<'a> {
     /// Puts them. **Errors**: memory that the kernel does not supply; some of them may be there then.
     pub fn put(&self) -> Result<()> {
         let put = |(held, offset, bytes): &(Arc<Held>, u64, &[u8])| {
+            held.will_write([(*offset, bytes.len() as u64)]);
             let reach = held.reach();
             reach.window().slice(*offset as usize, bytes.len()).write_from(bytes).map_err(|lost| lost_memory(&lost))
         };

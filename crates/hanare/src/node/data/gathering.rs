@@ -1,5 +1,6 @@
 //! Bytes of extents on their way: as windows to where they lie, through a buffer, or from one extent to another.
 
+use super::reach::runs;
 use super::work::Work;
 use crate::node::lost::lost_memory;
 use hanare_memory::{Window, vector};
@@ -57,6 +58,7 @@ fn gather_stream(work: &Work, at: u64, into: &mut [u8]) -> Result<()> {
 
 /// Copies bytes `at .. end` of a pair: at once where a side is contiguous and both stay where they are, else through a buffer.
 pub(super) fn copy_range(from: &Work, to: &Work, at: u64, end: u64) -> Result<()> {
+    to.opened().held().will_write(runs(&to.shape, at, end - at));
     if let (Some(source), Some(target)) = (from.opened().stays(), to.opened().stays()) {
         let part = |window: Window, offset: u64| window.slice((offset + at) as usize, (end - at) as usize);
         match (from.shape.range(), to.shape.range()) {

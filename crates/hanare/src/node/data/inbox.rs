@@ -389,12 +389,16 @@ fn direct_place(work: &Work, left: u64) -> Option<Window> {
     }
     let window = work.opened().stays()?;
     if let Some((offset, _)) = work.shape.range() {
+        work.opened().held().will_write([(offset + work.taken, left)]);
         return Some(window.slice((offset + work.taken) as usize, left as usize));
     }
     let block = work.shape.shape().block();
     let begins = work.taken.is_multiple_of(block);
-    (block >= DIRECT_BLOCK_MIN && begins)
-        .then(|| window.slice(work.shape.block_offset(work.taken / block) as usize, block as usize))
+    (block >= DIRECT_BLOCK_MIN && begins).then(|| {
+        let offset = work.shape.block_offset(work.taken / block);
+        work.opened().held().will_write([(offset, block)]);
+        window.slice(offset as usize, block as usize)
+    })
 }
 
 // SAFETY: windows are of extents that `work` keeps alive until the message is whole, or of buffers of this inbox that stay as they are

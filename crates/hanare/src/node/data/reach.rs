@@ -27,11 +27,13 @@ impl Reached {
     /// Where the next bytes of the stream belong, if they lie there in a row and can be written as they come.
     pub fn direct_place(&self, at: u64) -> Option<Window> {
         let (window, (offset, len)) = (self.opened.stays()?, self.shape.range()?);
+        self.opened.held().will_write([(offset + at, len - at)]);
         Some(window.slice((offset + at) as usize, (len - at) as usize))
     }
 
     /// Writes bytes of the stream from `at` on.
     pub fn write(&self, at: u64, bytes: Window) -> Result<(), Lost> {
+        self.opened.held().will_write(runs(&self.shape, at, bytes.len() as u64));
         let reach = self.opened.held().reach();
         vector::scatter_part(bytes, reach.window(), &self.shape, at)
     }
@@ -57,6 +59,19 @@ pub(crate) fn need(opened: &Opened, shape: &Checked<'_>, (at, most, unit): (u64,
     pages.sort_unstable();
     pages.dedup();
     (len, Need { gid: opened.held().gid(), slot: opened.slot(), access, pages })
+}
+
+/// Where `len` bytes of the stream lie, from `at` on: ranges of the extent.
+pub(crate) fn runs<'a>(shape: &'a Checked<'_>, at: u64, len: u64) -> impl Iterator<Item = (u64, u64)> + 'a {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        (done < len).then(|| {
+            let (offset, run) = run_at(shape, at + done);
+            let run = run.min(len - done);
+            done += run;
+            (offset, run)
+        })
+    })
 }
 
 /// Where byte `at` of the stream lies, and how many follow there in a row.

@@ -223,6 +223,9 @@ impl Work {
     fn stage(&mut self, at: u64, len: u64, operand: Window) -> Result<(), Lost> {
         let olds = if self.op.gives_old() { self.olds(len) } else { Window::empty() };
         let held = self.opened().held().clone();
+        if self.op.writes() {
+            held.will_write(super::reach::runs(&self.shape, at, len));
+        }
         let reach = held.reach();
         let stage = Stage { memory: reach.window(), shape: &self.shape, at, len, stream_at: at };
         self.exec.stage(stage, operand, olds)

@@ -7,12 +7,20 @@
 //! ```
 
 use super::{BLOCK_LEN, Progress, SUM_LEN, bad, sum};
+use crate::node::extents::Extents;
 use crate::node::held::Held;
+use hanare_protocol::id::Gid;
+use std::collections::BTreeSet;
 use std::io::{Read, Result, Write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The extent that no extent is.
 const END: u64 = u64::MAX;
+
+/// How long a moment is waited for at which no command changes a region, and how often it is looked for.
+const MOMENT_PATIENCE: Duration = Duration::from_secs(1);
+const MOMENT_LOOK: Duration = Duration::from_micros(100);
 
 /// The offset at which no bytes are.
 const SPILLED: u64 = u64::MAX;
@@ -53,25 +61,53 @@ impl<W: Write> Blocks<'_, W> {
 }
 
 /// Writes the bytes of all extents, and what their queues spilled.
-pub(super) fn write_blocks(into: &mut impl Write, all: &[Arc<Held>], progress: &mut Progress<'_>) -> Result<()> {
+pub(super) fn write_blocks(
+    into: &mut impl Write,
+    all: &[Arc<Held>],
+    (extents, progress): (&Extents, &mut Progress<'_>),
+) -> Result<()> {
     let (mut buffer, mut blocks) = (vec![0; BLOCK_LEN], Blocks { into, count: 0 });
-    for (extent, held) in (0..).zip(all) {
-        for offset in (0..held.len()).step_by(BLOCK_LEN) {
-            let bytes = &mut buffer[..(held.len() - offset).min(BLOCK_LEN as u64) as usize];
-            let (window, steady) = (held.reach(), held.steady());
-            let read = window.window().slice(offset as usize, bytes.len()).read_into(bytes);
-            drop((window, steady));
-            read.map_err(|_| bad("the system could not supply a page of the node's memory"))?;
-            progress.advance(bytes.len() as u64);
-            if bytes.iter().any(|byte| *byte != 0) {
-                blocks.write(extent, offset, bytes)?;
-            }
+    let gids: BTreeSet<Gid> = all.iter().map(|held| held.gid()).collect();
+    for gid in gids {
+        await_moment(extents, gid);
+        let (mut written, mut is_mixed) = (Ok(()), false);
+        for (extent, held) in (0..).zip(all).filter(|(_, held)| held.gid() == gid) {
+            written = written.and_then(|()| write_extent(&mut blocks, (extent, held), &mut buffer, progress));
+            is_mixed |= !held.end_image();
         }
-        write_spilled(&mut blocks, extent, held)?;
+        written?;
+        if is_mixed {
+            tracing::warn!("{gid} changes faster than it is written down: what was written has bytes of several moments");
+        }
     }
     let end = words::<24>(&[END, blocks.count, 0]);
     into.write_all(&end)?;
     into.write_all(&sum(&[&end]))
+}
+
+/// Begins an image of a region when no command changes it; after a while in any case, as one that is under way may be there in part.
+fn await_moment(extents: &Extents, gid: Gid) {
+    let until = Instant::now() + MOMENT_PATIENCE;
+    while !extents.begin_image(gid, Instant::now() >= until) {
+        std::thread::sleep(MOMENT_LOOK);
+    }
+}
+
+fn write_extent(
+    blocks: &mut Blocks<'_, impl Write>,
+    (extent, held): (u64, &Held),
+    buffer: &mut [u8],
+    progress: &mut Progress<'_>,
+) -> Result<()> {
+    for offset in (0..held.len()).step_by(BLOCK_LEN) {
+        let bytes = &mut buffer[..(held.len() - offset).min(BLOCK_LEN as u64) as usize];
+        held.read_image(offset, bytes)?;
+        progress.advance(bytes.len() as u64);
+        if bytes.iter().any(|byte| *byte != 0) {
+            blocks.write(extent, offset, bytes)?;
+        }
+    }
+    write_spilled(blocks, extent, held)
 }
 
 fn write_spilled(blocks: &mut Blocks<'_, impl Write>, extent: u64, held: &Held) -> Result<()> {

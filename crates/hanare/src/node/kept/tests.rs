@@ -230,6 +230,41 @@ fn what_queues_have_spilled_is_read_back_in_order() {
 }
 
 #[test]
+fn a_region_is_written_down_as_of_one_moment_while_commands_change_it() {
+    use hanare_protocol::shape::Shape;
+    use hanare_protocol::wire::command::{Command, Op};
+    const PUT_LEN: u64 = 8 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let (before, keeper, stop) = (extents(), keeper(folder.path()), AtomicBool::new(false));
+    let made = before.make(Gid(1), &[PUT_LEN]).unwrap()[0];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let command = Command::new(Op::Put, 1, made.slot, made.write, &Shape::contiguous(0, PUT_LEN));
+            for value in (1..=250).cycle().take_while(|_| !stop.load(Ordering::Relaxed)) {
+                let (opened, shape, _writing) = before.admit(&command, Shape::contiguous(0, PUT_LEN)).unwrap();
+                for (offset, len) in (0..PUT_LEN).step_by(1 << 16).map(|at| (at, 1 << 16)) {
+                    opened.held().will_write([(offset, len)]);
+                    let window = opened.held().reach().window().slice(offset as usize, len as usize);
+                    window.write_from(&vec![value; len as usize]).unwrap();
+                }
+                drop((opened, shape, _writing));
+                // Its client hears of it, and puts again.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        for _ in 0..5 {
+            keeper.write(&before).unwrap();
+            let after = extents();
+            keeper.restore(&after).unwrap();
+            let bytes = bytes_of(&after.describe()[0].1);
+            let other = bytes.iter().position(|byte| *byte != bytes[0]);
+            assert_eq!(other, None, "bytes of two puts, the first of which is {}", bytes[0]);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
 fn blocks_of_a_heap_that_is_gone_are_not_given_out_again() {
     let folder = tempfile::tempdir().unwrap();
     let before = extents();

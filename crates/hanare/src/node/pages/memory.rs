@@ -153,6 +153,7 @@ impl HomeMemory {
     /// Puts a page's bytes.
     pub fn write_page(&self, page: u64, bytes: &[u8]) -> Result<()> {
         let place = self.place(page).ok_or_else(not_here)?;
+        place.extent.held.will_write([(place.offset, place.len as u64)]);
         let reach = place.extent.held.reach();
         let to = reach.window().slice(place.offset as usize, place.len);
         to.write_from(&bytes[..place.len]).map_err(|lost| lost_memory(&lost))
