@@ -1,4 +1,4 @@
-//! Fuzz targets: what a node hears of clients and of other nodes, and what it finds in its journal and the file of its extents.
+//! Fuzz targets: what a node hears of clients and of other nodes, and its files: journal, key, extents.
 #![allow(missing_docs, reason = "a target's name says what it feeds")]
 
 use crate::control_socket::FrameSocket;
@@ -22,6 +22,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     ("sharing", node::fuzz_sharing),
     ("journal", node::fuzz_journal),
     ("kept", node::fuzz_kept),
+    ("key", node::fuzz_key),
 ];
 
 /// Most descriptors that go along with a piece.
@@ -97,6 +98,12 @@ mod tests {
     #[test]
     fn what_is_in_the_file_of_a_node_s_extents() {
         drive("kept", &node::fuzz_kept_seeds(), 16 << 20, node::fuzz_kept);
+    }
+
+    #[test]
+    fn what_is_in_a_key_file() {
+        let line = format!("hanare-key {}\n", "0f".repeat(32));
+        drive("key", &[line.clone().into_bytes(), line.repeat(3).into_bytes()], 1 << 20, node::fuzz_key);
     }
 
     #[test]

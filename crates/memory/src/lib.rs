@@ -28,6 +28,8 @@ pub mod fault;
 pub mod file;
 pub mod fork;
 pub mod frames;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod guard;
 pub mod lender;
 pub mod mapping;

@@ -164,12 +164,27 @@ fn others(folder: &Path, believed: Believed) -> Vec<(u64, Vec<Group>)> {
             let _ = std::fs::remove_file(&path);
             return None;
         }
-        let mut text = String::new();
-        file.take(FILE_LEN_MAX).read_to_string(&mut text).ok()?;
-        let mut lines = text.lines();
-        Some((lines.next()?.parse().ok()?, lines.filter_map(|line| line.parse().ok()).collect()))
+        let mut bytes = Vec::new();
+        file.take(FILE_LEN_MAX).read_to_end(&mut bytes).ok()?;
+        parse(&bytes)
     };
     promises.filter_map(|entry| read(entry.path())).collect()
+}
+
+/// What a file says: the bytes that are promised, and the control groups of who promises them.
+fn parse(bytes: &[u8]) -> Option<(u64, Vec<Group>)> {
+    let mut lines = std::str::from_utf8(bytes).ok()?.lines();
+    Some((lines.next()?.parse().ok()?, lines.filter_map(|line| line.parse().ok()).collect()))
+}
+
+/// Fuzz target: a file of another node's promise. What is read is what it says when it is written again.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let Some((promised, groups)) = parse(bytes) else { return };
+    assert!(groups.len() <= bytes.len());
+    let names: Vec<String> = groups.iter().map(Group::to_string).collect();
+    let text = format!("{}{}\n", line(promised), names.join("\n"));
+    assert_eq!(parse(text.as_bytes()), Some((promised, groups)));
 }
 
 /// A locked file of a name that nobody has.
@@ -254,6 +269,12 @@ mod tests {
         folder.make(70, &[(INNER, 100)]).unwrap();
         assert!(!folder.0.join("1-1.promise").exists(), "nobody holds its lock");
         drop(promise);
+    }
+
+    #[test]
+    fn what_is_in_files_of_others() {
+        let seeds = [format!("{}{MACHINE}\n{INNER}\n", line(90)).into_bytes(), b"7\n\n1 2\n7:8".to_vec()];
+        hanare_fuzz::drive("promises", &seeds, 1 << 20, fuzz);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::wire::control::{self, Answer, FromNode, Request, ToNode};
 use crate::wire::exchange::{Query, Reply};
 use crate::wire::greeting::{HELLO_LEN, Hello};
 use crate::wire::head::{HEAD_LEN, Head};
+use crate::wire::main_memory::Call;
 use crate::wire::page::{self, GRANTED_LEN, Granted, PAGE_REQUEST_LEN, PageRequest, Settled};
 use crate::wire::queue::{self, APPEND_FRONT_LEN, AppendFront};
 use serde::{Serialize, de::DeserializeOwned};
@@ -39,12 +40,20 @@ pub const TARGETS: &[FuzzTarget] = &[
     ("records", records),
     ("coordinator", coordinator),
     ("member", member),
+    ("main_memory", main_memory),
 ];
 
 pub fn head(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk::<HEAD_LEN>() else { return };
     if let Ok(head) = Head::decode(bytes) {
         assert_eq!(head.encode(), *bytes);
+    }
+}
+
+/// A call of an unchanged program to the keeper of its memory.
+pub fn main_memory(bytes: &[u8]) {
+    if let Ok(call) = Call::decode(bytes) {
+        assert_eq!(Call::decode(&call.encode()), Ok(call));
     }
 }
 
@@ -413,6 +422,13 @@ mod tests {
         ];
         drive("control", &seeds, MOST, control);
         drive("layout", &[control::encode(&a_layout())], MOST, layout);
+    }
+
+    #[test]
+    fn calls_of_main_memory() {
+        let calls =
+            [Call::Hello { start: 1 << 40, len: 1 << 30 }, Call::Fork { parent: 7 }, Call::Free { start: 4096, len: 4096 }];
+        drive("main_memory", &calls.map(|call| call.encode().to_vec()), MOST, main_memory);
     }
 
     #[test]

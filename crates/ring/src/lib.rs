@@ -22,6 +22,8 @@
 pub mod array;
 pub mod bell;
 pub mod board;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod lane;
 pub mod layout;
 pub mod lease;
@@ -30,7 +32,7 @@ pub mod page_word;
 pub mod park;
 pub mod revoke;
 pub mod spsc;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod testing;
 pub mod wait;
 pub mod words;

@@ -241,6 +241,15 @@ fn drawn_line(line: &str) -> Option<[u8; 32]> {
     Some(key)
 }
 
+/// Fuzz target: a key file. Keys that are read are what they are when they are written again.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let Some(keys) = drawn(bytes) else { return };
+    assert!(keys.len() <= bytes.len() / 64, "a key that is not there");
+    let text: String = keys.iter().map(|key| format!("{}\n", line_of(key))).collect();
+    assert_eq!(drawn(text.as_bytes()), Some(keys));
+}
+
 fn stretch(passphrase: &[u8]) -> std::result::Result<[u8; 32], argon2::Error> {
     let parameters = Params::new(GUESS_KIB, GUESS_PASSES, 1, Some(32))?;
     let mut key = [0; 32];

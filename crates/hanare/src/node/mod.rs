@@ -54,6 +54,8 @@ pub use kept::Persist;
 pub(crate) use kept::fuzz::kept as fuzz_kept;
 #[cfg(test)]
 pub(crate) use kept::fuzz::seeds as fuzz_kept_seeds;
+#[cfg(any(test, fuzzing))]
+pub(crate) use key::fuzz as fuzz_key;
 pub use key::{default_key_file, draw_key, drop_old_keys, new_key_file, rotate_key_file};
 pub use options::{NodeOptions, SocketAccess};
 #[cfg(any(test, fuzzing))]
