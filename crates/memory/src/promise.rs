@@ -171,7 +171,7 @@ fn others(folder: &Path, believed: Believed) -> Vec<(u64, Vec<Group>)> {
     promises.filter_map(|entry| read(entry.path())).collect()
 }
 
-/// What a file says: the bytes that are promised, and the control groups of who promises them.
+/// Reads a file: the bytes that are promised, and the control groups of the process that promises them.
 fn parse(bytes: &[u8]) -> Option<(u64, Vec<Group>)> {
     let mut lines = std::str::from_utf8(bytes).ok()?.lines();
     Some((lines.next()?.parse().ok()?, lines.filter_map(|line| line.parse().ok()).collect()))

@@ -368,7 +368,7 @@ impl Extents {
     /// Begins an image of all extents of a region that lie here, at one moment. While commands that change their bytes are under way it
     /// does so only if it `must`. Returns whether it has begun.
     pub fn begin_image(&self, gid: Gid, must: bool) -> bool {
-        // As long as the table is locked no command is admitted.
+        // No command is admitted while the table is locked.
         let entries = self.write();
         let those: Vec<&Arc<Held>> =
             entries.slots.iter().flatten().map(|entry| &entry.held).filter(|held| held.gid() == gid).collect();

@@ -15,7 +15,7 @@ const PART_LEN: u64 = 64 << 10;
 /// Most bytes that are kept of an extent which is changed faster than it is read; what is beyond is read as it is.
 const KEPT_LEN_MAX: usize = 256 << 20;
 
-/// What is known of the moment.
+/// The moment, and the bytes that have changed since.
 #[derive(Default)]
 pub(super) struct Image {
     is_taken: AtomicBool,
@@ -24,12 +24,12 @@ pub(super) struct Image {
 
 #[derive(Default)]
 struct Parts {
-    /// Whether each part was read, or copied.
+    /// True for each part that was read, or copied.
     settled: Vec<bool>,
     /// Parts that were copied and not read.
     kept: BTreeMap<u64, Vec<u8>>,
     kept_len: usize,
-    /// Whether a part was changed that could not be copied.
+    /// A part was changed that could not be copied.
     is_mixed: bool,
 }
 

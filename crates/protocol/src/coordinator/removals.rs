@@ -10,8 +10,8 @@
 //!      done
 //! ```
 //!
-//! A node that is away frees the region's extents when it is welcomed back. A coordinator that restarts has the removal in its journal
-//! and not the nodes of the region, so it waits for all that may come back.
+//! A node that is away frees the region's extents when it is welcomed back. The journal has a removal without the region's nodes. So a
+//! coordinator that restarts waits for all nodes that may come back.
 
 use super::asks::AskKey;
 use super::roster::Phase;
@@ -113,7 +113,7 @@ impl Coordinator {
         self.await_nodes(now_ms, key, nodes.into_iter().map(|node| (node, None)))
     }
 
-    /// Whether a node is away, and its lease goes on.
+    /// A node that is away may come back while its lease goes on.
     fn may_come_back(&self, node: NodeId) -> bool {
         matches!(self.roster.phase(node), Phase::Awaited | Phase::Closed)
     }

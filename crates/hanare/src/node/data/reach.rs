@@ -61,7 +61,7 @@ pub(crate) fn need(opened: &Opened, shape: &Checked<'_>, (at, most, unit): (u64,
     (len, Need { gid: opened.held().gid(), slot: opened.slot(), access, pages })
 }
 
-/// Where `len` bytes of the stream lie, from `at` on: ranges of the extent.
+/// Ranges of the extent that hold `len` bytes of the stream, from `at` on.
 pub(crate) fn runs<'a>(shape: &'a Checked<'_>, at: u64, len: u64) -> impl Iterator<Item = (u64, u64)> + 'a {
     let mut done = 0;
     std::iter::from_fn(move || {
