@@ -156,6 +156,8 @@ pub enum Outcome {
     Lost = 4,
     /// Too many wait for it.
     Full = 5,
+    /// The home does not share the region with the thread's host any more.
+    NotShared = 6,
 }
 
 /// A home's answer to a [`PageRequest`].
@@ -201,7 +203,7 @@ impl Granted {
     pub fn decode(bytes: &[u8; GRANTED_LEN]) -> Result<Granted, Malformed> {
         use Outcome::*;
         let raw: RawGranted = zerocopy::transmute!(*bytes);
-        let outcome = [Later, Read, Write, NotNow, Lost, Full].into_iter().find(|known| *known as u8 == raw.outcome);
+        let outcome = [Later, Read, Write, NotNow, Lost, Full, NotShared].into_iter().find(|known| *known as u8 == raw.outcome);
         let outcome = outcome.ok_or(Malformed("an unknown outcome of a page"))?;
         if raw.flags & !(BYTES | FIRM) != 0 || raw.zero.get() != 0 {
             return Err(Malformed("a page granted in an unknown way"));
@@ -305,6 +307,11 @@ pub enum NodeMessage {
     /// To [`NodeMessage::Returned`]: the host has nothing, and does not know what it had: what it may have stored is lost.
     Forgot {
         /// Whose.
+        share: u64,
+    },
+    /// To a message of a host that the home does not know, or not any more: what the host has is void, and it leaves.
+    NotShared {
+        /// Its right, which the home does not know.
         share: u64,
     },
 }

@@ -39,6 +39,8 @@ pub(crate) enum Broken {
     System(Errno),
     /// What came is no message, or none that answers ours.
     Nonsense,
+    /// The home does not share the region with this host any more. The connection serves on.
+    NotShared,
 }
 
 impl Broken {
@@ -49,6 +51,7 @@ impl Broken {
             Broken::TimedOut => "it did not answer within HANARE_ANSWER_MS",
             Broken::System(_) => "a system call on the connection failed",
             Broken::Nonsense => "what it answered is no answer",
+            Broken::NotShared => "it does not share the region with this host any more; unmap it and map it again",
         }
     }
 

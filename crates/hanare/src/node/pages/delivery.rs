@@ -1,10 +1,10 @@
 //! Messages between homes and hosts: what each comes to, and how they leave.
 
+use super::SharedRegions;
 use super::home::Home;
 use super::host::{Host, PeerHost};
 use super::outgoing::{Outgoing, PageBytes};
 use super::request::HostKey;
-use super::{SharedRegions, not_shared};
 use hanare_protocol::Result;
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::page::{Face, HostId, HostOutput};
@@ -59,6 +59,10 @@ impl SharedRegions {
                 self.on_forgot(share);
                 Ok(())
             }
+            NodeMessage::NotShared { share } => {
+                self.on_not_shared(from, share);
+                Ok(())
+            }
             NodeMessage::Left { key } => {
                 self.on_left(key);
                 Ok(())
@@ -72,7 +76,12 @@ impl SharedRegions {
                 Ok(())
             }
             NodeMessage::ToHome { share, page, message } => {
-                self.with_home(share, |home, host, outgoing| home.on_message(host, page, message, bytes.as_deref(), outgoing))
+                let to_home =
+                    |home: &mut Home, host, outgoing: &mut _| home.on_message(host, page, message, bytes.as_deref(), outgoing);
+                self.with_home(share, to_home).unwrap_or_else(|| {
+                    self.say_not_shared(from, share);
+                    Ok(())
+                })
             }
             NodeMessage::ToHost { key, page, message } => {
                 let (mut outcome, now_us) = (Ok(()), self.now_us());
@@ -99,20 +108,17 @@ impl SharedRegions {
         }
     }
 
-    /// Runs `with` on the home that a share is for, and sends what comes of it. Shares that are over are passed over.
+    /// Runs `with` on the home that a share is for, and sends what comes of it. `None` where the share is over.
     pub(super) fn with_home(
         &mut self,
         share: u64,
         with: impl FnOnce(&mut Home, HostId, &mut Vec<Outgoing>) -> Result<()>,
-    ) -> Result<()> {
-        let known = self.shares.get(&share).copied();
-        let Some((home, host)) = known.and_then(|(gid, host)| Some((self.homes.get_mut(&gid)?, host))) else {
-            return Err(not_shared());
-        };
-        let mut outgoing = Vec::new();
+    ) -> Option<Result<()>> {
+        let (gid, host) = self.shares.get(&share).copied()?;
+        let (home, mut outgoing) = (self.homes.get_mut(&gid)?, Vec::new());
         let outcome = with(home, host, &mut outgoing);
         self.send_all(outgoing);
-        outcome
+        Some(outcome)
     }
 
     pub(super) fn with_host(&mut self, key: HostKey, with: impl FnOnce(&mut Host, &mut Vec<HostOutput<PageBytes>>)) {

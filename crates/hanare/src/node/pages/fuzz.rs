@@ -61,6 +61,11 @@ fn with_known(pages: &SharedRegions, held: &HeldExtent, mut message: NodeMessage
         | NodeMessage::Introduce { key, .. }
         | NodeMessage::ToHost { key, .. }
         | NodeMessage::HostGone { key } => drawn(key, pages.keys.keys()),
+        NodeMessage::NotShared { share } => {
+            let known: Vec<u64> =
+                pages.hosts.values().flat_map(|host| (0..host.homes.len()).filter_map(|at| host.sharing.share(at))).collect();
+            drawn(share, known.iter());
+        }
         NodeMessage::Returned { key, share, .. } => {
             drawn(key, pages.keys.keys());
             drawn(share, pages.shares.keys());
@@ -186,6 +191,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         [
             pack(5 | 8, control::encode(&view(READS))),
             pack(7, record.encode().to_vec()),
+            packed(&NodeMessage::NotShared { share: 0 }),
             packed(&NodeMessage::Forgot { share: 0 }),
             packed(&NodeMessage::Left { key: 0 }),
             pack(6, encode_frame(&Frame::Heard(Receipt::default()), None)),

@@ -211,10 +211,11 @@ impl SharedRegions {
 
     /// A thread of a client has installed grants of a share.
     pub fn on_settled(&mut self, session: u64, share: u64, settled: &[Settled]) {
+        // After the end of the share nobody waits for that.
         let outcome = self.with_home(share, |home, host, outgoing| {
             settled.iter().try_for_each(|settled| home.on_settled(host, settled, outgoing))
         });
-        self.end_request(session, outcome);
+        self.end_request(session, outcome.unwrap_or(Ok(())));
     }
 
     /// Clients of this host have more frames of a region than they may.
@@ -231,9 +232,15 @@ impl SharedRegions {
     }
 
     fn begin_page_requests(&mut self, session: u64, seq: u64, share: u64, requests: &[PageRequest]) -> Result<()> {
-        let (gid, host) = self.shares.get(&share).copied().ok_or_else(not_shared)?;
         let is_ending = self.ending.is_some();
-        let home = self.homes.get_mut(&gid).filter(|home| !home.is_returning() && !is_ending).ok_or_else(not_shared)?;
+        let known = self.shares.get(&share).copied();
+        let home = known.and_then(|(gid, host)| Some((self.homes.get_mut(&gid)?, gid, host)));
+        let Some((home, gid, host)) = home.filter(|(home, ..)| !home.is_returning() && !is_ending) else {
+            // A page and the end of a share cross: the thread is told, and its link serves on.
+            let reply = PageReply::not_shared(requests).seal();
+            self.actions.push_back(Action::Grant { session, seq, reply });
+            return Ok(());
+        };
         let mut outgoing = Vec::new();
         let reply = home.on_page_requests(host, session, requests, &mut outgoing);
         let key = home.key_of(host);
@@ -394,9 +401,4 @@ impl SharedRegions {
         self.drop_left_homes();
         self.settle();
     }
-}
-
-fn not_shared() -> Error {
-    let reason = "pages of a region that it does not share (any more)".to_owned();
-    Error::Garbage { peer: "a host".to_owned(), reason }
 }

@@ -11,14 +11,14 @@ use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::reply::KeptGrant;
 use hanare_protocol::page::{Access, Page, PendingReply, Ticket, ToHost};
-use hanare_protocol::wire::page::{Granted, NodeMessage, Outcome};
+use hanare_protocol::wire::page::{Granted, NodeMessage, Outcome, PageRequest};
 use std::sync::Arc;
 
 /// The reply to one message of a thread: a record for each request, then the pages that come along.
 pub(crate) struct PageReply {
     records: Vec<RequestReply>,
-    /// Keeps what windows show.
-    memory: Arc<HomeMemory>,
+    /// Keeps what windows show. None of a region that is not shared.
+    memory: Option<Arc<HomeMemory>>,
 }
 
 /// The reply to one request.
@@ -49,7 +49,19 @@ pub(crate) struct SealedReply {
 
 impl PageReply {
     pub(super) fn of(memory: &Arc<HomeMemory>) -> PageReply {
-        PageReply { records: Vec::new(), memory: memory.clone() }
+        PageReply { records: Vec::new(), memory: Some(memory.clone()) }
+    }
+
+    /// The reply to who asks for pages of a region that is not shared with it any more.
+    pub(super) fn not_shared(requests: &[PageRequest]) -> PageReply {
+        let granted = Granted::without(Outcome::NotShared);
+        let record = |request: &PageRequest| RequestReply {
+            page: Page(request.page),
+            ticket: request.ticket,
+            granted,
+            bytes: Bytes::None,
+        };
+        PageReply { records: requests.iter().map(record).collect(), memory: None }
     }
 
     /// Adds the reply to a further request.
@@ -60,9 +72,10 @@ impl PageReply {
     /// The bytes of a page. What leaves while its version is granted elsewhere is void where it arrives: it may be torn, and is
     /// not used.
     pub(super) fn bytes_of(&self, page: Page) -> Result<Bytes> {
-        match self.memory.window(page.0) {
+        let Some(memory) = &self.memory else { return Ok(Bytes::None) };
+        match memory.window(page.0) {
             Some(window) => Ok(Bytes::Here(window)),
-            None => self.memory.read_page(page.0).map(Bytes::Copy),
+            None => memory.read_page(page.0).map(Bytes::Copy),
         }
     }
 

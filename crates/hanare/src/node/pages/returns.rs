@@ -114,6 +114,27 @@ impl SharedRegions {
         self.go_on_handing();
     }
 
+    /// A host says something of a share that this home does not know, or not any more: it is told so.
+    pub(super) fn say_not_shared(&mut self, to: NodeId, share: u64) {
+        tracing::debug!("{to} speaks of pages that are not shared with it any more");
+        if let Some(address) = self.wires.address_of(to) {
+            self.send(Outgoing { node: to, address, message: NodeMessage::NotShared { share }, bytes: None });
+        }
+    }
+
+    /// A home does not know this host by that share: what it has of the home's pages is void.
+    pub(super) fn on_not_shared(&mut self, from: NodeId, share: u64) {
+        let is_that = |host: &Host, at: &usize| host.homes[*at].node == from && host.sharing.share(*at) == Some(share);
+        let door = self.hosts.values().find_map(|host| {
+            let at = (0..host.homes.len()).find(|at| is_that(host, at))?;
+            Some((host.homes[at].key, host.homes[at].address.clone()))
+        });
+        // A host that has left meanwhile has nothing.
+        if let Some((key, address)) = door {
+            self.on_returned((from, &address), (key, share), false);
+        }
+    }
+
     /// A home that is back is told whether it has all that was here.
     pub(super) fn part_from(&mut self, place: HostKey, at: usize, (share, has_all): (u64, bool)) {
         let Some(host) = self.hosts.get_mut(&place) else { return };

@@ -8,10 +8,10 @@ use hanare_memory::frames::Run;
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{Grant, Rights, Slot};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::Consistency;
+use hanare_protocol::page::{Access, Consistency, Page, Ticket, ToHome, Version};
 use hanare_protocol::place::{Extent, Layout, Span};
 use hanare_protocol::wire::control::{Made, NodeAddress, RegionView};
-use hanare_protocol::wire::page::{Join, Joined};
+use hanare_protocol::wire::page::{Frame, Granted, Join, Joined, NodeMessage, Outcome, encode_frame};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const ELSEWHERE: NodeId = NodeId(1);
@@ -114,4 +114,77 @@ fn pages_that_are_taken_out_of_mappings_are_written_down_as_they_are() {
         is_over.store(true, Ordering::Relaxed);
         assert!(all);
     });
+}
+
+fn frame(number: u64, message: NodeMessage, page: Option<&[u8]>) -> Vec<u8> {
+    encode_frame(&Frame::Message(number, message), page)
+}
+
+/// A connection of another node, and one to it.
+const FROM: u64 = 5;
+const TO: u64 = 7;
+
+/// A host that has joined a home elsewhere, by the share 5, over those connections.
+fn joined() -> SharedRegions {
+    let mut regions = regions();
+    regions.on_request(ClientId(0), share(4 * PAGE_LEN));
+    regions.dialed(ELSEWHERE, Some(TO));
+    let key = *regions.keys.keys().next().unwrap();
+    regions.on_joined(key, (ELSEWHERE, Incarnation(2)), Ok(Joined { host: HostId(1), share: 5, rights: Rights::Write }));
+    regions.on_frames(FROM, &[encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), channel: 1 }, None)]);
+    while regions.poll().is_some() {}
+    regions
+}
+
+/// The messages that leave, and whether a connection or a thread's link is closed.
+fn done(regions: &mut SharedRegions) -> (Vec<NodeMessage>, bool) {
+    let (mut said, mut closes) = (Vec::new(), false);
+    while let Some(action) = regions.poll() {
+        match action {
+            Action::Send { place: TO, bytes } => {
+                if let Frame::Message(_, message) = decode_frame(&bytes).unwrap().0 {
+                    said.push(message);
+                }
+            }
+            Action::Close { .. } | Action::End { .. } => closes = true,
+            _ => {}
+        }
+    }
+    (said, closes)
+}
+
+#[test]
+fn late_pages_are_answered_and_their_connection_serves_on() {
+    let mut regions = joined();
+    let late = |share| {
+        let message = ToHome::WriteBack { version: Version(1), keeps: false };
+        NodeMessage::ToHome { share, page: Page(0), message }
+    };
+    let page = [0; PAGE_LEN as usize];
+    regions.on_frames(FROM, &[frame(1, late(98), Some(&page)), frame(2, late(99), Some(&page))]);
+    let not_shared = |share| NodeMessage::NotShared { share };
+    assert_eq!(done(&mut regions), (vec![not_shared(98), not_shared(99)], false));
+
+    let ticket = Ticket { seat: 1, number: 1 };
+    let request = PageRequest { page: 0, ticket, access: Access::Read, has: None, firm: false, tries: false };
+    regions.on_page_requests(9, 1, 99, &[request, request]);
+    let Some(Action::Grant { session: 9, seq: 1, reply }) = regions.poll() else { panic!("the thread is told") };
+    let record = Granted::without(Outcome::NotShared).encode();
+    assert_eq!((reply.count, reply.records, reply.pages.len()), (2, [record, record].concat(), 0));
+    regions.on_settled(9, 99, &[Settled { page: 0, ticket, version: Version(1) }]);
+    assert_eq!(done(&mut regions), (Vec::new(), false));
+
+    regions.on_frames(FROM, &[vec![0xff; 40]]);
+    assert_eq!(done(&mut regions), (Vec::new(), true), "what is malformed ends its connection");
+}
+
+#[test]
+fn a_host_that_its_home_does_not_know_drops_what_it_has_and_says_so() {
+    let mut regions = joined();
+    regions.on_frames(FROM, &[frame(1, NodeMessage::NotShared { share: 6 }, None)]);
+    assert_eq!(done(&mut regions), (Vec::new(), false), "that share was another's");
+    regions.on_frames(FROM, &[frame(2, NodeMessage::NotShared { share: 5 }, None)]);
+    assert_eq!(done(&mut regions), (vec![NodeMessage::Forgot { share: 5 }], false));
+    regions.on_frames(FROM, &[frame(3, NodeMessage::NotShared { share: 5 }, None)]);
+    assert_eq!(done(&mut regions), (Vec::new(), false), "it was told before");
 }

@@ -70,12 +70,13 @@ const WHY_BITS: u32 = 8;
 
 impl Denials {
     /// What a denial is stored as, in the order of their numbers from 1 on.
-    const ALL: [Denied; 10] = [
+    const ALL: [Denied; 11] = [
         Denied::Gone,
         Denied::Home(0, Broken::Closed),
         Denied::Home(0, Broken::TimedOut),
         Denied::Home(0, Broken::System(Errno::IO)),
         Denied::Home(0, Broken::Nonsense),
+        Denied::Home(0, Broken::NotShared),
         Denied::Here(Here::Late),
         Denied::Here(Here::Ended),
         Denied::Here(Here::NoMemory),

@@ -238,12 +238,17 @@ impl Resolver {
         let head = endpoint.receive_head(tools.seq)?;
         let Some(pages_len) = granted_pages_len(&head, count) else { return Err(endpoint.give_up(Broken::Nonsense)) };
         endpoint.receive(&mut tools.operands[..count * GRANTED_LEN])?;
-        let mut with_bytes = 0;
+        let (mut with_bytes, mut is_shared) = (0, true);
         for record in tools.operands[..count * GRANTED_LEN].as_chunks().0 {
             let granted = Granted::decode(record).map_err(|_| endpoint.give_up(Broken::Nonsense))?;
             with_bytes += u64::from(granted.has_bytes);
+            is_shared &= granted.outcome != Outcome::NotShared;
         }
-        if with_bytes * PAGE_LEN == pages_len { Ok(()) } else { Err(endpoint.give_up(Broken::Nonsense)) }
+        match (with_bytes * PAGE_LEN == pages_len, is_shared || pages_len > 0) {
+            (true, true) => Ok(()),
+            (true, false) => Err(Broken::NotShared),
+            (false, _) => Err(endpoint.give_up(Broken::Nonsense)),
+        }
     }
 
     /// Puts what was granted in its place, tells the home, and maps it: the steps of [`hanare_protocol::page::intake`].
@@ -452,7 +457,7 @@ fn ruling_of(granted: Granted) -> Ruling {
         Outcome::Read | Outcome::Write => Ruling::Granted { has_bytes: granted.has_bytes, firm: granted.firm },
         Outcome::Later => Ruling::Later,
         Outcome::Lost => Ruling::Lost,
-        Outcome::NotNow | Outcome::Full => Ruling::Refused,
+        Outcome::NotNow | Outcome::Full | Outcome::NotShared => Ruling::Refused,
     }
 }
 
