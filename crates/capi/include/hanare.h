@@ -158,8 +158,13 @@ int hanare_attach(hanare_pool **pool);
  */
 int hanare_attach_to(const char *address, hanare_pool **pool);
 
-/* Gives the attachment back. Regions still open keep working until they are closed. Never blocks. Errors: NODE_LOST where
- * stores through a map that is still there were lost (hanare_map_shared); the handle is gone all the same. */
+/* Gives the attachment back. Regions still open keep working until they are closed. Groups and mailboxes that the program opened
+ * over this handle are left in good order: what they sent arrives, and calls on them fail with BAD_USE until they are closed. A program
+ * that ends afterwards has not died, whatever it has open. One that ends without this call counts as killed: what it sent last may be lost.
+ *
+ * Blocking   until other hosts have what groups and mailboxes sent to them.
+ * Errors     NODE_LOST where stores through a map that is still there were lost (hanare_map_shared); the handle is gone all the same.
+ */
 int hanare_detach(hanare_pool *pool);
 
 /* This client's number in its job, from 0; 0 outside a job. Never blocks. */
@@ -1303,7 +1308,7 @@ int hanare_block_size(hanare_region *region, uint64_t offset, uint64_t *size);
 
 #define HANARE_OVERFLOW_REFUSE 0 /* what finds no room is refused: QUEUE_FULL */
 #define HANARE_OVERFLOW_WAIT 1   /* its writer waits until the reader has made room */
-#define HANARE_OVERFLOW_SPILL 2  /* it goes to other memory of the pool, and comes back in order */
+#define HANARE_OVERFLOW_SPILL 2  /* it goes to other memory of the queue's node, and comes back in order */
 
 /* What a queue is like. One of block and record is 0. */
 typedef struct hanare_queue_options {
@@ -1384,7 +1389,7 @@ int hanare_queue_keep(hanare_queue_writer *writer);
 
 /* Commits the claimed unit and all that were kept: the reader sees them from here on. Waits for those of hanare_queue_commit_nb, too.
  *
- * Errors     QUEUE_FULL where the pool has no room to spill, QUOTA_EXCEEDED where its user has none: what was not committed
+ * Errors     QUEUE_FULL where the queue's node has no room to spill, QUOTA_EXCEEDED where its user has none: what was not committed
  *            is given up. NOT_A_WRITER where this program was taken for dead and another has its lane; NODE_LOST.
  */
 int hanare_queue_commit(hanare_queue_writer *writer);

@@ -59,6 +59,7 @@ pub unsafe extern "C" fn hanare_detach(pool: *mut CPool) -> c_int {
     code_of("hanare_detach", || {
         // SAFETY: the header makes this the handle's last call.
         let pool = unsafe { take(pool, "pool") }?;
+        pool.pool.leave();
         pool.pool.check_stores()?;
         Ok(code::OK)
     })

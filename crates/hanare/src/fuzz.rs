@@ -79,7 +79,7 @@ mod tests {
         let hold = Request::Hold { gid: Gid(1), start: 4096, len: 4096, features: 0 };
         let seeds = [
             [frame(&Request::Attach { version: VERSION, job: None }, 0), frame(&hold, 1), frame(&Request::Status, 0)].concat(),
-            [frame(&Request::Stat { name: "x".repeat(200) }, 0), frame(&Request::Detach, 0)].concat(),
+            [frame(&Request::Stat { name: "x".repeat(200) }, 0), frame(&Request::Leave, 0), frame(&Request::Detach, 0)].concat(),
         ];
         drive("requests", &seeds, 2 << 20, requests);
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import secrets
@@ -36,6 +37,18 @@ def _in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_in_child)
+
+
+def _at_exit() -> None:
+    """Leave in good order what still has handles; a program that an exception ends has failed, and says nothing."""
+    if getattr(sys, "last_value", None) is not None:
+        return
+    for pool in list(_opened):
+        if pool._generation == _generation:
+            pool._attached.leave()
+
+
+atexit.register(_at_exit)
 
 
 class Region:
@@ -143,6 +156,9 @@ class Region:
 #: Handles of a parent, kept for ever in its child: ending them would be talk on the parent's connections.
 _kept: list[object] = []
 
+#: All pools of this process.
+_opened: weakref.WeakSet[Pool] = weakref.WeakSet()
+
 
 class Pool:
     """An attachment to the pool; made by `connect`.
@@ -155,6 +171,7 @@ class Pool:
         self._nodes = nodes
         self._attached, self._generation = _hanare.Pool.attach(socket), _generation
         self._views: weakref.WeakValueDictionary[int, _hanare.View] = weakref.WeakValueDictionary()
+        _opened.add(self)
 
     @property
     def _native(self) -> _hanare.Pool:

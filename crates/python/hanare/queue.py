@@ -133,7 +133,7 @@ class Writer(_Port):
         BadBlock
             The queue takes no unit of that length.
         QueueFull
-            There is no room, and the queue's overflow is to refuse, or the pool has no room for what is spilled.
+            There is no room, and the queue's overflow is to refuse, or the queue's node has no room for what is spilled.
         TimeoutError
             No room was made in time.
         ReaderGone

@@ -213,6 +213,11 @@ impl Pool {
         queue::open(py, &self.pool, name)
     }
 
+    /// Says that the program's end is no death from here on.
+    fn leave(&self, py: Python<'_>) {
+        py.detach(|| self.pool.leave());
+    }
+
     /// Begins to wait for all ranks of the job.
     fn barrier(&self) -> Pending {
         sync::barrier(self.pool.clone())

@@ -17,10 +17,14 @@ use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a node that is looked at may take: who looks has others to look at.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// Connections that end within so short a time, one after another, are no accidents: a barrier gives up.
+const RESET_COUNT: u32 = 20;
+const RESET_PAUSE: Duration = Duration::from_millis(200);
 
 /// How a region is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -290,15 +294,28 @@ impl Pool {
         Ok(())
     }
 
-    /// Arrives at a barrier of the job, perhaps not for the first time.
+    /// Arrives at a barrier of the job, perhaps not for the first time: once more where the connection ends meanwhile, as long as the home
+    /// takes another.
     pub(super) fn arrive(&self, arrival: Arrival) -> Result<()> {
         let home = self.shared.home()?;
-        let mut request = home.draft();
-        request.set_query(&Query::Sync(SyncRequest::Arrive(arrival)), Patience::Endless);
         trace::slice("barrier", || {
-            // SAFETY: an arrival has no memory of ours.
-            let seq = unsafe { home.post(request) }?;
-            home.wait(seq)
+            let mut resets = 0;
+            loop {
+                let (begun, was_there) = (Instant::now(), home.is_connected());
+                let mut request = home.draft();
+                request.set_query(&Query::Sync(SyncRequest::Arrive(arrival)), Patience::Endless);
+                // SAFETY: an arrival has no memory of ours.
+                let outcome = match unsafe { home.post(request) } {
+                    Ok(seq) => home.wait(seq),
+                    Err(Error::NodeLost { .. }) if was_there => continue,
+                    Err(error) => return Err(error),
+                };
+                resets = if begun.elapsed() < RESET_PAUSE { resets + 1 } else { 0 };
+                match outcome {
+                    Err(Error::NodeLost { .. }) if resets < RESET_COUNT => std::thread::sleep(RESET_PAUSE / RESET_COUNT),
+                    other => return other,
+                }
+            }
         })
     }
 
@@ -320,6 +337,14 @@ impl Pool {
     /// The error for an answer of another kind than was asked for.
     fn nonsense(&self, answer: &Answer) -> Error {
         self.shared.session.nonsense(answer)
+    }
+
+    /// Leaves the groups and mailboxes of this attachment in good order: what they sent arrives, and their regions go. Later calls on them fail.
+    /// Other handles go on, and the program's end is no death for its job. A program that ends without dropping its handles calls this last.
+    ///
+    /// **Cost**: a message each way for each party that was sent to. A call of another thread that is at work on a group keeps its place.
+    pub fn leave(&self) {
+        self.shared.leave();
     }
 
     /// Ends this program and the whole job that it is a rank of, with this status: its lowest 8 bits, as of `exit`. Never returns.

@@ -41,10 +41,14 @@ const ASK: Duration = Duration::from_millis(ASK_MS);
 /// Makes a connection to the node within a time; called at the first use and after a loss.
 pub(crate) type Dial = dyn Fn(Duration) -> Result<Box<dyn Link>> + Send + Sync;
 
+/// A cause for the end of a connection that is not its node's fault, if there is one.
+pub(crate) type Blame = dyn Fn() -> Option<Error> + Send + Sync;
+
 /// A node as this process reaches it.
 pub(crate) struct Remote {
     node: NodeId,
     dial: Box<Dial>,
+    blame: Box<Blame>,
     bound: Duration,
     refusals: Arc<AtomicU64>,
     lineage: Lineage,
@@ -78,17 +82,27 @@ struct Inner {
 
 impl Remote {
     /// A node that nobody is connected to yet. `refusals` counts the grants that it refuses.
-    pub fn new(node: NodeId, bound: Duration, dial: Box<Dial>, refusals: Arc<AtomicU64>) -> Result<Remote> {
+    pub fn new(
+        node: NodeId,
+        bound: Duration,
+        (dial, blame): (Box<Dial>, Box<Blame>),
+        refusals: Arc<AtomicU64>,
+    ) -> Result<Remote> {
         let nudge =
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system("make an event", &errno.into()))?;
         let (inner, has_parted, completed) = Default::default();
-        Ok(Remote { node, dial, bound, refusals, lineage: Lineage::here(), inner, has_parted, completed, nudge })
+        Ok(Remote { node, dial, blame, bound, refusals, lineage: Lineage::here(), inner, has_parted, completed, nudge })
     }
 
     /// Whether a connection to it has ended, of which the node may have known before this process. **Cost**: a load.
     #[inline]
     pub fn has_parted(&self) -> bool {
         self.has_parted.load(Ordering::Acquire)
+    }
+
+    /// Says if there is a connection, as far as is known.
+    pub fn is_connected(&self) -> bool {
+        self.lock().link.is_some()
     }
 
     /// The node.
@@ -362,11 +376,15 @@ impl Remote {
     fn lose(&self, inner: &mut Inner, error: LinkError) -> Error {
         let error = match error {
             LinkError::Garbage { peer, reason } => Error::Garbage { peer, reason },
-            LinkError::Closed { reason, .. } => Error::NodeLost { node: self.node, reason },
-            other => Error::NodeLost { node: self.node, reason: other.to_string() },
+            LinkError::Closed { reason, .. } => self.lost(reason),
+            other => self.lost(other.to_string()),
         };
         self.close(inner, &error);
         error
+    }
+
+    fn lost(&self, reason: String) -> Error {
+        (self.blame)().unwrap_or(Error::NodeLost { node: self.node, reason })
     }
 
     fn close(&self, inner: &mut Inner, error: &Error) {

@@ -7,6 +7,7 @@ use hanare_protocol::id::JobRank;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
 use hanare_protocol::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -87,6 +88,25 @@ impl NodeSession {
                 *guard = None;
                 Err(self.failed(&error))
             }
+        }
+    }
+
+    /// Says if the node is known to have ended the connection. **Cost**: one call. A thread that waits for an answer finds out by itself.
+    pub fn has_ended(&self) -> bool {
+        let Ok(socket) = self.socket.try_lock() else { return false };
+        let Some(socket) = socket.as_ref() else { return true };
+        let mut ends = [PollFd::new(socket, PollFlags::empty())];
+        matches!(poll(&mut ends, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1)) && ends[0].revents().contains(PollFlags::HUP)
+    }
+
+    /// Says that the program's end is no death from here on.
+    pub fn leave(&self) {
+        let mut socket = self.socket.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if self.lineage.is_here()
+            && let Some(socket) = socket.as_mut()
+        {
+            // A node that is gone has told of the end itself.
+            let _ = socket.send(&Request::Leave, Vec::new());
         }
     }
 

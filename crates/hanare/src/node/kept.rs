@@ -148,7 +148,10 @@ impl Keeper {
         let mut from = BufReader::with_capacity(BLOCK_LEN, file);
         let damaged = |why: &str| Error::System {
             what: format!("read {}", path.display()),
-            reason: format!("the file is damaged ({why}); restore it from a copy, or move it away to begin without these bytes"),
+            reason: format!(
+                "the file is damaged ({why}); restore it from a copy that was made since the node last ended, or move it away to begin \
+                 without these bytes"
+            ),
         };
         let head = read_head(&mut from).map_err(|error| damaged(&error.to_string()))?;
         if head.name != self.name {

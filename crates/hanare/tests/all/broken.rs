@@ -5,9 +5,13 @@
 use crate::relay;
 
 use crate::processes::Dice;
-use hanare::{Consistency, CreateOptions, Element, Error, Happened, Modify, NodeId, Operator, Placement, Pool, Strided};
-use hanare::{Overflow, QueueForm, Unit};
-use relay::{Mode, nodes_beside_relay};
+use crate::support::options;
+use hanare::node::{Node, NodeOptions};
+use hanare::{Consistency, CreateOptions, Element, Error, Group, Happened, JobId, JobRank, Modify, NodeId, Operator, Placement};
+use hanare::{Overflow, Pool, QueueForm, Rank, Strided, Unit};
+use relay::{Mode, Relay, nodes_beside_relay};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What an error of a broken connection says.
@@ -250,4 +254,69 @@ fn units_that_nobody_waited_for_are_read_once_and_in_order_whatever_becomes_of_t
         assert!(sent > 40 && reader.try_see().unwrap().is_none());
         writer.close().unwrap();
     }
+}
+
+/// A pool whose home clients reach through a relay, and a node that reaches it itself.
+fn home_behind_relay() -> (Node, Node, Relay) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let advertise = Some(listener.local_addr().unwrap().to_string());
+    let home = Node::start(NodeOptions { advertise, listen: own.to_string(), ..options(16 << 20) }).unwrap();
+    let near = Node::start(NodeOptions { join: Some(own.to_string()), ..options(16 << 20) }).unwrap();
+    (home, near, Relay::start(listener, own))
+}
+
+fn ranks(nodes: &[&Node]) -> Vec<Pool> {
+    let (job, ranks) = (JobId(u128::from(std::process::id())), nodes.len() as u32);
+    let attach =
+        |(rank, node): (u32, &&Node)| Pool::attach_to(node.socket(), Some(JobRank { job, rank: Rank(rank), ranks })).unwrap();
+    (0..).zip(nodes).map(attach).collect()
+}
+
+#[test]
+fn a_barrier_goes_on_over_another_connection() {
+    let (_home, near, relay) = home_behind_relay();
+    let ranks = ranks(&[&near, &near]);
+    for mode in [Mode::Pass, Mode::LoseRequest, Mode::LoseAnswer, Mode::LoseRequest, Mode::Pass] {
+        relay.set(mode);
+        std::thread::scope(|scope| {
+            let arriving: Vec<_> = ranks.iter().map(|rank| scope.spawn(|| rank.barrier())).collect();
+            arriving.into_iter().for_each(|arriving| arriving.join().unwrap().unwrap());
+        });
+    }
+    relay.set(Mode::Dead);
+    assert!(
+        matches!(ranks[0].barrier(), Err(Error::NodeLost { .. } | Error::Timeout { .. })),
+        "a home that cannot be reached is lost"
+    );
+}
+
+#[test]
+fn collective_operations_go_on_over_another_connection() {
+    let (first, second, relay) = nodes_beside_relay();
+    let ranks = ranks(&[&first, &second, &first]);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // What is lost with a connection is sent again by the sender's next call; the last of them leaves the group.
+        let rounds = |group: Group| {
+            for round in 0..200u64 {
+                let mut sum = [round + u64::from(group.number()); 100];
+                group.all_reduce(Operator::Add, &mut sum).map_err(|error| format!("round {round}: {error}"))?;
+                assert_eq!(sum, [3 * round + 3; 100], "round {round}");
+            }
+            Ok::<(), String>(())
+        };
+        let parties: Vec<_> = ranks.iter().map(Pool::job_group).map(|group| scope.spawn(move || rounds(group))).collect();
+        scope.spawn(|| {
+            for mode in [Mode::LoseRequest, Mode::LoseAnswer].into_iter().cycle().take_while(|_| !is_over.load(Ordering::Relaxed))
+            {
+                relay.set(mode);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            relay.set(Mode::Pass);
+        });
+        let outcomes: Vec<_> = parties.into_iter().map(|party| party.join().unwrap()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(outcomes, [Ok(()), Ok(()), Ok(())]);
+    });
 }

@@ -422,6 +422,7 @@ impl Coordinator {
             }
             Request::Attach { .. }
             | Request::Detach
+            | Request::Leave
             | Request::Map { .. }
             | Request::Own
             | Request::Release { .. }

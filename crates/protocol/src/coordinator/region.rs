@@ -174,7 +174,7 @@ impl Coordinator {
         match self.roster.phase(node) {
             Phase::Member => Ok(self.roster.seat(node).is_some_and(|seat| seat.grants.is_some())),
             Phase::Awaited => Ok(false),
-            Phase::Silent => lost("it does not renew its lease"),
+            Phase::Silent => lost("it ended or does not answer, and has not come back"),
             Phase::Closed => lost("its connection closed"),
             Phase::Absent | Phase::Dead | Phase::Left => Err(Error::RegionLost { region: region.to_owned(), node }),
         }

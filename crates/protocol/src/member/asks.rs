@@ -114,6 +114,7 @@ fn describe(what: &Request) -> String {
         Request::RankEnded { rank, .. } => format!("note the end of {rank}"),
         Request::Attach { .. }
         | Request::Detach
+        | Request::Leave
         | Request::Map { .. }
         | Request::Own
         | Request::Release { .. }

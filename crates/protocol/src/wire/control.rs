@@ -153,6 +153,8 @@ pub enum Request {
     },
     /// Detaches in good order, and says no more: the end of the connection follows. Not answered.
     Detach,
+    /// The program's end is no death from here on, although handles may still be open. Not answered.
+    Leave,
 }
 
 /// What becomes of a region that has the name of one to be created.

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// How long a home that could not be asked is not asked again: making a connection may hold a wait up.
 const PAUSE: Duration = Duration::from_millis(ANSWER_MS);
 
+/// How long a thread sleeps between two looks for a death that it expects.
+const NAP: Duration = Duration::from_millis(2);
+
 /// What is known, shared by a program's threads.
 #[derive(Default)]
 pub(crate) struct Deaths(Mutex<Hearing>);
@@ -63,6 +66,20 @@ impl Shared {
         match &*state {
             Hearing::Known(death) => Err(death.clone()),
             _ => Ok(()),
+        }
+    }
+
+    /// The first death in this program's job, if the home tells of one within `patience`.
+    pub fn first_death(self: &Arc<Self>, patience: Duration) -> Option<Error> {
+        let begun = Instant::now();
+        loop {
+            if let Err(death) = self.check_deaths() {
+                return Some(death);
+            }
+            if self.job.is_none() || begun.elapsed() >= patience {
+                return None;
+            }
+            std::thread::sleep(NAP);
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) use mapped::{
 pub(crate) use mender::Mend;
 pub(crate) use taken::TakenLock;
 
-use super::remote::{Dial, Remote};
+use super::remote::{Blame, Dial, Remote};
 use super::session::NodeSession;
 use crate::seats::Seats;
 use crate::settings;
@@ -70,12 +70,20 @@ pub(crate) struct Shared {
     pub barriers: Mutex<u64>,
     /// What the handles of its job's group share, while there are any.
     exchange: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
+    /// The program's parts in what several programs do.
+    memberships: Mutex<Vec<Weak<dyn Membership>>>,
     /// Locks that it holds by name.
     pub claims: Claims,
     /// What moved on connections of mappings.
     pub faults: Arc<FaultTraffic>,
     /// Makes those anew that broke.
     pub mender: Mender,
+}
+
+/// A part that the program has in what several programs do.
+pub(crate) trait Membership: Send + Sync {
+    /// Leaves in good order, unless a call is at work on it.
+    fn leave(&self);
 }
 
 struct KnownNode {
@@ -95,7 +103,7 @@ impl Shared {
         })?;
         let seats = Seats::open(seats)?;
         let remotes = Mutex::default();
-        let (deaths, refusals, barriers, exchange, mapped, claims, faults, mender) = Default::default();
+        let (deaths, refusals, barriers, exchange, memberships, mapped, claims, faults, mender) = Default::default();
         let shared = Arc::new(Shared {
             session,
             seats,
@@ -109,6 +117,7 @@ impl Shared {
             mapped,
             barriers,
             exchange,
+            memberships,
             claims,
             faults,
             mender,
@@ -133,15 +142,31 @@ impl Shared {
     }
 
     /// What the handles of the job's group share, which is of one type; made where there is none.
-    pub fn exchange<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+    pub fn exchange<T: Any + Membership + Default>(&self) -> Arc<T> {
         let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
         let there = exchange.as_ref().and_then(Weak::upgrade).and_then(|any| any.downcast().ok());
         there.unwrap_or_else(|| {
             let fresh: Arc<T> = Arc::default();
             let weak: Weak<T> = Arc::downgrade(&fresh);
             *exchange = Some(weak);
+            self.enter(&fresh);
             fresh
         })
+    }
+
+    /// Notes a membership, which [`Shared::leave`] ends.
+    pub fn enter<T: Membership + 'static>(&self, fresh: &Arc<T>) {
+        let mut memberships = self.memberships.lock().unwrap_or_else(PoisonError::into_inner);
+        memberships.retain(|other| other.strong_count() > 0);
+        let weak: Weak<T> = Arc::downgrade(fresh);
+        memberships.push(weak);
+    }
+
+    /// Leaves all that other programs may wait for, and tells the node that the program's end is no death.
+    pub fn leave(&self) {
+        let memberships = std::mem::take(&mut *self.memberships.lock().unwrap_or_else(PoisonError::into_inner));
+        memberships.iter().filter_map(Weak::upgrade).for_each(|membership| membership.leave());
+        self.session.leave();
     }
 
     /// The connection to this host's node.
@@ -173,7 +198,8 @@ impl Shared {
             return Ok(place.remote.clone());
         }
         let address = address.ok_or(Error::NodeLost { node, reason: "its address is not known".to_owned() })?;
-        let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address)?, self.refusals.clone())?);
+        let remote =
+            Arc::new(Remote::new(node, self.bound, (self.tcp_dial(node, address)?, self.own_loss()), self.refusals.clone())?);
         places.insert(node, KnownNode { address: Some(address.to_owned()), remote: remote.clone() });
         Ok(remote)
     }
@@ -212,24 +238,40 @@ impl Shared {
 
     /// The node knows the key; its clients need not.
     fn prove(&self, hellos: &[u8]) -> Result<[u8; 32]> {
-        match self.session.ask(&Request::Prove { hellos: hellos.to_vec() })? {
-            Answer::Proof(proof) => Ok(proof),
-            other => Err(self.session.nonsense(&other)),
+        match self.session.ask(&Request::Prove { hellos: hellos.to_vec() }) {
+            Ok(Answer::Proof(proof)) => Ok(proof),
+            Ok(other) => Err(self.session.nonsense(&other)),
+            // The node that was called is not to blame.
+            Err(Error::NoNode { .. }) => Err(own_lost(self.attached.node)),
+            Err(error) => Err(error),
         }
+    }
+
+    /// This host's node, where that has ended: others end its clients' connections then.
+    fn own_loss(self: &Arc<Self>) -> Box<Blame> {
+        let shared: Weak<Shared> = Arc::downgrade(self);
+        Box::new(move || {
+            let shared = shared.upgrade()?;
+            shared.session.has_ended().then(|| own_lost(shared.attached.node))
+        })
     }
 
     /// Enters the shm link to this host's node. It is made once: when the node dies, so does the attachment.
     fn enter_own(self: &Arc<Self>, node: NodeId, parts: ShmParts) -> Result<()> {
         let once = Mutex::new(Some(parts));
         let dial = move |_| {
-            let lost = || Error::NodeLost { node, reason: "this host's node has ended".to_owned() };
-            let parts = once.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(lost)?;
+            let parts = once.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(|| own_lost(node))?;
             Ok(Box::new(ShmLink::open(parts, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
         };
-        let remote = Arc::new(Remote::new(node, self.bound, Box::new(dial), self.refusals.clone())?);
+        let remote = Arc::new(Remote::new(node, self.bound, (Box::new(dial), Box::new(|| None)), self.refusals.clone())?);
         self.places().insert(node, KnownNode { address: None, remote });
         Ok(())
     }
+}
+
+/// The error of a program whose host's node has ended.
+fn own_lost(node: NodeId) -> Error {
+    Error::NodeLost { node, reason: "this host's node has ended; attach anew once it is back".to_owned() }
 }
 
 /// Nobody listens where the node was, or it went in the middle of the greeting: to a client that is a lost node.

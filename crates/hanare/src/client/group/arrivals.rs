@@ -269,10 +269,11 @@ impl MailboxState {
         self.look_at_senders(receives)
     }
 
-    /// Who is gone is remembered: those who wait for it are told, when all that it sent has come.
+    /// A party's connection ended. If the party did, that is remembered: those who wait for it are told, when all that it sent has come.
     fn lane_failed(&mut self, error: Error) -> Outcome<()> {
         let Error::WriterGone { lane, .. } = error else { return Err(Failure::from(error)) };
-        self.gone.extend(self.writers.get(lane as usize).copied().flatten());
+        let party = self.writers.get(lane as usize).copied().flatten();
+        self.gone.extend(party.filter(|party| self.peers.find(*party).is_err()));
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 use super::Group;
 use super::failure::{Failure, Outcome};
 use super::peers::{ENDED, LOOK, Parties};
+use crate::client::attachment::Membership;
 use crate::client::queue::Unread;
 use hanare_protocol::collective::note::{NOTE_LEN, Note, NoteKind};
 use hanare_protocol::collective::{Collective, Fold, PartyHosts, PartyPlan, Source};
@@ -17,9 +18,9 @@ use hanare_protocol::element::{Element, Operator, fold};
 use hanare_protocol::limits::{COLLECTIVE_FEW_COUNT, COLLECTIVE_LEN_MAX, COLLECTIVE_LEN_OF_MANY};
 use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
 use hanare_protocol::{Error, Result};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 /// The exchange of a group, made by its first operation.
 #[derive(Default)]
@@ -56,13 +57,36 @@ struct Exchange {
     arrived: Vec<VecDeque<(Unread, Note)>>,
     /// Who writes each lane, of those that wrote.
     writers: Vec<Option<u32>>,
+    /// Parties that ended and whose parts are all read: only who waits for one of them fails.
+    gone: BTreeSet<u32>,
     operations: u64,
+    /// Why an operation fails that others have begun, and which it is: those before it may still succeed.
+    ending: Option<(u64, Failure)>,
     plan: Option<(Collective, Arc<PartyPlan>)>,
     failed: Option<Error>,
     /// What a fold takes, of those sources that are other parties.
     taken: Vec<Option<Unread>>,
     /// Room for a fold.
     room: Box<[[u8; FOLD_LEN]; 2]>,
+}
+
+impl Membership for ExchangeOf {
+    fn leave(&self) {
+        let place = match self.0.try_lock() {
+            Ok(place) => Some(place),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(mut place) = place {
+            *place = Some(Err(has_left("group")));
+        }
+    }
+}
+
+/// The error of a call on what the program has left.
+pub(super) fn has_left(what: &str) -> Error {
+    let reason = format!("the program has left this {what}, because it detached; attach anew and open it again");
+    Error::BadUse { region: format!("of a {what}"), reason }
 }
 
 impl ExchangeOf {
@@ -100,7 +124,9 @@ impl Exchange {
             peers,
             arrived: (0..parties).map(|_| VecDeque::new()).collect(),
             writers: vec![None; parties as usize],
+            gone: BTreeSet::new(),
             operations: 0,
+            ending: None,
             plan: None,
             failed: None,
             taken: Vec::new(),
@@ -120,6 +146,7 @@ impl Exchange {
     }
 
     fn run(&mut self, work: &GroupWork, buffers: Buffers<'_>) -> Outcome<()> {
+        self.check_ending()?;
         let plan = self.plan(work.collective);
         let pieces = Pieces::new(work, &plan, part_len_max(self.peers.count()));
         for piece in 0..pieces.count() {
@@ -229,11 +256,14 @@ impl Exchange {
             if let Some(next) = self.arrived[from as usize].pop_front() {
                 return Ok(next);
             }
+            if self.gone.contains(&from) {
+                return Err(Failure::gone(from, ENDED));
+            }
             match self.peers.inbox.see(LOOK) {
                 Ok(unread) => self.sort(unread)?,
                 Err(Error::NotInTime { .. }) => {
                     // It may wait for a part of this one that was lost with a connection.
-                    let unsettled = self.peers.settle().into_iter().next();
+                    let unsettled = self.peers.settle(None).into_iter().next();
                     let settled = unsettled.map_or(Ok(()), |(to, error)| Err(Failure::on_the_way(to, error)));
                     let seen = self.peers.look_at(from).and(settled);
                     // What it sent before it went counts.
@@ -242,7 +272,7 @@ impl Exchange {
                         seen?;
                     }
                 }
-                Err(error) => return Err(self.lane_failed(error)),
+                Err(error) => self.lane_failed(error)?,
             }
         }
     }
@@ -253,16 +283,24 @@ impl Exchange {
             match self.peers.inbox.try_see() {
                 Ok(Some(unread)) => self.sort(unread)?,
                 Ok(None) => return Ok(()),
-                Err(error) => return Err(self.lane_failed(error)),
+                Err(error) => self.lane_failed(error)?,
             }
         }
     }
 
-    fn lane_failed(&self, error: Error) -> Failure {
-        let Error::WriterGone { lane, .. } = error else { return Failure::from(error) };
-        match self.writers.get(lane as usize) {
-            Some(Some(party)) => Failure::gone(*party, ENDED),
-            _ => Failure::unlike("a party ended before it took part".to_owned()),
+    /// A party's connection ended: notes whether the party did. One that wrote nothing yet is found out by who waits for it.
+    fn lane_failed(&mut self, error: Error) -> Outcome<()> {
+        let Error::WriterGone { lane, .. } = error else { return Err(Failure::from(error)) };
+        let party = self.writers.get(lane as usize).copied().flatten();
+        self.gone.extend(party.filter(|party| self.peers.find(*party).is_err()));
+        Ok(())
+    }
+
+    /// Fails where another party has failed in this operation, or in one before it.
+    fn check_ending(&self) -> Outcome<()> {
+        match &self.ending {
+            Some((operation, failure)) if *operation <= self.operations => Err(failure.clone()),
+            _ => Ok(()),
         }
     }
 
@@ -275,21 +313,29 @@ impl Exchange {
         let Some(note) = note else {
             return Err(Failure::unlike(format!("a program wrote into the region '{}'", self.peers.own_name())));
         };
+        self.writers[unread.lane() as usize] = Some(note.from);
         let words = || String::from_utf8_lossy(&self.peers.inbox.rest(&unread, NOTE_LEN)).into_owned();
-        match note.kind {
+        let failure = match note.kind {
             NoteKind::Part => {
-                self.writers[unread.lane() as usize] = Some(note.from);
                 self.arrived[note.from as usize].push_back((unread, note));
-                Ok(())
+                return Ok(());
             }
-            // These are never freed: nothing is done after them.
-            NoteKind::Gone => Err(Failure::Gone { party: note.part, reason: words(), has_left: false, is_told: true }),
-            NoteKind::Unlike => Err(Failure::Unlike { reason: words(), is_told: true }),
+            NoteKind::Gone => Failure::Gone { party: note.part, reason: words(), has_left: false, is_told: true },
+            NoteKind::Unlike => Failure::Unlike { reason: words(), is_told: true },
+        };
+        self.peers.inbox.free(&unread)?;
+        if self.ending.as_ref().is_none_or(|(operation, _)| note.operation < *operation) {
+            self.ending = Some((note.operation, failure));
         }
+        self.check_ending()
     }
 
     /// Ends all further operations, and tells the others where they may not know.
     fn fail(&mut self, failure: Failure) -> Error {
+        let failure = self.peers.first_to_go(failure);
+        // Others may need what was sent before for an operation that succeeds.
+        let gone = if let Failure::Gone { party, .. } = &failure { Some(*party) } else { None };
+        self.peers.settle(gone);
         if let Some((kind, part, words)) = failure.news() {
             let note = Note { from: self.peers.me, part, piece: 0, kind, operation: self.operations, digest: 0 };
             let mut words = words.into_bytes();
@@ -300,7 +346,7 @@ impl Exchange {
                 self.tell(party, &note, &words);
             }
         }
-        let error = self.peers.error(failure);
+        let error = self.peers.error_of(failure);
         self.failed = Some(error.clone());
         error
     }

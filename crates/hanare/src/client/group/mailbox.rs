@@ -6,12 +6,14 @@
 
 use super::Group;
 use super::arrivals::{Arrival, ComingBody, Content, MailboxState, ReceiveId, SHORTEST_NAP, UNRECEIVED};
+use super::exchange::has_left;
 use super::fetching::Fetches;
 use super::landing::{Landings, OwnLanding};
 use super::message::Message;
 use super::peers::{LOOK, Parties};
 use super::sending::Outbox;
 use super::sends::{Body, LastingBody, SendId};
+use crate::client::attachment::Membership;
 use crate::client::locks::milliseconds;
 use hanare_protocol::limits::{
     ANSWER_MS, MESSAGE_DEPTH, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX, MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS,
@@ -22,7 +24,8 @@ use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::Backoff;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Who waits for so long waits for a body's command, which ends before.
@@ -40,10 +43,44 @@ const BODY: Duration = Duration::from_millis(ANSWER_MS);
 ///
 /// FEATURE: D3-F6 D3-F8
 pub struct Mailbox {
-    inner: Mutex<MailboxState>,
+    inner: Arc<MailboxPlace>,
     /// Bytes of each party's landing memory.
     landing_len: u64,
     parties: u32,
+}
+
+/// A mailbox until it is left.
+struct MailboxPlace(Mutex<Option<MailboxState>>);
+
+/// A mailbox that was not left, with its lock.
+struct MailboxGuard<'m>(MutexGuard<'m, Option<MailboxState>>);
+
+impl Deref for MailboxGuard<'_> {
+    type Target = MailboxState;
+
+    fn deref(&self) -> &MailboxState {
+        self.0.as_ref().expect("it was there when the guard was made")
+    }
+}
+
+impl DerefMut for MailboxGuard<'_> {
+    fn deref_mut(&mut self) -> &mut MailboxState {
+        self.0.as_mut().expect("it was there when the guard was made")
+    }
+}
+
+impl Membership for MailboxPlace {
+    fn leave(&self) {
+        let place = match self.0.try_lock() {
+            Ok(mut place) => place.take(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(mut state) = place {
+            // Who wants to know what came of a send waits for it.
+            state.outbox.send_on_all(&mut state.peers, true);
+        }
+    }
 }
 
 impl Group {
@@ -86,7 +123,9 @@ impl Group {
             pace: Backoff::new(),
             next_nap: SHORTEST_NAP,
         };
-        Ok(Mailbox { inner: Mutex::new(inner), landing_len: landing_len.max(1), parties: self.parties })
+        let inner = Arc::new(MailboxPlace(Mutex::new(Some(inner))));
+        self.pool.shared.enter(&inner);
+        Ok(Mailbox { inner, landing_len: landing_len.max(1), parties: self.parties })
     }
 }
 
@@ -115,20 +154,22 @@ impl Default for MailboxOptions<'_> {
 }
 
 impl Mailbox {
-    fn inner(&self) -> MutexGuard<'_, MailboxState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    /// **Errors**: [`Error::BadUse`] where the program has left it.
+    fn inner(&self) -> Result<MailboxGuard<'_>> {
+        let place = self.inner.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if place.is_some() { Ok(MailboxGuard(place)) } else { Err(has_left("mailbox")) }
     }
 
     /// Sends a message to party `to`, which may be this one. Returns when it is on its way, and its bytes are free again.
     ///
     /// **Errors**: [`Error::BadGroup`] for a party that there is not; [`Error::LimitReached`] for a head of more than 48 bytes, and for a body
     /// that is longer than the landing memory; [`Error::HeapFull`] where bodies that were not dropped fill that, and [`Error::QueueFull`]
-    /// where the pool has no room for heads: nothing was sent. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is gone,
+    /// where the receiver's node has no room for heads: nothing was sent. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is gone,
     /// then or by a message before; those of [`crate::Pool::copy`].
     ///
     /// FEATURE: D3-F2 D3-F4 D3-F9
     pub fn send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: Body<'_>) -> Result<()> {
-        let inner = &mut *self.inner();
+        let inner = &mut *self.inner()?;
         inner.hear_borrowers().map_err(|failure| inner.peers.error(failure))?;
         let front = self.front(inner, to, Envelope { from: inner.peers.me, context, tag }, head, body.len()?)?;
         let sent = inner.outbox.send(&mut inner.peers, to, front, head, &body);
@@ -143,7 +184,7 @@ impl Mailbox {
     /// **Errors**: those of [`Mailbox::send`] that are known at once: nothing was begun. [`Error::LimitReached`] where 65,536 sends were
     /// begun and not waited for.
     pub fn start_send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: LastingBody<'_>) -> Result<SendId> {
-        let inner = &mut *self.inner();
+        let inner = &mut *self.inner()?;
         inner.hear_borrowers().map_err(|failure| inner.peers.error(failure))?;
         let front = self.front(inner, to, Envelope { from: inner.peers.me, context, tag }, head, body.len()?)?;
         let begun = inner.outbox.start(&mut inner.peers, to, front, head, body);
@@ -156,7 +197,7 @@ impl Mailbox {
     /// **Cost**: nothing where all are known to be; else a message each way for each party that was sent to. **Errors**: those of
     /// [`Mailbox::send`], for one party that a message did not come to; those of others follow at the next calls.
     pub fn settle(&self) -> Result<()> {
-        let inner = &mut *self.inner();
+        let inner = &mut *self.inner()?;
         inner.outbox.send_on_all(&mut inner.peers, true);
         inner.outbox.settle(&mut inner.peers);
         let heard = inner.wait_for_borrowers();
@@ -190,7 +231,7 @@ impl Mailbox {
     }
 
     fn sent_within(&self, sends: &[SendId], bound: Option<Duration>) -> Result<Option<(usize, Result<()>)>> {
-        let inner = &mut *self.inner();
+        let inner = &mut *self.inner()?;
         let begun = Instant::now();
         inner.attend();
         loop {
@@ -240,7 +281,7 @@ impl Mailbox {
     ///
     /// **Errors**: those of [`Mailbox::test`].
     pub fn post(&self, want: Wanted) -> Result<ReceiveId> {
-        let mut inner = self.inner();
+        let mut inner = self.inner()?;
         if want.from.is_some_and(|from| from >= self.parties) {
             return Err(inner.peers.bad("a receive wants the message of a party that there is not".to_owned()));
         }
@@ -285,7 +326,7 @@ impl Mailbox {
     }
 
     fn wait_any_within(&self, receives: &[ReceiveId], bound: Option<Duration>) -> Result<Option<(usize, Message)>> {
-        let mut inner = self.inner();
+        let mut inner = self.inner()?;
         let begun = Instant::now();
         inner.attend();
         loop {
@@ -331,7 +372,7 @@ impl Mailbox {
     }
 
     fn receive_at_once(&self, want: &Wanted, into: &mut Arrival) -> Result<bool> {
-        let inner = &mut *self.inner();
+        let inner = &mut *self.inner()?;
         inner.take_at_once(want, into).map_err(|failure| inner.peers.error(failure))
     }
 
@@ -339,30 +380,28 @@ impl Mailbox {
     ///
     /// **Errors**: [`Error::BadGroup`] for a receive that is over; those of [`Mailbox::test`], where its message's body could not be fetched.
     pub fn take_back(&self, receive: ReceiveId) -> Result<Option<Message>> {
-        self.inner().take_back(receive)
+        self.inner()?.take_back(receive)
     }
 
     /// The envelope, and the lengths of head and body, of the message that such a receive would get now. Takes nothing.
     ///
     /// **Errors**: those of [`Mailbox::test`], but none for a sender that is gone.
     pub fn probe(&self, want: Wanted) -> Result<Option<(Envelope, usize, u64)>> {
-        let mut inner = self.inner();
+        let mut inner = self.inner()?;
         inner.take_in().map_err(|failure| inner.peers.error(failure))?;
         Ok(inner.matching.probe(&want).map(|(envelope, content)| (*envelope, content.head.bytes().len(), content.body.len())))
     }
 
     /// Takes a receive back. False where its message has come: it is received still. **Errors**: [`Error::BadGroup`] for one that is over.
     pub fn cancel(&self, receive: ReceiveId) -> Result<bool> {
-        let mut inner = self.inner();
+        let mut inner = self.inner()?;
         if inner.done.contains_key(&receive) { Ok(false) } else { inner.cancel(receive) }
     }
 }
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        // Who wants to know what came of a send waits for it.
-        let inner = &mut *self.inner();
-        inner.outbox.send_on_all(&mut inner.peers, true);
+        self.inner.leave();
     }
 }
 

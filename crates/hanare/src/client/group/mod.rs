@@ -123,6 +123,7 @@ impl Pool {
         };
         let kind = GroupKind::Joined(JoinedSeat { number, connection, home, stem: stem(sitting) });
         let exchange = Arc::default();
+        self.shared.enter(&exchange);
         Ok(Group { pool: self.clone(), name: place.title(), parties, me, kind, arrival: Mutex::default(), exchange })
     }
 

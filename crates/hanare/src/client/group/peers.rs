@@ -34,6 +34,9 @@ const BROKEN: u64 = 2;
 /// How a party went that did not leave.
 pub(super) const ENDED: &str = "its process or its connection ended";
 
+/// How long a party that finds another gone waits for the home to name the first.
+const FIRST: Duration = Duration::from_millis(DEATH_LOOK_MS);
+
 struct PartyReach {
     region: Region,
     writer: Option<WritePort>,
@@ -73,7 +76,8 @@ impl Parties {
         let make = |other: T| {
             let own = OwnRegion::new(pool, &format!("{stem}{me}"), queue_at + form.array_len(1)?)?;
             own.region.make_queues(queue_at, 1, &form)?;
-            let reader = pool.open_queues(own.region.name(), queue_at)?.queue(0)?.reader()?;
+            let mut reader = pool.open_queues(own.region.name(), queue_at)?.queue(0)?.reader()?;
+            reader.keep_broken();
             Ok((other, own, reader))
         };
         let made = other.and_then(make);
@@ -133,6 +137,11 @@ impl Parties {
         if self.is_job {
             self.own.pool.shared.check_deaths()?;
         }
+        self.find(party)
+    }
+
+    /// Fails where a party is gone, whose connection ended: it may be there, and come back over another.
+    pub fn find(&mut self, party: u32) -> Outcome<()> {
         let at = roster_len(self.count()) + self.form.queue_at(1, 0) + READER_AT;
         let mut state = [0u64];
         let seen = self.peer(party)?.region.get_values(at, &mut state);
@@ -178,17 +187,34 @@ impl Parties {
         self.writer(party)?.is_read().map_err(|error| Failure::on_the_way(party, error))
     }
 
-    /// Waits until what was sent to the others is at their hosts. Says to whom it could not be sent.
-    pub fn settle(&mut self) -> Vec<(u32, Error)> {
+    /// Waits until what was sent to the others, or to all of them but one, is at their hosts. Says to whom it could not be sent.
+    pub fn settle(&mut self, but: Option<u32>) -> Vec<(u32, Error)> {
         let unsettled = |(party, peer): (usize, &mut Option<PartyReach>)| {
+            if but == Some(party as u32) {
+                return None;
+            }
             let writer = peer.as_mut()?.writer.as_mut().filter(|writer| !writer.is_settled())?;
             Some((party as u32, writer.publish().err()?))
         };
         self.peers.iter_mut().enumerate().filter_map(unsettled).collect()
     }
 
+    /// Names the rank that went first, if the job's home says so soon: the others may have gone because of it.
+    pub fn first_to_go(&self, failure: Failure) -> Failure {
+        let Failure::Gone { party, reason, has_left: false, is_told: false } = failure else { return failure };
+        match self.own.pool.shared.first_death(FIRST).filter(|_| self.is_job) {
+            Some(Error::RankGone { rank, reason }) => Failure::gone(rank.0, &reason),
+            _ => Failure::gone(party, &reason),
+        }
+    }
+
     /// A failure as programs see it.
     pub fn error(&self, failure: Failure) -> Error {
+        self.error_of(self.first_to_go(failure))
+    }
+
+    /// The same as [`Parties::error`], of a failure that names the first already.
+    pub fn error_of(&self, failure: Failure) -> Error {
         match failure {
             Failure::Gone { party, reason, .. } if self.is_job => Error::RankGone { rank: Rank(party), reason },
             Failure::Gone { party, reason, .. } => {

@@ -167,7 +167,7 @@ impl Outbox {
     /// Waits until the notes that are on their way are at their receivers' hosts. Failures are told by the next send to the party, or by
     /// [`Outbox::take_failure`].
     pub fn settle(&mut self, peers: &mut Parties) {
-        for (to, error) in peers.settle() {
+        for (to, error) in peers.settle(None) {
             if !self.hear(peers, to) {
                 self.failed.insert(to, Failure::on_the_way(to, error));
             }

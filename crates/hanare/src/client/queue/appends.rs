@@ -258,7 +258,7 @@ impl Appends {
 
     /// Waits until all that was sent counts.
     ///
-    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none;
+    /// **Errors**: [`Error::QueueFull`] where the queue's node has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none;
     /// [`Error::NotAWriter`] where the lane was given up;
     /// [`Error::NodeLost`]. What was sent or kept behind those units is given up, and what was claimed.
     pub fn settle(&mut self) -> Result<()> {

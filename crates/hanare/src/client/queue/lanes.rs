@@ -103,6 +103,8 @@ pub(super) struct QueueLanes {
     has_reopened: bool,
     /// The count of the home's news at which no lane's writer was dead and nothing spilled, on the queue's host.
     quiet_at: Option<u64>,
+    /// A lane stays its writer's when the connection of that one ends: see [`QueueLanes::keep_broken`].
+    keeps_broken: bool,
 }
 
 struct QueueLane {
@@ -111,6 +113,8 @@ struct QueueLane {
     afar: Option<Arc<Afar>>,
     /// The head that the queue's node knows, of a lane elsewhere; on this host, the one at which it was asked for what is spilled.
     told_head: u64,
+    /// The reader was told that the writer's connection ended, and the lane is kept for the writer.
+    is_kept: bool,
 }
 
 /// Whether a queue has something, or a writer of it has died, or the board would not tell of what comes: by its bytes up to those of its
@@ -156,7 +160,7 @@ impl QueueLanes {
                 }
             };
             let reader = Reader::new(words, place).map_err(|bad| reach.corrupt(bad))?;
-            Ok(QueueLane { reader, afar, told_head: head })
+            Ok(QueueLane { reader, afar, told_head: head, is_kept: false })
         };
         let lanes = (0..ports).map(lane).collect::<Result<_>>()?;
         let told_at = reach.form().lane_len() / 4;
@@ -171,7 +175,13 @@ impl QueueLanes {
             told_at,
             has_reopened: false,
             quiet_at: None,
+            keeps_broken: false,
         })
+    }
+
+    /// Keeps a lane for its writer when that one's connection ends: it may come back over another. That it ended is said once each time.
+    pub fn keep_broken(&mut self) {
+        self.keeps_broken = true;
     }
 
     pub fn queue(&self) -> u64 {
@@ -231,7 +241,13 @@ impl QueueLanes {
         }
         for (lane, line) in lines.iter().enumerate() {
             let is_read = self.lanes[lane].reader.held() == 0 && line.spilled == 0 && line.tail == self.lanes[lane].reader.head();
-            if line.state == BROKEN && is_read {
+            let known = &mut self.lanes[lane];
+            known.is_kept &= line.state == BROKEN;
+            if line.state == BROKEN && is_read && !known.is_kept {
+                if self.keeps_broken {
+                    known.is_kept = true;
+                    return Err(Error::WriterGone { queue: self.reach.name(self.queue), lane: lane as u32 });
+                }
                 self.ask(lane, |queue, lane, reader| QueueRequest::Tell { queue, lane, reader })?;
                 return Err(Error::WriterGone { queue: self.reach.name(self.queue), lane: lane as u32 });
             }
@@ -254,7 +270,8 @@ impl QueueLanes {
         }
         let line = |lane: usize| array.queue_at(self.queue) + self.reach.form().lane_at(lane as u32);
         let word = |at: u64| array.words().load((at / WORD_LEN) as usize);
-        let is_quiet = |lane| word(line(lane) + LANE_STATE_AT) != BROKEN && word(line(lane) + SPILLED_AT) == 0;
+        let is_broken = |lane: usize| word(line(lane) + LANE_STATE_AT) == BROKEN;
+        let is_quiet = |lane: usize| is_broken(lane) == self.lanes[lane].is_kept && word(line(lane) + SPILLED_AT) == 0;
         let are_quiet = (0..self.lanes.len()).all(is_quiet);
         self.quiet_at = are_quiet.then_some(news);
         Ok(are_quiet.then_some(false))

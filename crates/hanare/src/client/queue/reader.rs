@@ -60,6 +60,11 @@ impl ReadPort {
         })
     }
 
+    /// Keeps the lanes of writers whose connections end: they may come back over others. [`Error::WriterGone`] says that one ended, each time.
+    pub(crate) fn keep_broken(&mut self) {
+        self.lanes.keep_broken();
+    }
+
     /// The next unit that was not seen, if there is one. Never waits for a writer; where the queue lies on another host, for its node.
     ///
     /// **Errors**: [`Error::WriterGone`], once, where a writer has died and all that it had committed was freed: the others go on.

@@ -272,7 +272,7 @@ impl WritePort {
 
     /// Commits all that were kept, and waits until those are there that were published before by [`WritePort::publish_started`].
     ///
-    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none: of
+    /// **Errors**: [`Error::QueueFull`] where the queue's node has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none: of
     /// several units the first may have been committed, [`WritePort::appended`] says how many, and the others are given up.
     /// [`Error::NotAWriter`] where this program was taken for dead and its lane given up: units without an answer may have been committed;
     /// [`Error::NodeLost`].

@@ -1,10 +1,14 @@
 //! What clients share, as they ask a node for it.
 
 use super::{ASK, Patience, Remote, check_lineage};
+use hanare_protocol::error::Happened;
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::time::{Duration, Instant};
+
+/// The name of a request that a broken connection had under way.
+const WHAT: &str = "a request for what clients share";
 
 /// A request for what clients share that is under way.
 pub(crate) struct PostedSync {
@@ -39,9 +43,16 @@ impl Remote {
         request.set_query(&Query::Sync(what), patience);
         check_lineage(self.lineage)?;
         let mut inner = self.lock();
+        let was_there = inner.link.is_some();
         self.connect(&mut inner, left(until, self.bound))?;
         // SAFETY: such a request has no memory but its own.
-        let seq = unsafe { self.post_on(&mut inner, request) }?;
+        let seq = unsafe { self.post_on(&mut inner, request) }.map_err(|error| match error {
+            // The node cannot have all of it: the connection had ended before.
+            Error::NodeLost { node, reason } if was_there => {
+                Error::Broken { node, what: WHAT.to_owned(), reason, happened: Happened::No }
+            }
+            other => other,
+        })?;
         Ok(PostedSync { seq, until, connection: inner.name, taking })
     }
 
@@ -53,7 +64,7 @@ impl Remote {
         if let (Err(Error::NotInTime { .. }), None, Some(number)) = (&outcome, told.1, taking) {
             self.withdraw(number);
         }
-        self.explain(outcome, told.1, seq, "a request for what clients share", left(until, ASK))?;
+        self.explain(outcome, told.1, seq, WHAT, left(until, ASK))?;
         match told {
             (Some(Reply::Synced(answer)), Some(connection)) => Ok((answer, connection)),
             _ => Err(Error::Garbage { peer: self.node.to_string(), reason: "an answer without words".to_owned() }),

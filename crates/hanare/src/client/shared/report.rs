@@ -48,13 +48,19 @@ impl Report {
     }
 
     /// Says on the standard error output why a page cannot be had. Async-signal-safe.
-    pub fn lost(&self, page: u64, node: NodeId, why: &str) -> Resolved {
+    pub fn lost(&self, page: u64, home: NodeId, why: &str) -> Resolved {
+        self.say(page, format_args!("its home, node {}, cannot give it ({why})", home.0))
+    }
+
+    /// The same where this host cannot have it, whatever its home does.
+    pub fn lost_here(&self, page: u64, why: &str) -> Resolved {
+        self.say(page, format_args!("this host cannot have it ({why})"))
+    }
+
+    fn say(&self, page: u64, what: std::fmt::Arguments<'_>) -> Resolved {
         let mut line = Line::new();
-        let (name, offset, node) = (&self.name, page * PAGE_LEN, node.0);
-        let _ = write!(
-            line,
-            "hanare: region '{name}', offset {offset}: its home, node {node}, cannot give it ({why}); the access ends with SIGBUS"
-        );
+        let (name, offset) = (&self.name, page * PAGE_LEN);
+        let _ = write!(line, "hanare: region '{name}', offset {offset}: {what}; the access ends with SIGBUS");
         line.print();
         Resolved::Lost
     }

@@ -24,6 +24,8 @@ pub(crate) struct Client {
     pub attached: Option<Option<JobRank>>,
     /// Whether it has said that it detaches.
     pub has_detached: bool,
+    /// The program has said that its end is no death.
+    pub has_left: bool,
     /// Whether it asked for memory of the node, to map it or to share it with other hosts.
     pub has_memory: bool,
     /// A request that the coordinator works on: no other is read meanwhile.
@@ -51,6 +53,7 @@ impl Client {
             id,
             attached: None,
             has_detached: false,
+            has_left: false,
             has_memory: false,
             waits_for: None,
             interest: EventFlags::IN,

@@ -171,6 +171,10 @@ impl ControlLoop {
                 client.has_detached = true;
                 None
             }
+            Request::Leave => {
+                client.has_left = true;
+                None
+            }
             Request::Map { slot, grant, pins } => Some(match self.extents.files((slot, grant), client.id, pins) {
                 Ok(files) => {
                     let (fds, parts) = files.into_iter().unzip();
@@ -281,8 +285,9 @@ impl ControlLoop {
             tracing::warn!("{} of user {} was cut off: {error}", client.id, client.user.uid);
         }
         if let Some(Some(job)) = client.attached {
-            let reason = if client.has_detached { "its program has detached" } else { "its program has ended" };
-            self.member.client_gone(self.now_ms(), client.id, job, reason, !client.has_detached);
+            let in_order = client.has_detached || client.has_left;
+            let reason = if in_order { "its program has detached" } else { "its program has ended" };
+            self.member.client_gone(self.now_ms(), client.id, job, reason, !in_order);
         }
     }
 }

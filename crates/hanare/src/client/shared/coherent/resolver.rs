@@ -259,7 +259,12 @@ unsafe impl Resolve for Resolver {
             Ok(()) => Resolved::Again,
             Err(denied) => {
                 self.denials.note(page, &denied);
-                self.report.lost(page, self.homes[self.home_of(page)].node, denied.words())
+                match denied {
+                    Denied::Here(Here::Ended | Here::NoMemory | Here::NotMapped | Here::Damaged) => {
+                        self.report.lost_here(page, denied.words())
+                    }
+                    _ => self.report.lost(page, self.homes[self.home_of(page)].node, denied.words()),
+                }
             }
         }
     }
