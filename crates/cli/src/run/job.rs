@@ -29,6 +29,8 @@ const LOOK_FOR: Duration = Duration::from_millis(100);
 const TERM_AFTER: Duration = Duration::from_millis(500);
 /// How long after that they have to end by themselves.
 const KILL_AFTER: Duration = Duration::from_secs(5);
+/// The same where a node of the launch is lost: a rank that waits for a page of it takes no signal before the page's own bound is over.
+const KILL_AFTER_LOSS: Duration = Duration::from_secs(1);
 
 /// What a job on this host is to be.
 pub struct Plan {
@@ -258,7 +260,8 @@ impl Job {
             self.name_failure();
             // A stopped rank takes its TERM only when it goes on.
             crew.signal(Signal::CONT, false);
-            self.due = Some((Instant::now() + KILL_AFTER, Signal::KILL));
+            let left = if crew.lost_nodes().is_empty() { KILL_AFTER } else { KILL_AFTER_LOSS };
+            self.due = Some((Instant::now() + left, Signal::KILL));
         }
     }
 
@@ -325,6 +328,48 @@ mod tests {
         failed.on_end(Rank(1), End::Killed(11));
         failed.on_abort(Rank(0), 5);
         assert_eq!(blamed(&failed), Some((1, 139)));
+    }
+
+    /// Ranks that nobody signals, and a node that is lost, or none.
+    struct Nobody(Vec<LostNode>);
+
+    impl Crew for Nobody {
+        fn start(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn signal(&self, _: Signal, _: bool) {}
+
+        fn on_child(&mut self, _: Pid, _: End) -> Option<(Rank, End)> {
+            None
+        }
+
+        fn on_said(&mut self, _: usize, _: Option<Frame>) -> Result<Vec<(Rank, End)>> {
+            Ok(Vec::new())
+        }
+
+        fn finish(&mut self) {}
+
+        fn place(&self, _: Rank) -> Place {
+            Place { node: None, host: String::new() }
+        }
+
+        fn lost_nodes(&self) -> Vec<LostNode> {
+            self.0.clone()
+        }
+    }
+
+    #[test]
+    fn ranks_of_a_launch_that_lost_a_node_have_less_time_to_end() {
+        let lost = LostNode { number: 0, host: String::new(), end: End::Killed(9), at: Instant::now() };
+        for (nodes, left) in [(Vec::new(), KILL_AFTER), (vec![lost], KILL_AFTER_LOSS)] {
+            let mut job = job();
+            job.on_end(Rank(1), End::Exited(1));
+            let before = Instant::now();
+            job.on_due(&Nobody(nodes));
+            let (due, signal) = job.due.expect("those that live are killed");
+            assert!(signal == Signal::KILL && due >= before + left && due <= Instant::now() + left, "{left:?}");
+        }
     }
 
     #[test]
