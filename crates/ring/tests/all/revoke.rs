@@ -19,18 +19,34 @@ struct Few {
     region: Arc<AtomicU64>,
     turn: Arc<AtomicU64>,
     shared_seats: [Arc<AtomicU64>; 2],
-    /// What a test switches off.
-    has_fences: bool,
+    /// What the node says of its barriers.
+    barriers: Arc<AtomicU64>,
+    /// Stands for the kernel's barrier, which is one of all threads: each light fence exchanges it, and so does the node's.
+    everywhere: Arc<AtomicU64>,
+    fences: Fences,
+}
+
+/// What a test switches off.
+#[derive(Clone, Copy, PartialEq)]
+enum Fences {
+    Full,
+    /// The thread's are no more than an order for the compiler, unless the kernel passes one for it.
+    Light,
+    /// So, and the kernel passes none.
+    LightAlone,
+    None,
 }
 
 impl Few {
-    fn new(has_fences: bool) -> Few {
+    fn new(fences: Fences) -> Few {
         let word = || Arc::new(AtomicU64::new(0));
-        Few { generation: word(), seat: word(), region: word(), turn: word(), shared_seats: [word(), word()], has_fences }
+        let (generation, seat, region, turn) = (word(), word(), word(), word());
+        Few { generation, seat, region, turn, shared_seats: [word(), word()], barriers: word(), everywhere: word(), fences }
     }
 
     fn at(&self, word: usize) -> Option<&AtomicU64> {
         match word {
+            0 => Some(&self.barriers),
             1 => Some(&self.turn),
             8 => Some(&self.generation),
             72 => Some(&self.seat),
@@ -62,8 +78,23 @@ impl Words for Few {
     }
 
     fn fence(&self) {
-        if self.has_fences {
+        if self.fences != Fences::None {
             fence(Ordering::SeqCst);
+        }
+    }
+
+    fn light_fence(&self) {
+        match self.fences {
+            Fences::Light => drop(self.everywhere.fetch_add(1, Ordering::AcqRel)),
+            Fences::LightAlone => {}
+            _ => self.fence(),
+        }
+    }
+
+    fn heavy_fence(&self) {
+        self.fence();
+        if self.fences == Fences::Light {
+            self.everywhere.fetch_add(1, Ordering::AcqRel);
         }
     }
 
@@ -99,10 +130,11 @@ impl Memory {
 }
 
 /// A thread with that many commands, while its node takes the right back.
-fn meet(seat: usize, commands: usize, has_fences: bool) {
+fn meet(seat: usize, commands: usize, fences: Fences) {
     loom::model(move || {
-        let words = Few::new(has_fences);
+        let words = Few::new(fences);
         let memory = Arc::new(Memory(UnsafeCell::new(0)));
+        let node = Revoke::make(words.clone(), [Fences::Light, Fences::LightAlone].contains(&fences));
         let (program, bytes) = (Revoke::open(words.clone()), memory.clone());
         let thread = thread::spawn(move || {
             for _ in 0..commands {
@@ -113,7 +145,6 @@ fn meet(seat: usize, commands: usize, has_fences: bool) {
                 program.leave(seat);
             }
         });
-        let node = Revoke::make(words, false);
         node.revoke(REGION);
         node.barrier();
         let mut entered = node.entered(REGION);
@@ -128,18 +159,29 @@ fn meet(seat: usize, commands: usize, has_fences: bool) {
 
 #[test]
 fn the_node_never_meets_a_thread_that_began_before() {
-    meet(SEAT, 2, true);
+    meet(SEAT, 2, Fences::Full);
 }
 
 #[test]
 fn at_the_shared_seats_it_is_the_same() {
-    meet(SHARED_SEAT, 2, true);
+    meet(SHARED_SEAT, 2, Fences::Full);
+}
+
+#[test]
+fn the_kernels_barrier_stands_for_the_fences_of_threads() {
+    meet(SEAT, 2, Fences::Light);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn without_the_kernels_barrier_it_does_not() {
+    meet(SEAT, 1, Fences::LightAlone);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn without_barriers_they_meet() {
-    meet(SEAT, 1, false);
+    meet(SEAT, 1, Fences::None);
 }
 
 /// Each with memory of its own; the node sends who comes to the other seat while it waits.
@@ -148,7 +190,7 @@ fn both_of_two_threads_at_the_shared_seats_are_waited_for() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let (words, memory) = (Few::new(true), [0, 1].map(|_| Arc::new(Memory(UnsafeCell::new(0)))));
+        let (words, memory) = (Few::new(Fences::Full), [0, 1].map(|_| Arc::new(Memory(UnsafeCell::new(0)))));
         let threads = memory.clone().map(|bytes| {
             let program = Revoke::open(words.clone());
             thread::spawn(move || {
