@@ -59,11 +59,13 @@ impl Window {
     }
 
     /// Its first byte.
+    #[inline]
     pub fn ptr(&self) -> *mut u8 {
         self.ptr
     }
 
     /// Its length in bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }

@@ -61,10 +61,12 @@ pub struct Revoke<W> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entered(Vec<(usize, u64)>);
 
+#[inline]
 fn generation_at(region: u64) -> usize {
     GENERATIONS + (region % GENERATION_COUNT as u64) as usize
 }
 
+#[inline]
 fn seat_at(seat: usize) -> usize {
     SEATS + seat.min(SEAT_COUNT - 1) * LINE_WORDS
 }

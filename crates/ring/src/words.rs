@@ -91,11 +91,21 @@ impl Shared {
 
     #[inline]
     fn word(&self, index: usize) -> &AtomicU64 {
-        let ptr = self.window.slice(index * WORD_LEN, WORD_LEN).ptr();
-        // SAFETY: mapped, writable and aligned (invariant 1); an atomic may be changed by others at any time
-        // (invariant 2), and the window stays mapped as long as this copy of it is used.
-        unsafe { AtomicU64::from_ptr(ptr.cast()) }
+        let count = self.count();
+        if index >= count {
+            outside(index, count);
+        }
+        // SAFETY: the index lies inside, and so the word is mapped, writable and aligned (invariant 1); an atomic may be changed by others
+        // at any time (invariant 2), and the window stays mapped as long as this copy of it is used.
+        unsafe { AtomicU64::from_ptr(self.window.ptr().cast::<u64>().add(index)) }
     }
+}
+
+/// The message is made elsewhere, so that a short command has few instructions.
+#[cold]
+#[inline(never)]
+fn outside(index: usize, count: usize) -> ! {
+    panic!("word {index} of {count}");
 }
 
 impl Exchange for Shared {
@@ -106,6 +116,7 @@ impl Exchange for Shared {
 }
 
 impl Words for Shared {
+    #[inline]
     fn count(&self) -> usize {
         self.window.len() / WORD_LEN
     }
