@@ -323,7 +323,7 @@ extern "C" fn fork() -> c_int {
         fail(libc::ENOMEM);
         return -1;
     }
-    next::fork()
+    next::fork_program()
 }
 
 #[unsafe(no_mangle)]

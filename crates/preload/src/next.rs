@@ -141,7 +141,7 @@ pub fn usable_size(ptr: *mut c_void) -> size_t {
 }
 
 /// `fork`.
-pub fn fork() -> c_int {
+pub fn fork_program() -> c_int {
     match FORK.find() {
         // SAFETY: the function of that name.
         Some(found) => unsafe { transmute::<*mut c_void, extern "C" fn() -> c_int>(found)() },

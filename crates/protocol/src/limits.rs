@@ -496,8 +496,5 @@ pub const ARENA_LEN_MAX: u64 = 256 << 30;
 /// Most blocks that such a program gives back at once: its keeper holds them until it has.
 pub const FREE_BLOCK_COUNT_MAX: u64 = 1024;
 
-/// Time for which such a program waits for bytes on a silent node: ten leases. A node whose process ended is known within one.
-pub const SILENT_MEMORY_MS: u64 = 10 * LEASE_MS;
-
 /// Most ranges of pages that such a program is asked to take out at once: to wake it costs as much as to take 40 pages out.
 pub const ZAP_COUNT_MAX: usize = 16;

@@ -1,11 +1,14 @@
 //! A node that is silent has its bytes still: who needs them waits for it, and goes on with the grants of the day when it is back.
 //!
 //! The coordinator says of a node whose process ended that its regions are lost, within a lease. A node that is merely silent counts as
-//! lost to a program after [`SILENT_MEMORY_MS`].
+//! lost to a program after [`SILENT_MS`].
 
 use hanare::{Error, Result};
-use hanare_protocol::limits::SILENT_MEMORY_MS;
+use hanare_protocol::limits::LEASE_MS;
 use std::time::{Duration, Instant};
+
+/// Time for which a program waits for bytes on a silent node: ten leases. A node whose process ended is known within one.
+pub const SILENT_MS: u64 = 10 * LEASE_MS;
 
 /// Between two tries: short beside a lease, long beside a message.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -27,7 +30,7 @@ pub fn try_again<T>(waiter: &dyn Waiter, mut attempt: impl FnMut(bool) -> Result
         };
         let now = Instant::now();
         let is_first = until.is_none();
-        let end = *until.get_or_insert(now + Duration::from_millis(SILENT_MEMORY_MS));
+        let end = *until.get_or_insert(now + Duration::from_millis(SILENT_MS));
         // A node that came back during the first try refuses what was granted before, and nothing else.
         if is_first && matches!(error, Error::GrantRefused { .. }) {
             continue;

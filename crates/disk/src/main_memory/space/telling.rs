@@ -1,10 +1,9 @@
 //! What the user of a program is told: of a node that is waited for, of bytes that are gone, of memory that is refused. One line each.
 
 use super::ProgramSpace;
-use crate::main_memory::outage::{Waiter, in_words};
+use crate::main_memory::outage::{SILENT_MS, Waiter, in_words};
 use hanare::Error;
 use hanare_memory::uffd::Span;
-use hanare_protocol::limits::SILENT_MEMORY_MS;
 use hanare_protocol::size::Size;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +19,7 @@ impl Waiter for ProgramSpace {
     fn waits_for(&self, error: &Error) -> bool {
         let is_over = self.is_over();
         if !is_over && !self.told.is_waited_for.swap(true, Ordering::Relaxed) {
-            let seconds = SILENT_MEMORY_MS / 1000;
+            let seconds = SILENT_MS / 1000;
             self.tell(&format!("waits up to {seconds} s for memory on a node that does not answer: {}", in_words(error)));
         }
         !is_over
