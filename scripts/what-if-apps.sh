@@ -9,6 +9,11 @@ apps=$2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 costs=${3:-$folder/costs.toml}
+# What ran before still counts in the load of a minute: five minutes at most until a processor is free.
+for _ in $(seq 30); do
+    awk -v processors="$(nproc)" '{ exit !($1 < processors) }' /proc/loadavg && break
+    sleep 10
+done
 echo "load: $(cat /proc/loadavg)"
 test -e "$costs" || "$hanare" what-if --calibrate --calibration "$costs" >/dev/null
 refused=0

@@ -48,7 +48,7 @@ fn table_of(comparison: &Comparison) -> Markup {
                                 td data-name="measured, us" { (us(point.measured)) }
                                 td data-name="predicted, us" { (us(point.predicted)) }
                                 td data-name="off by" { (format!("{:+.1} %", point.residual() * 100.0)) }
-                                td { (if point.is_fitted { "fitted" } else { "held out" }) }
+                                td data-name="" { (if point.is_fitted { "fitted" } else { "held out" }) }
                             }
                         }
                     }

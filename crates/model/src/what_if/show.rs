@@ -169,17 +169,20 @@ pub fn calibration_line(costs: &SoftwareCosts) -> String {
 }
 
 fn points(points: &[Predicted]) -> String {
-    let rows: Vec<Vec<String>> = points
-        .iter()
-        .map(|point| {
-            let what = if point.is_fitted { "fitted" } else { "held out" };
-            let us = |ns: f64| text::number(ns / 1e3);
-            let off = format!("{:+.1} %", point.residual() * 100.0);
-            vec![point.pattern.clone(), what.to_string(), us(point.measured), us(point.predicted), off]
-        })
-        .collect();
-    let heads = ["pattern", "", "measured [us]", "predicted [us]", "off by"].map(String::from);
-    text::columns(&heads, &rows, &[false, false, true, true, true])
+    let us = |ns: f64| text::number(ns / 1e3);
+    let has_tails = points.iter().any(|point| point.tail.is_some());
+    let row = |point: &Predicted| {
+        let what = if point.is_fitted { "fitted" } else { "held out" };
+        let off = format!("{:+.1} %", point.residual() * 100.0);
+        let mut cells = vec![point.pattern.clone(), what.to_string(), us(point.measured), us(point.predicted), off];
+        let tail = point.tail.map_or([String::new(), String::new()], |tail| [us(tail.mean), us(tail.p99)]);
+        cells.extend(tail.into_iter().filter(|_| has_tails));
+        cells
+    };
+    let mut heads = ["pattern", "", "measured [us]", "predicted [us]", "off by"].map(String::from).to_vec();
+    heads.extend(["mean [us]", "99 of 100 [us]"].map(String::from).into_iter().filter(|_| has_tails));
+    let is_right: Vec<bool> = (0..heads.len()).map(|column| column > 1).collect();
+    text::columns(&heads, &points.iter().map(row).collect::<Vec<_>>(), &is_right)
 }
 
 /// The rows of a calibration: measured and predicted.
@@ -271,6 +274,15 @@ pub fn plot(program: &Program, setting: &Setting, sweep: &Sweep, against: Option
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn measured_means_and_tails_stand_beside_the_medians() {
+        let row = Predicted::held_out("get 8B", 10_000.0, 11_000.0);
+        assert!(!points(std::slice::from_ref(&row)).contains("mean"));
+        let tail = Some(crate::what_if::costs::Tail { mean: 14_500.0, p99: 96_000.0 });
+        let table = points(&[Predicted { tail, ..row.clone() }, row]);
+        assert!(table.contains("mean [us]") && table.contains("14.5") && table.contains("96"), "{table}");
+    }
 
     #[test]
     fn answers_that_all_take_the_same_have_no_width_and_a_tail_of_the_host() {
