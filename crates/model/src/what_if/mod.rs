@@ -208,10 +208,16 @@ fn replayed(recording: Recording, options: &Question, on: &dyn Fn(usize, usize) 
         ..asked.clone()
     };
     let recorded_crowd = Some(made.ranks as f64 / here.cores as f64);
+    let nodes_asked = recording.nodes_asked();
     let (program, replay) = replay::replay(recording, &Setting { recorded_crowd, ..here })?;
     let mut objections = replay.objections();
     if !made.host.is_empty() && made.host != asked.costs.host {
         objections.push(format!("it was recorded on {}, and the calibration is of {}", made.host, asked.costs.host));
+    }
+    if nodes_asked > made.nodes {
+        let last = nodes_asked - 1;
+        objections
+            .push(format!("it asked node {last} where {} nodes were started: the pool has nodes of other hosts", made.nodes));
     }
     Ok((program, Setting { recorded_crowd, ..asked }, Some((replay, objections))))
 }
@@ -229,4 +235,67 @@ fn app(name: &str) -> Result<Program, WhatIfError> {
 fn write(path: &Path, text: &str) -> Result<(), WhatIfError> {
     std::fs::write(path, text)
         .map_err(|error| WhatIfError::Write { file: path.display().to_string(), problem: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use costs::round_numbers;
+
+    /// One rank gets 8 B of a node, and 10 us are recorded for it.
+    fn recording(node: usize, host: &str) -> Recording {
+        let text = format!(
+            r#"[{{"ph":"B","name":"get","cat":"command","ts":10,"args":{{"bytes":8}}}},
+                {{"ph":"b","name":"request to node {node}","cat":"request","ts":11,"id2":1,"args":{{"kind":"commands","bytes_sent":64}}}},
+                {{"ph":"e","name":"request to node {node}","cat":"request","ts":19,"id2":1,"args":{{"bytes_received":8}}}},
+                {{"ph":"E","name":"get","cat":"command","ts":20}}]"#
+        );
+        let made = recording::RecordedRun { program: Vec::new(), nodes: 2, ranks: 1, host: host.to_string() };
+        recording::parse(made, &[text]).unwrap()
+    }
+
+    #[test]
+    fn a_recording_of_another_host_or_of_several_is_objected_to() {
+        let options = Question {
+            source: ProgramSource::App(String::new()),
+            network: "here".to_string(),
+            against: None,
+            nodes: None,
+            ranks: None,
+            cores: None,
+            is_blocked: false,
+            topology: "switch".to_string(),
+            sweep: None,
+            may_go_beyond: false,
+            plot: None,
+            timeline: None,
+            json: false,
+        };
+        let on = |nodes: usize, ranks: usize| Setting {
+            hosts: 1,
+            nodes,
+            ranks,
+            is_blocked: false,
+            cores: 2,
+            network: Network::here(),
+            topology: Kind::Switch,
+            costs: round_numbers(),
+            recorded_crowd: None,
+            is_held_up: false,
+            is_traced: false,
+            is_timed: false,
+        };
+        let objections = |recording: Recording, options: &Question| {
+            let (_, setting, replay) = replayed(recording, options, &on).unwrap();
+            assert_eq!((setting.nodes, setting.ranks, setting.recorded_crowd), (2, 1, Some(0.5)));
+            replay.unwrap().1
+        };
+        // The get costs 10 us and its bytes.
+        assert_eq!(objections(recording(1, "test"), &options), Vec::<String>::new());
+        assert_eq!(objections(recording(1, ""), &options), Vec::<String>::new(), "of an older one nothing says where");
+        assert!(objections(recording(1, "elsewhere"), &options)[0].contains("recorded on elsewhere"));
+        assert!(objections(recording(2, "test"), &options).iter().any(|line| line.contains("asked node 2 where 2 nodes")));
+        let more = Question { ranks: Some(2), ..options };
+        assert!(replayed(recording(1, "test"), &more, &on).err().unwrap().to_string().contains("--ranks cannot be 2"));
+    }
 }

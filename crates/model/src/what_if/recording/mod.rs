@@ -139,6 +139,13 @@ impl Recording {
         self.spans.iter().copied().max().unwrap_or_default()
     }
 
+    /// The nodes of the pool, by the last one that was asked.
+    pub fn nodes_asked(&self) -> usize {
+        let steps = self.program.ranks.iter().flatten().flat_map(|phase| &phase.steps);
+        let asked = steps.filter_map(|step| if let Step::Requests(requests) = step { Some(requests) } else { None });
+        asked.flatten().map(|(node, _)| node + 1).max().unwrap_or(0)
+    }
+
     /// The steps of a rank.
     pub fn steps_mut(&mut self, rank: usize) -> &mut [Step] {
         &mut self.program.ranks[rank][0].steps

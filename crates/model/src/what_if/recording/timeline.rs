@@ -111,7 +111,8 @@ fn bytes(value: &Value) -> Option<u64> {
 /// `request to node 3` as 3.
 fn node_of(name: &str) -> Result<usize, String> {
     let digits = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
-    digits.parse().map_err(|_| format!("\"{name}\" names no node"))
+    let number = digits.parse::<u32>().map_err(|_| format!("\"{name}\" names no node"))?;
+    Ok(number as usize)
 }
 
 fn page_messages(event: &Value) -> Option<PageMessages> {
