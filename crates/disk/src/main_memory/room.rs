@@ -1,13 +1,13 @@
-//! Room for what programs may write, reserved before memory is handed out. A block that leaves finds a slot then, and a program
-//! without room hears so from the call that asks for memory, not from a touch.
+//! Room for what programs may write, reserved before memory is handed out. So a block that leaves finds a slot. A program without room
+//! hears so from the call that asks for memory, not from a touch.
 //!
 //! ```text
 //! all blocks that programs may write   <=   slots + a quarter of the limit,   or all of them fit into the limit
 //! ```
 //!
-//! A child of a fork may write all that it has of its parent, and so may its parent: it reserves as much again. A block for which no slot
-//! is free stays here. At most half of the limit are such blocks: a slot that `k` programs share keeps `k` of their blocks here at most,
-//! and those `k - 1` which have no slot are part of the quarter, which is as much as all blocks without one together.
+//! A child of a fork may write all that it has of its parent, and so may its parent: a child reserves as much again. A block for which
+//! no slot is free stays here. Such blocks are half of the limit at most. A slot that `k` programs share keeps `k` of their blocks here
+//! at most, and `k - 1` of them count as part of the quarter.
 
 use super::Shared;
 use super::outage::{Waiter, try_again};
@@ -77,6 +77,9 @@ impl Reservation {
     ///
     /// **Cost**: a look, where slots are left; else a region is made.
     pub fn extend(&mut self, blocks: u64, waiter: &dyn Waiter) -> Result<()> {
+        if blocks == 0 {
+            return Ok(());
+        }
         self.shared.store.reserve(&self.shared.room_of_blocks, blocks, waiter)?;
         self.blocks += blocks;
         Ok(())
