@@ -58,10 +58,22 @@ fn a_forged_grant_shares_nothing() {
         }
     }
     let mapping = owner.open("secret").unwrap().map(Consistency::Coherent).unwrap();
+    let unknown = guessed(&pool, Gid(77));
+    let mut other_layout = view.clone();
+    let extents = vec![Extent { len: 2 * LEN, ..view.layout.spans[0].extents[0] }];
+    other_layout.layout.spans[0] = Span { len: 2 * LEN, chunk: 2 * LEN, extents };
     for rights in [Rights::Read, Rights::Write] {
-        let answer = share(&mut intruder, &forged(&view, rights), Consistency::Coherent);
-        assert!(matches!(answer, Err(Error::GrantRefused { .. })), "while its owner maps it: {answer:?}");
+        for consistency in [Consistency::Coherent, Consistency::Explicit, Consistency::Entry] {
+            for view in [&view, &unknown, &other_layout] {
+                let answer = share(&mut intruder, &forged(view, rights), consistency);
+                let Err(error @ Error::GrantRefused { .. }) = answer else { panic!("while its owner maps it: {answer:?}") };
+                let same = Error::GrantRefused { gid: view.gid, node: NodeId(0) };
+                assert_eq!(error.to_string(), same.to_string(), "nothing says that a region is mapped");
+            }
+        }
     }
+    let error = pool.client(0).open("secret").unwrap().map(Consistency::Explicit).map(drop).unwrap_err();
+    assert!(error.to_string().contains("map it coherent"), "who has the rights is told: {error}");
     // Names are told once the node knows who may see them.
     let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
     let name = loop {

@@ -66,22 +66,10 @@ impl SharedRegions {
         }
     }
 
-    /// Has the homes asked for a client, each time: nobody else can say what its grants are good for.
+    /// Has the homes asked for a client, each time: nobody else can say what its grants are good for. Before they have answered, the client
+    /// hears nothing of how other programs map the region.
     fn begin_share(&mut self, wanted: ShareRequest) -> Result<()> {
         let (key, view, now_ms) = (wanted.key(), &wanted.view, self.now_ms());
-        let bad_use = |reason: String| Err(Error::BadUse { region: view.name.clone(), reason });
-        let others = self.hosts.iter().filter(|(other, host)| other.gid == key.gid && !host.is_unused());
-        for (_, host) in others {
-            if host.consistency != wanted.consistency {
-                return bad_use(format!(
-                    "programs of this host map it {}; it is mapped in one way at a time: let them unmap it first",
-                    host.consistency
-                ));
-            }
-            if host.has(wanted.client) {
-                return bad_use("this program has it mapped already".to_owned());
-            }
-        }
         let is_other = |host: &Host| host.consistency != wanted.consistency || *host.layout() != view.layout;
         if let Some(host) = self.hosts.get_mut(&key).filter(|host| host.is_unused() && is_other(host)) {
             // Somebody who was not let in said something else of it.
@@ -99,9 +87,6 @@ impl SharedRegions {
             self.hosts.insert(key, host);
         }
         let Some(host) = self.hosts.get_mut(&key) else { unreachable!("just made") };
-        if *host.layout() != view.layout {
-            return bad_use("programs of this host map it as it was before it was resized; let them unmap it first".to_owned());
-        }
         if let Some(at) = host.sharing.lost() {
             // Its directory begins anew, and knows nothing of the copies that are here.
             let reason =
@@ -267,7 +252,30 @@ impl SharedRegions {
         }
     }
 
+    /// Refuses a client that would map a region in another way than other programs of this host. Its homes have accepted its grants.
+    fn check_way(&self, wanted: &ShareRequest, place: HostKey) -> Result<()> {
+        let bad_use = |reason: String| Err(Error::BadUse { region: wanted.view.name.clone(), reason });
+        for (key, host) in self.hosts.iter().filter(|(key, host)| key.gid == place.gid && (**key == place || !host.is_unused())) {
+            if host.consistency != wanted.consistency {
+                return bad_use(format!(
+                    "programs of this host map it {}; it is mapped in one way at a time: let them unmap it first",
+                    host.consistency
+                ));
+            }
+            if host.has(wanted.client) {
+                return bad_use("this program has it mapped already".to_owned());
+            }
+            if *key == place && *host.layout() != wanted.view.layout {
+                return bad_use(
+                    "programs of this host map it as it was before it was resized; let them unmap it first".to_owned(),
+                );
+            }
+        }
+        Ok(())
+    }
+
     fn admit(&mut self, wanted: ShareRequest, place: HostKey) -> Result<(SharedView, Vec<std::os::fd::OwnedFd>)> {
+        self.check_way(&wanted, place)?;
         let Some(host) = self.hosts.get_mut(&place) else { unreachable!("the caller has just joined") };
         let admission = host.admit(wanted.client, wanted.view.name)?;
         let homes = host.homes.iter().enumerate().map(|(at, door)| SharedHome {

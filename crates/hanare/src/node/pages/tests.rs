@@ -57,12 +57,12 @@ fn programs_that_are_refused_in_a_row_are_no_levels_of_the_stack() {
         let key = *regions.keys.keys().next().unwrap();
         regions.on_joined(key, there, Ok(Joined { host: HostId(1), share: 5, rights: Rights::Write }));
         regions.on_request(ClientId(1), share(4 * PAGE_LEN));
-        // To them the region is longer than who maps it says.
         for client in 2..=COUNT {
-            regions.on_request(ClientId(client), share(8 * PAGE_LEN));
+            regions.on_request(ClientId(client), share(4 * PAGE_LEN));
         }
         assert_eq!(refusals(&mut regions), 0, "they wait for the one that is asked for");
-        regions.on_joined(key, there, Err(Error::GrantRefused { gid: Gid(1), node: ELSEWHERE }));
+        // The first program has copies that the home's next life knows nothing of.
+        regions.on_node_lost(ELSEWHERE, Over::All);
         refusals(&mut regions)
     };
     let refused = std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
