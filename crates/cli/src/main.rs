@@ -25,6 +25,8 @@ mod demo;
 mod doctor;
 mod fabric;
 mod forward;
+#[cfg(test)]
+mod fuzz;
 mod info;
 mod journal;
 mod key;

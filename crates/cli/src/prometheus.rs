@@ -1,69 +1,43 @@
 //! The pool's status as Prometheus metrics: one page of text over HTTP.
 
+mod http;
+pub mod request;
+
 use anyhow::{Context, Result, bail, ensure};
 use hanare::Pool;
 use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, CommandOrigin, NodeCounts, PageStat, PoolStatus};
+use http::Terms;
+use request::Page;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Longest request that is read; a scraper's is a few hundred bytes.
-const REQUEST_LEN_MAX: u64 = 8 << 10;
 /// How long a scraper may take to send its request, however many pieces it comes in; and as long to take the answer.
 const REQUEST_MAX: Duration = Duration::from_secs(2);
 
-/// Most scrapers at once; who comes beyond waits.
-const SCRAPER_COUNT_MAX: usize = 128;
+/// Most scrapers at once; who comes beyond takes the place of one that says nothing.
+const SCRAPER_COUNT_MAX: usize = 512;
 
-/// How often a free place is looked for.
-const PLACE_LOOK: Duration = Duration::from_millis(5);
 /// Shortest token: 64 bits in hexadecimal digits.
 const TOKEN_LEN_MIN: usize = 16;
 
-/// Answers scrapers at `address`, each in a thread, with the status that the node at `socket` gives. Beyond this host they bring
-/// the token that `token` holds, as `Authorization: Bearer`.
+/// Answers scrapers at `address` with the status that the node at `socket` gives. Beyond this host they bring the token that `token` holds,
+/// as `Authorization: Bearer`.
 pub fn serve(address: &str, token: Option<&Path>, socket: &str) -> Result<()> {
     let listener = TcpListener::bind(address).with_context(|| format!("cannot listen for scrapers at {address}"))?;
     let token = token.map(read_token).transpose()?;
     if token.is_none() && !listener.local_addr()?.ip().is_loopback() {
         bail!("--prometheus {address} is reached from other hosts: give --prometheus-token FILE, a secret that scrapers bring");
     }
-    let (socket, token) = (socket.to_owned(), token.map(Arc::<str>::from));
-    let places = Arc::new(AtomicUsize::new(0));
-    std::thread::Builder::new().name("prometheus".to_owned()).spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // Who comes beyond waits in the order in which the kernel has them: a crowd that comes again and again overtakes nobody.
-            while places.load(Ordering::Relaxed) >= SCRAPER_COUNT_MAX {
-                std::thread::sleep(PLACE_LOOK);
-            }
-            let (socket, token, place) = (socket.clone(), token.clone(), Place::take(&places));
-            // A scraper that goes away in the middle tries again by itself.
-            let serve = move || drop((answer(&stream, token.as_deref(), &socket), place));
-            let _ = std::thread::Builder::new().name("prometheus".to_owned()).spawn(serve);
-        }
-    })?;
-    Ok(())
-}
-
-/// A scraper's place among those that are served at once.
-struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn take(places: &Arc<AtomicUsize>) -> Place {
-        places.fetch_add(1, Ordering::Relaxed);
-        Place(places.clone())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    let (socket, names) = (socket.to_owned(), token.is_some());
+    let terms = Terms { token, place_count: SCRAPER_COUNT_MAX, patience: REQUEST_MAX };
+    http::start(listener, terms, move |page| match page {
+        Page::Metrics => told(metrics(&socket, names)),
+        Page::Health => told(Pool::attach_to(&socket, None).map(|_| "ok\n".to_owned())),
+        Page::Ready => told(is_member(&socket).map(|()| "ok\n".to_owned())),
+    })
 }
 
 fn read_token(path: &Path) -> Result<String> {
@@ -73,79 +47,6 @@ fn read_token(path: &Path) -> Result<String> {
     let token = std::fs::read_to_string(path).with_context(named)?.trim().to_owned();
     ensure!(token.len() >= TOKEN_LEN_MIN, "{}: a token has at least {TOKEN_LEN_MIN} characters", named());
     Ok(token)
-}
-
-/// Whether a request's lines bring the token. The comparison takes as long for any other of that length.
-fn brings(token: &str, lines: impl Iterator<Item = std::io::Result<String>>) -> bool {
-    let is_token = |found: &str| {
-        let differs = found.bytes().zip(token.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b));
-        found.len() == token.len() && differs == 0
-    };
-    for line in lines.map_while(Result::ok).take_while(|line| !line.is_empty()) {
-        let Some((name, value)) = line.split_once(':') else { continue };
-        if name.eq_ignore_ascii_case("authorization") {
-            return value.trim().strip_prefix("Bearer ").is_some_and(|found| is_token(found.trim()));
-        }
-    }
-    false
-}
-
-/// A stream until a deadline, at which all reads and writes fail.
-struct Until {
-    stream: TcpStream,
-    deadline: Instant,
-}
-
-impl Until {
-    fn new(stream: &TcpStream) -> std::io::Result<Until> {
-        Ok(Until { stream: stream.try_clone()?, deadline: Instant::now() + REQUEST_MAX })
-    }
-
-    fn left(&self) -> std::io::Result<Option<Duration>> {
-        match self.deadline.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(std::io::ErrorKind::TimedOut.into()),
-            left => Ok(Some(left)),
-        }
-    }
-}
-
-impl Read for Until {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(into)
-    }
-}
-
-impl Write for Until {
-    fn write(&mut self, from: &[u8]) -> std::io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
-        self.stream.write(from)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.stream.flush()
-    }
-}
-
-fn answer(stream: &TcpStream, token: Option<&str>, socket: &str) -> Result<()> {
-    let mut line = String::new();
-    let mut request = BufReader::new(Until::new(stream)?.take(REQUEST_LEN_MAX));
-    request.read_line(&mut line)?;
-    let is_let_in = token.is_none_or(|token| brings(token, request.lines()));
-    let (status, body) = match line.split_whitespace().collect::<Vec<_>>()[..] {
-        // An orchestrator's probes bring no token; they learn one bit. Alive: its control thread answers. Ready: the pool counts it.
-        ["GET", "/healthz", _] => told(Pool::attach_to(socket, None).map(|_| "ok\n".to_owned())),
-        ["GET", "/readyz", _] => told(is_member(socket).map(|()| "ok\n".to_owned())),
-        _ if !is_let_in => ("401 Unauthorized", "scrapers bring this node's token\n".to_owned()),
-        ["GET", "/metrics", _] => told(metrics(socket, token.is_some())),
-        _ => ("404 Not Found", "only GET /metrics, /healthz and /readyz\n".to_owned()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    Until::new(stream)?.write_all((head + &body).as_bytes())?;
-    Ok(())
 }
 
 fn told(text: hanare::Result<String>) -> (&'static str, String) {

@@ -166,8 +166,9 @@ struct Process {
     open: BTreeMap<String, (f64, String)>,
 }
 
+/// What is known of all files.
 #[derive(Default)]
-struct Timeline {
+pub struct Timeline {
     processes: BTreeMap<u64, Process>,
     /// By what was asked: how long each took.
     requests: BTreeMap<String, Spread>,
@@ -199,7 +200,12 @@ impl Timeline {
         let open = File::open(file).with_context(named)?;
         let len = open.metadata().with_context(named)?.len();
         ensure!(len <= WHAT_IF_RECORDING_LEN_MAX, "{}: {len} bytes are more than {WHAT_IF_RECORDING_LEN_MAX}", named());
-        let events: Vec<Traced> = serde_json::from_reader(BufReader::new(open)).with_context(named)?;
+        self.take_all(BufReader::new(open)).with_context(named)
+    }
+
+    /// Takes the events of a file.
+    pub fn take_all(&mut self, from: impl std::io::Read) -> Result<()> {
+        let events: Vec<Traced> = serde_json::from_reader(from)?;
         events.into_iter().for_each(|event| self.take(event));
         Ok(())
     }
@@ -243,7 +249,8 @@ impl Timeline {
         }
     }
 
-    fn report(self) -> Report {
+    /// Adds up what is known.
+    pub fn report(self) -> Report {
         let (mut ranks, mut names) = (Vec::new(), BTreeMap::<(Spent, String), Spread>::new());
         for (number, process) in self.processes {
             let (first, last) = process.life.unwrap_or_default();
@@ -293,7 +300,8 @@ struct RankReport {
     kinds: [f64; Spent::ALL.len()],
 }
 
-struct Report {
+/// Where the time went.
+pub struct Report {
     ranks: Vec<RankReport>,
     /// Most time first.
     names: Vec<((Spent, String), Spread)>,
@@ -339,7 +347,8 @@ impl Report {
         print::table(&columns, names.chain(requests).collect());
     }
 
-    fn value(&self) -> Value {
+    /// As JSON.
+    pub fn value(&self) -> Value {
         let spread = |name: &str, spread: &Spread| {
             json!({
                 "what": name, "times": spread.count, "seconds": spread.sum / 1e6, "mean_us": spread.mean(), "longest_us": spread.longest,
