@@ -12,7 +12,7 @@
 //! | [`cage`] | programs in a control group, with the kernel's swap |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`locks`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`], [`python`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`locks`], [`fair`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`], [`python`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -27,6 +27,7 @@ pub mod coherence;
 pub mod collectives;
 pub mod compare;
 pub mod copy;
+pub mod fair;
 pub mod fault;
 pub mod files;
 pub mod gather;
@@ -148,6 +149,7 @@ pub fn list() -> &'static [Bench] {
         Bench { name: fault::NAME, about: "touches of mapped pages that are not here", run: fault::run },
         Bench { name: coherence::NAME, about: "accesses to a variable that other hosts have", run: coherence::run },
         Bench { name: locks::NAME, about: "locks alone, wanted by two hosts, and with bytes bound to them", run: locks::run },
+        Bench { name: fair::NAME, about: "one program beside many of another user", run: fair::run },
         Bench { name: files::NAME, about: "files of the pool through the kernel, beside tmpfs", run: files::run },
         Bench { name: blocks::NAME, about: "a region as a disk by nbdkit, beside its memory plugin", run: blocks::run },
         Bench {

@@ -21,7 +21,7 @@ pub struct BenchOptions {
     /// The bench, or all.
     #[arg(required_unless_present_any = ["list", "page"], conflicts_with = "page")]
     pub name: Option<String>,
-    /// A process of the bench of queues: what it does.
+    /// A process of a bench: what it does.
     #[arg(long, num_args = 1.., value_name = "WORD", hide = true)]
     pub port: Vec<String>,
     /// Name the benches.
@@ -122,8 +122,10 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
     if let Some(page) = &options.page {
         return write_page(page, &options.from);
     }
-    if !options.port.is_empty() {
-        return hanare_bench::queue::run_port(&options.port);
+    match &options.port[..] {
+        [] => {}
+        [word, words @ ..] if word == hanare_bench::fair::NEIGHBOUR => return hanare_bench::fair::run_neighbour(words),
+        words => return hanare_bench::queue::run_port(words),
     }
     crate::fabric::settle(Some(options.fabric), false)?;
     let asked = options.name.as_deref().unwrap_or(ALL);

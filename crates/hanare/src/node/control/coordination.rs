@@ -119,14 +119,16 @@ impl Coordination {
     ///
     /// **Errors**: the journal's: nothing more may be acknowledged then.
     pub fn act(&mut self, failed: &mut Vec<(u64, String)>) -> Result<Vec<CoordinatorAction>> {
-        let mut actions = Vec::new();
-        let mut records: Vec<Record> = Vec::new();
+        let (mut actions, mut records, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(output) = self.machine.poll() {
-            if let Output::Journal(record) = output {
-                records.push(record);
-                continue;
+            match output {
+                Output::Journal(record) => records.push(record),
+                output => outputs.push(output),
             }
-            self.write(&mut records)?;
+        }
+        // All that came of this round is one write. So nobody waits for a write for each of many others.
+        self.write(&records)?;
+        for output in outputs {
             match output {
                 Output::Send(OWN, message) => actions.push(CoordinatorAction::Own(message)),
                 Output::Send(Peer(id), message) => {
@@ -144,7 +146,6 @@ impl Coordination {
                 Output::Journal(_) => unreachable!("taken above"),
             }
         }
-        self.write(&mut records)?;
         // A snapshot stands for everything polled, so it is taken when nothing is left to poll.
         if !self.journal.is_full() && self.machine.is_worth_compacting(self.journal.count()) {
             self.journal.replace(&self.machine.snapshot())?;
@@ -152,13 +153,12 @@ impl Coordination {
         Ok(actions)
     }
 
-    fn write(&mut self, records: &mut Vec<Record>) -> Result<()> {
+    fn write(&mut self, records: &[Record]) -> Result<()> {
         if records.is_empty() {
             return Ok(());
         }
         self.journal.append(records)?;
         self.machine.set_journal_full(self.journal.is_full());
-        records.clear();
         Ok(())
     }
 }

@@ -27,8 +27,9 @@ use std::time::{Duration, Instant};
 /// Answers of up to this many bytes are gathered into one buffer, whatever their parts.
 const SMALL_LEN: u64 = 1 << 10;
 
-/// Bytes copied, filled or looked at before others get their turn.
-const WORK_LEN_AT_ONCE: u64 = 4 << 20;
+/// Bytes copied, filled or looked at before others get their turn; and blocks, each of which may be a line of memory of its own.
+const WORK_LEN_AT_ONCE: u64 = 1 << 20;
+const BLOCKS_AT_ONCE: u64 = 8192;
 
 /// Blocks of at least this many bytes leave from where they lie.
 const DIRECT_BLOCK_MIN: u64 = 1024;
@@ -371,6 +372,11 @@ impl Replies {
     }
 }
 
+/// Bytes of a command's stream that are done before others get their turn.
+fn at_once(work: &Work) -> u64 {
+    BLOCKS_AT_ONCE.saturating_mul(work.shape.shape().block().max(1)).min(WORK_LEN_AT_ONCE)
+}
+
 impl Current {
     /// Whether it is an append alone: its answer is short, and the node's to keep.
     fn is_append(&self) -> bool {
@@ -391,14 +397,14 @@ impl Current {
         let Some(index) = self.work.iter().position(Work::is_left) else { return Step::Nothing };
         let work = &mut self.work[index];
         if matches!(work.op, Op::CopyFrom { .. }) {
-            let end = (self.at + WORK_LEN_AT_ONCE).min(work.len());
+            let end = (self.at + at_once(work)).min(work.len());
             return self.copy_some(index, end);
         }
         if !work.is_by_pages() {
-            return Step::Done(work.step(WORK_LEN_AT_ONCE));
+            return Step::Done(work.step(at_once(work)));
         }
         self.pages = StagePages::Stage;
-        Step::Waits(work.next_need(WORK_LEN_AT_ONCE))
+        Step::Waits(work.next_need(at_once(work)))
     }
 
     /// Goes on with what waited for pages.
@@ -446,7 +452,7 @@ impl Current {
     /// Gives the next windows, or gathers into the stage; returns the bytes gathered. Windows and gathered bytes never mix in one call.
     fn fill(&mut self, stage: &mut Vec<u8>, windows: &mut Vec<Window>, total: u64) -> Result<usize> {
         stage.resize(STAGE_LEN, 0);
-        let mut gathered = 0;
+        let (mut gathered, mut most) = (0, STAGE_LEN);
         while let Some(work) = self.work.get(self.index) {
             let left = work.result_len() - self.at;
             if left == 0 {
@@ -458,10 +464,11 @@ impl Current {
                 break;
             } else if is_direct {
                 self.at += give(work, self.at, windows);
-            } else if !windows.is_empty() || gathered == STAGE_LEN {
+            } else if !windows.is_empty() || gathered >= most {
                 break;
             } else {
-                let len = (left as usize).min(STAGE_LEN - gathered);
+                most = most.min(gathered + at_once(work) as usize);
+                let len = (left as usize).min(most - gathered);
                 gather(work, self.at, &mut stage[gathered..gathered + len])?;
                 gathered += len;
                 self.at += len as u64;

@@ -15,12 +15,13 @@ use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Rounds of one turn before others get theirs.
 const ROUNDS_MAX: u32 = 16;
 
-/// Bytes moved in one turn after which others get theirs: some 0.2 ms of copying.
-const TURN_LEN: u64 = 1 << 20;
+/// Longest time from a turn's first round to its last one. A round may gather thousands of elements, or open sealed bytes.
+const TURN_TIME: Duration = Duration::from_micros(50);
 
 pub(crate) struct Session {
     // Dropped first: it may hold windows of the others.
@@ -104,7 +105,7 @@ impl Session {
             }
             _ => {}
         }
-        let (mut turn, mut moved_len) = (Turn::default(), 0);
+        let (mut turn, mut since) = (Turn::default(), None);
         self.is_drained = false;
         for _ in 0..ROUNDS_MAX {
             self.inbox.held_back = !self.replies.is_idle();
@@ -133,9 +134,8 @@ impl Session {
                 break;
             }
             // Queries are acted on when the turn is over, and some take long.
-            moved_len += progress.received_len + progress.sent_len;
             let asked: usize = self.queries.iter().map(|(_, query)| weight(query)).sum();
-            if moved_len >= TURN_LEN || asked >= LINK_TURN_COUNT {
+            if asked >= LINK_TURN_COUNT || since.get_or_insert_with(Instant::now).elapsed() >= TURN_TIME {
                 break;
             }
         }
