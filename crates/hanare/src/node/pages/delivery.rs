@@ -59,10 +59,7 @@ impl SharedRegions {
                 self.on_forgot(share);
                 Ok(())
             }
-            NodeMessage::NotShared { share } => {
-                self.on_not_shared(from, share);
-                Ok(())
-            }
+            NodeMessage::NotShared { share } => self.on_not_shared(from, share),
             NodeMessage::Left { key } => {
                 self.on_left(key);
                 Ok(())
@@ -76,12 +73,9 @@ impl SharedRegions {
                 Ok(())
             }
             NodeMessage::ToHome { share, page, message } => {
-                let to_home =
-                    |home: &mut Home, host, outgoing: &mut _| home.on_message(host, page, message, bytes.as_deref(), outgoing);
-                self.with_home(share, to_home).unwrap_or_else(|| {
-                    self.say_not_shared(from, share);
-                    Ok(())
-                })
+                let told = self
+                    .with_home(share, |home, host, outgoing| home.on_message(host, page, message, bytes.as_deref(), outgoing));
+                told.unwrap_or_else(|| self.say_not_shared(from, share))
             }
             NodeMessage::ToHost { key, page, message } => {
                 let (mut outcome, now_us) = (Ok(()), self.now_us());

@@ -20,12 +20,12 @@ use super::home::Home;
 use super::host::Host;
 use super::outgoing::{Outgoing, PageBytes};
 use super::request::HostKey;
-use hanare_protocol::Error;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::page::share::Handed as HandedOver;
 use hanare_protocol::page::share::table::HomePhase;
 use hanare_protocol::page::{Access, Page, ToHome, ToHost};
 use hanare_protocol::wire::page::NodeMessage;
+use hanare_protocol::{Error, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -115,15 +115,16 @@ impl SharedRegions {
     }
 
     /// A host says something of a share that this home does not know, or not any more: it is told so.
-    pub(super) fn say_not_shared(&mut self, to: NodeId, share: u64) {
+    pub(super) fn say_not_shared(&mut self, to: NodeId, share: u64) -> Result<()> {
         tracing::debug!("{to} speaks of pages that are not shared with it any more");
         if let Some(address) = self.wires.address_of(to) {
             self.send(Outgoing { node: to, address, message: NodeMessage::NotShared { share }, bytes: None });
         }
+        Ok(())
     }
 
     /// A home does not know this host by that share: what it has of the home's pages is void.
-    pub(super) fn on_not_shared(&mut self, from: NodeId, share: u64) {
+    pub(super) fn on_not_shared(&mut self, from: NodeId, share: u64) -> Result<()> {
         let is_that = |host: &Host, at: &usize| host.homes[*at].node == from && host.sharing.share(*at) == Some(share);
         let door = self.hosts.values().find_map(|host| {
             let at = (0..host.homes.len()).find(|at| is_that(host, at))?;
@@ -133,6 +134,7 @@ impl SharedRegions {
         if let Some((key, address)) = door {
             self.on_returned((from, &address), (key, share), false);
         }
+        Ok(())
     }
 
     /// A home that is back is told whether it has all that was here.
