@@ -12,7 +12,7 @@
 //! | slice `wait for a unit`, `wait for room` | a port of a queue that sleeps |
 //! | slice `mapping` | a flush, update or touch of a range of a mapping |
 //! | instant `faults dropped` | more faults than their room held until it was written: how many |
-//! | `pages` of an event | messages for pages of mappings since the event before: how many, their bytes, their nodes |
+//! | `pages` of an event | messages for pages of mappings since the event before: how many, their bytes, pages that come to the node later, their nodes |
 //! | `wrote` of an event | microseconds that the writing of the timeline took this thread since its event before |
 //!
 //! One file for a process, which `hanare run` joins to one for the job, begun at its first event: a program that attaches and runs nothing leaves none. Every event is written

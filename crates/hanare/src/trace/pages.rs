@@ -11,6 +11,8 @@ pub(crate) struct PageTotals {
     pub messages: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
+    /// Pages that homes granted later: other hosts send them to this host's node.
+    pub pages_later: u64,
     /// A bit for each node; nodes from 63 on share the last.
     pub nodes: u64,
 }
@@ -28,13 +30,14 @@ impl Trace {
         self.exchanged.lock().unwrap_or_else(PoisonError::into_inner).of.push(Box::new(read));
     }
 
-    /// Messages for pages since this was last asked: requests, bytes sent and received, and the nodes; none where there was none.
+    /// Messages for pages since this was last asked: requests, bytes sent and received, pages that come later, and the nodes; none where there was none.
     pub(super) fn exchanged(&self) -> Option<Value> {
         let mut exchanged = self.exchanged.lock().unwrap_or_else(PoisonError::into_inner);
         let sums = exchanged.of.iter().map(|read| read()).fold(PageTotals::default(), |sums, more| PageTotals {
             messages: sums.messages + more.messages,
             bytes_sent: sums.bytes_sent + more.bytes_sent,
             bytes_received: sums.bytes_received + more.bytes_received,
+            pages_later: sums.pages_later + more.pages_later,
             nodes: sums.nodes | more.nodes,
         });
         let told = std::mem::replace(&mut exchanged.told, PageTotals { nodes: 0, ..sums });
@@ -50,6 +53,7 @@ impl Trace {
             "messages": messages,
             "bytes_sent": sums.bytes_sent.saturating_sub(told.bytes_sent),
             "bytes_received": sums.bytes_received.saturating_sub(told.bytes_received),
+            "pages_later": sums.pages_later.saturating_sub(told.pages_later),
             "nodes": nodes,
         }))
     }

@@ -100,6 +100,13 @@ fn faults(pool: &Pool) {
     load(&map(&beside, "far", Consistency::Coherent), 100);
     let toucher = std::thread::Builder::new().name("toucher".to_owned());
     std::thread::scope(|scope| toucher.spawn_scoped(scope, || load(&shared, 50)).unwrap().join().unwrap());
+    // Memory of this host that another host has stored to comes back by way of the node.
+    let options = CreateOptions { placement: "node=0".parse().unwrap(), mode: 0o600, ..CreateOptions::default() };
+    pool.create("lent", 16 * PAGE, &options).unwrap();
+    let (theirs, own) = (map(&home, "lent", Consistency::Coherent), map(pool, "lent", Consistency::Coherent));
+    // In no order that a stream of faults follows.
+    [9, 2].iter().for_each(|page| store(&theirs, *page));
+    [9, 2].iter().for_each(|page| load(&own, *page));
     let options = CreateOptions { placement: "node=1".parse().unwrap(), ..CreateOptions::default() };
     for name in ["flushed", "kept"] {
         pool.create(name, 16 * PAGE, &options).unwrap();
@@ -158,6 +165,9 @@ fn every_fault_is_a_slice_on_its_thread_with_what_it_took() {
     assert!(flushed["pages"]["messages"] == 1 && sent > Some(32) && *nodes == serde_json::json!([1]), "{flushed}");
     let of_faults = faults.iter().filter_map(|fault| fault["pages"]["bytes_received"].as_u64());
     assert!(of_faults.sum::<u64>() > 4 * PAGE, "pages came: {faults:?}");
+    // Two of these are the pages of this host that another had stored to.
+    let later: u64 = events.iter().filter_map(|event| event["pages"]["pages_later"].as_u64()).sum();
+    assert!(later >= 2, "{later} pages came by way of the node");
     let refused = named(&events, "E", "flush")[1];
     assert!(text(&refused["args"]["outcome"]).contains("'flushed'"), "{refused}");
     assert_eq!(of("kept", 1), [told("fault, fetched", "read")], "taken over when the process ends");

@@ -72,6 +72,10 @@ pub(crate) struct FaultTraffic {
     pub bytes_received: AtomicU64,
     /// Nodes that messages went to since the timeline looked: [`PageTotals::nodes`].
     nodes: AtomicU64,
+    /// Of the received bytes, those that nodes had brought for mappings that ended.
+    brought_len: AtomicU64,
+    /// Pages that homes granted later: they come to this host's node from another host.
+    pub pages_later: AtomicU64,
 }
 
 impl FaultTraffic {
@@ -85,7 +89,9 @@ impl FaultTraffic {
     /// The counts for the timeline, which begins its list of nodes again.
     pub fn totals(&self) -> PageTotals {
         let Traffic { messages_sent: messages, bytes_sent, bytes_received, .. } = self.read();
-        PageTotals { messages, bytes_sent, bytes_received, nodes: self.nodes.swap(0, Relaxed) }
+        let bytes_received = bytes_received.saturating_sub(self.brought_len.load(Relaxed));
+        let pages_later = self.pages_later.load(Relaxed);
+        PageTotals { messages, bytes_sent, bytes_received, pages_later, nodes: self.nodes.swap(0, Relaxed) }
     }
 
     /// So many pages that the node brought: a message each. The count is from memory that programs share, and may be nonsense.
@@ -98,6 +104,7 @@ impl FaultTraffic {
         let more = FaultTraffic::brought(pages);
         count(&self.messages_received, more.messages_received);
         count(&self.bytes_received, more.bytes_received);
+        count(&self.brought_len, more.bytes_received);
     }
 
     /// The counts as they are.

@@ -171,6 +171,11 @@ impl Endpoint {
         self.receive_all(into).map_err(|why| self.give_up(why))
     }
 
+    /// Counts pages that the home grants later.
+    pub fn count_later(&self, pages: u64) {
+        count(&self.traffic.pages_later, pages);
+    }
+
     /// Receives the head of the answer to request `seq`; signs of life before it begin the bound anew.
     pub fn receive_head(&self, seq: u64) -> Result<Head, Broken> {
         loop {

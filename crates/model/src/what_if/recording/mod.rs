@@ -121,10 +121,10 @@ fn of_events(made: RecordedRun, events: &[Vec<Value>]) -> Result<Recording, (usi
     let first = begins.reduce(f64::min).unwrap_or(0.0);
     let (mut ranks, mut taken, mut spans, mut waited) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (rank, timeline) in timelines.iter().enumerate() {
-        let made = steps::RankSteps::of(timeline, &waits, rank, first).map_err(|problem| (rank, problem))?;
-        ranks.push(vec![Phase { steps: made.steps, times: 1, depth: BATCH_COUNT_MAX as u64 }]);
-        taken.push(made.taken);
-        waited.push(made.waited);
+        let own = steps::RankSteps::of(timeline, &waits, (rank, made.nodes), first).map_err(|problem| (rank, problem))?;
+        ranks.push(vec![Phase { steps: own.steps, times: 1, depth: BATCH_COUNT_MAX as u64 }]);
+        taken.push(own.taken);
+        waited.push(own.waited);
         let wrote: f64 = timeline.entries.iter().map(|entry| entry.wrote + entry.wrote_before).sum();
         let last = timeline.entries.iter().map(|entry| entry.end).fold(first, f64::max);
         spans.push(Picos::from_ns_f64((last - first - wrote).max(0.0) * 1e3));

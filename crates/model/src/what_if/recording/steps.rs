@@ -16,6 +16,8 @@ pub(super) struct RankSteps<'a, 'b> {
     timeline: &'b Timeline<'a>,
     waits: &'b Waits,
     rank: usize,
+    /// The node after the rank's own.
+    next_node: usize,
     /// Moments of this rank that others wait for, and how many of them are steps already.
     moments: &'b [(f64, u32)],
     passed: usize,
@@ -31,12 +33,27 @@ fn span(micros: f64) -> Picos {
 }
 
 impl<'a, 'b> RankSteps<'a, 'b> {
-    /// Makes the steps of a rank, from the moment on at which the first rank began.
+    /// Makes the steps of a rank, from the moment on at which the first rank began; ranks are dealt out over `nodes` in turn.
     ///
     /// **Errors**: more steps than a run may have.
-    pub fn of(timeline: &'b Timeline<'a>, waits: &'b Waits, rank: usize, from: f64) -> Result<RankSteps<'a, 'b>, String> {
+    pub fn of(
+        timeline: &'b Timeline<'a>,
+        waits: &'b Waits,
+        (rank, nodes): (usize, usize),
+        from: f64,
+    ) -> Result<RankSteps<'a, 'b>, String> {
         let (moments, steps, taken) = (&waits.moments[rank][..], Vec::new(), Vec::new());
-        let mut made = RankSteps { timeline, waits, rank, moments, passed: 0, steps, taken, waited: Picos::ZERO };
+        let mut made = RankSteps {
+            timeline,
+            waits,
+            rank,
+            next_node: (rank + 1) % nodes.max(1),
+            moments,
+            passed: 0,
+            steps,
+            taken,
+            waited: Picos::ZERO,
+        };
         let mut before = from;
         for (place, entry) in timeline.entries.iter().enumerate() {
             let took = made.gap(before, entry);
@@ -124,26 +141,21 @@ impl<'a, 'b> RankSteps<'a, 'b> {
 
     /// The messages for pages of an entry, one after another to each node, the nodes side by side. Returns whether there are any.
     fn pages(&mut self, entry: &TimelineEntry<'_>) -> bool {
-        let PageMessages { messages, sent, received, nodes } = &entry.page_messages;
-        if *messages == 0 {
-            // The node brought it for another program of this host: the page came all the same.
-            let is_brought = entry.category == "fault" && entry.name == "fault, waited";
-            if is_brought {
-                let lengths = page_messages(1).next().expect("a page has a message");
-                let other = nodes.first().copied().unwrap_or(self.rank + 1);
-                self.steps.extend([Step::Requests(vec![(other, lengths)]), Step::Wait { left: entry.open }]);
-            }
-            return is_brought;
-        }
-        let nodes = if nodes.is_empty() { vec![self.rank + 1] } else { nodes.clone() };
+        let from = self.steps.len();
+        let PageMessages { messages, sent, received, later, nodes } = &entry.page_messages;
+        let nodes = if nodes.is_empty() { vec![self.next_node] } else { nodes.clone() };
         let mut left = (*messages).min(LONGEST_FLUSH);
-        let lengths = Lengths { request: sent / left, answer: received / left };
+        let lengths = Lengths { request: sent / left.max(1), answer: received / left.max(1) };
         while left > 0 {
             let count = left.min(nodes.len() as u64);
             let requests = nodes.iter().take(count as usize).map(|node| (*node, lengths)).collect();
             self.steps.extend([Step::Requests(requests), Step::Wait { left: entry.open }]);
             left -= count;
         }
-        true
+        // This host's node gets these from another host, for this program.
+        for lengths in page_messages(*later) {
+            self.steps.extend([Step::Requests(vec![(self.next_node, lengths)]), Step::Wait { left: entry.open }]);
+        }
+        self.steps.len() > from
     }
 }

@@ -167,6 +167,20 @@ fn pages_have_their_messages_and_what_was_here_its_time() {
     assert_eq!(alone(&many).0.len(), 2 * (1 << 12) + 2);
 }
 
+#[test]
+fn pages_that_come_later_go_over_the_line_too() {
+    let mut fault = event("X", "fault, waited", "fault", 10.0, json!({ "pages_ahead": 0 }));
+    fault["dur"] = 900.into();
+    fault["pages"] = json!({ "messages": 1, "bytes_sent": 90, "bytes_received": 500, "pages_later": 65, "nodes": [0] });
+    let pages = |count: u64| asks(1, 32 + 24 * count, 32 + (8 + 4096) * count);
+    let wanted = [Step::Compute(Picos::ZERO), asks(0, 90, 500), WAIT, pages(64), WAIT, pages(1), WAIT, KEPT];
+    assert_eq!(alone(std::slice::from_ref(&fault)).0, wanted);
+    // Of the last rank the first node is the next.
+    let recording = of(&[get(1.0).to_vec(), vec![fault]]).unwrap();
+    assert_eq!(recording.nodes_asked(), 2);
+    assert!(recording.program.ranks[1][0].steps.contains(&asks(0, 32 + 24, 32 + 8 + 4096)));
+}
+
 /// Rank 0 waits for a lock that rank 1 gives back at 500 us.
 fn one_waits_for_the_other() -> [Vec<Value>; 2] {
     let waits = [

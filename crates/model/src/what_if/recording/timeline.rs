@@ -21,6 +21,8 @@ pub(super) struct PageMessages {
     pub messages: u64,
     pub sent: u64,
     pub received: u64,
+    /// Pages that came to this host's node from another host, beside these messages.
+    pub later: u64,
     pub nodes: Vec<usize>,
 }
 
@@ -29,6 +31,7 @@ impl PageMessages {
         self.messages = self.messages.saturating_add(more.messages);
         self.sent = self.sent.saturating_add(more.sent);
         self.received = self.received.saturating_add(more.received);
+        self.later = self.later.saturating_add(more.later).min(LONGEST_ROW);
         self.nodes.extend(more.nodes);
         self.nodes.sort_unstable();
         self.nodes.dedup();
@@ -103,6 +106,9 @@ fn micros(event: &Value, key: &str) -> Result<f64, String> {
     event[key].as_f64().filter(|time| (0.0..TWO_DAYS_US).contains(time)).ok_or_else(|| format!("an event without {key}: {event}"))
 }
 
+/// Most pages that come later by one event: 1 GiB.
+const LONGEST_ROW: u64 = 1 << 18;
+
 /// Bytes of a message, of which none has more than [`BODY_LEN_MAX`].
 fn bytes(value: &Value) -> Option<u64> {
     value.as_u64().filter(|bytes| *bytes <= BODY_LEN_MAX)
@@ -121,7 +127,8 @@ fn page_messages(event: &Value) -> Option<PageMessages> {
     let nodes = pages["nodes"].as_array().map_or(&[][..], Vec::as_slice);
     let nodes = nodes.iter().take(u64::BITS as usize).filter_map(|node| Some(node.as_u64()? as usize)).collect();
     let (messages, sent, received) = (count("messages"), count("bytes_sent"), count("bytes_received"));
-    Some(PageMessages { messages, sent, received, nodes })
+    let later = count("pages_later").min(LONGEST_ROW);
+    Some(PageMessages { messages, sent, received, later, nodes })
 }
 
 /// Reads the events of one rank.
@@ -308,6 +315,7 @@ fn share_out(entries: &mut [TimelineEntry<'_>]) {
                 messages: part(all.messages),
                 sent: part(all.sent),
                 received: part(all.received),
+                later: part(all.later),
                 nodes: all.nodes.clone(),
             };
             before = up_to;

@@ -238,12 +238,14 @@ impl Resolver {
         let head = endpoint.receive_head(tools.seq)?;
         let Some(pages_len) = granted_pages_len(&head, count) else { return Err(endpoint.give_up(Broken::Nonsense)) };
         endpoint.receive(&mut tools.operands[..count * GRANTED_LEN])?;
-        let (mut with_bytes, mut is_shared) = (0, true);
+        let (mut with_bytes, mut later, mut is_shared) = (0, 0, true);
         for record in tools.operands[..count * GRANTED_LEN].as_chunks().0 {
             let granted = Granted::decode(record).map_err(|_| endpoint.give_up(Broken::Nonsense))?;
             with_bytes += u64::from(granted.has_bytes);
+            later += u64::from(granted.outcome == Outcome::Later);
             is_shared &= granted.outcome != Outcome::NotShared;
         }
+        endpoint.count_later(later);
         match (with_bytes * PAGE_LEN == pages_len, is_shared || pages_len > 0) {
             (true, true) => Ok(()),
             (true, false) => Err(Broken::NotShared),
