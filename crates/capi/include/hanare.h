@@ -99,6 +99,7 @@ extern "C" {
 #define HANARE_ERR_BAD_BLOCK (-48)        /* a block of another length than the queue's, or a record beyond its longest */
 #define HANARE_ERR_WRITER_GONE (-49)      /* a writer died; all that it had committed was read */
 #define HANARE_ERR_READER_GONE (-50)      /* the reader died while this writer waits for room */
+#define HANARE_ERR_NOT_TRUSTED (-51)      /* a user made the region that this program does not trust: see hanare_trusting */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *
@@ -166,6 +167,22 @@ int hanare_attach_to(const char *address, hanare_pool **pool);
  * Errors     NODE_LOST where stores through a map that is still there were lost (hanare_map_shared); the handle is gone all the same.
  */
 int hanare_detach(hanare_pool *pool);
+
+#define HANARE_ANYONE ((uint32_t)-1) /* all users */
+
+/* Gives another handle of the same attachment, which believes in regions of other users, too.
+ *
+ * A name is that of the user that makes a region of it first. So calls that take a region for more than bytes refuse one of another user:
+ * hanare_create_or_attach, hanare_queue_open, groups, mailboxes, and all of dimmnet.h and rhinet.h. hanare_open does not. It gives bytes,
+ * which are their owner's word (hanare_stat says whose), as those of a file are.
+ *
+ * users      numbers of users beside this program's own; HANARE_ANYONE for all users. NULL for none.
+ * count      how many they are.
+ * trusting   gets the handle. It is detached as any other; the attachment ends with the last one.
+ * Blocking   never.
+ * Errors     BAD_ARGUMENT. The calls named above refuse others with NOT_TRUSTED, and do nothing then.
+ */
+int hanare_trusting(hanare_pool *pool, const uint32_t *users, size_t count, hanare_pool **trusting);
 
 /* This client's number in its job, from 0; 0 outside a job. Never blocks. */
 int hanare_rank(const hanare_pool *pool);
@@ -258,8 +275,8 @@ int hanare_create(hanare_pool *pool, const char *name, uint64_t len, const hanar
 /* Creates a region, or opens the one that has this name and length. hanare_was_created tells which. A region of this user whose
  * bytes went with their node is made anew, all zero, unless options->refuse_lost is 1.
  *
- * Errors     as hanare_create, but BAD_LENGTH where a region of that name has another length; REGION_LOST where the bytes of another
- *            user's region went with their node.
+ * Errors     as hanare_create, but BAD_LENGTH where a region of that name has another length; NOT_TRUSTED where another user made it
+ *            (hanare_trusting); REGION_LOST where the bytes of such a region went with their node.
  */
 int hanare_create_or_attach(hanare_pool *pool, const char *name, uint64_t len, const hanare_create_options *options,
                             hanare_region **region);
@@ -1347,7 +1364,7 @@ int hanare_queue_make(hanare_region *region, uint64_t offset, const hanare_queue
 /* Opens queue number `index` of those that begin at byte `offset` of a region: 0 and 0 for a queue by its name.
  *
  * Ownership  *queue is the caller's until hanare_queue_close.
- * Errors     NO_QUEUE; else as hanare_open.
+ * Errors     NO_QUEUE; NOT_TRUSTED where another user made it (hanare_trusting); else as hanare_open.
  */
 int hanare_queue_open(hanare_pool *pool, const char *name, uint64_t offset, uint64_t index, hanare_queue **queue);
 

@@ -67,13 +67,14 @@ pub fn of(error: &Error) -> c_int {
         Error::BadBlock { .. } => -48,
         Error::WriterGone { .. } => -49,
         Error::ReaderGone { .. } => -50,
+        Error::NotTrusted { .. } => -51,
         _ => OTHER,
     }
 }
 
 /// Names of the codes and what they mean, as the header has them: that of code `-n` at place `n - 1`.
 #[rustfmt::skip]
-const ENTRIES: [(&CStr, &CStr); 50] = [
+const ENTRIES: [(&CStr, &CStr); 51] = [
     (c"HANARE_ERR_UNKNOWN_REGION", c"no region of that name"),
     (c"HANARE_ERR_NAME_TAKEN", c"a region of that name exists"),
     (c"HANARE_ERR_BAD_NAME", c"the name is empty, too long, or holds a byte that a file name cannot"),
@@ -124,6 +125,7 @@ const ENTRIES: [(&CStr, &CStr); 50] = [
     (c"HANARE_ERR_BAD_BLOCK", c"a block of another length than the queue's, or a record beyond its longest"),
     (c"HANARE_ERR_WRITER_GONE", c"a writer died; all that it had committed was read"),
     (c"HANARE_ERR_READER_GONE", c"the reader died while this writer waits for room"),
+    (c"HANARE_ERR_NOT_TRUSTED", c"a user made the region that this program does not trust: see hanare_trusting"),
 ];
 
 /// The name of a code and what it means; every number from 0 on is success. `None` for what is no code.
@@ -203,6 +205,7 @@ mod tests {
             ("BAD_BLOCK", Error::BadBlock { queue: s(), len: 0, limit: 0 }),
             ("WRITER_GONE", Error::WriterGone { queue: s(), lane: 0 }),
             ("READER_GONE", Error::ReaderGone { queue: s() }),
+            ("NOT_TRUSTED", Error::NotTrusted { region: s(), owner: 0, uid: 0 }),
         ]
     }
 
@@ -254,7 +257,7 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, ENTRIES.len());
-        assert_eq!((entry(7).unwrap().0, entry(-51), entry(c_int::MIN)), (c"HANARE_OK", None, None));
+        assert_eq!((entry(7).unwrap().0, entry(-52), entry(c_int::MIN)), (c"HANARE_OK", None, None));
     }
 
     #[test]

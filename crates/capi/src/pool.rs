@@ -1,10 +1,10 @@
 //! `hanare.h`, "Pool".
 
-use crate::argument::{give, place, reference, take, text, write_sized};
+use crate::argument::{give, items, place, reference, take, text, write_sized};
 use crate::border::{Outcome, code_of};
 use crate::code;
 use crate::places::Places;
-use hanare::Pool;
+use hanare::{Pool, Trust};
 use std::ffi::{c_char, c_int};
 
 /// What `hanare_pool *` points to. A clone is the same attachment.
@@ -46,6 +46,31 @@ pub unsafe extern "C" fn hanare_attach_to(address: *const c_char, pool: *mut *mu
         let address = unsafe { text(address, "address") }?;
         // SAFETY: not NULL, so it is the caller's variable.
         unsafe { give(CPool::new(Pool::attach_to(address, None)?), into) };
+        Ok(code::OK)
+    })
+}
+
+/// `HANARE_ANYONE` of the header.
+const ANYONE: u32 = u32::MAX;
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_trusting(pool: *mut CPool, users: *const u32, count: usize, trusting: *mut *mut CPool) -> c_int {
+    code_of("hanare_trusting", || {
+        // SAFETY: the caller's handle.
+        let pool = unsafe { &reference(pool, "pool")?.pool };
+        let into = place(trusting, "trusting")?;
+        // SAFETY: the caller's numbers.
+        let users = unsafe { items(users, count, "users") }?;
+        let trust = users.iter().fold(Trust::own(pool), |trust, user| match *user {
+            ANYONE => trust.and_anyone(),
+            uid => trust.and_user(uid),
+        });
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { give(CPool::new(pool.trusting(trust)), into) };
         Ok(code::OK)
     })
 }

@@ -41,7 +41,7 @@ pub use client::{
     Batch, Body, CacheLine, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LastingBody, LocalMapping,
     LockGuard, Mailbox, MailboxOptions, MapAddress, MapOptions, Message, Modify, Number, PageCache, PageCounts, Part, Pool,
     PushedPage, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region, RegionLock, SendId, SharedMapping,
-    Signal, Unread, WritePort,
+    Signal, Trust, Unread, WritePort,
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;

@@ -441,6 +441,19 @@ pub enum Error {
         /// The page's home.
         home: NodeId,
     },
+    /// The region was made by a user whose regions this program does not believe in.
+    #[error(
+        "region '{region}' was made by user {owner}, not by you (user {uid}), so nothing was read of it or written to it; to use it all the same say \
+        that you trust that user: trust={owner} in Python, --trust {owner} at the command, Trust::and_user({owner}) in Rust, hanare_trusting in C"
+    )]
+    NotTrusted {
+        /// The region.
+        region: String,
+        /// The user that owns it.
+        owner: u32,
+        /// The user of this program.
+        uid: u32,
+    },
 }
 
 impl Error {
@@ -478,23 +491,4 @@ impl Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_name_region_offset_and_limit() {
-        let text = Error::OutOfRange { region: "a".into(), offset: 8, len: 4, limit: 10 }.to_string();
-        for part in ["'a'", "offset 8", "10 bytes"] {
-            assert!(text.contains(part), "{text} lacks {part}");
-        }
-    }
-
-    #[test]
-    fn an_error_survives_the_wire() {
-        let error = Error::NodeLost { node: NodeId(2), reason: "connection reset".into() };
-        let bytes = postcard::to_stdvec(&error).unwrap();
-        assert_eq!(postcard::from_bytes::<Error>(&bytes).unwrap(), error);
-        assert_eq!(error.happened(), Happened::Unknown);
-        assert!(error.may_retry());
-    }
-}
+mod tests;

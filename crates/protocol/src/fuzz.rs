@@ -276,6 +276,8 @@ mod tests {
         RegionView {
             name: "a".to_owned(),
             gid: Gid(1),
+            owner: User { uid: 1000, gid: 1000 },
+            mode: 0o600,
             rights: Rights::Write,
             layout: a_layout(),
             grants: vec![Grant([7; 16]); 3],

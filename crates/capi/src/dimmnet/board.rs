@@ -85,7 +85,7 @@ impl Boards {
         if let Some(region) = self.others.read().unwrap_or_else(PoisonError::into_inner).get(&rank) {
             return Ok(region.clone());
         }
-        let region = match pool.open(&self.name(rank)) {
+        let region = match pool.open_trusted(&self.name(rank)) {
             Err(Error::UnknownRegion { .. }) => {
                 let reason = "it gets it in dn_init; wait for it with dn_barrier";
                 return Err(Failure::Use(format!("rank {rank} has no vector memory (any more, or yet): {reason}")));

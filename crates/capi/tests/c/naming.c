@@ -1,5 +1,6 @@
 /* What is kept with a region: attributes, mode and name; and regions by number. */
 #include "expect.h"
+#include <unistd.h>
 
 int main(void)
 {
@@ -60,6 +61,21 @@ int main(void)
     EXPECT_ERROR(hanare_alter(pool, "none", &changes), HANARE_ERR_UNKNOWN_REGION, "'none'");
     EXPECT_OK(hanare_close(by_gid));
     EXPECT_OK(hanare_close(region));
+    if (geteuid() == 0) { /* root may give a region away: then its name is another user's */
+        hanare_pool *trusting;
+        const uint32_t users[2] = {7, HANARE_ANYONE};
+        changes = fresh;
+        changes.uid = changes.gid = 7;
+        EXPECT_OK(hanare_alter(pool, "temperature", &changes));
+        EXPECT_ERROR(hanare_create_or_attach(pool, "temperature", 512, NULL, &other), HANARE_ERR_NOT_TRUSTED, "user 7");
+        EXPECT_ERROR(hanare_trusting(pool, NULL, 1, &trusting), HANARE_ERR_BAD_ARGUMENT, "users is NULL");
+        for (int at = 0; at < 2; at++) {
+            EXPECT_OK(hanare_trusting(pool, &users[at], 1, &trusting));
+            EXPECT_OK(hanare_create_or_attach(trusting, "temperature", 512, NULL, &other));
+            EXPECT_OK(hanare_close(other));
+            EXPECT_OK(hanare_detach(trusting));
+        }
+    }
     EXPECT_OK(hanare_detach(pool));
     return 0;
 }

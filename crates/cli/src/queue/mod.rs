@@ -7,7 +7,7 @@ use crate::region::PlaceArguments;
 use crate::size;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use hanare::{Error, Overflow, Pool, Queue, QueueForm, Unit};
+use hanare::{Error, Overflow, Pool, Queue, QueueForm, Trust, Unit};
 use std::time::Duration;
 
 /// Creates, lists, describes, fills and empties queues.
@@ -109,6 +109,9 @@ pub struct SendOptions {
     /// A record for each line, with its end.
     #[arg(long)]
     pub lines: bool,
+    /// Use a queue that another user made, too: the number of a user, or `anyone`; may be repeated.
+    #[arg(long, value_name = "USER")]
+    pub trust: Vec<String>,
     /// Do not tell the reader that this is all.
     #[arg(long)]
     pub no_end: bool,
@@ -125,6 +128,9 @@ pub struct RecvOptions {
     /// Add a line's end to each record that has none.
     #[arg(long)]
     pub lines: bool,
+    /// Use a queue that another user made, too: the number of a user, or `anyone`; may be repeated.
+    #[arg(long, value_name = "USER")]
+    pub trust: Vec<String>,
     /// Go on until so many writers have said that they sent all.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub writers: u64,
@@ -150,10 +156,11 @@ fn duration(text: &str) -> Result<Duration, String> {
     ms.map(Duration::from_millis).ok_or_else(wrong)
 }
 
-/// Opens a queue, or creates it where that is asked for.
-fn open(pool: &Pool, name: &str, create: bool) -> Result<Queue> {
+/// Opens a queue of this user or of one in `trust`, or creates it where that is asked for.
+fn open(pool: &Pool, name: &str, create: bool, trust: &[String]) -> Result<Queue> {
     const PIPE: QueueForm =
         QueueForm { unit: Unit::Records { len_max: 64 << 10 }, depth: 16, ports: 4, overflow: Overflow::Wait };
+    let pool = &pool.trusting(Trust::own(pool).and_written(trust)?);
     match pool.open_queue(name) {
         Err(Error::UnknownRegion { .. }) if create => match pool.create_queue(name, &PIPE, &hanare::CreateOptions::default()) {
             // The other end of the pipe came first.
@@ -185,8 +192,10 @@ pub fn run(command: &Command) -> Result<()> {
             Ok(())
         }
         Command::Ls { json } => listing::list(&pool, *json),
-        Command::Stat { name, index, json } => listing::describe(&pool.open_queues(name, 0)?.queue(*index)?, *json),
-        Command::Send(options) => pipe::send(&open(&pool, &options.name, options.create)?, options),
-        Command::Recv(options) => pipe::receive(&open(&pool, &options.name, options.create)?, options),
+        Command::Stat { name, index, json } => {
+            listing::describe(&listing::whoever_made(&pool).open_queues(name, 0)?.queue(*index)?, *json)
+        }
+        Command::Send(options) => pipe::send(&open(&pool, &options.name, options.create, &options.trust)?, options),
+        Command::Recv(options) => pipe::receive(&open(&pool, &options.name, options.create, &options.trust)?, options),
     }
 }

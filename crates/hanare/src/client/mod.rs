@@ -32,6 +32,7 @@ mod session;
 mod shared;
 mod site;
 mod threads;
+mod trust;
 mod words;
 
 pub use attachment::PageCounts;
@@ -47,3 +48,4 @@ pub use pool::{CreateOptions, Pool};
 pub use queue::{LaneStat, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
 pub use region::Region;
 pub use shared::{Explicit, MapAddress, MapOptions, SharedMapping};
+pub use trust::Trust;

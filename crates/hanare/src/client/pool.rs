@@ -3,10 +3,11 @@
 use super::attachment::Shared;
 use super::region::Region;
 use super::request::Patience;
+use super::trust::Trust;
 use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
 use hanare_protocol::attributes::Attributes;
-use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights};
+use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
 use hanare_protocol::place::Placement;
 use hanare_protocol::wire::control::{
     Answer, Changes, Existing, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus, RegionStat, Request, Which,
@@ -53,6 +54,8 @@ impl Default for CreateOptions {
 #[derive(Clone)]
 pub struct Pool {
     pub(crate) shared: Arc<Shared>,
+    /// `None`: in this program's user alone.
+    trust: Option<Arc<Trust>>,
 }
 
 impl Pool {
@@ -81,7 +84,28 @@ impl Pool {
             let home = shared.home()?;
             trace.align(|| home.clock());
         }
-        Ok(Pool { shared })
+        Ok(Pool::of(shared))
+    }
+
+    /// Another handle of an attachment. It believes in regions of this program's user. **Cost**: no allocation.
+    pub(crate) fn of(shared: Arc<Shared>) -> Pool {
+        Pool { shared, trust: None }
+    }
+
+    /// The users whose regions this handle believes in, where it takes a region for more than bytes.
+    pub fn trust(&self) -> Trust {
+        self.trust.as_deref().cloned().unwrap_or_else(|| Trust::own(self))
+    }
+
+    /// The same attachment, with other trust: for queues, groups, and regions that are made or attached.
+    pub fn trusting(&self, trust: Trust) -> Pool {
+        Pool { shared: self.shared.clone(), trust: Some(Arc::new(trust)) }
+    }
+
+    /// Opens a region that is more than bytes to this program: state that it acts upon. **Errors**: as for [`Pool::open`]; [`Error::NotTrusted`].
+    pub fn open_trusted(&self, name: &str) -> Result<Region> {
+        let region = self.open(name)?;
+        self.trust().check_region(&region).map(|()| region)
     }
 
     /// This program's rank in its job; 0 where it was started alone.
@@ -97,6 +121,11 @@ impl Pool {
     /// This host's node.
     pub fn node(&self) -> NodeId {
         self.shared.attached.node
+    }
+
+    /// The user of this program, as its node's kernel says.
+    pub fn user(&self) -> User {
+        self.shared.attached.user
     }
 
     /// This client's id in the pool.
@@ -117,12 +146,14 @@ impl Pool {
     /// A region of this user whose bytes went with their node is made anew, all zero ([`Region::renewed`] says so), unless
     /// `refuse_lost` forbids it. Bytes that are away for now are no reason: they may come back.
     ///
-    /// **Errors**: as for [`Pool::create`], and [`Error::BadLength`] where the existing one has another length.
+    /// **Errors**: as for [`Pool::create`], and [`Error::BadLength`] where the existing one has another length. [`Error::NotTrusted`] where another
+    /// user made it, and is not named by [`Pool::trusting`]; such a region can be opened ([`Pool::open`]).
     ///
     /// FEATURE: D2-F6
     pub fn create_or_attach(&self, name: &str, len: u64, options: &CreateOptions) -> Result<Region> {
         let existing = if options.refuse_lost { Existing::Attach } else { Existing::AttachOrRenew };
-        self.create_as(name, len, options, existing)
+        let region = self.create_as(name, len, options, existing)?;
+        self.trust().check_region(&region).map(|()| region)
     }
 
     fn create_as(&self, name: &str, len: u64, options: &CreateOptions, existing: Existing) -> Result<Region> {
@@ -130,7 +161,8 @@ impl Pool {
         self.region(&Request::Create { name: name.to_owned(), len, placement, mode, attributes, existing })
     }
 
-    /// Opens a region for the most that this user may do with it.
+    /// Opens a region for the most that this user may do with it, whoever made it: its bytes are its owner's word, as those of a file
+    /// ([`Region::owner`]).
     ///
     /// **Errors**: [`Error::UnknownRegion`], [`Error::NoPermission`], [`Error::RegionLost`], [`Error::NodeLost`].
     pub fn open(&self, name: &str) -> Result<Region> {

@@ -7,7 +7,7 @@ use super::door::ExtentDoor;
 use super::remote::Remote;
 use hanare_memory::Lost;
 use hanare_protocol::attributes::Attributes;
-use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
+use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot, User};
 use hanare_protocol::place::{Extent, Layout, Routes, Span};
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::{Made, RegionView, Which};
@@ -30,6 +30,8 @@ pub struct Region {
     pub(crate) shared: Arc<Shared>,
     name: String,
     gid: Gid,
+    owner: User,
+    mode: u32,
     /// How its bytes lie on nodes.
     routes: Routes,
     rights: Rights,
@@ -77,6 +79,8 @@ impl Region {
             shared,
             name: view.name,
             gid: view.gid,
+            owner: view.owner,
+            mode: view.mode,
             rights: view.rights,
             made: view.made,
             attributes: view.attributes,
@@ -103,6 +107,16 @@ impl Region {
     /// Its global id.
     pub fn gid(&self) -> Gid {
         self.gid
+    }
+
+    /// The user that owned it when it was opened: its maker, unless root gave it to another.
+    pub fn owner(&self) -> User {
+        self.owner
+    }
+
+    /// Its mode bits when it was opened: who may read and write, as a file's.
+    pub fn mode(&self) -> u32 {
+        self.mode
     }
 
     /// Its length in bytes when it was opened.

@@ -5,7 +5,7 @@ use crate::intruder;
 use crate::support;
 
 use hanare::{Consistency, CreateOptions, Error, Pool};
-use hanare_protocol::id::{Epoch, Gid, NodeId, Rights, Slot};
+use hanare_protocol::id::{Epoch, Gid, NodeId, Rights, Slot, User};
 use hanare_protocol::place::{Extent, Layout, Span};
 use hanare_protocol::wire::control::{Answer, Existing, Made, NodeAddress, RegionView, Request};
 use intruder::{Intruder, forged};
@@ -23,6 +23,8 @@ fn guessed(pool: &TestPool, gid: Gid) -> RegionView {
     let node = NodeId(0);
     let extents = vec![Extent { node, slot: Slot(0), len: LEN }];
     RegionView {
+        owner: User { uid: 0, gid: 0 },
+        mode: 0o600,
         name: "guessed".to_owned(),
         gid,
         rights: Rights::Write,

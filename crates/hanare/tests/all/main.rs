@@ -81,5 +81,6 @@ mod taken_back;
 mod taken_for_lost;
 mod threads;
 mod timeline;
+mod trust;
 mod wait_word;
 mod who_gets_in;

@@ -2,7 +2,7 @@
 
 use crate::{holder, support};
 
-use hanare::{CreateOptions, Error, Overflow, Pool, QueueForm, QueueSet, Unit};
+use hanare::{CreateOptions, Error, Overflow, Pool, QueueForm, QueueSet, Trust, Unit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -372,11 +372,15 @@ fn another_user_does_with_a_queue_what_its_mode_lets_them() {
             let options = CreateOptions { mode, ..on(home) };
             let queue = pool.client(0).create_queue(&name, &FORM, &options).unwrap();
             queue.writer().unwrap().send(&block(1)).unwrap();
+            let maker = queue.owner().uid;
             let theirs = as_another(|| {
-                let queue = match pool.client(0).open_queue(&name) {
+                let client = pool.client(0);
+                let queue = match client.trusting(Trust::own(&client).and_user(maker)).open_queue(&name) {
                     Err(Error::NoPermission { .. }) if mode == 0o600 => return,
                     queue => queue.unwrap(),
                 };
+                let untrusted = client.open_queue(&name).map(drop);
+                assert!(matches!(untrusted, Err(Error::NotTrusted { owner, .. }) if owner == maker), "{untrusted:?}");
                 assert_eq!(queue.stat().unwrap().blocks(queue.form()), Some(1));
                 let (writer, reader, mut set) = (queue.writer(), queue.reader(), QueueSet::new());
                 if mode == 0o604 {

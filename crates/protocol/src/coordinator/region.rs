@@ -164,8 +164,9 @@ impl Coordinator {
         let grants = region.layout.extents().map(|extent| self.grant(extent.node, extent.slot, rights));
         let Some(grants) = grants.collect::<Option<Vec<Grant>>>() else { return Step::Park };
         let nodes = nodes.into_iter().filter_map(|node| self.node_address(node)).collect();
-        let RegionRecord { name, gid, layout, attributes, .. } = region.clone();
-        Step::Done(Ok(Answer::Region(RegionView { name, gid, rights, layout, grants, nodes, attributes, made })))
+        let RegionRecord { name, gid, owner, mode, layout, attributes, .. } = region.clone();
+        let view = RegionView { name, gid, owner, mode, rights, layout, grants, nodes, attributes, made };
+        Step::Done(Ok(Answer::Region(view)))
     }
 
     /// Whether a node's extents can be used; `false` when that is about to be known.

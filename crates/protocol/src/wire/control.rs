@@ -429,6 +429,10 @@ pub struct RegionView {
     pub name: String,
     /// Its GID.
     pub gid: Gid,
+    /// The user that owns it.
+    pub owner: User,
+    /// Its mode bits.
+    pub mode: u32,
     /// What the grants allow.
     pub rights: Rights,
     /// How its bytes lie.

@@ -18,6 +18,6 @@ pub mod queue;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 pub use crate::malformed::Malformed;

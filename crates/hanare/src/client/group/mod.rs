@@ -144,7 +144,7 @@ impl Region {
     /// **Cost**: one message each way to that node. **Errors**: as for [`Pool::group`]; [`Error::OutOfRange`]; [`Error::BadUse`] where the region was
     /// opened for reading; [`Error::UnknownRegion`] where it is removed, also while others are waited for.
     pub fn group_at(&self, offset: u64, parties: u32) -> Result<Group> {
-        let pool = Pool { shared: self.shared.clone() };
+        let pool = Pool::of(self.shared.clone());
         // The node counts sittings, and no byte is another's.
         pool.join(&Spot::byte(self, offset, false)?, parties, |sitting| format!("at-{sitting}-{}+{offset}", self.gid().0))
     }

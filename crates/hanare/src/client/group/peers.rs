@@ -87,7 +87,7 @@ impl Parties {
             Error::BadGroup { name: group.name.clone(), asked: parties, parties, reason }
         };
         let enter = |made| {
-            let first = pool.open(&format!("{stem}0")).map_err(|error| match error {
+            let first = pool.open_trusted(&format!("{stem}0")).map_err(|error| match error {
                 Error::UnknownRegion { .. } => missing(0),
                 other => other,
             })?;
@@ -156,7 +156,7 @@ impl Parties {
     fn peer(&mut self, party: u32) -> Outcome<&mut PartyReach> {
         let peer = &mut self.peers[party as usize];
         if peer.is_none() {
-            let region = self.own.pool.open(&format!("{}{party}", self.stem));
+            let region = self.own.pool.open_trusted(&format!("{}{party}", self.stem));
             let region = region.map_err(|error| Failure::on_the_way(party, error))?;
             *peer = Some(PartyReach { region, writer: None });
         }

@@ -186,7 +186,7 @@ impl Spot<'_> {
     fn guard(&self, taking: Arc<TakenLock>, mode: Mode) -> LockGuard {
         taking.enter();
         LockGuard {
-            pool: Pool { shared: self.shared().clone() },
+            pool: Pool::of(self.shared().clone()),
             lent: None,
             was_abandoned: false,
             is_open: true,

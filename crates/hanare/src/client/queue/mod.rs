@@ -40,6 +40,7 @@ pub use writer::WritePort;
 
 use super::pool::{CreateOptions, Pool};
 use super::region::Region;
+use hanare_protocol::id::User;
 use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, SPILLED_AT, TAIL_AT, Unit};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::{Error, Result};
@@ -120,14 +121,15 @@ impl Pool {
 
     /// Opens a queue that is a region of its own, or the first of an array.
     ///
-    /// **Errors**: those of [`Pool::open`]; [`Error::NoQueue`].
+    /// **Errors**: those of [`Pool::open`]; [`Error::NoQueue`]; [`Error::NotTrusted`] where another user made it, and is not named by
+    /// [`Pool::trusting`]: who sends tells that user, and who receives acts upon its word.
     pub fn open_queue(&self, name: &str) -> Result<Queue> {
-        Queues::at(self.open(name)?, 0)?.queue(0)
+        Queues::at(self.open_trusted(name)?, 0)?.queue(0)
     }
 
     /// Opens the array of queues that begins at byte `offset` of a region. **Errors**: as for [`Pool::open_queue`].
     pub fn open_queues(&self, name: &str, offset: u64) -> Result<Queues> {
-        Queues::at(self.open(name)?, offset)
+        Queues::at(self.open_trusted(name)?, offset)
     }
 }
 
@@ -196,6 +198,11 @@ impl Queue {
     /// What it is like.
     pub fn form(&self) -> &QueueForm {
         self.reach.form()
+    }
+
+    /// The user that owned its region when it was opened.
+    pub fn owner(&self) -> User {
+        self.reach.region().owner()
     }
 
     /// Becomes a writer of it, in a lane of its own.

@@ -140,6 +140,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let view = |grant| RegionView {
         name: "a".to_owned(),
         gid: GID,
+        owner: hanare_protocol::id::User { uid: 1000, gid: 1000 },
+        mode: 0o600,
         rights: Rights::Write,
         layout: layout(),
         grants: vec![grant],

@@ -6,7 +6,7 @@ use crate::node::kept::Keeper;
 use hanare_memory::file::Huge;
 use hanare_memory::frames::Run;
 use hanare_memory::{Lender, LenderOptions};
-use hanare_protocol::id::{Grant, Rights, Slot};
+use hanare_protocol::id::{Grant, Rights, Slot, User};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Access, Consistency, Page, Ticket, ToHome, Version};
 use hanare_protocol::place::{Extent, Layout, Span};
@@ -33,6 +33,8 @@ fn share(len: u64) -> RegionRequest {
     let view = RegionView {
         name: "a".to_owned(),
         gid: Gid(1),
+        owner: User { uid: 1000, gid: 1000 },
+        mode: 0o600,
         rights: Rights::Write,
         layout: Layout { spans: vec![Span { len, chunk: len, extents }] },
         grants: vec![Grant([1; 16])],
