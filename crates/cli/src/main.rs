@@ -17,7 +17,7 @@
 //! | [`mod@trace`] | where the time of a job went |
 //! | [`what_if`] | predictions, and what they are calibrated with |
 //! | [`manual`] | completions and man pages |
-//! | [`mod@print`], [`progress`], [`size`] | how things are shown and read |
+//! | [`mod@print`], [`progress`], [`size`], [`users`] | how things are shown and read |
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -50,6 +50,7 @@ mod sparing;
 mod status;
 mod top;
 mod trace;
+mod users;
 mod what_if;
 
 use anyhow::{Context, Result};

@@ -1,8 +1,8 @@
 //! `hanare mount`: the pool as a folder.
 
 use crate::run::signals::{self, Event};
-use crate::{log, print};
-use anyhow::{Context, Result};
+use crate::{log, print, users};
+use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
 use hanare::Pool;
 use hanare_disk::files::{self, MountOptions};
@@ -26,6 +26,9 @@ pub struct Options {
     /// Name of the file system in the pool; it is made where it is not there [default: files, or files-UID for other users than root].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// Mount regions of this user, too, by name or number; programs get no rights by files then. May be given again.
+    #[arg(long, value_name = "USER", value_parser = users::parse)]
+    pub trust: Vec<u32>,
     /// coherent: every host sees each write at once. ro: nothing may be changed.
     #[arg(short = 'o', value_name = "OPTION", value_delimiter = ',')]
     pub options: Vec<Word>,
@@ -50,9 +53,17 @@ pub fn run(options: &Options) -> Result<i32> {
     log::begin("warn,fuser=error,fuser::reply=off", false)?;
     let pool = Pool::attach_alone()?;
     let has = |word| options.options.contains(&word);
-    let words = MountOptions { name: options.name.clone(), is_coherent: has(Word::Coherent), is_read_only: has(Word::Ro) };
+    let words = MountOptions {
+        name: options.name.clone(),
+        trusted: options.trust.clone(),
+        is_coherent: has(Word::Coherent),
+        is_read_only: has(Word::Ro),
+    };
     let folder = std::path::absolute(&options.folder)?;
-    let mounted = files::mount(&pool, &folder, &words)?;
+    let mounted = files::mount(&pool, &folder, &words).map_err(|error| match error {
+        hanare::Error::NotTrusted { .. } => anyhow!("{error}; or give another --name"),
+        other => other.into(),
+    })?;
     let unmounter = mounted.unmounter();
     let (program, words) = match options.command.split_first() {
         Some(parts) => parts,

@@ -35,6 +35,7 @@ mod main_memory_programs;
 mod manual_from_one_definition;
 mod memory_in_order;
 mod mounted_files;
+mod mounts_of_others;
 mod node_ends_in_good_order;
 mod node_keeps_its_bytes;
 mod nothing_is_left_behind;

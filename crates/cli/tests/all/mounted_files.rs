@@ -15,7 +15,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// Why nothing can be mounted here, if so.
-fn cannot_mount() -> Option<&'static str> {
+pub fn cannot_mount() -> Option<&'static str> {
     if OpenOptions::new().read(true).write(true).open("/dev/fuse").is_err() {
         return Some("/dev/fuse cannot be opened");
     }
@@ -25,22 +25,24 @@ fn cannot_mount() -> Option<&'static str> {
 /// Ends a test that cannot run.
 macro_rules! or_skip {
     () => {
-        if let Some(reason) = cannot_mount() {
+        if let Some(reason) = $crate::mounted_files::cannot_mount() {
             eprintln!("skipped: {reason}");
             return;
         }
     };
 }
 
+pub(crate) use or_skip;
+
 /// A mount of a test, by a process of its own.
-struct Mount {
-    process: Child,
-    folder: tempfile::TempDir,
-    said: tempfile::NamedTempFile,
+pub struct Mount {
+    pub process: Child,
+    pub folder: tempfile::TempDir,
+    pub said: tempfile::NamedTempFile,
 }
 
 impl Mount {
-    fn new(node: &Node, words: &[&str]) -> Mount {
+    pub fn new(node: &Node, words: &[&str]) -> Mount {
         let (folder, said) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
         let process = Mount::serve(node, folder.path(), said.path(), words);
         Mount { process, folder, said }
@@ -57,7 +59,7 @@ impl Mount {
         process
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -69,7 +71,7 @@ impl Mount {
     }
 
     /// Unmounts in good order.
-    fn end(mut self) {
+    pub fn end(mut self) {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.process), rustix::process::Signal::TERM).unwrap();
         assert!(self.process.wait().unwrap().success());
         self.check();

@@ -3,6 +3,7 @@
 use super::Files;
 use super::bytes::Source;
 use super::names::{Maker, Put};
+use super::owners::Owners;
 use super::plain::{Plain, is_plain};
 use super::record::{Attributes, Fresh, Ino, ROOT, Stamp};
 use super::refusal::Result;
@@ -54,7 +55,7 @@ fn kind_of(kind: &Kind) -> FileType {
 }
 
 /// What `stat` shows.
-fn attributes(ino: Ino, inode: &Inode, source: &Source<'_>) -> FileAttr {
+fn attributes(owners: &Owners, ino: Ino, inode: &Inode, source: &Source<'_>) -> FileAttr {
     let written = source.pending.and_then(|pending| pending.time);
     let fresh = source.pending.map_or(0, |pending| pending.fresh.count());
     let later = |stamp: Stamp| SystemTime::from(written.map_or(stamp, |written| written.max(stamp)));
@@ -67,11 +68,11 @@ fn attributes(ino: Ino, inode: &Inode, source: &Source<'_>) -> FileAttr {
         ctime: later(inode.ctime),
         crtime: SystemTime::UNIX_EPOCH,
         kind: kind_of(&inode.kind),
-        perm: inode.mode as u16,
+        perm: owners.mode(inode.mode, inode.is_folder()) as u16,
         nlink: inode.links,
-        uid: inode.uid,
+        uid: owners.owner(inode.uid),
         gid: inode.gid,
-        rdev: if let Kind::Special { rdev, .. } = inode.kind { rdev } else { 0 },
+        rdev: if let Kind::Special { rdev, .. } = inode.kind { owners.device(rdev) } else { 0 },
         blksize: IO_LEN,
         flags: 0,
     }
@@ -117,7 +118,7 @@ impl Calls {
         if is_plain(ino) {
             return self.plain.stat(ino).map(|stat| plain_attributes(ino, &stat));
         }
-        self.files.with(ino, |inode, source| attributes(ino, inode, source))
+        self.files.with(ino, |inode, source| attributes(&self.files.owners, ino, inode, source))
     }
 
     pub(super) fn find(&self, parent: Ino, name: &[u8]) -> Result<FileAttr> {
@@ -145,7 +146,14 @@ impl Calls {
         if is_plain(parent) {
             return Err(Errno::NOTDIR);
         }
-        let maker = Maker { uid: req.uid(), gid: req.gid(), mode };
+        let owners = &self.files.owners;
+        if let Fresh::Special { rdev, .. } = what
+            && owners.device(*rdev) != *rdev
+        {
+            return Err(Errno::PERM);
+        }
+        let mode = owners.mode(mode, *what == Fresh::Folder);
+        let maker = Maker { uid: owners.owner(req.uid()), gid: req.gid(), mode };
         self.files.make(parent, name.as_bytes(), what, maker).and_then(|ino| self.attributes(ino))
     }
 
@@ -171,6 +179,12 @@ impl Calls {
             }
             size.map_or(Ok(()), |len| self.plain.truncate(ino, len))?;
         } else {
+            let owners = &self.files.owners;
+            if set.uid.is_some_and(|uid| !owners.speaks_for(uid)) {
+                return Err(Errno::PERM);
+            }
+            let is_folder = self.files.with_known(ino, |inode, _| inode.is_folder())?;
+            set.mode = set.mode.map(|mode| owners.mode(mode, is_folder));
             let is_of_owner = set.uid.is_some() || set.gid.is_some() || (size.is_none() && set == Attributes::default());
             if is_of_owner || size.is_some() {
                 self.files.drop_rights(ino, false)?;
@@ -217,7 +231,7 @@ impl Calls {
     pub(super) fn listed(&self, ino: Ino, name: &[u8]) -> Result<Option<FileAttr>> {
         let found = match is_plain(ino) {
             true => self.plain.lookup(name).map(|(_, stat)| plain_attributes(ino, &stat)),
-            false => self.files.with_known(ino, |inode, source| attributes(ino, inode, source)),
+            false => self.files.with_known(ino, |inode, source| attributes(&self.files.owners, ino, inode, source)),
         };
         match found {
             Err(Errno::NOENT) => Ok(None),
@@ -237,6 +251,9 @@ impl Calls {
         if name == REGIONS {
             return self.files.regions_of(ino);
         }
+        if !self.files.owners.shows(name) {
+            return Err(Errno::NODATA);
+        }
         self.files.with(ino, |inode, _| inode.xattrs.get(name).cloned().ok_or(Errno::NODATA))?
     }
 
@@ -247,7 +264,8 @@ impl Calls {
         } else {
             let names = self.files.with(ino, |inode, _| {
                 let regions = matches!(inode.kind, Kind::File { .. }).then(|| REGIONS.to_vec());
-                inode.xattrs.keys().cloned().chain(regions).collect()
+                let shown = inode.xattrs.keys().filter(|name| self.files.owners.shows(name));
+                shown.cloned().chain(regions).collect()
             });
             names?
         };
@@ -271,6 +289,9 @@ impl Calls {
         // What the kernel keeps for itself, access lists for instance, it would not act on here.
         if name.starts_with(b"system.") {
             return Err(Errno::OPNOTSUPP);
+        }
+        if !self.files.owners.shows(name) {
+            return Err(Errno::PERM);
         }
         self.files.set_xattr(ino, name, value, put)
     }

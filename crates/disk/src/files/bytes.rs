@@ -8,7 +8,6 @@ use super::open::{Open, Pending};
 use super::record::{Attributes, Ino, Record, Stamp};
 use super::refusal::Result;
 use super::space::{BLOCK_LEN, Run};
-use super::store::segment_name;
 use super::tree::{FILE_LEN_MAX, Inode, Kind};
 use rustix::io::Errno;
 use std::time::Duration;
@@ -224,7 +223,7 @@ impl Files {
         blocks.iter().for_each(|(_, run)| *sums.entry(run.segment).or_default() += u64::from(run.count) * BLOCK_LEN);
         let line = |(segment, len): (u32, u64)| {
             let key = view.tree.space.segments.get(&segment).map_or("", |segment| segment.key.as_str());
-            format!("{} {len} {key}\n", segment_name(self.store.name(), segment))
+            format!("{} {len} {key}\n", self.ledger.parts().data(segment))
         };
         Ok(sums.into_iter().map(line).collect::<String>().into_bytes())
     }

@@ -4,10 +4,11 @@
 //! snapshot of the state and the frames of records since. A frame counts when the head, exchanged by compare-and-swap, covers it: a mount
 //! that dies before has changed nothing, one that dies after has changed all. The lock `NAME@log` keeps mounts from trying at once.
 
+use super::parts::Parts;
 use super::record::Record;
 use super::refusal::{Result, refused};
 use super::tree::Tree;
-use hanare::{CreateOptions, Error, NodeId, Operator, Placement, Pool, Region, Rights};
+use hanare::{CreateOptions, Error, NodeId, Operator, Placement, Pool, Region};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
@@ -69,13 +70,14 @@ pub struct View {
     /// The state.
     pub tree: Tree,
     head: Head,
-    log: Arc<Region>,
+    /// The log that counts.
+    pub log: Arc<Region>,
 }
 
 /// The shared log, as one mount has it.
 pub struct Ledger {
     pool: Pool,
-    name: String,
+    parts: Parts,
     front: Region,
     view: RwLock<View>,
     /// This mount's threads stand in one line before they stand in the pool's.
@@ -85,7 +87,8 @@ pub struct Ledger {
 impl Ledger {
     /// Opens a file system; makes it, empty, where it is not there.
     ///
-    /// **Errors**: the pool's; [`Error::BadUse`] where a region of that name is something else.
+    /// **Errors**: the pool's; [`Error::NotTrusted`] for a region of a user that the pool's handle does not trust; [`Error::BadUse`] where a region of
+    /// that name is something else.
     pub fn open(pool: &Pool, name: &str, fresh: impl Fn() -> Tree) -> Result<Ledger, Error> {
         let turn = pool.lock_within(&format!("{name}@log"), TURN_BOUND)?;
         let options = CreateOptions { placement: Placement::Node(NodeId(0)), refuse_lost: true, ..CreateOptions::default() };
@@ -98,6 +101,7 @@ impl Ledger {
             }
             other => Err(other),
         })?;
+        let parts = Parts::new(pool, name, &front);
         let mut first = [0u64; 3];
         front.get_values(0, &mut first)?;
         let other = |reason: &str| Error::BadUse { region: front_name.clone(), reason: reason.to_owned() };
@@ -105,7 +109,7 @@ impl Ledger {
             // A mount that died while it made the file system left no head: it is made again.
             [_, _, 0] => {
                 let at = front.layout().extents().next().map_or(pool.node(), |extent| extent.node);
-                let head = write_log(pool, name, 1, at, &fresh())?.0;
+                let head = write_log(&parts, 1, at, &fresh())?.0;
                 front.put_values(0, &[MAGIC, VERSION])?;
                 front.compare_and_swap_word(HEAD, 0, head.word())?;
             }
@@ -114,8 +118,18 @@ impl Ledger {
             _ => return Err(other("it holds no file system; give another --name")),
         }
         turn.unlock()?;
-        let view = RwLock::new(load(pool, name, &front)?);
-        Ok(Ledger { pool: pool.clone(), name: name.to_owned(), front, view, turn: Mutex::new(()) })
+        let view = RwLock::new(load(&parts, &front)?);
+        Ok(Ledger { pool: pool.clone(), parts, front, view, turn: Mutex::new(()) })
+    }
+
+    /// The file system's first region.
+    pub fn front(&self) -> &Region {
+        &self.front
+    }
+
+    /// The other regions.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
     }
 
     /// The state, as the newest change of any mount left it. **Cost**: a load where the head is on this host, else a message each way.
@@ -135,7 +149,8 @@ impl Ledger {
     pub fn commit<T>(&self, mut decide: impl FnMut(&Tree) -> Result<(Vec<Record>, T)>) -> Result<T> {
         let what = "a change of files";
         let _alone = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = self.pool.lock_within(&format!("{}@log", self.name), TURN_BOUND).map_err(|error| refused(what, &error))?;
+        let turn =
+            self.pool.lock_within(&format!("{}@log", self.parts.name()), TURN_BOUND).map_err(|error| refused(what, &error))?;
         loop {
             self.catch_up()?;
             let (records, done) = decide(&self.known().tree)?;
@@ -162,13 +177,13 @@ impl Ledger {
         let mut frame = frame;
         if head.tail > log.len() {
             let (known, at) = (self.known(), log.layout().extents().next().map_or(self.pool.node(), |extent| extent.node));
-            let (fresh, region) = write_log(&self.pool, &self.name, before.log + 1, at, &known.tree)?;
+            let (fresh, region) = write_log(&self.parts, before.log + 1, at, &known.tree)?;
             drop(known);
             if self.front.compare_and_swap_word(HEAD, before.word(), fresh.word())? != before.word() {
                 return Ok(false);
             }
             // Mounts that still read the old one find it gone, and look at the head again.
-            let _ = self.pool.remove(&log_name(&self.name, before.log));
+            let _ = self.parts.remove(&self.parts.log(before.log));
             (before, log) = (fresh, Arc::new(region));
             frame = self::frame(before.log, records);
             head = Head { tail: before.tail + frame.len() as u64, ..before };
@@ -202,7 +217,7 @@ impl Ledger {
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
         let head = self.head()?;
         if view.head.log != head.log || !follow(&mut view, head)? {
-            *view = load(&self.pool, &self.name, &self.front)?;
+            *view = load(&self.parts, &self.front)?;
         }
         Ok(())
     }
@@ -230,22 +245,17 @@ impl Ledger {
     }
 }
 
-fn log_name(name: &str, log: u64) -> String {
-    format!("{name}@log.{log}")
-}
-
 /// Makes a log that begins with a snapshot.
-fn write_log(pool: &Pool, name: &str, log: u64, at: NodeId, tree: &Tree) -> Result<(Head, Region), Error> {
-    let snapshot = postcard::to_stdvec(tree).map_err(|error| garbage(name, &error.to_string()))?;
+fn write_log(parts: &Parts, log: u64, at: NodeId, tree: &Tree) -> Result<(Head, Region), Error> {
+    let snapshot = postcard::to_stdvec(tree).map_err(|error| garbage(parts, &error.to_string()))?;
     let tail = (LOG_HEAD_LEN + snapshot.len() as u64).next_multiple_of(8);
     let len = (tail * LOG_GROWTH).max(LOG_LEN_MIN);
-    let options = CreateOptions { placement: Placement::Node(at), ..CreateOptions::default() };
-    let log_name = log_name(name, log);
-    let region = match pool.create(&log_name, len, &options) {
+    let name = parts.log(log);
+    let region = match parts.create(&name, len, Placement::Node(at)) {
         Err(Error::NameTaken { .. }) => {
             // A mount died before its log counted.
-            pool.remove(&log_name)?;
-            pool.create(&log_name, len, &options)
+            parts.remove(&name)?;
+            parts.create(&name, len, Placement::Node(at))
         }
         made => made,
     }?;
@@ -255,12 +265,12 @@ fn write_log(pool: &Pool, name: &str, log: u64, at: NodeId, tree: &Tree) -> Resu
 }
 
 /// Reads the log that counts.
-fn load(pool: &Pool, name: &str, front: &Region) -> Result<View, Error> {
+fn load(parts: &Parts, front: &Region) -> Result<View, Error> {
     let mut tries = 0;
     loop {
         let mut word = [0u64];
         front.get_values(HEAD, &mut word)?;
-        match load_log(pool, name, Head::of(word[0])) {
+        match load_log(parts, Head::of(word[0])) {
             // It was replaced meanwhile.
             Err(Error::UnknownRegion { .. } | Error::GrantRefused { .. } | Error::Garbage { .. }) if tries < READ_TRIES => {
                 tries += 1
@@ -270,22 +280,22 @@ fn load(pool: &Pool, name: &str, front: &Region) -> Result<View, Error> {
     }
 }
 
-fn load_log(pool: &Pool, name: &str, head: Head) -> Result<View, Error> {
-    let log = Arc::new(pool.open_for(&log_name(name, head.log), Rights::Write)?);
+fn load_log(parts: &Parts, head: Head) -> Result<View, Error> {
+    let log = Arc::new(parts.open(&parts.log(head.log))?);
     let mut first = [0u64; 2];
     log.get_values(0, &mut first)?;
     let [len, expected] = first;
     let begin = LOG_HEAD_LEN.checked_add(len).and_then(|end| end.checked_next_multiple_of(8)).filter(|begin| *begin <= head.tail);
-    let begin = begin.filter(|_| head.tail <= log.len()).ok_or_else(|| garbage(name, "a log's lengths do not fit"))?;
+    let begin = begin.filter(|_| head.tail <= log.len()).ok_or_else(|| garbage(parts, "a log's lengths do not fit"))?;
     let mut snapshot = vec![0; len as usize];
     log.get(LOG_HEAD_LEN, &mut snapshot)?;
     if sum(head.log, &snapshot) != expected {
-        return Err(garbage(name, "a snapshot's checksum is wrong"));
+        return Err(garbage(parts, "a snapshot's checksum is wrong"));
     }
-    let tree: Tree = postcard::from_bytes(&snapshot).map_err(|error| garbage(name, &error.to_string()))?;
-    tree.check().map_err(|why| garbage(name, &format!("a snapshot of which {why}")))?;
+    let tree: Tree = postcard::from_bytes(&snapshot).map_err(|error| garbage(parts, &error.to_string()))?;
+    tree.check().map_err(|why| garbage(parts, &format!("a snapshot of which {why}")))?;
     let mut view = View { tree, head: Head { tail: begin, ..head }, log };
-    if follow(&mut view, head)? { Ok(view) } else { Err(garbage(name, "a frame's checksum is wrong")) }
+    if follow(&mut view, head)? { Ok(view) } else { Err(garbage(parts, "a frame's checksum is wrong")) }
 }
 
 /// Applies the frames up to a head of the same log; `false` where they are not what was written, as in a log that was replaced.
@@ -338,8 +348,8 @@ fn sum(log: u64, bytes: &[u8]) -> u64 {
     u64::from_le_bytes(hasher.finalize().as_bytes()[..8].try_into().unwrap_or_default())
 }
 
-fn garbage(name: &str, reason: &str) -> Error {
-    Error::Garbage { peer: format!("the log of file system '{name}'"), reason: reason.to_owned() }
+fn garbage(parts: &Parts, reason: &str) -> Error {
+    Error::Garbage { peer: format!("the log of file system '{}'", parts.name()), reason: reason.to_owned() }
 }
 
 /// What a log holds, as any program that may write its region could have it: a byte that says whether a snapshot comes first, and then

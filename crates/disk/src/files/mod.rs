@@ -18,6 +18,8 @@ mod locks;
 mod mount;
 mod names;
 mod open;
+mod owners;
+mod parts;
 mod plain;
 mod record;
 mod refusal;
@@ -35,9 +37,10 @@ pub use mount::{MountOptions, Mounted, mount};
 
 use bytes::Source;
 use gate::Gate;
-use hanare::{Error, Pool};
+use hanare::{Error, Pool, Trust};
 use ledger::{Ledger, View};
 use open::Open;
+use owners::Owners;
 use record::{Ino, Record, SessionId, Stamp};
 use refusal::Result;
 use rustix::io::Errno;
@@ -58,21 +61,25 @@ pub struct Files {
     gate: Gate,
     standing: Standing,
     opens: Mutex<HashMap<Ino, Arc<Open>>>,
+    owners: Owners,
     /// Whether each write is told at once.
     is_coherent: bool,
 }
 
 impl Files {
-    /// Opens a file system, or makes it; this mount is none of its mounts yet.
+    /// Opens a file system, or makes it; this mount is none of its mounts yet. Each of its regions has to be this user's, or a trusted one's.
     ///
-    /// **Errors**: the pool's.
-    pub fn open(pool: &Pool, name: &str, is_coherent: bool) -> Result<Files, Error> {
+    /// **Errors**: the pool's; [`Error::NotTrusted`].
+    pub fn open(pool: &Pool, name: &str, trusted: &[u32], is_coherent: bool) -> Result<Files, Error> {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let ledger = Ledger::open(pool, name, || Tree::new(uid, gid, 0o755, Stamp::now()))?;
+        let pool = pool.trusting(trusted.iter().fold(Trust::own(pool), |trust, uid| trust.and_user(*uid)));
+        let ledger = Ledger::open(&pool, name, || Tree::new(uid, gid, 0o755, Stamp::now()))?;
+        let owners = Owners::new(&pool, [ledger.front(), &ledger.known().log], trusted);
         Ok(Files {
-            pool: pool.clone(),
+            store: Store::new(&pool, ledger.parts()),
+            pool,
             ledger,
-            store: Store::new(pool, name),
+            owners,
             gate: Gate::default(),
             standing: Standing::new(name),
             opens: Mutex::default(),

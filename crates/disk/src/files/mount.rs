@@ -27,6 +27,8 @@ const BUSY_TRIES: u32 = 20;
 pub struct MountOptions {
     /// Its name in the pool; by default `files`, and `files-UID` for users other than root.
     pub name: Option<String>,
+    /// Users other than this one whose regions the file system may have.
+    pub trusted: Vec<u32>,
     /// Whether every host sees each write at once.
     pub is_coherent: bool,
     /// Whether nothing may be changed.
@@ -43,16 +45,18 @@ pub struct Mounted {
 
 /// Mounts a file system of the pool at a folder; makes it, empty, where it is not there.
 ///
-/// **Errors**: the pool's; [`Error::System`] where this host does not let the user mount.
+/// **Errors**: the pool's; [`Error::NotTrusted`] for a region that another user made; [`Error::System`] where this host does not let the user mount.
 ///
 /// FEATURE: D2-F1 D2-F2 D2-F3 D2-F15
 pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mounted, Error> {
-    let is_root = rustix::process::geteuid().is_root();
-    let user = rustix::process::geteuid().as_raw();
-    let own = || if is_root { "files".to_owned() } else { format!("files-{user}") };
+    // Root of a user namespace is an ordinary user to its node.
+    let own = || match pool.user().uid {
+        0 => "files".to_owned(),
+        uid => format!("files-{uid}"),
+    };
     let name = options.name.clone().unwrap_or_else(own);
     clear_dead(folder);
-    let files = Arc::new(Files::open(pool, &name, options.is_coherent)?);
+    let files = Arc::new(Files::open(pool, &name, &options.trusted, options.is_coherent)?);
     let ticker = start_ticker(&files)?;
     let mut config = Config::default();
     config.mount_options =
@@ -61,11 +65,14 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
     if options.is_read_only {
         config.mount_options.push(MountOption::RO);
     }
-    if is_root {
+    if rustix::process::geteuid().is_root() {
         // As any file system that root mounts; the kernel checks who may do what.
         config.acl = SessionACL::All;
-        config.mount_options.extend([MountOption::Dev, MountOption::Suid]);
     }
+    config.mount_options.extend(match pool.user().uid == 0 && files.owners.is_alone() {
+        true => [MountOption::Dev, MountOption::Suid],
+        false => [MountOption::NoDev, MountOption::NoSuid],
+    });
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
     let served = Session::new(Calls::new(&files), folder, &config)

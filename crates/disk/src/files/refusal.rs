@@ -18,6 +18,10 @@ pub fn refused(what: &str, error: &Error) -> Errno {
         Error::LimitReached { .. } => Errno::NOSPC,
         Error::QuotaExceeded { .. } => Errno::DQUOT,
         Error::NoPermission { .. } => Errno::ACCESS,
+        Error::NotTrusted { .. } => {
+            failed(what, &error.to_string());
+            Errno::ACCESS
+        }
         Error::UnknownRegion { .. } => Errno::NOENT,
         Error::BadUse { .. } => Errno::ROFS,
         other => {

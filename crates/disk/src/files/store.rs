@@ -1,11 +1,12 @@
 //! The regions that hold files' bytes, and the blocks that this mount may fill.
 
 use super::ledger::Ledger;
+use super::parts::Parts;
 use super::record::{Record, SessionId};
 use super::refusal::{Result, refused};
 use super::space::{BLOCK_LEN, Run};
 use super::tree::Tree;
-use hanare::{CreateOptions, Error, Placement, Pool, Region, Rights};
+use hanare::{Error, Placement, Pool, Region};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -30,7 +31,7 @@ struct Purse {
 /// Where bytes go and come from.
 pub struct Store {
     pool: Pool,
-    name: String,
+    parts: Parts,
     regions: RwLock<HashMap<u32, Arc<Region>>>,
     purses: Mutex<HashMap<String, Purse>>,
     /// Data regions whose bytes are gone: no more is written there.
@@ -39,19 +40,14 @@ pub struct Store {
 
 impl Store {
     /// Nothing is opened, or reserved, before it is used.
-    pub fn new(pool: &Pool, name: &str) -> Store {
+    pub fn new(pool: &Pool, parts: &Parts) -> Store {
         Store {
             pool: pool.clone(),
-            name: name.to_owned(),
+            parts: parts.clone(),
             regions: RwLock::default(),
             purses: Mutex::default(),
             gone: Mutex::default(),
         }
-    }
-
-    /// The file system's name.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// The placement that a file's text means on this host.
@@ -70,7 +66,7 @@ impl Store {
         if let Some(region) = self.regions.read().unwrap_or_else(PoisonError::into_inner).get(&segment) {
             return Ok(region.clone());
         }
-        let region = Arc::new(self.pool.open_for(&segment_name(&self.name, segment), Rights::Write)?);
+        let region = Arc::new(self.parts.open(&self.parts.data(segment))?);
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
         Ok(regions.entry(segment).or_insert(region).clone())
     }
@@ -123,7 +119,7 @@ impl Store {
         if matches!(error, Error::RegionLost { .. } | Error::UnknownRegion { .. }) {
             self.gone().insert(run.segment);
         }
-        match refused(&segment_name(&self.name, run.segment), error) {
+        match refused(&self.parts.data(run.segment), error) {
             // Bytes that a file has are never missing for want of a name or of room.
             Errno::NOENT | Errno::NOSPC | Errno::DQUOT => Errno::IO,
             other => other,
@@ -198,15 +194,14 @@ impl Store {
         let mut size = same.sum::<u64>().clamp(SEGMENT_BLOCKS.0, SEGMENT_BLOCKS.1).max(need.min(SEGMENT_BLOCKS.1));
         let (mut made, mut have, mut next) = (Vec::new(), 0, tree.space.next);
         while have < need {
-            let name = segment_name(&self.name, next);
-            let options = CreateOptions { placement, ..CreateOptions::default() };
-            match self.pool.create(&name, size * BLOCK_LEN, &options) {
+            let name = self.parts.data(next);
+            match self.parts.create(&name, size * BLOCK_LEN, placement) {
                 Ok(_) => {
                     made.push((next, size as u32));
                     (have, next) = (have + size, next + 1);
                 }
                 // Of a mount that died before it said so.
-                Err(Error::NameTaken { .. }) => self.pool.remove(&name).map_err(|error| refused(&name, &error))?,
+                Err(Error::NameTaken { .. }) => self.parts.remove(&name).map_err(|error| refused(&name, &error))?,
                 Err(Error::PoolFull { .. } | Error::QuotaExceeded { .. }) if size > SEGMENT_BLOCKS_LAST => size /= 2,
                 Err(error) => {
                     made.iter().for_each(|(segment, _)| self.drop_region(*segment));
@@ -220,14 +215,9 @@ impl Store {
     /// Removes the region of blocks that nobody has.
     pub fn drop_region(&self, segment: u32) {
         self.regions.write().unwrap_or_else(PoisonError::into_inner).remove(&segment);
-        let name = segment_name(&self.name, segment);
-        if let Err(error) = self.pool.remove(&name) {
+        let name = self.parts.data(segment);
+        if let Err(error) = self.parts.remove(&name) {
             tracing::warn!("{name} stays, and holds nothing: {error}");
         }
     }
-}
-
-/// The name of a data region.
-pub fn segment_name(name: &str, segment: u32) -> String {
-    format!("{name}@data.{segment}")
 }

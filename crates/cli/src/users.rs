@@ -1,0 +1,39 @@
+//! Users of this host, as a command line names them.
+
+use std::process::Command;
+
+/// The number of a user that is named, or numbered. Names are looked up as the host does it, by `getent`.
+pub fn parse(text: &str) -> Result<u32, String> {
+    if let Ok(uid) = text.parse() {
+        return Ok(uid);
+    }
+    if text.is_empty() || text.starts_with('-') {
+        return Err("a user is a name or a number".to_owned());
+    }
+    let found = Command::new("getent").args(["passwd", text]).output();
+    let line = match found {
+        Ok(found) => String::from_utf8_lossy(&found.stdout).into_owned(),
+        Err(error) => return Err(format!("cannot run getent ({error}): give the user's number")),
+    };
+    number(text, &line).ok_or_else(|| format!("this host has no user '{text}'"))
+}
+
+/// The number in a line of the list of users.
+fn number(name: &str, line: &str) -> Option<u32> {
+    let mut words = line.lines().next()?.split(':');
+    (words.next() == Some(name)).then_some(())?;
+    words.nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_a_number_or_a_name_of_the_list() {
+        assert_eq!((parse("0"), parse("20002")), (Ok(0), Ok(20002)));
+        assert_eq!(number("ann", "ann:x:1000:1000::/home/ann:/bin/sh\n"), Some(1000));
+        assert_eq!((number("ann", "bob:x:1:1::/:\n"), number("ann", ""), number("ann", "ann:x\n")), (None, None, None));
+        assert!(parse("").is_err() && parse("--help").is_err());
+    }
+}
