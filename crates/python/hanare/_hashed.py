@@ -59,8 +59,13 @@ class Hashed:
         self.root, self.region, self.buckets, self.values = root, region, buckets, values
         self.native = _hanare.Table(region.pool._native, region.native, seed, buckets, values)
         self.count, self.generation = self.native.count, pool._generation
+        self._writers = region.pool._native.writers_of(region.native)
         # What the heaps keep for this program's writes goes back with the last reference, or at the program's end.
         weakref.finalize(self, _give_back, buckets, values)
+
+    def writers(self, which: int) -> bool:
+        """Of table and heaps that are open: 0 is whether none but this user may have written them, 1 none but users that are trusted."""
+        return self._writers[which] and self.buckets.writers[which] and self.values.writers[which]
 
     def words(self) -> Words:
         into = np.empty(self.count, np.uint64)

@@ -15,6 +15,11 @@ _OTHERS = "#b8b8b8"
 _PAGE_LEN = 4096
 
 
+def _text(name: str) -> str:
+    """A name as a label: between two `$` Matplotlib would read a formula."""
+    return name.replace("$", r"\$")
+
+
 def _bytes(length: float, _: Any = None) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if length < 1024:
@@ -71,7 +76,7 @@ def plot(pool: Pool | None = None) -> Any:
         axes.xaxis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2(max(axes.get_xlim()[1], 8) / 8))))
         axes.xaxis.set_major_formatter(FuncFormatter(_bytes))
     use.xaxis.set_major_locator(MaxNLocator(integer=True))
-    names = [f"{node['name'] or 'node'} ({node['node']})" + ("" if node["alive"] else "\nlost") for node in nodes]
+    names = [_text(f"{node['name'] or 'node'} ({node['node']})") + ("" if node["alive"] else "\nlost") for node in nodes]
     for axes in (lie, use, moved):
         axes.set_yticks(range(len(nodes)), names)
         axes.set_ylim(len(nodes) - 0.4, -0.6)
@@ -89,7 +94,7 @@ def _draw_regions(axes: Any, nodes: list[Any], regions: list[Any], rows: dict[in
     ends = [0] * len(nodes)
     for number, region in enumerate(regions):
         colour = colours.get(region["name"], _OTHERS)
-        label = region["name"] if colour != _OTHERS else "others" if number == _REGION_COUNT else None
+        label = _text(region["name"]) if colour != _OTHERS else "others" if number == _REGION_COUNT else None
         for node, length in region["nodes"]:
             if int(node) in rows:
                 row = rows[int(node)]
@@ -112,7 +117,7 @@ def _draw_programs(axes: Any, rows: dict[int, int], seen: dict[int, Any], colour
                 mapped.setdefault(page["name"] or "(another user's)", [0] * len(rows))[row] = page["programs"]
     for number, (name, counts) in enumerate(mapped.items()):
         before = [sum(each[row] for each in list(mapped.values())[:number]) for row in range(len(rows))]
-        axes.barh([row + 0.16 for row in range(len(rows))], counts, 0.3, left=before, color=colours.get(name, _OTHERS), label=f"map {name}")
+        axes.barh([row + 0.16 for row in range(len(rows))], counts, 0.3, left=before, color=colours.get(name, _OTHERS), label=_text(f"map {name}"))
 
 
 def _draw_moved(axes: Any, rows: dict[int, int], seen: dict[int, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from .errors import BadAttributes
 #: Kinds of elements that nodes calculate with, by NumPy's type string on this machine.
 _ELEMENTS = {np.dtype(kind + length).str: f"{kind}{8 * int(length)}" for kind in "iu" for length in "1248"}
 _ELEMENTS |= {np.dtype("f4").str: "f32", np.dtype("f8").str: "f64"}
+
+#: Axes of an array, as many as every NumPy has.
+_AXES_MAX = 32
 
 #: Attribute with the name of a type that NumPy does not have by itself.
 _EXTENSION = "dtype"
@@ -69,11 +73,12 @@ def from_attributes(name: str, attributes: dict[str, bytes], length: int) -> tup
             dtype = _extension(text[_EXTENSION])
         shape = ast.literal_eval(text["shape"])
         order = {"True": True, "False": False}[text.get("fortran_order", "False")]
-        is_shape = isinstance(shape, tuple) and all(isinstance(axis, int) and axis >= 0 for axis in shape)
-        count = int(np.prod(shape, dtype=object)) if is_shape and shape else 1
-        if not is_shape or dtype.hasobject or count * dtype.itemsize > length:
+        is_shape = isinstance(shape, tuple) and len(shape) <= _AXES_MAX and all(type(axis) is int and 0 <= axis < 1 << 63 for axis in shape)
+        count = math.prod(shape) if is_shape else 0
+        is_plain = not dtype.hasobject and dtype.itemsize > 0 and dtype.subdtype is None
+        if not is_shape or not is_plain or count * dtype.itemsize > length:
             raise ValueError(f"{descr} {shape} of {length} bytes")
-    except (ValueError, TypeError, KeyError, SyntaxError, UnicodeDecodeError) as odd:
+    except (ValueError, TypeError, KeyError, SyntaxError, OverflowError, RecursionError, MemoryError, AttributeError) as odd:
         raise BadAttributes(f"region '{name}' says of itself what no array is: {odd}") from odd
     return dtype, shape, order
 
@@ -84,6 +89,6 @@ def _extension(name: str) -> np.dtype[Any]:
     except ImportError as missing:
         raise TypeError(f"elements of {name} need the package ml_dtypes") from missing
     kind = getattr(ml_dtypes, name, None)
-    if kind is None:
+    if not isinstance(kind, type) or not issubclass(kind, np.generic):
         raise TypeError(f"ml_dtypes has no {name}")
     return np.dtype(kind)

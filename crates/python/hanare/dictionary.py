@@ -32,9 +32,12 @@ import numpy as np
 from . import _hanare, pool as _pools
 from ._hanare import PLACE, PLAIN, VIEWED_LEN_MIN, Changed, Frozen, Full, checksum, decode_key
 from ._hashed import Entry, Hashed, Root, Words, is_frozen
-from ._values import BESIDE, PICKLED, Encoded, decode_value, encode_value
-from .errors import BadAttributes, Error, Garbage, LimitReached, LockLost, NameTaken, PoolFull, QuotaExceeded, Timeout, UnknownRegion
-from .pool import Pool, Region, connect
+from ._trust import Trusted, named, trusting
+from ._values import ARRAY, BESIDE, IN_PLACE, PROGRAMS, Encoded, decode_value, encode_value
+from .errors import (
+    BadAttributes, Error, Garbage, LimitReached, LockLost, NameTaken, NoPermission, NotTrusted, PoolFull, QuotaExceeded, Timeout, UnknownRegion,
+)  # fmt: skip
+from .pool import Pool, Region
 
 __all__ = ["Dict"]
 
@@ -60,8 +63,8 @@ class _Moved(Exception):
 class Dict(MutableMapping[Any, Any]):
     """A dictionary that programs on all hosts share.
 
-    Keys are texts, bytes, numbers, ``None``, and tuples of those; values bytes, or whatever can be pickled. Each call is one step to
-    all others: a value is seen whole, old or new. Iteration sees what was there all the time, and may or may not see what changes
+    Keys are texts, bytes, numbers, ``None``, and tuples of those; values bytes, arrays, texts and numbers, or whatever can be pickled. Each call is
+    one step to all others: a value is seen whole, old or new. Iteration sees what was there all the time, and may or may not see what changes
     meanwhile.
 
     Parameters
@@ -76,9 +79,21 @@ class Dict(MutableMapping[Any, Any]):
         Words of the table at first; it grows with the keys. Where it is made.
     memory : int
         Bytes of its first heap; each further one is twice as long. Where it is made.
+    mode : int
+        Who may read and write, as a file's mode bits. Where it is made; parts that are made later get that of its root.
+    trust : int, str, or several of them, optional
+        Users, by number or name, whose dictionary is used too, or ``"anyone"``. All regions of it have to be theirs or this program's user's.
+    pickle : bool, optional
+        Whether pickles are read and written. A pickle runs whatever its writer wants, as the user who reads it. By default they are where no
+        other user may have written any region of the dictionary. ``True`` trusts with that the owners in `trust` and the group of the regions; where
+        all users may write, only beside ``trust="anyone"``. ``False``: never.
 
     Raises
     ------
+    NotTrusted
+        Another user made a region of it; by reading, a value is pickled that others may have written. `docs/security.md` says why.
+    TypeError
+        By an assignment: the value has to be pickled, and may not be.
     NodeLost, RegionLost
         By any call: bytes of it went with a node.
     PoolFull
@@ -97,26 +112,49 @@ class Dict(MutableMapping[Any, Any]):
     """
 
     def __init__(
-        self, name: str, *, pool: Pool | None = None, place: str = "local", buckets: int = 1 << 14, memory: int = 16 << 20
+        self,
+        name: str,
+        *,
+        pool: Pool | None = None,
+        place: str = "local",
+        buckets: int = 1 << 14,
+        memory: int = 16 << 20,
+        mode: int = 0o600,
+        trust: Trusted = None,
+        pickle: bool | None = None,
     ) -> None:
-        self.name, self._pool = name, pool if pool is not None else connect()
+        self.name, self._pool, self._pickle = name, trusting(pool, trust), pickle
         if buckets <= 0 or memory < 4096:
             raise ValueError("a dictionary has at least one bucket, and 4096 bytes of memory")
         terms = f"buckets={buckets},memory={memory},seed={secrets.randbits(64)},place={place}"
-        self._root_region = self._open_root(place, terms)
-        told = dict(part.split("=", 1) for part in self._root_region.native.attributes()[_ATTRIBUTE].decode().split(",", 3))
-        self._buckets, self._memory, self._seed, self._place = (int(told["buckets"]), int(told["memory"]), int(told["seed"]), told["place"])
+        self._root_region = self._open_root(place, terms, mode)
+        native = self._root_region.native
+        self._mode, self._writers = native.mode, self._pool._native.writers_of(native)
+        self._buckets, self._memory, self._seed, self._place = _terms_of(self.name, native.attributes().get(_ATTRIBUTE, b""))
         self._crowd = _CROWD
         self._now = self._open(self._root())
 
-    def _open_root(self, place: str, terms: str) -> Region:
+    def _open_root(self, place: str, terms: str, mode: int) -> Region:
         try:
-            native = self._pool._native.create(self.name, _ROOT_LEN, place, 0o600, False, {_ATTRIBUTE: terms.encode()})
+            native = self._pool._native.create(self.name, _ROOT_LEN, place, mode, False, {_ATTRIBUTE: terms.encode()})
         except NameTaken:
-            native = self._pool._native.open(self.name, None)
-            if _ATTRIBUTE not in native.attributes():
-                raise BadAttributes(f"region '{self.name}' is no dictionary") from None
+            native = self._pool._native.open_trusted(self.name)
         return Region(self._pool, native, None)
+
+    # Trust.
+
+    def _may_pickle(self, table: Hashed) -> bool:
+        """Whether all that may have written the regions of the dictionary, as far as they are open, are trusted with pickles."""
+        which = 1 if self._pickle else 0
+        return self._pickle is not False and self._writers[which] and table.writers(which)
+
+    def _decode(self, table: Hashed, key: Any, kind: int, raw: Any) -> Any:
+        if kind in PROGRAMS and not self._may_pickle(table):
+            raise NotTrusted(
+                f"the value of {key!r} in dictionary '{self.name}' is a pickle, and others than you may have written it: it was not read, because it "
+                "could run any program as you; see 'pickle' and 'trust' of hanare.Dict, or have it written with pickle=False"
+            )
+        return decode_value(kind, raw)
 
     # Tables.
 
@@ -130,7 +168,7 @@ class Dict(MutableMapping[Any, Any]):
         return {_PART: str(self._root_region.gid).encode()}
 
     def _heaps(self, kind: str, memory: int) -> _hanare.Blocks:
-        return _hanare.Blocks(self._pool._native, f"{self.name}.{kind}", self._place, memory, self._part())
+        return _hanare.Blocks(self._pool._native, f"{self.name}.{kind}", self._place, memory, self._mode, self._part())
 
     def _table(self) -> Hashed:
         """The table as it was last seen; opened anew in a child made by fork."""
@@ -143,10 +181,10 @@ class Dict(MutableMapping[Any, Any]):
     def _open(self, root: Root) -> Hashed:
         name = f"{self.name}.t{root.table}"
         if root.table:
-            region = self._pool.region(name)
+            region = Region(self._pool, self._pool._native.open_trusted(name), None)
         else:
             # The first table is made by whoever comes first.
-            region = Region(self._pool, self._pool._native.create(name, 8 * self._buckets, self._place, 0o600, True, self._part()), None)
+            region = Region(self._pool, self._pool._native.create(name, 8 * self._buckets, self._place, self._mode, True, self._part()), None)
         return Hashed(root, region, self._seed, self._heaps(f"t{root.table}", self._memory), self._heaps(f"v{root.values}", self._memory))
 
     def _has_moved(self, table: Hashed) -> bool:
@@ -209,7 +247,7 @@ class Dict(MutableMapping[Any, Any]):
 
     def _make_table(self, root: Root, old: Hashed, count: int, sweeps: bool) -> Hashed:
         name = f"{self.name}.t{root.table}"
-        region = Region(self._pool, self._pool._native.create(name, 8 * count, self._place, 0o600, False, self._part()), None)
+        region = Region(self._pool, self._pool._native.create(name, 8 * count, self._place, self._mode, False, self._part()), None)
         # One heap that has room for all: nothing is short of memory once the words are frozen.
         buckets = self._heaps(f"t{root.table}", max(self._memory, 2 * old.buckets.taken() + 4096))
         values = self._heaps(f"v{root.values}", max(self._memory, old.values.capacity())) if sweeps else old.values
@@ -242,10 +280,12 @@ class Dict(MutableMapping[Any, Any]):
         mine, wanted = list(self._part()[_PART]), re.compile(re.escape(self.name) + r"\.([tv]\d+)(\.\d+)?")
         for told in json.loads(self._pool._native.list()):
             named = wanted.fullmatch(told["name"])
-            if named and named[1] not in kept and list(told.get("attributes", {}).get(_PART, ())) == mine:
+            is_ours = self._pool._native.includes(told["owner"])
+            if named and named[1] not in kept and is_ours and list(told.get("attributes", {}).get(_PART, ())) == mine:
                 try:
                     self._pool.remove(told["name"])
-                except UnknownRegion:
+                except (UnknownRegion, NoPermission):
+                    # Another user that is trusted made it: that user's programs remove it.
                     continue
 
     # Finding and changing.
@@ -298,7 +338,7 @@ class Dict(MutableMapping[Any, Any]):
     def _grow(self, table: Hashed) -> None:
         try:
             self._renew(table, growth=_GROWTH)
-        except (PoolFull, QuotaExceeded, LimitReached):
+        except (PoolFull, QuotaExceeded, LimitReached, NameTaken):
             # Longer buckets do for longer.
             self._crowd *= 2
 
@@ -311,7 +351,7 @@ class Dict(MutableMapping[Any, Any]):
             return False
         try:
             self._renew(table, sweeps=True)
-        except (PoolFull, QuotaExceeded, LimitReached):
+        except (PoolFull, QuotaExceeded, LimitReached, NameTaken):
             return False
         return True
 
@@ -397,20 +437,23 @@ class Dict(MutableMapping[Any, Any]):
             if entry is None:
                 raise KeyError(key)
             try:
-                if in_place and entry.length >= VIEWED_LEN_MIN and entry.kind != PICKLED:
+                if in_place and entry.length >= VIEWED_LEN_MIN and entry.kind in IN_PLACE:
                     held = table.hold(number, word, entry)
                     if held is not None:
-                        return decode_value(entry.kind, held)
+                        return self._decode(table, key, entry.kind, held)
                 raw: Any = entry.value
-                if entry.kind == BESIDE:
+                is_array = entry.kind in (BESIDE, ARRAY)
+                if is_array and entry.far:
                     # Arrays can be written to that are read so.
                     raw = np.empty(entry.length, np.uint8)
                     table.values.read_into(entry.far, raw)
+                elif is_array and not in_place:
+                    raw = bytearray(raw)
                 elif entry.far:
                     raw = table.values.read(entry.far, entry.length)
                 # The block may have been given back and used again while it was read; the word tells.
                 if not entry.far or table.native.word(number) == word or checksum([raw]) == entry.checksum:
-                    return decode_value(entry.kind, memoryview(raw).toreadonly() if in_place else raw)
+                    return self._decode(table, key, entry.kind, memoryview(raw).toreadonly() if in_place else raw)
             except Changed:
                 pass
             except Error:
@@ -423,9 +466,9 @@ class Dict(MutableMapping[Any, Any]):
         if type(value) is bytes and len(value) <= _INLINE_LEN_MAX:
             self._change(key, (PLAIN, value, len(value), 0, 0))
             return
-        written = encode_value(value)
+        written = encode_value(value, self._may_pickle(self._table()))
         if written.length <= _INLINE_LEN_MAX:
-            self._change(key, (written.kind, written.parts[0], written.length, 0, 0))
+            self._change(key, (written.kind, b"".join(written.parts), written.length, 0, 0))
             return
         total = written.checksum()
         while True:
@@ -505,10 +548,28 @@ class Dict(MutableMapping[Any, Any]):
         self._remove_parts(set())
 
     def __reduce__(self) -> Any:
-        return Dict, (self.name,)
+        return _reopen, (self.name, named(self._pool), self._pickle)
 
     def __repr__(self) -> str:
         return f"<hanare.Dict '{self.name}'>"
+
+
+def _reopen(name: str, trust: tuple[int | str, ...], pickle: bool | None) -> Dict:
+    """Open what another program has pickled."""
+    return Dict(name, trust=trust, pickle=pickle)
+
+
+def _terms_of(name: str, written: bytes) -> tuple[int, int, int, str]:
+    """Words of the first table, bytes of the first heap, seed and place, as the root's attribute says them. **Errors**: `BadAttributes`."""
+    try:
+        told = dict(part.split("=", 1) for part in written.decode().split(",", 3))
+        buckets, memory, seed = (int(told[each]) if told[each].isascii() and told[each].isdigit() else -1 for each in ("buckets", "memory", "seed"))
+        place = told["place"]
+    except (KeyError, ValueError):
+        raise BadAttributes(f"region '{name}' is no dictionary") from None
+    if not (0 < buckets < 1 << 48 and 4096 <= memory < 1 << 63 and 0 <= seed < 1 << 64):
+        raise BadAttributes(f"region '{name}' says of itself what no dictionary is")
+    return buckets, memory, seed, place
 
 
 def _pause(turn: int) -> None:

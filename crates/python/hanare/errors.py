@@ -199,8 +199,16 @@ class ReaderGone(Error, ConnectionError):
     """The reader died while this writer waits for room; another reader may come."""
 
 
+class NotTrusted(Error, PermissionError):
+    """Another user made the region, or may have written what lies there, and this program did not say that it trusts that user."""
+
+
 class BadAttributes(Error, TypeError):
     """The region does not say what its elements are, or says what this program cannot read."""
+
+
+class WholeArrayWarning(UserWarning):
+    """A function brings a long array of other hosts here as a whole. Said once for each array and function."""
 
 
 def _make(name: str, message: str, fields: str, happened: str, may_retry: bool) -> Error:

@@ -10,6 +10,7 @@ from typing import Any
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from ._files import Files
+from ._trust import Trusted
 from .pool import connect
 
 __all__ = ["HanareFileSystem"]
@@ -24,6 +25,9 @@ class HanareFileSystem(AbstractFileSystem):  # type: ignore[misc]
         The node's socket, as for `hanare.connect`.
     place : str
         Where the bytes of new files go, as for `Pool.array`.
+    trust : int, str, or list of them, optional
+        Users, by number or name, whose regions are files too, or ``"anyone"``. By default regions of others do not stand in listings, and to
+        read one raises `NotTrusted`: whoever names a region first could plant a file.
     """
 
     protocol = "hanare"
@@ -31,9 +35,9 @@ class HanareFileSystem(AbstractFileSystem):  # type: ignore[misc]
     #: Listings are what is there now.
     use_listings_cache = False
 
-    def __init__(self, socket: str | None = None, place: str = "local", **options: Any) -> None:
+    def __init__(self, socket: str | None = None, place: str = "local", trust: Trusted = None, **options: Any) -> None:
         super().__init__(**{**options, "use_listings_cache": False})
-        self._files = Files(connect(socket), place)
+        self._files = Files(connect(socket), place, trust)
         #: Directories that were made and have no file yet; this program's alone.
         self._made: set[str] = set()
 

@@ -16,6 +16,7 @@ has read the page than before takes the page for absent. A slot whose writer die
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -24,8 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ._trust import Trusted, named, trusting
 from .errors import BadAttributes, NameTaken
-from .pool import Pool, Region, connect
+from .pool import Pool, Region
 from .sync import Lock
 
 __all__ = ["PageCache"]
@@ -63,6 +65,29 @@ def _bytes(buffer: Any) -> npt.NDArray[np.uint8]:
     return buffer.reshape(-1).view(np.uint8)
 
 
+def _length_of(page: int, sets: int) -> int:
+    """Bytes of a cache's region."""
+    entries = -(-(_HEAD_LEN + sets * _WAYS * _ENTRY_LEN) // 4096) * 4096
+    return entries + sets * _WAYS * (-(-page // 4096) * 4096)
+
+
+def _terms_of(region: Region) -> tuple[int, int]:
+    """Bytes of the longest page, and sets, as the region's attribute says them. **Errors**: `BadAttributes`."""
+    written = region.native.attributes().get(_ATTRIBUTE)
+    if written is None:
+        raise BadAttributes(f"region '{region.name}' is no cache of pages")
+    found = re.fullmatch(rb"page=([0-9]{1,15}),sets=([0-9]{1,15})", written)
+    page, sets = (int(found[1]), int(found[2])) if found else (0, 0)
+    if page == 0 or sets == 0 or _length_of(page, sets) > region.nbytes:
+        raise BadAttributes(f"region '{region.name}' says of itself what no cache of pages is")
+    return page, sets
+
+
+def _reopen(name: str, trust: tuple[int | str, ...]) -> PageCache:
+    """Open what another program has pickled."""
+    return PageCache(name, trust=trust)
+
+
 def _now() -> int:
     return int(time.time() * 1000)
 
@@ -84,9 +109,13 @@ class PageCache:
         Where its bytes go, as for `Pool.array`. Where it is made.
     exist_ok : bool
         Whether one of that name that is there may be opened, whatever it is like.
+    trust : int, str, or several of them, optional
+        Users, by number or name, whose cache is used too, or ``"anyone"``: pages are their word.
 
     Raises
     ------
+    NotTrusted
+        Another user made it.
     NodeLost, RegionLost
         By any call: pages of it went with a node.
     BadAttributes
@@ -100,32 +129,35 @@ class PageCache:
     """
 
     def __init__(
-        self, name: str, *, pool: Pool | None = None, page: int = 256 << 10, pages: int = 1024, place: str = "local", exist_ok: bool = True
+        self,
+        name: str,
+        *,
+        pool: Pool | None = None,
+        page: int = 256 << 10,
+        pages: int = 1024,
+        place: str = "local",
+        exist_ok: bool = True,
+        trust: Trusted = None,
     ) -> None:
-        self.name, self._pool = name, pool if pool is not None else connect()
+        self.name, self._pool = name, trusting(pool, trust)
         if page <= 0 or pages <= 0:
             raise ValueError("a cache has at least one page of one byte")
         self._region = self._open(page, -(-pages // _WAYS), place, exist_ok)
-        told = dict(part.split("=") for part in self._region.native.attributes()[_ATTRIBUTE].decode().split(","))
-        self.page_len, self._sets = int(told["page"]), int(told["sets"])
+        self.page_len, self._sets = _terms_of(self._region)
         self._first_page = -(-(_HEAD_LEN + self._sets * _WAYS * _ENTRY_LEN) // 4096) * 4096
         self._step = -(-self.page_len // 4096) * 4096
         self._writer: tuple[int, int, Lock] | None = None
         self._seen: dict[int, tuple[int, float]] = {}
 
     def _open(self, page: int, sets: int, place: str, exist_ok: bool) -> Region:
-        entries = -(-(_HEAD_LEN + sets * _WAYS * _ENTRY_LEN) // 4096) * 4096
-        length = entries + sets * _WAYS * (-(-page // 4096) * 4096)
+        length = _length_of(page, sets)
         terms = {_ATTRIBUTE: f"page={page},sets={sets}".encode()}
         try:
             return Region(self._pool, self._pool._native.create(self.name, length, place, 0o600, False, terms), None)
         except NameTaken:
             if not exist_ok:
                 raise
-        region = self._pool.region(self.name)
-        if _ATTRIBUTE not in region.native.attributes():
-            raise BadAttributes(f"region '{self.name}' is no cache of pages")
-        return region
+        return Region(self._pool, self._pool._native.open_trusted(self.name), None)
 
     @property
     def capacity(self) -> int:
@@ -382,7 +414,7 @@ class PageCache:
         self._region.remove()
 
     def __reduce__(self) -> Any:
-        return PageCache, (self.name,)
+        return _reopen, (self.name, named(self._pool))
 
     def __repr__(self) -> str:
         return f"<hanare.kv.PageCache '{self.name}' of {self.capacity} pages of {self.page_len} bytes>"

@@ -9,7 +9,7 @@ import secrets
 import sys
 import threading
 import weakref
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -23,6 +23,9 @@ from .array import Array
 from .errors import BadUse, Error, IsMapped, NameTaken, NoNode, UnknownRegion
 from .queue import Queue
 from .sync import Group, Lock, _await
+
+if TYPE_CHECKING:
+    from ._trust import Trusted
 
 __all__ = ["Pool", "Region", "connect"]
 
@@ -72,6 +75,11 @@ class Region:
             _kept.append(self._native_region)
             self._native_region, self._generation = fresh, _generation
         return self._native_region
+
+    @property
+    def owner(self) -> int:
+        """The number of the user whose it was when it was opened."""
+        return self._native_region.owner
 
     @property
     def nbytes(self) -> int:
@@ -309,18 +317,25 @@ class Pool:
         return view
 
     def region(self, name: str, *, readonly: bool = False) -> Region:
-        """Open a region as a range of bytes. **Errors**: as for `open`."""
+        """Open a region as a range of bytes, whoever made it (`Region.owner`). **Errors**: as for `open`."""
         rights = "r" if readonly else None
         return Region(self, self._native.open(name, rights), rights)
 
-    def create(self, name: str, nbytes: int, *, place: str = "local", mode: int = 0o600, exist_ok: bool = False) -> Region:
-        """Make a region of bytes, all zero; with `exist_ok` open one of that name and length.
+    def create(
+        self, name: str, nbytes: int, *, place: str = "local", mode: int = 0o600, exist_ok: bool = False, trust: Trusted = None
+    ) -> Region:
+        """Make a region of bytes, all zero; with `exist_ok` open one of that name and length, of this user or one in `trust`.
 
         Raises
         ------
+        NotTrusted
+            Another user made it first; `Pool.region` opens it as bytes.
         NameTaken, BadName, BadLength, BadPlacement, PoolFull, QuotaExceeded, NoCoordinator
         """
-        return Region(self, self._native.create(name, nbytes, place, mode, exist_ok, {}), "w")
+        from ._trust import trusting
+
+        pool = trusting(self, trust)
+        return Region(pool, pool._native.create(name, nbytes, place, mode, exist_ok, {}), "w")
 
     def remove(self, name: str) -> None:
         """Remove an array or region. Programs that have it as `numpy.ndarray` keep its bytes; all other use of it fails."""
@@ -397,6 +412,7 @@ class Pool:
         place: str = "local",
         mode: int = 0o600,
         exist_ok: bool = False,
+        trust: Trusted = None,
     ) -> Queue:
         """Open a queue, or make one: of blocks of `block` bytes, or of records of up to `record`.
 
@@ -418,21 +434,29 @@ class Pool:
             Who may read and write, as a file's mode bits.
         exist_ok : bool
             Whether to open one of that name that is there, whatever it is like.
+        trust : int, str, or several of them, optional
+            Users, by number or name, whose queue is used too, or ``"anyone"``. Its maker reads what is sent, and what is received is anybody's
+            word who may write it.
 
         Raises
         ------
         UnknownRegion, NoQueue
             None is there.
+        NotTrusted
+            Another user made it.
         NameTaken, BadName, BadSetting, BadPlacement, PoolFull, QuotaExceeded, NoCoordinator
         """
+        from ._trust import trusting
+
+        pool = trusting(self, trust)
         if block is None and record is None:
-            return Queue(self, name, self._native.open_queue(name))
+            return Queue(pool, name, pool._native.open_queue(name))
         try:
-            return Queue(self, name, self._native.create_queue(name, (block, record, depth, ports, overflow), place, mode))
+            return Queue(pool, name, pool._native.create_queue(name, (block, record, depth, ports, overflow), place, mode))
         except NameTaken:
             if not exist_ok:
                 raise
-            return Queue(self, name, self._native.open_queue(name))
+            return Queue(pool, name, pool._native.open_queue(name))
 
     def group(self, name: str, parties: int) -> Group:
         """Become one of the `parties` of a group that meet at its `barrier`. **Errors**: `BadGroup`, `NodeLost`."""

@@ -88,7 +88,9 @@ class Queue:
         self._pool.remove(self.name)
 
     def __reduce__(self) -> Any:
-        return _reopen, (self.name,)
+        from ._trust import named
+
+        return _reopen, (self.name, named(self._pool))
 
     def __repr__(self) -> str:
         unit = f"blocks of {self.block} B" if self.block is not None else f"records of up to {self.record} B"
@@ -211,8 +213,8 @@ class Reader(_Port):
             yield await self.receive_async()
 
 
-def _reopen(name: str) -> Queue:
+def _reopen(name: str, trust: tuple[int | str, ...]) -> Queue:
     """Open what another program has pickled."""
     from .pool import connect
 
-    return connect(start=False).queue(name)
+    return connect(start=False).queue(name, trust=trust)

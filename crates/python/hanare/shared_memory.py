@@ -6,13 +6,15 @@ by all programs of the host on which they were made.
 
 from __future__ import annotations
 
+import functools
 import secrets
 import types
 from multiprocessing import shared_memory as _theirs
 from typing import Any
 
+from ._trust import Trusted, named, trusting
 from .errors import NameTaken, UnknownRegion
-from .pool import Pool, connect
+from .pool import Pool
 
 __all__ = ["ShareableList", "SharedMemory"]
 
@@ -45,9 +47,13 @@ class SharedMemory:
         Whether programs on all hosts may have it at a time. A child made by fork opens it anew then.
     pool : Pool, optional
         The pool; by default that of `connect`.
+    trust : int, str, or several of them, optional
+        Users, by number or name, whose memory is opened too, or ``"anyone"``.
 
     Raises
     ------
+    NotTrusted
+        Another user made it; a `PermissionError`.
     FileExistsError, FileNotFoundError
         As the standard library's.
     ValueError
@@ -65,6 +71,7 @@ class SharedMemory:
         track: bool = True,
         across_hosts: bool = False,
         pool: Pool | None = None,
+        trust: Trusted = None,
     ) -> None:
         if size < 0:
             raise ValueError("'size' must be a positive integer")
@@ -72,7 +79,7 @@ class SharedMemory:
             raise ValueError("'size' must be a positive number different from zero")
         if name is None and not create:
             raise ValueError("'name' can only be None if create=True")
-        self._pool = pool if pool is not None else connect()
+        self._pool = trusting(pool, trust)
         self._name = name if name is not None else _make_filename()
         attributes = {_ACROSS: b"True"} if across_hosts else {}
         while create:
@@ -85,7 +92,7 @@ class SharedMemory:
                 self._name = _make_filename()
         else:
             try:
-                native = self._pool._native.open(self._name, None)
+                native = self._pool._native.open_trusted(self._name)
             except UnknownRegion as missing:
                 raise FileNotFoundError(f"there is no shared memory '{self._name}'") from missing
         self._size = native.len
@@ -121,7 +128,7 @@ class SharedMemory:
             raise FileNotFoundError(f"there is no shared memory '{self._name}'") from missing
 
     def __reduce__(self) -> Any:
-        return type(self), (self._name, False, self._size)
+        return functools.partial(type(self), trust=named(self._pool)), (self._name, False, self._size)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r}, size={self._size})"

@@ -9,6 +9,7 @@ from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Sto
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from ._files import Files
+from ._trust import Trusted, named
 from .pool import connect
 
 __all__ = ["HanareStore"]
@@ -27,20 +28,26 @@ class HanareStore(Store):
         Where the bytes of chunks go, as for `Pool.array`.
     read_only : bool
         Whether it refuses to write.
+    trust : int, str, or several of them, optional
+        Users, by number or name, whose regions are chunks too, or ``"anyone"``; else those of others are left out of listings, and to read
+        one raises `NotTrusted`.
     """
 
     supports_writes = True
     supports_deletes = True
     supports_listing = True
 
-    def __init__(self, path: str = "", *, socket: str | None = None, place: str = "local", read_only: bool = False) -> None:
+    def __init__(
+        self, path: str = "", *, socket: str | None = None, place: str = "local", read_only: bool = False, trust: Trusted = None
+    ) -> None:
         super().__init__(read_only=read_only)
         self._path, self._socket, self._place = path.strip("/"), socket, place
-        self._files = Files(connect(socket), place)
+        self._files = Files(connect(socket), place, trust)
+        self._trust = named(self._files.pool)
 
     def with_read_only(self, read_only: bool = False) -> HanareStore:
         """Return the same store, for reading or for writing too."""
-        return HanareStore(self._path, socket=self._socket, place=self._place, read_only=read_only)
+        return HanareStore(self._path, socket=self._socket, place=self._place, read_only=read_only, trust=self._trust)
 
     def _of(self, key: str) -> str:
         assert isinstance(key, str)
@@ -128,7 +135,7 @@ class HanareStore(Store):
         return (self._path, self._socket, self.read_only) == (other._path, other._socket, other.read_only)
 
     def __reduce__(self) -> Any:
-        return _store, (self._path, self._socket, self._place, self.read_only)
+        return _store, (self._path, self._socket, self._place, self.read_only, self._trust)
 
     def __str__(self) -> str:
         return f"hanare://{self._path}"
@@ -137,5 +144,5 @@ class HanareStore(Store):
         return f"HanareStore('{self}')"
 
 
-def _store(path: str, socket: str | None, place: str, read_only: bool) -> HanareStore:
-    return HanareStore(path, socket=socket, place=place, read_only=read_only)
+def _store(path: str, socket: str | None, place: str, read_only: bool, trust: tuple[int | str, ...]) -> HanareStore:
+    return HanareStore(path, socket=socket, place=place, read_only=read_only, trust=trust)

@@ -3,11 +3,11 @@
 use crate::errors::raise;
 use crate::memory::{Lent, check_apart, run};
 use crate::queue::{self, Queue};
-use crate::region::Region;
+use crate::region::{self, Region, SummaryTuple, element_of, range_of};
 use crate::shapes::ShapeTuple;
 use crate::sync::{self, Asked, Group};
 use crate::waiting::Pending;
-use hanare::{Changes, CreateOptions, Rights};
+use hanare::{Changes, CreateOptions, Dim, Element, Error, Range, Rights, Shape, Subarray, Summary, Trust};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -51,6 +51,35 @@ impl Pool {
         self.pool.node().0
     }
 
+    /// The user of this program, as its node's kernel says.
+    #[getter]
+    fn user(&self) -> u32 {
+        self.pool.user().uid
+    }
+
+    /// The same attachment, which believes in regions of those users too, or in all.
+    fn trusting(&self, users: Vec<u32>, anyone: bool) -> Pool {
+        let own = Trust::own(&self.pool);
+        let trust = users.into_iter().fold(if anyone { own.and_anyone() } else { own }, Trust::and_user);
+        Pool { pool: self.pool.trusting(trust) }
+    }
+
+    /// True where regions of that user are believed in.
+    fn includes(&self, user: u32) -> bool {
+        self.pool.trust().includes(user)
+    }
+
+    /// Refuses a region of a user that is not trusted.
+    fn check_owner(&self, name: &str, owner: u32) -> PyResult<()> {
+        self.pool.trust().check(name, owner).map_err(raise)
+    }
+
+    /// Answers two questions: may none but this user have written the region, and none but users that are trusted?
+    fn writers_of(&self, region: &Region) -> (bool, bool) {
+        let trust = self.pool.trust();
+        (trust.is_alone_in(&region.region), trust.vouches_for(&region.region))
+    }
+
     /// This client's id.
     #[getter]
     fn client(&self) -> u64 {
@@ -76,7 +105,12 @@ impl Pool {
         py.detach(make).map(Region::new).map_err(raise)
     }
 
-    /// Opens a region: for reading (`"r"`), for writing too (`"w"`), or for the most that this user may do.
+    /// Opens a region of a user that is trusted, for the most that this user may do.
+    fn open_trusted(&self, py: Python<'_>, name: &str) -> PyResult<Region> {
+        py.detach(|| self.pool.open_trusted(name)).map(Region::new).map_err(raise)
+    }
+
+    /// Opens a region, whoever's: for reading (`"r"`), for writing too (`"w"`), or for the most that this user may do.
     fn open(&self, py: Python<'_>, name: &str, rights: Option<&str>) -> PyResult<Region> {
         let rights = match rights {
             None => None,
@@ -185,6 +219,36 @@ impl Pool {
         })
     }
 
+    /// Reduces blocks of a region that lie alike from each of several offsets on. Tells of each what `Region.reduce` tells. **Cost**: a batch for
+    /// each 1024.
+    #[allow(clippy::too_many_arguments, reason = "a shape, where it is, and which elements")]
+    #[pyo3(signature = (region, block, dims, offsets, element, low=None, high=None))]
+    fn reduce_each<'py>(
+        &self,
+        py: Python<'py>,
+        region: &Region,
+        block: u64,
+        dims: Vec<(u64, i64)>,
+        offsets: Vec<u64>,
+        element: &str,
+        low: Option<&Bound<'py, PyAny>>,
+        high: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<SummaryTuple<'py>>> {
+        let dims: Vec<Dim> = dims.into_iter().map(|(count, stride)| Dim { count, stride }).collect();
+        let element = element_of(element)?;
+        let range = range_of(element, low, high)?;
+        let mut told = Vec::with_capacity(offsets.len());
+        for part in offsets.chunks(REDUCED_COUNT) {
+            let summaries =
+                py.detach(|| self.reduce_part(&region.region, block, &dims, part, (element, range))).map_err(raise)?;
+            for summary in summaries.iter().flatten() {
+                told.push(region::told(py, summary)?);
+            }
+            py.check_signals()?;
+        }
+        Ok(told)
+    }
+
     /// Begins to take a lock; `seconds` is how long it may take.
     #[pyo3(signature = (name, is_shared=false, seconds=None))]
     fn lock(&self, name: String, is_shared: bool, seconds: Option<f64>) -> PyResult<Pending> {
@@ -221,6 +285,36 @@ impl Pool {
     /// Begins to wait for all ranks of the job.
     fn barrier(&self) -> Pending {
         sync::barrier(self.pool.clone())
+    }
+}
+
+/// Reductions of one batch: some hundred KiB of commands and outcomes.
+const REDUCED_COUNT: usize = 1024;
+
+impl Pool {
+    fn reduce_part(
+        &self,
+        region: &hanare::Region,
+        block: u64,
+        dims: &[Dim],
+        offsets: &[u64],
+        (element, range): (Element, Range),
+    ) -> hanare::Result<Vec<Option<Summary>>> {
+        let once = || {
+            let mut told = vec![None; offsets.len()];
+            self.pool.batch(|batch| {
+                offsets.iter().zip(&mut told).try_for_each(|(offset, into)| {
+                    let shape = Shape::from(Subarray::new(*offset, block, dims)?).joined();
+                    batch.reduce(region, shape, element, range, into)
+                })
+            })?;
+            Ok(told)
+        };
+        match once() {
+            // A batch is not repeated by itself; one that only reads may be, with the grants of today.
+            Err(Error::GrantRefused { .. }) => once(),
+            other => other,
+        }
     }
 }
 

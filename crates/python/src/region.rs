@@ -5,7 +5,7 @@ use crate::memory::{Lent, run};
 use crate::shapes::ShapeTuple;
 use crate::view::View;
 use crate::waiting::{Pending, begin};
-use hanare::{Consistency, Element, Modify, Operator, Range, Rights, Value, Wait, Word};
+use hanare::{Consistency, Element, Modify, Operator, Range, Rights, Summary, Value, Wait, Word};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -24,7 +24,7 @@ pub struct Region {
 }
 
 /// What a reduction tells: count, sum, least, greatest.
-type SummaryTuple<'py> = (u64, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+pub type SummaryTuple<'py> = (u64, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 impl Region {
     pub fn new(region: hanare::Region) -> Region {
@@ -43,6 +43,18 @@ impl Region {
     #[getter]
     fn gid(&self) -> u64 {
         self.region.gid().0
+    }
+
+    /// The number of the user whose it was when it was opened.
+    #[getter]
+    fn owner(&self) -> u32 {
+        self.region.owner().uid
+    }
+
+    /// Its mode bits then.
+    #[getter]
+    fn mode(&self) -> u32 {
+        self.region.mode()
     }
 
     #[getter]
@@ -121,14 +133,9 @@ impl Region {
     ) -> PyResult<SummaryTuple<'py>> {
         let (shape, element) = (shape.hold()?, element_of(element)?);
         let shape = shape.shape()?;
-        let range = match (low, high) {
-            (Some(low), Some(high)) if element.is_float() => Range::Float(low.extract()?, high.extract()?),
-            (Some(low), Some(high)) => Range::Whole(low.extract()?, high.extract()?),
-            _ => Range::all(element),
-        };
+        let range = range_of(element, low, high)?;
         let summary = run(py, true, 0, || self.region.reduce(shape, element, range))?;
-        let number = |value: Option<Value>| number(py, value);
-        Ok((summary.count, number(Some(summary.sum()))?, number(summary.min)?, number(summary.max)?))
+        told(py, &summary)
     }
 
     /// Updates the elements of a shape, each in one step; with `olds` reads those of before into it.
@@ -235,6 +242,21 @@ impl Region {
     }
 }
 
+/// The range of elements that count: all without both ends.
+pub fn range_of(element: Element, low: Option<&Bound<'_, PyAny>>, high: Option<&Bound<'_, PyAny>>) -> PyResult<Range> {
+    Ok(match (low, high) {
+        (Some(low), Some(high)) if element.is_float() => Range::Float(low.extract()?, high.extract()?),
+        (Some(low), Some(high)) => Range::Whole(low.extract()?, high.extract()?),
+        _ => Range::all(element),
+    })
+}
+
+/// A reduction's outcome as Python has it.
+pub fn told<'py>(py: Python<'py>, summary: &Summary) -> PyResult<SummaryTuple<'py>> {
+    let number = |value: Option<Value>| number(py, value);
+    Ok((summary.count, number(Some(summary.sum()))?, number(summary.min)?, number(summary.max)?))
+}
+
 fn number(py: Python<'_>, value: Option<Value>) -> PyResult<Bound<'_, PyAny>> {
     Ok(match value {
         None => py.None().into_bound(py),
@@ -243,7 +265,7 @@ fn number(py: Python<'_>, value: Option<Value>) -> PyResult<Bound<'_, PyAny>> {
     })
 }
 
-fn element_of(name: &str) -> PyResult<Element> {
+pub fn element_of(name: &str) -> PyResult<Element> {
     let found = Element::ALL.into_iter().find(|element| element.to_string() == name);
     found.ok_or_else(|| PyValueError::new_err(format!("'{name}' is no kind of element")))
 }

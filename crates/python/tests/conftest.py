@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -51,3 +52,32 @@ def name() -> str:
 def repository() -> Path:
     """The repository's root."""
     return Path(__file__).resolve().parents[3]
+
+
+def as_user(uid: int, work: Callable[..., Any], *given: Any) -> Any:
+    """Do something as another user, in a child, and return what it returns, or raise what it raises. Skips where this user cannot be another."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may act as other users")
+    here, there = multiprocessing.get_context("fork").Pipe()
+
+    def child() -> None:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        try:
+            there.send((True, work(*given)))
+        except BaseException as error:  # noqa: BLE001
+            there.send((False, error))
+
+    program = multiprocessing.get_context("fork").Process(target=child)
+    program.start()
+    there.close()
+    try:
+        is_done, outcome = here.recv()
+    except EOFError:
+        raise AssertionError("the other user's program ended without a word") from None
+    finally:
+        program.join()
+    if not is_done:
+        raise outcome
+    return outcome

@@ -34,6 +34,16 @@ def test_the_picture_shows_regions_programs_and_bytes(pool: hanare.Pool, beside:
     spread.remove()
 
 
+def test_names_are_no_formulas(pool: hanare.Pool, name: str, tmp_path: Path) -> None:
+    names = [f"{name}$\\frac{{$", f"{name}$x^2$", f"{name}\\$_a$"]
+    made = [pool.zeros(1 << 20, "f8", name=each) for each in names]
+    figure = hanare.plot(pool)
+    figure.savefig(tmp_path / "pool.png")
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert {each.replace("$", r"\$") for each in names} <= set(labels)
+    [each.remove() for each in made]
+
+
 def test_without_matplotlib_it_says_what_to_install(pool: hanare.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match="pip install"):

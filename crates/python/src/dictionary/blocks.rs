@@ -14,6 +14,7 @@ use hanare::{Attributes, CreateOptions, Error, Lineage, NodeId, Operator, Placem
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Heaps in a row: the last is as long as all before it together.
@@ -88,20 +89,34 @@ pub struct Heaps {
     attributes: Attributes,
     /// Bytes of the first.
     memory: u64,
+    /// Mode bits of those that are made.
+    mode: u32,
     segments: [OnceLock<Segment>; SEGMENT_COUNT],
     kept: Mutex<Kept>,
     lineage: Lineage,
+    /// True while no other user may have written a heap that was opened.
+    is_alone: AtomicBool,
+    /// True while none may but users that are trusted.
+    is_vouched: AtomicBool,
 }
 
 impl Heaps {
-    /// The heap of that number. **Errors**: [`Error::UnknownRegion`].
+    /// Notes who may write a heap, before anything is read of it.
+    fn opened(&self, region: hanare::Region) -> Segment {
+        let trust = self.pool.trust();
+        self.is_alone.fetch_and(trust.is_alone_in(&region), Ordering::Relaxed);
+        self.is_vouched.fetch_and(trust.vouches_for(&region), Ordering::Relaxed);
+        Segment::new(region)
+    }
+
+    /// The heap of that number. **Errors**: [`Error::UnknownRegion`], [`Error::NotTrusted`].
     pub fn segment(&self, number: u32) -> hanare::Result<&Segment> {
         let name = || format!("{}.{number}", self.prefix);
         let seat = self.segments.get(number as usize).ok_or_else(|| Error::UnknownRegion { name: name() })?;
         match seat.get() {
             Some(known) => Ok(known),
             None => {
-                let opened = Segment::new(self.pool.open(&name())?);
+                let opened = self.opened(self.pool.open_trusted(&name())?);
                 Ok(seat.get_or_init(|| opened))
             }
         }
@@ -128,12 +143,12 @@ impl Heaps {
     fn make(&self, number: u32, len: u64) -> hanare::Result<&Segment> {
         let options = CreateOptions {
             placement: self.placement,
-            mode: 0o600,
+            mode: self.mode,
             attributes: self.attributes.clone(),
             ..CreateOptions::default()
         };
         match self.pool.create_or_attach(&format!("{}.{number}", self.prefix), len, &options) {
-            Ok(made) => Ok(self.segments[number as usize].get_or_init(|| Segment::new(made))),
+            Ok(made) => Ok(self.segments[number as usize].get_or_init(|| self.opened(made))),
             // Another program made it, for another block.
             Err(Error::BadLength { .. }) => self.segment(number),
             Err(error) => Err(error),
@@ -318,6 +333,7 @@ impl Blocks {
         prefix: String,
         place: &str,
         memory: u64,
+        mode: u32,
         attributes: BTreeMap<String, Vec<u8>>,
     ) -> PyResult<Blocks> {
         let heaps = Heaps {
@@ -326,11 +342,20 @@ impl Blocks {
             placement: place.parse().map_err(raise)?,
             attributes: attributes.into_iter().collect(),
             memory,
+            mode,
             segments: std::array::from_fn(|_| OnceLock::new()),
             kept: Mutex::default(),
             lineage: Lineage::here(),
+            is_alone: AtomicBool::new(true),
+            is_vouched: AtomicBool::new(true),
         };
         Ok(Blocks { heaps: Arc::new(heaps) })
+    }
+
+    /// Answers two questions of the heaps that were opened: may none but this user have written them, and none but users that are trusted?
+    #[getter]
+    fn writers(&self) -> (bool, bool) {
+        (self.heaps.is_alone.load(Ordering::Relaxed), self.heaps.is_vouched.load(Ordering::Relaxed))
     }
 
     /// The heap in which a block is.
