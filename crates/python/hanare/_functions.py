@@ -55,15 +55,25 @@ def apply_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: 
     return _in_parts(ufunc, inputs, options)
 
 
+def _warn_of(arguments: Any, function: str) -> None:
+    for argument in arguments:
+        if _is_ours(argument):
+            _reduce.warn_of_whole(argument, function)
+        elif isinstance(argument, (tuple, list)):
+            _warn_of(argument, function)
+
+
 def _at(ufunc: np.ufunc, target: Any, key: Any, *operands: Any) -> None:
     if len(operands) == 1 and target._update(ufunc, key, operands[0]):
         return
+    _warn_of((target,), f"{ufunc.__name__}.at")
     whole = target.get()
     getattr(ufunc, "at")(whole, fetched(key), *fetched(operands))
     target[...] = whole
 
 
 def _on_fetched(ufunc: np.ufunc, method: str, inputs: Any, options: dict[str, Any], outs: tuple[Any, ...]) -> Any:
+    _warn_of(inputs, ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
     here = {**fetched(options), **({"out": fetched(outs)} if outs else {})}
     result = getattr(ufunc, method)(*fetched(inputs), **here)
     for out, made in zip(outs, here.get("out", ())):
@@ -140,8 +150,9 @@ def _handles(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., An
 def _method(function: Any, name: str) -> None:
     def call(array: Any, *arguments: Any, **options: Any) -> Any:
         options = {option: value for option, value in options.items() if value is not np._NoValue}
-        known = {"axis", "dtype", "out", "keepdims"}
+        known = {"axis", "dtype", "out", "keepdims"} | ({"ddof"} if name in ("std", "var") else set())
         if not _is_ours(array) or len(arguments) > 1 or not set(options) <= known:
+            _warn_of((array,), function.__name__)
             return function(*fetched((array, *arguments)), **fetched(options))
         return getattr(array, name)(*arguments, **options)
 
@@ -154,6 +165,8 @@ for _function, _name in (
     (np.min, "min"),
     (np.amin, "min"),
     (np.max, "max"),
+    (np.std, "std"),
+    (np.var, "var"),
     (np.amax, "max"),
     (np.any, "any"),
     (np.all, "all"),
@@ -163,6 +176,26 @@ for _function, _name in (
     (np.squeeze, "squeeze"),
 ):
     _method(_function, _name)
+
+
+def _nan_form(function: Any, names: tuple[str, ...], reduction: Callable[..., Any]) -> None:
+    """Have NumPy's function made by that reduction; `names` are its arguments behind the axis."""
+
+    def call(array: Any, axis: Any = None, *given: Any, **named: Any) -> Any:
+        named = {**dict(zip(names, given)), **named}
+        options = {option: value for option, value in named.items() if value is not np._NoValue and value is not None}
+        if not _is_ours(array) or not set(options) <= {"out", "keepdims"} or array.dtype.kind not in "biuf" or array.size == 0:
+            _warn_of((array,), function.__name__)
+            return function(fetched(array), axis=axis, **fetched(options))
+        return reduction(array, axis, options.get("out"), bool(options.get("keepdims", False)))
+
+    _HANDLED[function] = call
+
+
+_nan_form(np.nansum, ("dtype", "out", "keepdims"), lambda array, axis, out, keepdims: _reduce.total(array, axis, None, out, keepdims, skips_nan=True))
+_nan_form(np.nanmean, ("dtype", "out", "keepdims"), lambda array, axis, out, keepdims: _reduce.mean(array, axis, None, out, keepdims, skips_nan=True))
+_nan_form(np.nanmin, ("out", "keepdims"), lambda array, axis, out, keepdims: _reduce.extreme(array, np.minimum, axis, out, keepdims, skips_nan=True))
+_nan_form(np.nanmax, ("out", "keepdims"), lambda array, axis, out, keepdims: _reduce.extreme(array, np.maximum, axis, out, keepdims, skips_nan=True))
 
 
 @_handles(np.shape)
@@ -193,7 +226,7 @@ def _dot(left: Any, right: Any, out: Any = None) -> Any:
 def _count_nonzero(array: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     if axis is None and not keepdims:
         return _reduce.count_nonzero(array)
-    return np.count_nonzero(array.get(), axis=axis, keepdims=keepdims)
+    return _reduce.count_along(array, axis, keepdims)
 
 
 @_handles(np.copyto)
@@ -224,6 +257,7 @@ def apply_function(function: Any, arguments: Any, options: Any) -> Any:
     if ours is not None:
         return ours(*arguments, **options)
     outs = options.get("out")
+    _warn_of((*arguments, *options.values()), function.__name__)
     result = function(*fetched(arguments), **fetched(options))
     if _is_ours(outs):
         outs[...] = result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Iterator
 
 import numpy as np
@@ -38,7 +39,8 @@ class Array(NDArrayOperatorsMixin):
 
     A basic index (numbers, slices, ``...``, ``newaxis``, a field's name) gives a view, and moves nothing. `get`, ``numpy.asarray``
     and lists or masks as indices fetch, in one command, the elements that they name and no others. Assignments likewise.
-    Sums, means, extremes, `any`, `all` and `argmax` are made where the bytes lie, and a few bytes come back. ``a += b``, ``a -= b``
+    Sums, means, extremes, `any`, `all` and counts are made where the bytes lie, along axes too, and a few bytes come back; so is `argmax` of
+    a whole array. ``a += b``, ``a -= b``
     and ``numpy.add.at`` update each element in its place in one step that no other update divides. All else goes through the
     array in parts of 16 MiB: results are `numpy.ndarray`, or go to the `Array` given by ``out=``.
 
@@ -352,6 +354,27 @@ class Array(NDArrayOperatorsMixin):
         """Return its elements in this program's memory as another type."""
         return self.get().astype(dtype, **options)
 
+    def flatten(self, order: str = "C") -> np.ndarray[Any, Any]:
+        """Return its elements in this program's memory along one axis, as `get`."""
+        return self.get().flatten(order)  # type: ignore[arg-type]
+
+    def tofile(self, file: Any, sep: str = "", format: str = "%s") -> None:
+        """Write its elements to a file, as `numpy.ndarray.tofile`; without a separator they come here in parts."""
+        if sep:
+            return self.get().tofile(file, sep, format)
+        if isinstance(file, (str, os.PathLike)):
+            with open(file, "wb") as opened:
+                return self.tofile(opened)
+        for part in self._parts():
+            self[part].get().tofile(file)
+
+    def sort(self, axis: int = -1, **options: Any) -> None:
+        """Sort it in its place, along an axis. It comes here as a whole, and goes back; what others write meanwhile is lost."""
+        _reduce.warn_of_whole(self, "sort")
+        whole = self.get()
+        whole.sort(axis, **options)
+        self[...] = whole
+
     def tolist(self) -> Any:
         """Return its elements as lists."""
         return self.get().tolist()
@@ -404,6 +427,14 @@ class Array(NDArrayOperatorsMixin):
     def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         """Whether all elements are true; looked at where the bytes lie."""
         return _reduce.truth(self, np.logical_and, axis, out, keepdims)
+
+    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+        """Return the standard deviation; made as `var`."""
+        return _reduce.spread(self, axis, dtype, out, ddof, keepdims, True)
+
+    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+        """Return the variance. The elements come here, in parts of 16 MiB."""
+        return _reduce.spread(self, axis, dtype, out, ddof, keepdims, False)
 
     def argmax(self, axis: Any = None) -> Any:
         """Return the position of the first greatest element; of a whole array looked for where the bytes lie."""
