@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import _hanare
@@ -36,11 +38,34 @@ async def _await(pending: _hanare.Pending) -> Any:
     return pending.result()
 
 
+#: Locks that a parent holds, kept for ever in its child.
+_parents: list[object] = []
+
+#: Longer bounds are none: three years.
+_BOUND_MAX_S = 1e8
+
+
+def _bound(blocking: bool, timeout: float | None) -> float | None:
+    """Seconds that a wait may take, ``None`` for any. **Errors**: those of `threading.Lock.acquire`."""
+    if timeout is None or timeout == -1:
+        return None if blocking else 0.0
+    if not blocking:
+        raise ValueError("can't specify a timeout for a non-blocking call")
+    if not timeout >= 0:
+        raise ValueError("timeout value must be a non-negative number")
+    if timeout > threading.TIMEOUT_MAX:
+        raise OverflowError("timeout value is too large")
+    return timeout if timeout < _BOUND_MAX_S else None
+
+
 class Lock:
     """A lock by name, one for the whole pool; made by `Pool.lock`.
 
     Fair. A holder that dies gives it up, and the next is told so: `was_abandoned`. Any thread or task may release it. It is not
     taken twice by who has it: that waits for ever, as with `threading.Lock`.
+
+    It has the calls of `threading.Lock`, and passes CPython's own tests of that. Three things differ. Two objects of one name are one lock, and
+    `locked` tells of this object alone. ``timeout=None`` waits for ever, as ``-1`` does. A child made by fork has not got what its parent holds.
 
     Parameters
     ----------
@@ -67,6 +92,7 @@ class Lock:
     def __init__(self, pool: Pool, name: str, shared: bool = False) -> None:
         self._pool, self.name, self.shared = pool, name, shared
         self._held: _hanare.Held | None = None
+        self._holder = 0
 
     @property
     def was_abandoned(self) -> bool:
@@ -126,24 +152,39 @@ class Lock:
 
         Raises
         ------
+        ValueError, OverflowError
+            A `timeout` without `blocking`, below 0 (but -1), or beyond `threading.TIMEOUT_MAX`.
         NodeLost
             The pool's home is gone.
         LockLost
             Once, where this program lost another lock meanwhile.
         """
-        bound = timeout if blocking else 0.0
+        bound = _bound(blocking, timeout)
         if self.shared and self._held is not None:
             raise RuntimeError(f"lock '{self.name}' is shared by this object already")
         try:
             self._held = self._pool._native.lock(self.name, self.shared, bound).result()
         except TimeoutError:
             return False
+        self._holder = os.getpid()
         return True
 
     async def acquire_async(self) -> bool:
         """As `acquire`, for a task."""
         self._held = await _await(self._pool._native.lock(self.name, self.shared, None))
+        self._holder = os.getpid()
         return True
+
+    def _at_fork_reinit(self) -> None:
+        """Be a lock that this object does not hold, as `threading` asks of locks in a child made by fork."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        if self._holder == os.getpid():
+            held.release().result()
+        else:
+            # The parent holds it still.
+            _parents.append(held)
 
     def _take(self) -> _hanare.Held:
         held, self._held = self._held, None
@@ -180,7 +221,7 @@ class Lock:
         await self.release_async()
 
     def __repr__(self) -> str:
-        return f"<hanare.Lock '{self.name}'{' held' if self._held else ''}>"
+        return f"<{'locked' if self._held else 'unlocked'} hanare.Lock object '{self.name}' at {id(self):#x}>"
 
 
 class Group:
