@@ -134,7 +134,34 @@ pub fn parse_shape(text: &str) -> Result<Vec<u64>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hanare_fuzz::{Counting, drive};
     use proptest::prelude::*;
+
+    #[global_allocator]
+    static COUNTING: Counting = Counting;
+
+    /// Bytes that a header may have allocated, however long it says that it is.
+    const MOST: usize = 1 << 20;
+
+    /// A file's beginning; what is read of it is written so that it is read again.
+    fn npy(bytes: &[u8]) {
+        let Ok(array) = read(&mut &bytes[..]) else { return };
+        let mut written = Vec::new();
+        write(&array, &mut written).unwrap();
+        assert_eq!(read(&mut &written[..]).unwrap(), array);
+    }
+
+    #[test]
+    fn files_of_any_bytes() {
+        let record = "{'descr': [('x', '<f8'), (('t', 'n'), '<i4', (2,))], 'fortran_order': True, 'shape': (2, 3), }";
+        let plain = "{'descr': '<f8', 'fortran_order': False, 'shape': (7,), }";
+        drive(
+            "npy",
+            &[file(1, record), file(2, plain), file(3, "{'descr': '|V8', 'fortran_order': True, 'shape': ()}")],
+            MOST,
+            npy,
+        );
+    }
 
     fn file(version: u8, dictionary: &str) -> Vec<u8> {
         let mut bytes = [&MAGIC[..], &[version, 0]].concat();

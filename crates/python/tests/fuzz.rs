@@ -1,0 +1,107 @@
+//! What the dictionary reads of memory that others write: words of its table, and buckets.
+//!
+//! The modules are those of the extension module, compiled once more: a program that is no interpreter cannot link the module itself.
+
+#[path = "../src/dictionary/bucket.rs"]
+#[allow(dead_code, reason = "the extension module uses all of it")]
+mod bucket;
+#[path = "../src/dictionary/digest.rs"]
+#[allow(dead_code, reason = "the extension module uses all of it")]
+mod digest;
+#[path = "../src/dictionary/plan.rs"]
+#[allow(dead_code, reason = "the extension module uses all of it")]
+mod plan;
+
+/// What `plan` uses of the module of that name.
+mod memory {
+    pub const BRIEF_LEN: usize = 64 << 10;
+}
+
+/// Those of the dictionary's faults that reading memory may end with.
+#[derive(Debug, PartialEq)]
+pub enum Fault {
+    Changed,
+    Frozen,
+}
+
+use bucket::{At, Entries, Entry, GRANULE, HEAD_LEN, Value, Word, Writing};
+use hanare_fuzz::{Counting, drive};
+use plan::{Looked, Plan};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// A bucket is copied when it is written anew.
+const MOST: usize = 1 << 20;
+
+const NUMBER: u64 = 7;
+const KEY: &[u8] = b"skey";
+
+/// A word, then whether the bucket's head is made to fit it, then the bucket.
+fn dictionary(bytes: &[u8]) {
+    let Some((code, [fits, raw @ ..])) = bytes.split_first_chunk::<8>() else { return };
+    let word = Word(u64::from_le_bytes(*code));
+    assert!(word.is_none() == (word.at().place == 0) && word.at().segment < 64 && word.next_tag() < 1 << 15);
+    assert_eq!(At::of_far(word.at().far()), word.at());
+    assert!(word.block_len().is_none_or(|len| len.is_multiple_of(GRANULE)));
+    let mut raw = raw.to_vec();
+    if fits % 2 == 1 && raw.len() >= HEAD_LEN {
+        let len = raw.len() as u32;
+        raw[4..8].copy_from_slice(&len.to_le_bytes());
+        raw[12..14].copy_from_slice(&word.tag().to_le_bytes());
+        raw[16..24].copy_from_slice(&NUMBER.to_le_bytes());
+        let sum = digest::checksum(&raw[4..]);
+        raw[..4].copy_from_slice(&sum.to_le_bytes());
+    }
+    let Ok(len) = bucket::whole_len(&raw, NUMBER, word) else { return };
+    if len > raw.len() || bucket::check(&raw[..len]).is_err() {
+        return;
+    }
+    raw.truncate(len);
+    let entries: Vec<_> = Entries::of(&raw).collect();
+    assert!(entries.len() <= raw.len() / HEAD_LEN, "an entry has bytes of its own");
+    let inside: usize = entries.iter().flatten().map(|entry| entry.key.len() + entry.value.bytes.len()).sum();
+    assert!(inside <= raw.len());
+    let looked = Looked { word, raw };
+    let fresh = Value { kind: 0, bytes: b"fresh", len: 5, far: 0, checksum: 0 };
+    for fresh in [Some(fresh), None] {
+        rewritten(&looked, &entries, fresh);
+    }
+}
+
+/// The bucket written anew, with the key set or without it.
+fn rewritten(looked: &Looked, entries: &[Result<Entry<'_>, Fault>], fresh: Option<Value<'_>>) {
+    let plan = match Plan::new(NUMBER, looked, KEY, fresh) {
+        Ok(Some(plan)) => plan,
+        Ok(None) => return assert!(fresh.is_none()),
+        Err(fault) => {
+            let is_broken = entries.iter().any(Result::is_err);
+            return assert!(if looked.word.is_frozen() { fault == Fault::Frozen } else { is_broken });
+        }
+    };
+    let (count, tag) = (plan.writing.count, looked.word.next_tag());
+    let Some(made) = plan.writing.finish(NUMBER, tag) else { return };
+    bucket::check(&made).unwrap();
+    let kept = entries.iter().flatten().filter(|entry| entry.key != KEY).copied();
+    let wanted: Vec<Entry<'_>> = kept.chain(fresh.map(|value| Entry { key: KEY, value })).collect();
+    let found: Vec<Entry<'_>> = Entries::of(&made).map(Result::unwrap).collect();
+    assert_eq!((found, count as usize), (wanted.clone(), wanted.len()));
+}
+
+#[test]
+fn buckets_and_words_of_any_bytes() {
+    let at = At { segment: 1, place: 9 };
+    let seed = |keys: &[&[u8]], far: u64, fits: u8| {
+        let mut writing = Writing::new();
+        for key in keys {
+            let bytes: &[u8] = if far == 0 { b"value" } else { b"" };
+            writing.push(&Entry { key, value: Value { kind: 1, bytes, len: 5, far, checksum: 3 } });
+        }
+        let raw = writing.finish(NUMBER, 3).unwrap();
+        let word = Word::to(3, at, raw.len() as u64).unwrap();
+        [&word.0.to_le_bytes()[..], &[fits], &raw].concat()
+    };
+    let keys: [&[u8]; 3] = [b"sone", KEY, b"i3"];
+    let seeds = [seed(&keys, 0, 0), seed(&keys, 0, 1), seed(&keys, 1 << 32 | 4, 1), seed(&[], 0, 1)];
+    drive("dictionary", &seeds, MOST, dictionary);
+}
