@@ -58,11 +58,11 @@ fn dictionary(bytes: &[u8]) {
         return;
     }
     raw.truncate(len);
-    let entries: Vec<_> = Entries::of(&raw).collect();
-    assert!(entries.len() <= raw.len() / HEAD_LEN, "an entry has bytes of its own");
-    let inside: usize = entries.iter().flatten().map(|entry| entry.key.len() + entry.value.bytes.len()).sum();
-    assert!(inside <= raw.len());
     let looked = Looked { word, raw };
+    let entries: Vec<_> = Entries::of(&looked.raw).collect();
+    assert!(entries.len() <= looked.raw.len() / HEAD_LEN, "an entry has bytes of its own");
+    let inside: usize = entries.iter().flatten().map(|entry| entry.key.len() + entry.value.bytes.len()).sum();
+    assert!(inside <= looked.raw.len());
     let fresh = Value { kind: 0, bytes: b"fresh", len: 5, far: 0, checksum: 0 };
     for fresh in [Some(fresh), None] {
         rewritten(&looked, &entries, fresh);
