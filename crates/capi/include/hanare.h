@@ -178,7 +178,7 @@ int hanare_detach(hanare_pool *pool);
  *
  * users      numbers of users beside this program's own; HANARE_ANYONE for all users. NULL for none.
  * count      how many they are.
- * trusting   gets the handle. It is detached as any other; the attachment ends with the last one.
+ * trusting   gets the handle, which is detached before `pool` is. To detach it ends no group or mailbox.
  * Blocking   never.
  * Errors     BAD_ARGUMENT. The calls named above refuse others with NOT_TRUSTED, and do nothing then.
  */

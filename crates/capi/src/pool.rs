@@ -12,11 +12,13 @@ pub struct CPool {
     pub(crate) pool: Pool,
     /// Left when the handle goes.
     pub(crate) groups: Places,
+    /// Made by `hanare_trusting`: its end is not that of the program's part in groups.
+    is_second: bool,
 }
 
 impl CPool {
     fn new(pool: Pool) -> CPool {
-        CPool { pool, groups: Places::default() }
+        CPool { pool, groups: Places::default(), is_second: false }
     }
 }
 
@@ -70,7 +72,7 @@ pub unsafe extern "C" fn hanare_trusting(pool: *mut CPool, users: *const u32, co
             uid => trust.and_user(uid),
         });
         // SAFETY: not NULL, so it is the caller's variable.
-        unsafe { give(CPool::new(pool.trusting(trust)), into) };
+        unsafe { give(CPool { is_second: true, ..CPool::new(pool.trusting(trust)) }, into) };
         Ok(code::OK)
     })
 }
@@ -84,7 +86,9 @@ pub unsafe extern "C" fn hanare_detach(pool: *mut CPool) -> c_int {
     code_of("hanare_detach", || {
         // SAFETY: the header makes this the handle's last call.
         let pool = unsafe { take(pool, "pool") }?;
-        pool.pool.leave();
+        if !pool.is_second {
+            pool.pool.leave();
+        }
         pool.pool.check_stores()?;
         Ok(code::OK)
     })

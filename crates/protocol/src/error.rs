@@ -2,17 +2,13 @@
 
 pub use crate::happened::Happened;
 use crate::id::{ClientId, Gid, NodeId, Rank};
+pub use crate::malformed::Corrupt;
 use crate::size::Size;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Shorthand for results of the pool.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// Whoever shares memory wrote what no correct side writes. What lies there is of no more use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("what lies in shared memory makes no sense: {0}")]
-pub struct Corrupt(pub &'static str);
 
 /// Everything that can go wrong in operation. Programmer errors are assertions instead.
 ///

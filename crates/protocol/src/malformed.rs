@@ -1,5 +1,12 @@
 //! What is said of bytes that mean nothing.
 
+use thiserror::Error;
+
+/// Memory that a peer shares has in it what no correct side writes, and is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("what lies in shared memory makes no sense: {0}")]
+pub struct Corrupt(pub &'static str);
+
 /// Why bytes from a peer are no message: they are dropped and the connection with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);

@@ -17,9 +17,9 @@ mod memory {
     pub const BRIEF_LEN: usize = 64 << 10;
 }
 
-/// Those of the dictionary's faults that reading memory may end with.
+/// The faults of the dictionary with which reading memory may end.
 #[derive(Debug, PartialEq)]
-pub enum Fault {
+enum Fault {
     Changed,
     Frozen,
 }
