@@ -58,6 +58,13 @@ pub struct Pool {
     trust: Option<Arc<Trust>>,
 }
 
+impl Trust {
+    /// In this program's own user.
+    pub fn own(pool: &Pool) -> Trust {
+        Trust::of_user(pool.user().uid)
+    }
+}
+
 impl Pool {
     /// Attaches to this host's node (`HANARE_NODE`, or its default socket), as the rank that the launcher's environment names.
     ///

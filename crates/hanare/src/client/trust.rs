@@ -7,7 +7,6 @@
 //! The owner comes with the grants, in one answer of the coordinator, and the handle keeps both: a name that is given to another region afterwards
 //! changes nothing. Root alone gives a region to another user.
 
-use super::pool::Pool;
 use super::region::Region;
 use hanare_protocol::{Error, Result};
 
@@ -26,12 +25,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// In this program's own user.
-    pub fn own(pool: &Pool) -> Trust {
-        Trust::of_user(pool.user().uid)
-    }
-
-    fn of_user(uid: u32) -> Trust {
+    pub(super) fn of_user(uid: u32) -> Trust {
         Trust { uid, also: Vec::new(), anyone: false }
     }
 

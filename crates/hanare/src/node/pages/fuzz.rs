@@ -127,28 +127,36 @@ pub(crate) fn pages(bytes: &[u8]) {
     extents.free(&[held.slot]);
 }
 
-/// Inputs that [`pages`] begins with: both hosts share the region and pass pages on.
 #[cfg(test)]
-pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    use hanare_protocol::id::{Rights, Slot};
-    use hanare_protocol::page::{Access, HostId, Hosts, Page, Receipt, Ticket, ToHome, ToHost, Version};
+fn layout() -> hanare_protocol::place::Layout {
     use hanare_protocol::place::{Extent, Layout, Span};
-    use hanare_protocol::wire::control::NodeAddress;
-    use hanare_protocol::wire::page::Join;
-    let layout =
-        || Layout { spans: vec![Span { len: LEN, chunk: LEN, extents: vec![Extent { node: ME, slot: Slot(0), len: LEN }] }] };
-    let view = |grant| RegionView {
+    let extents = vec![Extent { node: ME, slot: hanare_protocol::id::Slot(0), len: LEN }];
+    Layout { spans: vec![Span { len: LEN, chunk: LEN, extents }] }
+}
+
+#[cfg(test)]
+fn view(grant: Grant) -> RegionView {
+    use hanare_protocol::id::{Rights, User};
+    use hanare_protocol::wire::control::{Made, NodeAddress};
+    RegionView {
         name: "a".to_owned(),
         gid: GID,
-        owner: hanare_protocol::id::User { uid: 1000, gid: 1000 },
+        owner: User { uid: 1000, gid: 1000 },
         mode: 0o600,
         rights: Rights::Write,
         layout: layout(),
         grants: vec![grant],
         nodes: vec![NodeAddress { node: ME, epoch: Epoch(1), address: "127.0.0.1:1".to_owned() }],
         attributes: Default::default(),
-        made: hanare_protocol::wire::control::Made::Found,
-    };
+        made: Made::Found,
+    }
+}
+
+/// Inputs that [`pages`] begins with: both hosts share the region and pass pages on.
+#[cfg(test)]
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    use hanare_protocol::page::{Access, HostId, Hosts, Page, Receipt, Ticket, ToHome, ToHost, Version};
+    use hanare_protocol::wire::page::Join;
     let join = |grant| {
         NodeMessage::Join(Join {
             gid: GID,
