@@ -201,6 +201,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         [
             pack(5 | 8, control::encode(&view(READS))),
             pack(7, record.encode().to_vec()),
+            packed(&NodeMessage::NotShared { share: 0 }),
             packed(&NodeMessage::Forgot { share: 0 }),
             packed(&NodeMessage::Left { key: 0 }),
             pack(6, encode_frame(&Frame::Heard(Receipt::default()), None)),
