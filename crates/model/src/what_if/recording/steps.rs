@@ -1,6 +1,7 @@
 //! Steps of a rank from its timeline: computing in the gaps, the messages of what it did, and how long that took.
 use hanare_protocol::limits::WHAT_IF_STEP_COUNT_MAX;
 use hanare_protocol::wire::head::HEAD_LEN;
+use hanare_protocol::wire::page::{GRANTED_LEN, PAGE_REQUEST_LEN};
 
 use super::OwnTime;
 use super::timeline::{PageMessages, Sort, Timeline, TimelineEntry};
@@ -16,7 +17,8 @@ pub(super) struct RankSteps<'a, 'b> {
     timeline: &'b Timeline<'a>,
     waits: &'b Waits,
     rank: usize,
-    /// The node after the rank's own.
+    /// The rank's own node, and the node after it.
+    own_node: usize,
     next_node: usize,
     /// Moments of this rank that others wait for, and how many of them are steps already.
     moments: &'b [(f64, u32)],
@@ -47,6 +49,7 @@ impl<'a, 'b> RankSteps<'a, 'b> {
             timeline,
             waits,
             rank,
+            own_node: rank % nodes.max(1),
             next_node: (rank + 1) % nodes.max(1),
             moments,
             passed: 0,
@@ -145,10 +148,16 @@ impl<'a, 'b> RankSteps<'a, 'b> {
         let PageMessages { messages, sent, received, later, nodes } = &entry.page_messages;
         let nodes = if nodes.is_empty() { vec![self.next_node] } else { nodes.clone() };
         let mut left = (*messages).min(LONGEST_FLUSH);
-        let lengths = Lengths { request: sent / left.max(1), answer: received / left.max(1) };
+        // The own node gives leave, and has its memory mapped here: the bytes are of the others.
+        let is_own = |node: &usize| *node == self.own_node && nodes.len() > 1;
+        let distant = nodes.iter().filter(|node| !is_own(node)).count() as u64;
+        let parts = (left * distant).div_ceil(nodes.len() as u64).max(1);
+        let leave = Lengths { request: (HEAD_LEN + PAGE_REQUEST_LEN) as u64, answer: (HEAD_LEN + GRANTED_LEN) as u64 };
+        let rest = Lengths { request: sent / parts, answer: received / parts };
+        let lengths: Vec<_> = nodes.iter().map(|node| (*node, if is_own(node) { leave } else { rest })).collect();
         while left > 0 {
-            let count = left.min(nodes.len() as u64);
-            let requests = nodes.iter().take(count as usize).map(|node| (*node, lengths)).collect();
+            let count = left.min(lengths.len() as u64);
+            let requests = lengths.iter().take(count as usize).copied().collect();
             self.steps.extend([Step::Requests(requests), Step::Wait { left: entry.open }]);
             left -= count;
         }

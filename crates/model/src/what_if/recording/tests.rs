@@ -168,6 +168,17 @@ fn pages_have_their_messages_and_what_was_here_its_time() {
 }
 
 #[test]
+fn the_bytes_of_pages_are_not_of_the_own_node() {
+    let mut fault = event("X", "fault, fetched", "fault", 10.0, json!({ "pages_ahead": 3 }));
+    fault["dur"] = 900.into();
+    fault["pages"] = json!({ "messages": 4, "bytes_sent": 200, "bytes_received": 8400, "nodes": [0, 1] });
+    // Half of the messages ask rank 0's own node for leave.
+    let both =
+        || Step::Requests(vec![(0, Lengths { request: 32 + 24, answer: 32 + 8 }), (1, Lengths { request: 100, answer: 4200 })]);
+    assert_eq!(alone(&[fault]).0, [Step::Compute(Picos::ZERO), both(), WAIT, both(), WAIT, KEPT]);
+}
+
+#[test]
 fn pages_that_come_later_go_over_the_line_too() {
     let mut fault = event("X", "fault, waited", "fault", 10.0, json!({ "pages_ahead": 0 }));
     fault["dur"] = 900.into();

@@ -239,10 +239,13 @@ impl Resolver {
         let Some(pages_len) = granted_pages_len(&head, count) else { return Err(endpoint.give_up(Broken::Nonsense)) };
         endpoint.receive(&mut tools.operands[..count * GRANTED_LEN])?;
         let (mut with_bytes, mut later, mut is_shared) = (0, 0, true);
-        for record in tools.operands[..count * GRANTED_LEN].as_chunks().0 {
+        let asked = tools.message.as_chunks().0;
+        for (record, asked) in tools.operands[..count * GRANTED_LEN].as_chunks().0.iter().zip(asked) {
             let granted = Granted::decode(record).map_err(|_| endpoint.give_up(Broken::Nonsense))?;
             with_bytes += u64::from(granted.has_bytes);
-            later += u64::from(granted.outcome == Outcome::Later);
+            // Leave to store to a page that is here brings no bytes.
+            let is_wanted = || PageRequest::decode(asked).is_ok_and(|request| request.has.is_none());
+            later += u64::from(granted.outcome == Outcome::Later && is_wanted());
             is_shared &= granted.outcome != Outcome::NotShared;
         }
         endpoint.count_later(later);
