@@ -36,6 +36,7 @@ mod manual_from_one_definition;
 mod memory_in_order;
 mod mounted_files;
 mod mounts_of_others;
+mod mounts_that_stop;
 mod node_ends_in_good_order;
 mod node_keeps_its_bytes;
 mod nothing_is_left_behind;

@@ -15,6 +15,7 @@ mod calls;
 mod gate;
 mod ledger;
 mod locks;
+mod log;
 mod mount;
 mod names;
 mod open;
@@ -27,18 +28,21 @@ mod session;
 mod space;
 mod store;
 mod tree;
+mod turn;
+mod users;
 mod waits;
 
 #[cfg(any(test, fuzzing))]
-pub(crate) use ledger::fuzz_log;
+pub(crate) use log::fuzz_log;
 #[cfg(test)]
-pub(crate) use ledger::fuzz_seeds;
+pub(crate) use log::fuzz_seeds;
 pub use mount::{MountOptions, Mounted, mount};
 
 use bytes::Source;
 use gate::Gate;
 use hanare::{Error, Pool, Trust};
-use ledger::{Ledger, View};
+use ledger::Ledger;
+use log::View;
 use open::Open;
 use owners::Owners;
 use record::{Ino, Record, SessionId, Stamp};
@@ -85,6 +89,13 @@ impl Files {
             opens: Mutex::default(),
             is_coherent,
         })
+    }
+
+    /// Removes a file system that this mount made, and that nobody has used: no mount came about.
+    fn remove_unused(&self) {
+        if let Err(error) = self.ledger.remove_unused() {
+            tracing::warn!("the regions of {} stay: {error}", self.ledger.parts().name());
+        }
     }
 
     /// This mount's number. **Errors**: `EIO` while it is none, since others may take it for dead.

@@ -19,8 +19,11 @@ const THREADS: usize = 4;
 /// Readahead of a mount that root makes, in KiB: as long as a request.
 const READAHEAD_KB: &str = "1024";
 
-/// How long a busy folder is tried to be unmounted before it is detached.
+/// Tries to unmount a busy folder before it is detached.
 const BUSY_TRIES: u32 = 20;
+
+/// Tries after which the folder's users are named.
+const BUSY_TRIES_UNSAID: u32 = 5;
 
 /// How a file system is mounted.
 #[derive(Clone, Debug, Default)]
@@ -56,8 +59,11 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
     };
     let name = options.name.clone().unwrap_or_else(own);
     clear_dead(folder);
+    if !folder.is_dir() {
+        return Err(cannot_mount(folder, "it is no folder"));
+    }
     let files = Arc::new(Files::open(pool, &name, &options.trusted, options.is_coherent)?);
-    let ticker = start_ticker(&files)?;
+    let ticker = start_ticker(&files).inspect_err(|_| files.remove_unused())?;
     let mut config = Config::default();
     config.mount_options =
         vec![MountOption::FSName(name), MountOption::Subtype("hanare".to_owned()), MountOption::DefaultPermissions];
@@ -85,10 +91,17 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
         Err(error) => {
             files.stop();
             let _ = ticker.join();
-            let reason = format!("{error}; an ordinary user needs fusermount3 (package fuse3), and a folder of its own");
-            Err(Error::System { what: format!("mount at {}", folder.display()), reason })
+            files.remove_unused();
+            Err(cannot_mount(
+                folder,
+                &format!("{error}; an ordinary user needs fusermount3 (package fuse3), and a folder of its own"),
+            ))
         }
     }
+}
+
+fn cannot_mount(folder: &Path, reason: &str) -> Error {
+    Error::System { what: format!("mount at {}", folder.display()), reason: reason.to_owned() }
 }
 
 fn start_ticker(files: &Arc<Files>) -> Result<JoinHandle<()>, Error> {
@@ -141,7 +154,7 @@ pub struct Unmounter {
 impl Unmounter {
     /// Unmounts; a folder that stays busy is detached, and ends when its last user does.
     pub fn unmount(&self) {
-        for _ in 0..BUSY_TRIES {
+        for count in 0..BUSY_TRIES {
             let done = match rustix::mount::unmount(&self.folder, UnmountFlags::empty()) {
                 Err(Errno::PERM) => {
                     Command::new("fusermount3").args(["-u", "-q"]).arg(&self.folder).status().is_ok_and(|status| status.success())
@@ -150,6 +163,11 @@ impl Unmounter {
             };
             if done {
                 return;
+            }
+            if count == BUSY_TRIES_UNSAID
+                && let Some(users) = super::users::of(&self.folder)
+            {
+                tracing::warn!("{} is still used by {users}; the mount ends when its last user does", self.folder.display());
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -160,7 +178,8 @@ impl Unmounter {
 impl Mounted {
     /// What unmounts it.
     pub fn unmounter(&self) -> Unmounter {
-        Unmounter { folder: self.folder.clone() }
+        // As `/proc` shows the paths of those who use it.
+        Unmounter { folder: self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone()) }
     }
 
     /// Waits until it is unmounted, and all that was written is told.

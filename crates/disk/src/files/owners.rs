@@ -61,7 +61,7 @@ impl Owners {
         if self.is_alone { told } else { 0 }
     }
 
-    /// False for an extended attribute that is hidden, because the kernel, or a file system over this one, acts upon it.
+    /// False for a hidden extended attribute: the kernel, or a file system over this one, would act upon it.
     pub fn shows(&self, attribute: &[u8]) -> bool {
         self.is_alone || !(attribute.starts_with(b"security.") || attribute.starts_with(b"trusted."))
     }

@@ -7,15 +7,17 @@ use hanare::{Changes, CreateOptions, Error, Placement, Pool, Region, Rights, Use
 pub struct Parts {
     pool: Pool,
     name: String,
+    /// A drawn number in all names: nobody can have made a region, or taken a lock, of a name ahead.
+    stem: u64,
     /// The owner that new regions get, where root mounts another user's file system. That user could not mount it any more otherwise.
     heir: Option<User>,
 }
 
 impl Parts {
     /// The parts of the file system that begins with this region.
-    pub fn new(pool: &Pool, name: &str, front: &Region) -> Parts {
+    pub fn new(pool: &Pool, name: &str, stem: u64, front: &Region) -> Parts {
         let is_given = pool.user().uid == 0 && front.owner().uid != 0;
-        Parts { pool: pool.clone(), name: name.to_owned(), heir: is_given.then(|| front.owner()) }
+        Parts { pool: pool.clone(), name: name.to_owned(), stem, heir: is_given.then(|| front.owner()) }
     }
 
     /// The file system's name.
@@ -23,14 +25,14 @@ impl Parts {
         &self.name
     }
 
-    /// The name of a log.
+    /// The name of a log, and of the lock of who may change it.
     pub fn log(&self, log: u64) -> String {
-        format!("{}@log.{log}", self.name)
+        format!("{}@{:016x}.log.{log}", self.name, self.stem)
     }
 
     /// The name of a data region.
     pub fn data(&self, segment: u32) -> String {
-        format!("{}@data.{segment}", self.name)
+        format!("{}@{:016x}.data.{segment}", self.name, self.stem)
     }
 
     /// Opens a region. **Errors**: the pool's; [`Error::NotTrusted`] where another user made it.

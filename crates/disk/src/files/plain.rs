@@ -34,7 +34,9 @@ pub fn is_plain(ino: u64) -> bool {
 fn is_inner(name: &str) -> bool {
     name.rsplit_once('@').is_some_and(|(_, part)| {
         let numbered = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
-        part == "super" || ["log.", "data."].iter().any(|kind| part.strip_prefix(kind).is_some_and(numbered))
+        let is_part = |rest: &str| [".log.", ".data."].iter().any(|kind| rest.strip_prefix(kind).is_some_and(numbered));
+        part == "super"
+            || part.split_at_checked(16).is_some_and(|(stem, rest)| u64::from_str_radix(stem, 16).is_ok() && is_part(rest))
     })
 }
 

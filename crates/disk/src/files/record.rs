@@ -130,8 +130,10 @@ pub enum Record {
     Punch { ino: Ino, from: u64, to: u64, time: Stamp },
     /// An extended attribute; `None` removes it.
     Xattr { ino: Ino, name: Vec<u8>, value: Option<Vec<u8>>, time: Stamp },
-    /// A data region is there.
-    Segment { key: String, blocks: u32 },
+    /// The next data region's number is a mount's, which is about to make the region.
+    Number { session: SessionId },
+    /// And it is there.
+    Segment { session: SessionId, segment: u32, key: String, blocks: u32 },
     /// A data region, all free, goes.
     DropSegment { segment: u32 },
     /// Free blocks become a mount's to fill.

@@ -161,13 +161,6 @@ fn begin(ledger: &Ledger, session: SessionId) -> Result<u32> {
     is_there(&ledger.known().tree).ok_or(Errno::NFILE)
 }
 
-fn fresh_session() -> SessionId {
-    // The bits of two clocks and a process: the lock of that name is free, or another number is taken.
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let bytes = [now.as_nanos().to_le_bytes(), u128::from(std::process::id()).to_le_bytes()].concat();
-    u64::from_le_bytes(blake3::hash(&bytes).as_bytes()[..8].try_into().unwrap_or_default())
-}
-
 impl<'f> Ticker<'f> {
     fn start(files: &'f Files) -> Result<Ticker<'f>, Error> {
         let (session, lock) = take_lock(&files.pool, &files.standing)?;
@@ -339,8 +332,12 @@ impl<'f> Ticker<'f> {
             };
             let since = *self.free_since.entry(session).or_insert_with(Instant::now);
             if since.elapsed() >= GRACE {
-                let is_there = |tree: &Tree| tree.sessions.contains_key(&session);
-                files.ledger.commit(|tree| Ok((if is_there(tree) { vec![Record::End { session }] } else { Vec::new() }, ())))?;
+                let making = files.ledger.commit(|tree| {
+                    let making = tree.sessions.get(&session).map(|of| of.making.clone());
+                    Ok((if making.is_some() { vec![Record::End { session }] } else { Vec::new() }, making.unwrap_or_default()))
+                })?;
+                // It may have made these regions, and said nothing of them.
+                making.into_iter().for_each(|segment| files.store.drop_region(segment));
                 tracing::info!("mount {session:x} has ended without saying so");
             }
         }
@@ -362,9 +359,10 @@ impl<'f> Ticker<'f> {
             if tree.sessions.len() == 1 {
                 records.push(Record::Reclaim { upto: tree.position + 2 });
             }
-            Ok((records, ()))
+            Ok((records, tree.sessions.get(&session).map(|of| of.making.clone()).unwrap_or_default()))
         });
         let free = free_regions(&files.ledger.known().tree);
+        let ended = ended.map(|making| making.into_iter().for_each(|segment| files.store.drop_region(segment)));
         if let Err(error) = ended.and_then(|()| files.drop_free_regions(&free)) {
             failed("files", &format!("the end of this mount is not said: {error}"));
         }
@@ -380,7 +378,7 @@ fn free_regions(tree: &Tree) -> Vec<u32> {
 /// A number whose lock is free, and the lock.
 fn take_lock(pool: &Pool, standing: &Standing) -> Result<(SessionId, LockGuard), Error> {
     loop {
-        let session = fresh_session();
+        let session = super::ledger::draw()?;
         if let Some(lock) = pool.try_lock(&standing.lock_name(session))? {
             return Ok((session, lock));
         }

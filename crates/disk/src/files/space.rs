@@ -142,14 +142,12 @@ pub struct Space {
 }
 
 impl Space {
-    /// A new data region, all free.
-    pub fn grow(&mut self, key: &str, blocks: u32) -> bool {
-        let segment = self.next;
-        if blocks == 0 || !self.free.add(Run { segment, block: 0, count: blocks }) {
+    /// A new data region of a number that was given, all free.
+    pub fn grow(&mut self, segment: u32, key: &str, blocks: u32) -> bool {
+        if blocks == 0 || self.segments.contains_key(&segment) || !self.free.add(Run { segment, block: 0, count: blocks }) {
             return false;
         }
         self.segments.insert(segment, Segment { key: key.to_owned(), blocks });
-        self.next += 1;
         true
     }
 
@@ -250,7 +248,7 @@ mod tests {
     #[test]
     fn what_a_file_had_is_free_only_when_all_have_come_past_it() {
         let mut space = Space::default();
-        assert!(space.grow("node=0", 8));
+        assert!(space.grow(0, "node=0", 8) && !space.grow(0, "node=0", 8));
         let [run] = space.find("node=0", 3, &HashSet::new())[..] else { panic!("one run") };
         assert!(space.free.take(run) && !space.is_free(0) && !space.shrink(0));
         space.retire(5, run);

@@ -5,7 +5,6 @@ use super::parts::Parts;
 use super::record::{Record, SessionId};
 use super::refusal::{Result, refused};
 use super::space::{BLOCK_LEN, Run};
-use super::tree::Tree;
 use hanare::{Error, Placement, Pool, Region};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -28,12 +27,21 @@ struct Purse {
     asked: u64,
 }
 
+/// What this mount has reserved.
+#[derive(Default)]
+struct Purses {
+    /// By placement.
+    of: HashMap<String, Purse>,
+    /// Numbers of data regions that the log gave this mount, and that have no region.
+    spare: Vec<u32>,
+}
+
 /// Where bytes go and come from.
 pub struct Store {
     pool: Pool,
     parts: Parts,
     regions: RwLock<HashMap<u32, Arc<Region>>>,
-    purses: Mutex<HashMap<String, Purse>>,
+    purses: Mutex<Purses>,
     /// Data regions whose bytes are gone: no more is written there.
     gone: Mutex<HashSet<u32>>,
 }
@@ -131,14 +139,15 @@ impl Store {
     /// **Errors**: `ENOSPC`, `EDQUOT`; nothing is taken then.
     pub fn take(&self, ledger: &Ledger, session: SessionId, key: &str, blocks: u64) -> Result<Vec<Run>> {
         let mut purses = self.purses.lock().unwrap_or_else(PoisonError::into_inner);
-        let purse = purses.entry(key.to_owned()).or_default();
+        let Purses { of, spare } = &mut *purses;
+        let purse = of.entry(key.to_owned()).or_default();
         let gone = self.gone().clone();
         purse.runs.retain(|run| !gone.contains(&run.segment));
         let here: u64 = purse.runs.iter().map(|run| u64::from(run.count)).sum();
         if here < blocks {
             let need = blocks - here;
             let wish = (purse.asked * 2).clamp(RESERVE_BLOCKS.0, RESERVE_BLOCKS.1).max(need);
-            purse.runs.extend(self.reserve(ledger, session, key, need, wish)?);
+            purse.runs.extend(self.reserve(ledger, session, key, need, wish, spare)?);
             purse.asked = wish;
         }
         let mut taken = Vec::new();
@@ -160,54 +169,100 @@ impl Store {
     /// Takes back blocks that came into no file.
     pub fn give_back(&self, key: &str, runs: impl IntoIterator<Item = Run>) {
         let mut purses = self.purses.lock().unwrap_or_else(PoisonError::into_inner);
-        purses.entry(key.to_owned()).or_default().runs.extend(runs);
+        purses.of.entry(key.to_owned()).or_default().runs.extend(runs);
     }
 
     /// Forgets what was reserved: the session that had it has ended.
     pub fn forget_reserves(&self) {
-        self.purses.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.purses.lock().unwrap_or_else(PoisonError::into_inner) = Purses::default();
     }
 
     /// Reserves `need` blocks at least, `wish` if they are there without more of the pool.
-    fn reserve(&self, ledger: &Ledger, session: SessionId, key: &str, need: u64, wish: u64) -> Result<Vec<Run>> {
-        ledger.commit(|tree| {
-            let wish = u32::try_from(wish).unwrap_or(u32::MAX);
-            let mut runs = tree.space.find(key, wish, &self.gone());
-            let found: u64 = runs.iter().map(|run| u64::from(run.count)).sum();
-            let mut records = Vec::new();
-            if found < need {
-                for (segment, blocks) in self.grow(tree, key, need - found)? {
-                    let count = (u64::from(wish).saturating_sub(runs.iter().map(|run| u64::from(run.count)).sum())).max(1);
-                    records.push(Record::Segment { key: key.to_owned(), blocks });
-                    runs.push(Run { segment, block: 0, count: blocks }.part(0, count as u32));
+    fn reserve(
+        &self,
+        ledger: &Ledger,
+        session: SessionId,
+        key: &str,
+        need: u64,
+        wish: u64,
+        spare: &mut Vec<u32>,
+    ) -> Result<Vec<Run>> {
+        let wish = u32::try_from(wish).unwrap_or(u32::MAX);
+        let blocks = |runs: &[Run]| runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
+        loop {
+            let found = ledger.commit(|tree| {
+                let runs = tree.space.find(key, wish, &self.gone());
+                let records =
+                    if blocks(&runs) < need { Vec::new() } else { vec![Record::Reserve { session, runs: runs.clone() }] };
+                Ok((records, runs))
+            })?;
+            let Some(missing) = need.checked_sub(blocks(&found)).filter(|missing| *missing > 0) else { return Ok(found) };
+            let made = self.grow(ledger, session, key, missing, spare)?;
+            let reserved = ledger.commit(|tree| {
+                // Others may have ended this mount, and removed what it had made.
+                if !tree.sessions.get(&session).is_some_and(|of| made.iter().all(|(segment, _)| of.making.contains(segment))) {
+                    return Ok((Vec::new(), None));
+                }
+                let mut runs = tree.space.find(key, wish, &self.gone());
+                let mut records = Vec::new();
+                for (segment, blocks_made) in &made {
+                    let count = u64::from(wish).saturating_sub(blocks(&runs)).max(1);
+                    runs.push(Run { segment: *segment, block: 0, count: *blocks_made }.part(0, count as u32));
+                    records.push(Record::Segment { session, segment: *segment, key: key.to_owned(), blocks: *blocks_made });
+                }
+                // Another mount may have reserved meanwhile what was found before.
+                if blocks(&runs) >= need {
+                    records.push(Record::Reserve { session, runs: runs.clone() });
+                    return Ok((records, Some(Some(runs))));
+                }
+                Ok((records, Some(None)))
+            })?;
+            match reserved {
+                Some(Some(runs)) => return Ok(runs),
+                Some(None) => {}
+                None => {
+                    made.iter().for_each(|(segment, _)| self.drop_region(*segment));
+                    return Err(Errno::IO);
                 }
             }
-            records.push(Record::Reserve { session, runs: runs.clone() });
-            Ok((records, runs))
-        })
+        }
     }
 
-    /// Makes data regions of `need` blocks at least; the next numbers are theirs, because nobody else makes any at this moment.
-    fn grow(&self, tree: &Tree, key: &str, need: u64) -> Result<Vec<(u32, u32)>> {
+    /// Makes data regions of `need` blocks at least. Each has a number that the log gave this mount before: `spare` are those without a region.
+    fn grow(&self, ledger: &Ledger, session: SessionId, key: &str, need: u64, spare: &mut Vec<u32>) -> Result<Vec<(u32, u32)>> {
         let placement: Placement = key.parse().map_err(|_| Errno::INVAL)?;
-        let same = tree.space.segments.values().filter(|segment| segment.key == key).map(|segment| u64::from(segment.blocks));
-        let mut size = same.sum::<u64>().clamp(SEGMENT_BLOCKS.0, SEGMENT_BLOCKS.1).max(need.min(SEGMENT_BLOCKS.1));
-        let (mut made, mut have, mut next) = (Vec::new(), 0, tree.space.next);
+        let same: u64 = {
+            let known = ledger.known();
+            let same = known.tree.space.segments.values().filter(|segment| segment.key == key);
+            same.map(|segment| u64::from(segment.blocks)).sum()
+        };
+        let mut size = same.clamp(SEGMENT_BLOCKS.0, SEGMENT_BLOCKS.1).max(need.min(SEGMENT_BLOCKS.1));
+        let (mut made, mut have) = (Vec::new(), 0);
         while have < need {
-            let name = self.parts.data(next);
+            let number = match spare.pop() {
+                Some(number) => number,
+                None => ledger.commit(|tree| {
+                    tree.sessions.get(&session).ok_or(Errno::IO)?;
+                    Ok((vec![Record::Number { session }], tree.space.next))
+                })?,
+            };
+            let name = self.parts.data(number);
             match self.parts.create(&name, size * BLOCK_LEN, placement) {
                 Ok(_) => {
-                    made.push((next, size as u32));
-                    (have, next) = (have + size, next + 1);
+                    made.push((number, size as u32));
+                    have += size;
+                    continue;
                 }
-                // Of a mount that died before it said so.
+                // Of this mount, which did not hear that it had made it.
                 Err(Error::NameTaken { .. }) => self.parts.remove(&name).map_err(|error| refused(&name, &error))?,
                 Err(Error::PoolFull { .. } | Error::QuotaExceeded { .. }) if size > SEGMENT_BLOCKS_LAST => size /= 2,
                 Err(error) => {
                     made.iter().for_each(|(segment, _)| self.drop_region(*segment));
+                    spare.extend(made.iter().map(|(segment, _)| *segment).chain([number]));
                     return Err(refused(&name, &error));
                 }
             }
+            spare.push(number);
         }
         Ok(made)
     }
@@ -216,8 +271,9 @@ impl Store {
     pub fn drop_region(&self, segment: u32) {
         self.regions.write().unwrap_or_else(PoisonError::into_inner).remove(&segment);
         let name = self.parts.data(segment);
-        if let Err(error) = self.parts.remove(&name) {
-            tracing::warn!("{name} stays, and holds nothing: {error}");
+        match self.parts.remove(&name) {
+            Ok(()) | Err(Error::UnknownRegion { .. }) => {}
+            Err(error) => tracing::warn!("{name} stays, and holds nothing: {error}"),
         }
     }
 }

@@ -97,6 +97,19 @@ impl Tree {
         true
     }
 
+    pub(super) fn number(&mut self, session: SessionId) -> bool {
+        let Some(of) = self.sessions.get_mut(&session) else { return false };
+        let Some(next) = self.space.next.checked_add(1) else { return false };
+        of.making.insert(self.space.next);
+        self.space.next = next;
+        true
+    }
+
+    pub(super) fn segment(&mut self, session: SessionId, segment: u32, key: &str, blocks: u32) -> bool {
+        let Some(of) = self.sessions.get_mut(&session).filter(|of| of.making.contains(&segment)) else { return false };
+        self.space.grow(segment, key, blocks) && of.making.remove(&segment)
+    }
+
     pub(super) fn reserve(&mut self, session: SessionId, runs: &[Run]) -> bool {
         let Some(of) = self.sessions.get_mut(&session) else { return false };
         if !self.space.free.take_all(runs) {

@@ -119,6 +119,8 @@ pub struct Session {
     pub reserve: Runs,
     /// Files that it has open though they have no name.
     pub holds: BTreeSet<Ino>,
+    /// Numbers of data regions that it is making. Each number is one mount's, once: no two mounts make, or remove, one region.
+    pub making: BTreeSet<u32>,
 }
 
 /// Most mounts of a file system at once: one on each node of the largest pool.
@@ -256,7 +258,8 @@ impl Tree {
             Record::Write { session, ino, size, time, runs } => self.write(*session, *ino, *size, *time, runs),
             Record::Punch { ino, from, to, time } => self.punch(*ino, *from, *to, *time),
             Record::Xattr { ino, name, value, time } => self.xattr(*ino, name, value.as_deref(), *time),
-            Record::Segment { key, blocks } => self.space.grow(key, *blocks),
+            Record::Number { session } => self.number(*session),
+            Record::Segment { session, segment, key, blocks } => self.segment(*session, *segment, key, *blocks),
             Record::DropSegment { segment } => self.space.shrink(*segment),
             Record::Reserve { session, runs } => self.reserve(*session, runs),
             Record::Return { session, runs } => self.give_back(*session, runs),
@@ -286,7 +289,8 @@ impl Tree {
         if self.sessions.contains_key(&session) {
             return false;
         }
-        self.sessions.insert(session, Session { slot, reserve: Runs::default(), holds: BTreeSet::new() });
+        self.sessions
+            .insert(session, Session { slot, reserve: Runs::default(), holds: BTreeSet::new(), making: BTreeSet::new() });
         true
     }
 

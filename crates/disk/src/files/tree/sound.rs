@@ -35,7 +35,13 @@ impl Tree {
         if slots.len() < self.sessions.len() || slots.iter().any(|slot| *slot >= SESSION_COUNT_MAX) {
             return Err("mounts have no places of their own");
         }
-        Ok(())
+        let mut making: Vec<u32> = self.sessions.values().flat_map(|session| &session.making).copied().collect();
+        let is_given = |number: &u32| *number < self.space.next && !self.space.segments.contains_key(number);
+        making.sort_unstable();
+        match making.iter().all(is_given) && making.windows(2).all(|two| two[0] < two[1]) {
+            true => Ok(()),
+            false => Err("a data region's number was never given, or twice"),
+        }
     }
 
     /// Each block of a data region is free, reserved, waiting or a file's, once.

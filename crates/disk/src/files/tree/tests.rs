@@ -9,8 +9,12 @@ fn time() -> Stamp {
 
 fn tree() -> Tree {
     let mut tree = Tree::new(0, 0, 0o755, time());
-    tree.apply_frame(&[Record::Start { session: 1 }, Record::Segment { key: "node=0".into(), blocks: 64 }]);
+    tree.apply_frame(&[Record::Start { session: 1 }, Record::Number { session: 1 }, segment(0)]);
     tree
+}
+
+fn segment(segment: u32) -> Record {
+    Record::Segment { session: 1, segment, key: "node=0".into(), blocks: 64 }
 }
 
 fn make(name: &[u8], parent: Ino, what: Fresh) -> Record {
@@ -51,6 +55,8 @@ fn step() -> impl Strategy<Value = Record> {
         ino.clone().prop_map(|ino| Record::Hold { session: 1, ino }),
         ino.prop_map(|ino| Record::Release { session: 1, ino }),
         (0u64..80).prop_map(|upto| Record::Reclaim { upto }),
+        Just(Record::Number { session: 1 }),
+        (0u32..4).prop_map(segment),
     ]
 }
 
@@ -141,11 +147,13 @@ fn a_snapshot_that_no_records_build_is_refused() {
     ]);
     check(&whole);
     type Lie = fn(&mut Tree);
-    let lies: [Lie; 7] = [
+    let lies: [Lie; 9] = [
         |tree| tree.position = u64::MAX,
         |tree| tree.next = 2,
         |tree| tree.sessions.get_mut(&1).unwrap().slot = SESSION_COUNT_MAX,
         |tree| assert!(tree.sessions.get_mut(&1).unwrap().reserve.add(Run { segment: 0, block: 20, count: 1 })),
+        |tree| assert!(tree.sessions.get_mut(&1).unwrap().making.insert(0)),
+        |tree| assert!(tree.sessions.get_mut(&1).unwrap().making.insert(9)),
         |tree| tree.space.segments.clear(),
         |tree| drop(tree.inodes.remove(&2)),
         |tree| tree.inodes.get_mut(&3).unwrap().links = 7,
