@@ -6,9 +6,9 @@
 //!
 //! Operand and result are as they travel, so that a share done here and one done by a node end alike.
 
-use hanare_memory::digest::PageKey;
 use hanare_memory::{Lost, Window, vector};
 use hanare_protocol::Error;
+use hanare_protocol::digest::PageKey;
 use hanare_protocol::element::{Element, RANGE_LEN, Range, Summary};
 use hanare_protocol::shape::Checked;
 use hanare_protocol::wire::command::{DIGEST_SEED_LEN, Op, Update};

@@ -13,7 +13,6 @@
 //! | [`uffd`] | userfaultfd: pages that fault to the thread that touched them, mapped and protected by call |
 //! | [`seat`] | a number for each thread |
 //! | [`diff`] | diffs: what a program changed of a page since it was clean |
-//! | [`digest`] | digests: whether two hosts have the same page, by 16 bytes each |
 //! | [`capacity`] | how much memory the machine and its control group have |
 //! | [`prompt`] | threads that ask for short turns on the processor |
 //! | [`vital`] | threads whose panic ends the process |
@@ -23,7 +22,6 @@
 
 pub mod capacity;
 pub mod diff;
-pub mod digest;
 pub mod fault;
 pub mod file;
 pub mod fork;

@@ -22,6 +22,7 @@
 //! | [`entry`] | data bound to locks: what the next holder has not seen |
 //! | [`name_owners`] | owners and modes of the names of locks and groups |
 //! | [`message`] | messages with a head and a body: which receive gets which |
+//! | [`digest`] | 16 bytes by which two hosts find out that they have the same page |
 //! | [`collective`] | who sends what to whom when a group reduces, gathers, exchanges |
 //! | [`session`] | which connections a node carries out commands for |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
@@ -36,6 +37,7 @@ pub mod attributes;
 pub mod collective;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod coordinator;
+pub mod digest;
 pub mod element;
 pub mod entry;
 pub mod error;

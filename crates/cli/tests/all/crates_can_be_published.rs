@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Crates that only a node needs.
-const OF_NODES: &[&str] = &["argon2", "redb"];
+const OF_NODES: &[&str] = &["argon2", "hanare-home", "redb"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

@@ -388,6 +388,13 @@ impl Extents {
         }
     }
 
+    /// The extent of a region at a slot, for who was let in before.
+    pub fn find(&self, gid: Gid, slot: Slot) -> Option<Opened> {
+        let entries = self.read();
+        let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref).filter(|entry| entry.held.gid() == gid)?;
+        Some(Opened { held: entry.held.clone(), slot, is_by_pages: entry.is_by_pages() })
+    }
+
     /// Whether a region has that extent here.
     pub fn has(&self, gid: Gid, slot: Slot) -> bool {
         self.read().slots.get(slot.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.held.gid() == gid)

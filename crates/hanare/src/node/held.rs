@@ -4,7 +4,6 @@ use super::image::Image;
 use super::queues::{QueueHome, QueueHomes, SpilledUnit};
 use super::spill::Spills;
 use hanare_memory::{Extent, Window};
-use hanare_protocol::heap::Heap;
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
@@ -18,8 +17,8 @@ pub(crate) struct Held {
     len: u64,
     memory: Memory,
     spills: Arc<Spills>,
-    /// Of a region's first extent, once a block was asked for: the region's heap, which goes with it.
-    heap: Mutex<Option<Heap>>,
+    /// A block of the region's heap, which begins here, was asked for.
+    has_heap: AtomicBool,
     /// Of queues that lie in it: who uses them, and what they spilled.
     queues: Mutex<QueueHomes>,
     /// Held while pages are taken out of mappings, when they are no bytes for a moment; and by who reads beside the service.
@@ -95,13 +94,13 @@ impl Held {
                 Memory::Whole(extent, window)
             }
         };
-        let (heap, queues, steady, image) = Default::default();
+        let (has_heap, queues, steady, image) = Default::default();
         Held {
             gid,
             len,
             memory,
             spills,
-            heap,
+            has_heap,
             queues,
             steady,
             writers: AtomicUsize::new(0),
@@ -121,25 +120,16 @@ impl Held {
         self.len
     }
 
-    /// Runs `with` on the heap of the region that begins here, made for `region_len` bytes if there is none yet.
-    pub fn with_heap<T>(&self, region_len: u64, with: impl FnOnce(&mut Heap) -> Result<T>) -> Result<T> {
+    /// Notes that the region's heap begins here: the home has its table.
+    ///
+    /// **Errors**: [`Error::BadUse`] where the table went with the process before.
+    pub fn begin_heap(&self) -> Result<()> {
         if self.lost_heap {
             let reason = "its bytes were read back from disk, and which blocks of its heap are given out is not among them; make a new region";
             return Err(Error::BadUse { region: self.gid.to_string(), reason: reason.to_owned() });
         }
-        let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
-        let heap = heap.get_or_insert_with(|| Heap::new(&self.gid.to_string(), region_len));
-        heap.grow(region_len);
-        with(heap)
-    }
-
-    /// Bytes that the table of its heap gets longer by a block in a region that is so long: all of them where no heap began yet.
-    pub fn heap_growth(&self, region_len: u64) -> u64 {
-        if self.lost_heap {
-            return 0;
-        }
-        let heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
-        heap.as_ref().map_or_else(|| Heap::table_len(region_len), |heap| heap.growth_len(region_len))
+        self.has_heap.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Runs `with` on the array of queues that begins at `at`.
@@ -229,7 +219,7 @@ impl Held {
 
     /// Whether the region's heap began here.
     pub fn has_heap(&self) -> bool {
-        self.lost_heap || self.heap.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.lost_heap || self.has_heap.load(Ordering::Relaxed)
     }
 
     /// Says whether newer bytes of its pages are elsewhere, and stay there.

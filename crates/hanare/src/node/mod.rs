@@ -160,7 +160,7 @@ impl Node {
         let keeper = keeper.map(Arc::new);
         let restored = keeper.as_ref().map(|keeper| keeper.restore(&extents)).transpose()?.flatten();
         let was_home = coordination.as_ref().is_some_and(control::Coordination::began_again);
-        let locks = data::LockTerms { is_home: coordination.is_some(), was_home, was_lender: restored.is_some() };
+        let locks = hanare_home::LockTerms { is_home: coordination.is_some(), was_home, was_lender: restored.is_some() };
         let life = member::Settings {
             answer_ms: bound.as_millis() as u64,
             wish: options.number.map(NodeId),

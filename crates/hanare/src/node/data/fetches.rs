@@ -7,8 +7,8 @@
 use super::reach::{self, Reached};
 use super::work::{Place, Work};
 use crate::node::lost::lost_memory;
-use crate::node::pages::Need;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
+use hanare_home::Need;
 use hanare_memory::Window;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, LIST_LEN_MAX, STAGE_LEN};

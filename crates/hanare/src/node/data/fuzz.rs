@@ -1,11 +1,10 @@
 //! A fuzz target: what clients ask of each other through a node, by several users on several connections, while one of them writes anywhere into
 //! the memory of a queue.
 
-use super::locks::LockTerms;
-use super::sync::Sync;
-use super::waiter::Waiter;
+use super::memory::NodeMemory;
 use crate::node::extents::Extents;
 use crate::node::pages::SharedRegions;
+use hanare_home::{Home, Input, LockTerms, Waiter};
 use hanare_memory::file::Huge;
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId, Rights, User};
@@ -62,34 +61,37 @@ pub(crate) fn sharing(bytes: &[u8]) {
     held.reach().window().slice(0, 64).write_from(&FORM.encode(COUNT)).expect("memory");
     let mut pages = SharedRegions::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
     pages.set_identity(NodeId(0), Epoch(1));
-    let mut sync = Sync::new(LockTerms { is_home: false, was_home: false, was_lender: false }, 1);
+    let mut home = Home::new(LockTerms { is_home: false, was_home: false, was_lender: false }, 1);
     let (mut rest, mut seq) = (bytes, 0);
     while let Some(([what, low, high], more)) = rest.split_first_chunk() {
         let (message, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
         (rest, seq) = (more, seq + 1);
-        let session = u64::from(what >> 3 & 7);
+        let (link, now) = (u64::from(what >> 3 & 7), Duration::from_millis(seq));
+        let mut memory = NodeMemory { extents: &extents, pages: &mut pages };
         let user = User { uid: 1000 + u32::from(what >> 3 & 1), gid: 7 };
         match what & 7 {
             0..=3 => {
                 if let Ok(request) = control::decode::<SyncRequest>(message) {
                     let request = with_grant(request, made.write);
-                    sync.on_request(Waiter { session, seq }, (ClientId(session), user), request, (&extents, &mut pages));
+                    let input = Input::Request { waiter: Waiter { link, seq }, from: (ClientId(link), user), request };
+                    home.handle(now, input, &mut memory);
                 }
             }
-            4 => sync.forget(session),
+            4 => home.handle(now, Input::LinkGone { link }, &mut memory),
             5 => {
                 let _ = held.append(0, u32::from(what >> 6), message);
             }
             6 => scribble(&held, message),
-            _ => sync.on_turn(&extents, &mut pages),
+            _ => home.handle(now, Input::Changed, &mut memory),
         }
-        while sync.poll(&extents, &pages).is_some() {}
+        while home.poll(&memory).is_some() {}
     }
-    sync.tick(&extents, &mut pages);
-    (0..8).for_each(|session| sync.forget(session));
-    while sync.poll(&extents, &pages).is_some() {}
-    assert!(sync.patience().is_none(), "nobody waits any more");
-    drop((sync, pages, held));
+    let (mut memory, now) = (NodeMemory { extents: &extents, pages: &mut pages }, Duration::from_millis(seq + 1));
+    home.handle(now, Input::Tick, &mut memory);
+    (0..8).for_each(|link| home.handle(now, Input::LinkGone { link }, &mut memory));
+    while home.poll(&memory).is_some() {}
+    assert!(home.deadline().is_none(), "nobody waits any more");
+    drop((home, pages, held));
     extents.free(&[made.slot]);
 }
 

@@ -21,14 +21,10 @@
 //! | `seat` | what sits at a link: a client or a peer |
 //! | `ended_links` | what is known of connections that have ended |
 //! | `service` | the thread: which link to move, when to park |
-//! | `locks`, `words` | who waits for which lock, group or word, on which link and for how long |
-//! | `carried` | bytes of this node that go with an arrival at a barrier, or with a lock that is given back |
-//! | `lent` | locks that are lent to clients |
-//! | `waiter` | who waits for an answer, and until when |
-//! | `shares` | what each user has of that |
-//! | `sync` | what clients share: requests to who decides them, answers to who asked |
+//! | `memory` | the node's memory as its home reaches it |
+//!
+//! Locks, groups, words, heaps and ports of queues are decided by `hanare-home`, which `service` drives.
 
-mod carried;
 mod ended_links;
 mod fetches;
 #[cfg(any(test, fuzzing))]
@@ -36,21 +32,14 @@ pub(crate) mod fuzz;
 mod gathering;
 mod inbox;
 mod later;
-mod lent;
-mod locks;
+mod memory;
 mod peers;
-mod queues;
 mod reach;
 mod replies;
 mod seat;
 mod service;
 mod session;
-mod shares;
 mod sums;
-mod sync;
-mod waiter;
-mod words;
 mod work;
 
-pub(crate) use locks::LockTerms;
 pub(crate) use service::{Service, ServiceTerms};

@@ -2,7 +2,7 @@
 
 use crate::node::extents::Opened;
 use crate::node::held::Writing;
-use crate::node::pages::Need;
+use hanare_home::Need;
 use hanare_memory::{Lost, Window, vector};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;

@@ -9,7 +9,7 @@ use crate::node::counts::Timing;
 use crate::node::extents::{Extents, Opened};
 use crate::node::held::Writing;
 use crate::node::lost::lost_memory;
-use crate::node::pages::Need;
+use hanare_home::Need;
 use hanare_memory::{Lost, Window};
 use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, PAGE_LEN};
 use hanare_protocol::page::Access;

@@ -269,11 +269,11 @@ fn blocks_of_a_heap_that_is_gone_are_not_given_out_again() {
     let folder = tempfile::tempdir().unwrap();
     let before = extents();
     before.make(Gid(1), &[1 << 20]).unwrap();
-    before.describe()[0].1.with_heap(1 << 20, |heap| heap.allocate(100, 1)).unwrap();
+    before.describe()[0].1.begin_heap().unwrap();
     keeper(folder.path()).write(&before).unwrap();
     let after = extents();
     keeper(folder.path()).restore(&after).unwrap();
     let (described, held) = &after.describe()[0];
     assert!(described.has_heap);
-    assert!(matches!(held.with_heap(1 << 20, |heap| heap.allocate(100, 1)), Err(Error::BadUse { .. })));
+    assert!(matches!(held.begin_heap(), Err(Error::BadUse { .. })));
 }

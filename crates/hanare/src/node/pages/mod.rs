@@ -55,7 +55,7 @@ use host::Host;
 use looks::Past;
 use memory::HomeMemory;
 use outgoing::Outgoing;
-pub(crate) use recall::{Asker, Need, Recall};
+pub(crate) use recall::Asker;
 pub(crate) use reply::SealedReply;
 use reply::{ClosedReply, OpenReply, PageReply};
 use request::HostKey;

@@ -19,21 +19,13 @@
 
 use super::home::Home;
 use super::{Action, SharedRegions};
+use hanare_home::{Need, Recall};
 use hanare_protocol::Result;
-use hanare_protocol::id::{Gid, Slot};
+use hanare_protocol::id::Gid;
 use hanare_protocol::page::recalls::{HomeStanding, StagePages};
 use hanare_protocol::page::{Access, Consistency, Face};
 use std::collections::HashMap;
 use std::time::Duration;
-
-/// Pages that a stage of a command needs.
-pub(crate) struct Need {
-    pub gid: Gid,
-    pub slot: Slot,
-    pub access: Access,
-    /// Numbers of pages of the extent, ascending, each once.
-    pub pages: Vec<u64>,
-}
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +36,6 @@ pub(crate) enum Asker {
     Word,
     /// The node itself, at its end.
     End,
-}
-
-/// What can be said of a need at once.
-pub(crate) enum Recall {
-    /// The stage may be done; [`SharedRegions::release`] follows.
-    Ready(Face),
-    /// [`Action::Recalled`] follows.
-    Waits(Face),
 }
 
 impl SharedRegions {

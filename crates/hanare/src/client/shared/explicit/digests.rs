@@ -11,14 +11,14 @@
 //! before: where the page had not changed after all, the next update asks.
 //!
 //! A word belongs to the thread that holds its page; it is atomic so that no rule of this file is one of memory. Two different pages pass
-//! for the same one with a probability of 2^-61: see `hanare_memory::digest`.
+//! for the same one with a probability of 2^-61: see `hanare_protocol::digest`.
 //!
 //! Safety invariant of this module: the mapping holds three words for each page for as long as it lives, reached by atomics only.
 
 use hanare_memory::Mapping;
 use hanare_memory::diff::PageBytes;
-use hanare_memory::digest::PageKey;
 use hanare_protocol::Result;
+use hanare_protocol::digest::PageKey;
 use hanare_protocol::wire::command::DIGEST_SEED_LEN;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

@@ -16,7 +16,7 @@ impl ServiceLoop {
                 }
                 let goes_on = turn.need.is_some_and(|need| self.recall(id, need));
                 if turn.moved {
-                    self.sync.on_turn(&self.extents, &mut self.pages);
+                    self.tell_home(Input::Changed);
                 }
                 turn.moved || goes_on
             }
@@ -55,8 +55,8 @@ impl ServiceLoop {
             }
             Query::Sync(request) => {
                 let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return };
-                let who = (session.client(), session.user());
-                self.sync.on_request(Waiter { session: id, seq }, who, request, (&self.extents, &mut self.pages));
+                let from = (session.client(), session.user());
+                self.tell_home(Input::Request { waiter: Waiter { link: id, seq }, from, request });
             }
             Query::Pages(share, requests) => self.pages.on_page_requests(id, seq, share, &requests),
             Query::Settled(share, settled) => self.pages.on_settled(id, share, &settled),
@@ -115,7 +115,7 @@ impl ServiceLoop {
                 self.go_on(id, outcome).map(|need| (id, need))
             }
             Asker::Word => {
-                self.sync.recalled(face, outcome, &self.extents);
+                self.tell_home(Input::Recalled { face, outcome });
                 None
             }
             // What comes home at the end is held until then.
@@ -127,14 +127,21 @@ impl ServiceLoop {
         }
     }
 
-    /// Tells those who waited for what clients share. A link that ends meanwhile may leave more to tell.
-    pub(super) fn answer_syncs(&mut self) {
-        while let Some((client, number)) = self.sync.poll_recall() {
-            self.control.send(ToControl::Recall { client, number });
-        }
-        while let Some((waiter, outcome)) = self.sync.poll(&self.extents, &self.pages) {
-            let reply = outcome.map_or_else(Reply::Refused, Reply::Synced);
-            self.answer(waiter.session, waiter.seq, Response::Reply(reply));
+    /// Does what the home orders. A link that ends meanwhile may leave more to do.
+    pub(super) fn serve_home(&mut self) {
+        loop {
+            let memory = NodeMemory { extents: &self.extents, pages: &mut self.pages };
+            let Some(output) = self.home.poll(&memory) else { return };
+            match output {
+                Output::Answer(Waiter { link, seq }, outcome) => {
+                    let reply = outcome.map_or_else(Reply::Refused, Reply::Synced);
+                    self.answer(link, seq, Response::Reply(reply));
+                }
+                Output::Recall { client, number } => self.control.send(ToControl::Recall { client, number }),
+                Output::LeaseLost(_) => {
+                    tracing::warn!("no node says whether a lock is held whose lease was granted, and it counts as abandoned");
+                }
+            }
         }
     }
 

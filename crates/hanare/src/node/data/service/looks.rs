@@ -75,7 +75,7 @@ impl ServiceLoop {
         let gids: BTreeSet<Gid> = look.readable.iter().filter_map(readable).collect();
         let sees_all = user.uid == 0 || user.uid == rustix::process::geteuid().as_raw();
         let first = look.readable.first().and_then(readable).filter(|_| look.cells > 0);
-        let (locks, lock_count) = self.sync.locks_seen_by(user, |link| self.client_of(link));
+        let (locks, lock_count) = self.home.locks_seen_by(user, |link| self.client_of(link));
         Ok(Reply::Seen(Box::new(Seen {
             counts: self.extents.counts.read(),
             programs: self.extents.roll.seen_by(user.uid),

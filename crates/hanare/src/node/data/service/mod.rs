@@ -18,21 +18,20 @@ mod seats;
 
 use super::ended_links::EndedLinks;
 use super::fetches::{Ended, Fetch};
-use super::locks::LockTerms;
+use super::memory::NodeMemory;
 use super::peers::{DialTerms, Peers};
 use super::replies::Response;
 use super::seat::{Did, Seat};
 use super::session::Session;
-use super::sync::Sync;
-use super::waiter::Waiter;
 use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
 use crate::node::notice_queue::NoticeQueue;
 use crate::node::notices::{ToControl, ToService};
-use crate::node::pages::{Action, Asker, Need, Over, Recall, SharedRegions};
+use crate::node::pages::{Action, Asker, Over, SharedRegions};
 use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
+use hanare_home::{Home, Input, LockTerms, Need, Output, Recall, Waiter};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, NodeId, User};
 use hanare_protocol::page::Face;
@@ -72,9 +71,9 @@ impl Service {
     pub fn start(terms: ServiceTerms, pages: SharedRegions, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
         let notices = Arc::new(NoticeQueue::new()?);
         let ServiceTerms { extents, keys, bound, fabric, locks } = terms;
-        let sync = Sync::new(locks, u64::from_le_bytes(crate::random::bytes()?));
+        let home = Home::new(locks, u64::from_le_bytes(crate::random::bytes()?));
         let dial = DialTerms { keys, bound, fabric, notices: notices.clone() };
-        let mut service = ServiceLoop::new(extents, notices.clone(), dial, sync, pages, control)?;
+        let mut service = ServiceLoop::new(extents, notices.clone(), dial, home, pages, control)?;
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())
             .spawn(move || {
@@ -158,6 +157,8 @@ struct ServiceLoop {
     /// Whose commands are carried out.
     sessions: Sessions,
     begun: Instant,
+    /// Time since then, read once a turn of a link and after each look.
+    now: Duration,
     next_id: u64,
     awake: Turns,
     /// How many turns of links of each user in a row moved nothing.
@@ -166,7 +167,7 @@ struct ServiceLoop {
     rests: bool,
     /// When the dozing were looked at last.
     glanced: Instant,
-    sync: Sync,
+    home: Home,
     look_times: looks::LookTimes,
     peers: Peers,
     ended_links: EndedLinks,
@@ -193,7 +194,7 @@ impl ServiceLoop {
         extents: Arc<Extents>,
         notices: Arc<NoticeQueue<ToService>>,
         dial: DialTerms,
-        sync: Sync,
+        home: Home,
         pages: SharedRegions,
         control: Arc<NoticeQueue<ToControl>>,
     ) -> Result<ServiceLoop> {
@@ -207,12 +208,13 @@ impl ServiceLoop {
             places: HashMap::new(),
             sessions: Sessions::default(),
             begun: Instant::now(),
+            now: Duration::ZERO,
             next_id: 0,
             awake: Turns::new(),
             idle: BTreeMap::new(),
             rests: false,
             glanced: Instant::now(),
-            sync,
+            home,
             look_times: looks::LookTimes::default(),
             peers: Peers::new(dial),
             ended_links: EndedLinks::default(),
@@ -236,7 +238,7 @@ impl ServiceLoop {
                 backoff = if shares { Backoff::with_budget(SHARING_SPIN) } else { Backoff::new() };
             }
             self.serve_pages();
-            self.answer_syncs();
+            self.serve_home();
             if self.awake.is_empty() && !self.rests && !self.pages.is_busy() {
                 let patience = self.patience();
                 self.look_around(&mut events, patience.as_ref());
@@ -268,9 +270,11 @@ impl ServiceLoop {
     }
 
     /// Without end, unless a client holds an answer up, waits for bytes of another node, or has a bound or a word to be looked at.
-    fn patience(&self) -> Option<Timespec> {
+    fn patience(&mut self) -> Option<Timespec> {
+        self.read_clock();
         let pages = self.pages.waits().then_some(PAGES_LOOK);
-        let mut patience = [pages, self.pages.holds_for(), self.sync.patience()].into_iter().flatten().min().map(timespec);
+        let home = self.home.deadline().map(|due| due.saturating_sub(self.now));
+        let mut patience = [pages, self.pages.holds_for(), home].into_iter().flatten().min().map(timespec);
         for place in self.places.values() {
             if place.seat.is_blocked() && !place.seat.needs_write_event() {
                 return patience.min(Some(BLOCKED_LOOK)).or(Some(BLOCKED_LOOK));
@@ -351,7 +355,8 @@ impl ServiceLoop {
 
     /// One turn of a link. Returns whether anything moved.
     fn move_one(&mut self, id: u64) -> bool {
-        if self.sessions.on_turn(self.begun.elapsed().as_millis() as u64) {
+        self.read_clock();
+        if self.sessions.on_turn(self.now.as_millis() as u64) {
             self.close_ended();
         }
         self.look_who_fetches(id);
@@ -375,7 +380,10 @@ impl ServiceLoop {
         self.look(events, patience);
         self.glanced = Instant::now();
         self.look_after();
-        self.sync.tick(&self.extents, &mut self.pages);
+        self.read_clock();
+        if self.home.deadline().is_some_and(|due| due <= self.now) {
+            self.tell_home(Input::Tick);
+        }
     }
 
     /// Takes events, waiting for one as long as `patience` says.
@@ -392,7 +400,8 @@ impl ServiceLoop {
     }
 
     fn take_events(&mut self, events: &[epoll::Event], patience: Option<&Timespec>) {
-        self.sessions.on_waited(self.begun.elapsed().as_millis() as u64);
+        self.read_clock();
+        self.sessions.on_waited(self.now.as_millis() as u64);
         let gone = EventFlags::HUP | EventFlags::RDHUP | EventFlags::ERR;
         events.iter().filter(|event| { event.flags }.intersects(gone)).for_each(|event| self.close_client(event.data.u64()));
         for event in events {
@@ -403,12 +412,22 @@ impl ServiceLoop {
         }
         if !events.is_empty() {
             // A client may have changed words of mapped memory, and woken this thread for nothing else.
-            self.sync.on_turn(&self.extents, &mut self.pages);
+            self.tell_home(Input::Changed);
         }
         if events.is_empty() && patience.is_some_and(|patience| patience.tv_nsec > 0) {
             let blocked: Vec<u64> = self.places.iter().filter(|(_, place)| place.seat.is_blocked()).map(|(id, _)| *id).collect();
             blocked.into_iter().for_each(|id| self.wake(id));
         }
+    }
+
+    fn read_clock(&mut self) {
+        self.now = self.begun.elapsed();
+    }
+
+    /// The home hears of an event; what comes of it leaves by [`ServiceLoop::serve_home`].
+    fn tell_home(&mut self, input: Input) {
+        let mut memory = NodeMemory { extents: &self.extents, pages: &mut self.pages };
+        self.home.handle(self.now, input, &mut memory);
     }
 
     fn read_mail(&mut self) {
@@ -421,15 +440,17 @@ impl ServiceLoop {
                 ToService::NodeLost(node, epoch) => self.pages.on_node_lost(node, Over::UpTo(epoch)),
                 ToService::Freed => {
                     self.pages.drop_left_homes();
-                    self.sync.on_freed(&self.extents);
+                    self.tell_home(Input::Freed);
                 }
                 ToService::Request { client, request } => self.pages.on_request(client, request),
                 ToService::ClientGone(client) => self.pages.on_client_gone(client),
                 ToService::RankGone { job, rank, ranks, reason, died } => {
-                    self.sync.on_rank_gone(job, rank, ranks, &reason, died);
+                    self.tell_home(Input::RankGone { job, rank, ranks, reason, died });
                 }
-                ToService::Recalled { client, number, recalled } => self.sync.on_recalled(client, number, recalled),
-                ToService::Member(is_member) => self.sync.set_member(is_member),
+                ToService::Recalled { client, number, recalled } => {
+                    self.tell_home(Input::LeaseAnswer { client, number, recalled });
+                }
+                ToService::Member(is_member) => self.tell_home(Input::Member(is_member)),
                 ToService::Stop { keeps } => {
                     self.pages.stop(keeps);
                     self.stop_at.get_or_insert(Instant::now() + STOP_MAX);

@@ -126,6 +126,6 @@ impl ServiceLoop {
             self.sessions.on_ended(id);
             self.end_fetches(id);
         }
-        self.sync.forget(id);
+        self.tell_home(Input::LinkGone { link: id });
     }
 }

@@ -1,11 +1,9 @@
-//! Words that clients wait for: looked at after commands, which may have changed them, and every millisecond, since programs
+//! Words that requests wait for. They are looked at after commands, which may have changed them, and every millisecond, because programs
 //! that map them store directly. A word that hosts map is looked at when its page is at home.
 
-use super::waiter::{Answered, Waiter, deadline};
-use crate::node::extents::{Extents, Opened};
-use crate::node::lost::lost_memory;
-use crate::node::pages::{Asker, Need, Recall, SharedRegions};
-use hanare_memory::vector;
+use crate::events::Output;
+use crate::memory::{Bytes, Memory, Need, Recall};
+use crate::waiter::{Waiter, deadline};
 use hanare_protocol::id::Rights;
 use hanare_protocol::limits::{
     LINK_WORD_COUNT_MAX, PAGE_LEN, USER_WORD_COUNT_MAX, WAIT_WORD_COUNT_MAX, WORD_LOOK_MS, WORD_WAIT_COUNT_MAX,
@@ -13,19 +11,21 @@ use hanare_protocol::limits::{
 use hanare_protocol::page::{Access, Face};
 use hanare_protocol::wire::sync::{SyncAnswer, WaitedWord};
 use hanare_protocol::{Error, Result};
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Words looked at after a client's turn: about a microsecond's worth.
 const LOOKS_PER_TURN: usize = 64;
 
 /// Words of which one is waited for.
+#[derive(Debug)]
 struct Watch {
     waiter: Waiter,
     /// Whose program it is.
     user: u32,
     /// Never empty.
     words: Vec<WaitedWord>,
-    bound: Option<(Instant, u64)>,
+    deadline: Option<(Duration, u64)>,
     /// Which word is looked at next, so that none whose page comes and goes keeps others from being looked at.
     next: usize,
     /// The page of the word before that is on its way home.
@@ -40,56 +40,55 @@ enum Look {
     Waits(Face),
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Words {
     watches: Vec<Watch>,
     /// Where the next turn's looks begin.
     next: usize,
     /// When all were looked at last.
-    looked: Option<Instant>,
+    looked: Option<Duration>,
 }
 
 /// A word, if it is as wanted and its page is at home. It is found anew each time: a region that was removed is not waited for.
-fn look_at(word: &WaitedWord, index: usize, (extents, pages): (&Extents, &mut SharedRegions)) -> Result<Look> {
-    let opened = find(word, extents)?;
-    if !opened.is_by_pages() {
-        return load(word, index, &opened);
+fn look_at(word: &WaitedWord, index: usize, memory: &mut impl Memory) -> Result<Look> {
+    let extent = find(word, memory)?;
+    if !extent.is_by_pages() {
+        return load(word, index, &extent);
     }
-    let (gid, slot, page) = (opened.held().gid(), opened.slot(), word.offset / PAGE_LEN);
-    match pages.recall(Asker::Word, Need { gid, slot, access: Access::Read, pages: vec![page] })? {
+    let (gid, slot, page) = (extent.gid(), extent.slot(), word.offset / PAGE_LEN);
+    match memory.recall(Need { gid, slot, access: Access::Read, pages: vec![page] })? {
         Recall::Waits(face) => Ok(Look::Waits(face)),
         Recall::Ready(face) => {
-            let look = load(word, index, &opened);
-            pages.release(face);
+            let look = load(word, index, &extent);
+            memory.release(face);
             look
         }
     }
 }
 
 /// Its extent.
-fn find(word: &WaitedWord, extents: &Extents) -> Result<Opened> {
-    let opened = extents.open(word.slot, word.grant, Rights::Read)?;
-    let (held, len) = (opened.held(), word.until.word().len());
-    if !word.offset.is_multiple_of(len) || held.len().checked_sub(len).is_none_or(|last| word.offset > last) {
+fn find<M: Memory>(word: &WaitedWord, memory: &M) -> Result<M::Extent> {
+    let extent = memory.open(word.slot, word.grant, Rights::Read)?;
+    let len = word.until.word().len();
+    if !word.offset.is_multiple_of(len) || extent.len_bytes().checked_sub(len).is_none_or(|last| word.offset > last) {
         let reason = format!("no word of {len} bytes is at offset {} of its extent", word.offset);
         return Err(Error::BadUse { region: "of a peer".to_owned(), reason });
     }
-    Ok(opened)
+    Ok(extent)
 }
 
-fn load(word: &WaitedWord, index: usize, opened: &Opened) -> Result<Look> {
-    let reach = opened.held().reach();
-    let seen = vector::load_word(reach.window(), word.offset, word.until.word().len()).map_err(|lost| lost_memory(&lost))?;
+fn load(word: &WaitedWord, index: usize, extent: &impl Bytes) -> Result<Look> {
+    let seen = extent.load_word(word.offset, word.until.word().len())?;
     Ok(if word.until.is_met(seen) { Look::Seen(SyncAnswer::Word { index: index as u8, seen }) } else { Look::NotYet })
 }
 
 impl Watch {
     /// Looks at its words in turn, until one is as wanted or a page is to be waited for.
-    fn look(&mut self, (extents, pages): (&Extents, &mut SharedRegions)) -> Result<Look> {
+    fn look(&mut self, memory: &mut impl Memory) -> Result<Look> {
         for _ in 0..self.words.len() {
             let at = self.next % self.words.len();
             self.next = at + 1;
-            match look_at(&self.words[at], at, (extents, &mut *pages))? {
+            match look_at(&self.words[at], at, memory)? {
                 Look::NotYet => {}
                 look => return Ok(look),
             }
@@ -98,9 +97,9 @@ impl Watch {
     }
 
     /// The page that the word before waited for is at home.
-    fn look_again(&self, extents: &Extents) -> Result<Look> {
+    fn look_again(&self, memory: &impl Memory) -> Result<Look> {
         let at = self.next - 1;
-        load(&self.words[at], at, &find(&self.words[at], extents)?)
+        load(&self.words[at], at, &find(&self.words[at], memory)?)
     }
 }
 
@@ -108,16 +107,16 @@ impl Words {
     /// A client waits for one of some words; answered at once where one is as wanted already.
     pub fn wait(
         &mut self,
-        words: Vec<WaitedWord>,
-        bound_ms: Option<u64>,
+        now: Duration,
+        (words, wait_ms): (Vec<WaitedWord>, Option<u64>),
         (waiter, user): (Waiter, u32),
-        memory: (&Extents, &mut SharedRegions),
+        memory: &mut impl Memory,
     ) -> Result<Option<SyncAnswer>> {
         let full = |what: &str, limit: usize| Err(Error::LimitReached { what: what.to_owned(), limit: limit as u64 });
         if words.is_empty() || words.len() > WAIT_WORD_COUNT_MAX {
             return full("words of one wait, of which there is at least one", WAIT_WORD_COUNT_MAX);
         }
-        let mut watch = Watch { waiter, user, words, bound: None, next: 0, recall: None };
+        let mut watch = Watch { waiter, user, words, deadline: None, next: 0, recall: None };
         match watch.look(memory)? {
             Look::Seen(answer) => return Ok(Some(answer)),
             Look::NotYet => {}
@@ -126,13 +125,13 @@ impl Words {
         if self.word_count(|_| true) + watch.words.len() > WORD_WAIT_COUNT_MAX {
             return full("words of one node that are waited for", WORD_WAIT_COUNT_MAX);
         }
-        if self.word_count(|other| other.waiter.session == waiter.session) + watch.words.len() > LINK_WORD_COUNT_MAX {
+        if self.word_count(|other| other.waiter.link == waiter.link) + watch.words.len() > LINK_WORD_COUNT_MAX {
             return full("words of one node that one client waits for", LINK_WORD_COUNT_MAX);
         }
         if self.word_count(|other| other.user == user) + watch.words.len() > USER_WORD_COUNT_MAX {
             return full("words of one node that one user's programs wait for", USER_WORD_COUNT_MAX);
         }
-        watch.bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
+        watch.deadline = wait_ms.and_then(|ms| Some((deadline(now, ms)?, ms)));
         self.watches.push(watch);
         Ok(None)
     }
@@ -142,51 +141,50 @@ impl Words {
     }
 
     /// A link ended: nobody is told anything there.
-    pub fn forget(&mut self, session: u64) {
-        self.watches.retain(|watch| watch.waiter.session != session);
+    pub fn forget(&mut self, link: u64) {
+        self.watches.retain(|watch| watch.waiter.link != link);
+    }
+
+    /// Number of waits.
+    pub fn count(&self) -> usize {
+        self.watches.len()
     }
 
     /// When all are to be looked at.
-    pub fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        let next = self.looked.map_or(now, |looked| looked + Duration::from_millis(WORD_LOOK_MS));
+    pub fn deadline(&self) -> Option<Duration> {
+        let next = self.looked.map_or(Duration::ZERO, |looked| looked + Duration::from_millis(WORD_LOOK_MS));
         (!self.watches.is_empty()).then_some(next)
     }
 
     /// Looks at some, after a turn that may have changed them.
-    pub fn look_at_some(&mut self, memory: (&Extents, &mut SharedRegions), answers: &mut impl Extend<Answered>) {
+    pub fn look_at_some(&mut self, memory: &mut impl Memory, outputs: &mut VecDeque<Output>) {
         let count = self.watches.len().min(LOOKS_PER_TURN);
-        self.look(count, None, memory, answers);
+        self.look(count, None, memory, outputs);
     }
 
     /// The page of a word is at home, or will not come.
-    pub fn recalled(&mut self, face: Face, outcome: Result<()>, extents: &Extents, answers: &mut impl Extend<Answered>) {
+    pub fn recalled(&mut self, face: Face, outcome: Result<()>, memory: &impl Memory, outputs: &mut VecDeque<Output>) {
         let Some(at) = self.watches.iter().position(|watch| watch.recall == Some(face)) else { return };
         let watch = &mut self.watches[at];
         watch.recall = None;
-        match outcome.and_then(|()| watch.look_again(extents)) {
-            Ok(Look::Seen(answer)) => answers.extend([(watch.waiter, Ok(answer))]),
-            Err(error) => answers.extend([(watch.waiter, Err(error))]),
+        match outcome.and_then(|()| watch.look_again(memory)) {
+            Ok(Look::Seen(answer)) => outputs.push_back(Output::Answer(watch.waiter, Ok(answer))),
+            Err(error) => outputs.push_back(Output::Answer(watch.waiter, Err(error))),
             Ok(Look::NotYet | Look::Waits(_)) => return,
         }
         self.watches.swap_remove(at);
     }
 
     /// Looks at all, if that is due.
-    pub fn tick(&mut self, now: Instant, memory: (&Extents, &mut SharedRegions), answers: &mut impl Extend<Answered>) {
-        if self.next_deadline(now).is_some_and(|next| next <= now) {
+    pub fn tick(&mut self, now: Duration, memory: &mut impl Memory, outputs: &mut VecDeque<Output>) {
+        if self.deadline().is_some_and(|next| next <= now) {
             self.looked = Some(now);
-            self.look(self.watches.len(), Some(now), memory, answers);
+            self.look(self.watches.len(), Some(now), memory, outputs);
         }
     }
 
-    /// Looks at `count` of them; bounds are looked at where the time is told.
-    fn look(
-        &mut self,
-        count: usize,
-        now: Option<Instant>,
-        (extents, pages): (&Extents, &mut SharedRegions),
-        answers: &mut impl Extend<Answered>,
-    ) {
+    /// Looks at `count` of them; deadlines are looked at where the time is told.
+    fn look(&mut self, count: usize, now: Option<Duration>, memory: &mut impl Memory, outputs: &mut VecDeque<Output>) {
         let mut word_count = 0;
         for _ in 0..count {
             // A turn is anybody's, and waits may be of several words.
@@ -198,15 +196,15 @@ impl Words {
             }
             let Some(watch) = self.watches.get_mut(self.next) else { return };
             word_count += watch.words.len();
-            let is_over = |(until, _): &(Instant, u64)| now.is_some_and(|now| *until <= now);
+            let is_over = |(until, _): &(Duration, u64)| now.is_some_and(|now| *until <= now);
             let look = match watch.recall {
                 Some(face) => Ok(Look::Waits(face)),
-                None => watch.look((extents, &mut *pages)),
+                None => watch.look(memory),
             };
             if let Ok(Look::Waits(face)) = look {
                 watch.recall = Some(face);
             }
-            let outcome = match (look, watch.bound.filter(is_over)) {
+            let outcome = match (look, watch.deadline.filter(is_over)) {
                 (Ok(Look::Seen(answer)), _) => Ok(answer),
                 (Err(error), _) => Err(error),
                 (Ok(_), Some((_, after_ms))) => Err(Error::NotInTime { what: "the word".to_owned(), after_ms }),
@@ -215,7 +213,7 @@ impl Words {
                     continue;
                 }
             };
-            answers.extend([(watch.waiter, outcome)]);
+            outputs.push_back(Output::Answer(watch.waiter, outcome));
             self.watches.swap_remove(self.next);
         }
     }
@@ -224,31 +222,25 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hanare_memory::file::Huge;
-    use hanare_memory::{Lender, LenderOptions};
-    use hanare_protocol::id::{Gid, Incarnation};
+    use crate::vectors::Vectors;
+    use hanare_protocol::id::{Gid, Grant};
     use hanare_protocol::wire::sync::{Wait, Word};
-    use std::sync::Arc;
 
     #[test]
     fn a_turn_looks_at_so_many_words_however_many_each_waits_for() {
-        let options = LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
-        let extents = Arc::new(Extents::new(Arc::new(Lender::new(&options).unwrap())));
-        let made = extents.make(Gid(1), &[4096]).unwrap()[0];
-        let bound = Duration::from_secs(1);
-        let mut pages = SharedRegions::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), bound, (4, false));
-        let until = Wait::Equal(Word::U64(1));
-        let word = WaitedWord { slot: made.slot, grant: made.read, offset: 8, until };
+        let (mut memory, extent) = Vectors::of(Gid(1), 4096);
+        let (slot, grant) = (extent.slot(), Grant::default());
+        let word = WaitedWord { slot, grant, offset: 8, until: Wait::Equal(Word::U64(1)) };
         let mut words = Words::default();
         for seq in 0..LOOKS_PER_TURN as u64 {
-            let waits =
-                words.wait(vec![word; WAIT_WORD_COUNT_MAX], None, (Waiter { session: 1, seq }, 7), (&extents, &mut pages));
+            let asked = (vec![word; WAIT_WORD_COUNT_MAX], None);
+            let waits = words.wait(Duration::ZERO, asked, (Waiter { link: 1, seq }, 7), &mut memory);
             assert!(waits.unwrap().is_none());
         }
-        let mut answers: Vec<Answered> = Vec::new();
-        words.look_at_some((&extents, &mut pages), &mut answers);
+        let mut outputs = VecDeque::new();
+        words.look_at_some(&mut memory, &mut outputs);
         assert_eq!(words.next * WAIT_WORD_COUNT_MAX, LOOKS_PER_TURN);
-        words.tick(Instant::now(), (&extents, &mut pages), &mut answers);
-        assert!(answers.is_empty());
+        words.tick(Duration::from_secs(1), &mut memory, &mut outputs);
+        assert!(outputs.is_empty());
     }
 }

@@ -11,7 +11,9 @@
 //!
 //! One read of the page, at about the speed of a copy; 4 KiB for a key.
 
-use crate::diff::{PAGE, PageBytes};
+use crate::limits::PAGE_LEN;
+
+const PAGE: usize = PAGE_LEN as usize;
 
 /// Bytes of a pair of words.
 const PAIR_LEN: usize = 16;
@@ -32,7 +34,7 @@ impl PageKey {
     }
 
     /// The digest of a page. Async-signal-safe.
-    pub fn digest(&self, page: &PageBytes) -> u128 {
+    pub fn digest(&self, page: &[u8; PAGE]) -> u128 {
         let word = |bytes: &[u8; PAIR_LEN], at: usize| u64::from_le_bytes(std::array::from_fn(|k| bytes[at + k]));
         let pairs = page.as_chunks::<PAIR_LEN>().0.iter().zip(&*self.0);
         pairs.fold(0, |sum: u128, (bytes, key)| {
@@ -60,7 +62,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_digest_is_the_sum_that_its_source_says(seed: [u8; 16], fill: u64) {
-            let page: PageBytes = std::array::from_fn(|at| mixed(fill ^ at as u64) as u8);
+            let page: [u8; PAGE] = std::array::from_fn(|at| mixed(fill ^ at as u64) as u8);
             let key = PageKey::new(seed);
             let mut sum = 0u128;
             for pair in 0..PAGE / PAIR_LEN {
@@ -74,7 +76,7 @@ mod tests {
         #[test]
         fn pages_that_differ_have_other_digests(seed: [u8; 16], at in 0..PAGE, bit in 0..8, other in 0..PAGE) {
             let key = PageKey::new(seed);
-            let page: PageBytes = std::array::from_fn(|at| mixed(at as u64) as u8);
+            let page: [u8; PAGE] = std::array::from_fn(|at| mixed(at as u64) as u8);
             let (mut flipped, mut swapped) = (page, page);
             flipped[at] ^= 1u8 << bit;
             swapped.swap(at, other);

@@ -1,10 +1,10 @@
-//! Locks that are given back, and parties that arrive, with bytes of this node.
+//! Locks that are given back, and parties that arrive, with bytes of this home.
 
 use super::{AtOnce, Locks};
-use crate::node::data::carried::{Puts, bring, check_wants};
-use crate::node::data::waiter::{Answered, Waiter};
-use crate::node::extents::Extents;
-use crate::node::pages::SharedRegions;
+use crate::carried::{Puts, bring, check_wants};
+use crate::events::Output;
+use crate::memory::Memory;
+use crate::waiter::Waiter;
 use hanare_protocol::entry::Publication;
 use hanare_protocol::group::Arrival;
 use hanare_protocol::limits::{LINK_GRANT_LEN_MAX, RELEASE_LEN_MAX};
@@ -15,9 +15,9 @@ use hanare_protocol::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What parties want that wait at barriers.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Wants {
-    /// By session and request.
+    /// Each by its link and request.
     waiting: BTreeMap<(u64, u64), Box<Carried>>,
     /// Of those whose barrier is over.
     due: VecDeque<(Waiter, Box<Carried>)>,
@@ -28,40 +28,40 @@ impl Wants {
     fn keep(&mut self, waiter: Waiter, mut carried: Box<Carried>) {
         // They are put.
         (carried.puts, carried.bytes) = Default::default();
-        let own = self.waiting.range((waiter.session, 0)..=(waiter.session, u64::MAX)).count();
-        let due = self.due.iter().filter(|(other, _)| other.session == waiter.session).count();
+        let own = self.waiting.range((waiter.link, 0)..=(waiter.link, u64::MAX)).count();
+        let due = self.due.iter().filter(|(other, _)| other.link == waiter.link).count();
         if !carried.wants.is_empty() && own + due < LINK_GRANT_LEN_MAX as usize / RELEASE_LEN_MAX {
-            self.waiting.insert((waiter.session, waiter.seq), carried);
+            self.waiting.insert((waiter.link, waiter.seq), carried);
         }
     }
 
     /// A party is told how its barrier ended; the answer, unless it follows by [`Wants::poll`].
-    pub fn told(&mut self, waiter: Waiter, outcome: Result<()>) -> Option<Answered> {
-        match (self.waiting.remove(&(waiter.session, waiter.seq)), outcome) {
+    pub fn told(&mut self, waiter: Waiter, outcome: Result<()>) -> Option<Output> {
+        match (self.waiting.remove(&(waiter.link, waiter.seq)), outcome) {
             (Some(carried), Ok(())) => {
                 self.due.push_back((waiter, carried));
                 None
             }
-            (_, outcome) => Some((waiter, outcome.map(|()| SyncAnswer::Done))),
+            (_, outcome) => Some(Output::Answer(waiter, outcome.map(|()| SyncAnswer::Done))),
         }
     }
 
     /// A rank says again that it arrives: its request of before is not answered.
     pub fn forget_one(&mut self, waiter: Waiter) {
-        self.waiting.remove(&(waiter.session, waiter.seq));
+        self.waiting.remove(&(waiter.link, waiter.seq));
     }
 
     /// A link ended.
-    pub fn forget(&mut self, session: u64) {
-        self.waiting.retain(|(of, _), _| *of != session);
-        self.due.retain(|(waiter, _)| waiter.session != session);
+    pub fn forget(&mut self, link: u64) {
+        self.waiting.retain(|(of, _), _| *of != link);
+        self.due.retain(|(waiter, _)| waiter.link != link);
     }
 
     /// The next answer with pages. Where they cannot be read any more the party hears so from its own commands.
-    fn poll(&mut self, memory: (&Extents, &SharedRegions)) -> Option<Answered> {
+    fn poll(&mut self, memory: &impl Memory) -> Option<Output> {
         let (waiter, carried) = self.due.pop_front()?;
         let answer = bring(&carried, memory).map_or(SyncAnswer::Done, |brought| SyncAnswer::Met(Box::new(brought)));
-        Some((waiter, Ok(answer)))
+        Some(Output::Answer(waiter, Ok(answer)))
     }
 }
 
@@ -76,7 +76,7 @@ impl Locks {
         (who, uid, keeps): (Claimant, u32, bool),
         publication: Publication,
         places: &[ExtentPlace],
-        memory: (&Extents, &SharedRegions),
+        memory: &impl Memory,
     ) -> AtOnce {
         publication.check()?;
         let changes = publication.changes.clone();
@@ -97,13 +97,13 @@ impl Locks {
     }
 
     /// A party of a group arrives with bytes. **Errors**: those of [`Puts::check`]: it has not arrived.
-    pub fn meet_with(&mut self, who: Claimant, carried: Box<Carried>, seq: u64, memory: (&Extents, &SharedRegions)) -> AtOnce {
+    pub fn meet_with(&mut self, who: Claimant, carried: Box<Carried>, seq: u64, memory: &impl Memory) -> AtOnce {
         self.put_carried(&carried, memory)?;
-        let waiter = Waiter { session: who.link, seq };
+        let waiter = Waiter { link: who.link, seq };
         self.wants.keep(waiter, carried);
-        let met = self.meet(who, seq, memory.0);
+        let met = self.meet(who, seq, memory);
         match met {
-            Ok(Some(_)) => Ok(self.wants.told(waiter, Ok(())).and_then(|(_, answer)| answer.ok())),
+            Ok(Some(done)) => Ok(self.wants.told(waiter, Ok(())).map(|_| done)),
             Err(error) => {
                 self.wants.told(waiter, Err(error.clone()));
                 Err(error)
@@ -113,13 +113,7 @@ impl Locks {
     }
 
     /// A rank arrives with bytes; at a barrier that is over they are old, and stay away. **Errors**: as of [`Locks::meet_with`].
-    pub fn arrive_with(
-        &mut self,
-        arrival: Arrival,
-        carried: Box<Carried>,
-        waiter: Waiter,
-        memory: (&Extents, &SharedRegions),
-    ) -> AtOnce {
+    pub fn arrive_with(&mut self, arrival: Arrival, carried: Box<Carried>, waiter: Waiter, memory: &impl Memory) -> AtOnce {
         if !self.jobs.is_over(arrival) {
             self.put_carried(&carried, memory)?;
             self.wants.keep(waiter, carried);
@@ -127,14 +121,14 @@ impl Locks {
         self.arrive(arrival, waiter)
     }
 
-    fn put_carried(&self, carried: &Carried, memory: (&Extents, &SharedRegions)) -> Result<()> {
+    fn put_carried(&self, carried: &Carried, memory: &impl Memory) -> Result<()> {
         carried.check()?;
         check_wants(&carried.wants, memory)?;
         Puts::check(carried.pieces(), memory)?.put()
     }
 
     /// The next answer to one that waited, with pages that it wanted.
-    pub fn poll_brought(&mut self, memory: (&Extents, &SharedRegions)) -> Option<Answered> {
+    pub fn poll_brought(&mut self, memory: &impl Memory) -> Option<Output> {
         self.wants.poll(memory)
     }
 }

@@ -1,8 +1,9 @@
-//! Where locks and groups lie: names and their owners, bytes of extents and their grants.
+//! Names of locks and groups: words with their owners, or bytes of extents with their grants.
 
 use super::{AtOnce, Locks, WaitingLock};
-use crate::node::data::waiter::Waiter;
-use crate::node::extents::Extents;
+use crate::events::Output;
+use crate::memory::{Bytes, Memory};
+use crate::waiter::Waiter;
 use hanare_protocol::group::{self, Groups};
 use hanare_protocol::id::{Gid, Rights, User};
 use hanare_protocol::lock::{self, Claimant};
@@ -12,7 +13,7 @@ use hanare_protocol::{Error, Result};
 
 impl Locks {
     /// The name by which a lock or a group is kept here. Refuses a user the names of others, and bytes that its grant does not open.
-    pub fn find(&mut self, site: Site, rights: Rights, user: User, extents: &Extents) -> Result<String> {
+    pub fn find(&mut self, site: Site, rights: Rights, user: User, memory: &impl Memory) -> Result<String> {
         match site {
             Site::Name(name) => {
                 check_name(&name)?;
@@ -21,12 +22,12 @@ impl Locks {
                 Ok(name)
             }
             Site::Byte { slot, grant, offset } => {
-                let held = extents.hold(slot, grant, rights)?;
-                if offset >= held.len() {
+                let extent = memory.open(slot, grant, rights)?;
+                if offset >= extent.len_bytes() {
                     let reason = format!("there is no byte {offset} in its extent");
                     return Err(Error::BadUse { region: "of a peer".to_owned(), reason });
                 }
-                Ok(name_of_byte(held.gid(), slot, offset))
+                Ok(name_of_byte(extent.gid(), slot, offset))
             }
         }
     }
@@ -41,15 +42,16 @@ impl Locks {
     }
 
     /// Extents are no more: who waits for a lock or a group at their bytes is told. Who comes later is refused.
-    pub fn on_freed(&mut self, extents: &Extents) {
-        let is_gone = |name: &str| gone_region(name, extents);
+    pub fn on_freed(&mut self, memory: &impl Memory) {
+        let is_gone = |name: &str| gone_region(name, memory);
         let waiting: Vec<(Claimant, Gid)> =
             self.waiting.iter().filter_map(|(who, waiting)| Some((*who, is_gone(&waiting.wanted.name)?))).collect();
         for (who, gid) in waiting {
             self.locks.on_withdraw(who);
             self.recount(who.link);
             if let Some(WaitingLock { seq, .. }) = self.wait_no_more(who) {
-                self.answers.push_back((Waiter { session: who.link, seq }, Err(Error::UnknownRegion { name: gid.to_string() })));
+                let error = Error::UnknownRegion { name: gid.to_string() };
+                self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, Err(error)));
             }
         }
         let meeting: Vec<(Claimant, Gid)> =
@@ -58,21 +60,21 @@ impl Locks {
             let Some(seq) = self.meeting.remove(&who) else { continue };
             let _ = self.groups.on_leave(who);
             self.recount(who.link);
-            let waiter = Waiter { session: who.link, seq };
-            self.answers.extend(self.wants.told(waiter, Err(Error::UnknownRegion { name: gid.to_string() })));
+            let waiter = Waiter { link: who.link, seq };
+            self.outputs.extend(self.wants.told(waiter, Err(Error::UnknownRegion { name: gid.to_string() })));
         }
         self.settle();
     }
 }
 
 /// Refuses a wait at a byte of an extent that is no more: what tells those who wait has passed.
-pub(super) fn ensure_there(name: &str, extents: &Extents) -> Result<()> {
-    gone_region(name, extents).map_or(Ok(()), |gid| Err(Error::UnknownRegion { name: gid.to_string() }))
+pub(super) fn ensure_there(name: &str, memory: &impl Memory) -> Result<()> {
+    gone_region(name, memory).map_or(Ok(()), |gid| Err(Error::UnknownRegion { name: gid.to_string() }))
 }
 
 /// The region of a byte's name whose extent is no more.
-fn gone_region(name: &str, extents: &Extents) -> Option<Gid> {
-    extent_of_name(name).filter(|(gid, slot)| !extents.has(*gid, *slot)).map(|(gid, _)| gid)
+fn gone_region(name: &str, memory: &impl Memory) -> Option<Gid> {
+    extent_of_name(name).filter(|(gid, slot)| !memory.has(*gid, *slot)).map(|(gid, _)| gid)
 }
 
 /// Whether anybody has a lock or a place in a group of that name.

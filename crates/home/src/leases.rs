@@ -1,42 +1,42 @@
-//! Locks that are lent to clients, at their home: whose they are, and which nodes are asked for them.
+//! Leases of locks, at their home: which program has each, and which nodes are asked for them.
 
 use hanare_protocol::id::ClientId;
 use hanare_protocol::lock::{Claimant, RecallDue, RecallStep, RecallTimes};
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-pub(super) struct Lent {
-    begun: Instant,
-    /// The program of each taking that a lock is lent by.
-    clients: HashMap<Claimant, ClientId>,
-    /// Those of them that are asked for, as nodes name them.
-    asked: HashMap<(ClientId, u64), Claimant>,
+#[derive(Debug)]
+pub(crate) struct Leases {
+    /// The program of each taking with a lease.
+    clients: BTreeMap<Claimant, ClientId>,
+    /// Those that are asked for, as nodes name them.
+    asked: BTreeMap<(ClientId, u64), Claimant>,
     recalls: RecallTimes,
 }
 
-impl Default for Lent {
-    fn default() -> Lent {
-        Lent::new(true)
+impl Default for Leases {
+    fn default() -> Leases {
+        Leases::new(true)
     }
 }
 
-impl Lent {
+impl Leases {
     /// None yet, at the pool's home or at another of locks.
-    pub fn new(is_pools_home: bool) -> Lent {
-        let recalls = RecallTimes::new(is_pools_home);
-        Lent { begun: Instant::now(), clients: HashMap::new(), asked: HashMap::new(), recalls }
+    pub fn new(is_pools_home: bool) -> Leases {
+        Leases { clients: BTreeMap::new(), asked: BTreeMap::new(), recalls: RecallTimes::new(is_pools_home) }
     }
 
-    fn now_ms(&self) -> u64 {
-        self.begun.elapsed().as_millis() as u64
+    /// Number of leases.
+    pub fn count(&self) -> usize {
+        self.clients.len()
     }
 
-    /// A lock is lent to a client.
-    pub fn lend(&mut self, who: Claimant, client: ClientId) {
+    /// A client gets a lease.
+    pub fn grant(&mut self, who: Claimant, client: ClientId) {
         self.clients.insert(who, client);
     }
 
-    /// It is not any more.
+    /// A lease is over.
     pub fn end(&mut self, who: Claimant) {
         self.recalls.end(who);
         if let Some(client) = self.clients.remove(&who)
@@ -47,12 +47,11 @@ impl Lent {
     }
 
     /// A node is to be asked, or not any more.
-    pub fn step(&mut self, step: RecallStep) {
+    pub fn step(&mut self, now: Duration, step: RecallStep) {
         match step {
             RecallStep::End(who) => self.end(who),
             RecallStep::Begin(who) => {
-                let now_ms = self.now_ms();
-                self.recalls.begin(who, now_ms);
+                self.recalls.begin(who, ms(now));
                 if let Some(client) = self.clients.get(&who) {
                     // A connection may lie about its client: then the last one that does hears the answer, and the others none.
                     self.asked.insert((*client, who.number), who);
@@ -62,9 +61,8 @@ impl Lent {
     }
 
     /// The node is a member of its pool, or not any more.
-    pub fn set_member(&mut self, is_member: bool) {
-        let now_ms = self.now_ms();
-        self.recalls.set_member(is_member, now_ms);
+    pub fn set_member(&mut self, now: Duration, is_member: bool) {
+        self.recalls.set_member(is_member, ms(now));
     }
 
     /// The taking that a node's answer is about.
@@ -73,9 +71,8 @@ impl Lent {
     }
 
     /// What is due, if anything is.
-    pub fn next_due(&mut self) -> Option<RecallDue> {
-        let now_ms = self.now_ms();
-        self.recalls.next_due(now_ms)
+    pub fn next_due(&mut self, now: Duration) -> Option<RecallDue> {
+        self.recalls.next_due(ms(now))
     }
 
     /// The client that a taking is of.
@@ -84,7 +81,11 @@ impl Lent {
     }
 
     /// When something is due.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.recalls.deadline().and_then(|at_ms| self.begun.checked_add(Duration::from_millis(at_ms)))
+    pub fn deadline(&self) -> Option<Duration> {
+        self.recalls.deadline().map(Duration::from_millis)
     }
+}
+
+fn ms(now: Duration) -> u64 {
+    now.as_millis() as u64
 }

@@ -1,20 +1,21 @@
-//! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
+//! Locks, groups and jobs: drives their state machines, and keeps the requests that wait, each with its link and its deadline.
 
 mod carrying;
-mod sites;
+mod naming;
 mod sleeping;
 
 use carrying::Wants;
-use sites::ensure_there;
+use naming::ensure_there;
 use sleeping::Sleep;
 pub(crate) use sleeping::SleepAsks;
 
-use super::lent::Lent;
-use super::shares::{Shares, TableShare};
-use super::waiter::{Answered, Waiter, deadline};
-use crate::node::extents::Extents;
+use crate::events::Output;
+use crate::leases::Leases;
+use crate::memory::Memory;
+use crate::quotas::{Quotas, Usage};
+use crate::waiter::{Waiter, deadline};
 use hanare_protocol::entry::{BoundData, Condition, Publication, Stamp};
-use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
+use hanare_protocol::group::{self, Groups, Jobs, Met, PartyPlace};
 use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::limits::{
     LINK_ARRIVAL_COUNT_MAX, LINK_GRANT_LEN_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX,
@@ -25,97 +26,98 @@ use hanare_protocol::name_owners::NameOwners;
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Arrival, LeaseWish, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::time::Instant;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Locks {
     locks: lock::Locks,
-    /// Data bound to them.
+    /// Data bound to locks.
     data: BoundData,
-    /// Those that are lent.
-    lent: Lent,
+    leases: Leases,
     groups: Groups,
     names: NameOwners,
-    shares: Shares,
-    /// Those that wait for a lock.
-    waiting: HashMap<Claimant, WaitingLock>,
-    /// Those that wait for their group, and the number of their request.
-    meeting: HashMap<Claimant, u64>,
+    quotas: Quotas,
+    /// Requests that wait for a lock.
+    waiting: BTreeMap<Claimant, WaitingLock>,
+    /// Parties that wait for their group, and the number of their request.
+    meeting: BTreeMap<Claimant, u64>,
     jobs: Jobs,
     /// Ranks that wait for their job, and the generation of their barrier.
-    arrived: HashMap<(JobId, Rank, u64), Waiter>,
-    /// What some of both want with their answer.
+    arrived: BTreeMap<(JobId, Rank, u64), Waiter>,
+    /// Pages that some parties and ranks want with their answer.
     wants: Wants,
     /// How many ranks wait on each link.
-    arrivals: HashMap<u64, usize>,
+    arrivals: BTreeMap<u64, usize>,
     /// Jobs by the user whose rank came first; some of them may be over.
-    begun: HashMap<u32, BTreeSet<JobId>>,
-    /// By session, those that wait for the death of a rank of a job, and the number of their request.
-    deaths: HashMap<u64, (JobId, u64)>,
-    /// When whose bound is over.
-    bounds: BTreeSet<(Instant, Claimant)>,
-    answers: VecDeque<Answered>,
+    begun: BTreeMap<u32, BTreeSet<JobId>>,
+    /// By link, the job of which it watches for deaths, and the number of the request.
+    deaths: BTreeMap<u64, (JobId, u64)>,
+    /// Waits in the order in which they end.
+    deadlines: BTreeSet<(Duration, Claimant)>,
+    outputs: VecDeque<Output>,
 }
 
+#[derive(Debug)]
 struct WaitingLock {
     seq: u64,
-    /// When its bound is over, and what it was in milliseconds.
-    bound: Option<(Instant, u64)>,
-    /// Whether it waits for a condition, or waited for one and was notified.
+    /// When its wait ends, and how long that was in milliseconds.
+    deadline: Option<(Duration, u64)>,
+    /// Present where it waits for a condition, or waited for one and was notified.
     sleep: Option<Sleep>,
     wanted: WantedLock,
 }
 
 /// A lock that somebody would have.
+#[derive(Debug)]
 pub(crate) struct WantedLock {
     /// Its name at this home.
     pub name: String,
-    /// What is known there of the data bound to it.
+    /// The version that its program has of the data bound to it.
     pub known: Option<Stamp>,
-    /// Whose program it is.
+    /// The user.
     pub uid: u32,
-    /// Which one.
+    /// The program.
     pub client: ClientId,
-    /// What it says of leases.
+    /// The program's wish for leases of it.
     pub lease: LeaseWish,
 }
 
-/// What a node is to its locks.
+/// The part of a home in its pool, as far as locks depend on it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LockTerms {
-    /// Whether it is the pool's home, which asks nodes for locks that it lent with nobody between.
+pub struct LockTerms {
+    /// It is the pool's home, which asks nodes for leases with nobody between.
     pub is_home: bool,
-    /// Whether it was the pool's home in a life before this one: clients may have locks at names from that.
+    /// It was the pool's home in a life before this one: clients may have locks at names from that.
     pub was_home: bool,
-    /// Whether regions have their bytes from a life before this one: clients may have locks at bytes from that.
+    /// Its regions have their bytes from a life before this one: clients may have locks at bytes from that.
     pub was_lender: bool,
 }
 
-/// What is answered at once; `None` where that comes later.
+/// An answer at once; `None` where it comes later.
 pub(crate) type AtOnce = Result<Option<SyncAnswer>>;
 
 impl Locks {
-    /// None yet; `life` is a random number of this one.
+    /// Tables without entries; `life` is a random number of this life of the node.
     pub fn new(terms: LockTerms, life: u64) -> Locks {
         let locks = if terms.was_home { lock::Locks::after_another_life() } else { lock::Locks::new() };
         let locks = if terms.was_lender { locks.with_bytes_of_another_life() } else { locks };
-        Locks { locks, lent: Lent::new(terms.is_home), data: BoundData::new(life), ..Locks::default() }
+        Locks { locks, leases: Leases::new(terms.is_home), data: BoundData::new(life), ..Locks::default() }
     }
 
-    /// Refuses a user more than its share.
-    pub fn may(&mut self, session: u64, user: User, request: &SyncRequest) -> Result<()> {
-        let share = self.shares.enter(session, user.uid);
+    /// Refuses a user more than its quota.
+    pub fn may(&mut self, link: u64, user: User, request: &SyncRequest) -> Result<()> {
+        let usage = self.quotas.enter(link, user.uid);
         let ensure = |count: usize, what: &str, most: usize| {
             let reached = || Error::LimitReached { what: what.to_owned(), limit: most as u64 };
             if count < most { Ok(()) } else { Err(reached()) }
         };
         match request {
-            SyncRequest::Lock { .. } => ensure(share.claims, "takings of locks of one user", USER_CLAIM_COUNT_MAX),
-            SyncRequest::Join { .. } => ensure(share.places, "places of one user in groups", USER_PLACE_COUNT_MAX),
+            SyncRequest::Lock { .. } => ensure(usage.claims, "takings of locks of one user", USER_CLAIM_COUNT_MAX),
+            SyncRequest::Join { .. } => ensure(usage.places, "places of one user in groups", USER_PLACE_COUNT_MAX),
             SyncRequest::Arrive(arrival) | SyncRequest::ArriveWith(arrival, _) => {
-                let waiting = self.arrivals.get(&session).copied().unwrap_or_default();
+                let waiting = self.arrivals.get(&link).copied().unwrap_or_default();
                 ensure(waiting, "ranks that wait on one connection", LINK_ARRIVAL_COUNT_MAX)?;
                 ensure(self.jobs_beside(user.uid, arrival.who.job), "jobs with a barrier of one user", USER_JOB_COUNT_MAX)
             }
@@ -162,16 +164,16 @@ impl Locks {
 
     /// A link may have more of the tables, or less.
     fn recount(&mut self, link: u64) {
-        self.shares.set(link, TableShare { claims: self.locks.count_of(link), places: self.groups.count_of(link) });
+        self.quotas.set(link, Usage { claims: self.locks.count_of(link), places: self.groups.count_of(link) });
     }
 
     /// A client would have a lock, and knows a version of the data bound to it.
-    pub fn lock(&mut self, wanted: WantedLock, claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
+    pub fn lock(&mut self, now: Duration, wanted: WantedLock, claim: Claim, (wait_ms, seq): (Option<u64>, u64)) -> AtOnce {
         let WantedLock { name, known, uid, client, lease } = &wanted;
         if let Some(number) = lease.returns {
             self.recalled(Claimant { number, ..claim.who }, Recalled::Kept);
         }
-        let claimed = self.locks.on_lock(name, claim, bound_ms != Some(0))?;
+        let claimed = self.locks.on_lock(name, claim, wait_ms != Some(0))?;
         self.recount(claim.who.link);
         match claimed {
             Claimed::Granted { abandoned } => {
@@ -180,30 +182,30 @@ impl Locks {
                 let is_whole = data.as_ref().is_none_or(|data| data.condition == Condition::Whole);
                 let lent = lease.keeps && is_whole && self.locks.on_lend(claim.who);
                 if lent {
-                    self.lent.lend(claim.who, *client);
+                    self.leases.grant(claim.who, *client);
                 }
                 Ok(Some(SyncAnswer::Granted { abandoned, data, lent }))
             }
             Claimed::Busy => Ok(Some(SyncAnswer::Busy)),
             Claimed::Waits => {
                 // One that would not wait does so for who says whether the lock is held.
-                let bound = bound_ms.filter(|ms| *ms > 0).and_then(|ms| Some((deadline(ms)?, ms)));
-                self.wait(claim.who, WaitingLock { seq, bound, sleep: None, wanted });
+                let deadline = wait_ms.filter(|ms| *ms > 0).and_then(|ms| Some((deadline(now, ms)?, ms)));
+                self.wait(claim.who, WaitingLock { seq, deadline, sleep: None, wanted });
                 Ok(None)
             }
         }
     }
 
     fn wait(&mut self, who: Claimant, waiting: WaitingLock) {
-        self.bounds.extend(waiting.bound.map(|(until, _)| (until, who)));
+        self.deadlines.extend(waiting.deadline.map(|(until, _)| (until, who)));
         self.waiting.insert(who, waiting);
     }
 
     /// One waits no more.
     fn wait_no_more(&mut self, who: Claimant) -> Option<WaitingLock> {
         let waited = self.waiting.remove(&who)?;
-        if let Some((until, _)) = waited.bound {
-            self.bounds.remove(&(until, who));
+        if let Some((until, _)) = waited.deadline {
+            self.deadlines.remove(&(until, who));
         }
         Some(waited)
     }
@@ -224,15 +226,15 @@ impl Locks {
     pub fn on_recalled(&mut self, client: ClientId, number: u64, recalled: Recalled) {
         // A node that knows nothing of it may be another life of it, and the program may be at work on the lease of the life before.
         if recalled != Recalled::Unknown
-            && let Some(who) = self.lent.answered(client, number)
+            && let Some(who) = self.leases.answered(client, number)
         {
             self.recalled(who, recalled);
         }
     }
 
-    /// The node is a member of its pool, or not any more: then it may ask for locks in vain.
-    pub fn set_member(&mut self, is_member: bool) {
-        self.lent.set_member(is_member);
+    /// The node is a member of its pool, or not any more: then it may ask for leases in vain.
+    pub fn set_member(&mut self, now: Duration, is_member: bool) {
+        self.leases.set_member(now, is_member);
     }
 
     fn recalled(&mut self, who: Claimant, recalled: Recalled) {
@@ -248,21 +250,23 @@ impl Locks {
         self.settle();
     }
 
-    /// The next lock that is lent and wanted: its client, and the number of the taking.
-    pub fn poll_recall(&mut self) -> Option<(ClientId, u64)> {
+    /// Asks nodes for leases that others wait for. Gives up leases that no node has answered for.
+    ///
+    /// Leases without an answer end after twice a node's lease: no program can use them any more.
+    pub fn ask_for_leases(&mut self, now: Duration) {
         loop {
             while let Some(step) = self.locks.poll_recall() {
-                self.lent.step(step);
+                self.leases.step(now, step);
             }
-            match self.lent.next_due()? {
-                RecallDue::Over(who) => {
-                    tracing::warn!("no node says whether a lock is held that was lent, and it counts as abandoned");
+            match self.leases.next_due(now) {
+                None => return,
+                Some(RecallDue::Over(who)) => {
+                    self.outputs.push_back(Output::LeaseLost(who));
                     self.recalled(who, Recalled::Unknown);
                 }
-                RecallDue::Ask(who) => {
-                    if let Some(client) = self.lent.client_of(who) {
-                        return Some((client, who.number));
-                    }
+                Some(RecallDue::Ask(who)) => {
+                    let client = self.leases.client_of(who);
+                    self.outputs.extend(client.map(|client| Output::Recall { client, number: who.number }));
                 }
             }
         }
@@ -271,7 +275,7 @@ impl Locks {
     pub fn unlock(&mut self, who: Claimant) -> AtOnce {
         self.data.on_unlock(&self.locks, who);
         self.locks.on_unlock(who)?;
-        self.lent.end(who);
+        self.leases.end(who);
         self.recount(who.link);
         self.settle();
         Ok(Some(SyncAnswer::Done))
@@ -281,12 +285,12 @@ impl Locks {
     pub fn withdraw(&mut self, who: Claimant) -> AtOnce {
         self.data.on_withdraw(who);
         self.locks.on_withdraw(who);
-        self.lent.end(who);
+        self.leases.end(who);
         self.recount(who.link);
-        if let Some(WaitingLock { seq, bound, .. }) = self.wait_no_more(who) {
-            let after_ms = bound.map_or(0, |(_, ms)| ms);
+        if let Some(WaitingLock { seq, deadline, .. }) = self.wait_no_more(who) {
+            let after_ms = deadline.map_or(0, |(_, ms)| ms);
             let error = Error::NotInTime { what: "a lock that was given up".to_owned(), after_ms };
-            self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
+            self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, Err(error)));
         }
         self.settle();
         Ok(Some(SyncAnswer::Done))
@@ -298,9 +302,9 @@ impl Locks {
         Ok(Some(SyncAnswer::Joined { sitting, party }))
     }
 
-    pub fn meet(&mut self, who: Claimant, seq: u64, extents: &Extents) -> AtOnce {
+    pub fn meet(&mut self, who: Claimant, seq: u64, memory: &impl Memory) -> AtOnce {
         if let Some(name) = self.groups.name_of(who) {
-            ensure_there(name, extents)?;
+            ensure_there(name, memory)?;
         }
         match self.groups.on_meet(who)? {
             Met::All => {
@@ -326,17 +330,17 @@ impl Locks {
     pub fn arrive(&mut self, arrival: Arrival, waiter: Waiter) -> AtOnce {
         let before = self.arrived.insert((arrival.who.job, arrival.who.rank, arrival.generation), waiter);
         if let Some(before) = before {
-            self.arrived_less(before.session);
+            self.arrived_less(before.link);
             self.wants.forget_one(before);
         }
-        *self.arrivals.entry(waiter.session).or_default() += 1;
+        *self.arrivals.entry(waiter.link).or_default() += 1;
         self.jobs.on_arrive(arrival);
         self.settle();
         Ok(None)
     }
 
-    fn arrived_less(&mut self, session: u64) {
-        if let Entry::Occupied(mut count) = self.arrivals.entry(session) {
+    fn arrived_less(&mut self, link: u64) {
+        if let Entry::Occupied(mut count) = self.arrivals.entry(link) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();
@@ -344,12 +348,12 @@ impl Locks {
         }
     }
 
-    /// A session waits until a rank of a job has died: once, so that nobody fills the table.
+    /// A link waits until a rank of a job has died: once, so that nobody fills the table.
     pub fn await_death(&mut self, job: JobId, waiter: Waiter) -> AtOnce {
         if let Some(death) = self.jobs.death(job) {
             return Err(death.clone());
         }
-        match self.deaths.entry(waiter.session) {
+        match self.deaths.entry(waiter.link) {
             Entry::Occupied(_) => Err(Error::LimitReached { what: "jobs that one program watches".to_owned(), limit: 1 }),
             Entry::Vacant(place) => {
                 place.insert((job, waiter.seq));
@@ -361,66 +365,81 @@ impl Locks {
     pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str, died: bool) {
         self.jobs.on_rank_gone(job, rank, ranks, reason, died);
         if let Some(death) = self.jobs.death(job) {
-            let told = self.deaths.extract_if(|_, (watched, _)| *watched == job);
-            self.answers.extend(told.map(|(session, (_, seq))| (Waiter { session, seq }, Err(death.clone()))));
+            let told = self.deaths.extract_if(.., |_, (watched, _)| *watched == job);
+            let told = told.map(|(link, (_, seq))| Output::Answer(Waiter { link, seq }, Err(death.clone())));
+            self.outputs.extend(told);
         }
         self.settle();
     }
 
     /// A link ended: what was taken on it goes to others. A rank's end is told by its own node or by the launcher.
-    pub fn forget(&mut self, session: u64) {
-        if self.arrivals.remove(&session).is_some() {
-            self.arrived.retain(|_, waiter| waiter.session != session);
+    pub fn forget(&mut self, link: u64) {
+        if self.arrivals.remove(&link).is_some() {
+            self.arrived.retain(|_, waiter| waiter.link != link);
         }
-        self.deaths.remove(&session);
-        self.meeting.retain(|who, _| who.link != session);
-        self.wants.forget(session);
+        self.deaths.remove(&link);
+        self.meeting.retain(|who, _| who.link != link);
+        self.wants.forget(link);
         self.waiting.retain(|who, waiting| {
-            let stays = who.link != session;
-            if let (false, Some((until, _))) = (stays, waiting.bound) {
-                self.bounds.remove(&(until, *who));
+            let stays = who.link != link;
+            if let (false, Some((until, _))) = (stays, waiting.deadline) {
+                self.deadlines.remove(&(until, *who));
             }
             stays
         });
-        self.data.on_link_gone(session);
-        self.locks.on_link_gone(session);
-        self.groups.on_link_gone(session);
-        self.shares.forget(session);
+        self.data.on_link_gone(link);
+        self.locks.on_link_gone(link);
+        self.groups.on_link_gone(link);
+        self.quotas.forget(link);
         self.settle();
     }
 
-    /// When the next bound is over.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        self.bounds.first().map(|(until, _)| *until).into_iter().chain(self.lent.deadline()).min()
+    /// When something is due.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(until, _)| *until).into_iter().chain(self.leases.deadline()).min()
     }
 
-    /// Ends the waits whose bound is over.
-    pub fn tick(&mut self, now: Instant) {
-        while let Some((until, who)) = self.bounds.first().copied().filter(|(until, _)| *until <= now) {
-            self.bounds.remove(&(until, who));
+    /// Ends the waits whose deadline has passed.
+    pub fn tick(&mut self, now: Duration) {
+        while let Some((until, who)) = self.deadlines.first().copied().filter(|(until, _)| *until <= now) {
+            self.deadlines.remove(&(until, who));
             if self.is_over_asleep(who) {
                 continue;
             }
             let over = self.locks.on_bound(who);
             self.recount(who.link);
-            if let (Some(name), Some(WaitingLock { seq, bound, .. })) = (over, self.waiting.remove(&who)) {
-                let after_ms = bound.map_or(0, |(_, ms)| ms);
+            // One that got the lock by the end of the wait before is told so.
+            if let Some(name) = over
+                && let Some(WaitingLock { seq, deadline, .. }) = self.waiting.remove(&who)
+            {
+                let after_ms = deadline.map_or(0, |(_, ms)| ms);
                 let error = Error::NotInTime { what: format!("lock '{name}'"), after_ms };
-                self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
+                self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, Err(error)));
             }
         }
         self.settle();
     }
 
-    /// The next answer to one that waited.
-    pub fn poll(&mut self) -> Option<Answered> {
-        self.answers.pop_front()
+    /// The outputs, in the order of their causes.
+    pub fn outputs(&mut self) -> &mut VecDeque<Output> {
+        &mut self.outputs
+    }
+
+    /// Numbers of locks, of leases, and of requests that wait for a lock.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        (self.locks.count(), self.leases.count(), self.waiting.len())
     }
 
     /// Answers those whom the machines have something to tell.
     fn settle(&mut self) {
+        // Who would not wait came before those who get a lock behind it.
+        while let Some(who) = self.locks.poll_busy() {
+            self.recount(who.link);
+            let Some(WaitingLock { seq, .. }) = self.waiting.remove(&who) else { continue };
+            self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, Ok(SyncAnswer::Busy)));
+        }
         // Many that wait on one connection may get a lock at once, for a hundred bytes that each has sent.
-        let mut granted: HashMap<u64, u64> = HashMap::new();
+        let mut granted: BTreeMap<u64, u64> = BTreeMap::new();
         while let Some(LockGrant { who, abandoned }) = self.locks.poll() {
             let Some(WaitingLock { seq, sleep, wanted, .. }) = self.wait_no_more(who) else { continue };
             let mut data = self.data.on_grant(&wanted.name, wanted.known, wanted.uid);
@@ -438,26 +457,21 @@ impl Locks {
                 let what = "bytes that come with locks on one connection at once".to_owned();
                 answer = Err(Error::LimitReached { what, limit: LINK_GRANT_LEN_MAX });
             }
-            self.answers.push_back((Waiter { session: who.link, seq }, answer));
-        }
-        while let Some(who) = self.locks.poll_busy() {
-            self.recount(who.link);
-            let Some(WaitingLock { seq, .. }) = self.waiting.remove(&who) else { continue };
-            self.answers.push_back((Waiter { session: who.link, seq }, Ok(SyncAnswer::Busy)));
+            self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, answer));
         }
         granted.into_iter().filter(|(_, sum)| *sum > LINK_GRANT_LEN_MAX).for_each(|(link, _)| self.recount(link));
         while let Some(told) = self.groups.poll() {
             let Some(seq) = self.meeting.remove(&told.who) else { continue };
-            self.answers.extend(self.wants.told(Waiter { session: told.who.link, seq }, told.outcome));
+            self.outputs.extend(self.wants.told(Waiter { link: told.who.link, seq }, told.outcome));
         }
         while let Some(output) = self.jobs.poll() {
             let (key, outcome) = match output {
-                Output::Release { job, rank, generation } => ((job, rank, generation), Ok(())),
-                Output::Fail { job, rank, generation, error } => ((job, rank, generation), Err(error)),
+                group::Output::Release { job, rank, generation } => ((job, rank, generation), Ok(())),
+                group::Output::Fail { job, rank, generation, error } => ((job, rank, generation), Err(error)),
             };
             if let Some(waiter) = self.arrived.remove(&key) {
-                self.arrived_less(waiter.session);
-                self.answers.extend(self.wants.told(waiter, outcome));
+                self.arrived_less(waiter.link);
+                self.outputs.extend(self.wants.told(waiter, outcome));
             }
         }
     }

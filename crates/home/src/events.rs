@@ -1,0 +1,93 @@
+//! The inputs and outputs of a home.
+
+use crate::waiter::Waiter;
+use hanare_protocol::Result;
+use hanare_protocol::id::{ClientId, JobId, Rank, User};
+use hanare_protocol::lock::{Claimant, Recalled};
+use hanare_protocol::page::Face;
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
+
+/// An event that a home hears of.
+#[derive(Debug)]
+pub enum Input {
+    /// A program asks for something on a link.
+    Request {
+        /// Where the answer goes.
+        waiter: Waiter,
+        /// Its client and user, as the link's greeting proved them.
+        from: (ClientId, User),
+        /// The request.
+        request: SyncRequest,
+    },
+    /// A link ended: its locks go to others, and nobody is told anything there.
+    LinkGone {
+        /// The link.
+        link: u64,
+    },
+    /// A node says whether one of its clients has a lock whose lease was recalled.
+    LeaseAnswer {
+        /// The client.
+        client: ClientId,
+        /// The number of the taking.
+        number: u64,
+        /// The node's answer.
+        recalled: Recalled,
+    },
+    /// The node is a member of its pool, or not any more.
+    Member(bool),
+    /// A rank of a job is gone.
+    RankGone {
+        /// The job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+        /// How many ranks the job has, where that is known.
+        ranks: Option<u32>,
+        /// Why it is gone.
+        reason: String,
+        /// It died, rather than came to its end.
+        died: bool,
+    },
+    /// Pages that a wait for a word asked for are at home, or will not come.
+    Recalled {
+        /// The recall.
+        face: Face,
+        /// The error says why they will not come.
+        outcome: Result<()>,
+    },
+    /// Extents are no more.
+    Freed,
+    /// Bytes may have changed: words that requests wait for are looked at.
+    Changed,
+    /// Time has passed.
+    Tick,
+}
+
+/// An order of a home to its driver.
+#[derive(Debug)]
+pub enum Output {
+    /// Answer a request.
+    Answer(Waiter, Result<SyncAnswer>),
+    /// Ask a client's node whether the client has a lock of which it has the lease.
+    Recall {
+        /// The client.
+        client: ClientId,
+        /// The number of the taking.
+        number: u64,
+    },
+    /// Log that no node said whether a lock is held. The lock counts as abandoned.
+    LeaseLost(Claimant),
+}
+
+/// Sizes of a home's tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Locks that somebody has or waits for, or that a program abandoned.
+    pub locks: usize,
+    /// Leases of locks.
+    pub leases: usize,
+    /// Requests that wait for a lock or a condition.
+    pub lock_waits: usize,
+    /// Requests that wait for words.
+    pub word_waits: usize,
+}

@@ -1,0 +1,151 @@
+//! The object: each input goes to the part that decides it, and the outputs wait here to be taken.
+
+use crate::events::{Counts, Input, Output};
+use crate::heaps::Heaps;
+use crate::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
+use crate::memory::Memory;
+use crate::queue_ports::QueuePorts;
+use crate::waiter::Waiter;
+use crate::words::Words;
+use hanare_protocol::id::{ClientId, Rights, User};
+use hanare_protocol::lock::{Claim, Claimant};
+use hanare_protocol::wire::look::LockStat;
+use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
+use std::time::Duration;
+
+/// The home of the regions that one node holds.
+#[derive(Debug, Default)]
+pub struct Home {
+    locks: Locks,
+    words: Words,
+    queues: QueuePorts,
+    heaps: Heaps,
+}
+
+impl Home {
+    /// A home without requests; `life` is a random number of this life of its node.
+    pub fn new(terms: LockTerms, life: u64) -> Home {
+        Home { locks: Locks::new(terms, life), ..Home::default() }
+    }
+
+    /// An event happens; [`Home::poll`] gives what comes of it.
+    pub fn handle<M: Memory>(&mut self, now: Duration, input: Input, memory: &mut M) {
+        match input {
+            Input::Request { waiter, from, request } => self.on_request(now, waiter, from, request, memory),
+            Input::LinkGone { link } => {
+                self.words.forget(link);
+                self.queues.forget(link, memory);
+                self.locks.forget(link);
+            }
+            Input::LeaseAnswer { client, number, recalled } => self.locks.on_recalled(client, number, recalled),
+            Input::Member(is_member) => self.locks.set_member(now, is_member),
+            Input::RankGone { job, rank, ranks, reason, died } => self.locks.on_rank_gone(job, rank, ranks, &reason, died),
+            Input::Recalled { face, outcome } => self.words.recalled(face, outcome, memory, self.locks.outputs()),
+            Input::Freed => {
+                self.locks.on_freed(memory);
+                self.heaps.on_freed(memory);
+            }
+            Input::Changed => self.words.look_at_some(memory, self.locks.outputs()),
+            Input::Tick => {
+                self.locks.tick(now);
+                self.words.tick(now, memory, self.locks.outputs());
+            }
+        }
+        self.locks.ask_for_leases(now);
+    }
+
+    /// The next output, drained after each input. An answer that brings pages reads them here, so that no others wait in memory.
+    pub fn poll<M: Memory>(&mut self, memory: &M) -> Option<Output> {
+        let told = self.locks.outputs().pop_front();
+        told.or_else(|| self.locks.poll_brought(memory))
+    }
+
+    /// When [`Input::Tick`] is due; `None` for never.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.locks.deadline().into_iter().chain(self.words.deadline()).min()
+    }
+
+    /// The locks that a user may see, with the programs of their links, and how many there are.
+    pub fn locks_seen_by(&self, user: User, client_of: impl Fn(u64) -> ClientId) -> (Vec<LockStat>, u64) {
+        self.locks.seen_by(user, client_of)
+    }
+
+    /// The sizes of the tables.
+    pub fn counts(&self) -> Counts {
+        let (locks, leases, lock_waits) = self.locks.counts();
+        Counts { locks, leases, lock_waits, word_waits: self.words.count() }
+    }
+
+    fn on_request<M: Memory>(
+        &mut self,
+        now: Duration,
+        waiter: Waiter,
+        from: (ClientId, User),
+        request: SyncRequest,
+        memory: &mut M,
+    ) {
+        let may = self.locks.may(waiter.link, from.1, &request);
+        let outcome = may.and_then(|()| self.begin((now, waiter), from, request, memory));
+        let answer = outcome.transpose().map(|outcome| Output::Answer(waiter, outcome));
+        self.locks.outputs().extend(answer);
+    }
+
+    fn begin<M: Memory>(
+        &mut self,
+        (now, waiter): (Duration, Waiter),
+        (client, user): (ClientId, User),
+        request: SyncRequest,
+        memory: &mut M,
+    ) -> AtOnce {
+        let who = |number| Claimant { link: waiter.link, number };
+        match request {
+            SyncRequest::Lock { site, mode, number, thread, bound_ms, known, lease } => {
+                let rights = if mode == Mode::Shared { Rights::Read } else { Rights::Write };
+                let name = self.locks.find(site, rights, user, memory)?;
+                let wanted = WantedLock { name, known, uid: user.uid, client, lease };
+                self.locks.lock(now, wanted, Claim { who: who(number), thread, mode }, (bound_ms, waiter.seq))
+            }
+            SyncRequest::Sleep { number, condition, next, thread, bound_ms, known } => {
+                let claim = Claim { who: who(next), thread, mode: Mode::Exclusive };
+                let asks = SleepAsks { seq: waiter.seq, wait_ms: bound_ms, known, user, client };
+                self.locks.sleep(now, (who(number), condition), claim, asks, memory)
+            }
+            SyncRequest::Notify { number, condition, all } => self.locks.notify(who(number), condition, all),
+            SyncRequest::Publish { number, publication } => self.locks.publish(who(number), user.uid, publication),
+            SyncRequest::Release { number, publication, places, keeps } => {
+                self.locks.release((who(number), user.uid, keeps), publication, &places, memory)
+            }
+            SyncRequest::Redone { number } => self.locks.redone(who(number)),
+            SyncRequest::Unlock { number } => self.locks.unlock(who(number)),
+            SyncRequest::Withdraw { number } => self.locks.withdraw(who(number)),
+            SyncRequest::Join { site, parties, number, client } => {
+                let name = self.locks.find(site, Rights::Write, user, memory)?;
+                self.locks.join(&name, parties, who(number), client)
+            }
+            SyncRequest::Permit { name, mode } => self.locks.permit(&name, mode, user),
+            SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq, memory),
+            SyncRequest::MeetWith(number, carried) => self.locks.meet_with(who(number), carried, waiter.seq, memory),
+            SyncRequest::Leave { number } => self.locks.leave(who(number)),
+            SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
+            SyncRequest::ArriveWith(arrival, carried) => self.locks.arrive_with(arrival, carried, waiter, memory),
+            SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
+            SyncRequest::Wait { words, bound_ms } => self.words.wait(now, (words, bound_ms), (waiter, user.uid), memory),
+            SyncRequest::Allocate { slot, grant, region_len, len, align } => {
+                let extent = memory.open(slot, grant, Rights::Write)?;
+                let offset = self.heaps.with((memory, &extent), (user.uid, region_len), |heap| heap.allocate(len, align))?;
+                Ok(Some(SyncAnswer::Block { offset }))
+            }
+            SyncRequest::Free { slot, grant, region_len, offset } => {
+                let extent = memory.open(slot, grant, Rights::Write)?;
+                self.heaps.with((memory, &extent), (user.uid, region_len), |heap| heap.free(offset))?;
+                Ok(Some(SyncAnswer::Done))
+            }
+            SyncRequest::BlockLen { slot, grant, region_len, offset } => {
+                let extent = memory.open(slot, grant, Rights::Write)?;
+                let len = self.heaps.with((memory, &extent), (user.uid, region_len), |heap| heap.block_len(offset))?;
+                Ok(Some(SyncAnswer::BlockLen { len }))
+            }
+            SyncRequest::Queue(at, request) => self.queues.on_request((waiter.link, user.uid), at, request, memory).map(Some),
+        }
+    }
+}

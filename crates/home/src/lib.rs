@@ -1,0 +1,51 @@
+//! The home of regions: decides who waits, until when, and what is said to whom. It does no I/O.
+//!
+//! A node drives one [`Home`] with its requests and its clock, and the simulator drives the same object:
+//!
+//! ```text
+//! home.handle(now, input, memory)      a request, a link that ended, an answer of another node, the time
+//! while let Some(output) = home.poll(memory) { ... }
+//! sleep until home.deadline(), then home.handle(now, Input::Tick, memory)
+//! ```
+//!
+//! - `now` is the time since some moment that the caller chose, and never goes back.
+//! - Memory is a trait ([`Memory`]). The home reads and writes bytes through it while it handles an input, and returns at once.
+//! - Outputs come in the order of their causes. Each request gets one answer, at most: a link that ended gets none.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `home` | the object: each input goes to the part that decides it |
+//! | `events` | its inputs and outputs |
+//! | `memory` | what a home asks of memory |
+//! | `vectors` | such memory, for simulators and tests |
+//! | `locks`, `words` | requests that wait for a lock, a group, a job or a word, each with its link and its deadline |
+//! | `leases` | leases of locks, and the nodes that are asked for them |
+//! | `carried` | bytes of this home that go with an arrival at a barrier, or with a lock that is given back |
+//! | `queue_ports` | ports of queues, by link |
+//! | `heaps` | heaps of regions |
+//! | `quotas` | what each user has of the tables |
+//! | `waiter` | where an answer goes |
+#![forbid(unsafe_code)]
+
+mod carried;
+mod events;
+mod heaps;
+mod home;
+mod leases;
+mod locks;
+mod memory;
+mod queue_ports;
+mod quotas;
+mod vectors;
+mod waiter;
+mod words;
+
+pub use events::{Counts, Input, Output};
+pub use home::Home;
+pub use locks::LockTerms;
+pub use memory::{Bytes, Memory, Need, QueueArray, Recall};
+pub use vectors::{Vector, Vectors};
+pub use waiter::Waiter;
+
+#[cfg(test)]
+mod tests;

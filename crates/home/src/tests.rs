@@ -1,0 +1,153 @@
+//! The object as its driver sees it.
+
+use super::*;
+use hanare_protocol::Error;
+use hanare_protocol::id::{ClientId, Gid, Grant, Slot, User};
+use hanare_protocol::lock::{Claimant, Recalled};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, Site, SyncAnswer, SyncRequest};
+use std::time::Duration;
+
+/// A home, its memory and its clock in milliseconds.
+struct Driven {
+    home: Home,
+    memory: Vectors,
+    now_ms: u64,
+}
+
+impl Driven {
+    fn new() -> Driven {
+        let terms = LockTerms { is_home: true, ..LockTerms::default() };
+        Driven { home: Home::new(terms, 1), memory: Vectors::of(Gid(1), 4096).0, now_ms: 0 }
+    }
+
+    fn handle(&mut self, input: Input) -> Vec<Output> {
+        self.home.handle(Duration::from_millis(self.now_ms), input, &mut self.memory);
+        std::iter::from_fn(|| self.home.poll(&self.memory)).collect()
+    }
+
+    /// What each answered request is told: its link, and whether that is no error.
+    fn ask(&mut self, link: u64, seq: u64, request: SyncRequest) -> Vec<(u64, u64, bool)> {
+        let from = (ClientId(link), User { uid: 7, gid: 7 });
+        let outputs = self.handle(Input::Request { waiter: Waiter { link, seq }, from, request });
+        answers(&outputs)
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        self.home.deadline().map(|at| at.as_millis() as u64)
+    }
+}
+
+fn answers(outputs: &[Output]) -> Vec<(u64, u64, bool)> {
+    let answer = |output: &Output| match output {
+        Output::Answer(waiter, outcome) => Some((waiter.link, waiter.seq, outcome.is_ok())),
+        _ => None,
+    };
+    outputs.iter().filter_map(answer).collect()
+}
+
+fn lock(number: u64, bound_ms: Option<u64>, lease: LeaseWish) -> SyncRequest {
+    let site = Site::Name("a".to_owned());
+    SyncRequest::Lock { site, mode: Mode::Exclusive, number, thread: number, bound_ms, known: None, lease }
+}
+
+#[test]
+fn a_wait_ends_at_its_deadline_and_not_before() {
+    let mut driven = Driven::new();
+    let lease = LeaseWish::default();
+    assert_eq!(driven.ask(1, 1, lock(1, None, lease)), [(1, 1, true)]);
+    assert_eq!(driven.deadline_ms(), None);
+    driven.now_ms = 5;
+    assert_eq!(driven.ask(2, 1, lock(1, Some(20), lease)), []);
+    assert_eq!(driven.deadline_ms(), Some(25));
+    driven.now_ms = 24;
+    assert!(driven.handle(Input::Tick).is_empty());
+    driven.now_ms = 25;
+    let told = driven.handle(Input::Tick);
+    assert!(matches!(&told[..], [Output::Answer(Waiter { link: 2, seq: 1 }, Err(Error::NotInTime { after_ms: 20, .. }))]));
+    assert_eq!((driven.deadline_ms(), driven.home.counts().lock_waits), (None, 0));
+}
+
+#[test]
+fn who_gets_a_lock_by_the_end_of_another_s_wait_is_told_so_though_its_own_wait_ends_too() {
+    let mut driven = Driven::new();
+    let shared = |number, bound_ms| SyncRequest::Lock {
+        site: Site::Name("a".to_owned()),
+        mode: Mode::Shared,
+        number,
+        thread: number,
+        bound_ms,
+        known: None,
+        lease: LeaseWish::default(),
+    };
+    driven.ask(1, 1, shared(1, None));
+    driven.ask(2, 1, lock(1, Some(20), LeaseWish::default()));
+    driven.ask(3, 1, shared(1, Some(20)));
+    driven.now_ms = 20;
+    let told = driven.handle(Input::Tick);
+    assert_eq!(answers(&told), [(2, 1, false), (3, 1, true)]);
+}
+
+#[test]
+fn outputs_come_in_the_order_of_their_causes() {
+    let mut driven = Driven::new();
+    let lease = LeaseWish::default();
+    driven.ask(1, 1, lock(1, None, lease));
+    driven.ask(2, 1, lock(1, None, lease));
+    driven.ask(3, 1, lock(1, None, lease));
+    // Who gives up is answered, both its wait and its withdrawal; the next in the queue is not it.
+    assert_eq!(driven.ask(2, 2, SyncRequest::Withdraw { number: 1 }), [(2, 1, false), (2, 2, true)]);
+    assert_eq!(driven.ask(1, 2, SyncRequest::Unlock { number: 1 }), [(3, 1, true), (1, 2, true)]);
+}
+
+#[test]
+fn a_link_that_ended_is_answered_nothing_and_its_locks_go_to_others() {
+    let mut driven = Driven::new();
+    let lease = LeaseWish::default();
+    driven.ask(1, 1, lock(1, None, lease));
+    driven.ask(1, 2, lock(2, Some(50), lease));
+    driven.ask(2, 1, lock(1, None, lease));
+    let told = driven.handle(Input::LinkGone { link: 1 });
+    assert_eq!(answers(&told), [(2, 1, true)]);
+    assert!(matches!(&told[..], [Output::Answer(_, Ok(SyncAnswer::Granted { abandoned: true, .. }))]));
+    assert_eq!(driven.deadline_ms(), None, "its wait has no deadline any more");
+}
+
+#[test]
+fn a_lease_without_an_answer_is_lost_before_another_gets_the_lock() {
+    let mut driven = Driven::new();
+    let keeps = LeaseWish { keeps: true, returns: None };
+    driven.ask(1, 1, lock(1, None, keeps));
+    assert_eq!(driven.home.counts().leases, 1);
+    let from = (ClientId(2), User { uid: 7, gid: 7 });
+    let waiter = Waiter { link: 2, seq: 1 };
+    let told = driven.handle(Input::Request { waiter, from, request: lock(1, None, LeaseWish::default()) });
+    assert!(matches!(&told[..], [Output::Recall { client: ClientId(1), number: 1 }]));
+    let mut repeated = 0;
+    let told = loop {
+        driven.now_ms = driven.deadline_ms().expect("it asks again");
+        let told = driven.handle(Input::Tick);
+        match &told[..] {
+            [Output::Recall { .. }] => repeated += 1,
+            _ => break told,
+        }
+    };
+    let lost = Claimant { link: 1, number: 1 };
+    assert!(matches!(told[0], Output::LeaseLost(who) if who == lost) && answers(&told) == [(2, 1, true)], "{told:?}");
+    assert!(repeated > 0 && driven.home.counts().leases == 0);
+    let late = Input::LeaseAnswer { client: ClientId(1), number: 1, recalled: Recalled::Held };
+    assert!(driven.handle(late).is_empty(), "a late answer changes nothing");
+}
+
+#[test]
+fn a_heap_s_table_goes_with_its_extent_and_so_does_its_user_s_charge() {
+    let mut driven = Driven::new();
+    let (slot, grant) = (Slot(0), Grant::default());
+    let allocate = || SyncRequest::Allocate { slot, grant, region_len: 4096, len: 100, align: 8 };
+    assert_eq!(driven.ask(1, 1, allocate()), [(1, 1, true)]);
+    driven.memory = Vectors::default();
+    driven.handle(Input::Freed);
+    driven.memory = Vectors::of(Gid(2), 4096).0;
+    let length = SyncRequest::BlockLen { slot, grant, region_len: 4096, offset: 0 };
+    assert_eq!(driven.ask(1, 2, length), [(1, 2, false)], "another region's heap has no block yet");
+    assert_eq!(driven.ask(1, 3, allocate()), [(1, 3, true)]);
+}
