@@ -194,6 +194,16 @@ fn play<W: World>(world: &mut W, progress: &mut dyn FnMut(f64)) -> Check {
     world.judge_rest()
 }
 
+/// When to tick, counted from now, if that is sooner than what is scheduled already.
+pub(crate) fn due(deadline: Option<u64>, tick_at: &mut Option<u64>, now_ms: u64) -> Option<u64> {
+    let at = deadline?.max(now_ms + 1);
+    if tick_at.is_some_and(|scheduled| scheduled <= at && scheduled > now_ms) {
+        return None;
+    }
+    *tick_at = Some(at);
+    Some(at - now_ms)
+}
+
 /// Declares the defects that can be put into a world, each of which its judge must find.
 macro_rules! defects {
     ($($(#[$doc:meta])* $name:ident,)*) => {

@@ -1,6 +1,7 @@
 //! The deterministic cluster simulator: the protocol for N nodes under a seed, with faults and checkers.
 //!
-//! [`run`] drives the machines of `hanare-protocol` as a node's process does, over virtual time, in worlds of their own:
+//! [`run`] drives the home of nodes (`hanare-home`) and the machines of `hanare-protocol`, as a node's process does. Time is virtual, and
+//! each world has machines of its own:
 //!
 //! | world | machines | what goes wrong |
 //! |---|---|---|
@@ -8,8 +9,8 @@
 //! | `pages` | page directories, hosts, shares of regions at their homes, couriers, connections between nodes | messages late, twice, in another order; connections that break; nodes that do not reach each other; programs that map and unmap; nodes that die, whose pages are written elsewhere |
 //! | `commands` | the sessions of a node | programs that give up or die; packets lost; nodes that stop; libraries that send for the dead |
 //! | `queues` | homes of queues | the same connections; writers and readers that die; homes that stop, or die |
-//! | `entry` | locks with the data bound to them | the same; pages that make room, releases that end half-way |
-//! | `locks` | locks, named groups | connections that break, seen by either side at its own time; clients and homes that die |
+//! | `entry` | the home of nodes: locks with the data bound to them, over memory | the same; pages that make room, releases that end half-way |
+//! | `locks` | the home of nodes: locks with leases, named groups | connections that break, seen by either side at its own time; clients and homes that die |
 //!
 //! Everything comes from the seed: a failure prints the one line that replays it.
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ mod network;
 mod page;
 mod queue;
 mod report;
+mod served;
 
 use harness::World;
 pub use report::{Counts, Failure, Plan, Report};

@@ -1,6 +1,8 @@
 //! The coordinator and its journal, driven as node 0's process drives them.
 
 use super::*;
+use crate::harness::due;
+use hanare_home::Input;
 
 impl Cluster {
     pub(super) fn on_tick_home(&mut self, life: u64) -> Check {
@@ -32,9 +34,7 @@ impl Cluster {
                     self.count("nodes lost");
                 }
                 coordinator::Output::JobRankGone { job, rank, ranks, reason, died } => {
-                    let home = self.home.as_mut().expect("just seen");
-                    home.jobs.on_rank_gone(job, rank, ranks, &reason, died);
-                    self.drain_jobs()?;
+                    self.drive_jobs(Input::RankGone { job, rank, ranks, reason, died })?;
                 }
             }
         }

@@ -2,11 +2,14 @@
 
 use crate::check::{Check, check};
 use crate::cluster::{Cluster, Defect, Event};
+use crate::served::{ServedHome, request};
+use hanare_home::{Input, LockTerms, Vectors, Waiter};
 use hanare_protocol::Error;
 use hanare_protocol::group::Output;
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, User};
 use hanare_protocol::wire::control::Request;
-use hanare_protocol::wire::sync::Arrival;
+use hanare_protocol::wire::sync::{Arrival, SyncRequest};
+use std::collections::BTreeMap;
 
 /// How often a rank that waits says again that it has arrived.
 const REPEAT_MS: u64 = 1_000;
@@ -50,6 +53,50 @@ struct JobRun {
     home_life: u64,
     rounds: u64,
     ranks: Vec<RankRun>,
+}
+
+/// The home of barriers, and the arrivals that it has not answered.
+#[derive(Debug)]
+pub(crate) struct JobService {
+    served: ServedHome,
+    /// Each rank has a link of its own.
+    links: BTreeMap<(JobId, Rank), u64>,
+    waiting: BTreeMap<Waiter, Arrival>,
+    seq: u64,
+}
+
+impl JobService {
+    pub fn new(life: u64) -> JobService {
+        let terms = LockTerms { is_home: true, ..LockTerms::default() };
+        JobService { served: ServedHome::new(life, terms), links: BTreeMap::new(), waiting: BTreeMap::new(), seq: 0 }
+    }
+
+    /// A rank arrives, or says again that it has.
+    fn arrive(&mut self, arrival: Arrival) -> Input {
+        let next = self.links.len() as u64;
+        let link = *self.links.entry((arrival.who.job, arrival.who.rank)).or_insert(next);
+        self.seq += 1;
+        let waiter = Waiter { link, seq: self.seq };
+        self.waiting.insert(waiter, arrival);
+        request(waiter, link, SyncRequest::Arrive(arrival))
+    }
+
+    fn handle(&mut self, now_ms: u64, input: Input) -> Vec<Output> {
+        let outputs = self.served.handle(now_ms, input, &mut Vectors::default());
+        outputs.into_iter().filter_map(|output| self.told(output)).collect()
+    }
+
+    /// An answer of the home, as its rank hears it.
+    fn told(&mut self, output: hanare_home::Output) -> Option<Output> {
+        let hanare_home::Output::Answer(waiter, outcome) = output else { return None };
+        let Arrival { who: JobRank { job, rank, .. }, generation } = self.waiting.remove(&waiter)?;
+        // What the rank said before is not answered any more.
+        self.waiting.retain(|other, arrival| other.link != waiter.link || arrival.generation != generation);
+        Some(match outcome {
+            Ok(_) => Output::Release { job, rank, generation },
+            Err(error) => Output::Fail { job, rank, generation, error },
+        })
+    }
 }
 
 /// All jobs of a run.
@@ -213,17 +260,19 @@ impl Cluster {
     /// An arrival reaches the home.
     pub(crate) fn on_arrive(&mut self, life: u64, arrival: Arrival) -> Check {
         let Some(home) = self.home.as_mut().filter(|home| home.life == life) else { return Ok(()) };
-        home.jobs.on_arrive(arrival);
+        let input = home.jobs.arrive(arrival);
         if self.has(Defect::ReleaseEarly) && self.dice.chance(100) {
             let Arrival { who, generation } = arrival;
             return self.judge_barrier(&Output::Release { job: who.job, rank: who.rank, generation });
         }
-        self.drain_jobs()
+        self.drive_jobs(input)
     }
 
-    /// Acts on all outputs of the barriers.
-    pub(crate) fn drain_jobs(&mut self) -> Check {
-        while let Some(output) = self.home.as_mut().and_then(|home| home.jobs.poll()) {
+    /// The home of barriers hears of an event, and ranks hear what comes of it.
+    pub(crate) fn drive_jobs(&mut self, input: Input) -> Check {
+        let now_ms = self.now_ms;
+        let outputs = self.home.as_mut().map_or_else(Vec::new, |home| home.jobs.handle(now_ms, input));
+        for output in outputs {
             self.judge_barrier(&output)?;
             let (Output::Release { job, rank, .. } | Output::Fail { job, rank, .. }) = &output;
             if let Some(index) = self.programs.position(*job) {

@@ -33,7 +33,7 @@ impl Cluster {
     pub(super) fn start_home(&mut self, life: u64) {
         let settings = coordinator::Settings { quota: Some(QUOTA), ..coordinator::Settings::new(&name(0)) };
         let coordinator = Coordinator::restore(settings, self.journal.iter().cloned(), self.now_ms);
-        self.home = Some(Home { life, coordinator, jobs: Jobs::new(), tick_at: None });
+        self.home = Some(Home { life, coordinator, jobs: JobService::new(life), tick_at: None });
     }
 
     /// A process dies: what it had done is done, what it was about to do is not.

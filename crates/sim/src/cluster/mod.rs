@@ -1,4 +1,4 @@
-//! The simulated pool: virtual time, events, and coordinator, members and job barriers driven as a node's process drives them,
+//! The simulated pool: virtual time, events, and coordinator, members and the home of job barriers driven as a node's process drives them,
 //! over a network that loses, delays, reorders, duplicates and partitions.
 //!
 //! Processes die at any output, restart, and stop for a while; clients ask at random and ranks of jobs meet at barriers and die.
@@ -19,12 +19,12 @@ mod work;
 
 use crate::check::{Check, check};
 use crate::cluster::checks::Checks;
-use crate::cluster::jobs::Programs;
+use crate::cluster::jobs::{JobService, Programs};
 use crate::cluster::process::{Home, Host, Process, name};
 use crate::harness::{Course, World, defects, on_course};
 use crate::network::Connections;
 use hanare_protocol::coordinator::{self, Coordinator, Peer, Record};
-use hanare_protocol::group::{self, Jobs};
+use hanare_protocol::group;
 use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::member;
 use hanare_protocol::wire::control::{Answer, FromNode, HeldExtent, ToNode};
@@ -187,16 +187,6 @@ impl Cluster {
             _ => None,
         }
     }
-}
-
-/// When to tick, counted from now, if that is sooner than what is scheduled already.
-fn due(deadline: Option<u64>, tick_at: &mut Option<u64>, now_ms: u64) -> Option<u64> {
-    let at = deadline?.max(now_ms + 1);
-    if tick_at.is_some_and(|scheduled| scheduled <= at && scheduled > now_ms) {
-        return None;
-    }
-    *tick_at = Some(at);
-    Some(at - now_ms)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A node's membership and lender, driven as its process drives them.
 
 use super::*;
+use crate::harness::due;
 
 impl Cluster {
     pub(super) fn on_tick_node(&mut self, node: usize, life: u64) -> Check {

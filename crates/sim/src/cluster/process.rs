@@ -1,8 +1,8 @@
 //! A node's process as the simulator sees it, and the part of node 0's process that is the pool's home.
 
+use crate::cluster::jobs::JobService;
 use crate::cluster::lender::Lender;
 use hanare_protocol::coordinator::{Coordinator, Peer};
-use hanare_protocol::group::Jobs;
 use hanare_protocol::id::{ClientId, Incarnation};
 use hanare_protocol::member::{Member, Settings};
 use hanare_protocol::wire::control::{RegionView, Request};
@@ -67,6 +67,6 @@ pub(crate) struct Host {
 pub(crate) struct Home {
     pub life: u64,
     pub coordinator: Coordinator,
-    pub jobs: Jobs,
+    pub jobs: JobService,
     pub tick_at: Option<u64>,
 }

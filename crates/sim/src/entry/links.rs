@@ -108,7 +108,7 @@ impl EntryWorld {
     /// The home dies: it comes back and knows nothing. Its programs notice, each at its time.
     pub(super) fn kill_home(&mut self) {
         let Some(home) = self.home.take() else { return };
-        self.note(format!("life {} of the home dies", home.life));
+        self.note(format!("life {} of the home dies", home.served.life));
         self.count("home deaths");
         self.truth.forget();
         self.drafts.clear();

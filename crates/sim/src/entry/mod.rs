@@ -11,27 +11,28 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `home` | the machines of the locks' home, driven as the node's process drives them |
+//! | `service` | the process of the locks' home: drives the home that nodes run |
 //! | `programs` | what programs do, and what comes of answers |
 //! | `frames` | pages of a program, and what an update, a release and a loss do to them |
 //! | `links` | connections: messages in order, breaks, and who hears of them when |
 //! | `judge` | what each lock's bytes are to be |
 
 mod frames;
-mod home;
 mod judge;
 mod links;
 mod programs;
+mod service;
 
 use crate::check::{Check, check};
 use crate::harness::{Course, World, defects, on_course};
 use crate::links::Link;
 use frames::{Bound, LEN, LOCK_COUNT, Page, bound_of};
+use hanare_home::{Vector, Vectors};
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
-use home::Home;
 use judge::LocksTruth;
-use programs::Holder;
+use programs::{GID, Holder};
+use service::EntryService;
 use std::collections::BTreeMap;
 
 /// Programs of each node.
@@ -85,6 +86,15 @@ pub(crate) enum Event {
         program: u64,
         link: u64,
     },
+    /// The home's deadline has come.
+    Tick {
+        life: u64,
+    },
+    /// A byte of a release that was answered reaches its region's home.
+    Put {
+        at: usize,
+        byte: u8,
+    },
     Begin {
         node: u64,
     },
@@ -103,6 +113,8 @@ defects! {
     ForgetBytes,
     /// A release in one message puts some of its bytes.
     PutHalf,
+    /// A release in one message is answered before its bytes are put.
+    AnswerBeforePut,
     /// An update leaves pages without stores as they are.
     KeepStale,
     /// A program that lost a lock takes its bytes for those of the version that it had named.
@@ -119,14 +131,15 @@ defects! {
 #[derive(Debug)]
 pub(crate) struct EntryWorld {
     course: Course<Event, Defect>,
-    home: Option<Home>,
+    home: Option<EntryService>,
     home_lives: u64,
     links: BTreeMap<u64, Link>,
     link_count: u64,
     programs: BTreeMap<u64, Holder>,
     program_count: u64,
     /// What the regions' homes have.
-    base: [u8; LEN],
+    memory: Vectors,
+    region: Vector,
     /// The last byte that was stored.
     stored: u8,
     truth: LocksTruth,
@@ -144,6 +157,7 @@ impl World for EntryWorld {
     fn begin(mut course: Course<Event, Defect>) -> EntryWorld {
         course.throw_weather();
         let nodes = u64::from(course.plan.nodes);
+        let (memory, region) = Vectors::of(GID, LEN);
         let mut world = EntryWorld {
             course,
             home: None,
@@ -152,7 +166,8 @@ impl World for EntryWorld {
             link_count: 0,
             programs: BTreeMap::new(),
             program_count: 0,
-            base: [0; LEN],
+            memory,
+            region,
             stored: 0,
             truth: LocksTruth::default(),
             drafts: BTreeMap::new(),
@@ -174,6 +189,11 @@ impl World for EntryWorld {
             Event::ClosedAtProgram { link } => self.on_closed_at_program(link),
             Event::Connect { program } => self.on_connect(program),
             Event::Step { program, link } => self.on_step(program, link),
+            Event::Tick { life } => self.on_tick(life),
+            Event::Put { at, byte } => {
+                self.put(at, byte);
+                Ok(())
+            }
             Event::Begin { node } => self.on_begin(node),
             Event::HomeBegins => self.on_home_begins(),
             Event::Fault => self.on_fault(),
@@ -186,8 +206,9 @@ impl World for EntryWorld {
     }
 
     fn judge(&mut self) -> Check {
+        let base = self.base();
         for lock in 0..LOCK_COUNT {
-            let (is, wanted) = (bound_of(&self.base, lock), self.truth.at_homes(lock));
+            let (is, wanted) = (bound_of(&base, lock), self.truth.at_homes(lock));
             check(wanted.is_none_or(|wanted| is == wanted), || {
                 format!("homes have {is:?} of lock {lock} in place of {wanted:?}")
             })?;

@@ -2,7 +2,7 @@
 //! turn, as `hanare`'s library does.
 
 use super::frames::{Bound, Frames, LEN, LOCK_COUNT, PAGE_COUNT, PAGE_LEN, Page, bound_of, page_range, places};
-use super::home::name_of;
+use super::service::name_of;
 use super::{Access, Defect, EntryWorld, Event};
 use crate::check::{Check, check};
 use hanare_protocol::Result as Outcome;
@@ -14,7 +14,7 @@ use hanare_protocol::wire::carried::ExtentPlace;
 use hanare_protocol::wire::sync::{LeaseWish, Site, SyncAnswer, SyncRequest};
 use std::collections::VecDeque;
 
-const GID: Gid = Gid(1);
+pub(super) const GID: Gid = Gid(1);
 
 /// A program attached to the pool, of one thread.
 #[derive(Debug)]
@@ -212,7 +212,8 @@ impl EntryWorld {
     }
 
     fn view(&self, program: u64, lock: usize) -> Bound {
-        let region: [u8; LEN] = std::array::from_fn(|at| self.programs[&program].frames.load(at, &self.base));
+        let base = self.base();
+        let region: [u8; LEN] = std::array::from_fn(|at| self.programs[&program].frames.load(at, &base));
         bound_of(&region, lock)
     }
 
@@ -275,7 +276,7 @@ impl EntryWorld {
         let page = match access {
             Access::Fetch(page) => page,
             Access::Put(at, byte) if is_open || self.has(Defect::LetDeadWrite) => {
-                self.base[at] = byte;
+                self.put(at, byte);
                 at / PAGE_LEN
             }
             Access::Put(..) => {
@@ -283,7 +284,7 @@ impl EntryWorld {
                 return Ok(());
             }
         };
-        let bytes: Page = self.base[page_range(page)].try_into().expect("a page's length");
+        let bytes: Page = self.base()[page_range(page)].try_into().expect("a page's length");
         let after = self.delay_ms();
         self.at(after, Event::Accessed { link, access, bytes });
         Ok(())

@@ -329,9 +329,9 @@ impl LockWorld {
         let home = self.home.as_ref().ok_or("the home is not back")?;
         check(home.is_at_rest(), || format!("the home has somebody waiting for a lock: {home:?}"))?;
         let orphans = self.model.orphan_count();
-        let lent = home.lent.len();
-        check(home.locks.count() == orphans + lent, || {
-            format!("{} locks are remembered, {orphans} were abandoned, {lent} are lent", home.locks.count())
+        let (lent, counts) = (self.model.lease_count(), home.served.counts());
+        check((counts.locks, counts.leases) == (orphans + lent, lent), || {
+            format!("{orphans} locks were abandoned, {lent} are lent, and the home has {counts:?}")
         })?;
         self.judge_leases()
     }

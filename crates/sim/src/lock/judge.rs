@@ -105,12 +105,6 @@ impl Model {
         Ok(())
     }
 
-    /// One is told that others have the lock.
-    pub fn on_busy(&self, name: &str, mode: Mode) -> Check {
-        let is_busy = self.locks.get(name).is_some_and(|seen| !seen.has_room(mode) || !seen.queue.is_empty());
-        check(is_busy, || format!("lock '{name}' is said to be busy: {:?}", self.locks.get(name)))
-    }
-
     /// One gives its lock back.
     pub fn on_given_back(&mut self, who: Claimant) {
         self.locks.values_mut().for_each(|seen| seen.holders.retain(|(other, ..)| *other != who));
@@ -120,6 +114,16 @@ impl Model {
     /// A lock is lent to one that has it.
     pub fn on_lent(&mut self, who: Claimant) {
         self.leases.all.insert(who);
+    }
+
+    /// Returns true while a taking has a lease.
+    pub fn has_lease(&self, who: Claimant) -> bool {
+        self.leases.all.contains(&who)
+    }
+
+    /// Number of leases.
+    pub fn lease_count(&self) -> usize {
+        self.leases.all.len()
     }
 
     /// One gives a lock back that it keeps.
@@ -164,7 +168,7 @@ impl Model {
     }
 
     /// One that would not wait hears that others have the lock.
-    pub fn on_busy_after_all(&mut self, who: Claimant) -> Check {
+    pub fn on_busy(&mut self, who: Claimant) -> Check {
         let place = |seen: &Seen| seen.queue.iter().position(|(other, ..)| *other == who);
         let found = self.locks.values_mut().find_map(|seen| place(seen).map(|at| (seen, at)));
         let (seen, at) = found.ok_or_else(|| format!("{who:?} is told of others, and asks for nothing"))?;

@@ -8,9 +8,11 @@
 
 use super::{Defect, Event, LockWorld};
 use crate::check::{Check, check};
+use hanare_home::Input;
+use hanare_protocol::id::ClientId;
 use hanare_protocol::limits::LEASE_MS;
 use hanare_protocol::lock::lease::{LeaseEvent, LeasePhase, LeaseWord};
-use hanare_protocol::lock::{Claimant, RecallDue, RecallStep, RecallTimes, Recalled};
+use hanare_protocol::lock::{Claimant, Recalled};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A word, and the connection of its taking.
@@ -33,6 +35,8 @@ pub(super) struct Leases {
     words: BTreeMap<(u64, u64), Lease>,
     /// Nodes that are cut off from the home, since when and until when.
     away: BTreeMap<u64, (u64, u64)>,
+    /// Questions that were asked, by the life of the home.
+    asked: BTreeSet<(u64, u64, u64)>,
     /// Takings whose node did not answer in time: who has them may go on.
     pub given_up: BTreeSet<Claimant>,
 }
@@ -100,9 +104,14 @@ impl LockWorld {
         if self.leases.is_far { once + self.delay_ms() } else { once }
     }
 
-    /// The recalls of a home that begins.
-    pub(super) fn recalls(&self) -> RecallTimes {
-        RecallTimes::new(!self.leases.is_far || self.has(Defect::GiveUpUnheard))
+    /// Returns true where the locks' home believes to be the pool's home.
+    pub(super) fn is_pools_home(&self) -> bool {
+        !self.leases.is_far || self.has(Defect::GiveUpUnheard)
+    }
+
+    /// Returns true while the locks' home believes to be a member of the pool.
+    pub(super) fn home_is_member(&self) -> bool {
+        self.is_pools_home() || self.leases_hold(HOME)
     }
 
     /// Whether leases of a node's clients hold, by the time that the node has stored beside their words.
@@ -115,7 +124,7 @@ impl LockWorld {
         if sure || self.is_away(node) {
             self.recall_all(|lease| lease.node == node);
         }
-        if node == HOME { self.ask_nodes() } else { Ok(()) }
+        if node == HOME { self.on_input(Input::Tick) } else { Ok(()) }
     }
 
     /// The home has died: each node notices at its time, and all have by the end of a lease.
@@ -144,51 +153,19 @@ impl LockWorld {
         }
     }
 
-    /// Asks nodes what the machines want to know.
-    pub(super) fn ask_nodes(&mut self) -> Check {
-        let now_ms = self.now_ms;
-        let is_member = !self.leases.is_far || self.leases_hold(HOME) || self.has(Defect::GiveUpUnheard);
-        self.home.iter_mut().for_each(|home| home.recalls.set_member(is_member, now_ms));
-        while let Some(home) = &mut self.home {
-            while let Some(step) = home.locks.poll_recall() {
-                match step {
-                    RecallStep::Begin(who) => home.recalls.begin(who, now_ms),
-                    RecallStep::End(who) => {
-                        home.recalls.end(who);
-                        home.lent.remove(&who);
-                    }
-                }
-            }
-            let life = home.life;
-            match home.recalls.next_due(now_ms) {
-                None => {
-                    let due_ms = home.recalls.deadline();
-                    if let Some(due_ms) = due_ms.filter(|_| !self.has(Defect::AskOnce)) {
-                        self.at(due_ms.saturating_sub(now_ms), Event::LookAtRecalls { life });
-                    }
-                    return Ok(());
-                }
-                Some(RecallDue::Over(who)) => {
-                    self.count("recalls without an answer");
-                    self.leases.given_up.insert(who);
-                    self.model.on_recalled(who, Recalled::Unknown);
-                    self.home.as_mut().expect("just seen").locks.on_recalled(who, Recalled::Unknown);
-                    self.pass_on()?;
-                }
-                Some(RecallDue::Ask(who)) => {
-                    let client =
-                        *home.lent.get(&who).ok_or_else(|| format!("{who:?} is asked for, and nothing was lent to it"))?;
-                    self.count("recalls");
-                    if self.dice.chance(1_000) {
-                        self.lose_question(client, who.number);
-                    } else {
-                        let after = self.question_ms();
-                        self.at(after, Event::Recall { life, client, number: who.number });
-                    }
-                }
-            }
+    /// The home asks a client's node about a lock.
+    pub(super) fn ask_node(&mut self, client: u64, number: u64) {
+        let Some(life) = self.home.as_ref().map(|home| home.served.life) else { return };
+        if !self.leases.asked.insert((life, client, number)) && self.has(Defect::AskOnce) {
+            return;
         }
-        Ok(())
+        self.count("recalls");
+        if self.dice.chance(1_000) {
+            self.lose_question(client, number);
+        } else {
+            let after = self.question_ms();
+            self.at(after, Event::Recall { life, client, number });
+        }
     }
 
     /// A question is lost, because the node's connection to the home breaks: within a lease the node notices.
@@ -197,13 +174,6 @@ impl LockWorld {
         if let Some(node) = self.leases.words.get(&(client, number)).map(|lease| lease.node) {
             let after = self.dice.pick(&[0, 200, LEASE_MS]);
             self.at(after, Event::Lapse { node, sure: true });
-        }
-    }
-
-    pub(super) fn on_look_at_recalls(&mut self, life: u64) -> Check {
-        match self.home.as_ref().is_some_and(|home| home.life == life) {
-            true => self.ask_nodes(),
-            false => Ok(()),
         }
     }
 
@@ -229,35 +199,32 @@ impl LockWorld {
         }
         self.leases.words.get_mut(&(client, number)).expect("just seen").phase = word.phase;
         self.note(format!("node {node} says of lock {number} of client {client}: {recalled:?}"));
-        if self.home.as_ref().is_some_and(|home| home.life == life) {
+        if self.home.as_ref().is_some_and(|home| home.served.life == life) {
             self.model.judge_answer(who, recalled)?;
         }
         if recalled != Recalled::Unknown && !self.dice.chance(1_000) {
             let after = self.question_ms();
-            self.at(after, Event::Recalled { life, client, number, recalled });
+            self.at(after, Event::Recalled { life, client, who, recalled });
         }
         Ok(())
     }
 
     /// A node's answer reaches the home.
-    pub(super) fn on_recalled(&mut self, life: u64, client: u64, number: u64, recalled: Recalled) -> Check {
-        if !self.home_is_heard() {
+    pub(super) fn on_recalled(&mut self, life: u64, client: u64, who: Claimant, recalled: Recalled) -> Check {
+        if !self.home_is_heard() || self.home.as_ref().is_none_or(|home| home.served.life != life) {
             return Ok(());
         }
-        let Some(home) = self.home.as_mut().filter(|home| home.life == life) else { return Ok(()) };
-        let asked = home.lent.iter().find(|(who, other)| who.number == number && **other == client).map(|(who, _)| *who);
-        let Some(who) = asked else { return Ok(()) };
-        home.locks.on_recalled(who, recalled);
-        self.model.on_recalled(who, recalled);
-        self.count(if recalled == Recalled::Kept { "locks that were kept" } else { "locks that were held" });
-        self.settle()
+        if self.model.has_lease(who) {
+            self.model.on_recalled(who, recalled);
+            self.count(if recalled == Recalled::Kept { "locks that were kept" } else { "locks that were held" });
+        }
+        self.on_input(Input::LeaseAnswer { client: ClientId(client), number: who.number, recalled })
     }
 
     /// At the end what is kept is known to the home, and the other way round.
     pub(super) fn judge_leases(&self) -> Check {
-        let home = self.home.as_ref().ok_or("the home is not back")?;
         for ((client, number), lease) in &self.leases.words {
-            let is_known = home.lent.keys().any(|who| (who.link, who.number) == (lease.link, *number));
+            let is_known = self.model.has_lease(Claimant { link: lease.link, number: *number });
             let is_kept = lease.phase == LeasePhase::Kept;
             check(is_known || !is_kept, || {
                 format!("client {client} keeps lock {number}, and the home does not know: {lease:?}")

@@ -8,16 +8,16 @@
 //! | module | holds |
 //! |---|---|
 //! | `leases` | locks that are lent: the words that clients share with their nodes, and what nodes answer the home |
-//! | `home` | the machines, driven as the home's process drives them |
+//! | `service` | the home's process: drives the home that nodes run |
 //! | `clients` | what threads do, and what comes of answers |
 //! | `links` | connections: messages in order, breaks, and who hears of them when |
 //! | `judge` | a naive model of who has what: never two, nobody forgotten, the dead told of |
 
 mod clients;
-mod home;
 mod judge;
 mod leases;
 mod links;
+mod service;
 
 use crate::check::Check;
 use crate::harness::{Course, World, defects, on_course};
@@ -26,9 +26,9 @@ use clients::Client;
 use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result as Outcome};
-use home::Home;
 use judge::{Model, most_in};
 use leases::Leases;
+use service::LockService;
 use std::collections::BTreeMap;
 
 /// Programs of each node.
@@ -68,10 +68,9 @@ pub(crate) enum Event {
         thread: usize,
         seq: u64,
     },
-    /// Somebody's bound is over.
-    Bound {
+    /// The home's deadline has come.
+    Tick {
         life: u64,
-        who: Claimant,
     },
     /// The home's question about a lock that is lent reaches the client's node.
     Recall {
@@ -83,12 +82,8 @@ pub(crate) enum Event {
     Recalled {
         life: u64,
         client: u64,
-        number: u64,
+        who: Claimant,
         recalled: Recalled,
-    },
-    /// The home looks which questions are to be asked again.
-    LookAtRecalls {
-        life: u64,
     },
     /// A node that was cut off from the home has lost its place in the pool, or its connection to the home broke for `sure`.
     Lapse {
@@ -112,8 +107,12 @@ defects! {
     KeepDead,
     /// Connections that end are taken for threads that give everything back.
     DieQuietly,
-    /// Bounds are never over.
+    /// The home's deadlines are not kept: its process never ticks.
     ForgetBounds,
+    /// The home's deadlines are kept late.
+    TickLate,
+    /// The home does not hear that programs give up waiting, and they are answered.
+    ForgetWithdrawals,
     /// Who arrives first at a group's barrier is sometimes let through.
     ReleaseEarly,
     /// Nobody is told that a party went.
@@ -138,7 +137,7 @@ defects! {
 #[derive(Debug)]
 pub(crate) struct LockWorld {
     course: Course<Event, Defect>,
-    home: Option<Home>,
+    home: Option<LockService>,
     home_lives: u64,
     links: BTreeMap<u64, Link>,
     link_count: u64,
@@ -186,10 +185,9 @@ impl World for LockWorld {
             Event::Connect { client } => self.on_connect(client),
             Event::Thread { client, thread } => self.on_thread(client, thread),
             Event::Forsake { client, thread, seq } => self.on_forsake(client, thread, seq),
-            Event::Bound { life, who } => self.on_bound(life, who),
+            Event::Tick { life } => self.on_tick(life),
             Event::Recall { life, client, number } => self.on_recall(life, client, number),
-            Event::Recalled { life, client, number, recalled } => self.on_recalled(life, client, number, recalled),
-            Event::LookAtRecalls { life } => self.on_look_at_recalls(life),
+            Event::Recalled { life, client, who, recalled } => self.on_recalled(life, client, who, recalled),
             Event::Lapse { node, sure } => self.on_lapse(node, sure),
             Event::Begin { node } => self.on_begin(node),
             Event::HomeBegins => self.on_home_begins(),

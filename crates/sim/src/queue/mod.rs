@@ -7,7 +7,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `home` | queues' memory, and the product's [`hanare_protocol::queue::Home`] driven as a node drives it |
+//! | `home` | queues' memory, and the home that nodes run |
 //! | `programs` | what writers and readers do, and what comes of answers |
 //! | `judge` | each committed block read once, in the order of its port, as long as its home lives |
 
@@ -62,6 +62,8 @@ defects! {
     SpillBackwards,
     /// The spill loses a unit when it is full.
     DropWhenFull,
+    /// The home does not hear that connections end.
+    KeepPorts,
 }
 
 /// A connection of a program to its queue's home.
