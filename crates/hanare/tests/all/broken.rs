@@ -7,11 +7,10 @@ use crate::relay;
 use crate::processes::Dice;
 use crate::support::options;
 use hanare::node::{Node, NodeOptions};
-use hanare::{Consistency, CreateOptions, Element, Error, Group, Happened, JobId, JobRank, Modify, NodeId, Operator, Placement};
+use hanare::{Consistency, CreateOptions, Element, Error, Happened, JobId, JobRank, Modify, NodeId, Operator, Placement};
 use hanare::{Overflow, Pool, QueueForm, Rank, Strided, Unit};
 use relay::{Mode, Relay, nodes_beside_relay};
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What an error of a broken connection says.
@@ -289,34 +288,4 @@ fn a_barrier_goes_on_over_another_connection() {
         matches!(ranks[0].barrier(), Err(Error::NodeLost { .. } | Error::Timeout { .. })),
         "a home that cannot be reached is lost"
     );
-}
-
-#[test]
-fn collective_operations_go_on_over_another_connection() {
-    let (first, second, relay) = nodes_beside_relay();
-    let ranks = ranks(&[&first, &second, &first]);
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        // What is lost with a connection is sent again by the sender's next call; the last of them leaves the group.
-        let rounds = |group: Group| {
-            for round in 0..200u64 {
-                let mut sum = [round + u64::from(group.number()); 100];
-                group.all_reduce(Operator::Add, &mut sum).map_err(|error| format!("round {round}: {error}"))?;
-                assert_eq!(sum, [3 * round + 3; 100], "round {round}");
-            }
-            Ok::<(), String>(())
-        };
-        let parties: Vec<_> = ranks.iter().map(Pool::job_group).map(|group| scope.spawn(move || rounds(group))).collect();
-        scope.spawn(|| {
-            for mode in [Mode::LoseRequest, Mode::LoseAnswer].into_iter().cycle().take_while(|_| !is_over.load(Ordering::Relaxed))
-            {
-                relay.set(mode);
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            relay.set(Mode::Pass);
-        });
-        let outcomes: Vec<_> = parties.into_iter().map(|party| party.join().unwrap()).collect();
-        is_over.store(true, Ordering::Relaxed);
-        assert_eq!(outcomes, [Ok(()), Ok(()), Ok(())]);
-    });
 }
