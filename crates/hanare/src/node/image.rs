@@ -13,20 +13,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const PART_LEN: u64 = 64 << 10;
 
 /// Most bytes that are kept of an extent which is changed faster than it is read; what is beyond is read as it is.
-const KEPT_LEN_MAX: usize = 256 << 20;
+const KEPT_BYTES: usize = 256 << 20;
 
 /// The moment, and the bytes that have changed since.
 #[derive(Default)]
 pub(super) struct Image {
     is_taken: AtomicBool,
-    state: Mutex<Parts>,
+    state: Mutex<ImageParts>,
 }
 
 #[derive(Default)]
-struct Parts {
+struct ImageParts {
     /// True for each part that was read, or copied.
     settled: Vec<bool>,
-    /// Parts that were copied and not read.
+    /// ImageParts that were copied and not read.
     kept: BTreeMap<u64, Vec<u8>>,
     kept_len: usize,
     /// A part was changed that could not be copied.
@@ -34,13 +34,13 @@ struct Parts {
 }
 
 impl Image {
-    fn state(&self) -> MutexGuard<'_, Parts> {
+    fn state(&self) -> MutexGuard<'_, ImageParts> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The moment is now, for an extent of that length.
     pub fn begin(&self, len: u64) {
-        *self.state() = Parts { settled: vec![false; len.div_ceil(PART_LEN) as usize], ..Parts::default() };
+        *self.state() = ImageParts { settled: vec![false; len.div_ceil(PART_LEN) as usize], ..ImageParts::default() };
         // ORDERING: who changes bytes from now on sees this by the lock of the table of extents, behind which both are ordered.
         self.is_taken.store(true, Ordering::Relaxed);
     }
@@ -86,7 +86,7 @@ impl Image {
     }
 }
 
-impl Parts {
+impl ImageParts {
     fn keep(&mut self, memory: Window, part: u64) {
         let Some(settled) = self.settled.get_mut(part as usize) else { return };
         if std::mem::replace(settled, true) {
@@ -94,7 +94,7 @@ impl Parts {
         }
         let begin = (part * PART_LEN) as usize;
         let mut bytes = vec![0; (memory.len() - begin).min(PART_LEN as usize)];
-        if self.kept_len + bytes.len() > KEPT_LEN_MAX || memory.slice(begin, bytes.len()).read_into(&mut bytes).is_err() {
+        if self.kept_len + bytes.len() > KEPT_BYTES || memory.slice(begin, bytes.len()).read_into(&mut bytes).is_err() {
             self.is_mixed = true;
             return;
         }
