@@ -26,7 +26,7 @@ pub(super) struct Image {
 struct ImageParts {
     /// True for each part that was read, or copied.
     settled: Vec<bool>,
-    /// ImageParts that were copied and not read.
+    /// Copied bytes of parts that were not read.
     kept: BTreeMap<u64, Vec<u8>>,
     kept_len: usize,
     /// A part was changed that could not be copied.
