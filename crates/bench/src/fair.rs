@@ -147,7 +147,8 @@ pub fn run_neighbour(words: &[String]) -> Result<()> {
 /// The step that one program of a neighbour repeats.
 fn work<'a>(kind: &'a str, socket: &'a str, number: usize) -> Box<dyn FnMut() -> hanare::Result<()> + 'a> {
     let place = CreateOptions { placement: Placement::Node(NodeId(1)), ..CreateOptions::default() };
-    let name = format!("neighbour-{}-{number}", std::process::id());
+    // The same in each round: those of the round before are used again.
+    let name = format!("neighbour-{kind}-{}-{number}", socket.trim_start_matches('@'));
     let mut state = None;
     let attach = move || Pool::attach_to(socket, None);
     match kind {
@@ -156,7 +157,7 @@ fn work<'a>(kind: &'a str, socket: &'a str, number: usize) -> Box<dyn FnMut() ->
                 Some(state) => state,
                 None => {
                     let pool = attach()?;
-                    let region = pool.create(&name, LIST_REGION_LEN, &place)?;
+                    let region = pool.create_or_attach(&name, LIST_REGION_LEN, &place)?;
                     let indices: Vec<u32> = (0..INDEX_COUNT).map(|k| k * 7919 % (LIST_REGION_LEN / 8) as u32).collect();
                     state.insert((pool, region, indices, vec![0; 8 * INDEX_COUNT as usize]))
                 }
@@ -170,8 +171,9 @@ fn work<'a>(kind: &'a str, socket: &'a str, number: usize) -> Box<dyn FnMut() ->
                     Some(pool) => pool,
                     None => pool.insert(attach()?),
                 };
-                pool.create(&name, 4096, &place)?;
-                pool.remove(&name)
+                let made = pool.create(&name, 4096, &place).map(drop);
+                // One that was stopped between the two has left it.
+                pool.remove(&name).and(made)
             })
         }
         _ => Box::new(move || attach().map(drop)),
