@@ -1,10 +1,13 @@
 //! `hanare nbd`: a region as a disk, by nbdkit and our plugin.
 
+mod port;
+
 use crate::run::signals::{self, Event};
 use crate::size;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use hanare::Pool;
+use hanare::{CreateOptions, Error, Pool};
+use port::Port;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, IsTerminal};
@@ -32,9 +35,12 @@ pub struct Options {
     /// Unix socket to serve at [default: nbd-NAME.sock in the folder of the node's socket].
     #[arg(long, value_name = "PATH", conflicts_with = "port")]
     pub socket: Option<PathBuf>,
-    /// TCP port to serve at, on loopback.
+    /// TCP port to serve at, on loopback, to programs of this user and of root.
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
+    /// Let every user of this host read and write the region by that port.
+    #[arg(long, requires = "port")]
+    pub anyone: bool,
     /// A command to run in a shell while it is served, with $uri.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -60,14 +66,13 @@ pub fn run(options: &Options) -> Result<i32> {
         // What is wrong with the region is said first.
         Pool::attach_alone()?.stat(&options.name)?;
     }
-    let mut nbdkit = Command::new("nbdkit");
-    nbdkit.arg("-f");
-    if options.read_only {
-        nbdkit.arg("-r");
+    if let Some(port) = options.port {
+        return run_at_port(options, port);
     }
+    let mut nbdkit = nbdkit(options);
     if options.command.is_empty() {
         let place = Place::of(options)?;
-        if options.socket.is_none() && options.port.is_none() {
+        if options.socket.is_none() {
             println!("serving {} at {}", options.name, place.uri());
         }
         place.tell(&mut nbdkit);
@@ -75,9 +80,9 @@ pub fn run(options: &Options) -> Result<i32> {
         return Err(not_run(&nbdkit.exec()));
     }
     let folder = tempfile::tempdir().context("cannot make a folder for a socket")?;
-    let place = match (&options.socket, options.port) {
-        (None, None) => Place::Socket(folder.path().join("socket")),
-        _ => Place::of(options)?,
+    let place = match options.socket {
+        None => Place::Socket(folder.path().join("socket")),
+        Some(_) => Place::of(options)?,
     };
     place.tell(&mut nbdkit);
     let begun = folder.path().join("begun");
@@ -92,13 +97,55 @@ pub fn run(options: &Options) -> Result<i32> {
         }
         std::thread::sleep(LOOK);
     }
-    let mut command = Command::new("sh");
-    place.name(command.arg("-c").arg(shell_line(&options.command)));
-    let mut command = Accompanied::start(command)?;
-    let status = command.accompany(&mut server, &events)?;
+    let status = Accompanied::start(options, &place)?.accompany(Some(&mut server), &events)?;
     end(&server, Signal::TERM);
     server.wait()?;
-    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    Ok(code(status))
+}
+
+/// The same at a TCP port, where each connection has an nbdkit of its own.
+fn run_at_port(options: &Options, number: u16) -> Result<i32> {
+    if let Some(len) = options.create {
+        let pool = Pool::attach_alone()?;
+        match pool.create(&options.name, len, &CreateOptions::default()) {
+            Ok(_) | Err(Error::NameTaken { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (port, place) = (Port::open(number, options.anyone)?, Place::Port(number));
+    let each = options.clone();
+    let serve = move || {
+        port.serve(|| {
+            let mut nbdkit = nbdkit(&each);
+            nbdkit.args(["-s", "--exit-with-parent"]);
+            tell_region(&mut nbdkit, &Options { create: None, ..each.clone() });
+            nbdkit
+        })
+    };
+    if options.command.is_empty() {
+        return serve().map(|()| 0);
+    }
+    let events = signals::catch()?;
+    let server = std::thread::Builder::new().name("port".to_owned()).spawn(serve)?;
+    let status = Accompanied::start(options, &place)?.accompany(None, &events)?;
+    match server.is_finished().then(|| server.join()) {
+        Some(Ok(Err(error))) => Err(error),
+        _ => Ok(code(status)),
+    }
+}
+
+/// nbdkit, in the foreground.
+fn nbdkit(options: &Options) -> Command {
+    let mut nbdkit = Command::new("nbdkit");
+    nbdkit.arg("-f");
+    if options.read_only {
+        nbdkit.arg("-r");
+    }
+    nbdkit
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
 /// A command, and whether its process group is its own.
@@ -109,7 +156,9 @@ struct Accompanied {
 
 impl Accompanied {
     /// Starts it. A group apart would get nothing of the terminal, so a command that reads from one stays in ours.
-    fn start(mut command: Command) -> Result<Accompanied> {
+    fn start(options: &Options, place: &Place) -> Result<Accompanied> {
+        let mut command = Command::new("sh");
+        place.name(command.arg("-c").arg(shell_line(&options.command)));
         let is_apart = !std::io::stdin().is_terminal();
         if is_apart {
             command.process_group(0);
@@ -118,7 +167,7 @@ impl Accompanied {
     }
 
     /// Waits for its end, and passes signals on to it. Without its disk it is ended: it could wait for that without bound.
-    fn accompany(&mut self, server: &mut Child, events: &Receiver<Event>) -> Result<ExitStatus> {
+    fn accompany(&mut self, mut server: Option<&mut Child>, events: &Receiver<Event>) -> Result<ExitStatus> {
         let mut lost = None;
         loop {
             if let Some(status) = self.process.try_wait()? {
@@ -126,7 +175,9 @@ impl Accompanied {
             }
             match lost {
                 None => {
-                    if let Some(ended) = server.try_wait()? {
+                    if let Some(server) = server.as_mut()
+                        && let Some(ended) = server.try_wait()?
+                    {
                         eprintln!("hanare: nbdkit ended with {ended}; ending the command");
                         lost = Some(Instant::now());
                         self.end_all(Signal::TERM);
@@ -195,12 +246,11 @@ enum Place {
 }
 
 impl Place {
-    /// What was asked for, or a socket beside that of the node.
+    /// The socket that was asked for, or one beside that of the node.
     fn of(options: &Options) -> Result<Place> {
-        match (&options.socket, options.port) {
-            (Some(socket), _) => Ok(Place::Socket(std::path::absolute(socket)?)),
-            (None, Some(port)) => Ok(Place::Port(port)),
-            (None, None) => {
+        match &options.socket {
+            Some(socket) => Ok(Place::Socket(std::path::absolute(socket)?)),
+            None => {
                 let folder = hanare::settings::runtime_folder();
                 std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
                 Ok(Place::Socket(folder.join(format!("nbd-{}.sock", options.name))))
@@ -209,10 +259,9 @@ impl Place {
     }
 
     fn tell(&self, nbdkit: &mut Command) {
-        match self {
-            Place::Socket(socket) => nbdkit.arg("-U").arg(socket),
-            Place::Port(port) => nbdkit.args(["-i", "127.0.0.1", "-p", &port.to_string()]),
-        };
+        if let Place::Socket(socket) = self {
+            nbdkit.arg("-U").arg(socket);
+        }
     }
 
     fn uri(&self) -> String {

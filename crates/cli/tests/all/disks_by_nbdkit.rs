@@ -2,7 +2,8 @@
 
 use crate::pool;
 
-use pool::Nodes;
+use pool::{Nodes, command};
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -157,4 +158,38 @@ fn a_file_system_on_a_disk_is_whole_after_the_server_was_killed() {
     );
     let ended = nodes.hanare(&["nbd", "disk", "--", &check]);
     assert!(ended.status.success(), "{}{}", String::from_utf8_lossy(&ended.stdout), ended.stderr);
+}
+
+/// Every user of a host reaches a port of loopback: the region's mode does not help there.
+#[test]
+fn another_user_is_not_served_at_a_port() {
+    if let Some(reason) = cannot_serve() {
+        return eprintln!("skipped: {reason}");
+    }
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can be another user, too");
+    }
+    let nodes = Nodes::start(1);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free.to_string();
+    let size = |uid: u32| {
+        let mut nbdinfo = pool::clean("nbdinfo");
+        let ended = pool::run(nbdinfo.args(["--size", &format!("nbd://127.0.0.1:{port}")]).uid(uid).gid(uid));
+        (ended.status.success(), String::from_utf8(ended.stdout).unwrap())
+    };
+    let own = (true, "1048576\n".to_owned());
+    for is_for_anyone in [false, true] {
+        let mut words = vec!["nbd", "disk", "--create", "1M", "--port", &port];
+        words.extend(is_for_anyone.then_some("--anyone"));
+        let server = pool::Running::start(command(&words).env("HANARE_NODE", &nodes.nodes[0].socket));
+        pool::wait_until("the port is served", || size(0) == own);
+        assert_eq!(size(65534) == own, is_for_anyone, "{}", server.stderr());
+        assert!(is_for_anyone || server.stderr().contains("of user 65534 is refused"), "{}", server.stderr());
+        pool::signal("TERM", server.pid());
+        server.wait();
+    }
+    // Many connections, by a command that runs meanwhile.
+    let copy = "nbdcopy --connections=4 $uri null: && nbdinfo --size $uri";
+    let ended = nodes.hanare(&["nbd", "disk", "--port", &port, "--", copy]);
+    assert_eq!((ended.status.code(), ended.stdout), (Some(0), b"1048576\n".to_vec()), "{}", ended.stderr);
 }
