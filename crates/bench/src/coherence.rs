@@ -2,7 +2,7 @@
 //! dirty, on two to four nodes; beside as many bare messages as the protocol sends one after another, and beside a bare message
 //! that goes by as many processes.
 //!
-// FEATURE: EU-F13 EU-F14 EU-F15 EU-F23
+// FEATURE: EU-F13 EU-F14 EU-F15 EU-F18 EU-F23
 
 use crate::Options;
 use crate::compare::{Part, baseline, compare, with_parts};

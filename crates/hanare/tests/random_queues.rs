@@ -14,7 +14,7 @@ fn program_process() {
     queue_programs::program::run();
 }
 
-// FEATURE: VQ-F5 VQ-F14 VQ-F15 VQ-F30
+// FEATURE: VQ-F5 VQ-F14 VQ-F30
 #[test]
 fn every_committed_unit_is_read_once_and_in_order_whoever_dies() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));

@@ -92,6 +92,7 @@ impl Drop for Mount {
     }
 }
 
+// FEATURE: D2-F1
 #[test]
 fn a_folder_of_files_is_there_again_after_unmounting_and_after_a_kill() {
     or_skip!();
@@ -259,6 +260,7 @@ fn random_steps_leave_what_an_ordinary_file_has() {
     }
 }
 
+// FEATURE: D2-F3
 #[test]
 fn two_hosts_see_each_others_closed_files_and_locks() {
     or_skip!();
@@ -365,6 +367,7 @@ fn a_full_pool_says_so_at_the_write_and_has_room_after_a_removal() {
     assert!(fs::read(mount.path("next")).unwrap().iter().all(|byte| *byte == 6));
 }
 
+// FEATURE: D2-F2
 #[test]
 fn a_killed_node_takes_its_files_bytes_and_nothing_waits() {
     or_skip!();

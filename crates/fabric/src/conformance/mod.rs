@@ -1,6 +1,7 @@
 //! What every fabric promises, tried on each of them.
 //!
 //! A new fabric joins by one line at the end of this file, and by a way to make a pair and a raw peer in `fabrics`.
+// FEATURE: RF-F13
 
 mod bodies;
 mod death;

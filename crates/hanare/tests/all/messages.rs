@@ -89,7 +89,7 @@ fn long_bodies_that_are_kept_and_dropped_in_any_order_stay_whole() {
     }
 }
 
-// FEATURE: D3-F2 D3-F4 D3-F5 D3-F7 D3-F8
+// FEATURE: D3-F4 D3-F5 D3-F7 D3-F8
 #[test]
 fn heads_and_bodies_of_any_length_arrive_in_order_from_this_host_and_another() {
     let pool = TestPool::start(2, 64 << 20);

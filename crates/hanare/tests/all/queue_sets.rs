@@ -77,7 +77,7 @@ fn what_is_spilled_behind_units_that_are_held_comes_when_they_are_freed() {
 }
 
 /// Writers of three hosts send into arrays and a single queue of three hosts, whose one reader is on the first.
-// FEATURE: VQ-F14 VQ-F19
+// FEATURE: VQ-F14 VQ-F15
 #[test]
 fn one_reader_waits_for_arrays_and_queues_of_several_hosts() {
     const EACH: u64 = 100;
@@ -137,7 +137,6 @@ fn one_reader_waits_for_arrays_and_queues_of_several_hosts() {
 }
 
 /// A descriptor says nothing before something comes, whoever writes and wherever the queue is, and is silent again when it is armed.
-// FEATURE: VQ-F19
 #[test]
 fn an_event_descriptor_tells_of_each_unit_that_comes_after_it_was_armed() {
     let pool = TestPool::start(2, 32 << 20);
@@ -253,7 +252,7 @@ fn reads_a_hundred_queues() {
     holder::wait_for_death();
 }
 
-// FEATURE: VQ-F14
+// FEATURE: VQ-F14 VQ-F19
 #[test]
 fn a_set_of_a_hundred_queues_waits_with_one_thread_and_misses_nothing() {
     let pool = TestPool::start(2, 64 << 20);
@@ -362,7 +361,7 @@ fn as_another<T: Send>(what: impl FnOnce() -> T + Send) -> Option<T> {
 }
 
 /// The mode of a queue's region says who writes and who reads; looking at it takes the right to read.
-// FEATURE: VQ-F16
+// FEATURE: VQ-F3 VQ-F16
 #[test]
 fn another_user_does_with_a_queue_what_its_mode_lets_them() {
     let pool = TestPool::start(2, 32 << 20);

@@ -49,7 +49,7 @@ fn stream(mut writer: WritePort, mut reader: ReadPort, count: u64) {
     assert_eq!(reader.try_see().unwrap().map(|unread| unread.len()), None);
 }
 
-// FEATURE: VQ-F5 VQ-F9 VQ-F15
+// FEATURE: VQ-F5 VQ-F9
 #[test]
 fn blocks_arrive_in_order_wherever_writer_queue_and_reader_are() {
     let pool = TestPool::start(3, 32 << 20);
@@ -92,7 +92,7 @@ fn records_of_many_lengths_arrive_whole_and_stay_where_they_arrived() {
     }
 }
 
-// FEATURE: VQ-F6 VQ-F7 VQ-F8 VQ-F10 VQ-F18
+// FEATURE: VQ-F7 VQ-F8 VQ-F10 VQ-F18
 #[test]
 fn a_writer_fills_in_place_abandons_and_publishes_together() {
     let pool = TestPool::start(2, 32 << 20);
@@ -240,7 +240,7 @@ fn one_reader_waits_for_any_of_many_queues() {
     assert_eq!(queues.set().unwrap().see(SOON).unwrap().queue(), 12_345);
 }
 
-// FEATURE: VQ-F3 VQ-F4 VQ-F14
+// FEATURE: VQ-F4 VQ-F14
 #[test]
 fn a_million_queues_are_made_at_once() {
     let pool = TestPool::start(1, 512 << 20);
@@ -259,6 +259,7 @@ fn a_million_queues_are_made_at_once() {
     assert!(std::fs::read_dir("/proc/self/fd").unwrap().count() < before + 20, "idle queues have no descriptors");
 }
 
+// FEATURE: VQ-F15
 #[test]
 fn queues_lie_at_any_place_of_a_region() {
     let pool = TestPool::start(1, 32 << 20);
@@ -370,7 +371,6 @@ fn reads_and_dies() {
     holder::wait_for_death();
 }
 
-// FEATURE: VQ-F19
 #[test]
 fn the_successor_of_a_dead_reader_goes_on_where_it_was() {
     let pool = TestPool::start(2, 32 << 20);

@@ -281,7 +281,6 @@ fn queues(pool: &Pool) {
     }
 }
 
-// FEATURE: VQ-F19
 #[test]
 fn ports_of_queues_are_on_the_timeline_with_what_they_did() {
     let pool = TestPool::start(2, 32 << 20);

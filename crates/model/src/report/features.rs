@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 
@@ -50,6 +51,20 @@ pub type Marks = BTreeMap<String, BTreeSet<String>>;
 #[derive(Deserialize)]
 struct File {
     marks: Marks,
+}
+
+#[derive(Deserialize)]
+struct Alone {
+    alone: BTreeMap<String, String>,
+}
+
+/// Why features that only a model has cannot be more.
+pub(super) fn alone() -> &'static BTreeMap<String, String> {
+    static ALONE: OnceLock<Alone> = OnceLock::new();
+    let read = || {
+        toml::from_str(include_str!("../../facts/alone.toml")).expect("alone.toml is part of the crate and is read by its tests")
+    };
+    &ALONE.get_or_init(read).alone
 }
 
 /// The recorded marks.
@@ -130,7 +145,7 @@ pub fn features_markdown(marks: &Marks) -> String {
     let mut text = format!(
         "# The papers' features, and where each lives\n\n\
          Every mechanism and program of the five papers has an id; a `FEATURE:` mark stands beside the code or test that makes it real.\n\
-         A feature in the timing models alone concerns the papers' hardware or its timing; `hanare model` runs it.\n\
+         A feature in the timing models alone says why it cannot be more; `hanare model` runs it.\n\
          This table is recorded from those marks by `cargo run -p hanare-model --example features`; do not edit it.\n\n\
          {} features: {} in the product, {} in the timing models (some in both), {} in the documentation only, {missing} not yet.\n",
         features.len(),
@@ -146,7 +161,7 @@ pub fn features_markdown(marks: &Marks) -> String {
                 "| {} | {} | {} | {} |\n",
                 feature.id,
                 feature.text.replace('|', "\\|"),
-                lives_in(marks, &feature.id),
+                alone().get(&feature.id).map_or(lives_in(marks, &feature.id), |why| format!("model alone: {why}")),
                 paths.join(" ")
             );
         }
@@ -156,7 +171,11 @@ pub fn features_markdown(marks: &Marks) -> String {
 
 /// Whether a marked file is a test or a program that tests run: a mark elsewhere shows where a feature is, not that it works.
 fn is_test(path: &str) -> bool {
-    path.contains("/tests/") || path.ends_with("tests.rs") || path.starts_with("crates/bench/") || path.starts_with("apps/")
+    path.contains("/tests/")
+        || path.contains("/conformance/")
+        || path.ends_with("tests.rs")
+        || path.starts_with("crates/bench/")
+        || path.starts_with("apps/")
 }
 
 /// The places as words, or `not yet`; a product's feature without a mark on a test says so.
@@ -187,6 +206,15 @@ mod tests {
             features_markdown(&recorded()).lines().filter(|line| line.starts_with("| ") && line.contains("-F")).count(),
             131
         );
+    }
+
+    #[test]
+    fn what_a_model_alone_has_says_why() {
+        let marks = recorded();
+        let is_alone = |id: &str| places(&marks, id) == BTreeSet::from([Place::Model]);
+        let wanted: BTreeSet<&str> = facts().features.iter().map(|f| f.id.as_str()).filter(|id| is_alone(id)).collect();
+        let given: BTreeSet<&str> = alone().keys().map(String::as_str).collect();
+        assert_eq!(wanted, given, "facts/alone.toml");
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl Mailbox {
     /// where the receiver's node has no room for heads: nothing was sent. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is gone,
     /// then or by a message before; those of [`crate::Pool::copy`].
     ///
-    /// FEATURE: D3-F2 D3-F4 D3-F9
+    /// FEATURE: D3-F4 D3-F9
     pub fn send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: Body<'_>) -> Result<()> {
         let inner = &mut *self.inner()?;
         inner.hear_borrowers().map_err(|failure| inner.peers.error(failure))?;

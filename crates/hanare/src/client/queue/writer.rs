@@ -25,7 +25,7 @@ use std::time::Duration;
 /// **Cost**: on the queue's host a few nanoseconds a unit, no system call and no lock while the reader is awake and has room made;
 /// elsewhere a message each way for each commit or publication. What is spilled goes by messages on the same host, too.
 ///
-/// FEATURE: VQ-F6 VQ-F8
+/// FEATURE: VQ-F8
 pub struct WritePort {
     pub(super) reach: Arc<QueueReach>,
     pub(super) queue: u64,

@@ -17,6 +17,7 @@ pub mod page_cache;
 pub mod parameters;
 pub mod primitives;
 mod rules;
+mod tables;
 pub mod transport;
 
 const ON_PUSH: &str = "DMA set-up fitted to the write bandwidth of 48 MB/s";

@@ -2,6 +2,7 @@
 //!
 //! A transfer is cut into pages, since neighbouring virtual pages are not neighbours in memory. A sending interface takes
 //! one page after the other; a Pull asks for one page after the other.
+use super::tables::{Tables, Unknown};
 use super::transport::{Origin, Piece, Port, Rhinet, pair};
 use crate::engine::Engine;
 use crate::parameters::Parameters;
@@ -64,9 +65,10 @@ impl Primitive {
         })
     }
 
-    /// Look-ups at the receiving interface: a Send goes to the registered buffer and needs no GID.
-    fn lookups(self) -> u64 {
-        if self == Primitive::Send { 1 } else { 2 }
+    /// The receiving interface finds the physical address of a byte: a Send goes to the registered buffer and needs no GID.
+    fn resolve(self, tables: &mut Tables, offset: u64) -> Result<u64, Unknown> {
+        let address = if self == Primitive::Send { BUFFER + offset } else { tables.of_gid(GID, offset)? };
+        tables.physical(address)
     }
 
     fn origin(self) -> Origin {
@@ -78,6 +80,10 @@ impl Primitive {
         matches!(self, Primitive::PushPage(_))
     }
 }
+
+/// The registered buffer of either node: its GID, and a virtual address at a page's start.
+const GID: u32 = 1;
+const BUFFER: u64 = 1 << 30;
 
 enum Event {
     /// A host issues the primitive.
@@ -100,6 +106,7 @@ struct World<'a> {
     len_bytes: u64,
     rounds_left: u64,
     ports: [Port; 2],
+    tables: [Tables; 2],
     engine: Engine<Event>,
     trace: Option<&'a mut Trace>,
 }
@@ -107,8 +114,15 @@ struct World<'a> {
 /// Time of one transfer of `len_bytes`: half of a round trip, or for a Pull from issue to arrival.
 // FEATURE: RF-F1 RF-F5 RF-F6 RF-F7 RF-F10 RF-F11 RF-F20
 pub fn transfer(parameters: &Parameters, primitive: Primitive, len_bytes: u64, trace: Option<&mut Trace>) -> Picos {
+    let rhinet = Rhinet::new(parameters);
+    let tables = [(); 2].map(|()| {
+        let mut tables = Tables::new(rhinet.page_bytes);
+        tables.register(GID, BUFFER, len_bytes);
+        tables
+    });
     let mut world = World {
-        rhinet: Rhinet::new(parameters),
+        rhinet,
+        tables,
         primitive,
         words: primitive.words(parameters),
         poll: parameters.picos("host.poll"),
@@ -142,7 +156,8 @@ impl World<'_> {
             }
             Event::Request { at, index } => {
                 // The remote interface resolves GID and page, then does what a Push does.
-                let ready = now + self.rhinet.lookup * 2;
+                let lookups = self.lookups(at, index);
+                let ready = now + self.rhinet.lookup * lookups;
                 self.span(at, "interface", "resolves the request", now, ready);
                 self.engine.schedule(ready, Event::Page { from: at, index });
             }
@@ -163,12 +178,20 @@ impl World<'_> {
         self.engine.schedule(arrives, Event::Request { at: 1 - node, index });
     }
 
+    /// Look-ups until an interface knows where a page of the transfer lies in its host's memory.
+    fn lookups(&mut self, at: usize, index: u64) -> u64 {
+        let tables = &mut self.tables[at];
+        let found = self.primitive.resolve(tables, index * self.rhinet.page_bytes);
+        assert!(found.is_ok(), "the buffer is registered: {found:?}");
+        tables.take_lookups()
+    }
+
     fn on_page(&mut self, now: Picos, from: usize, index: u64) {
         let page = self.rhinet.page_bytes;
         let piece = Piece { len_bytes: page.min(self.len_bytes - index * page), origin: self.primitive.origin() };
-        let ports = pair(&mut self.ports, from, 1 - from);
-        let [out, into] = ports;
-        let moved = self.rhinet.move_piece(out, into, now, piece, self.primitive.lookups());
+        let lookups = self.lookups(1 - from, index);
+        let [out, into] = pair(&mut self.ports, from, 1 - from);
+        let moved = self.rhinet.move_piece(out, into, now, piece, lookups);
         self.span(from, "bus", "page out", moved.start, moved.sent);
         self.span(1 - from, "bus", "page in", moved.sent, moved.arrived);
         self.engine.schedule(moved.arrived, Event::Arrived { at: 1 - from, index });

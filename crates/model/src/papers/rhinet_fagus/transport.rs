@@ -135,7 +135,7 @@ impl Rhinet {
     /// Moves a piece; `lookups` are those of the receiving interface before it can write.
     ///
     /// The link carries what the bus yields while the bus goes on, and the receiving bus writes what the link brings.
-    // FEATURE: RF-F2 RF-F3
+    // FEATURE: RF-F2
     pub fn move_piece(&self, from: &mut Port, to: &mut Port, asked: Picos, piece: Piece, lookups: u64) -> Moved {
         let burst_bytes = piece.len_bytes.min(self.burst_bytes);
         let (taken, first, last) = match piece.origin {

@@ -107,7 +107,6 @@ impl Node {
     }
 
     /// A processor's miss: the time at which its block is in the cache. It meets none of the units, only the same memory.
-    // FEATURE: VQ-F21
     pub fn miss(&mut self, now: Picos) -> Picos {
         self.memory.take(now, self.machine.memory_busy).end
             + self.machine.memory_latency.max(self.machine.miss() - self.machine.memory_busy)
@@ -396,6 +395,27 @@ mod tests {
             seen.extend(read(&mut node, 0));
             assert_eq!(seen, (0..30).collect::<Vec<_>>(), "spilled every {spill_after}");
         }
+    }
+
+    /// A slow ring buffer's cache holds up blocks, and a processor's miss that comes after them is served before them. The one
+    /// memory serves in the order of its requests, so a block that is in it goes first.
+    // FEATURE: VQ-F21
+    #[test]
+    fn an_ordinary_access_passes_the_units_and_waits_for_the_memory_alone() {
+        let slow = parameters().with("ring.access", 1000.0);
+        let miss = |parameters: &crate::parameters::Parameters, blocks: u64| {
+            let mut node = Node::new(&Machine::new(parameters));
+            // Contexts are on the chip from here on.
+            node.head(Picos::ZERO, 0);
+            (0..blocks).for_each(|seq| node.arrive(cycles(500), 0, seq, true));
+            assert!(node.counts().bypassed <= blocks);
+            node.miss(cycles(501)) - cycles(501)
+        };
+        let idle = miss(&slow, 0);
+        assert_eq!(miss(&slow, 2), idle, "two blocks on their way into the read buffer delay no miss");
+        let in_memory = miss(&parameters(), 6);
+        assert!(in_memory > idle, "blocks that are written to the one memory do");
+        assert_eq!(miss(&parameters().with("memory.is_split", 1.0), 6), idle, "with a port of their own they do not");
     }
 
     #[test]
