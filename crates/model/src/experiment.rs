@@ -40,6 +40,8 @@ pub struct Citation {
     pub authors: &'static str,
     /// Year and venue, or what is known of them.
     pub published: &'static str,
+    /// The fields of its record that this project knows, beside title and authors: `year`, `journal` and so on; in order.
+    pub record: &'static [(&'static str, &'static str)],
 }
 
 /// The model of one paper.

@@ -240,6 +240,7 @@ struct ClaimsFile {
     qualitative: Vec<String>,
     states: BTreeMap<String, Vec<String>>,
     derived: BTreeMap<String, Vec<String>>,
+    computed: BTreeMap<String, Vec<String>>,
 }
 
 /// All facts of the five papers.
@@ -254,6 +255,7 @@ pub struct Facts {
     pub features: Vec<Feature>,
     states: BTreeMap<String, Vec<String>>,
     derived: BTreeMap<String, Vec<String>>,
+    computed: BTreeMap<String, Vec<String>>,
     qualitative: Vec<String>,
 }
 
@@ -276,6 +278,7 @@ impl Facts {
             features: file.feature,
             states: links.states,
             derived: links.derived,
+            computed: links.computed,
             qualitative: links.qualitative,
         }
     }
@@ -320,6 +323,11 @@ impl Facts {
     /// The facts a claim itself states: a model calibrated on one of them proves nothing about the claim.
     pub fn stated_by(&self, claim: &str) -> &[String] {
         self.states.get(claim).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// What the paper itself computed a printed fact from; empty where it measured it.
+    pub fn computed_from(&self, key: &str) -> &[String] {
+        self.computed.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Whether a claim states an order or a cause and no number.
@@ -393,7 +401,7 @@ mod tests {
                 facts.fact(key);
             }
         }
-        for (key, origins) in &facts.derived {
+        for (key, origins) in facts.derived.iter().chain(&facts.computed) {
             facts.fact(key);
             for origin in origins {
                 facts.fact(origin);

@@ -280,6 +280,12 @@ impl Plot {
         self.bar(name, &values);
     }
 
+    /// Adds the bars of facts that are printed for some groups only, by the groups' numbers.
+    pub fn printed_in(&mut self, name: impl Into<String>, bars: &[(usize, &str)]) {
+        let value = |key: &str| facts().fact(key).printed().numbers()[0];
+        self.line(name, bars.iter().map(|(group, key)| (*group as f64, value(key))));
+    }
+
     /// Adds the bars of one colour, one value a group.
     pub fn bar(&mut self, name: impl Into<String>, values: &[f64]) {
         assert_eq!(values.len(), self.groups.len(), "plot {:?} has another number of groups", self.title);

@@ -2,6 +2,7 @@
 //!
 //! A parameter that is a fact of a paper takes its value from the facts file ([`Parameter::cited`]), so that value, unit
 //! and source stand in one place. Parameters do not change in a run; what changes is the model's own state.
+use std::collections::BTreeSet;
 use std::fmt;
 
 use thiserror::Error;
@@ -58,6 +59,8 @@ pub struct Parameter {
     pub is_reading: bool,
     /// Whether it says how much is simulated, or with which seed, and nothing of the machine.
     pub is_effort: bool,
+    /// The effort that simulates all of the paper's program, where the default is less.
+    pub whole: Option<f64>,
 }
 
 const SWITCH: &[&str] = &["off", "on"];
@@ -78,6 +81,7 @@ impl Parameter {
             from: &[],
             is_reading: false,
             is_effort: false,
+            whole: None,
         }
     }
 
@@ -90,9 +94,20 @@ impl Parameter {
         why: &'static str,
         meaning: &'static str,
     ) -> Parameter {
-        let source = Source::Chosen(why);
-        let choices = &[];
-        Parameter { key, value, unit, low, high, source, meaning, choices, from: &[], is_reading: false, is_effort: false }
+        Parameter {
+            key,
+            value,
+            unit,
+            low,
+            high,
+            source: Source::Chosen(why),
+            meaning,
+            choices: &[],
+            from: &[],
+            is_reading: false,
+            is_effort: false,
+            whole: None,
+        }
     }
 
     /// One of several named ways; `value` is the index of the default.
@@ -116,6 +131,7 @@ impl Parameter {
             from: &[],
             is_reading: false,
             is_effort: false,
+            whole: None,
         }
     }
 
@@ -134,6 +150,11 @@ impl Parameter {
         Parameter { is_effort: true, ..self }
     }
 
+    /// The same as effort, with the value that simulates all of the paper's program.
+    pub fn effort_to(self, whole: f64) -> Parameter {
+        Parameter { is_effort: true, whole: Some(whole), ..self }
+    }
+
     /// The facts behind the value: the one it is, or those it was chosen from.
     pub fn facts(&self) -> impl Iterator<Item = &'static str> {
         let cited = if let Source::Fact(key) = self.source { Some(key) } else { None };
@@ -144,6 +165,11 @@ impl Parameter {
     /// On or off.
     pub fn switch(key: &'static str, is_on: bool, source: Source, meaning: &'static str) -> Parameter {
         Parameter::choice(key, SWITCH, usize::from(is_on), source, meaning)
+    }
+
+    /// The effort that would simulate all of the paper's program, where this one simulates less.
+    pub fn missing_effort(&self) -> Option<String> {
+        self.whole.filter(|whole| *whole > self.value).map(|whole| self.shown_as(whole))
     }
 
     /// The value as a user reads it: a number, or the name of the choice.
@@ -376,11 +402,18 @@ impl Parameters {
         copy
     }
 
-    /// Whether both tables hold the same values from the same sources, on the same network.
-    pub fn is_same(&self, other: &Parameters) -> bool {
-        let same =
-            |(one, two): (&Parameter, &Parameter)| one.key == two.key && one.value == two.value && one.source == two.source;
+    /// Whether both tables hold the same values from the same sources under these keys, on the same network.
+    pub fn is_same(&self, other: &Parameters, keys: &BTreeSet<&'static str>) -> bool {
+        let same = |(one, two): (&Parameter, &Parameter)| {
+            one.key == two.key && (!keys.contains(one.key) || (one.value == two.value && one.source == two.source))
+        };
         self.table.len() == other.table.len() && self.network == other.network && self.table.iter().zip(&other.table).all(same)
+    }
+
+    /// A hash of every key and value in order: 64 bits of FNV-1a.
+    pub fn fingerprint(&self) -> u64 {
+        let bytes = self.table.iter().flat_map(|parameter| format!("{}={}\n", parameter.key, parameter.shown()).into_bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
     /// The values of a sweep `KEY=A..B`, `KEY=A..B..STEP` or `KEY=A..B*FACTOR`, each end with an optional unit.

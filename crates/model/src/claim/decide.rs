@@ -1,18 +1,19 @@
 //! From a judgement and its reads to a verdict.
+use super::record::{Record, recorded};
 use super::{ClaimResult, Judge, Judgement, OnDefaults, Reading, ReadingResult, Used, Verdict};
 use crate::facts::facts;
 use crate::parameters::{Parameters, Source};
 use crate::reads::{Reads, during};
 
-/// Whether a claim's first reading holds at these parameters; none where they cannot be run together.
-pub fn holds_at(judge: &Judge, parameters: &Parameters) -> Option<bool> {
-    judge.judge(parameters).0.map(|judgement| judgement.holds())
-}
-
-/// Facts read that the claim itself states, directly or through facts derived from them.
-fn own(judge: &Judge, reads: &Reads) -> Vec<String> {
+/// Facts that the claim itself states and the model read: directly, through facts derived from them, or by reading all that the
+/// paper computed them from.
+pub(crate) fn own_facts(judge: &Judge, reads: &Reads) -> Vec<String> {
     let origins = facts().with_origins(reads.facts.iter().copied());
-    facts().stated_by(judge.id).iter().filter(|fact| origins.contains(fact.as_str())).cloned().collect()
+    let is_read = |fact: &&String| {
+        let inputs = facts().computed_from(fact);
+        origins.contains(fact.as_str()) || (!inputs.is_empty() && inputs.iter().all(|input| origins.contains(input.as_str())))
+    };
+    facts().stated_by(judge.id).iter().filter(is_read).cloned().collect()
 }
 
 /// The other values of every parameter that the text leaves open, where they do not read the claim's own facts.
@@ -27,7 +28,7 @@ fn other_readings(judge: &Judge, parameters: &Parameters, reads: &Reads) -> Vec<
                 (judge.run)(&fitted.with(parameter.key, index as f64))
             });
             if let Some(judgement) = judgement
-                && own(judge, &reads).is_empty()
+                && own_facts(judge, &reads).is_empty()
             {
                 results.push(ReadingResult { name: format!("{} = {choice}", parameter.key), holds: judgement.holds() });
             }
@@ -36,24 +37,48 @@ fn other_readings(judge: &Judge, parameters: &Parameters, reads: &Reads) -> Vec<
     results
 }
 
-fn verdict(judgement: &Judgement, own: &[String], readings: &[ReadingResult]) -> Verdict {
+/// The verdict: readings before boxes, because a claim that depends on a reading is open whatever the numbers are.
+///
+/// Where these parameters have no record, the boxes say nothing.
+fn verdict(judgement: &Judgement, own: &[String], readings: &[ReadingResult], record: Option<&Record>) -> Verdict {
     if judgement.readings.is_empty() {
         return Verdict::NothingToTest;
     }
     let held = readings.iter().filter(|reading| reading.holds).count();
     let is_fixed = judgement.identity.is_some() || !own.is_empty();
-    if held == 0 {
-        Verdict::Differs
-    } else if is_fixed && judgement.holds() {
-        Verdict::ByConstruction
-    } else if held < readings.len() {
-        Verdict::InOneReading
-    } else {
-        Verdict::Reproduced
+    match (judgement.holds(), held == readings.len()) {
+        _ if held == 0 => Verdict::Differs,
+        (true, _) if is_fixed => Verdict::ByConstruction,
+        (true, false) => Verdict::InOneReading,
+        (false, _) => Verdict::InAnotherReading,
+        _ if record.is_some_and(|record| record.is_constant() || record.is_mostly_constant()) => Verdict::ByConstruction,
+        _ if record.is_some_and(Record::is_edge) => Verdict::KnifeEdge,
+        _ => Verdict::Reproduced,
     }
 }
 
-fn reason(judgement: &Judgement, own: &[String], verdict: Verdict, readings: &[ReadingResult]) -> String {
+/// The sentence on a claim that no box moves.
+fn constant(record: &Record) -> String {
+    let Record { box10, constant, values, .. } = record;
+    if box10.points == 0 {
+        return "By construction: nothing that the paper leaves open takes part, so its own numbers decide.".to_string();
+    }
+    let share = format!("{} of {} points of the ten-fold box", box10.held, box10.points);
+    if record.is_constant() {
+        return format!("By construction: it comes out the same in {share}.");
+    }
+    let conditions =
+        format!("{} of {} conditions hold wherever it was tried ({})", constant.len(), values.len(), constant.join("; "));
+    format!("Mostly by construction: {conditions}; the whole comes out the same in {share}.")
+}
+
+fn reason(
+    judgement: &Judgement,
+    own: &[String],
+    verdict: Verdict,
+    readings: &[ReadingResult],
+    record: Option<&Record>,
+) -> String {
     let mut text = judgement.reason.clone();
     let mut add = |sentence: String| {
         text.push(' ');
@@ -61,20 +86,41 @@ fn reason(judgement: &Judgement, own: &[String], verdict: Verdict, readings: &[R
     };
     match (verdict, &judgement.identity) {
         (Verdict::ByConstruction, Some(why)) => add(format!("By construction: {why}")),
+        (Verdict::ByConstruction, None) if own.is_empty() => add(record.map(constant).unwrap_or_default()),
         (Verdict::ByConstruction, None) => {
             let names: Vec<String> = own.iter().map(|key| facts().fact(key).named()).collect();
             add(format!("By construction: the model read what the claim itself states ({}).", names.join("; ")));
         }
-        (Verdict::InOneReading, _) => {
+        (Verdict::KnifeEdge, _) => {
+            if let Some(record) = record {
+                add(edge(record));
+            }
+        }
+        (Verdict::InOneReading | Verdict::InAnotherReading, _) => {
             let list = |holds| {
                 let named = readings.iter().filter(|reading| reading.holds == holds);
                 named.map(|reading| reading.name.as_str()).collect::<Vec<_>>().join("; ")
             };
             add(format!("Holds: {}. Fails: {}.", list(true), list(false)));
+            for choice in record.iter().flat_map(|record| &record.choices) {
+                let is_other = readings.iter().any(|reading| reading.holds && reading.name == choice.name);
+                if verdict == Verdict::InAnotherReading && is_other && choice.holds == choice.points {
+                    add(format!("With {} it cannot fail: {} of {} points hold.", choice.name, choice.holds, choice.points));
+                }
+            }
         }
         _ => {}
     }
     text
+}
+
+/// The sentence on a claim that little moves.
+fn edge(record: &Record) -> String {
+    let Record { box2, flips, .. } = record;
+    let boxed = (2 * box2.held < box2.points)
+        .then(|| format!("it comes out the same in {} of {} points of the two-fold box", box2.held, box2.points));
+    let flipped = (!flips.is_empty()).then(|| format!("it flips with {}", flips.join("; ")));
+    format!("Knife-edge: {}.", boxed.into_iter().chain(flipped).collect::<Vec<_>>().join("; "))
 }
 
 fn used(parameters: &Parameters, reads: &Reads) -> Vec<Used> {
@@ -85,17 +131,20 @@ fn used(parameters: &Parameters, reads: &Reads) -> Vec<Used> {
         unit: parameter.unit,
         source: parameter.source.to_string(),
         is_chosen: matches!(parameter.source, Source::Chosen(_)),
+        whole: parameter.missing_effort(),
     })
     .collect()
 }
 
 /// Judges a claim: its fit, its readings, what it read.
 ///
-/// A knife-edge is not looked for here, because it takes many runs: see [`crate::sensitivity`].
+/// The boxes and the longest runs come from the record, because they take thousands of runs: see [`super::record`].
 pub fn decide(judge: &Judge, parameters: &Parameters) -> Option<ClaimResult> {
     let (judgement, reads) = judge.judge(parameters);
     let judgement = judgement?;
-    let own = own(judge, &reads);
+    let own = own_facts(judge, &reads);
+    let checks = judgement.readings.first().map(|reading| reading.checks.clone()).unwrap_or_default();
+    let record = recorded().of(judge.id, &checks);
     let named = |reading: &Reading| {
         let name = if reading.name.is_empty() { "as judged" } else { &reading.name };
         ReadingResult { name: name.to_string(), holds: reading.holds() }
@@ -104,15 +153,17 @@ pub fn decide(judge: &Judge, parameters: &Parameters) -> Option<ClaimResult> {
     let fitted = judge.fit.map_or_else(|| parameters.clone(), |fit| (fit.run)(parameters));
     if !readings.is_empty() {
         readings.extend(other_readings(judge, parameters, &reads));
+        let whole = record.iter().flat_map(|record| &record.whole);
+        readings.extend(whole.map(|run| ReadingResult { name: format!("{}, as recorded", run.name), holds: run.holds }));
     }
-    let verdict = verdict(&judgement, &own, &readings);
+    let verdict = verdict(&judgement, &own, &readings, record);
     let on_defaults =
         judge.fit.and_then(|_| (judge.run)(parameters)).map(|plain| OnDefaults { holds: plain.holds(), model: plain.model });
     Some(ClaimResult {
         id: judge.id,
-        reason: reason(&judgement, &own, verdict, &readings),
+        reason: reason(&judgement, &own, verdict, &readings, record),
         verdict,
-        checks: judgement.readings.first().map(|reading| reading.checks.clone()).unwrap_or_default(),
+        checks,
         readings,
         calibrated_on: reads.facts.iter().copied().collect(),
         own,

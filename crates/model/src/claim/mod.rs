@@ -10,9 +10,11 @@ use crate::reads::{Reads, during};
 
 mod check;
 mod decide;
+pub mod record;
 
 pub use check::{Check, Limit, Rules};
-pub use decide::{decide, holds_at};
+pub use decide::decide;
+pub(crate) use decide::own_facts;
 
 /// What came of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,11 +22,13 @@ pub use decide::{decide, holds_at};
 pub enum Verdict {
     /// The model, which read nothing of the claim, shows what the claim says in every reading the text allows.
     Reproduced,
-    /// The answer is an input or an identity.
+    /// The model read the claim's own facts, or nothing that is open can change the answer.
     ByConstruction,
-    /// It holds in one reading of the text and fails in another that the text allows.
+    /// It holds in the default reading of the text and fails in another that the text allows.
     InOneReading,
-    /// One step of one chosen parameter flips it.
+    /// It fails in the default reading and holds in another that the text allows.
+    InAnotherReading,
+    /// One step of one open parameter flips it, or less than half of the two-fold box agrees.
     KnifeEdge,
     /// The model shows something else; the reason says what.
     Differs,
@@ -34,10 +38,11 @@ pub enum Verdict {
 
 impl Verdict {
     /// All verdicts, in the order of a legend.
-    pub const ALL: [Verdict; 6] = [
+    pub const ALL: [Verdict; 7] = [
         Verdict::Reproduced,
         Verdict::ByConstruction,
         Verdict::InOneReading,
+        Verdict::InAnotherReading,
         Verdict::KnifeEdge,
         Verdict::Differs,
         Verdict::NothingToTest,
@@ -49,6 +54,7 @@ impl Verdict {
             Verdict::Reproduced => "reproduced",
             Verdict::ByConstruction => "by construction",
             Verdict::InOneReading => "in one reading",
+            Verdict::InAnotherReading => "in another reading",
             Verdict::KnifeEdge => "knife-edge",
             Verdict::Differs => "differs",
             Verdict::NothingToTest => "nothing to test",
@@ -193,6 +199,8 @@ pub struct Used {
     pub source: String,
     /// Whether it is in no paper.
     pub is_chosen: bool,
+    /// The whole of an effort of which this run takes less.
+    pub whole: Option<String>,
 }
 
 /// The result of a model for one claim.

@@ -16,13 +16,15 @@ const LETTER: f64 = 6.2;
 pub(super) fn draw(out: &mut String, plot: &Plot, y: &Scale, bottom: f64) -> f64 {
     let wide = (WIDTH - RIGHT - LEFT) / plot.groups.len() as f64;
     let mut most_lines = 1;
+    // Behind all bars of all groups: a wide name of a low bar lies on its neighbours.
+    let mut names = String::new();
     for (group, name) in plot.groups.iter().enumerate() {
         let left = LEFT + wide * group as f64;
-        let values: Vec<f64> = plot.lines.iter().map(|line| value(line, group)).collect();
+        let values: Vec<Option<f64>> = plot.lines.iter().map(|line| value(line, group)).collect();
         if plot.is_stacked {
             stacked(out, &values, y, left, wide)
         } else {
-            side_by_side(out, plot, &values, y, left, wide)
+            side_by_side(out, &mut names, plot, &values, y, left, wide)
         }
         let lines = broken(name, (wide / LETTER) as usize);
         for (index, line) in lines.iter().enumerate() {
@@ -30,28 +32,30 @@ pub(super) fn draw(out: &mut String, plot: &Plot, y: &Scale, bottom: f64) -> f64
         }
         most_lines = most_lines.max(lines.len());
     }
+    out.push_str(&names);
     let base = y.base();
     writeln!(out, "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{base:.1}\" y2=\"{base:.1}\"/>", WIDTH - RIGHT)
         .expect("a String takes every write");
     12.0 + NAME_LINE * most_lines as f64
 }
 
-fn value(line: &crate::outcome::Line, group: usize) -> f64 {
-    line.points.iter().find(|point| point.0 == group as f64).map_or(0.0, |point| point.1)
+/// The bar of a line in a group; none where the line has no point there.
+fn value(line: &crate::outcome::Line, group: usize) -> Option<f64> {
+    line.points.iter().find(|point| point.0 == group as f64).map(|point| point.1)
 }
 
-fn side_by_side(out: &mut String, plot: &Plot, values: &[f64], y: &Scale, left: f64, wide: f64) {
+/// Bars of a group beside each other, and their values, which the caller draws last.
+fn side_by_side(out: &mut String, names: &mut String, plot: &Plot, values: &[Option<f64>], y: &Scale, left: f64, wide: f64) {
     let margin = wide * 0.12;
     let one = (wide - 2.0 * margin) / values.len() as f64;
     let is_named = values.len() * plot.groups.len() <= NAMED_BARS_MOST;
-    let place = |index: usize| left + margin + one * index as f64;
-    for (index, value) in values.iter().enumerate() {
-        bar(out, index, place(index), one - 2.0, y.place(*value), y.base());
-    }
-    // Behind all bars: a wide name of a low bar lies on its neighbours.
-    for (index, value) in values.iter().enumerate().filter(|_| is_named) {
-        let name = crate::text::number(round3(*value));
-        text(out, place(index) + one / 2.0 - 1.0, y.place(*value).min(y.base()) - 4.0, "middle", "faint value", &name);
+    for (index, value) in values.iter().enumerate().filter_map(|(index, value)| Some((index, (*value)?))) {
+        let x = left + margin + one * index as f64;
+        bar(out, index, x, one - 2.0, y.place(value), y.base());
+        if is_named {
+            let name = crate::text::number(round3(value));
+            text(names, x + one / 2.0 - 1.0, y.place(value).min(y.base()) - 4.0, "middle", "faint value", &name);
+        }
     }
 }
 
@@ -64,9 +68,9 @@ fn round3(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-fn stacked(out: &mut String, values: &[f64], y: &Scale, left: f64, wide: f64) {
+fn stacked(out: &mut String, values: &[Option<f64>], y: &Scale, left: f64, wide: f64) {
     let mut sum = 0.0;
-    for (index, value) in values.iter().enumerate() {
+    for (index, value) in values.iter().enumerate().filter_map(|(index, value)| Some((index, (*value)?))) {
         let (from, to) = (y.place(sum), y.place(sum + value));
         let from = if sum == 0.0 { y.base() } else { from };
         bar(out, index, left + wide * 0.2, wide * 0.6, to, from);

@@ -170,6 +170,15 @@ mod tests {
     }
 
     #[test]
+    fn every_value_is_drawn_after_every_bar() {
+        let mut plot = Plot::bars("bars", &["a", "b"], Axis::new("time", "ms"));
+        plot.bar("low", &[1.07, 1.0]);
+        plot.bar("high", &[9.0, 17.1]);
+        let drawn = element(&plot);
+        assert!(drawn.find("1.07<").unwrap() > drawn.rfind("<rect class=\"bar").unwrap(), "{drawn}");
+    }
+
+    #[test]
     fn a_timeline_has_a_row_for_each_name_and_a_bar_for_each_span() {
         let mut plot = Plot::timeline("write", Axis::new("time", "ns"));
         plot.span("address", "bus", 0.0, 10.0);

@@ -3,9 +3,9 @@ use maud::{Markup, PreEscaped, html};
 
 use super::gather::{Row, value};
 use super::html::{badge, class};
-use crate::claim::{ClaimResult, Verdict};
+use crate::claim::ClaimResult;
+use crate::claim::record::{Record, Share};
 use crate::facts::facts;
-use crate::sensitivity::Record;
 use crate::text;
 
 pub(super) fn card(row: &Row, is_measured: bool) -> Markup {
@@ -33,6 +33,7 @@ pub(super) fn card(row: &Row, is_measured: bool) -> Markup {
                     } }
                 }
                 @if let Some(record) = row.sensitivity { (sensitivity(record)) }
+                @if let Some(result) = &row.result { (quick(result)) }
             }
         }
     }
@@ -41,11 +42,6 @@ pub(super) fn card(row: &Row, is_measured: bool) -> Markup {
 fn judged(row: &Row, result: &ClaimResult) -> Markup {
     html! {
         p.reason { (result.reason) }
-        @if row.verdict == Verdict::KnifeEdge {
-            @if let Some(record) = row.sensitivity {
-                p.reason { strong { "Knife-edge: " } "flips with " (record.flips.join("; ")) "." }
-            }
-        }
         @if let Some(finding) = &result.finding { p.finding { strong { "Found: " } (finding) } }
         @if !result.checks.is_empty() { (checks(result)) }
         @if let (Some(fit), Some(plain)) = (result.fit, &result.on_defaults) {
@@ -76,15 +72,38 @@ fn checks(result: &ClaimResult) -> Markup {
     }
 }
 
-fn sensitivity(record: &Record) -> Markup {
-    let share = 100.0 * record.held as f64 / record.points.max(1) as f64;
+/// The efforts of which the claim read less than the whole.
+fn quick(result: &ClaimResult) -> Markup {
     html! {
-        dt { "box" }
+        @for used in &result.parameters {
+            @if let Some(whole) = &used.whole { dt { "run" } dd { span.quick { "quick" } " " code { (used.key) } " = " (used.value) ", whole: " (whole) } }
+        }
+    }
+}
+
+/// In how much of both boxes the claim comes out as at the defaults.
+fn sensitivity(record: &Record) -> Markup {
+    html! {
+        dt title="each chosen number from half to twice its value" { "two-fold box" }
+        dd { (share(record.box2, "no chosen number takes part")) }
+        dt title="from a tenth to ten times, structural switches drawn too" { "ten-fold box" }
         dd {
-            @if record.points == 0 { span.faint { "no chosen number takes part" } } @else {
-                "comes out the same in " (text::number(share.round())) " % of " (record.points) " points"
-                span.meter role="img" aria-label={(share.round()) " %"} { span style={"width:" (share.round()) "%"} {} }
+            (share(record.box10, "nothing that is open takes part"))
+            @if !record.constant.is_empty() && !record.is_constant() {
+                span.faint { (record.constant.len()) " of " (record.values.len()) " conditions hold in all of it" }
             }
+        }
+    }
+}
+
+fn share(share: Share, none: &str) -> Markup {
+    let Share { points, held } = share;
+    let percent = (100.0 * held as f64 / points.max(1) as f64).round();
+    let (is_low, is_all) = (2 * held < points, held == points);
+    html! {
+        @if points == 0 { span.faint { (none) } } @else {
+            span.low-share[is_low] { @if is_low { "only " } "the same in " (text::number(percent)) " % of " (points) " points" }
+            span.meter.low[is_low].all[is_all] role="img" aria-label={(percent) " %"} { span style={"width:" (percent) "%"} {} }
         }
     }
 }
@@ -99,12 +118,21 @@ fn tornado(record: &Record, result: &ClaimResult) -> Markup {
     if record.bars.is_empty() {
         return html! {};
     }
-    let values = record.bars.iter().flat_map(|bar| [bar.low, bar.high]).chain([record.value]);
+    let bars = record.bars.iter().flat_map(|bar| [bar.low, bar.high]);
+    let values = bars.chain(record.band.into_iter().flatten()).chain([record.value]);
     let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
     let place = |value: f64| LABEL + WIDE * (value - least) / (most - least).max(1e-300);
     let height = ROW * record.bars.len() as f64 + 22.0;
     let centre = place(record.value);
     let mut drawing = String::new();
+    if let Some([low, high]) = record.band {
+        let (from, to) = (place(low.clamp(least, most)), place(high.clamp(least, most)));
+        drawing += &format!(
+            "<rect class=\"band\" x=\"{from:.1}\" y=\"0\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            (to - from).max(1.0),
+            height - 20.0
+        );
+    }
     for (index, bar) in record.bars.iter().enumerate() {
         let top = ROW * index as f64 + 4.0;
         let mut half = |value: f64, colour: &str| {
@@ -141,6 +169,7 @@ fn tornado(record: &Record, result: &ClaimResult) -> Markup {
                 (record.what) ": " (text::number(record.value)) " " (record.unit)
                 @if let Some(check) = decides { " (demanded: " (check.demand()) ")" }
                 ". Each chosen parameter at half (blue) and at twice (orange) its value."
+                @if let Some([low, high]) = record.band { " Band: eight tenths of the two-fold box, " (text::number(low)) " to " (text::number(high)) "." }
                 @if record.flips.is_empty() { " No single step flips the verdict." } @else { " One step flips it: " (record.flips.join("; ")) "." }
             }
             (PreEscaped(format!("<svg class=\"plot\" viewBox=\"0 0 {size:.0} {height:.0}\" role=\"img\" aria-label=\"tornado\">{drawing}</svg>")))
@@ -168,9 +197,19 @@ fn inputs(row: &Row, result: &ClaimResult) -> Markup {
                     li { code { (used.key) } " = " (used.value) " " @if used.unit != "choice" { (used.unit) } " " span.faint { (used.source) } }
                 }
             }
+            @for choice in record_choices(row) { p.faint { (choice) } }
             @if !row.experiment.is_empty() { p { "Run it: " code { "hanare model " (row.experiment) } } }
         }
     }
+}
+
+/// How the structural switches came out in the ten-fold box.
+fn record_choices(row: &Row) -> Vec<String> {
+    let choices = row.sensitivity.map(|record| record.choices.as_slice()).unwrap_or_default();
+    let line = |choice: &crate::claim::record::Choice| {
+        format!("{}: holds in {} of {} points of the ten-fold box", choice.name, choice.holds, choice.points)
+    };
+    choices.iter().map(line).collect()
 }
 
 /// The claim's `[section]` and its words.

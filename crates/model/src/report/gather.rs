@@ -1,9 +1,11 @@
 //! Runs every experiment and puts claims, figures and facts in the papers' order.
+use crate::claim::record::{Record, recorded};
 use crate::claim::{ClaimResult, Verdict};
 use crate::experiment::Paper;
 use crate::facts::{Claim, Fact, facts};
 use crate::outcome::{Plot, Produced};
-use crate::sensitivity::{Record, recorded};
+use crate::parameters::Parameter;
+use crate::reads::during;
 
 use super::{Measured, Measurements, ReportError, Summary};
 
@@ -35,6 +37,8 @@ pub struct Drawn {
     pub experiment: &'static str,
     /// The plot.
     pub plot: Plot,
+    /// Efforts of which it read less than the whole, as `KEY = VALUE of WHOLE`.
+    pub quick: Vec<String>,
 }
 
 /// A produced fact with the experiment that produced it.
@@ -93,12 +97,16 @@ pub fn gather(papers: &'static [&'static Paper], progress: &mut dyn FnMut(usize,
         let parameters = (paper.parameters)();
         for experiment in paper.experiments {
             progress(done, total, &format!("{} {}", paper.id, experiment.name));
-            let outcome = experiment.outcome(&parameters);
+            let (outcome, reads) = during(|| experiment.outcome(&parameters));
+            let read = parameters.iter().filter(|parameter| reads.parameters.contains(parameter.key));
+            let missing = |p: &Parameter| p.missing_effort().map(|whole| format!("{} = {} of {whole}", p.key, p.shown()));
+            let quick: Vec<String> = read.filter_map(missing).collect();
             if let Some(reason) = outcome.refused {
                 return Err(ReportError::Refused { paper: paper.id, experiment: experiment.name, reason });
             }
             results.extend(outcome.claims.into_iter().map(|claim| (format!("{} {}", paper.id, experiment.name), claim)));
-            plots.extend(outcome.plots.into_iter().map(|plot| Drawn { paper: paper.id, experiment: experiment.name, plot }));
+            let drawn = |plot| Drawn { paper: paper.id, experiment: experiment.name, plot, quick: quick.clone() };
+            plots.extend(outcome.plots.into_iter().map(drawn));
             produced.extend(outcome.produced.into_iter().map(|produced| ProducedBy { experiment: experiment.name, produced }));
             done += 1;
         }
@@ -108,19 +116,18 @@ pub fn gather(papers: &'static [&'static Paper], progress: &mut dyn FnMut(usize,
     Ok(Gathered { rows, plots, produced, is_measured: false, papers })
 }
 
-/// The row of a claim; a step that flips a reproduced one makes it a knife-edge.
+/// The row of a claim.
 fn row(claim: &'static Claim, results: &[(String, ClaimResult)]) -> Row {
     let found = results.iter().find(|(_, result)| result.id == claim.id);
     let result = found.map(|(_, result)| result.clone());
     let sensitivity = result.as_ref().and_then(|result| recorded().of(&claim.id, &result.checks));
-    let judged = result.as_ref().map_or(Verdict::NothingToTest, |result| result.verdict);
-    let is_edge = judged == Verdict::Reproduced && sensitivity.is_some_and(|record| !record.flips.is_empty());
+    let verdict = result.as_ref().map_or(Verdict::NothingToTest, |result| result.verdict);
     Row {
         claim,
         paper: stated(&claim.id),
         result,
         measured: None,
-        verdict: if is_edge { Verdict::KnifeEdge } else { judged },
+        verdict,
         sensitivity,
         experiment: found.map(|(experiment, _)| experiment.clone()).unwrap_or_default(),
     }
@@ -188,6 +195,57 @@ mod tests {
         let summary = gathered_once().summary();
         assert_eq!(summary.counts.iter().sum::<usize>(), facts().claims.len());
         assert!(summary.counts.iter().all(|count| *count > 0), "{summary:?}");
+    }
+
+    /// The values of a record are those of all conditions, so a model that gives others has no record.
+    #[test]
+    fn every_claim_has_a_record_of_these_models() {
+        let open = gathered_once().rows.iter().filter(|row| row.verdict != Verdict::NothingToTest && row.sensitivity.is_none());
+        let open: Vec<&str> = open.map(|row| row.claim.id.as_str()).collect();
+        assert!(open.is_empty(), "{open:?}: record them anew with the example sensitivity");
+    }
+
+    /// The guard against circular claims reads facts, and 43 claims state none: the ten-fold box watches those.
+    #[test]
+    fn the_guard_fires_for_claims_that_state_no_number() {
+        let rows = gathered_once().rows.iter().filter(|row| row.verdict == Verdict::ByConstruction);
+        let fired = rows.filter(|row| facts().is_qualitative(&row.claim.id));
+        assert!(fired.count() >= 5, "no qualitative claim is by construction");
+        for row in &gathered_once().rows {
+            let is_open = matches!(row.verdict, Verdict::Reproduced | Verdict::KnifeEdge);
+            assert!(
+                !is_open || row.sensitivity.is_some_and(|record| !record.is_constant() && !record.is_mostly_constant()),
+                "{}",
+                row.claim.id
+            );
+        }
+    }
+
+    /// The one place where verdicts are written down, so that a change of a model shows what it decides anew.
+    #[test]
+    fn verdicts_are_those_of_the_record() {
+        let of = |verdict: Verdict| {
+            let rows = gathered_once().rows.iter().filter(|row| row.verdict == verdict);
+            rows.map(|row| row.claim.id.as_str()).collect::<Vec<_>>().join(" ")
+        };
+        let expected = [
+            (
+                Verdict::Reproduced,
+                "D3-C4 D3-C10 D3-C16 D3-C17 D3-C18 RF-C1 RF-C2 RF-C3 RF-C4 RF-C10 D2-C4 D2-C14 EU-C3 EU-C15 VQ-C5 VQ-C11 VQ-C12",
+            ),
+            (
+                Verdict::InOneReading,
+                "D3-C1 D3-C2 D3-C12 D3-C14 D3-C19 RF-C12 RF-C13 RF-C14 D2-C5 D2-C13 D2-C15 D2-C16 EU-C7 EU-C8 EU-C10 EU-C11 EU-C14 VQ-C1 VQ-C6 VQ-C7 VQ-C9",
+            ),
+            (Verdict::InAnotherReading, "D3-C5 RF-C9 EU-C16 VQ-C2"),
+            (Verdict::KnifeEdge, "D3-C13 RF-C5 EU-C1 EU-C2 EU-C5"),
+            (Verdict::Differs, "D3-C3 RF-C11 D2-C6 D2-C8 D2-C12 D2-C18 VQ-C4"),
+            (Verdict::NothingToTest, "RF-C8 D2-C20 VQ-C13"),
+        ];
+        for (verdict, ids) in expected {
+            assert_eq!(of(verdict), ids, "{verdict:?}");
+        }
+        assert_eq!(of(Verdict::ByConstruction).split(' ').count(), 29, "{}", of(Verdict::ByConstruction));
     }
 
     #[test]

@@ -9,8 +9,9 @@ use crate::plot;
 use crate::text;
 
 use super::Made;
+use super::cite;
 use super::claim_card::card;
-use super::features::{Marks, lives_in, places, recorded};
+use super::features::{Marks, alone, lives_in, places, recorded};
 use super::figures::{LOST, is_of};
 use super::findings::findings;
 use super::gather::{Drawn, Gathered, Row, value};
@@ -44,7 +45,8 @@ pub(super) fn page(gathered: &Gathered, made: &Made) -> String {
                         code { "hanare model PAPER EXPERIMENT" } " prints its tables and every parameter with its source; "
                         code { "--set" } " and " code { "--sweep" } " change them. Same parameters, same page. "
                         code { "hanare report --json" } " has the same numbers with units, limits and parameters." }
-                    p { (made_line(made)) }
+                    p { (made_line(made)) " Parameters " code { (cite::parameters_hash(gathered.papers)) } "." }
+                    (cite::shown("Cite this page", &cite::page(gathered, made)))
                 }
                 script { (PreEscaped(style::SCRIPT)) }
             }
@@ -77,9 +79,10 @@ fn head(gathered: &Gathered, made: &Made) -> Markup {
 fn meaning(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Reproduced => "the model read nothing of the claim and shows it in every reading",
-        Verdict::ByConstruction => "the answer is an input or an identity",
-        Verdict::InOneReading => "holds in one reading the text allows and fails in another",
-        Verdict::KnifeEdge => "one step of one chosen parameter flips it",
+        Verdict::ByConstruction => "it read the claim's own numbers, or nothing that is open can change the answer",
+        Verdict::InOneReading => "the default reading holds and another that the text allows fails",
+        Verdict::InAnotherReading => "the default reading fails and another that the text allows holds",
+        Verdict::KnifeEdge => "one step of one open parameter flips it, or under half of the two-fold box agrees",
         Verdict::Differs => "the model shows something else",
         Verdict::NothingToTest => "the claim says nothing a model could miss",
     }
@@ -135,6 +138,7 @@ pub(super) fn class(verdict: Verdict) -> &'static str {
         Verdict::Reproduced => "reproduced",
         Verdict::ByConstruction => "construction",
         Verdict::InOneReading => "reading",
+        Verdict::InAnotherReading => "another",
         Verdict::KnifeEdge => "edge",
         Verdict::Differs => "differs",
         Verdict::NothingToTest => "nothing",
@@ -165,9 +169,12 @@ fn how_judged(gathered: &Gathered) -> Markup {
             h2 { "How a claim is judged" }
             p { "A claim is a list of conditions: a number of the model, what it is held to, and so what would have refuted it. What a judgement read is recorded while it runs, so "
                 "no list of inputs is typed. Where it read a fact that the claim itself states, or one derived from that, the verdict is “by construction”." }
-            p { "Where the text allows several readings, the claim is judged in each. A parameter that belongs to a claim's own number is fitted to other facts first (leave one out); "
+            p { "Where the text allows several readings, the claim is judged in each: “in one reading” where the default holds and another fails, “in another reading” where the default fails and another holds. A parameter that belongs to a claim's own number is fitted to other facts first (leave one out); "
                 "the outcome with the paper's one default set stands beside it." }
-            p { "“Box” is the share of random points, each chosen parameter between half and twice its value, in which the claim comes out as at the defaults; a step is one of what is counted, else 5 %; a size in powers of two has none. "
+            p { "Two boxes of random points decide what no list can. In the two-fold box each number that was chosen, or that contradicts its own paper, lies between half and twice its value; "
+                "in the ten-fold box between a tenth and ten times, and structural switches (loop orders, join algorithms, overtaking and the like) are drawn too. "
+                "A claim that comes out the same in all of the ten-fold box (but for one point in fifty), or most of whose conditions do, is “by construction”, because this model could not have shown anything else. One that does so in under half of the two-fold box, or that a single step flips, is a “knife-edge”. "
+                "A step is one of what is counted, else 5 %; a size in powers of two has none. "
                 "These take thousands of runs: they were recorded with the sources of this version (" code { "facts/sensitivity.toml" } ") and are shown only while the model still gives the value they were made for." }
             div.scroll {
                 table.cards {
@@ -219,6 +226,7 @@ fn paper_section(paper: &Paper, gathered: &Gathered) -> Markup {
         section id=(paper.id) {
             h2 { (paper.title) }
             p { span lang="ja" { (paper.citation.original_title) } ". " (paper.citation.authors) ". " span.faint { (paper.citation.published) "." } }
+            (cite::shown("BibTeX", &cite::bibtex(paper)))
             p.faint { "Modelled: " (paper.summary.trim_end_matches('.')) " (" code { "hanare model " (paper.id) } ")." }
             p.faint { (rows.len()) " claims: " (spoken.join(", ")) "." }
             (strip(&rows, "strip small"))
@@ -254,6 +262,7 @@ fn figure(drawn: &Drawn) -> Markup {
         figure {
             (PreEscaped(plot::element(&drawn.plot)))
             figcaption {
+                @for effort in &drawn.quick { span.quick { "quick run: " (effort) } " " }
                 code { "hanare model " (drawn.paper) " " (drawn.experiment) }
                 " · " a download=(file_name(drawn)) href={"data:text/csv;charset=utf-8," (percent_encoded(&drawn.plot.to_csv()))} { "data (CSV)" }
             }
@@ -402,7 +411,7 @@ fn features_section(papers: &[&Paper], marks: &Marks) -> Markup {
                                     tr {
                                         th { (feature.id) }
                                         td { (feature.text) }
-                                        td { (lives_in(marks, &feature.id)) }
+                                        td { (lives_in(marks, &feature.id)) @if let Some(why) = alone().get(&feature.id) { br; span.faint { (why) } } }
                                         td { @for path in marks.get(&feature.id).into_iter().flatten() { code { (path) } br; } }
                                     }
                                 }

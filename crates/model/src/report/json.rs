@@ -2,6 +2,7 @@
 use serde_json::{Value, json};
 
 use super::Made;
+use super::cite;
 use super::gather::{Drawn, Gathered, Row};
 use crate::claim::{Check, Verdict};
 
@@ -23,12 +24,19 @@ pub(super) fn report(gathered: &Gathered, made: &Made) -> String {
                 "original_title": paper.citation.original_title,
                 "authors": paper.citation.authors,
                 "published": paper.citation.published,
+                "bibtex": cite::bibtex(paper),
+                "parameters_hash": format!("{:016x}", (paper.parameters)().fingerprint()),
                 "tolerance": paper.rules.closeness(),
             })
         })
         .collect();
     let object = json!({
-        "made": {"date": made.date, "version": made.version, "commit": made.commit},
+        "made": {
+            "date": made.date,
+            "version": made.version,
+            "commit": made.commit,
+            "parameters_hash": cite::parameters_hash(gathered.papers),
+        },
         "counts": counts,
         "papers": papers,
         "claims": gathered.rows.iter().map(claim).collect::<Vec<_>>(),

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::claim::Verdict;
 
+mod cite;
 mod claim_card;
 mod features;
 mod figures;
@@ -50,7 +51,7 @@ pub struct Made {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Claims of each verdict, in the order of [`Verdict::ALL`].
-    pub counts: [usize; 6],
+    pub counts: [usize; 7],
 }
 
 impl std::fmt::Display for Summary {

@@ -21,21 +21,21 @@ code{font:.88em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wr
 nav{position:sticky;top:0;z-index:1;background:var(--paper);border-bottom:1px solid var(--line);margin-top:1.5rem}
 nav ul{max-width:74rem;margin:0 auto;padding:.55rem 1.25rem;display:flex;gap:.35rem 1.2rem;list-style:none;overflow-x:auto;white-space:nowrap;font-size:.93rem}
 nav a{text-decoration:none}nav a:hover{text-decoration:underline}
-.tally{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.75rem;margin:1.5rem 0 .75rem;padding:0;list-style:none;max-width:66rem}.tally small{line-height:1.3;display:block;margin-top:.15rem}
+.tally{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.4rem,1fr));gap:.75rem;margin:1.5rem 0 .75rem;padding:0;list-style:none;max-width:66rem}.tally small{line-height:1.3;display:block;margin-top:.15rem}
 .tally li{border-radius:.6rem;padding:.7rem .9rem}.tally b{display:block;font-size:1.75rem;line-height:1.15;font-weight:650;font-variant-numeric:tabular-nums}
 .strip{display:flex;height:.7rem;border-radius:.35rem;overflow:hidden;max-width:66rem;gap:2px}.strip span{display:block;min-width:2px;background:currentColor}
 .strip.small{height:.4rem;max-width:20rem;margin:.6rem 0 1rem}
-.reproduced{color:var(--good)}.differs{color:var(--off)}.construction{color:var(--cons)}.reading{color:var(--read)}.edge{color:var(--edge)}.nothing{color:var(--none)}
+.reproduced{color:var(--good)}.differs{color:var(--off)}.construction{color:var(--cons)}.reading,.another{color:var(--read)}.edge{color:var(--edge)}.nothing{color:var(--none)}
 li.reproduced,.badge.reproduced,.mark.reproduced,.chip.reproduced{background:var(--good-bg)}li.differs,.badge.differs,.mark.differs,.chip.differs{background:var(--off-bg)}
-li.construction,.badge.construction,.mark.construction,.chip.construction{background:var(--cons-bg)}li.reading,.badge.reading,.mark.reading,.chip.reading{background:var(--read-bg)}
+li.construction,.badge.construction,.mark.construction,.chip.construction{background:var(--cons-bg)}li.reading,.badge.reading,.mark.reading,.chip.reading,li.another,.badge.another,.mark.another,.chip.another{background:var(--read-bg)}.mark.another,.badge.another{outline:1px dashed currentColor;outline-offset:-2px}.strip .another{opacity:.6}
 li.edge,.badge.edge,.mark.edge,.chip.edge{background:var(--edge-bg)}li.nothing,.badge.nothing,.mark.nothing,.chip.nothing{background:var(--none-bg)}
 .contents{margin:1.25rem 0 0;max-width:60rem}.contents p{max-width:none;line-height:2}.mark{display:inline-block;border-radius:.35rem;padding:0 .4rem;font-size:.82rem;line-height:1.5;text-decoration:none;color:inherit}
-.mark.reproduced{color:var(--good)}.mark.differs{color:var(--off)}.mark.construction{color:var(--cons)}.mark.reading{color:var(--read)}.mark.edge{color:var(--edge)}.mark.nothing{color:var(--none)}.mark:hover{text-decoration:underline}
+.mark.reproduced{color:var(--good)}.mark.differs{color:var(--off)}.mark.construction{color:var(--cons)}.mark.reading,.mark.another{color:var(--read)}.mark.edge{color:var(--edge)}.mark.nothing{color:var(--none)}.mark:hover{text-decoration:underline}
 .filter{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:center;margin:.5rem 0}.filter input[type=search]{font:inherit;padding:.25rem .5rem;border:1px solid var(--line);border-radius:.4rem;background:var(--card);color:inherit;min-width:14rem}
 .chips{display:flex;flex-wrap:wrap;gap:.35rem}.chip{border-radius:1rem;padding:.12rem .6rem;font-size:.85rem;cursor:pointer}
 .finding{border-left:3px solid var(--link);padding-left:.7rem;font-size:.93rem;max-width:none}.checks table{font-size:.86rem}.checks{margin:.6rem 0}.checks td.number{white-space:normal;text-align:left;min-width:5rem}
-.meter{display:block;height:.35rem;border-radius:.2rem;background:var(--line);margin-top:.25rem;max-width:11rem}.meter span{display:block;height:100%;border-radius:.2rem;background:var(--link)}
-.tornado svg{max-width:34rem}.plot text.small{font-size:10px}[hidden]{display:none!important}
+.meter{display:block;height:.35rem;border-radius:.2rem;background:var(--line);margin-top:.25rem;max-width:11rem}.meter span{display:block;height:100%;border-radius:.2rem;background:var(--link)}.meter.low span{background:var(--edge)}.low-share{color:var(--edge);font-weight:600}.meter.all span{background:var(--cons)}.cite pre{font-size:.8rem;line-height:1.4;overflow-x:auto;white-space:pre;background:var(--card);border:1px solid var(--line);border-radius:.5rem;padding:.6rem .8rem;margin:.35rem 0}.quick{border-radius:.35rem;padding:0 .35rem;background:var(--edge-bg);color:var(--edge);white-space:nowrap}
+.tornado svg{max-width:34rem}.plot text.small{font-size:10px}.plot .band{fill:var(--faint);opacity:.18}[hidden]{display:none!important}
 .badge{display:inline-block;border-radius:1rem;padding:.08rem .6rem;font-size:.82rem;font-weight:600;white-space:nowrap}
 .claim{display:grid;grid-template-columns:9rem minmax(0,1fr) minmax(15rem,21rem);gap:.25rem 1.5rem;padding:1.1rem 0;border-top:1px solid var(--line)}
 .claim h4 a{color:inherit;text-decoration:none}.claim h4{margin:0;font-size:1rem;font-weight:650}.claim h4+.badge{margin-top:.3rem}

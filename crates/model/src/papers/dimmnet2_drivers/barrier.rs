@@ -26,13 +26,12 @@ struct Barrier {
 }
 
 impl Barrier {
-    fn new(parameters: &Parameters) -> Barrier {
+    /// None where an operation would take no time: what the operating system costs is then more than the tables' totals.
+    fn new(parameters: &Parameters) -> Option<Barrier> {
         let operations = solved(2, parameters);
         let os = |key: &str| parameters.get_in(key, "ns");
-        Barrier {
-            write: Picos::from_ns_f64(os("os.write") + operations.write * 1e6),
-            read: Picos::from_ns_f64(os("os.read") + operations.read * 1e6),
-        }
+        let (write, read) = (os("os.write") + operations.write * 1e6, os("os.read") + operations.read * 1e6);
+        (write >= 1.0 && read >= 1.0).then(|| Barrier { write: Picos::from_ns_f64(write), read: Picos::from_ns_f64(read) })
     }
 
     /// From the common start to the last node's leaving.
@@ -67,7 +66,10 @@ pub fn run(parameters: &Parameters) -> Outcome {
     let mut outcome = Outcome::new();
     outcome.tables.push(readings(parameters));
 
-    let barrier = Barrier::new(parameters);
+    let Some(barrier) = Barrier::new(parameters) else {
+        let page = parameters.get("os.page");
+        return Outcome::refuse(format!("os.page={page} us: nothing of the tables' totals is left for an operation"));
+    };
     let mut trace = Trace::new();
     let two = barrier.play(2, &mut trace);
     let mut plot = Plot::new("Barrier by remote operations alone", Axis::log("nodes", ""), Axis::log("time", "ms"));
@@ -82,7 +84,7 @@ pub fn run(parameters: &Parameters) -> Outcome {
 
 /// D2-C18.
 pub fn at_least(parameters: &Parameters) -> Option<Judgement> {
-    let two = Barrier::new(parameters).play(2, &mut Trace::new());
+    let two = Barrier::new(parameters)?.play(2, &mut Trace::new());
     Some(Judgement::new(
         format!("{two} for two nodes by remote operations alone"),
         "Remote operations and calls explain a few hundredths of the millisecond that was measured; the rest must be the operating system's timer or \
@@ -121,5 +123,12 @@ mod tests {
         // Node 1 has written at 20 us and reads once; node 0 polls every 3 us from 13 us on and sees both at its read that ends at 22.
         assert_eq!(barrier.play(2, &mut Trace::new()), Picos::us(23));
         assert_eq!(barrier.play(1, &mut Trace::new()), Picos::us(13));
+    }
+
+    #[test]
+    fn operations_that_take_no_time_are_refused_and_poll_for_nothing() {
+        let costly = super::super::parameters::parameters().with("os.flush", 1e6);
+        assert!(run(&costly).refused.is_some_and(|reason| reason.contains("os.page")));
+        assert!(at_least(&costly).is_none());
     }
 }

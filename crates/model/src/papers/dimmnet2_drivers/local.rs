@@ -99,14 +99,11 @@ pub fn run(parameters: &Parameters) -> Outcome {
 pub fn as_fast(parameters: &Parameters) -> Option<Judgement> {
     let time = |form| product(form, 1024, Attribute::DriverDefault, parameters);
     let slowdown = time(Form::Mapped) / time(Form::MainMemory);
-    Some(
-        Judgement::new(
-            format!("{slowdown:.4} of main memory's time at order 1024"),
-            "24 MB are paged in once against N^3 computation; operation times come from Himeno's table.",
-            vec![Check::new("AT-dRAM over main memory", slowdown, "x", Limit::Below(RULES.word("about as fast")))],
-        )
-        .identity("main memory's time is the computation of the measured total by assumption, so the ratio is that of two cells of Table 6."),
-    )
+    Some(Judgement::new(
+        format!("{slowdown:.4} of main memory's time at order 1024"),
+        "24 MB are paged in once against N^3 computation; operation times come from Himeno's table. Main memory's time is the computation of the measured total by assumption, so the ratio is that of two cells of Table 6.",
+        vec![Check::new("AT-dRAM over main memory", slowdown, "x", Limit::Below(RULES.word("about as fast")))],
+    ))
 }
 
 /// D2-C8.

@@ -145,18 +145,15 @@ pub fn pages_cost_more(parameters: &Parameters) -> Option<Judgement> {
 pub fn consistent(parameters: &Parameters) -> Option<Judgement> {
     let found = estimate(parameters);
     let near = |printed: f64, tolerance: f64| Limit::Near { printed, tolerance };
-    Some(
-        Judgement::new(
-            format!("{:.2}, {:.2}, {:.2} us (mapped read: {:.2})", found.read, found.write, found.mmap_write, found.mmap_read),
-            "Equation (2) on 200 MiB, within the rounding of Table 4's milliseconds; the fourth entry, 9.87 us, does not follow.",
-            vec![
-                Check::new("ReadFile", found.read, "us", near(4.27, 0.0115)),
-                Check::new("WriteFile", found.write, "us", near(3.75, 0.031)),
-                Check::new("mapped write", found.mmap_write, "us", near(4.39, 0.031)),
-            ],
-        )
-        .identity("arithmetic on the paper's own table. It tests the paper's consistency, not a model."),
-    )
+    Some(Judgement::new(
+        format!("{:.2}, {:.2}, {:.2} us (mapped read: {:.2})", found.read, found.write, found.mmap_write, found.mmap_read),
+        "Equation (2) on 200 MiB, within the rounding of Table 4's milliseconds; the fourth entry, 9.87 us, does not follow. Arithmetic on the paper's own table: it tests the paper's consistency, not a model.",
+        vec![
+            Check::new("ReadFile", found.read, "us", near(4.27, 0.0115)),
+            Check::new("WriteFile", found.write, "us", near(3.75, 0.031)),
+            Check::new("mapped write", found.mmap_write, "us", near(4.39, 0.031)),
+        ],
+    ))
 }
 
 /// The experiment on repeated access: whole passes over the file by calls and through a mapping.
@@ -197,14 +194,11 @@ pub fn repeated(parameters: &Parameters) -> Option<Judgement> {
     let fits = parameters.get_in("file.size", "B") <= parameters.get_in("memory.size", "B");
     let again = if fits { 0.0 } else { mapped };
     let crossing = (1..=1_000_u32).find(|pass| mapped + again * f64::from(pass - 1) < by_calls * f64::from(*pass));
-    Some(
-        Judgement::new(
-            crossing.map_or("never faster".to_string(), |pass| format!("faster from pass {pass} on")),
-            "A page's cost is paid at its first access, a call's at every access.",
-            vec![Check::is("a mapping becomes faster after some number of passes", crossing.is_some())],
-        )
-        .identity("a constant against a line that rises: any positive times cross, at whichever pass."),
-    )
+    Some(Judgement::new(
+        crossing.map_or("never faster".to_string(), |pass| format!("faster from pass {pass} on")),
+        "A page's cost is paid at its first access, a call's at every access: a constant against a line that rises crosses for any positive times.",
+        vec![Check::is("a mapping becomes faster after some number of passes", crossing.is_some())],
+    ))
 }
 
 #[cfg(test)]

@@ -42,11 +42,12 @@ fn measured() -> Vec<Parameter> {
         ms("file.mmfwrite.16k", "d2.t4.mmfwrite.16k", "measured: writing the mapped file by 16 KB"),
         Parameter::cited("os.read", "d2.t5.read", 0.0, 1e6, "operating system's cost of a ReadFile"),
         Parameter::cited("os.write", "d2.t5.write", 0.0, 1e6, "operating system's cost of a WriteFile"),
+        // Beyond 20 us a page nothing of the tables' totals would be left for transfer.
         Parameter::cited(
             "os.page",
             "d2.t5.mmfread",
             0.0,
-            1e6,
+            20.0,
             "operating system's cost of a page read through a mapped file (suspect)",
         ),
         Parameter::cited("os.flush", "d2.t5.mmfwrite", 0.0, 1e6, "operating system's cost of a flush"),
@@ -144,6 +145,14 @@ fn cluster() -> Vec<Parameter> {
             2,
             Source::Chosen("figure 7 is lost; the largest call of the paper's file benchmark"),
             "bytes of a call in the comparison of AT-dRAM and MT-dNET",
+        )
+        .reading(),
+        Parameter::choice(
+            "wisconsin.join",
+            super::wisconsin::JOIN_NAMES,
+            0,
+            Source::Chosen("not stated"),
+            "how a query compares the tuples of two tables",
         )
         .reading(),
         Parameter::cited("smb.rate", "d2.smb_limit", 0.1, 1e5, "bound of file sharing by SMB over Gigabit Ethernet"),

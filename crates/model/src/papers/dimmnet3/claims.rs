@@ -23,9 +23,10 @@ fn machine(parameters: &Parameters) -> Option<Machine> {
 
 /// The four conditions at the paper's sizes.
 fn measured(parameters: &Parameters) -> Option<Rc<Measurement>> {
-    let machine = machine(parameters)?;
-    let rounds = parameters.count("pingpong.rounds");
-    Some(memo("dimmnet3 conditions", parameters, || measure(&machine, &paper_sizes(), rounds)))
+    machine(parameters)?;
+    Some(memo("dimmnet3 conditions", parameters, |parameters| {
+        measure(&Machine::new(parameters), &paper_sizes(), parameters.count("pingpong.rounds"))
+    }))
 }
 
 /// How much longer VL+BOTF takes than LHC, in microseconds.
@@ -202,9 +203,9 @@ pub fn step(parameters: &Parameters) -> Option<Judgement> {
 
 /// D3-C6.
 pub fn load(parameters: &Parameters) -> Option<Judgement> {
-    let machine = machine(parameters)?;
+    machine(parameters)?;
     let (short, long) = (128, LONG);
-    let measured = memo("dimmnet3 long messages", parameters, || measure(&machine, &[short, long], 2));
+    let measured = memo("dimmnet3 long messages", parameters, |parameters| measure(&Machine::new(parameters), &[short, long], 2));
     let busy = |condition, size| measured.exchange(condition, size).map_or(0.0, |exchange| exchange.send_busy.as_us());
     let loads = [short, long].map(|size| busy(Condition::VlBotfLhs, size) / busy(Condition::LhcLhs, size));
     let check = |size: u64, ratio| {

@@ -32,6 +32,7 @@ pub static PAPER: Paper = Paper {
         original_title: "主記憶以外に大容量メモリを有するメモリ/ネットワークアーキテクチャ",
         authors: "N. Tanabe (Toshiba), A. Kitamura, Y. Miyabe, T. Miyashiro, H. Amano (Keio University), Z. Luo, H. Nakajo (Tokyo University of Agriculture and Technology)",
         published: "Year and venue are not in the material this project has; the text speaks of hardware of 2005 and 2006",
+        record: &[],
     },
     summary: "A memory and network board in a memory slot: message latency, vector commands over many banks, and fewer, larger hosts",
     rules: &rules::RULES,

@@ -20,6 +20,7 @@ pub static PAPER: Paper = Paper {
         original_title: "光バスクラスタシステムの仕様と基本性能の評価",
         authors: "T. Fukui, S. Suzuki, S. Nakamura, T. Shimoyama, Y. Sudou, K. Hamaguchi, S. Shibayama (Canon Media Technology Laboratory, CyberMedia Project)",
         published: "Year and venue are not in the material this project has; it cites work of 1996",
+        record: &[],
     },
     summary: "Workstations on an optical bus: MESI caches, directory, arbiter and data lines, packet by packet",
     rules: &rules::RULES,

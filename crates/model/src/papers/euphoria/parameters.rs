@@ -271,6 +271,14 @@ fn arbiter() -> Vec<Parameter> {
             "whether the access goes ahead while the arbiter checks its coherence, and waits at its end",
         )
         .reading(),
+        Parameter::choice(
+            "opc.overtaking",
+            &["once a store", "never"],
+            0,
+            Source::Chosen("the text says that it happens, not how often"),
+            "how often a load goes ahead of a store that waits for its line",
+        )
+        .reading(),
         Parameter::cited("icc.capacity", "eu.icc", 0.0001, 4096.0, "memory of the arbiter's directory cache ICC"),
         Parameter::chosen("icc.entry", 8.0, "B", (1.0, 64.0), "not given: presence bits and an owner", "bytes of an ICC entry"),
         Parameter::choice(

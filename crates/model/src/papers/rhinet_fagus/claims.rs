@@ -97,14 +97,11 @@ pub fn from_cache(parameters: &Parameters) -> Option<Judgement> {
 pub fn caching_is_free(parameters: &Parameters) -> Option<Judgement> {
     let page = |mode| transfer(parameters, Primitive::PushPage(mode), 4096, None).as_us();
     let (normal, caching) = (page(PageMode::Normal), page(PageMode::PageCaching));
-    Some(
-        Judgement::new(
-            format!("one page: Normal {normal:.1} us, Page Caching {caching:.1} us"),
-            "The interface writes the line while the page passes, on a memory that nothing else uses then.",
-            vec![Check::new("Page Caching over Normal", caching / normal, "x", Limit::AtMost(RULES.word("no extra")))],
-        )
-        .identity("the model was told that both happen together."),
-    )
+    Some(Judgement::new(
+        format!("one page: Normal {normal:.1} us, Page Caching {caching:.1} us"),
+        "The interface writes the line while the page passes, on a memory that nothing else uses then: the model was told so.",
+        vec![Check::new("Page Caching over Normal", caching / normal, "x", Limit::AtMost(RULES.word("no extra")))],
+    ))
 }
 
 /// One row: nodes, invalidation, update; RHiNET first.
@@ -157,7 +154,7 @@ pub fn reported(parameters: &Parameters) -> Option<Judgement> {
 
 /// Best barrier throughputs: pages cached as they are sent, every page sent from the cache, Ethernet.
 fn throughputs(parameters: &Parameters) -> Rc<[f64; 3]> {
-    memo("rhinet-fagus barrier", parameters, || {
+    memo("rhinet-fagus barrier", parameters, |parameters| {
         let range = facts().fact("rf.barrier.sizes").input().numbers();
         let step = facts().number("rf.barrier.step") as usize;
         let sizes: Vec<u64> = (range[0] as u64..=range[1] as u64).step_by(step).map(|kilobytes| kilobytes * 1024).collect();
@@ -216,7 +213,7 @@ fn list(runs: &Runs, line: &[Run]) -> String {
 }
 
 fn lu_runs(parameters: &Parameters) -> Rc<Runs> {
-    memo("rhinet-fagus lu", parameters, || runs(parameters))
+    memo("rhinet-fagus lu", parameters, runs)
 }
 
 const LU: &str = "Nothing is fitted to figure 6. A library thread that polls for the completion of one release yields to its own program, which computes a whole step before the next release leaves. That needs the server's own thread to be let go first, which the paper does not say.";

@@ -31,6 +31,7 @@ pub static PAPER: Paper = Paper {
         original_title: "FPGA 実装型光通信ネットワークインタフェースによるソフトウェア分散共有メモリシステムの実装と評価",
         authors: "M. Ishii, H. Nakajo (Tokyo University of Agriculture and Technology), S. Saito, T. Uehara, Y. Kunieda (Wakayama University)",
         published: "March 2003, IPSJ SIG Technical Reports, Computer Architecture 152",
+        record: &[("year", "2003"), ("month", "3"), ("howpublished", "IPSJ SIG Technical Reports, Computer Architecture 152")],
     },
     summary: "User-level zero-copy primitives with a page cache on the interface, and a distributed shared memory over them",
     rules: &rules::RULES,

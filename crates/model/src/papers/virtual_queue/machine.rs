@@ -61,6 +61,24 @@ pub struct Machine {
 impl Machine {
     /// Reads the parameters once.
     pub fn new(p: &Parameters) -> Machine {
+        let span = |key: &str| cycles(p.count(key));
+        Machine {
+            write_entries: p.count("write_port.entries") as usize,
+            ring_entries: p.count("ring.entries") as usize,
+            ring_ways: p.count("ring.ways") as usize,
+            ring_access: span("ring.access"),
+            read_entries: p.count("read_port.entries") as usize,
+            frames: p.count("read_port.frames") as usize,
+            is_memory_split: p.is_on("memory.is_split"),
+            are_units_in_cache: p.is_on("units.are_in_cache"),
+            grace: span("queue.grace"),
+            interrupt: span("queue.interrupt"),
+            ..Machine::without_units(p)
+        }
+    }
+
+    /// A node of shared memory alone: its units are the smallest there are, and nothing of them is read.
+    pub fn without_units(p: &Parameters) -> Machine {
         let block = p.bytes("cache.block");
         let words = block / 8;
         let through = |key: &str, words: u64| cycles((words as f64 / p.get(key)).ceil() as u64);
@@ -75,16 +93,16 @@ impl Machine {
             network_latency: span("network.latency"),
             cache_busy: through("cache.bandwidth", words),
             cache_latency: span("cache.latency"),
-            write_entries: p.count("write_port.entries") as usize,
-            ring_entries: p.count("ring.entries") as usize,
-            ring_ways: p.count("ring.ways") as usize,
-            ring_access: span("ring.access"),
-            read_entries: p.count("read_port.entries") as usize,
-            frames: p.count("read_port.frames") as usize,
-            is_memory_split: p.is_on("memory.is_split"),
-            are_units_in_cache: p.is_on("units.are_in_cache"),
-            grace: span("queue.grace"),
-            interrupt: span("queue.interrupt"),
+            write_entries: 1,
+            ring_entries: 1,
+            ring_ways: 1,
+            ring_access: CYCLE,
+            read_entries: 1,
+            frames: 2,
+            is_memory_split: false,
+            are_units_in_cache: false,
+            grace: Picos::ZERO,
+            interrupt: Picos::ZERO,
         }
     }
 

@@ -126,13 +126,21 @@ fn programs() -> Vec<Parameter> {
             "quick; 256 runs the whole product",
             "rounds simulated: in a round each column a processor brings in passes all",
         )
-        .effort(),
+        .effort_to(256.0),
         Parameter::choice(
             "product.order",
             super::product::ORDER_NAMES,
             0,
             Source::Chosen("\"a simple program\" [VQ §5.3]; each streamed column then passes once"),
             "rows of A that a block of a column meets before the next block, in every scheme",
+        )
+        .reading(),
+        Parameter::choice(
+            "plain.first",
+            super::product::FIRST_NAMES,
+            0,
+            Source::Chosen("not given; the streams of the other schemes begin so"),
+            "the column that a processor of CC' begins with: its own, or the one that all others begin with",
         )
         .reading(),
         Parameter::chosen(

@@ -23,7 +23,7 @@ impl Cluster {
 
     /// A load overtakes a store that waits for its line the first time.
     fn overtake(&mut self, node: usize) {
-        if let Some(active) = self.nodes[node].opc_busy {
+        if let Some(active) = self.nodes[node].opc_busy.filter(|_| self.has_overtaking) {
             let running = &mut self.running[active];
             if running.kind == Kind::Store && !running.is_overtaken && !running.was_overtaken && running.channel.is_none() {
                 running.is_overtaken = true;

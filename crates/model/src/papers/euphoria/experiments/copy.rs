@@ -13,7 +13,7 @@ use crate::reads::memo;
 const WARM_COPIES: u64 = 8;
 
 /// Source and destination, as the table's key.
-const PLACES: [(bool, bool, &str, &str); 4] = [
+pub(super) const PLACES: [(bool, bool, &str, &str); 4] = [
     (false, false, "local to local", "eu.t4.local_local"),
     (false, true, "local to remote", "eu.t4.local_remote"),
     (true, false, "remote to local", "eu.t4.remote_local"),
@@ -25,22 +25,30 @@ struct Copied {
     counts: Counts,
 }
 
+/// The loop of `count` copies from the one with this number on: node 0 copies, remote is node 1's memory.
+pub(super) fn program(
+    parameters: &Parameters,
+    [is_source_remote, is_target_remote]: [bool; 2],
+    first: u64,
+    count: u64,
+) -> Vec<Op> {
+    let blocks = parameters.bytes("copy.size") / parameters.bytes("cache.block");
+    // The target lies half a node's memory away, so that no block is source and target.
+    let target_base = 1 << 21;
+    let ops = (first * blocks..(first + count) * blocks).flat_map(|index| {
+        let source = Block::of(usize::from(is_source_remote), index);
+        let target = Block::of(usize::from(is_target_remote), target_base + index);
+        [Op::Read(source), Op::Compute(parameters.count("copy.loop")), Op::Write(target)]
+    });
+    ops.collect()
+}
+
 /// Seconds for all copies of the table; node 0's processor copies, remote is node 1's memory.
 // FEATURE: EU-F19
 fn copy(parameters: &Parameters, is_source_remote: bool, is_target_remote: bool) -> Copied {
     let mut cluster = Cluster::new(parameters);
-    let blocks = parameters.bytes("copy.size") / parameters.bytes("cache.block");
     let (simulated, times) = (parameters.count("copy.simulated"), parameters.count("copy.times"));
-    // The target lies half a node's memory away, so that no block is source and target.
-    let target_base = 1 << 21;
-    let program = |first: u64, count: u64| -> Vec<Op> {
-        let ops = (first * blocks..(first + count) * blocks).flat_map(|index| {
-            let source = Block::of(usize::from(is_source_remote), index);
-            let target = Block::of(usize::from(is_target_remote), target_base + index);
-            [Op::Read(source), Op::Compute(parameters.count("copy.loop")), Op::Write(target)]
-        });
-        ops.collect()
-    };
+    let program = |first, count| program(parameters, [is_source_remote, is_target_remote], first, count);
     cluster.load_program(0, program(0, WARM_COPIES));
     let started = cluster.run();
     let before = cluster.counts();
@@ -103,8 +111,10 @@ pub fn run(parameters: &Parameters) -> Outcome {
 }
 
 /// Table 4 in seconds, in the order of [`PLACES`].
-fn seconds(parameters: &Parameters) -> Rc<[f64; 4]> {
-    memo("euphoria copies", parameters, || PLACES.map(|(source, target, _, _)| copy(parameters, source, target).seconds))
+pub(super) fn seconds(parameters: &Parameters) -> Rc<[f64; 4]> {
+    memo("euphoria copies", parameters, |parameters| {
+        PLACES.map(|(source, target, _, _)| copy(parameters, source, target).seconds)
+    })
 }
 
 /// EU-C10.

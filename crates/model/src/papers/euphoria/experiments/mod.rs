@@ -47,7 +47,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
                 .fitted("OPC's processing solved from the read throughput", remote::on_read_throughput),
             Judge::new("EU-C3", remote::read_against_write)
                 .fitted("OPC's processing solved from the burst read's response", remote::on_read_response),
-            Judge::new("EU-C13", remote::internal_overhead),
+            Judge::new("EU-C13", remote::internal_overhead)
+                .fitted("OPC's processing solved from the read throughput, as the default was", remote::on_read_throughput),
         ],
     ),
     experiment(

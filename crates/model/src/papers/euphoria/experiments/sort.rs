@@ -119,7 +119,7 @@ fn keys(parameters: &Parameters) -> Vec<u32> {
 }
 
 /// Seconds on one processor with the keys in its own memory.
-fn alone(parameters: &Parameters) -> f64 {
+pub(super) fn alone(parameters: &Parameters) -> f64 {
     let (mut keys, mut tape) = (keys(parameters), Tape::new(parameters.count("sort.compare")));
     let count = keys.len();
     quicksort(&mut keys, 0, count, &mut tape);
@@ -137,9 +137,15 @@ struct Together {
     remote_share: f64,
 }
 
-/// Node 0 partitions once, then each node sorts a part in node 0's memory.
+/// Milliseconds on one processor and on two nodes.
+pub(super) fn milliseconds(parameters: &Parameters) -> (f64, f64) {
+    *memo("euphoria quicksort", parameters, |parameters| (alone(parameters) * 1e3, together(parameters).seconds * 1e3))
+}
+
+/// Both nodes' programs, and the share of the keys that node 1 sorts: node 0 partitions once, then each node sorts a part in
+/// node 0's memory.
 // FEATURE: EU-F20
-fn together(parameters: &Parameters) -> Together {
+pub(super) fn programs(parameters: &Parameters) -> ([Vec<Op>; 2], f64) {
     let mut keys = keys(parameters);
     let count = keys.len();
     let mut tapes = [(); 2].map(|()| Tape::new(parameters.count("sort.compare")));
@@ -153,14 +159,18 @@ fn together(parameters: &Parameters) -> Together {
     let mut here = here.finish();
     let mut there = there.finish();
     there.extend([Op::Sync, Op::Signal(SORTED)]);
-    let mut cluster = Cluster::new(parameters);
     // The end of node 0's own part is seen before it waits for the other's.
     here.push(Op::Await(SORTED));
+    ([here, there], (count - middle) as f64 / count as f64)
+}
+
+fn together(parameters: &Parameters) -> Together {
+    let ([here, there], remote_share) = programs(parameters);
+    let mut cluster = Cluster::new(parameters);
     cluster.load_program(0, here);
     cluster.load_program(1, there);
     let end = cluster.run().as_s();
     let own = cluster.answered().iter().filter(|answered| answered.node == 0).map(|answered| answered.end).max();
-    let remote_share = (count - middle) as f64 / count as f64;
     Together { seconds: end, own_seconds: own.map_or(end, |last| last.as_s()), remote_share }
 }
 
@@ -203,10 +213,8 @@ pub fn run(parameters: &Parameters) -> Outcome {
 
 /// EU-C12.
 pub fn slower_on_two(parameters: &Parameters) -> Option<Judgement> {
-    let of = |parameters: &Parameters| {
-        *memo("euphoria quicksort", parameters, || (alone(parameters) * 1e3, together(parameters).seconds * 1e3))
-    };
-    let ((one, two), (one_optimised, two_optimised)) = (of(parameters), of(&super::optimised::optimise(parameters)));
+    let ((one, two), (one_optimised, two_optimised)) =
+        (milliseconds(parameters), milliseconds(&super::optimised::optimise(parameters)));
     Some(Judgement::new(
         format!("{two:.1} ms on two nodes, {one:.1} ms on one; optimised {two_optimised:.1} against {one_optimised:.1} ms"),
         "The second node reads and writes back its half over the line, block by block; the paper's size is not given, ours overflows the cache in one processor.",

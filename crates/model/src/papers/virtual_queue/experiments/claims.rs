@@ -49,8 +49,13 @@ pub fn cc_against_plain(parameters: &Parameters) -> Option<Judgement> {
     let least = parallel(&sweep).into_iter().map(ratio).fold(f64::INFINITY, f64::min);
     Some(Judgement::new(
         format!("{}; {}", shown(&sweep, Scheme::Cc), shown(&sweep, Scheme::CcPlain)),
-        "From two processors on; on one there is no communication and both are the same program. Both run the same order of the loops, and CC leads in each of the orders that were tried, by half a percent at the least.",
+        "From two processors on; on one there is no communication and both are the same program. Both run the same order of the loops.",
         vec![Check::new("CC over CC', least", least, "x", Limit::Above(1.0))],
+    )
+    .or(
+        "CC leads at every count",
+        "CC leads by what figure 6 could show, as in VQ-C9",
+        vec![Check::new("CC over CC', least", least, "x", Limit::AtLeast(1.0 + RULES.word("appears") / 100.0))],
     ))
 }
 

@@ -109,10 +109,9 @@ pub fn no_further_work(parameters: &Parameters) -> Option<Judgement> {
     Some(
         Judgement::new(
             format!("{whole} stores and {whole} loads a block ({} cycles each way), one more store for a short one", count(CYCLE * whole)),
-            "The write port is run store by store: the last byte's store sends. The read port shows the head as memory and dequeues it when the program moves on.",
+            "The write port is run store by store: the last byte's store sends. The read port shows the head as memory and dequeues it when the program moves on. The model has no system to call.",
             vec![Check::is("one store a word, and one dummy store for a short block alone", holds)],
         )
-        .identity("stores are counted against the rule that defines them, and the model has no system to call.")
         .finding("The product shows it for its own commands: a test runs vector commands on local memory under seccomp's strict mode, where any system call but read, write and exit ends the process."),
     )
 }

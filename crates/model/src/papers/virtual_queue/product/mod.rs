@@ -53,6 +53,9 @@ pub const ORDERS: [(&str, usize); 4] =
 /// The names of [`ORDERS`], as the choices of `product.order`.
 pub const ORDER_NAMES: &[&str] = &[ORDERS[0].0, ORDERS[1].0, ORDERS[2].0, ORDERS[3].0];
 
+/// Which column a processor of CC' begins with, as the choices of `plain.first`.
+pub const FIRST_NAMES: &[&str] = &["its own column", "the same column"];
+
 /// What is computed and how much of it is simulated.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -80,9 +83,8 @@ impl Plan {
     /// The plan of a run; none where the matrix does not divide among the processors.
     pub fn new(parameters: &Parameters, processors: usize) -> Option<Plan> {
         let order = parameters.count("matrix.order") as usize;
-        let machine = Machine::new(parameters);
         let ring = processors.min(order);
-        let words = machine.words as usize;
+        let words = Machine::without_units(parameters).words as usize;
         let rings = processors / ring;
         if !order.is_multiple_of(ring) || !processors.is_multiple_of(ring) || !order.is_multiple_of(words * rings) {
             return None;
@@ -146,16 +148,16 @@ pub struct Measured {
 /// Runs the product in a scheme.
 // FEATURE: VQ-F23 VQ-F27
 pub fn run(parameters: &Parameters, scheme: Scheme, plan: &Plan) -> Measured {
-    let machine = Machine::new(parameters);
     match scheme {
-        Scheme::CcPlain => plain::run(&machine, plan),
-        _ => streams::run(&machine, plan, scheme),
+        Scheme::CcPlain => plain::run(&Machine::without_units(parameters), plan, parameters.choice("plain.first") == 0),
+        Scheme::Cc => streams::run(&Machine::without_units(parameters), plan, scheme),
+        Scheme::Vq | Scheme::Vr => streams::run(&Machine::new(parameters), plan, scheme),
     }
 }
 
 /// Runs the product on a number of processors; equal runs are made once.
 pub fn run_on(parameters: &Parameters, scheme: Scheme, processors: usize) -> Option<Measured> {
-    let run = || Plan::new(parameters, processors).map(|plan| run(parameters, scheme, &plan));
+    let run = |parameters: &Parameters| Plan::new(parameters, processors).map(|plan| run(parameters, scheme, &plan));
     (*memo(&format!("virtual-queue {} {processors}", scheme.name()), parameters, run)).clone()
 }
 

@@ -32,6 +32,7 @@ struct Run<'a> {
     /// Passes and columns of a pass that are simulated.
     passes: usize,
     columns: usize,
+    begins_with_own: bool,
     engine: Engine<Event>,
     nodes: Vec<Node>,
     caches: Vec<Cache>,
@@ -43,13 +44,14 @@ struct Run<'a> {
 
 /// Runs the passes of the plan.
 // FEATURE: VQ-F25
-pub(super) fn run(machine: &Machine, plan: &Plan) -> Measured {
+pub(super) fn run(machine: &Machine, plan: &Plan, begins_with_own: bool) -> Measured {
     let count_of = plan.processors;
     let mut run = Run {
         machine,
         plan,
         passes: plan.passes,
         columns: plan.ring * plan.rounds,
+        begins_with_own,
         engine: Engine::new(),
         nodes: (0..count_of).map(|_| Node::new(machine)).collect(),
         caches: (0..count_of).map(|_| Cache::new(machine.cache_blocks)).collect(),
@@ -71,11 +73,14 @@ pub(super) fn run(machine: &Machine, plan: &Plan) -> Measured {
 }
 
 impl Run<'_> {
-    /// The owner of the column in a processor's ring. Columns come in the order of the streams: own first, then the one
-    /// before's, so that no two processors ask one home at once.
+    /// The owner of the column in a processor's ring.
+    ///
+    /// Columns come in the order of the streams: own first, then the one before's, so that no two processors ask one home at
+    /// once. Or all begin with the same one, and ask its home together.
     fn home(&self, processor: usize, column: usize) -> usize {
         let ring = self.plan.ring;
-        processor / ring * ring + (processor + ring - column % ring) % ring
+        let first = if self.begins_with_own { processor } else { 0 };
+        processor / ring * ring + (first + ring - column % ring) % ring
     }
 
     /// Rows of A and columns have numbers of their own in a cache.
