@@ -26,7 +26,7 @@ pub fn run(options: &Options) -> Result<String, CommandError> {
     if options.is_product && (options.experiment.is_some() || paper.experiment(experiment::PRODUCT).is_none()) {
         let reason = match &options.experiment {
             Some(name) => format!("takes no experiment; {name} runs the paper's own"),
-            None => format!("{} is not driven by the product's pages; euphoria is", paper.id),
+            None => format!("{} is not driven by the product's rules; {} are", paper.id, driven()),
         };
         return Err(CommandError::Options(format!("--protocol product: {reason}")));
     }
@@ -59,6 +59,12 @@ pub fn run(options: &Options) -> Result<String, CommandError> {
     write_plot(options, outcomes.iter().flat_map(|(_, outcome)| &outcome.plots))?;
     write_trace(options, &outcomes)?;
     Ok(if options.json { as_json(paper, &parameters, &outcomes) } else { as_text(&outcomes) })
+}
+
+/// The papers whose hardware the product's rules drive.
+fn driven() -> String {
+    let papers = crate::papers().iter().filter(|paper| paper.experiment(experiment::PRODUCT).is_some());
+    papers.map(|paper| paper.id).collect::<Vec<_>>().join(" and ")
 }
 
 /// One run; a refusal of the experiment becomes an error line.

@@ -271,14 +271,7 @@ fn arbiter() -> Vec<Parameter> {
             "whether the access goes ahead while the arbiter checks its coherence, and waits at its end",
         )
         .reading(),
-        Parameter::choice(
-            "opc.overtaking",
-            &["once a store", "never"],
-            0,
-            Source::Chosen("the text says that it happens, not how often"),
-            "how often a load goes ahead of a store that waits for its line",
-        )
-        .reading(),
+        overtaking(),
         Parameter::cited("icc.capacity", "eu.icc", 0.0001, 4096.0, "memory of the arbiter's directory cache ICC"),
         Parameter::chosen("icc.entry", 8.0, "B", (1.0, 64.0), "not given: presence bits and an owner", "bytes of an ICC entry"),
         Parameter::choice(
@@ -296,6 +289,18 @@ fn arbiter() -> Vec<Parameter> {
             "whether a store to a shared block waits for its invalidations, or merges them until the next synchronisation",
         ),
     ]
+}
+
+/// SOURCE: [EU §5.3]
+fn overtaking() -> Parameter {
+    Parameter::choice(
+        "opc.overtaking",
+        &["once a store", "never"],
+        0,
+        Source::Chosen("the text says that it happens, not how often"),
+        "how often a load goes ahead of a store that waits for its line",
+    )
+    .reading()
 }
 
 fn workloads() -> Vec<Parameter> {

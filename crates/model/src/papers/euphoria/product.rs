@@ -5,7 +5,8 @@
 //! into its directory as long as CK does, and reads or writes memory over its bus. Lines are up: wavelengths that are not
 //! shared need none of the paper's set-up, which is why times below the paper's are no verdict on its arbiter.
 //!
-//! A processor waits for its loads and its stores; the paper's write buffer is not here.
+//! A processor waits for its loads and its stores; the paper's write buffer is not here. Caches have no limit, so nothing is cast
+//! out and written back.
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use hanare_protocol::page::{Access as Wanted, Page, ToHost};
@@ -46,6 +47,8 @@ struct Node {
     program: VecDeque<Op>,
     /// The access that it waits for, and since when.
     waits: Option<(Block, Wanted, Picos)>,
+    /// Blocks of its own memory that its cache has; the cache has no limit.
+    cached: HashSet<Block>,
     opc: Station,
     bus: Station,
 }
@@ -111,7 +114,12 @@ impl World {
                 Op::Read(block) | Op::Write(block) => {
                     let wanted = if matches!(op, Op::Write(_)) { Wanted::Write } else { Wanted::Read };
                     if !self.pages(block.home()).has(node, Self::page(block), wanted) {
+                        self.nodes[node].cached.remove(&block);
                         return self.miss(node, block, wanted);
+                    }
+                    if block.home() == node && self.nodes[node].cached.insert(block) {
+                        self.nodes[node].program.pop_front();
+                        return self.read_own(node);
                     }
                 }
                 // Every store is over before the program goes on.
@@ -130,6 +138,13 @@ impl World {
             self.nodes[node].program.pop_front();
         }
         self.ran.end = self.ran.end.max(now);
+    }
+
+    /// The first access to a block of own memory that the rules let it have: over its bus, past CK's check.
+    fn read_own(&mut self, node: usize) {
+        let read = self.timing.bus(self.timing.check + bus::response(&self.timing, Access::BURST_READ, false));
+        let end = self.nodes[node].bus.take(self.engine.now(), read).end;
+        self.engine.schedule(end, Event::Go(node));
     }
 
     /// An access that the cache cannot serve: CK looks, and the rules say what follows.

@@ -3,6 +3,7 @@ pub mod cache;
 pub mod contexts;
 pub mod crossbar;
 mod experiments;
+pub mod home_rules;
 pub mod machine;
 pub mod node;
 mod parameters;

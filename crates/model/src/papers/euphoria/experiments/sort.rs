@@ -119,7 +119,7 @@ fn keys(parameters: &Parameters) -> Vec<u32> {
 }
 
 /// Seconds on one processor with the keys in its own memory.
-pub(super) fn alone(parameters: &Parameters) -> f64 {
+fn alone(parameters: &Parameters) -> f64 {
     let (mut keys, mut tape) = (keys(parameters), Tape::new(parameters.count("sort.compare")));
     let count = keys.len();
     quicksort(&mut keys, 0, count, &mut tape);
@@ -138,14 +138,14 @@ struct Together {
 }
 
 /// Milliseconds on one processor and on two nodes.
-pub(super) fn milliseconds(parameters: &Parameters) -> (f64, f64) {
+fn milliseconds(parameters: &Parameters) -> (f64, f64) {
     *memo("euphoria quicksort", parameters, |parameters| (alone(parameters) * 1e3, together(parameters).seconds * 1e3))
 }
 
 /// Both nodes' programs, and the share of the keys that node 1 sorts: node 0 partitions once, then each node sorts a part in
 /// node 0's memory.
 // FEATURE: EU-F20
-pub(super) fn programs(parameters: &Parameters) -> ([Vec<Op>; 2], f64) {
+fn programs(parameters: &Parameters) -> ([Vec<Op>; 2], f64) {
     let mut keys = keys(parameters);
     let count = keys.len();
     let mut tapes = [(); 2].map(|()| Tape::new(parameters.count("sort.compare")));

@@ -64,6 +64,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
     ),
     experiment("overflow", "many senders and one slow reader: interrupts, saved blocks, order", traffic::run_overflow, &[]),
     experiment(
+        crate::experiment::PRODUCT,
+        "the same overflow under the rules of the product's queues, beside the paper's four steps",
+        traffic::run_rules,
+        &[],
+    ),
+    experiment(
         "users",
         "processes that share a processor: contexts on demand against registers saved",
         users::run,
