@@ -171,10 +171,19 @@ mod tests {
 
     #[test]
     fn parts_of_a_file_system_are_no_files() {
-        for name in ["files@super", "files@log.7", "a@b@data.12"] {
+        for name in ["files@super", "files@0123456789abcdef.log.7", "a@b@fedcba9876543210.data.12"] {
             assert!(is_inner(name), "{name}");
         }
-        for name in ["files", "a@b", "files@super2", "files@log.", "x@data.1a", "@"] {
+        for name in [
+            "files",
+            "a@b",
+            "files@super2",
+            "files@log.7",
+            "x@0123456789abcdef.log.",
+            "x@0123456789abcdef.data.1a",
+            "x@0123.log.7",
+            "@",
+        ] {
             assert!(!is_inner(name), "{name}");
         }
     }
