@@ -134,11 +134,8 @@ pub fn parse_shape(text: &str) -> Result<Vec<u64>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hanare_fuzz::{Counting, drive};
+    use hanare_fuzz::drive;
     use proptest::prelude::*;
-
-    #[global_allocator]
-    static COUNTING: Counting = Counting;
 
     /// Bytes that a header may have allocated, however long it says that it is.
     const MOST: usize = 1 << 20;
