@@ -88,7 +88,7 @@ impl Case {
                 // What its own node's end means is no fault of the home's.
                 let here = "this host cannot have it (this host's node has ended";
                 let said = |why: &str| complaints.contains(&format!("region 'steps', offset {}: {why}", expected[0].page * 4096));
-                assert!(said(&by_home) || victim == LONE && said(here), "{self:?}: {complaints}");
+                assert!(said(&by_home) || victim == NEAR && said(here), "{self:?}: {complaints}");
             }
         }
         let mut looked = Vec::new();

@@ -8,6 +8,7 @@ use hanare_home::{Home, Input, LockTerms, Waiter};
 use hanare_memory::file::Huge;
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId, Rights, User};
+use hanare_protocol::limits::{FAR_RECALL_MS, REPEAT_MS};
 use hanare_protocol::queue::{Overflow, QueueForm, Unit};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::sync::SyncRequest;
@@ -89,6 +90,9 @@ pub(crate) fn sharing(bytes: &[u8]) {
     let (mut memory, now) = (NodeMemory { extents: &extents, pages: &mut pages }, Duration::from_millis(seq + 1));
     home.handle(now, Input::Tick, &mut memory);
     (0..8).for_each(|link| home.handle(now, Input::LinkGone { link }, &mut memory));
+    while home.poll(&memory).is_some() {}
+    // Leases of programs that are gone are asked for until no node can have them any more.
+    home.handle(now + Duration::from_millis(FAR_RECALL_MS + REPEAT_MS), Input::Tick, &mut memory);
     while home.poll(&memory).is_some() {}
     assert!(home.deadline().is_none(), "nobody waits any more");
     drop((home, pages, held));
