@@ -20,11 +20,13 @@ impl Steps {
     }
 
     /// Whether stores are lost.
+    #[cfg(test)]
     pub fn has_stopped(&self) -> bool {
         self.left.get() == 0
     }
 
     /// Loses all stores but the next `count`.
+    #[cfg(test)]
     pub fn stop_after(&self, count: usize) {
         self.left.set(count);
     }

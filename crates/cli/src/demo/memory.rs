@@ -84,7 +84,7 @@ struct Done {
 }
 
 /// A program that is shown.
-struct Work {
+struct Shown {
     name: String,
     /// The kind that it stands for.
     kind: &'static str,
@@ -94,7 +94,7 @@ struct Work {
 
 /// What a program came to by each way, or why a way could not be gone.
 struct Trial<'a> {
-    work: &'a Work,
+    work: &'a Shown,
     memory: Done,
     swap: Result<Done, String>,
     pool: Result<Done, String>,
@@ -137,13 +137,13 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
 }
 
 /// Keys that are counted in a table. **Errors**: there is no Perl.
-fn counting(data: u64) -> Result<Work> {
+fn counting(data: u64) -> Result<Shown> {
     let said = Command::new("perl")
         .args(["-e", "print $^V"])
         .output()
         .context("no `perl` is here; Debian's package perl-base has it")?;
     let arguments = ["-e".to_owned(), COUNT.to_owned(), data.to_string(), (data / TABLE_PER_KEY).to_string()];
-    Ok(Work {
+    Ok(Shown {
         name: format!("Perl {}: count keys", String::from_utf8_lossy(&said.stdout)),
         kind: "most touches are of a part of its memory, as in tables, caches and simulations",
         program: "perl",
@@ -152,12 +152,12 @@ fn counting(data: u64) -> Result<Work> {
 }
 
 /// Lines that are sorted. **Errors**: there is no `sort` that holds all lines in memory.
-fn sorting(data: u64) -> Result<Work> {
+fn sorting(data: u64) -> Result<Shown> {
     let said = Command::new("sort").arg("--version").output().context("no `sort` is here; Debian's package coreutils has it")?;
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     let number = said.lines().next().filter(|line| line.contains("GNU")).and_then(|line| line.split_whitespace().last());
     let number = number.context("the `sort` here is not GNU's, whose memory can be set; package coreutils has it")?;
-    Ok(Work {
+    Ok(Shown {
         name: format!("GNU sort {number}"),
         kind: "the worst case: each comparison touches two lines anywhere",
         program: "sort",
@@ -208,7 +208,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Runs a program by each way. **Errors**: the whole demonstration is given up.
-    fn trial<'w>(&self, work: &'w Work, limit: u64) -> Result<Trial<'w>> {
+    fn trial<'w>(&self, work: &'w Shown, limit: u64) -> Result<Trial<'w>> {
         let memory = self.alone(work)?;
         let swap = self.or_reason(work, "a swap file", || self.with_swap(work, limit))?;
         let pool = self.or_reason(work, "the pool of a second node", || self.with_pool(work, limit))?;
@@ -216,7 +216,7 @@ impl<'a> Contest<'a> {
     }
 
     /// What a way came to, or why it could not be gone. **Errors**: the whole demonstration is given up.
-    fn or_reason(&self, work: &Work, with: &str, way: impl FnOnce() -> Result<Done>) -> Result<Result<Done, String>> {
+    fn or_reason(&self, work: &Shown, with: &str, way: impl FnOnce() -> Result<Done>) -> Result<Result<Done, String>> {
         let _step = Step::start(&format!("{} with {with}", work.name));
         match way() {
             Err(error) if error.is::<GivenUp>() || error.is::<Wrong>() => Err(error),
@@ -224,7 +224,7 @@ impl<'a> Contest<'a> {
         }
     }
 
-    fn alone(&self, work: &Work) -> Result<Done> {
+    fn alone(&self, work: &Shown) -> Result<Done> {
         let _step = Step::start(&format!("{} with all in memory", work.name));
         self.result.set_len(0)?;
         let done = self.perform(Command::new(work.program), work, Judge::Keep)?;
@@ -232,14 +232,14 @@ impl<'a> Contest<'a> {
         Ok(done)
     }
 
-    fn with_swap(&self, work: &Work, limit: u64) -> Result<Done> {
+    fn with_swap(&self, work: &Shown, limit: u64) -> Result<Done> {
         let cage = Cage::new(limit, Swap::File, 3 * self.data)?;
         let done = self.perform(cage.command(Path::new(work.program)), work, Judge::Compare);
         ensure!(!cage.has_killed(), "the kernel could not make room in time and killed it");
         Ok(Done { counts: Some(cage.counts()?), ..done? })
     }
 
-    fn with_pool(&self, work: &Work, limit: u64) -> Result<Done> {
+    fn with_pool(&self, work: &Shown, limit: u64) -> Result<Done> {
         main_memory::check(limit, &Program::find(&[OsString::from(work.program)])?)?;
         let nodes = Nodes::start(2, (2 * self.data).next_multiple_of(64 << 20))?;
         let mut variables = Vec::new();
@@ -254,7 +254,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Has the program do its work, within the time that it has.
-    fn perform(&self, mut command: Command, work: &Work, judge: Judge) -> Result<Done> {
+    fn perform(&self, mut command: Command, work: &Shown, judge: Judge) -> Result<Done> {
         command.args(&work.arguments).env("LC_ALL", "C");
         let again = format!("/proc/self/fd/{}", self.lines.as_raw_fd());
         let lines = File::open(again).context("cannot read the lines")?;
