@@ -40,7 +40,7 @@ fn requests_without_a_pool() {
         (&["node", "--memory", "1M", "--join", "127.0.0.1:1", "--socket", "@hanare-test-never"], &["pool.key", "copy", "--key"]),
         (&["node", "--memory", "1M", "--key", "/no/such", "--socket", "@hanare-test-never"], &["/no/such"]),
         (&["node", "--memory", "1M", "--listen", "nonsense", "--socket", "@hanare-test-never"], &["nonsense"]),
-        (&["demo", "matmul", "--program", "/no/such"], &["/no/such", "make apps"]),
+        (&["demo", "memory", "--data", "1M"], &["a program works on at least"]),
     ] {
         let state = tempfile::tempdir().unwrap();
         run(command(words).env("HANARE_STATE", state.path())).refused(told);
