@@ -327,7 +327,7 @@ pub enum Error {
         reason: String,
     },
     /// A group has another number of parties, is complete without this one, or is met twice by one party.
-    #[error("group '{name}' (of {parties} parties, {asked} asked for) cannot be used so: {reason}")]
+    #[error("{}: {reason}", bad_group(.name, *.asked, *.parties))]
     BadGroup {
         /// The group.
         name: String,
@@ -450,6 +450,14 @@ pub enum Error {
         /// The user of this program.
         uid: u32,
     },
+}
+
+/// The beginning of a group's refusal: of a number of parties, or of a call.
+fn bad_group(name: &str, asked: u32, parties: u32) -> String {
+    match asked == parties {
+        true => format!("group '{name}' cannot be used so"),
+        false => format!("group '{name}' has {parties} parties, and {asked} were asked for"),
+    }
 }
 
 impl Error {

@@ -323,7 +323,7 @@ mod tests {
         let mut groups = Groups::new();
         join(&mut groups, 2, 0).unwrap();
         let text = join(&mut groups, 3, 1).unwrap_err().to_string();
-        assert!(text.contains("'g' of 2 parties") && text.contains("says 3"), "{text}");
+        assert!(text.contains("'g' has 2 parties") && text.contains("3 were asked for"), "{text}");
         join(&mut groups, 2, 1).unwrap();
         assert!(join(&mut groups, 2, 2).unwrap_err().to_string().contains("all of its parties"));
         assert!(join(&mut groups, 2, 1).unwrap_err().to_string().contains("used before"));
