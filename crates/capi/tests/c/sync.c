@@ -19,7 +19,7 @@ static void refusals(hanare_pool *pool, hanare_region *region)
     EXPECT_ERROR(hanare_permit(pool, "mine", 07777), HANARE_ERR_BAD_SETTING, "mode");
     EXPECT_ERROR(hanare_permit(pool, "a/b", 0660), HANARE_ERR_BAD_NAME, "'a/b'");
     EXPECT_OK(hanare_group_barrier(pool, "alone", 1));
-    EXPECT_ERROR(hanare_group_barrier(pool, "alone", 2), HANARE_ERR_BAD_GROUP, "of 1 parties");
+    EXPECT_ERROR(hanare_group_barrier(pool, "alone", 2), HANARE_ERR_BAD_GROUP, "has 1 parties");
     EXPECT_ERROR(hanare_wait_word(region, 0, 3, HANARE_WAIT_EQUAL, 0, 0), HANARE_ERR_BAD_ARGUMENT, "size 3");
     EXPECT_ERROR(hanare_wait_word(region, 0, 8, 9, 0, 0), HANARE_ERR_BAD_ARGUMENT, "how 9");
     EXPECT_ERROR(hanare_wait_word(region, 0, 4, HANARE_WAIT_EQUAL, UINT64_MAX, 0), HANARE_ERR_BAD_ARGUMENT, "value");
