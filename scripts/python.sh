@@ -47,6 +47,7 @@ test)
     rm -rf "$folder/wheels"
     HANARE_PROFILE=dev pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w "$folder/wheels" .
     pip install -q --disable-pip-version-check --force-reinstall --no-deps "$folder"/wheels/hanare-*.whl
+    "${CARGO:-cargo}" test -q -p hanare-python --test fuzz
     exec python -m pytest crates/python/tests
     ;;
 wheel)

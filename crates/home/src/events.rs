@@ -65,6 +65,7 @@ pub enum Input {
 
 /// An order of a home to its driver.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are answers, and a box for each would be an allocation a request")]
 pub enum Output {
     /// Answer a request.
     Answer(Waiter, Result<SyncAnswer>),

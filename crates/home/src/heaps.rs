@@ -11,13 +11,16 @@ use std::fmt;
 /// A heap's table counts as so many bytes at least: a look at all of a user's stays short.
 const HEAP_LEN_MIN: u64 = 64 << 10;
 
+/// Extents whose heaps one user had made, with the bytes of their tables.
+type Made = Vec<((Gid, Slot), u64)>;
+
 /// Tables of heaps, and what each user may not have more of: a program says how long they are.
 #[derive(Default)]
 pub(crate) struct Heaps {
     /// By the first extent of their region.
     tables: BTreeMap<(Gid, Slot), Heap>,
     /// Bytes of tables by the user that had them made.
-    made: BTreeMap<u32, Vec<((Gid, Slot), u64)>>,
+    made: BTreeMap<u32, Made>,
 }
 
 impl fmt::Debug for Heaps {

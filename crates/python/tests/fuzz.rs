@@ -19,8 +19,10 @@ mod memory {
 
 /// The faults of the dictionary with which reading memory may end.
 #[derive(Debug, PartialEq)]
-enum Fault {
+pub enum Fault {
+    /// Others changed it meanwhile.
     Changed,
+    /// It is about to be replaced.
     Frozen,
 }
 
