@@ -51,12 +51,12 @@ const ROOM: u64 = 8;
 const CHUNK: usize = 1 << 16;
 /// Bytes of the table for each key that is counted.
 const TABLE_PER_KEY: u64 = 24;
-/// Counts keys in a table of so many bytes: 63 of 64 keys lie in an eighth of it. Prints the sum of its words.
+/// Counts keys in a table of so many bytes: 255 of 256 keys lie in an eighth of it. Prints the sum of its words.
 const COUNT: &str = r#"my ($len, $times) = @ARGV; my $table = "\0" x $len; my ($all, $hot, $seed) = ($len >> 2, $len >> 5, 1);
 for (1 .. $times) {
     $seed = ($seed * 1103515245 + 12345) & 0x7fffffff;
     my $key = $seed >> 6;
-    vec($table, $key & 63 ? $key % $hot : $key % $all, 32)++;
+    vec($table, $key & 255 ? $key % $hot : $key % $all, 32)++;
 }
 print unpack("%32N*", $table), "\n";"#;
 

@@ -45,9 +45,9 @@ fn the_same_bytes_by_every_way_that_can_be_gone() {
         assert_eq!(program["pool"]["missing"], serde_json::Value::Null, "{facts}");
         for way in ["pool", "swap_file"].into_iter().filter(|way| program[way]["missing"].is_null()) {
             assert!(number(&program[way]["faults"]) > 1000.0, "{facts}");
-            // A busy machine may be too slow for all of it.
+            // A busy machine may be too slow for all of it. The kernel writes no pages of zeros into swap.
             let is_done = program[way]["done"].as_bool().unwrap();
-            assert!(!is_done || number(&program[way]["written"]) > number(&facts["data"]) / 2.0, "{facts}");
+            assert!(!is_done || number(&program[way]["written"]) > number(&facts["data"]) / 4.0, "{facts}");
         }
     }
     wait_until("nothing is left of the demonstration", || marked(&mark).is_empty());
