@@ -152,8 +152,8 @@ fn garbage(parts: &Parts, reason: &str) -> Error {
     Error::Garbage { peer: format!("the log of file system '{}'", parts.name()), reason: reason.to_owned() }
 }
 
-/// What a log holds, as any program that may write its region could have it: a byte that says whether a snapshot comes first, and then
-/// the snapshot and bodies of frames, each behind two bytes of its length. Whatever comes, the state stays whole.
+/// Reads a log as any program that may write its region could have it; the state stays whole, whatever comes. A first byte says whether a
+/// snapshot comes first. Then come the snapshot and bodies of frames, each behind two bytes of its length.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz_log(bytes: &[u8]) {
     if let Some((_, len)) = unframe(1, bytes) {

@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 /// The extent that no extent is.
 const END: u64 = u64::MAX;
 
-/// How long a moment is waited for at which no command changes a region, and how often it is looked for.
+/// Longest wait for a moment at which no command changes a region.
 const MOMENT_PATIENCE: Duration = Duration::from_secs(1);
+/// Time between two looks for such a moment.
 const MOMENT_LOOK: Duration = Duration::from_micros(100);
 
 /// The offset at which no bytes are.
