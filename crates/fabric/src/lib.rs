@@ -9,6 +9,8 @@
 //! | [`agree`] | which fabric a connection between hosts gets |
 //! | [`stream`] | the link that `tcp` is: over any stream of bytes |
 //! | `outbox`, `inbox` | what every fabric shares: the unsent part of a stream, and messages out of one |
+//! | [`control_socket`] | the Unix socket between a program and its node |
+//! | [`settings`] | each `HANARE_…` variable |
 //! | [`mod@wait`] | waiting for a link: pause, yield, park |
 //!
 //! # The life of a message
@@ -32,12 +34,14 @@
 //! beyond one buffer a link.
 
 pub mod agree;
+pub mod control_socket;
 mod ending;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod inbox;
 pub mod link;
 mod outbox;
+pub mod settings;
 pub mod shm;
 pub mod stream;
 pub mod tcp;

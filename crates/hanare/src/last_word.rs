@@ -8,7 +8,7 @@
 //! The socket's name is readable by every user of the host; the job's number is not. So a word counts only with the job's number, from a
 //! process of the same user or root.
 
-use crate::settings;
+use hanare_fabric::settings;
 use hanare_protocol::id::{JobId, JobRank, Rank};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Uid, geteuid};
@@ -38,7 +38,7 @@ impl LastWords {
     ///
     /// **Errors**: the system's, where no socket can be made.
     pub fn listen(job: JobId) -> io::Result<LastWords> {
-        let random = crate::random::bytes().map_err(|error| io::Error::other(error.to_string()))?;
+        let random = hanare_memory::random::bytes().map_err(|error| io::Error::other(error.to_string()))?;
         let name = format!("hanare-launch-{:016x}", u64::from_le_bytes(random));
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
         Ok(LastWords { listener, name, job })

@@ -152,7 +152,7 @@ fn place(around: &dyn Surroundings, rank: (&str, &str), ranks: (&str, &str), job
         None => match job.iter().find_map(|group| marks(around, group, rank.1)) {
             Some(marks) => hashed_job(rank.0, &marks),
             // Nobody else has to find this job.
-            None if count == 1 => JobId(u128::from_le_bytes(crate::random::bytes()?)),
+            None if count == 1 => JobId(u128::from_le_bytes(hanare_memory::random::bytes()?)),
             None => return Err(nameless(rank, count)),
         },
     };

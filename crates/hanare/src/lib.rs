@@ -15,7 +15,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`Pool`], [`Region`] | the client's side: what a program does |
-//! | `node` | the process of one host that lends memory and serves its clients; feature `node`, which is on by default |
+//! | `node` | the process of one host that lends memory and serves its clients: crate `hanare-node`, feature `node`, on by default |
 //! | [`launch`] | which rank of which job a process is |
 //! | [`last_word`] | how a rank ends its whole job |
 //! | [`settings`] | every `HANARE_…` variable |
@@ -24,17 +24,8 @@
 //! data path (`fabric`), files and blocks, models.
 
 mod client;
-mod control_socket;
-mod exec;
-#[cfg(all(feature = "node", any(test, fuzzing)))]
-pub mod fuzz;
 pub mod last_word;
 pub mod launch;
-#[cfg(feature = "node")]
-pub mod node;
-mod random;
-mod seats;
-pub mod settings;
 mod trace;
 
 pub use client::{
@@ -45,6 +36,7 @@ pub use client::{
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;
+pub use hanare_fabric::settings;
 pub use hanare_fabric::ucx;
 #[doc(inline)]
 pub use hanare_memory::Window;
@@ -52,6 +44,9 @@ pub use hanare_memory::Window;
 pub use hanare_memory::capacity::available as available_memory;
 #[doc(inline)]
 pub use hanare_memory::fork::Lineage;
+#[cfg(feature = "node")]
+#[doc(inline)]
+pub use hanare_node as node;
 pub use trace::timeline_files;
 /// What this kernel's userfaultfd can do for mappings, tried with this process's rights.
 pub mod userfaultfd {

@@ -5,6 +5,7 @@
 //! | [`window`] | [`Window`]: a range of such memory, never a Rust reference |
 //! | [`guard`] | copies that survive SIGBUS and say what was lost |
 //! | [`vector`] | the kernels: gather, scatter, copy; contiguous and strided |
+//! | [`exec`] | a command's operation on memory, in stages |
 //! | [`mod@file`] | sealed memory files and the kind of pages they have |
 //! | [`mapping`] | a client's view of an extent: files mapped one after another |
 //! | [`fault`] | the SIGBUS handler's way to whoever can resolve a fault of a registered mapping |
@@ -15,6 +16,7 @@
 //! | [`diff`] | diffs: what a program changed of a page since it was clean |
 //! | [`capacity`] | how much memory the machine and its control group have |
 //! | [`prompt`] | threads that ask for short turns on the processor |
+//! | [`random`] | random bytes of the kernel |
 //! | [`vital`] | threads whose panic ends the process |
 //! | [`lender`] | what a node lends: slabs made, populated and wiped in the background; extents cut from them |
 //!
@@ -22,6 +24,7 @@
 
 pub mod capacity;
 pub mod diff;
+pub mod exec;
 pub mod fault;
 pub mod file;
 pub mod fork;
@@ -33,6 +36,7 @@ pub mod lender;
 pub mod mapping;
 mod promise;
 pub mod prompt;
+pub mod random;
 pub mod seat;
 pub mod uffd;
 pub mod vector;

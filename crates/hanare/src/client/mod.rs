@@ -36,8 +36,6 @@ mod trust;
 mod words;
 
 pub use attachment::PageCounts;
-#[cfg(feature = "node")]
-pub(crate) use attachment::{LOSS_SEAT, seat};
 pub use command::{Batch, Command, Completion, Modify, Signal};
 pub use group::{Body, Group, LastingBody, Mailbox, MailboxOptions, Message, Number, Part, ReceiveId, SendId};
 pub use heap::Heap;

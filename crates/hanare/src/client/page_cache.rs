@@ -57,7 +57,7 @@ impl Pool {
             let what = format!("{lines} lines of a page cache, which has one at least");
             return Err(Error::LimitReached { what, limit: PAGE_CACHE_LINE_COUNT_MAX.into() });
         }
-        let name = format!(".pages-{:032x}", u128::from_le_bytes(crate::random::bytes()?));
+        let name = format!(".pages-{:032x}", u128::from_le_bytes(hanare_memory::random::bytes()?));
         let own = OwnRegion::new(self, &name, u64::from(lines) * PAGE_LEN)?;
         Ok(PageCache { own, lines: Mutex::new(vec![CacheLine::default(); lines as usize]) })
     }

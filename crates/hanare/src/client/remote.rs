@@ -192,7 +192,7 @@ impl Remote {
         if let Some(name) = inner.name {
             return Ok(name);
         }
-        let name = u128::from_le_bytes(crate::random::bytes()?);
+        let name = u128::from_le_bytes(hanare_memory::random::bytes()?);
         let link = inner.link.as_mut().expect("the caller connected");
         // SAFETY: there is no body.
         if let Err(error) = unsafe { link.send(&name_head(name), &[]) } {

@@ -1,7 +1,7 @@
 //! The control connection of a client to its host's node: one question at a time, answered in order.
 
-use crate::control_socket::{Frame, FrameSocket, socket, socket_address};
-use crate::settings;
+use hanare_fabric::control_socket::{Frame, FrameSocket, socket, socket_address};
+use hanare_fabric::settings;
 use hanare_memory::fork::Lineage;
 use hanare_protocol::id::JobRank;
 use hanare_protocol::wire::VERSION;

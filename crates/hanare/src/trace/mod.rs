@@ -36,7 +36,7 @@ pub(crate) use fault::{Faults, Means, Seen, take_over};
 pub(crate) use pages::PageTotals;
 pub(crate) use port::PortLife;
 
-use crate::settings;
+use hanare_fabric::settings;
 use hanare_protocol::id::{JobId, JobRank, NodeId};
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::head::{Head, Kind};

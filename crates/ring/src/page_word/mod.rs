@@ -71,8 +71,11 @@
 //! Nothing read here is trusted further than that: versions and claimers are compared, never used as places, but for a seat's
 //! page, which is checked.
 
+mod counts;
 #[cfg(test)]
 mod tests;
+
+pub use counts::{LOSS_SEAT, seat};
 
 use crate::layout::{LINE_LEN, WORD_LEN};
 use crate::words::Exchange;

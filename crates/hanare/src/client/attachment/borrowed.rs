@@ -4,7 +4,6 @@
 //! for. A word of which it is not sure that the home has done with it is put aside until no home asks for it any more.
 
 use super::taken::TakenLock;
-use crate::seats::monotonic_ns;
 use hanare_memory::fork::Lineage;
 use hanare_protocol::limits::{FAR_RECALL_MS, LEASE_COUNT, LEASE_NAME_COUNT_MAX, LEASE_TAKING_COUNT, LEASE_TAKING_COUNT_MAX};
 use hanare_protocol::lock::Mode;
@@ -12,6 +11,7 @@ use hanare_protocol::lock::lease::{LeaseEvent, LeasePhase};
 use hanare_protocol::wire::sync::LeaseWish;
 use hanare_ring::Shared;
 use hanare_ring::lease::Leases;
+use hanare_ring::seats::monotonic_ns;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -117,19 +117,3 @@ impl FaultTraffic {
         }
     }
 }
-
-/// Which of a seat's counts is what, where threads count in the page words that they share with their node.
-pub(crate) mod seat {
-    pub const FAULTS: usize = 0;
-    pub const FETCHED: usize = 1;
-    pub const PREFETCHED: usize = 2;
-    pub const UPGRADED: usize = 3;
-    pub const WAITED: usize = 4;
-    /// Pages whose bytes its node brought for it: the node's to count.
-    pub const BROUGHT: usize = 5;
-    /// At [`super::LOSS_SEAT`]: how often stores of programs of this host were lost.
-    pub const LOST: usize = 0;
-}
-
-/// A seat of the node's, at which it counts for all programs.
-pub(crate) const LOSS_SEAT: u16 = 1;

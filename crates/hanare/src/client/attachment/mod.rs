@@ -21,7 +21,7 @@ mod taken;
 pub(crate) use borrowed::{Again, GrantOf, Lease, LentLock};
 pub(crate) use claims::{CONNECTION_BROKE, Claims, LockData};
 pub use counters::PageCounts;
-pub(crate) use counters::{FaultTraffic, LOSS_SEAT, PageCounters, count, seat};
+pub(crate) use counters::{FaultTraffic, PageCounters, count};
 pub(crate) use mapped::{
     BoundMemory, BroughtPage, CarriedMemory, DirectHold, Mapped, MappedRegion, PageWish, SendStores, Spans, Stored, is_one_memory,
 };
@@ -30,10 +30,9 @@ pub(crate) use taken::TakenLock;
 
 use super::remote::{Blame, Dial, Remote};
 use super::session::NodeSession;
-use crate::seats::Seats;
-use crate::settings;
 use deaths::Deaths;
 use hanare_fabric::agree;
+use hanare_fabric::settings;
 use hanare_fabric::shm::{ShmLink, ShmParts};
 use hanare_fabric::tcp::{self, Caller};
 use hanare_protocol::id::{Gid, JobRank, NodeId, Rights};
@@ -41,6 +40,7 @@ use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{Answer, Attached, RegionView, Request, Which};
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
+use hanare_ring::seats::Seats;
 use mender::Mender;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -208,7 +208,7 @@ impl Shared {
     fn tcp_dial(self: &Arc<Self>, node: NodeId, address: &str) -> Result<Box<Dial>> {
         let shared: Weak<Shared> = Arc::downgrade(self);
         let address = address.to_owned();
-        let series = Series(u64::from_le_bytes(crate::random::bytes()?).max(1));
+        let series = Series(u64::from_le_bytes(hanare_memory::random::bytes()?).max(1));
         Ok(Box::new(move |patience| {
             let shared =
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;

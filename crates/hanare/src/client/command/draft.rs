@@ -10,7 +10,7 @@ use crate::client::cut::spread::{Share, StreamPart, joined_shares, shares};
 use crate::client::drafts::Drafts;
 use crate::client::message::ListBytes;
 use crate::client::region::{Region, Way};
-use crate::exec;
+use hanare_memory::exec;
 use hanare_memory::{Lost, Window, vector};
 use hanare_protocol::element::{Element, Range, SUMMARY_LEN, Summary};
 use hanare_protocol::limits::{LIST_LEN_MAX, OLD_LEN_MAX};

@@ -3,8 +3,8 @@
 
 use super::{Command, Modify};
 use crate::client::region::Region;
-use crate::exec;
 use hanare_memory::Window;
+use hanare_memory::exec;
 use hanare_protocol::element::{Element, Operator, Range, Summary};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Op, Update};

@@ -183,7 +183,7 @@ impl QueueReach {
 
     /// A fresh number for a port, not zero.
     pub fn port() -> Result<PortId> {
-        Ok(PortId(u64::from_le_bytes(crate::random::bytes()?).max(1)))
+        Ok(PortId(u64::from_le_bytes(hanare_memory::random::bytes()?).max(1)))
     }
 
     /// Asks the queues' node. **Errors**: the node's, by the names that this program uses.

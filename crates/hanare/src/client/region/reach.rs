@@ -6,12 +6,12 @@
 use super::Region;
 use crate::client::attachment::DirectHold;
 use crate::client::mapping::{FilesHere, fetch_files, map_extent};
-use crate::seats::AtWork;
 use hanare_memory::{Mapping, Window};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::page::bypass::Right;
 use hanare_protocol::place::Routes;
 use hanare_protocol::{Error, Result};
+use hanare_ring::seats::AtWork;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{PoisonError, RwLockWriteGuard};

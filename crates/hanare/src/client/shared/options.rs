@@ -1,6 +1,6 @@
 //! How much a mapping of memory of other nodes may use, and of which kernel.
 
-use crate::settings;
+use hanare_fabric::settings;
 use hanare_memory::uffd::Features;
 use hanare_protocol::Result;
 

@@ -2,7 +2,6 @@
 
 use super::denied::{Asked, ClaimPatience, Claimed, Denied, Here};
 use super::resolver::{OWN_COUNT, Resolver};
-use crate::client::attachment::seat;
 use crate::client::shared::endpoint::Broken;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Tools};
 use crate::trace::{Means, Seen};
@@ -14,6 +13,7 @@ use hanare_protocol::page::word::{Fault, Installed, State};
 use hanare_protocol::page::{Access, Ticket};
 use hanare_protocol::wire::exchange::{crowded_head, granted_pages_len, page_requests_head, settled_head};
 use hanare_protocol::wire::page::{GRANTED_LEN, Granted, Outcome, PAGE_REQUEST_LEN, PageRequest, Settled};
+use hanare_ring::page_word::seat;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 

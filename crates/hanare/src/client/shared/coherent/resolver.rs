@@ -1,12 +1,11 @@
 //! What to do about a touch of a page, inside the signal handler.
 
 use super::denied::{Asked, ClaimPatience, Claimed, Denials, Denied, Here};
-use crate::client::attachment::seat;
 use crate::client::region::Region;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Lanes};
 use crate::client::shared::report::Report;
-use crate::settings;
 use crate::trace::{Faults, Means, Seen};
+use hanare_fabric::settings;
 use hanare_memory::Mapping;
 use hanare_memory::fault::{Resolve, Resolved};
 use hanare_memory::frames::Frames;
@@ -19,6 +18,7 @@ use hanare_protocol::page::word::{Fault, State};
 use hanare_protocol::place::Layout;
 use hanare_protocol::wire::control::{FilePart, SharedView};
 use hanare_protocol::{Error, Result};
+use hanare_ring::page_word::seat;
 use hanare_ring::page_word::{COUNT_COUNT, PageWords, page_words_len};
 use hanare_ring::words::Shared;
 use std::os::fd::{AsFd, OwnedFd};

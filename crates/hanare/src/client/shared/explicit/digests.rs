@@ -53,7 +53,7 @@ impl Digests {
     pub fn new(page_count: u64) -> Result<Digests> {
         let mut mapping = Mapping::reserve(page_count.saturating_mul(size_of::<[AtomicU64; 3]>() as u64))?;
         mapping.map_sparse(0, mapping.len() as u64)?;
-        let seed = crate::random::bytes()?;
+        let seed = hanare_memory::random::bytes()?;
         Ok(Digests { mapping, page_count, key: PageKey::new(seed), seed })
     }
 

@@ -1,0 +1,89 @@
+//! Clients of this host that reach an extent as it is, and how the node takes that right back: the rules of [`hanare_protocol::page::bypass`]
+//! on the words that each client shares with the node.
+
+use hanare_protocol::Error;
+use hanare_protocol::id::{ClientId, Gid};
+use hanare_protocol::page::bypass::{Bypass, Standing};
+use hanare_ring::revoke::Entered;
+use hanare_ring::seats::Seats;
+use std::collections::BTreeMap;
+
+/// Why an extent is not shared.
+#[derive(Debug)]
+pub(crate) struct NotShared {
+    pub error: Error,
+    /// Whether it may be at another time, without anybody else's doing.
+    pub passes: bool,
+}
+
+impl NotShared {
+    /// What passes by itself.
+    pub fn passing(error: Error) -> NotShared {
+        NotShared { error, passes: true }
+    }
+}
+
+impl From<Error> for NotShared {
+    fn from(error: Error) -> NotShared {
+        NotShared { error, passes: false }
+    }
+}
+
+/// The clients that have one extent mapped as it is.
+#[derive(Default)]
+pub(crate) struct Programs {
+    bypass: Bypass<ClientId>,
+    /// Threads of clients that were at work when the right was taken back.
+    entered: BTreeMap<ClientId, Entered>,
+}
+
+impl Programs {
+    pub fn is_empty(&self) -> bool {
+        self.all().next().is_none()
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = ClientId> + '_ {
+        self.bypass.programs()
+    }
+
+    /// A client maps it; `pins` if it gives a pointer out.
+    pub fn map(&mut self, client: ClientId, pins: bool) {
+        self.bypass.map(client, pins);
+        self.entered.remove(&client);
+    }
+
+    /// A client's pointers are gone.
+    pub fn unpin(&mut self, client: ClientId) {
+        self.bypass.unpin(client);
+    }
+
+    /// A client maps it no more, or has ended.
+    pub fn release(&mut self, client: ClientId) {
+        self.bypass.release(client);
+        self.entered.remove(&client);
+    }
+
+    /// Takes the right back from all, and says whether commands of theirs may be under way that began before.
+    pub fn take_back(&mut self, gid: Gid, seats: &BTreeMap<ClientId, Seats>) -> Standing {
+        let revoked = self.bypass.revoke();
+        let their_seats: Vec<&Seats> = revoked.iter().filter_map(|client| seats.get(client)).collect();
+        their_seats.iter().for_each(|seats| seats.words().revoke(gid.0));
+        // One is for all.
+        their_seats.first().inspect(|seats| seats.words().barrier());
+        for client in revoked {
+            self.entered.extend(seats.get(&client).map(|seats| (client, seats.words().entered(gid.0))));
+        }
+        for client in self.bypass.revoked() {
+            // Who has no seats has ended, and its mappings with it.
+            let is_done = match (seats.get(&client), self.entered.get_mut(&client)) {
+                (Some(seats), Some(entered)) => seats.words().have_left(entered),
+                _ => true,
+            };
+            if is_done {
+                self.bypass.settle(client);
+                self.entered.remove(&client);
+            }
+        }
+        self.bypass.standing()
+    }
+}

@@ -1,0 +1,177 @@
+//! The driver of the coordinator's state machine: its journal, and the links of the pool's other nodes.
+
+use crate::control_link::ControlLink;
+use crate::journal::Journal;
+use crate::notices::ToService;
+use hanare_fabric::LinkError;
+use hanare_protocol::coordinator::{Coordinator, Output, Peer, Record, Settings};
+use hanare_protocol::wire::control::{FromNode, ToNode};
+use hanare_protocol::{Error, Result};
+use rustix::event::epoll::EventFlags;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// The peer that is this process's own node.
+pub(crate) const OWN: Peer = Peer(0);
+
+/// How often a full journal's disk is looked at again.
+const JOURNAL_LOOK_MS: u64 = 1000;
+
+pub(crate) struct Coordination {
+    machine: Coordinator,
+    journal: Journal,
+    links: HashMap<u64, PeerLink>,
+    /// When the journal's disk was looked at.
+    looked_ms: u64,
+}
+
+/// A node's link, and what epoll watches of it.
+pub(crate) struct PeerLink {
+    pub link: ControlLink,
+    pub interest: EventFlags,
+}
+
+/// What the rest of the node is to do.
+pub(crate) enum CoordinatorAction {
+    /// A message for this process's own node.
+    Own(ToNode),
+    /// What the service is to know.
+    Tell(ToService),
+}
+
+/// The refusal of an address that leads everybody to the host that they are on, from a node on another host.
+fn unreachable_from_afar(peer: &str, address: &str) -> Option<Error> {
+    let (peer, told) = (peer.parse::<SocketAddr>().ok()?, address.parse::<SocketAddr>().ok()?);
+    let reason = "it came from another host, and this leads every host to itself; give --listen HOST:PORT, or HANARE_ADVERTISE";
+    (!peer.ip().is_loopback() && told.ip().is_loopback()).then(|| Error::BadSetting {
+        key: "the address of a node".to_owned(),
+        value: address.to_owned(),
+        reason: reason.to_owned(),
+    })
+}
+
+impl Coordination {
+    /// Restores the coordinator from its journal.
+    pub fn open(settings: Settings, path: Option<&Path>, now_ms: u64) -> Result<Coordination> {
+        let (journal, records) = Journal::open(path)?;
+        let machine = Coordinator::restore(settings, records, now_ms);
+        Ok(Coordination { machine, journal, links: HashMap::new(), looked_ms: 0 })
+    }
+
+    /// Whether the journal tells of a life before this one.
+    pub fn began_again(&self) -> bool {
+        self.machine.began_again()
+    }
+
+    pub fn add_link(&mut self, id: u64, link: ControlLink, interest: EventFlags) {
+        self.links.insert(id, PeerLink { link, interest });
+    }
+
+    pub fn links(&mut self) -> impl Iterator<Item = (u64, &mut PeerLink)> {
+        self.links.iter_mut().map(|(id, link)| (*id, link))
+    }
+
+    /// A message of this process's own node.
+    pub fn on_own_message(&mut self, now_ms: u64, message: FromNode) {
+        self.machine.handle(now_ms, OWN, message);
+    }
+
+    /// Something happened on a link: its messages are handled. Returns whether there are more than one turn's. An error ends the
+    /// link.
+    pub fn on_event(&mut self, now_ms: u64, id: u64) -> Result<bool, LinkError> {
+        let Some(peer) = self.links.get_mut(&id) else { return Ok(false) };
+        let (messages, ending) = peer.link.receive::<FromNode>();
+        let has_more = peer.link.has_more();
+        for message in messages {
+            if let FromNode::Join { incarnation, address, .. } = &message
+                && let Some(error) = unreachable_from_afar(peer.link.peer(), address)
+            {
+                peer.link.send(&ToNode::Refused { incarnation: *incarnation, error })?;
+                continue;
+            }
+            self.machine.handle(now_ms, Peer(id), message);
+        }
+        ending.map(|()| has_more)
+    }
+
+    /// A link ended; returns it for its owner to stop watching.
+    pub fn close(&mut self, now_ms: u64, id: u64, reason: &str) -> Option<PeerLink> {
+        let link = self.links.remove(&id)?;
+        self.machine.disconnected(now_ms, Peer(id), reason);
+        Some(link)
+    }
+
+    pub fn tick(&mut self, now_ms: u64) {
+        if self.looked_ms.saturating_add(JOURNAL_LOOK_MS) <= now_ms {
+            self.looked_ms = now_ms;
+            self.journal.look();
+            self.machine.set_journal_full(self.journal.is_full());
+        }
+        self.machine.tick(now_ms);
+    }
+
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.machine.next_deadline()
+    }
+
+    /// Acts on the machine's outputs: journals, sends, and returns what concerns others; links that failed are listed.
+    ///
+    /// **Errors**: the journal's: nothing more may be acknowledged then.
+    pub fn act(&mut self, failed: &mut Vec<(u64, String)>) -> Result<Vec<CoordinatorAction>> {
+        let (mut actions, mut records, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
+        while let Some(output) = self.machine.poll() {
+            match output {
+                Output::Journal(record) => records.push(record),
+                output => outputs.push(output),
+            }
+        }
+        // All that came of this round is one write. So nobody waits for a write for each of many others.
+        self.write(&records)?;
+        for output in outputs {
+            match output {
+                Output::Send(OWN, message) => actions.push(CoordinatorAction::Own(message)),
+                Output::Send(Peer(id), message) => {
+                    if let Some(peer) = self.links.get_mut(&id)
+                        && let Err(error) = peer.link.send(&message)
+                    {
+                        failed.push((id, error.to_string()));
+                    }
+                }
+                Output::JobRankGone { job, rank, ranks, reason, died } => {
+                    actions.push(CoordinatorAction::Tell(ToService::RankGone { job, rank, ranks, reason, died }));
+                }
+                Output::NodeLost { node, reason, in_order: true, .. } => tracing::info!("{node} has gone: {reason}"),
+                Output::NodeLost { node, reason, .. } => tracing::warn!("{node} is lost: {reason}"),
+                Output::Journal(_) => unreachable!("taken above"),
+            }
+        }
+        // A snapshot stands for everything polled, so it is taken when nothing is left to poll.
+        if !self.journal.is_full() && self.machine.is_worth_compacting(self.journal.count()) {
+            self.journal.replace(&self.machine.snapshot())?;
+        }
+        Ok(actions)
+    }
+
+    fn write(&mut self, records: &[Record]) -> Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.journal.append(records)?;
+        self.machine.set_journal_full(self.journal.is_full());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loopback_address_is_refused_from_another_host_only() {
+        assert!(unreachable_from_afar("10.0.0.2:40000", "127.0.0.1:7411").is_some());
+        assert!(unreachable_from_afar("10.0.0.2:40000", "10.0.0.2:7411").is_none());
+        assert!(unreachable_from_afar("127.0.0.1:40000", "127.0.0.1:7411").is_none());
+        assert!(unreachable_from_afar("a peer", "host:7411").is_none());
+    }
+}

@@ -1,0 +1,500 @@
+//! The control thread's loop: events in, machines driven, outputs acted on, until nothing is left to do.
+
+mod watch;
+
+use super::client::{Client, Parted};
+use super::coordination::{Coordination, CoordinatorAction};
+use super::descriptors;
+use super::home::CoordinatorLink;
+use super::listener::UnixListener;
+use super::strangers::Strangers;
+use crate::control_link::ControlLink;
+use crate::data::Service;
+use crate::extents::Extents;
+use crate::kept::{Keeper, Schedule};
+use crate::key::KeyFile;
+use crate::notice_queue::NoticeQueue;
+use crate::notices::{ToControl, ToService};
+use crate::options::SocketAccess;
+use hanare_fabric::tcp::{Greeted, Keys};
+use hanare_memory::Lender;
+use hanare_protocol::id::{ClientId, Epoch, NodeId, User};
+use hanare_protocol::limits::KEY_LOOK_MS;
+use hanare_protocol::member::{Member, Output};
+use hanare_protocol::queue::allowance::SpillQuestion;
+use hanare_protocol::turns::Turns;
+use hanare_protocol::wire::control::{FromNode, Memory, Request, ToNode};
+use hanare_protocol::wire::greeting::Sealing;
+use hanare_protocol::{Error, Result};
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+/// What the loop is made of.
+pub(crate) struct Parts {
+    pub member: Member,
+    /// Where the extents are written down at the end, if anywhere.
+    pub keeper: Option<Arc<Keeper>>,
+    pub schedule: Option<Schedule>,
+    pub coordination: Option<Coordination>,
+    pub home: Option<CoordinatorLink>,
+    pub strangers: Strangers,
+    pub extents: Arc<Extents>,
+    pub lender: Arc<Lender>,
+    pub service: Service,
+    pub notices: Arc<NoticeQueue<ToControl>>,
+    pub keys: Keys,
+    pub key_file: KeyFile,
+    pub socket: String,
+    pub access: SocketAccess,
+    /// Told once: that the node is a member and its socket listens, or why it never will be.
+    pub ready: Sender<Result<NodeId>>,
+    pub begun: Instant,
+}
+
+/// The thread's own state.
+pub(crate) struct ControlLoop {
+    pub(super) member: Member,
+    pub(super) keeper: Option<Arc<Keeper>>,
+    pub(super) schedule: Option<Schedule>,
+    coordination: Option<Coordination>,
+    pub(super) home: Option<CoordinatorLink>,
+    /// Greets who connects, for as long as the node lives.
+    _strangers: Strangers,
+    pub(super) extents: Arc<Extents>,
+    lender: Arc<Lender>,
+    pub(super) service: Service,
+    notices: Arc<NoticeQueue<ToControl>>,
+    pub(super) keys: Keys,
+    key_file: KeyFile,
+    /// When the file is looked at again, and whether users need what their queues may spill.
+    key_look_ms: u64,
+    socket: String,
+    access: SocketAccess,
+    ready: Option<Sender<Result<NodeId>>>,
+    begun: Instant,
+    epoll: OwnedFd,
+    pub(super) listener: Option<UnixListener>,
+    /// When new clients are taken in again, after descriptors ran out.
+    pub(super) listens_at_ms: Option<u64>,
+    pub(super) clients: HashMap<u64, Client>,
+    /// Those that have no connection any more, and live.
+    pub(super) parted: HashMap<u64, Parted>,
+    pub(super) clients_ever: u32,
+    /// Clients of each user, and the most of one.
+    pub(super) users: HashMap<u32, usize>,
+    pub(super) user_clients_max: usize,
+    /// Links of other nodes that may have more to be read that no event tells of: their turn was cut short.
+    eager: BTreeSet<u64>,
+    /// Clients that want a turn.
+    pub(super) turns: Turns,
+    /// Since when clients have not read their answers.
+    pub(super) unread: HashMap<u64, u64>,
+    /// Which client waits for which request of the member.
+    pub(super) asks: HashMap<u64, u64>,
+    /// Which of them ask how much may be spilled, and for which user.
+    pub(super) spill_asks: HashMap<u64, u32>,
+    keys_ever: u64,
+    stopping: bool,
+}
+
+/// Epoll's names; clients and links of other nodes count up from 1.
+const BELL: u64 = u64::MAX;
+pub(super) const LISTENER: u64 = u64::MAX - 1;
+const HOME: u64 = u64::MAX - 2;
+
+/// How often the loop looks at the clock when nothing else is due.
+const TICK_MS: u64 = 1000;
+
+impl ControlLoop {
+    pub fn new(parts: Parts) -> Result<ControlLoop> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
+        let Parts {
+            member,
+            keeper,
+            schedule,
+            coordination,
+            home,
+            strangers,
+            extents,
+            lender,
+            service,
+            notices,
+            keys,
+            key_file,
+            socket,
+            access,
+            ready,
+            begun,
+        } = parts;
+        let desk = ControlLoop {
+            member,
+            keeper,
+            schedule,
+            coordination,
+            home,
+            _strangers: strangers,
+            extents,
+            lender,
+            service,
+            notices,
+            keys,
+            key_file,
+            key_look_ms: 0,
+            socket,
+            access,
+            ready: Some(ready),
+            begun,
+            epoll,
+            listener: None,
+            listens_at_ms: None,
+            clients: HashMap::new(),
+            parted: HashMap::new(),
+            clients_ever: 0,
+            users: HashMap::new(),
+            user_clients_max: descriptors::most_clients(),
+            eager: BTreeSet::new(),
+            turns: Turns::new(),
+            unread: HashMap::new(),
+            asks: HashMap::new(),
+            spill_asks: HashMap::new(),
+            keys_ever: 0,
+            stopping: false,
+        };
+        let watched = desk.watch(std::os::fd::AsFd::as_fd(desk.notices.bell()), BELL, EventFlags::IN);
+        if watched { Ok(desk) } else { Err(system("watch the node's sockets", rustix::io::Errno::NOSPC)) }
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.begun.elapsed().as_millis() as u64
+    }
+
+    pub(super) fn next_key(&mut self) -> u64 {
+        self.keys_ever += 1;
+        self.keys_ever
+    }
+
+    /// Runs until told to stop. **Errors**: the journal's.
+    pub fn run(&mut self) -> Result<()> {
+        self.tell_memory();
+        if self.coordination.is_some() {
+            self.member.connected(self.now_ms());
+        }
+        while !self.stopping {
+            self.tick();
+            self.settle()?;
+            self.hold_leases();
+            self.wait();
+        }
+        self.say_goodbye()
+    }
+
+    fn tell_memory(&mut self) {
+        let is_plain = self.keys.sealing() == Sealing::Plain;
+        let (clients, spilled) = (self.clients.len() as u32, self.extents.spills.len());
+        self.member.set_memory(Memory { clients, spilled, is_plain, ..self.lender.memory() });
+    }
+
+    fn tick(&mut self) {
+        let now_ms = self.now_ms();
+        self.tell_memory();
+        self.member.tick(now_ms);
+        if let Some(coordination) = &mut self.coordination {
+            coordination.tick(now_ms);
+        }
+        if let Some(home) = &mut self.home {
+            home.dial(now_ms);
+        }
+        self.listen_again(now_ms);
+        self.cut_off_unread(now_ms);
+        self.look_at_parted();
+        if now_ms >= self.key_look_ms {
+            self.key_look_ms = now_ms.saturating_add(KEY_LOOK_MS);
+            if let Some(keys) = self.key_file.look() {
+                self.keys.replace(keys);
+            }
+            self.extents.spills.trim();
+            self.ask_for_spills();
+        }
+    }
+
+    /// Acts on all outputs of both machines.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        loop {
+            let mut is_idle = true;
+            while let Some(output) = self.member.poll() {
+                is_idle = false;
+                self.act(output);
+            }
+            for action in self.coordinate()? {
+                is_idle = false;
+                match action {
+                    CoordinatorAction::Own(message) => self.member.handle(self.now_ms(), message),
+                    CoordinatorAction::Tell(notice) => self.service.notify(notice),
+                }
+            }
+            if is_idle {
+                self.rewatch_links();
+                return Ok(());
+            }
+        }
+    }
+
+    fn coordinate(&mut self) -> Result<Vec<CoordinatorAction>> {
+        let mut failed = Vec::new();
+        let Some(coordination) = &mut self.coordination else { return Ok(Vec::new()) };
+        let actions = coordination.act(&mut failed)?;
+        for (id, reason) in failed {
+            self.close_link(id, &reason);
+        }
+        Ok(actions)
+    }
+
+    fn act(&mut self, output: Output) {
+        match output {
+            Output::Send(message) => self.tell_coordinator(message),
+            Output::Make { order, gid, lens } => {
+                let result = self.extents.make(gid, &lens);
+                self.member.made(order, result);
+            }
+            Output::Free { slots } => {
+                self.extents.free(&slots);
+                self.service.notify(ToService::Freed);
+            }
+            Output::NewEpoch { node, epoch, .. } => self.regrant(node, epoch),
+            Output::Joined { node, epoch, quota } => {
+                self.extents.spills.set_quota(quota);
+                self.service.notify(ToService::Member(true));
+                self.ask_for_spills();
+                self.joined(node, epoch);
+            }
+            Output::Refused(error) => self.refused(error),
+            Output::AskDone { request, result, .. } => self.ask_done(request, result),
+            Output::Home(_) => {}
+            Output::NodeLost { node, epoch, reason } => {
+                tracing::info!("{node} has gone: {reason}");
+                // What it had lent it may not know of any more.
+                self.extents.seats.recall_words();
+                self.service.notify(ToService::NodeLost(node, epoch));
+            }
+            Output::Recall { client, number, home } => self.recall(home, client, number),
+            Output::Recalled { client, number, recalled } => {
+                self.service.notify(ToService::Recalled { client, number, recalled });
+            }
+            Output::RecallAll => self.lapsed(),
+        }
+    }
+
+    /// Asks the coordinator how much queues may spill, where that is due.
+    fn ask_for_spills(&mut self) {
+        for SpillQuestion { uid, used, wanted } in self.extents.spills.due() {
+            let user = User { uid, gid: uid };
+            let request = self.member.ask(self.now_ms(), user, ClientId(0), Request::Reserve { used, wanted });
+            self.spill_asks.insert(request, uid);
+        }
+    }
+
+    fn tell_coordinator(&mut self, message: FromNode) {
+        let now_ms = self.now_ms();
+        if let Some(coordination) = &mut self.coordination {
+            return coordination.on_own_message(now_ms, message);
+        }
+        let link = self.home.as_mut().and_then(|home| home.link.as_mut());
+        if let Some(Err(error)) = link.map(|link| link.send(&message)) {
+            self.lose_home(&error.to_string());
+        }
+    }
+
+    fn regrant(&mut self, node: NodeId, epoch: Epoch) {
+        self.service.notify(ToService::Identity { node, epoch });
+        match self.extents.renew_grants(node) {
+            Ok(held) => self.member.regranted(self.now_ms(), epoch, held),
+            // Without fresh grants nobody gets in, which is safe; the kernel's generator does not fail once it is seeded.
+            Err(error) => tracing::error!("grants could not be made anew: {error}"),
+        }
+    }
+
+    /// The node is a member: clients may come.
+    fn joined(&mut self, node: NodeId, epoch: Epoch) {
+        tracing::info!("this is {node} in {epoch}");
+        if let Some(keeper) = &self.keeper {
+            keeper.on_joined();
+        }
+        if self.listener.is_some() {
+            return;
+        }
+        match UnixListener::bind(&self.socket, self.access) {
+            Ok(listener) => {
+                self.watch(listener.fd(), LISTENER, EventFlags::IN);
+                self.listener = Some(listener);
+                self.announce(Ok(node));
+            }
+            Err(error) => {
+                self.stopping = true;
+                self.announce(Err(error));
+            }
+        }
+    }
+
+    fn refused(&mut self, error: Error) {
+        self.fail_start(error);
+    }
+
+    /// What keeps a node from starting ends it; later, the same is worth going on trying.
+    fn fail_start(&mut self, error: Error) {
+        if self.ready.is_none() {
+            return tracing::error!("the coordinator refuses this node: {error}");
+        }
+        self.stopping = true;
+        self.announce(Err(error));
+    }
+
+    fn announce(&mut self, outcome: Result<NodeId>) {
+        if let Some(ready) = self.ready.take() {
+            let _ = ready.send(outcome);
+        }
+    }
+
+    /// Sleeps until something happens or is due, and takes it in.
+    fn wait(&mut self) {
+        let patience = self.patience_ms();
+        let patience = Timespec { tv_sec: (patience / 1000) as i64, tv_nsec: (patience % 1000 * 1_000_000) as i64 };
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
+        if epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&patience)).is_err() {
+            return;
+        }
+        // The membership and other nodes come first, so that no number of clients costs a lease; then clients have turns.
+        let mut eager = std::mem::take(&mut self.eager);
+        let mut is_knocking = false;
+        for event in &events {
+            let key = event.data.u64();
+            eager.remove(&key);
+            match key {
+                BELL => self.read_notices(),
+                LISTENER => is_knocking = true,
+                HOME => self.on_home(),
+                key if self.clients.contains_key(&key) => {
+                    self.want_turn(key, { event.flags }.intersects(EventFlags::HUP | EventFlags::ERR));
+                }
+                key if self.parted.contains_key(&key) => self.process_ended(key),
+                key => self.on_link(key),
+            }
+        }
+        for key in eager {
+            match key {
+                HOME => self.on_home(),
+                key => self.on_link(key),
+            }
+        }
+        self.serve_clients();
+        if is_knocking {
+            self.accept_clients();
+        }
+    }
+
+    fn patience_ms(&self) -> u64 {
+        let coordinator = self.coordination.as_ref().and_then(Coordination::next_deadline);
+        let home = self.home.as_ref().and_then(CoordinatorLink::next_deadline);
+        if !self.eager.is_empty() || !self.turns.is_empty() {
+            return 0;
+        }
+        let due = [self.member.next_deadline(), coordinator, home, self.listens_at_ms].into_iter().flatten().min();
+        due.map_or(TICK_MS, |due| due.saturating_sub(self.now_ms())).min(TICK_MS)
+    }
+
+    fn read_notices(&mut self) {
+        for notice in self.notices.take() {
+            match notice {
+                ToControl::Greeted(greeted) => self.welcome(greeted),
+                ToControl::Linked { link, series, client, user } => {
+                    self.service.notify(ToService::Serve { link, series, client, user });
+                }
+                ToControl::Wired(link) => self.service.notify(ToService::Wired { node: None, link: Ok(link) }),
+                ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
+                ToControl::Dialed(outcome) => self.dialed(outcome),
+                ToControl::Recall { client, number } => self.recall_lock(client, number),
+                ToControl::Spills => self.ask_for_spills(),
+                ToControl::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    fn welcome(&mut self, greeted: Greeted) {
+        let key = self.next_key();
+        let link = ControlLink::new(Box::new(greeted.link));
+        if !self.watch(link.event(), key, EventFlags::IN) {
+            return;
+        }
+        if let Some(coordination) = &mut self.coordination {
+            coordination.add_link(key, link, EventFlags::IN);
+            self.on_link(key);
+        }
+    }
+
+    /// A link of another node has something, or room.
+    fn on_link(&mut self, key: u64) {
+        let now_ms = self.now_ms();
+        let Some(coordination) = &mut self.coordination else { return };
+        match coordination.on_event(now_ms, key) {
+            Ok(has_more) => self.eager.extend(has_more.then_some(key)),
+            Err(error) => self.close_link(key, &error.to_string()),
+        }
+    }
+
+    fn close_link(&mut self, key: u64, reason: &str) {
+        let now_ms = self.now_ms();
+        let closed = self.coordination.as_mut().and_then(|coordination| coordination.close(now_ms, key, reason));
+        if let Some(peer) = closed {
+            self.unwatch(peer.link.event());
+        }
+    }
+
+    fn dialed(&mut self, outcome: Result<Greeted>) {
+        let now_ms = self.now_ms();
+        let Some(home) = &mut self.home else { return };
+        match home.dialed(now_ms, outcome) {
+            Ok(()) => {
+                let event = home.link.as_ref().expect("just connected").event();
+                if epoll::add(&self.epoll, event, EventData::new_u64(HOME), EventFlags::IN).is_ok() {
+                    self.member.connected(now_ms);
+                    self.on_home();
+                }
+            }
+            Err(error @ (Error::NoNode { .. } | Error::Timeout { .. })) => {
+                tracing::debug!("the coordinator is not there: {error}");
+                if self.ready.is_some() && now_ms > hanare_protocol::limits::ANSWER_MS {
+                    let reason = format!("{} cannot be reached: {error}", home.address());
+                    self.fail_start(Error::NoCoordinator { reason });
+                }
+            }
+            Err(error) => self.fail_start(error),
+        }
+    }
+
+    fn on_home(&mut self) {
+        let Some(link) = self.home.as_mut().and_then(|home| home.link.as_mut()) else { return };
+        let (messages, ending) = link.receive::<ToNode>();
+        self.eager.extend(link.has_more().then_some(HOME));
+        messages.into_iter().for_each(|message| self.member.handle(self.now_ms(), message));
+        if let Err(error) = ending {
+            self.lose_home(&error.to_string());
+        }
+    }
+
+    fn lose_home(&mut self, reason: &str) {
+        let now_ms = self.now_ms();
+        let Some(link) = self.home.as_mut().and_then(|home| home.lost(now_ms)) else { return };
+        tracing::warn!("the coordinator is away ({reason}); data go on, naming waits");
+        self.unwatch(link.event());
+        self.member.disconnected();
+    }
+}
+
+fn system(what: &str, errno: rustix::io::Errno) -> Error {
+    Error::System { what: what.to_owned(), reason: errno.to_string() }
+}

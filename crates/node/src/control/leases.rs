@@ -1,0 +1,35 @@
+//! Locks that are lent: how long clients of this host may take theirs again, what homes of locks are answered, and what this home asks.
+
+use super::event_loop::ControlLoop;
+use crate::notices::ToService;
+use hanare_protocol::id::{ClientId, NodeId};
+
+impl ControlLoop {
+    /// Locks that are lent to clients here may be taken again as long as the node is a member.
+    pub(super) fn hold_leases(&mut self) {
+        let now_ms = self.now_ms();
+        self.extents.seats.hold_for(self.member.leases_until_ms(now_ms).saturating_sub(now_ms));
+    }
+
+    /// The node is no member any more: nothing that is lent to clients here may be taken again, and what this node asks may not be heard.
+    pub(super) fn lapsed(&mut self) {
+        self.extents.seats.recall_all();
+        self.service.notify(ToService::Member(false));
+    }
+
+    /// A home of locks wants one back. It asks again where nothing is known of it.
+    pub(super) fn recall(&mut self, home: NodeId, client: ClientId, number: u64) {
+        if let Some(recalled) = self.extents.seats.recall(client, number) {
+            self.member.recalled(home, client, number, recalled);
+        }
+    }
+
+    /// This node wants a lock back that it lent: it looks at words of its own host itself, whether or not it is a member.
+    pub(super) fn recall_lock(&mut self, client: ClientId, number: u64) {
+        if self.member.identity().is_none_or(|(node, _)| node != client.node()) {
+            self.member.recall_lock(client, number);
+        } else if let Some(recalled) = self.extents.seats.recall(client, number) {
+            self.service.notify(ToService::Recalled { client, number, recalled });
+        }
+    }
+}

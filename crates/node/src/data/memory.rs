@@ -1,0 +1,134 @@
+//! The node's memory as its home reaches it: extents, and the pages of regions that hosts map.
+
+use crate::extents::{Extents, Opened};
+use crate::lost::lost_memory;
+use crate::pages::{Asker, SharedRegions};
+use crate::queues::QueueHome;
+use hanare_home::{Bytes, Memory, Need, QueueArray, Recall};
+use hanare_memory::vector;
+use hanare_protocol::Result;
+use hanare_protocol::id::{Gid, Grant, Rights, Slot};
+use hanare_protocol::page::Face;
+use hanare_protocol::queue::PortId;
+
+/// What the service lends its home for one input or output.
+pub(crate) struct NodeMemory<'a> {
+    pub extents: &'a Extents,
+    pub pages: &'a mut SharedRegions,
+}
+
+impl Memory for NodeMemory<'_> {
+    type Extent = Opened;
+
+    fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Opened> {
+        self.extents.open(slot, grant, need)
+    }
+
+    fn find(&self, gid: Gid, slot: Slot) -> Option<Opened> {
+        self.extents.find(gid, slot)
+    }
+
+    fn has(&self, gid: Gid, slot: Slot) -> bool {
+        self.extents.has(gid, slot)
+    }
+
+    fn is_coherent(&self, gid: Gid) -> bool {
+        self.pages.is_coherent(gid)
+    }
+
+    fn recall(&mut self, need: Need) -> Result<Recall> {
+        self.pages.recall(Asker::Word, need)
+    }
+
+    fn release(&mut self, face: Face) {
+        self.pages.release(face);
+    }
+}
+
+impl Bytes for Opened {
+    fn gid(&self) -> Gid {
+        self.held().gid()
+    }
+
+    fn slot(&self) -> Slot {
+        Opened::slot(self)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.held().len()
+    }
+
+    fn is_by_pages(&self) -> bool {
+        Opened::is_by_pages(self)
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let reach = self.held().reach();
+        reach.window().slice(offset as usize, into.len()).read_into(into).map_err(|lost| lost_memory(&lost))
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.held().will_write([(offset, bytes.len() as u64)]);
+        let reach = self.held().reach();
+        reach.window().slice(offset as usize, bytes.len()).write_from(bytes).map_err(|lost| lost_memory(&lost))
+    }
+
+    fn load_word(&self, offset: u64, len: u64) -> Result<u64> {
+        let reach = self.held().reach();
+        vector::load_word(reach.window(), offset, len).map_err(|lost| lost_memory(&lost))
+    }
+
+    fn begin_heap(&self) -> Result<()> {
+        self.held().begin_heap()
+    }
+
+    fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut dyn QueueArray) -> Result<T>) -> Result<T> {
+        self.held().with_queues(offset, |home| with(home))
+    }
+}
+
+impl QueueArray for QueueHome<'_> {
+    fn open_lane(&mut self, queue: u64, writer: PortId, uid: u32) -> Result<(u32, u64)> {
+        QueueHome::open_lane(self, queue, writer, uid)
+    }
+
+    fn resume_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> Result<u64> {
+        QueueHome::resume_lane(self, queue, lane, writer)
+    }
+
+    fn close_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
+        QueueHome::close_lane(self, queue, lane, writer);
+    }
+
+    fn break_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
+        QueueHome::break_lane(self, queue, lane, writer);
+    }
+
+    fn open_reader(&mut self, first: u64, count: u64, reader: PortId) -> Result<()> {
+        QueueHome::open_reader(self, first, count, reader)
+    }
+
+    fn close_reader(&mut self, first: u64, reader: PortId) {
+        QueueHome::close_reader(self, first, reader);
+    }
+
+    fn break_reader(&mut self, first: u64, reader: PortId) {
+        QueueHome::break_reader(self, first, reader);
+    }
+
+    fn leave(&mut self, queue: u64, reader: PortId) -> Result<()> {
+        QueueHome::leave(self, queue, reader)
+    }
+
+    fn free(&mut self, lane: (u64, u32), reader: PortId, head: u64) -> Result<()> {
+        QueueHome::free(self, lane, reader, head)
+    }
+
+    fn take_ready(&mut self, reader: PortId) -> Result<Vec<u64>> {
+        QueueHome::take_ready(self, reader)
+    }
+
+    fn tell(&mut self, lane: (u64, u32), reader: PortId) -> Result<()> {
+        QueueHome::tell(self, lane, reader)
+    }
+}

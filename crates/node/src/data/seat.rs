@@ -1,0 +1,160 @@
+//! What sits at one link of the service: a client that asks, another node that is asked, or one to talk about pages with.
+
+use super::fetches::{Ended, Peer};
+use super::session::{Session, Turn};
+use crate::control_link::ControlLink;
+use crate::extents::Extents;
+use hanare_fabric::LinkError;
+use hanare_home::Need;
+use hanare_protocol::Result;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+pub(crate) enum Seat {
+    Client(Box<Session>),
+    Peer(Box<Peer>),
+    /// A connection between nodes about pages.
+    Wire(Box<ControlLink>),
+}
+
+/// What a turn brought.
+pub(crate) enum Did {
+    Client(Turn),
+    /// Whether anything moved, the fetches that have ended, and pages to bring home.
+    Peer(bool, Vec<Ended>, Option<Need>),
+    /// Frames of another node, and whether the connection has ended after them.
+    Wire(Vec<Vec<u8>>, std::result::Result<(), LinkError>),
+}
+
+impl Seat {
+    pub fn turn(&mut self) -> std::result::Result<Did, LinkError> {
+        match self {
+            Seat::Client(session) => session.turn().map(Did::Client),
+            Seat::Peer(peer) => peer.turn().map(|(moved, ended)| Did::Peer(moved, ended, peer.need())),
+            Seat::Wire(wire) => {
+                let (frames, ending) = wire.receive_bytes();
+                Ok(Did::Wire(frames, ending))
+            }
+        }
+    }
+
+    /// As [`Session::give_way`].
+    pub fn give_way(&mut self, extents: &Extents) -> bool {
+        match self {
+            Seat::Client(session) => session.give_way(extents),
+            Seat::Peer(_) | Seat::Wire(_) => false,
+        }
+    }
+
+    /// What the client calls the connection.
+    pub fn name(&self) -> Option<u128> {
+        match self {
+            Seat::Client(session) => session.name(),
+            Seat::Peer(_) | Seat::Wire(_) => None,
+        }
+    }
+
+    /// Whether an answer waits for the client to read.
+    pub fn is_blocked(&self) -> bool {
+        matches!(self, Seat::Client(session) if session.is_blocked())
+    }
+
+    /// Whether it waits for bytes of another node, or for pages: nobody but those moves it.
+    pub fn waits_for_others(&self) -> bool {
+        match self {
+            Seat::Client(session) => session.waits_for_others(),
+            Seat::Peer(peer) => peer.waits_for_pages(),
+            Seat::Wire(_) => false,
+        }
+    }
+
+    /// Pages that its commands wait for are at home, or will not come. Returns what it needs next.
+    pub fn recalled(&mut self, outcome: Result<()>) -> Option<Need> {
+        match self {
+            Seat::Client(session) => {
+                session.recalled(outcome);
+                session.need()
+            }
+            Seat::Peer(peer) => {
+                peer.recalled(outcome);
+                peer.need()
+            }
+            Seat::Wire(_) => None,
+        }
+    }
+
+    /// Whether nothing that arrives on it would be taken.
+    pub fn is_held_up(&self) -> bool {
+        self.is_blocked() || self.waits_for_others()
+    }
+
+    /// Whether it is looked after once in a while.
+    pub fn waits(&self) -> bool {
+        match self {
+            Seat::Client(session) => session.waits_for_others(),
+            Seat::Peer(peer) => !peer.is_idle(),
+            Seat::Wire(_) => false,
+        }
+    }
+
+    /// A client that waits hears that it goes on; a node that is silent beyond the bound is given up.
+    pub fn look_after(&mut self, bound: Duration) -> std::result::Result<(), LinkError> {
+        match self {
+            Seat::Client(session) => session.show_life(),
+            Seat::Peer(peer) if peer.is_silent(bound) => {
+                Err(LinkError::Timeout { peer: peer.address.clone(), after_ms: bound.as_millis() as u64 })
+            }
+            Seat::Peer(_) | Seat::Wire(_) => Ok(()),
+        }
+    }
+
+    /// Whether nothing but its event tells of what comes next.
+    pub fn can_rest(&self) -> bool {
+        match self {
+            Seat::Client(session) => session.can_rest(),
+            Seat::Peer(_) => false,
+            Seat::Wire(wire) => !wire.has_more() && !wire.has_unsent(),
+        }
+    }
+
+    /// Whether a turn in which nothing moves is a system call.
+    pub fn checks_by_call(&self) -> bool {
+        match self {
+            Seat::Client(session) => session.checks_by_call(),
+            Seat::Peer(_) | Seat::Wire(_) => true,
+        }
+    }
+
+    pub fn needs_write_event(&self) -> bool {
+        match self {
+            Seat::Client(session) => session.needs_write_event(),
+            Seat::Peer(peer) => peer.needs_write_event(),
+            Seat::Wire(wire) => wire.needs_write_event(),
+        }
+    }
+
+    pub fn doze(&mut self) -> bool {
+        match self {
+            Seat::Client(session) => session.doze(),
+            Seat::Peer(peer) => peer.doze(),
+            // It dozes since it was last moved, unless that was cut short.
+            Seat::Wire(wire) => !wire.has_more(),
+        }
+    }
+
+    /// What tells of a client's end, where that is not [`Seat::event`].
+    pub fn life(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Seat::Client(session) => session.life(),
+            Seat::Peer(_) | Seat::Wire(_) => None,
+        }
+    }
+
+    pub fn event(&self) -> BorrowedFd<'_> {
+        match self {
+            Seat::Client(session) => session.event(),
+            Seat::Peer(peer) => peer.event(),
+            Seat::Wire(wire) => wire.event(),
+        }
+    }
+}

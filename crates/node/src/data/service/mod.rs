@@ -1,0 +1,469 @@
+//! The thread that serves data links: moves those that are awake, parks when all have been quiet for a while.
+//!
+//! A link is *awake* from its first sign of activity until a spin's length without any; the others announced that they
+//! doze, and wake the thread through epoll. Where several links are awake whose turns are system calls, those of which events tell all *rest*:
+//! one call looks for all of them, each round.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `answers` | what turns of links bring, and the answers to those who wait |
+//! | `looks` | what a program is told that looks at the node |
+//! | `peers` | bytes of other nodes |
+//! | `seats` | links that come, are watched, doze and end |
+
+mod answers;
+mod looks;
+mod peers;
+mod seats;
+
+use super::ended_links::EndedLinks;
+use super::fetches::{Ended, Fetch};
+use super::memory::NodeMemory;
+use super::peers::{DialTerms, Peers};
+use super::replies::Response;
+use super::seat::{Did, Seat};
+use super::session::Session;
+use crate::control_link::ControlLink;
+use crate::extents::Extents;
+use crate::notice_queue::NoticeQueue;
+use crate::notices::{ToControl, ToService};
+use crate::pages::{Action, Asker, Over, SharedRegions};
+use hanare_fabric::agree::Choice;
+use hanare_fabric::tcp::Keys;
+use hanare_fabric::{Link, LinkError};
+use hanare_home::{Home, Input, LockTerms, Need, Output, Recall, Waiter};
+use hanare_protocol::error::Happened;
+use hanare_protocol::id::{ClientId, NodeId, User};
+use hanare_protocol::page::Face;
+use hanare_protocol::session::{Series, Sessions};
+use hanare_protocol::turns::Turns;
+use hanare_protocol::wire::exchange::{Query, Question, Reply};
+use hanare_protocol::{Error, Result};
+use hanare_ring::wait::{Backoff, Step};
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What the service works with.
+pub(crate) struct ServiceTerms {
+    pub extents: Arc<Extents>,
+    /// Proved to other nodes.
+    pub keys: Keys,
+    /// How long they are waited for.
+    pub bound: Duration,
+    pub fabric: Choice,
+    pub locks: LockTerms,
+}
+
+/// The service, as the rest of the node sees it.
+pub(crate) struct Service {
+    notices: Arc<NoticeQueue<ToService>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    /// Starts the thread. What clients asked about shared regions it answers by notices to `control`.
+    pub fn start(terms: ServiceTerms, pages: SharedRegions, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
+        let notices = Arc::new(NoticeQueue::new()?);
+        let ServiceTerms { extents, keys, bound, fabric, locks } = terms;
+        let home = Home::new(locks, u64::from_le_bytes(hanare_memory::random::bytes()?));
+        let dial = DialTerms { keys, bound, fabric, notices: notices.clone() };
+        let mut service = ServiceLoop::new(extents, notices.clone(), dial, home, pages, control)?;
+        let thread = std::thread::Builder::new()
+            .name("hanare-service".to_owned())
+            .spawn(move || {
+                hanare_memory::vital::is_vital();
+                hanare_memory::prompt::shorten_turns(0);
+                service.run();
+            })
+            .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
+        Ok(Service { notices, thread: Some(thread) })
+    }
+
+    /// Hands over mail and wakes the thread.
+    pub fn notify(&self, notice: ToService) {
+        self.notices.send(notice);
+    }
+}
+
+impl Service {
+    /// Ends the thread, when pages of other nodes are at their homes; and where the node `keeps` its bytes, its own are here.
+    pub fn end(&mut self, keeps: bool) {
+        self.notify(ToService::Stop { keeps });
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.end(false);
+    }
+}
+
+/// Epoll's name for the bell; links count up from zero.
+const BELL: u64 = u64::MAX;
+
+/// Rounds of the awake before the dozing are looked at, where the rounds are short.
+const ROUNDS_PER_LOOK: u32 = 32;
+
+/// How long the dozing are left alone: a look costs a system call.
+const LOOK_PAUSE: Duration = Duration::from_micros(100);
+
+/// What that is longer by for each link: a look sees all that have something, the awake too.
+const LOOK_PAUSE_PER_LINK: Duration = Duration::from_nanos(200);
+
+/// Awake links whose turns are system calls, from which on they rest.
+const REST_FROM: usize = 3;
+
+/// Links with which none rest: a look sees all that have something.
+const REST_UP_TO: usize = 64;
+
+/// How long links of one user are served before those of the next: ten small requests, and a stage of a long one. A user with many
+/// programs keeps another's waiting for so long, and for the turn that began within it.
+const USER_TURN: Duration = Duration::from_micros(100);
+
+/// For a look that waits for nothing.
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// How long a client may sit on an answer over shared memory before it is looked at again: it cannot always ring.
+const BLOCKED_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
+/// How long the thread checks and yields while regions are shared: an access may wait for three nodes one after the other, and each
+/// that has parked costs it a wake.
+const SHARING_SPIN: Duration = Duration::from_micros(200);
+
+/// How long a node that ends in good order waits for pages of other nodes to be taken home.
+const STOP_MAX: Duration = Duration::from_secs(2);
+
+/// How often pages are looked at while somebody waits to share or leave a region, or for a node to be reached again.
+const PAGES_LOOK: Duration = Duration::from_millis(5);
+
+/// How often work that takes long is looked at: signs of life for clients, and the patience with other nodes.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+
+/// The thread's own state.
+struct ServiceLoop {
+    extents: Arc<Extents>,
+    notices: Arc<NoticeQueue<ToService>>,
+    epoll: OwnedFd,
+    places: HashMap<u64, SeatedLink>,
+    /// Whose commands are carried out.
+    sessions: Sessions,
+    begun: Instant,
+    /// Time since then, read once a turn of a link and after each look.
+    now: Duration,
+    next_id: u64,
+    awake: Turns,
+    /// How many turns of links of each user in a row moved nothing.
+    idle: BTreeMap<Option<u32>, usize>,
+    /// Whether links rest.
+    rests: bool,
+    /// When the dozing were looked at last.
+    glanced: Instant,
+    home: Home,
+    look_times: looks::LookTimes,
+    peers: Peers,
+    ended_links: EndedLinks,
+    pages: SharedRegions,
+    control: Arc<NoticeQueue<ToControl>>,
+    /// When pages were looked at last.
+    ticked: Instant,
+    /// When work that takes long was looked at last.
+    looked: Instant,
+    /// When the thread ends, whether or not pages of other nodes are all back at their homes.
+    stop_at: Option<Instant>,
+}
+
+struct SeatedLink {
+    seat: Seat,
+    /// Whose it is; a link to another node is nobody's.
+    user: Option<u32>,
+    interest: EventFlags,
+    is_awake: bool,
+}
+
+impl ServiceLoop {
+    fn new(
+        extents: Arc<Extents>,
+        notices: Arc<NoticeQueue<ToService>>,
+        dial: DialTerms,
+        home: Home,
+        pages: SharedRegions,
+        control: Arc<NoticeQueue<ToControl>>,
+    ) -> Result<ServiceLoop> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
+        epoll::add(&epoll, notices.bell(), EventData::new_u64(BELL), EventFlags::IN)
+            .map_err(|errno| system("watch the bell", errno))?;
+        Ok(ServiceLoop {
+            extents,
+            notices,
+            epoll,
+            places: HashMap::new(),
+            sessions: Sessions::default(),
+            begun: Instant::now(),
+            now: Duration::ZERO,
+            next_id: 0,
+            awake: Turns::new(),
+            idle: BTreeMap::new(),
+            rests: false,
+            glanced: Instant::now(),
+            home,
+            look_times: looks::LookTimes::default(),
+            peers: Peers::new(dial),
+            ended_links: EndedLinks::default(),
+            pages,
+            control,
+            ticked: Instant::now(),
+            looked: Instant::now(),
+            stop_at: None,
+        })
+    }
+
+    fn run(&mut self) {
+        let mut backoff = Backoff::new();
+        let mut rounds = 0u32;
+        let mut shares = false;
+        // Room for what a look brings.
+        let mut events = Vec::new();
+        while !self.is_over() {
+            if shares != self.pages.is_sharing() {
+                shares = !shares;
+                backoff = if shares { Backoff::with_budget(SHARING_SPIN) } else { Backoff::new() };
+            }
+            self.serve_pages();
+            self.serve_home();
+            if self.awake.is_empty() && !self.rests && !self.pages.is_busy() {
+                let patience = self.patience();
+                self.look_around(&mut events, patience.as_ref());
+                backoff.reset();
+                continue;
+            }
+            rounds = rounds.wrapping_add(1);
+            if rounds.is_multiple_of(ROUNDS_PER_LOOK) || self.is_look_due() {
+                self.look_around(&mut events, Some(&AT_ONCE));
+            } else if self.rests {
+                self.look(&mut events, Some(&AT_ONCE));
+            }
+            if self.move_awake() | self.pages.turn() {
+                backoff.reset();
+            } else if backoff.step_after(self.checks_by_call()) == Step::Park && self.is_quiet() {
+                self.rests = false;
+                self.doze_all();
+                if self.pages.is_busy() {
+                    // A page is mapped by a thread that does not run: it cannot say when it has left.
+                    self.look(&mut events, Some(&BLOCKED_LOOK));
+                }
+            }
+        }
+    }
+
+    /// Whether the node has been told to end, and has nothing of others any more, or no time.
+    fn is_over(&self) -> bool {
+        self.stop_at.is_some_and(|stop_at| self.pages.is_left() || Instant::now() >= stop_at)
+    }
+
+    /// Without end, unless a client holds an answer up, waits for bytes of another node, or has a bound or a word to be looked at.
+    fn patience(&mut self) -> Option<Timespec> {
+        self.read_clock();
+        let pages = self.pages.waits().then_some(PAGES_LOOK);
+        let home = self.home.deadline().map(|due| due.saturating_sub(self.now));
+        let mut patience = [pages, self.pages.holds_for(), home].into_iter().flatten().min().map(timespec);
+        for place in self.places.values() {
+            if place.seat.is_blocked() && !place.seat.needs_write_event() {
+                return patience.min(Some(BLOCKED_LOOK)).or(Some(BLOCKED_LOOK));
+            }
+            if place.seat.waits() {
+                let soon = Some(timespec(self.look_after_pause()));
+                patience = patience.min(soon).or(soon);
+            }
+        }
+        patience
+    }
+
+    /// Clients are told of life before they give up.
+    fn look_after_pause(&self) -> Duration {
+        LOOK_AFTER.min(self.peers.bound() / 4)
+    }
+
+    /// Once in a while: clients that wait for bytes of other nodes hear that it goes on, and silent nodes are given up.
+    fn look_after(&mut self) {
+        if self.looked.elapsed() < self.look_after_pause() {
+            return;
+        }
+        self.looked = Instant::now();
+        let waiting: Vec<u64> = self.places.iter().filter(|(_, place)| place.seat.waits()).map(|(id, _)| *id).collect();
+        for id in waiting {
+            let Some(place) = self.places.get_mut(&id) else { continue };
+            match place.seat.look_after(self.peers.bound()) {
+                Ok(()) => {}
+                Err(error) => self.end(id, &error),
+            }
+        }
+    }
+
+    /// Whether a look at the links that are awake was a system call.
+    fn checks_by_call(&self) -> bool {
+        self.rests || self.checked_by_call().next().is_some()
+    }
+
+    /// The awake links whose turns are system calls.
+    fn checked_by_call(&self) -> impl Iterator<Item = u64> {
+        self.awake.iter().filter(|id| self.places.get(id).is_some_and(|place| place.seat.checks_by_call()))
+    }
+
+    /// A round of the awake links: users one after another, of each those that have waited longest. Returns whether anything moved.
+    fn move_awake(&mut self) -> bool {
+        let mut moved = false;
+        self.rests = (self.rests || self.checked_by_call().nth(REST_FROM - 1).is_some()) && self.places.len() <= REST_UP_TO;
+        for _ in 0..self.awake.user_count() {
+            let Some(user) = self.awake.next_user() else { break };
+            let begun = Instant::now();
+            for _ in 0..self.awake.count(user) {
+                let Some(id) = self.awake.pop(user) else { break };
+                let has_moved = self.move_one(id);
+                let idle = self.idle.entry(user).or_default();
+                *idle = if has_moved { 0 } else { *idle + 1 };
+                moved |= has_moved;
+                let can_rest = |place: &SeatedLink| self.rests && !has_moved && place.seat.can_rest();
+                match self.places.get(&id) {
+                    Some(place) if can_rest(place) => self.doze(user, id),
+                    Some(_) => self.awake.push(user, id),
+                    None => {}
+                }
+                if begun.elapsed() >= USER_TURN {
+                    break;
+                }
+            }
+        }
+        if self.extents.spills.take_call() {
+            self.control.send(ToControl::Spills);
+        }
+        moved
+    }
+
+    /// Whether every awake link had a turn in which nothing moved: one whose turn was cut short may hold messages that no event tells of.
+    fn is_quiet(&self) -> bool {
+        self.awake.users().all(|user| self.idle.get(&user).is_some_and(|idle| *idle >= self.awake.count(user)))
+    }
+
+    /// One turn of a link. Returns whether anything moved.
+    fn move_one(&mut self, id: u64) -> bool {
+        self.read_clock();
+        if self.sessions.on_turn(self.now.as_millis() as u64) {
+            self.close_ended();
+        }
+        self.look_who_fetches(id);
+        let Some(place) = self.places.get_mut(&id) else { return false };
+        match place.seat.turn() {
+            Ok(did) => self.act(id, did),
+            Err(error) => {
+                self.end(id, &error);
+                false
+            }
+        }
+    }
+
+    /// Whether links that doze have been left alone for long: many that are awake make long rounds.
+    fn is_look_due(&self) -> bool {
+        self.glanced.elapsed() >= LOOK_PAUSE + LOOK_PAUSE_PER_LINK * self.places.len() as u32
+    }
+
+    /// Takes events, waiting for one as long as `patience` says, and does what is done once in a while.
+    fn look_around(&mut self, events: &mut Vec<epoll::Event>, patience: Option<&Timespec>) {
+        self.look(events, patience);
+        self.glanced = Instant::now();
+        self.look_after();
+        self.read_clock();
+        if self.home.deadline().is_some_and(|due| due <= self.now) {
+            self.tell_home(Input::Tick);
+        }
+    }
+
+    /// Takes events, waiting for one as long as `patience` says.
+    fn look(&mut self, events: &mut Vec<epoll::Event>, patience: Option<&Timespec>) {
+        events.clear();
+        // All at once: whoever is gone goes before anybody is served, because what it sent lies beside what its successor sends.
+        events.reserve(2 * self.places.len() + 1);
+        let looked = epoll::wait(&self.epoll, spare_capacity(events), patience);
+        if let Err(errno) = looked {
+            debug_assert_eq!(errno, rustix::io::Errno::INTR);
+        } else {
+            self.take_events(events, patience);
+        }
+    }
+
+    fn take_events(&mut self, events: &[epoll::Event], patience: Option<&Timespec>) {
+        self.read_clock();
+        self.sessions.on_waited(self.now.as_millis() as u64);
+        let gone = EventFlags::HUP | EventFlags::RDHUP | EventFlags::ERR;
+        events.iter().filter(|event| { event.flags }.intersects(gone)).for_each(|event| self.close_client(event.data.u64()));
+        for event in events {
+            match event.data.u64() {
+                BELL => self.read_mail(),
+                id => self.wake(id),
+            }
+        }
+        if !events.is_empty() {
+            // A client may have changed words of mapped memory, and woken this thread for nothing else.
+            self.tell_home(Input::Changed);
+        }
+        if events.is_empty() && patience.is_some_and(|patience| patience.tv_nsec > 0) {
+            let blocked: Vec<u64> = self.places.iter().filter(|(_, place)| place.seat.is_blocked()).map(|(id, _)| *id).collect();
+            blocked.into_iter().for_each(|id| self.wake(id));
+        }
+    }
+
+    fn read_clock(&mut self) {
+        self.now = self.begun.elapsed();
+    }
+
+    /// The home hears of an event; what comes of it leaves by [`ServiceLoop::serve_home`].
+    fn tell_home(&mut self, input: Input) {
+        let mut memory = NodeMemory { extents: &self.extents, pages: &mut self.pages };
+        self.home.handle(self.now, input, &mut memory);
+    }
+
+    fn read_mail(&mut self) {
+        for notice in self.notices.take() {
+            match notice {
+                ToService::Serve { link, series, client, user } => self.serve(link, series, (client, user)),
+                ToService::Dialed { address, link } => self.dialed(&address, link),
+                ToService::Wired { node, link } => self.wired(node, link),
+                ToService::Identity { node, epoch } => self.pages.set_identity(node, epoch),
+                ToService::NodeLost(node, epoch) => self.pages.on_node_lost(node, Over::UpTo(epoch)),
+                ToService::Freed => {
+                    self.pages.drop_left_homes();
+                    self.tell_home(Input::Freed);
+                }
+                ToService::Request { client, request } => self.pages.on_request(client, request),
+                ToService::ClientGone(client) => self.pages.on_client_gone(client),
+                ToService::RankGone { job, rank, ranks, reason, died } => {
+                    self.tell_home(Input::RankGone { job, rank, ranks, reason, died });
+                }
+                ToService::Recalled { client, number, recalled } => {
+                    self.tell_home(Input::LeaseAnswer { client, number, recalled });
+                }
+                ToService::Member(is_member) => self.tell_home(Input::Member(is_member)),
+                ToService::Stop { keeps } => {
+                    self.pages.stop(keeps);
+                    self.stop_at.get_or_insert(Instant::now() + STOP_MAX);
+                }
+            }
+        }
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
+}
+
+fn system(what: &str, errno: rustix::io::Errno) -> Error {
+    Error::System { what: what.to_owned(), reason: errno.to_string() }
+}

@@ -1,0 +1,118 @@
+//! Bytes of other nodes: links to those, made when they are needed, and what came of asking them.
+
+use super::*;
+
+impl ServiceLoop {
+    /// Has bytes fetched from another node, over the link to it that is there or has to be made.
+    pub(super) fn fetch(&mut self, session: u64, fetch: Fetch) {
+        if !self.sessions.serves(session) {
+            return;
+        }
+        let Some(id) = self.peers.place(&fetch.address) else { return self.dial(session, fetch) };
+        self.ask_peer(id, session, fetch);
+    }
+
+    pub(super) fn dial(&mut self, session: u64, fetch: Fetch) {
+        if self.peers.is_full() {
+            self.close_idle_peer();
+        }
+        if let Err(error) = self.peers.dial(session, fetch) {
+            self.deliver(vec![Ended { session, outcome: Err(error) }]);
+        }
+    }
+
+    /// Makes room for a link to a node that is needed.
+    pub(super) fn close_idle_peer(&mut self) {
+        let is_idle = |place: &SeatedLink| matches!(&place.seat, Seat::Peer(peer) if peer.is_idle());
+        let idle = self.places.iter().find(|(_, place)| is_idle(place)).map(|(id, _)| *id);
+        if let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = idle.and_then(|id| self.unseat(id)) {
+            self.peers.forget(&peer.address);
+        }
+    }
+
+    pub(super) fn ask_peer(&mut self, id: u64, session: u64, fetch: Fetch) {
+        // The link may have ended under another's request just before.
+        let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.places.get_mut(&id) else {
+            return self.dial(session, fetch);
+        };
+        match peer.ask(session, fetch) {
+            Ok(()) => self.wake(id),
+            Err(error) => self.end(id, &error),
+        }
+    }
+
+    /// Before bytes of another node are written: closes the session that waits for them, if its client is gone.
+    pub(super) fn look_who_fetches(&mut self, id: u64) {
+        let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.places.get(&id) else { return };
+        let Some(session) = peer.session() else { return };
+        if matches!(self.places.get(&session), Some(SeatedLink { seat: Seat::Client(session), .. }) if session.has_ended()) {
+            self.close(session);
+        }
+    }
+
+    /// A session has ended: bytes that come for it are written nowhere.
+    ///
+    /// Where they may be on their way into an extent, the link ends, and what others wait for on it is asked for anew.
+    pub(super) fn end_fetches(&mut self, session: u64) {
+        self.peers.cancel(session);
+        let cannot = |place: &mut SeatedLink| match &mut place.seat {
+            Seat::Peer(peer) => !peer.cancel(session),
+            Seat::Client(_) | Seat::Wire(_) => false,
+        };
+        let begun: Vec<u64> = self.places.iter_mut().filter_map(|(id, place)| cannot(place).then_some(*id)).collect();
+        for id in begun {
+            let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.unseat(id) else { continue };
+            self.peers.forget(&peer.address);
+            peer.others().into_iter().for_each(|(session, fetch)| self.fetch(session, fetch));
+        }
+    }
+
+    /// Hands ended fetches to the sessions that wait for them.
+    pub(super) fn deliver(&mut self, ended: Vec<Ended>) {
+        for Ended { session, outcome } in ended {
+            if let Some(SeatedLink { seat: Seat::Client(waiting), .. }) = self.places.get_mut(&session) {
+                waiting.fetched(outcome);
+                self.wake(session);
+            }
+        }
+    }
+
+    /// Another node was reached, or not: those who wait for it go on.
+    pub(super) fn dialed(&mut self, address: &str, link: Result<Box<dyn Link>>) {
+        let waiting = self.peers.dialed(address);
+        let Some(node) = waiting.first().map(|(_, fetch)| fetch.node) else { return };
+        let outcome = link.and_then(|link| {
+            let peer = crate::data::fetches::Peer::new(link, address.to_owned(), node);
+            self.seat(Seat::Peer(Box::new(peer))).ok_or_else(|| system("watch a link", rustix::io::Errno::NOSPC))
+        });
+        match outcome {
+            Ok(id) => {
+                self.peers.enter(address, id);
+                waiting.into_iter().for_each(|(session, fetch)| self.ask_peer(id, session, fetch));
+            }
+            Err(error) => {
+                // Nobody listens where the node was: to those who wait that is a lost node.
+                let error = match error {
+                    Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
+                    other => other,
+                };
+                let failed = |(session, _): (u64, Fetch)| Ended { session, outcome: Err(error.clone()) };
+                self.deliver(waiting.into_iter().map(failed).collect());
+            }
+        }
+    }
+
+    /// There is a connection for messages about pages, or there could not be.
+    pub(super) fn wired(&mut self, node: Option<NodeId>, link: Result<Box<dyn Link>>) {
+        let place = match link {
+            Ok(link) => self.seat(Seat::Wire(Box::new(ControlLink::new(link)))),
+            Err(error) => {
+                tracing::debug!("{node:?} was not reached about pages: {error}");
+                None
+            }
+        };
+        if let Some(node) = node {
+            self.pages.dialed(node, place);
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! The extents that a node holds, found by slot and opened by grant.
+//!
+//! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
+
+use super::bypass::{NotShared, Programs};
+use super::counts::Counts;
+use super::held::{Held, Writing};
+use super::roll::Roll;
+use super::seats::SeatsOfAll;
+use super::spill::Spills;
+use hanare_memory::{Lender, Window};
+use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
+use hanare_protocol::page::bypass::Standing;
+use hanare_protocol::shape::{Checked, Shape};
+use hanare_protocol::wire::command::Command;
+use hanare_protocol::wire::control::{FilePart, HeldExtent};
+use hanare_protocol::{Error, Result};
+use hanare_ring::seats::Seats;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The table.
+pub(crate) struct Extents {
+    /// What queues in them spill, and the memory of both.
+    pub spills: Arc<Spills>,
+    pub counts: Arc<Counts>,
+    /// What clients of this host share with the node.
+    pub seats: SeatsOfAll,
+    /// Who is attached to the node.
+    pub roll: Roll,
+    entries: RwLock<Entries>,
+}
+
+struct Entries {
+    node: NodeId,
+    slots: Vec<Option<Entry>>,
+    /// The empty ones.
+    free: Vec<usize>,
+    /// Extents of removed regions that clients may still have mapped, and which clients: their memory is lent as long as that.
+    lingering: Vec<(Arc<Held>, BTreeSet<ClientId>)>,
+}
+
+impl Entries {
+    /// The extent of that slot, if the grant allows what is needed.
+    fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
+        match self.slots.get(slot.0 as usize).and_then(Option::as_ref) {
+            Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) => Ok(entry.held.clone()),
+            Some(entry) => Err(Error::GrantRefused { gid: entry.held.gid(), node: self.node }),
+            None => Err(Error::GrantRefused { gid: Gid(0), node: self.node }),
+        }
+    }
+
+    /// The same for who reaches its bytes by commands.
+    fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Opened> {
+        let held = self.hold(slot, grant, need)?;
+        let entry = self.slots.get(slot.0 as usize).and_then(Option::as_ref);
+        Ok(Opened { held, slot, is_by_pages: entry.is_some_and(Entry::is_by_pages) })
+    }
+
+    /// Enters an extent and says where.
+    fn enter(&mut self, entry: Entry) -> HeldExtent {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        let report = entry.report(slot);
+        self.slots[slot] = Some(entry);
+        report
+    }
+
+    /// Takes an extent out, if there is one.
+    fn take(&mut self, slot: Slot) -> Option<Entry> {
+        let slot = slot.0 as usize;
+        let entry = self.slots.get_mut(slot)?.take()?;
+        self.free.push(slot);
+        Some(entry)
+    }
+}
+
+struct Entry {
+    held: Arc<Held>,
+    read: Grant,
+    write: Grant,
+    /// Clients of this host that have it mapped as it is.
+    direct: Programs,
+    /// By how many homes it is shared: while there is any it is reached through its pages alone. One that all hosts have left
+    /// may last beside the next as long as its last answers leave.
+    shares: usize,
+    /// Somebody is about to share it, and waits for commands under way: those that come are done by pages, and no client gets the right to
+    /// reach it as it is.
+    is_wanted: bool,
+}
+
+/// An extent as a command reaches it.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    held: Arc<Held>,
+    slot: Slot,
+    is_by_pages: bool,
+}
+
+impl Opened {
+    /// The extent.
+    pub fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+
+    /// Its place in the table.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Whether hosts map it, or are about to: each stage has its pages brought home first.
+    pub fn is_by_pages(&self) -> bool {
+        self.is_by_pages
+    }
+
+    /// Hosts may be about to map it: then it is reached by pages from here on. Says whether it is.
+    pub fn give_way(&mut self, extents: &Extents) -> bool {
+        let entries = extents.read();
+        let entry = entries.slots.get(self.slot.0 as usize).and_then(Option::as_ref);
+        self.is_by_pages |= entry.is_some_and(|entry| Arc::ptr_eq(&entry.held, &self.held) && entry.is_by_pages());
+        self.is_by_pages
+    }
+
+    /// As [`Held::stays`]; never what is reached by pages, which are taken out of mappings at times.
+    pub fn stays(&self) -> Option<Window> {
+        if self.is_by_pages { None } else { self.held.stays() }
+    }
+}
+
+/// Files of an extent, in order.
+pub(crate) type ExtentFiles = Vec<(OwnedFd, FilePart)>;
+
+/// An extent as it is found again by a life after this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Described {
+    pub slot: Slot,
+    pub gid: Gid,
+    pub len: u64,
+    /// Whether the region's heap began here.
+    pub has_heap: bool,
+}
+
+impl Extents {
+    pub fn new(lender: Arc<Lender>) -> Extents {
+        Extents {
+            spills: Spills::new(lender),
+            counts: Arc::default(),
+            seats: SeatsOfAll::default(),
+            roll: Roll::default(),
+            entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new(), free: Vec::new(), lingering: Vec::new() }),
+        }
+    }
+
+    /// Makes extents for a region, all or none.
+    pub fn make(&self, gid: Gid, lens: &[u64]) -> Result<Vec<HeldExtent>> {
+        let mut made = Vec::new();
+        for len in lens {
+            made.push((*len, self.spills.lender().make(*len)?));
+        }
+        let mut entries = self.write();
+        made.into_iter()
+            .map(|(len, extent)| {
+                let held = Arc::new(Held::new(gid, len, extent, self.spills.clone()));
+                let (read, write) = (fresh_grant()?, fresh_grant()?);
+                Ok(entries.enter(Entry::new(held, (read, write))))
+            })
+            .collect()
+    }
+
+    /// Enters extents of a life before this one at their slots, all zero; nothing else is there yet. Returns their reports, and what to
+    /// fill, in the same order.
+    pub fn restore(&self, before: &[Described]) -> Result<(Vec<HeldExtent>, Vec<Arc<Held>>)> {
+        let (mut reports, mut all) = (Vec::new(), Vec::new());
+        let mut entries = self.write();
+        for Described { slot, gid, len, has_heap } in before {
+            let extent = self.spills.lender().make(*len)?;
+            let held = Arc::new(Held::new(*gid, *len, extent, self.spills.clone()).restored(*has_heap));
+            let (read, write) = (fresh_grant()?, fresh_grant()?);
+            let entry = Entry::new(held.clone(), (read, write));
+            let at = slot.0 as usize;
+            if entries.slots.len() <= at {
+                entries.slots.resize_with(at + 1, || None);
+            }
+            reports.push(entry.report(at));
+            entries.slots[at] = Some(entry);
+            all.push(held);
+        }
+        entries.free = (0..entries.slots.len()).rev().filter(|slot| entries.slots[*slot].is_none()).collect();
+        Ok((reports, all))
+    }
+
+    /// All extents, with what has to be known to restore them.
+    pub fn describe(&self) -> Vec<(Described, Arc<Held>)> {
+        let entries = self.read();
+        let described = |(slot, entry): (usize, &Option<Entry>)| {
+            let held = entry.as_ref()?.held.clone();
+            let has_heap = held.has_heap();
+            Some((Described { slot: Slot(slot as u32), gid: held.gid(), len: held.len(), has_heap }, held))
+        };
+        entries.slots.iter().enumerate().filter_map(described).collect()
+    }
+
+    /// Lets go of extents; unknown slots are none.
+    pub fn free(&self, slots: &[Slot]) {
+        let taken: Vec<Option<Entry>> = {
+            let mut entries = self.write();
+            let taken: Vec<Option<Entry>> = slots.iter().map(|slot| entries.take(*slot)).collect();
+            let mapped = taken.iter().flatten().filter(|entry| !entry.direct.is_empty());
+            let lingering: Vec<_> = mapped.map(|entry| (entry.held.clone(), entry.direct.all().collect())).collect();
+            entries.lingering.extend(lingering);
+            taken
+        };
+        // Memory is given back outside the lock.
+        drop(taken);
+    }
+
+    /// All extents with their grants.
+    pub fn held(&self) -> Vec<HeldExtent> {
+        let entries = self.read();
+        entries.slots.iter().enumerate().filter_map(|(slot, entry)| Some(entry.as_ref()?.report(slot))).collect()
+    }
+
+    /// Makes all grants anew, for a new epoch of the node: those of the epoch before fail from here on.
+    pub fn renew_grants(&self, node: NodeId) -> Result<Vec<HeldExtent>> {
+        let mut entries = self.write();
+        entries.node = node;
+        for entry in entries.slots.iter_mut().flatten() {
+            (entry.read, entry.write) = (fresh_grant()?, fresh_grant()?);
+        }
+        drop(entries);
+        Ok(self.held())
+    }
+
+    /// The extent that a command names, if its grant allows the command, and the shape, if it lies inside; and what says that it
+    /// changes bytes as they are, until it is done.
+    pub fn admit(&self, command: &Command, shape: Shape<'static>) -> Result<(Opened, Checked<'static>, Option<Writing>)> {
+        let need = if command.op.writes() { Rights::Write } else { Rights::Read };
+        let entries = self.read();
+        let opened = entries.open(command.slot, command.grant, need)?;
+        // As long as the table is locked nobody begins to share it.
+        let writing = (command.op.writes() && !opened.is_by_pages).then(|| Writing::new(&opened.held));
+        drop(entries);
+        // The library has checked it against the region; only others are told by their extent's region.
+        let shape = shape.check("of a peer", opened.held.len())?.joined();
+        Ok((opened, shape, writing))
+    }
+
+    /// The extent of that slot, if the grant allows what is needed.
+    pub fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Opened> {
+        self.read().open(slot, grant, need)
+    }
+
+    /// The same for what touches none of its bytes.
+    pub fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
+        self.read().hold(slot, grant, need)
+    }
+
+    /// A client of this host says here when it works on extents as they are.
+    pub fn client_came(&self, client: ClientId, seats: Seats) {
+        self.seats.enter(client, seats);
+    }
+
+    /// The files of an extent, for a client of this host to map and reach as its grant allows, until a host shares it; `pins` if it gives a
+    /// pointer out. It counts as mapped by that client until [`Extents::forget_direct`].
+    pub fn files(&self, (slot, grant): (Slot, Grant), client: ClientId, pins: bool) -> Result<ExtentFiles> {
+        let mut entries = self.write();
+        let Opened { held, is_by_pages, .. } = entries.open(slot, grant, Rights::Read)?;
+        if is_by_pages {
+            return Err(Error::IsMapped { gid: held.gid() });
+        }
+        let rights = match entries.hold(slot, grant, Rights::Write) {
+            Ok(_) => Rights::Write,
+            Err(_) => Rights::Read,
+        };
+        // As long as the table is locked nobody begins to share it.
+        if let Some(Some(entry)) = entries.slots.get_mut(slot.0 as usize) {
+            entry.direct.map(client, pins);
+        }
+        drop(entries);
+        held.with_own_file(|extent| extent.files(rights))
+    }
+
+    /// A client has no pointer to extents of a region any more.
+    pub fn unpin(&self, client: ClientId, gid: Gid) {
+        let mut entries = self.write();
+        let those = entries.slots.iter_mut().flatten().filter(|entry| entry.held.gid() == gid);
+        those.for_each(|entry| entry.direct.unpin(client));
+    }
+
+    /// A client has no mapping of extents any more: of a region's, or of any, because it has ended.
+    pub fn forget_direct(&self, client: ClientId, gid: Option<Gid>) {
+        let mut entries = self.write();
+        for entry in entries.slots.iter_mut().flatten() {
+            if gid.is_none_or(|gid| entry.held.gid() == gid) {
+                entry.direct.release(client);
+            }
+        }
+        for (held, clients) in &mut entries.lingering {
+            if gid.is_none_or(|gid| held.gid() == gid) {
+                clients.remove(&client);
+            }
+        }
+        let gone: Vec<_> = entries.lingering.extract_if(.., |(_, clients)| clients.is_empty()).collect();
+        drop(entries);
+        if gid.is_none() {
+            self.seats.end(client);
+        }
+        // Memory is given back outside the lock.
+        drop(gone);
+    }
+
+    /// From here on an extent is reached through its pages alone, until [`Extents::unshare`]. Clients lose the right to reach it as it is.
+    ///
+    /// **Cost**: where clients had the right, a barrier in their threads. **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where clients
+    /// gave out pointers. It passes while commands that began before are under way: those that come after are done by pages, until
+    /// [`Extents::cancel_share_wait`].
+    pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<Held>, ExtentFiles), NotShared> {
+        let mut entries = self.write();
+        let node = entries.node;
+        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
+        let entry = entry.filter(|entry| entry.held.gid() == gid && entry.allows(grant).is_some());
+        let entry = entry.ok_or(Error::GrantRefused { gid, node })?;
+        entry.is_wanted = true;
+        let bad_use = |reason: String| Error::BadUse { region: gid.to_string(), reason };
+        match entry.direct.take_back(gid, &self.seats.lock()) {
+            Standing::Free => {}
+            Standing::Pinned(count) => {
+                let reason =
+                    format!("{count} program(s) of {node} have pointers to its memory as it is; let them unmap it first");
+                return Err(bad_use(reason).into());
+            }
+            Standing::Busy(count) => {
+                let reason =
+                    format!("{count} program(s) of {node} do not end a command that they began on its memory; see to them");
+                return Err(NotShared::passing(bad_use(reason)));
+            }
+        }
+        if entry.shares == 0 && entry.held.is_written() {
+            let reason = format!("{node} has commands on it under way that do not end; see to the programs that began them");
+            return Err(NotShared::passing(bad_use(reason)));
+        }
+        entry.shares += 1;
+        let held = entry.held.clone();
+        drop(entries);
+        let files = held.with_own_file(|extent| extent.files(Rights::Write));
+        if files.is_err() {
+            self.unshare(slot, &held);
+        }
+        Ok((held, files?))
+    }
+
+    /// Clients lose the right to reach all extents as they are, except those of which somebody gave a pointer out. Returns how many commands
+    /// may be under way that began before, as so many extents and clients; it is called again until there is none.
+    pub fn take_rights_back(&self) -> usize {
+        let mut entries = self.write();
+        let seats = self.seats.lock();
+        let take_back = |entry: &mut Entry| match entry.direct.take_back(entry.held.gid(), &seats) {
+            Standing::Busy(count) => count,
+            Standing::Free | Standing::Pinned(_) => 0,
+        };
+        entries.slots.iter_mut().flatten().map(take_back).sum()
+    }
+
+    /// Begins an image of all extents of a region that lie here, at one moment. While commands that change their bytes are under way it
+    /// does so only if it `must`. Returns whether it has begun.
+    pub fn begin_image(&self, gid: Gid, must: bool) -> bool {
+        // No command is admitted while the table is locked.
+        let entries = self.write();
+        let those: Vec<&Arc<Held>> =
+            entries.slots.iter().flatten().map(|entry| &entry.held).filter(|held| held.gid() == gid).collect();
+        let begins = must || !those.iter().any(|held| held.is_written());
+        if begins {
+            those.into_iter().for_each(|held| held.begin_image());
+        }
+        begins
+    }
+
+    /// Nobody is about to share an extent of a region any more: somebody does, or has given up. The slot may be another region's.
+    pub fn cancel_share_wait(&self, gid: Gid, slot: Slot) {
+        let mut entries = self.write();
+        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
+        if let Some(entry) = entry.filter(|entry| entry.held.gid() == gid) {
+            entry.is_wanted = false;
+        }
+    }
+
+    /// The extent of a region at a slot, for who was let in before.
+    pub fn find(&self, gid: Gid, slot: Slot) -> Option<Opened> {
+        let entries = self.read();
+        let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref).filter(|entry| entry.held.gid() == gid)?;
+        Some(Opened { held: entry.held.clone(), slot, is_by_pages: entry.is_by_pages() })
+    }
+
+    /// Whether a region has that extent here.
+    pub fn has(&self, gid: Gid, slot: Slot) -> bool {
+        self.read().slots.get(slot.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.held.gid() == gid)
+    }
+
+    /// What a grant for an extent of a region allows. A length that is not the extent's is refused like a false grant.
+    pub fn rights(&self, gid: Gid, (slot, len): (Slot, u64), grant: Grant) -> Result<Rights> {
+        let entries = self.read();
+        let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref);
+        let entry = entry.filter(|entry| entry.held.gid() == gid && entry.held.len() == len);
+        entry.and_then(|entry| entry.allows(grant)).ok_or(Error::GrantRefused { gid, node: entries.node })
+    }
+
+    /// One home shares an extent no more; with the last it may be reached in all ways again. Where the region was removed, its slot may
+    /// have another extent.
+    pub fn unshare(&self, slot: Slot, held: &Arc<Held>) {
+        let mut entries = self.write();
+        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
+        if let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.held, held)) {
+            entry.shares = entry.shares.saturating_sub(1);
+        }
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Entries> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Entries> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn new(held: Arc<Held>, (read, write): (Grant, Grant)) -> Entry {
+        Entry { held, read, write, direct: Programs::default(), shares: 0, is_wanted: false }
+    }
+
+    fn is_by_pages(&self) -> bool {
+        self.shares > 0 || self.is_wanted
+    }
+
+    fn allows(&self, grant: Grant) -> Option<Rights> {
+        match grant {
+            grant if grant == self.write => Some(Rights::Write),
+            grant if grant == self.read => Some(Rights::Read),
+            _ => None,
+        }
+    }
+
+    fn report(&self, slot: usize) -> HeldExtent {
+        HeldExtent { slot: Slot(slot as u32), gid: self.held.gid(), len: self.held.len(), read: self.read, write: self.write }
+    }
+}
+
+fn fresh_grant() -> Result<Grant> {
+    hanare_memory::random::bytes().map(Grant)
+}

@@ -1,0 +1,254 @@
+//! The node: the process of one host that lends memory, serves its host's clients and, by vector commands, everyone else.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `control` | the thread that decides: clients' requests, membership, the coordinator where it is here |
+//! | `data` | the thread that serves vector commands and barriers |
+//! | `pages` | shared regions: directories of pages that lie here, frames of those that are mapped here |
+//! | `extents` | what the node holds, found by slot and opened by grant |
+//! | `held` | one extent: its bytes, its heap, its queues |
+//! | `image` | its bytes at one moment |
+//! | `queues`, `spill` | queues in extents; what they spill, and for whom |
+//! | `journal` | the coordinator's durable records |
+//! | `counts` | what was done of commands, for metrics |
+//! | `roll` | which programs are attached |
+//! | `kept` | extents on disk, from a good end to the next start |
+//! | `key` | the file with the pool's key |
+//! | `control_link` | messages between nodes |
+//! | `notice_queue`, `notices` | how the threads tell each other something, and what |
+//! | `lost` | the error for lent memory that is gone |
+//! | `options` | how a node is started |
+//! | `regular_file` | files that are opened by name |
+
+mod bypass;
+mod control;
+mod control_link;
+mod counts;
+mod data;
+mod extents;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod held;
+mod image;
+mod journal;
+mod kept;
+mod key;
+mod lost;
+mod notice_queue;
+mod notices;
+mod options;
+mod pages;
+mod queues;
+mod regular_file;
+mod roll;
+mod seats;
+mod spill;
+
+#[cfg(test)]
+pub(crate) use data::fuzz::seeds as fuzz_sharing_seeds;
+#[cfg(any(test, fuzzing))]
+pub(crate) use data::fuzz::sharing as fuzz_sharing;
+#[cfg(any(test, fuzzing))]
+pub(crate) use journal::fuzz as fuzz_journal;
+pub use journal::read_journal;
+pub use kept::Persist;
+#[cfg(any(test, fuzzing))]
+pub(crate) use kept::fuzz::kept as fuzz_kept;
+#[cfg(test)]
+pub(crate) use kept::fuzz::seeds as fuzz_kept_seeds;
+#[cfg(any(test, fuzzing))]
+pub(crate) use key::fuzz as fuzz_key;
+pub use key::{default_key_file, draw_key, drop_old_keys, new_key_file, rotate_key_file};
+pub use options::{NodeOptions, SocketAccess};
+#[cfg(any(test, fuzzing))]
+pub(crate) use pages::fuzz::pages as fuzz_pages;
+#[cfg(test)]
+pub(crate) use pages::fuzz::seeds as fuzz_pages_seeds;
+
+use control::{ControlLoop, Parts};
+use extents::Extents;
+use hanare_fabric::settings;
+use hanare_fabric::tcp::{Hellos, Keys, Listener, Secret};
+use hanare_memory::{Lender, LenderOptions};
+use hanare_protocol::id::{Incarnation, NodeId};
+use hanare_protocol::member::{self, Member};
+use hanare_protocol::{Error, Result, coordinator};
+use kept::{Keeper, Schedule};
+use notice_queue::NoticeQueue;
+use notices::ToControl;
+use pages::SharedRegions;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// How a node proves what it is when it connects to another.
+fn proving(keys: &Keys) -> impl Fn(&Hellos) -> Result<Secret> + '_ {
+    |hellos| keys.secret(hellos).map_err(|why| Error::Garbage { peer: "this node".to_owned(), reason: why.0.to_owned() })
+}
+
+/// The coordinator of a pool that begins here.
+fn begin_pool(options: &NodeOptions, life: Incarnation) -> Result<Option<control::Coordination>> {
+    if options.join.is_some() {
+        return Ok(None);
+    }
+    let own = coordinator::Settings::new(&options.name);
+    let rules = coordinator::Settings { quota: options.quota, home_life: Some(life), ..own };
+    control::open_coordination(rules, options.journal.as_deref()).map(Some)
+}
+
+type ControlThread = JoinHandle<Result<()>>;
+
+/// Starts the control thread.
+fn start_control(parts: Parts) -> Result<ControlThread> {
+    let mut control = ControlLoop::new(parts)?;
+    let run = move || {
+        hanare_memory::vital::is_vital();
+        hanare_memory::prompt::shorten_turns(0);
+        control.run()
+    };
+    let thread = std::thread::Builder::new().name("hanare-control".to_owned()).spawn(run);
+    thread.map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })
+}
+
+/// What a node of these options lends.
+fn lent(options: &NodeOptions) -> LenderOptions {
+    let (bytes, huge, ahead) = (options.memory, options.huge, options.ahead);
+    LenderOptions { bytes, slab_len: None, huge, ahead, promises: options.promises.clone() }
+}
+
+/// Waits until the control thread says that the node is a member, or why it never will be.
+fn await_member(is_ready: &Receiver<Result<NodeId>>, thread: ControlThread) -> Result<(NodeId, ControlThread)> {
+    match is_ready.recv() {
+        Ok(id) => Ok((id?, thread)),
+        // The thread ended without a word: its own outcome says why.
+        Err(_) => match thread.join() {
+            Ok(Err(error)) => Err(error),
+            _ => Err(Error::System { what: "start the node".to_owned(), reason: "its control thread ended".to_owned() }),
+        },
+    }
+}
+
+/// A node that runs in threads of this process. Dropping it ends it in good order.
+pub struct Node {
+    id: NodeId,
+    address: String,
+    socket: String,
+    notices: Arc<NoticeQueue<ToControl>>,
+    thread: Mutex<Option<ControlThread>>,
+}
+
+impl Node {
+    /// Starts a node: lends memory, joins its pool (or begins one), and returns when clients may attach.
+    ///
+    /// **Errors**: [`Error::BadSetting`] (no such memory, address, key, journal or socket), [`Error::NoCoordinator`] when the
+    /// pool it should join was not reached within the bound, [`Error::KeyRefused`], [`Error::VersionMismatch`].
+    pub fn start(options: NodeOptions) -> Result<Node> {
+        let begun = Instant::now();
+        control::raise_limit();
+        let key_file = key::KeyFile::new(options.key.as_deref());
+        let keys = Keys::of(key::pool_key(options.key.as_deref(), options.join.is_some())?, options.sealing);
+        let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
+        let lender = Arc::new(Lender::new(&lent(&options))?);
+        let extents = Arc::new(Extents::new(lender.clone()));
+        let listener = Listener::bind(&options.listen)?;
+        let address = options.advertised(listener.address());
+        let notices = Arc::new(NoticeQueue::new()?);
+        let incarnation = Incarnation(u128::from_le_bytes(hanare_memory::random::bytes()?));
+        let coordination = begin_pool(&options, incarnation)?;
+        let home = options.join.clone().map(|join| control::CoordinatorLink::new(join, keys.clone(), bound, notices.clone()));
+        let keeper =
+            options.persist.as_ref().map(|persist| Keeper::open(&persist.folder, incarnation, &options.name)).transpose()?;
+        let keeper = keeper.map(Arc::new);
+        let restored = keeper.as_ref().map(|keeper| keeper.restore(&extents)).transpose()?.flatten();
+        let was_home = coordination.as_ref().is_some_and(control::Coordination::began_again);
+        let locks = hanare_home::LockTerms { is_home: coordination.is_some(), was_home, was_lender: restored.is_some() };
+        let life = member::Settings {
+            answer_ms: bound.as_millis() as u64,
+            wish: options.number.map(NodeId),
+            restores: restored.as_ref().map(|restored| restored.life),
+            ..member::Settings::new(incarnation, &options.name, &address)
+        };
+        let schedule = match (&keeper, options.persist.and_then(|persist| persist.every)) {
+            (Some(keeper), Some(every)) => Some(Schedule::start(keeper.clone(), extents.clone(), every)?),
+            _ => None,
+        };
+        let (ready, is_ready) = channel();
+        let parts = Parts {
+            member: Member::with_extents(life, restored.map_or_else(Vec::new, |restored| restored.held)),
+            keeper,
+            schedule,
+            coordination,
+            home,
+            strangers: control::Strangers::start(
+                listener,
+                control::GreetingTerms { keys: keys.clone(), join: options.join, bound, fabric },
+                notices.clone(),
+            )?,
+            service: data::Service::start(
+                data::ServiceTerms { extents: extents.clone(), keys: keys.clone(), bound, fabric, locks },
+                SharedRegions::new(
+                    extents.clone(),
+                    address.clone(),
+                    incarnation,
+                    bound,
+                    (options.frames / hanare_protocol::limits::PAGE_LEN, NodeOptions::maps_own()?),
+                ),
+                notices.clone(),
+            )?,
+            extents,
+            lender,
+            notices: notices.clone(),
+            keys,
+            key_file,
+            socket: options.socket.clone(),
+            access: options.access,
+            ready,
+            begun,
+        };
+        let thread = start_control(parts)?;
+        let (id, thread) = await_member(&is_ready, thread)?;
+        Ok(Node { id, address, socket: options.socket, notices, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Its number in the pool.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// Where other nodes and their clients reach it: `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Where clients of this host attach.
+    pub fn socket(&self) -> &str {
+        &self.socket
+    }
+
+    /// Asks it to end in good order; returns at once.
+    pub fn stop(&self) {
+        self.notices.send(ToControl::Stop);
+    }
+
+    /// Waits for its end. **Errors**: why it ended by itself: the journal could not be written.
+    pub fn wait(&self) -> Result<()> {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match thread.map(JoinHandle::join) {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(_)) => {
+                Err(Error::System { what: "run the node".to_owned(), reason: "its control thread panicked".to_owned() })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop();
+        if let Err(error) = self.wait() {
+            tracing::error!("{error}");
+        }
+    }
+}

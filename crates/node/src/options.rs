@@ -1,0 +1,143 @@
+//! How a node is started, and what is refused at once.
+
+use super::kept::Persist;
+use hanare_fabric::settings;
+use hanare_memory::file::Huge;
+use hanare_memory::uffd::Features;
+use hanare_protocol::wire::greeting::Sealing;
+use hanare_protocol::{Error, Result};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Who besides a node's user may connect to its socket file; what each may do with a region its mode says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketAccess {
+    /// The file's mode bits; `None` leaves them to the umask.
+    pub mode: Option<u32>,
+    /// The file's group.
+    pub group: Option<u32>,
+}
+
+/// How a node is started.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// Bytes to lend.
+    pub memory: u64,
+    /// `host:port` to listen at; port 0 lets the system choose.
+    pub listen: String,
+    /// `host:port` told to others; `None` for the listening address, with the host's name where that is every address.
+    pub advertise: Option<String>,
+    /// The coordinator's address; `None` makes this node the coordinator.
+    pub join: Option<String>,
+    /// File with the pool's key; `None` for [`super::default_key_file`], which a coordinator draws where it is not there.
+    pub key: Option<PathBuf>,
+    /// Which connections are sealed.
+    pub sealing: Sealing,
+    /// Its name in listings.
+    pub name: String,
+    /// The number that it would have in the pool that it joins; `None` for the next one. One that another node has is not given.
+    pub number: Option<u32>,
+    /// Where clients attach: a path, or `@name`.
+    pub socket: String,
+    /// The coordinator's journal; `None` keeps it in memory, so that names end with the process.
+    pub journal: Option<PathBuf>,
+    /// Where its extents are written down at a good end, and read at its start; `None` lets them go with the process.
+    pub persist: Option<Persist>,
+    /// Whether huge pages are tried.
+    pub huge: Huge,
+    /// Bytes of the lent memory that are taken from the machine at the start; the rest is as regions are made.
+    pub ahead: u64,
+    /// Folder where this user's nodes on this host tell each other of the memory that they may take; `None` leaves this one out.
+    pub promises: Option<PathBuf>,
+    /// Who besides its user may connect to the socket.
+    pub access: SocketAccess,
+    /// Bytes of regions that one user may own (coordinator).
+    pub quota: Option<u64>,
+    /// Bytes of main memory for the pages of all mapped regions together that lie on other nodes, before some are given back.
+    pub frames: u64,
+}
+
+impl NodeOptions {
+    /// A coordinator on loopback that lends so many bytes, its other settings from the environment.
+    pub fn new(memory: u64) -> Result<NodeOptions> {
+        let huge = match settings::text("HANARE_HUGE").as_deref() {
+            None | Some("auto") => Huge::Auto,
+            Some("never") => Huge::Never,
+            Some(other) => return Err(bad("HANARE_HUGE", other, "auto or never")),
+        };
+        Ok(NodeOptions {
+            memory,
+            ahead: memory,
+            promises: None,
+            access: SocketAccess::default(),
+            listen: "127.0.0.1:0".to_owned(),
+            advertise: settings::text("HANARE_ADVERTISE"),
+            join: None,
+            key: settings::text("HANARE_KEY").map(PathBuf::from),
+            sealing: sealing()?,
+            name: host_name(),
+            number: None,
+            socket: settings::node_socket(),
+            journal: None,
+            persist: None,
+            huge,
+            quota: settings::size("HANARE_QUOTA", None)?,
+            frames: settings::frames_len()?,
+        })
+    }
+
+    /// Whether programs of this host may have its memory in their mappings as it is. Where this process may not even ask, theirs
+    /// might: then not.
+    pub(crate) fn maps_own() -> Result<bool> {
+        match settings::userfaultfd() {
+            Ok(features) => Ok(features.contains(Features::CONTINUE_PROTECTED)),
+            Err(error @ Error::BadSetting { .. }) => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Where others are told to reach a node that listens at `bound`.
+    pub(crate) fn advertised(&self, bound: SocketAddr) -> String {
+        match &self.advertise {
+            Some(address) => address.clone(),
+            None if bound.ip().is_unspecified() => format!("{}:{}", host_name(), bound.port()),
+            None => bound.to_string(),
+        }
+    }
+}
+
+/// Which connections are sealed.
+fn sealing() -> Result<Sealing> {
+    match settings::text("HANARE_SEAL").as_deref() {
+        None | Some("auto") => Ok(Sealing::Auto),
+        Some("always") => Ok(Sealing::Always),
+        Some("plain") => Ok(Sealing::Plain),
+        Some(other) => Err(Error::BadSetting {
+            key: "HANARE_SEAL".to_owned(),
+            value: other.to_owned(),
+            reason: "it must be auto, always or plain".to_owned(),
+        }),
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn bad(key: &str, value: &str, reason: &str) -> Error {
+    Error::BadSetting { key: key.to_owned(), value: value.to_owned(), reason: format!("it must be {reason}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_listens_everywhere_is_reached_by_its_hosts_name() {
+        let mut options = NodeOptions { advertise: None, ..NodeOptions::new(1 << 20).unwrap() };
+        assert_eq!(options.advertised("127.0.0.1:7".parse().unwrap()), "127.0.0.1:7");
+        assert_eq!(options.advertised("0.0.0.0:7".parse().unwrap()), format!("{}:7", host_name()));
+        options.advertise = Some("a.example:9".to_owned());
+        assert_eq!(options.advertised("0.0.0.0:7".parse().unwrap()), "a.example:9");
+    }
+}

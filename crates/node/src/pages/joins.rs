@@ -1,0 +1,315 @@
+//! How clients begin to share a region: their host joins all homes of its pages, for each client anew. `leaves` is the way back.
+
+use super::guests::check_layout;
+use super::host::{HomeDoor, Host};
+use super::outgoing::Outgoing;
+use super::request::{HostKey, RegionRequest, ShareRequest};
+use super::{Action, SharedRegions};
+use hanare_memory::frames::ClientFrames;
+use hanare_protocol::id::{ClientId, Gid, Incarnation, NodeId};
+use hanare_protocol::limits::{FRAME_COUNT_MIN, PAGE_LEN};
+use hanare_protocol::name::check_name;
+use hanare_protocol::page::share::{self, Life, Refused, Sharing};
+use hanare_protocol::page::{Consistency, HostId};
+use hanare_protocol::wire::control::{Answer, RegionView, SharedHome, SharedView};
+use hanare_protocol::wire::page::{Join, Joined, NodeMessage};
+use hanare_protocol::{Error, Result};
+use std::collections::BTreeMap;
+
+impl SharedRegions {
+    /// A client wants to share a region, or not any more. Answered by [`Action::Reply`].
+    pub fn on_request(&mut self, client: ClientId, request: RegionRequest) {
+        match request {
+            RegionRequest::Share { view, consistency, uid } => match check_view(&view) {
+                Ok(()) => {
+                    let wanted = ShareRequest { client, uid, view: *view, consistency };
+                    let key = wanted.key();
+                    self.share(wanted);
+                    self.act(key);
+                }
+                Err(error) => self.reply(client, Err(error), Vec::new()),
+            },
+            RegionRequest::Hold { gid, frames } => {
+                let result = self.hold(client, gid, frames);
+                self.reply(client, result.map(|()| Answer::Ok), Vec::new());
+            }
+            RegionRequest::Unshare { gid } => self.unshare(client, gid, true),
+        }
+        self.settle();
+    }
+
+    /// A client has ended.
+    pub fn on_client_gone(&mut self, client: ClientId) {
+        self.hosts.values_mut().for_each(|host| host.sharing.on_client_gone(client));
+        let shared: Vec<Gid> = self.hosts.values().filter(|host| host.has(client)).map(Host::gid).collect();
+        for gid in shared {
+            self.unshare(client, gid, false);
+        }
+        self.settle();
+    }
+
+    pub(super) fn reply(&mut self, client: ClientId, result: Result<Answer>, fds: Vec<std::os::fd::OwnedFd>) {
+        self.actions.push_back(Action::Reply { client, result, fds });
+    }
+
+    /// Begins to share a region, or puts the program into its queue. What the rules want then is for [`SharedRegions::act`], which this does
+    /// not call: programs say how long the queue is, and each would be a level of the stack.
+    pub(super) fn share(&mut self, wanted: ShareRequest) {
+        let (key, client) = (wanted.key(), wanted.client);
+        let its_turn = match self.hosts.get_mut(&key) {
+            Some(host) => host.sharing.share_with(wanted),
+            None => Some(wanted),
+        };
+        let Some(wanted) = its_turn else { return };
+        if let Err(error) = self.begin_share(wanted) {
+            self.reply(client, Err(error), Vec::new());
+        }
+    }
+
+    /// Has the homes asked for a client, each time: nobody else can say what its grants are good for. Before they have answered, the client
+    /// hears nothing of how other programs map the region.
+    fn begin_share(&mut self, wanted: ShareRequest) -> Result<()> {
+        let (key, view, now_ms) = (wanted.key(), &wanted.view, self.now_ms());
+        let is_other = |host: &Host| host.consistency != wanted.consistency || *host.layout() != view.layout;
+        if let Some(host) = self.hosts.get_mut(&key).filter(|host| host.is_unused() && is_other(host)) {
+            // Somebody who was not let in said something else of it.
+            host.sharing.leave_for(wanted, now_ms);
+            return Ok(());
+        }
+        if self.me.is_none() {
+            return Err(Error::NoCoordinator { reason: "this node has not joined its pool".to_owned() });
+        }
+        if !self.hosts.contains_key(&key) {
+            let host = self.make_host(&wanted)?;
+            for (at, door) in host.homes.iter().enumerate() {
+                self.keys.insert(door.key, (key, at));
+            }
+            self.hosts.insert(key, host);
+        }
+        let Some(host) = self.hosts.get_mut(&key) else { unreachable!("just made") };
+        if let Some(at) = host.sharing.lost() {
+            // Its directory begins anew, and knows nothing of the copies that are here.
+            let reason =
+                "programs of this host have mapped it since before that node was lost: let them unmap it first".to_owned();
+            return Err(Error::NodeLost { node: host.homes[at].node, reason });
+        }
+        for (at, door) in host.homes.iter_mut().enumerate() {
+            // A home that is back may be reached elsewhere.
+            let known = view.nodes.iter().find(|known| known.node == door.node && host.sharing.share(at).is_none());
+            if let Some(known) = known {
+                door.address = known.address.clone();
+                host.sharing.meet(at, known.epoch);
+            }
+        }
+        host.sharing.ask(wanted);
+        Ok(())
+    }
+
+    /// Does what the rules of a region on this host want.
+    pub(super) fn act(&mut self, place: HostKey) {
+        while let Some(action) = self.hosts.get_mut(&place).and_then(|host| host.sharing.poll()) {
+            match action {
+                share::Action::Ask => self.join_all(place),
+                share::Action::Admit(wanted) => {
+                    let client = wanted.client;
+                    let (result, fds) = match self.admit(wanted, place) {
+                        Ok((view, fds)) => (Ok(Answer::Shared(view)), fds),
+                        Err(error) => (Err(error), Vec::new()),
+                    };
+                    self.reply(client, result, fds);
+                }
+                share::Action::Refuse(wanted, refused) => {
+                    let error = self.why(place, refused);
+                    self.reply(wanted.client, Err(error), Vec::new());
+                }
+                share::Action::Again(wanted) => self.share(wanted),
+                share::Action::Tell { home, share } => self.tell(place, home, NodeMessage::Leave { share }),
+                share::Action::Farewell { home, share, has_all } => self.part_from(place, home, (share, has_all)),
+                share::Action::Rename(home) => self.begin_anew_with(place, home),
+                share::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err), Vec::new()),
+                share::Action::End => self.end(place),
+            }
+        }
+        let now_ms = self.now_ms();
+        if let Some(host) = self.hosts.get_mut(&place).filter(|host| host.is_unused()) {
+            host.sharing.on_unused(now_ms);
+        }
+    }
+
+    fn tell(&mut self, place: HostKey, home: usize, message: NodeMessage) {
+        let Some(door) = self.hosts.get(&place).and_then(|host| host.homes.get(home)) else { return };
+        let (node, address) = (door.node, door.address.clone());
+        self.send(Outgoing { node, address, message, bytes: None });
+    }
+
+    /// The error for a program that may not map a region.
+    fn why(&self, place: HostKey, refused: Refused<Error>) -> Error {
+        let node = |home: usize| self.hosts.get(&place).map_or(NodeId(0), |host| host.homes[home].node);
+        match refused {
+            Refused::ByHome(error) => error,
+            Refused::Rights(home) => Error::GrantRefused { gid: place.gid, node: node(home) },
+            Refused::Lost(home) => {
+                let reason = "it was lost while a region of it was being mapped".to_owned();
+                Error::NodeLost { node: node(home), reason }
+            }
+            Refused::CutOff => {
+                let node = self.me.map_or(NodeId(0), |(me, _)| me);
+                let reason = "this host's node was taken for lost while a region was being mapped; map it again".to_owned();
+                Error::NodeLost { node, reason }
+            }
+        }
+    }
+
+    /// Asks all homes, with the grants of the client whose turn it is.
+    fn join_all(&mut self, place: HostKey) {
+        let (Some(host), Some((node, epoch))) = (self.hosts.get(&place), self.me) else { return };
+        let Some(ShareRequest { view, .. }) = host.sharing.wanted() else { return };
+        let join = |key: u64| {
+            NodeMessage::Join(Join {
+                gid: view.gid,
+                name: view.name.clone(),
+                layout: view.layout.clone(),
+                grants: view.grants.clone(),
+                consistency: host.consistency,
+                node,
+                epoch,
+                readers: place.readers,
+                address: self.address.clone(),
+                key,
+            })
+        };
+        let to =
+            |door: &HomeDoor| Outgoing { node: door.node, address: door.address.clone(), message: join(door.key), bytes: None };
+        let outgoing: Vec<Outgoing> = host.homes.iter().map(to).collect();
+        self.send_all(outgoing);
+    }
+
+    fn make_host(&self, ShareRequest { view, consistency, .. }: &ShareRequest) -> Result<Host> {
+        let (mut homes, mut lives): (Vec<HomeDoor>, Vec<Life>) = (Vec::new(), Vec::new());
+        for extent in view.layout.extents() {
+            if homes.iter().any(|home| home.node == extent.node) {
+                continue;
+            }
+            let lost = || Error::NodeLost { node: extent.node, reason: "its address is not known".to_owned() };
+            let known = view.nodes.iter().find(|known| known.node == extent.node).ok_or_else(lost)?;
+            homes.push(HomeDoor {
+                node: extent.node,
+                address: known.address.clone(),
+                unsent: Vec::new(),
+                key: u64::from_le_bytes(hanare_memory::random::bytes()?),
+                me: HostId(0),
+                peers: BTreeMap::new(),
+                memory: None,
+            });
+            lives.push(Life { epoch: known.epoch, process: None });
+        }
+        let frames_max = match consistency {
+            Consistency::Coherent => self.reserve_frames(view.layout.len().div_ceil(PAGE_LEN))?,
+            // Its programs have copies of their own.
+            Consistency::Explicit | Consistency::Entry => 0,
+        };
+        let sharing = Sharing::new(lives, self.bound.as_millis() as u64 / 2);
+        Ok(Host::new((view.gid, view.name.clone()), *consistency, view.layout.clone(), (homes, sharing), frames_max))
+    }
+
+    /// Frames for a region of so many pages, from what mappings that came before have left: as many as it has pages, or half of the rest,
+    /// so that the next one finds some too.
+    fn reserve_frames(&self, pages: u64) -> Result<u64> {
+        let left = self.frames_max.saturating_sub(self.hosts.values().map(Host::frames_max).sum());
+        let least = FRAME_COUNT_MIN.min(self.frames_max).min(pages);
+        if left < least {
+            let what = "frames of all mappings of this host together (HANARE_FRAMES of its node)".to_owned();
+            return Err(Error::LimitReached { what, limit: self.frames_max });
+        }
+        Ok(pages.min((left / 2).max(FRAME_COUNT_MIN.min(left))))
+    }
+
+    /// A home's answer.
+    pub(super) fn on_joined(&mut self, key: u64, (from, process): (NodeId, Incarnation), result: Result<Joined>) {
+        let Some((place, at)) = self.keys.get(&key).copied() else { return self.give_back(from, result) };
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        match result {
+            Ok(Joined { host: me, share, rights }) => {
+                if !host.sharing.on_accepted(at, process, (share, rights)) {
+                    return self.give_back(from, result);
+                }
+                let maps_own = self.maps_own && place.readers.is_none();
+                let is_own = maps_own && self.me.is_some_and(|(node, _)| node == host.homes[at].node);
+                let own = self.homes.get(&place.gid).filter(|_| is_own);
+                let door = &mut host.homes[at];
+                door.me = me;
+                door.memory = own.filter(|home| home.consistency() == Consistency::Coherent).map(|home| home.memory().clone());
+            }
+            Err(error) => host.sharing.on_refused(at, error),
+        }
+        self.act(place);
+    }
+
+    /// A home has taken in a host that there is no more: it is told so.
+    fn give_back(&mut self, from: NodeId, result: Result<Joined>) {
+        if let (Ok(Joined { share, .. }), Some(address)) = (result, self.wires.address_of(from)) {
+            self.send(Outgoing { node: from, address, message: NodeMessage::Forgot { share }, bytes: None });
+        }
+    }
+
+    /// Refuses a client that would map a region in another way than other programs of this host. Its homes have accepted its grants.
+    fn check_way(&self, wanted: &ShareRequest, place: HostKey) -> Result<()> {
+        let bad_use = |reason: String| Err(Error::BadUse { region: wanted.view.name.clone(), reason });
+        for (key, host) in self.hosts.iter().filter(|(key, host)| key.gid == place.gid && (**key == place || !host.is_unused())) {
+            if host.consistency != wanted.consistency {
+                return bad_use(format!(
+                    "programs of this host map it {}; it is mapped in one way at a time: let them unmap it first",
+                    host.consistency
+                ));
+            }
+            if host.has(wanted.client) {
+                return bad_use("this program has it mapped already".to_owned());
+            }
+            if *key == place && *host.layout() != wanted.view.layout {
+                return bad_use(
+                    "programs of this host map it as it was before it was resized; let them unmap it first".to_owned(),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(&mut self, wanted: ShareRequest, place: HostKey) -> Result<(SharedView, Vec<std::os::fd::OwnedFd>)> {
+        self.check_way(&wanted, place)?;
+        let Some(host) = self.hosts.get_mut(&place) else { unreachable!("the caller has just joined") };
+        let admission = host.admit(wanted.client, wanted.view.name)?;
+        let homes = host.homes.iter().enumerate().map(|(at, door)| SharedHome {
+            node: door.node,
+            address: door.address.clone(),
+            share: host.sharing.share(at).unwrap_or_default(),
+        });
+        let view = SharedView {
+            seat_first: admission.seat_first,
+            seat_count: super::host::CLIENT_SEATS,
+            seats: admission.seats,
+            homes: homes.collect(),
+            files: admission.files,
+            frames_max: admission.frames_max,
+            address: self.address.clone(),
+        };
+        Ok((view, admission.fds))
+    }
+
+    /// Where a client has a region.
+    pub(super) fn place_of(&self, client: ClientId, gid: Gid) -> Option<HostKey> {
+        self.hosts.iter().find(|(key, host)| key.gid == gid && host.has(client)).map(|(key, _)| *key)
+    }
+
+    fn hold(&mut self, client: ClientId, gid: Gid, frames: ClientFrames) -> Result<()> {
+        let none = || Error::BadUse { region: gid.to_string(), reason: "this program does not share it".to_owned() };
+        let place = self.place_of(client, gid).ok_or_else(none)?;
+        self.hosts.get_mut(&place).ok_or_else(none)?.hold(client, frames)
+    }
+}
+
+/// Refuses what a client says of a region where no coordinator said it.
+fn check_view(view: &RegionView) -> Result<()> {
+    check_layout(&view.layout, &view.grants)?;
+    // It is part of messages, and of files' names.
+    check_name(&view.name)
+}

@@ -1,0 +1,224 @@
+//! Nodes that were taken for lost and are back.
+//!
+//! ```text
+//!   the home                                   a host that maps pages of it
+//!   --------                                   ----------------------------
+//!   taken for lost, joins the pool anew        the home is lost: what is here stays, nothing new comes
+//!            Returned ---------------------->  all that was asked for fails, all that is here is taken from the programs
+//!   puts it in its place  <----------------    WriteBack, for each page that this host owns
+//!   when all have: begins anew  <----------    Leave; the host may join again, by another name
+//! ```
+//!
+//! A host that let go of the region meanwhile, or was lost itself, says `Forgot`: a page that may have been granted to it to write is
+//! lost, also where the home never heard that the grant came.
+//!
+//! As a host, a node that was taken for lost drops what it has of others' pages: their homes have done without it.
+
+use super::SharedRegions;
+use super::guests::cancel_share_wait;
+use super::home::Home;
+use super::host::Host;
+use super::outgoing::{Outgoing, PageBytes};
+use super::request::HostKey;
+use hanare_protocol::id::NodeId;
+use hanare_protocol::page::share::Handed as HandedOver;
+use hanare_protocol::page::share::table::HomePhase;
+use hanare_protocol::page::{Access, Page, ToHome, ToHost};
+use hanare_protocol::wire::page::NodeMessage;
+use hanare_protocol::{Error, Result};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl SharedRegions {
+    /// This node, by the number `was`, was taken for lost: what it had of others' pages is void, and its homes ask all hosts for
+    /// what they have.
+    pub(super) fn begin_anew(&mut self, was: NodeId) {
+        for gone in self.lobby.drop_those(|_| true) {
+            cancel_share_wait(&self.extents, self.me, &gone.join);
+        }
+        let unheard = self.wires.begin_anew(&mut self.actions);
+        self.keep_unsent(unheard);
+        let is = self.me.map_or(was, |(is, _)| is);
+        self.homes.values_mut().for_each(|home| home.begin_return(was, is));
+        self.recalls.on_return();
+        let all: Vec<HostKey> = self.hosts.keys().copied().collect();
+        all.into_iter().for_each(|place| self.leave_others_homes(place));
+        self.ask_again();
+        self.end_returns();
+    }
+
+    /// What this host has of a region's pages elsewhere goes.
+    fn leave_others_homes(&mut self, place: HostKey) {
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        let home = self.homes.get(&place.gid);
+        let is_others = |at: &usize| !home.is_some_and(|home| home.knows(host.homes[*at].key));
+        let others: BTreeSet<usize> = (0..host.homes.len()).filter(is_others).collect();
+        if host.drop_pages(&others) {
+            self.note_lost(place);
+        }
+        if let Some(host) = self.hosts.get_mut(&place) {
+            host.sharing.begin_anew(others);
+        }
+        self.act(place);
+    }
+
+    /// Stores of this host were lost while its last program unmaps the region: that one is told by its answer.
+    fn note_lost(&mut self, place: HostKey) {
+        let (Some(host), Some((node, _))) = (self.hosts.get_mut(&place), self.me) else { return };
+        let reason = format!("it was cut off, and stores of its programs to {} were lost meanwhile", place.gid);
+        host.sharing.fail(Error::NodeLost { node, reason });
+    }
+
+    /// A home is another's, or its next life's: it knows this host by no name yet.
+    pub(super) fn begin_anew_with(&mut self, place: HostKey, at: usize) {
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        let before = host.homes[at].key;
+        let key = hanare_memory::random::bytes().map_or(before.wrapping_add(1), u64::from_le_bytes);
+        host.begin_anew_with(at, key);
+        self.keys.remove(&before);
+        self.keys.insert(key, (place, at));
+    }
+
+    /// Messages that a node may not have heard before it was lost: the pages among them are kept for its return.
+    pub(super) fn keep_unsent(&mut self, unheard: Vec<Arc<Outgoing>>) {
+        for outgoing in unheard {
+            let NodeMessage::ToHome { share, message: ToHome::WriteBack { .. }, .. } = outgoing.message else { continue };
+            let its = |host: &Host| (0..host.homes.len()).find(|at| host.sharing.share(*at) == Some(share));
+            if let Some((host, at)) = self.hosts.values_mut().find_map(|host| its(host).map(|at| (host, at))) {
+                host.homes[at].unsent.push(outgoing);
+            } else {
+                self.handed.keep_unsent(share, outgoing);
+            }
+        }
+    }
+
+    /// A home that was taken for lost is back, and takes what is here; or it took this host for lost.
+    pub(super) fn on_returned(&mut self, (from, address): (NodeId, &str), (key, share): (u64, u64), takes: bool) {
+        let Some((place, at)) = self.keys.get(&key).copied() else {
+            let unsent = takes.then(|| self.handed.asked((key, share))).flatten();
+            return self.say_farewell((from, address), share, unsent.as_deref());
+        };
+        let now_ms = self.now_ms();
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        (host.homes[at].node, host.homes[at].address) = (from, address.to_owned());
+        if !takes && host.sharing.share(at) == Some(share) {
+            tracing::error!("{}: {from} could not reach this node for a while, and did without it", place.gid);
+            if host.drop_pages(&BTreeSet::from([at])) {
+                self.note_lost(place);
+            }
+        }
+        if let Some(host) = self.hosts.get_mut(&place) {
+            host.sharing.on_returned(at, share, takes, now_ms);
+        }
+        self.act(place);
+        self.go_on_handing();
+    }
+
+    /// A host says something of a share that this home does not know, or not any more: it is told so.
+    pub(super) fn say_not_shared(&mut self, to: NodeId, share: u64) -> Result<()> {
+        tracing::debug!("{to} speaks of pages that are not shared with it any more");
+        if let Some(address) = self.wires.address_of(to) {
+            self.send(Outgoing { node: to, address, message: NodeMessage::NotShared { share }, bytes: None });
+        }
+        Ok(())
+    }
+
+    /// A home does not know this host by that share: what it has of the home's pages is void.
+    pub(super) fn on_not_shared(&mut self, from: NodeId, share: u64) -> Result<()> {
+        let is_that = |host: &Host, at: &usize| host.homes[*at].node == from && host.sharing.share(*at) == Some(share);
+        let door = self.hosts.values().find_map(|host| {
+            let at = (0..host.homes.len()).find(|at| is_that(host, at))?;
+            Some((host.homes[at].key, host.homes[at].address.clone()))
+        });
+        // A host that has left meanwhile has nothing.
+        if let Some((key, address)) = door {
+            self.on_returned((from, &address), (key, share), false);
+        }
+        Ok(())
+    }
+
+    /// A home that is back is told whether it has all that was here.
+    pub(super) fn part_from(&mut self, place: HostKey, at: usize, (share, has_all): (u64, bool)) {
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        let is_told = host.sharing.home(at) == HomePhase::Told;
+        let door = &mut host.homes[at];
+        let (key, node, address, unsent) = (door.key, door.node, door.address.clone(), std::mem::take(&mut door.unsent));
+        self.say_farewell((node, &address), share, has_all.then_some(&*unsent));
+        if has_all && !is_told {
+            self.handed.keep((key, share), (node, address));
+        }
+    }
+
+    /// Sends what a home may not have heard, and that there is nothing more; or that this host does not know what it had.
+    fn say_farewell(&mut self, (node, address): (NodeId, &str), share: u64, unsent: Option<&[Arc<Outgoing>]>) {
+        let last = if unsent.is_some() { NodeMessage::Leave { share } } else { NodeMessage::Forgot { share } };
+        for unsent in unsent.unwrap_or_default() {
+            // The home may be reached elsewhere.
+            self.send(Outgoing { node, address: address.to_owned(), ..Outgoing::clone(unsent) });
+        }
+        self.send(Outgoing { node, address: address.to_owned(), message: last, bytes: None });
+    }
+
+    /// A host does not know what it had of a home of this node: that is lost with it.
+    pub(super) fn on_forgot(&mut self, share: u64) {
+        self.dismissed.on_forgot(share);
+        let Some((gid, host)) = self.end_share(share) else { return };
+        let Some(home) = self.homes.get_mut(&gid) else { return };
+        if home.is_returning() {
+            home.on_handed_over(host, true);
+            return self.end_returns();
+        }
+        let mut outgoing = Vec::new();
+        let left = home.leave(host, true, &mut outgoing);
+        left.map(|(share, _)| self.shares.remove(&share));
+        self.send_all(outgoing);
+        self.drop_left_homes();
+    }
+
+    /// Homes that are back: when all that this host owned is on its way, it leaves them.
+    pub(super) fn go_on_handing(&mut self) {
+        let handing = |(place, host): (&HostKey, &Host)| host.sharing.handing().map(|at| (*place, at)).collect::<Vec<_>>();
+        let (handing, now_ms): (Vec<(HostKey, usize)>, u64) = (self.hosts.iter().flat_map(handing).collect(), self.now_ms());
+        for (place, at) in handing {
+            let mut is_empty = true;
+            self.with_host(place, |host, outputs| is_empty = host.hand_over(at, outputs));
+            let Some(host) = self.hosts.get_mut(&place) else { continue };
+            let knows = !host.is_given_up();
+            if host.sharing.on_handed(at, is_empty, knows, now_ms) == HandedOver::Late {
+                tracing::error!("{}: a program that stands still keeps pages from their home, and they are lost", place.gid);
+                host.drop_pages(&BTreeSet::from([at]));
+                self.note_lost(place);
+            }
+            self.act(place);
+        }
+    }
+
+    /// A page that another host passed on to this one, after that left the home: it goes home.
+    pub(super) fn give_straight_back(&mut self, key: u64, page: Page, message: &ToHost, bytes: Option<PageBytes>) {
+        let ToHost::Grant { version, access: Access::Write, has_bytes: true, .. } = message else { return };
+        let Some((share, (node, address))) = self.handed.home_of(key) else { return };
+        let (node, address, message) = (*node, address.clone(), ToHome::WriteBack { version: *version, keeps: false });
+        self.send(Outgoing { node, address, message: NodeMessage::ToHome { share, page, message }, bytes });
+    }
+
+    /// Hosts that have not answered to a home that is back, or that could not be reached, are told again.
+    pub(super) fn ask_again(&mut self) {
+        let (now_ms, mut outgoing) = (self.now_ms(), Vec::new());
+        for home in self.homes.values_mut().filter(|home| home.is_returning()) {
+            home.ask_again(&self.address, now_ms, &mut outgoing);
+        }
+        outgoing.extend(self.dismissed.due(now_ms));
+        self.send_all(outgoing);
+    }
+
+    /// Homes of this node that have got all that there is begin anew.
+    pub(super) fn end_returns(&mut self) {
+        let now_ms = self.now_ms();
+        for home in self.homes.values_mut().filter(|home| home.is_returning()) {
+            for share in home.end_return(now_ms) {
+                self.shares.remove(&share);
+            }
+        }
+        self.homes.retain(|_, home: &mut Home| !home.is_done_with());
+    }
+}

@@ -1,0 +1,22 @@
+//! What threads and their node count at seats of the page words.
+
+/// Which of a seat's counts is what, where threads count in the page words that they share with their node.
+pub mod seat {
+    /// Touches that found no page.
+    pub const FAULTS: usize = 0;
+    /// Pages that came from their homes.
+    pub const FETCHED: usize = 1;
+    /// Pages that came before a touch.
+    pub const PREFETCHED: usize = 2;
+    /// Copies that became writable.
+    pub const UPGRADED: usize = 3;
+    /// Waits for a page that others hold.
+    pub const WAITED: usize = 4;
+    /// Pages whose bytes its node brought for it: the node's to count.
+    pub const BROUGHT: usize = 5;
+    /// Stores of this host's programs that were lost, at [`super::LOSS_SEAT`].
+    pub const LOST: usize = 0;
+}
+
+/// A seat of the node's, at which it counts for all programs.
+pub const LOSS_SEAT: u16 = 1;
