@@ -771,10 +771,37 @@ int hanare_swap(hanare_region *region, uint64_t offset, uint64_t operand, uint64
 int hanare_compare_and_swap_word(hanare_region *region, uint64_t offset, uint64_t expected, uint64_t desired,
                                  uint64_t *old);
 
+/* The commands of these two sections, begun and not waited for: *request is for hanare_wait. Arguments are those of the call without _nb.
+ *
+ * Return     at once: 0 when the command is under way. What it tells (a position, a summary, elements before) is there after
+ *            hanare_wait.
+ * Ownership  buffers, index lists and variables for results belong to the library until hanare_wait returns; shapes, ranges and region
+ *            handles are needed only during the call.
+ * Cost       one allocation; local bytes are moved at once. Many at a time are cheaper as a batch: one message for each node.
+ * Errors     those of the call without _nb that can be known at once, and then nothing was begun; the others come from hanare_wait.
+ */
+int hanare_put_shape_nb(hanare_region *region, const hanare_shape *shape, const void *from, size_t from_len,
+                        const hanare_shape *from_shape, hanare_request **request);
+int hanare_get_shape_nb(hanare_region *region, const hanare_shape *shape, void *into, size_t into_len,
+                        const hanare_shape *into_shape, hanare_request **request);
+int hanare_copy_shape_nb(hanare_region *from, const hanare_shape *from_shape, hanare_region *to,
+                         const hanare_shape *to_shape, hanare_request **request);
+int hanare_fill_nb(hanare_region *region, const hanare_shape *shape, const void *pattern, size_t pattern_len,
+                   hanare_request **request);
+int hanare_compare_nb(hanare_region *region, const hanare_shape *shape, const void *bytes, size_t len, uint64_t *position,
+                      hanare_request **request);
+int hanare_reduce_nb(hanare_region *region, const hanare_shape *shape, int element, const hanare_range *range,
+                     hanare_summary *summary, hanare_request **request);
+int hanare_update_nb(hanare_region *region, const hanare_shape *shape, int element, int operation, const void *operands,
+                     size_t operands_len, hanare_request **request);
+int hanare_fetch_nb(hanare_region *region, const hanare_shape *shape, int element, int operation, const void *operands,
+                    size_t operands_len, void *olds, size_t olds_len, hanare_request **request);
+int hanare_compare_and_swap_nb(hanare_region *region, const hanare_shape *shape, int element, const void *expected,
+                               const void *desired, void *olds, size_t len, hanare_request **request);
+
 /* ---- Batches ---------------------------------------------------------------------------------------------------- */
 
-/* Commands of any mix, run together: one message each way for each node that any of them touches. A batch of one is how
- * any command is run without waiting for it.
+/* Commands of any mix, run together: one message each way for each node that any of them touches.
  *
  *     hanare_batch *batch;
  *     hanare_batch_begin(pool, &batch);

@@ -1,8 +1,8 @@
 //! The calls that every command has.
 
-/// The two calls of a command, by their names, arguments and maker: one carries it out now, the other adds it to a batch.
+/// The three calls of a command, by their names, arguments and maker: one carries it out, one begins it, one adds it to a batch.
 macro_rules! command_calls {
-    ($now:ident, $later:ident($($argument:ident: $type:ty),* $(,)?) => $make:expr) => {
+    ($now:ident, $begun:ident, $later:ident($($argument:ident: $type:ty),* $(,)?) => $make:expr) => {
         /// See `hanare.h`.
         ///
         /// # Safety
@@ -11,6 +11,23 @@ macro_rules! command_calls {
         pub unsafe extern "C" fn $now($($argument: $type),*) -> ::std::ffi::c_int {
             // SAFETY: the caller's pointers, good during the call.
             $crate::border::code_of(stringify!($now), || unsafe { $make?.run() })
+        }
+
+        /// See `hanare.h`.
+        ///
+        /// # Safety
+        /// As the header says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $begun(
+            $($argument: $type,)*
+            request: *mut *mut $crate::request::CRequest,
+        ) -> ::std::ffi::c_int {
+            $crate::border::code_of(stringify!($begun), || {
+                let into = $crate::argument::place(request, "request")?;
+                // SAFETY: the caller's pointers; memory that the command names is the library's until hanare_wait.
+                unsafe { $crate::argument::give($make?.start()?, into) };
+                Ok($crate::code::OK)
+            })
         }
 
         /// See `hanare.h`.

@@ -61,7 +61,7 @@ impl Recorded {
 }
 
 command_calls! {
-    hanare_put_shape, hanare_batch_put(
+    hanare_put_shape, hanare_put_shape_nb, hanare_batch_put(
         region: *mut CRegion,
         shape: *const CShape,
         from: *const c_void,
@@ -72,7 +72,7 @@ command_calls! {
 }
 
 command_calls! {
-    hanare_get_shape, hanare_batch_get(
+    hanare_get_shape, hanare_get_shape_nb, hanare_batch_get(
         region: *mut CRegion,
         shape: *const CShape,
         into: *mut c_void,
@@ -83,7 +83,7 @@ command_calls! {
 }
 
 command_calls! {
-    hanare_copy_shape, hanare_batch_copy(
+    hanare_copy_shape, hanare_copy_shape_nb, hanare_batch_copy(
         from: *mut CRegion,
         from_shape: *const CShape,
         to: *mut CRegion,

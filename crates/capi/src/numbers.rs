@@ -109,12 +109,12 @@ impl Recorded {
 }
 
 command_calls! {
-    hanare_fill, hanare_batch_fill(region: *mut CRegion, shape: *const CShape, pattern: *const c_void, pattern_len: usize)
+    hanare_fill, hanare_fill_nb, hanare_batch_fill(region: *mut CRegion, shape: *const CShape, pattern: *const c_void, pattern_len: usize)
     => Recorded::fill(Target(region, shape), Bytes(pattern, pattern_len))
 }
 
 command_calls! {
-    hanare_compare, hanare_batch_compare(
+    hanare_compare, hanare_compare_nb, hanare_batch_compare(
         region: *mut CRegion,
         shape: *const CShape,
         bytes: *const c_void,
@@ -125,7 +125,7 @@ command_calls! {
 }
 
 command_calls! {
-    hanare_reduce, hanare_batch_reduce(
+    hanare_reduce, hanare_reduce_nb, hanare_batch_reduce(
         region: *mut CRegion,
         shape: *const CShape,
         element: c_int,
@@ -136,7 +136,7 @@ command_calls! {
 }
 
 command_calls! {
-    hanare_update, hanare_batch_update(
+    hanare_update, hanare_update_nb, hanare_batch_update(
         region: *mut CRegion,
         shape: *const CShape,
         element: c_int,
@@ -148,7 +148,7 @@ command_calls! {
 }
 
 command_calls! {
-    hanare_fetch, hanare_batch_fetch(
+    hanare_fetch, hanare_fetch_nb, hanare_batch_fetch(
         region: *mut CRegion,
         shape: *const CShape,
         element: c_int,
@@ -162,7 +162,7 @@ command_calls! {
 }
 
 command_calls! {
-    hanare_compare_and_swap, hanare_batch_compare_and_swap(
+    hanare_compare_and_swap, hanare_compare_and_swap_nb, hanare_batch_compare_and_swap(
         region: *mut CRegion,
         shape: *const CShape,
         element: c_int,

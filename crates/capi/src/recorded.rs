@@ -7,6 +7,7 @@ use crate::argument::{bytes, bytes_mut, reference};
 use crate::border::Outcome;
 use crate::code;
 use crate::region::CRegion;
+use crate::request::CRequest;
 use crate::shape::{CShape, shape};
 use hanare::{Batch, Command, Pool, Region};
 use hanare_protocol::{Error, Result};
@@ -80,6 +81,15 @@ impl Recorded {
     pub fn run(self) -> Outcome {
         self.command.run()?;
         Ok(code::OK)
+    }
+
+    /// Begins it, as a batch of its own.
+    ///
+    /// # Safety
+    /// As the module says, until the request has ended.
+    pub unsafe fn start(self) -> Outcome<CRequest> {
+        // SAFETY: promised by the caller.
+        unsafe { CRequest::start(&self.pool, std::slice::from_ref(&self)) }
     }
 
     /// Adds it to a batch.

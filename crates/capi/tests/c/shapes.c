@@ -222,6 +222,46 @@ static void words(hanare_region *region)
 }
 
 /* Every command in one batch, on bytes of their own, run twice and then without waiting. */
+/* Every command, begun and waited for: all at once on bytes of their own, then those that look at what is there. */
+static void begun(hanare_region *region)
+{
+    enum { PART = 4000, COMMANDS = 5 };
+    hanare_request *requests[COMMANDS], *looks[4];
+    unsigned char *from = noise(PART, 9), *into = noise(PART, 10), *filled = noise(16000, 11);
+    uint64_t position = 7, one = 1, old = 7, count, zeros[8] = {0}, nines[8], seen[8];
+    hanare_summary summary;
+    hanare_shape put = hanare_shape_strided(0, 4, PART / 4, 16), copied = hanare_shape_contiguous(20000, PART);
+    hanare_shape fill = hanare_shape_contiguous(40000, 16000), word = hanare_shape_contiguous(60000, 8);
+    hanare_shape swap = hanare_shape_strided(70000, 8, 8, 4096), far = hanare_shape_contiguous(LEN, 1);
+    summary.struct_size = sizeof summary;
+    for (int k = 0; k < 8; k++)
+        nines[k] = 9;
+    EXPECT_OK(hanare_put(region, 60000, zeros, 8));
+    EXPECT_OK(hanare_put_shape(region, &swap, zeros, 64, NULL));
+    EXPECT_OK(hanare_put_shape_nb(region, &put, from, PART, NULL, &requests[0]));
+    EXPECT_OK(hanare_fill_nb(region, &fill, "0123456789", 10, &requests[1]));
+    EXPECT_OK(hanare_update_nb(region, &word, HANARE_I64, HANARE_ADD, &one, 8, &requests[2]));
+    EXPECT_OK(hanare_compare_and_swap_nb(region, &swap, HANARE_U64, zeros, nines, seen, 64, &requests[3]));
+    EXPECT_ERROR(hanare_fill_nb(region, &far, "x", 1, &requests[4]), HANARE_ERR_OUT_OF_RANGE, "offset 262144");
+    requests[4] = NULL;
+    EXPECT_OK(hanare_wait_all(requests, COMMANDS));
+    EXPECT(memcmp(seen, zeros, 64) == 0);
+    EXPECT_OK(hanare_copy_shape_nb(region, &put, region, &copied, &looks[0]));
+    EXPECT_OK(hanare_compare_nb(region, &put, from, PART, &position, &looks[1]));
+    EXPECT_OK(hanare_reduce_nb(region, &swap, HANARE_U64, NULL, &summary, &looks[2]));
+    EXPECT_OK(hanare_fetch_nb(region, &word, HANARE_U64, HANARE_ADD, &one, 8, &old, 8, &looks[3]));
+    EXPECT_OK(hanare_wait_all(looks, 4));
+    EXPECT(position == HANARE_EQUAL && summary.count == 8 && summary.sum == 72 && old == 1);
+    EXPECT_OK(hanare_get_shape_nb(region, &copied, into, PART, NULL, &looks[0]));
+    EXPECT_OK(hanare_get_shape_nb(region, &fill, filled, 16000, NULL, &looks[1]));
+    EXPECT_OK(hanare_get_shape_nb(region, &word, &count, 8, NULL, &looks[2]));
+    EXPECT_OK(hanare_wait_all(looks, 3));
+    EXPECT(memcmp(from, into, PART) == 0 && memcmp(filled, "0123456789", 10) == 0 && filled[15999] == '9' && count == 2);
+    free(from);
+    free(into);
+    free(filled);
+}
+
 static void batches(hanare_pool *pool, hanare_region *region)
 {
     enum { PART = 8000 };
@@ -305,6 +345,7 @@ int main(int argc, char **argv)
     reduce(region);
     updates(region);
     words(region);
+    begun(region);
     batches(pool, region);
     EXPECT_OK(hanare_close(region));
     EXPECT_OK(hanare_remove(pool, "shapes"));
