@@ -22,6 +22,8 @@
 //! | `leases` | leases of locks, and the nodes that are asked for them |
 //! | `carried` | bytes of this home that go with an arrival at a barrier, or with a lock that is given back |
 //! | `queue_ports` | ports of queues, by link |
+//! | `queue_arrays` | arrays of queues of one extent: which are in use, who may, what requests and appends do |
+//! | `queue_words` | what a home asks of queues' memory |
 //! | `heaps` | heaps of regions |
 //! | `quotas` | what each user has of the tables |
 //! | `waiter` | where an answer goes |
@@ -34,7 +36,9 @@ mod home;
 mod leases;
 mod locks;
 mod memory;
+mod queue_arrays;
 mod queue_ports;
+mod queue_words;
 mod quotas;
 mod vectors;
 mod waiter;
@@ -43,8 +47,10 @@ mod words;
 pub use events::{Counts, Input, Output};
 pub use home::Home;
 pub use locks::LockTerms;
-pub use memory::{Bytes, Memory, Need, QueueArray, Recall};
-pub use vectors::{Vector, Vectors};
+pub use memory::{Bytes, Memory, Need, Recall};
+pub use queue_arrays::{QueueArray, QueueArrays};
+pub use queue_words::{QueueMemory, QueueWords};
+pub use vectors::{SpillingVector, SpillingVectors, Vector, Vectors};
 pub use waiter::Waiter;
 
 #[cfg(test)]

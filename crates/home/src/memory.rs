@@ -1,9 +1,10 @@
 //! Memory as a home reaches it: over the lent extents in a node, over vectors in the simulator.
 
+use crate::queue_arrays::QueueArray;
+use crate::queue_words::QueueWords;
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Grant, Rights, Slot};
 use hanare_protocol::page::{Access, Face};
-use hanare_protocol::queue::PortId;
 
 /// The extents of a home.
 ///
@@ -35,6 +36,9 @@ pub trait Memory {
 
 /// One extent.
 pub trait Bytes {
+    /// The words of its arrays of queues.
+    type Queues: QueueWords;
+
     /// The region that it belongs to.
     fn gid(&self) -> Gid;
 
@@ -60,43 +64,7 @@ pub trait Bytes {
     fn begin_heap(&self) -> Result<()>;
 
     /// Runs `with` on the array of queues that begins at `offset`. **Errors**: [`hanare_protocol::Error::NoQueue`].
-    fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut dyn QueueArray) -> Result<T>) -> Result<T>;
-}
-
-/// An array of queues in use.
-pub trait QueueArray {
-    /// A writer takes a lane. Returns its number, and how many units the home has of this writer.
-    fn open_lane(&mut self, queue: u64, writer: PortId, uid: u32) -> Result<(u32, u64)>;
-
-    /// A writer whose connection broke goes on with its lane. Returns how many units the home has of it.
-    fn resume_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> Result<u64>;
-
-    /// A writer is done with its lane.
-    fn close_lane(&mut self, queue: u64, lane: u32, writer: PortId);
-
-    /// A writer's connection ended.
-    fn break_lane(&mut self, queue: u64, lane: u32, writer: PortId);
-
-    /// A reader takes queues.
-    fn open_reader(&mut self, first: u64, count: u64, reader: PortId) -> Result<()>;
-
-    /// A reader is done with its queues.
-    fn close_reader(&mut self, first: u64, reader: PortId);
-
-    /// A reader's connection ended.
-    fn break_reader(&mut self, first: u64, reader: PortId);
-
-    /// The reader of all leaves a queue to the board.
-    fn leave(&mut self, queue: u64, reader: PortId) -> Result<()>;
-
-    /// The reader has freed a lane up to `head`.
-    fn free(&mut self, lane: (u64, u32), reader: PortId, head: u64) -> Result<()>;
-
-    /// Takes queues from the board, for the reader of all.
-    fn take_ready(&mut self, reader: PortId) -> Result<Vec<u64>>;
-
-    /// The reader knows that a lane's writer is dead.
-    fn tell(&mut self, lane: (u64, u32), reader: PortId) -> Result<()>;
+    fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut QueueArray<'_, Self::Queues>) -> Result<T>) -> Result<T>;
 }
 
 /// Pages that have to be at home.

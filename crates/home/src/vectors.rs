@@ -1,41 +1,77 @@
 //! Memory of vectors, for simulators and tests.
 
-use crate::memory::{Bytes, Memory, Need, QueueArray, Recall};
+mod queues;
+
+pub use queues::{NoRoom, VectorWords};
+
+use crate::memory::{Bytes, Memory, Need, Recall};
+use crate::queue_arrays::{QueueArray, QueueArrays};
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::page::Face;
+use hanare_protocol::queue::Store;
 use hanare_protocol::{Error, Result};
-use std::cell::Cell;
+use queues::VectorQueues;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Extents that are vectors. No host maps them, and no queue lies in them.
-#[derive(Debug, Default)]
-pub struct Vectors(Vec<Vector>);
+/// Extents that are vectors, whose queues spill to stores like `S`. No host maps them.
+#[derive(Debug)]
+pub struct SpillingVectors<S>(Vec<SpillingVector<S>>);
+
+/// Extents that are vectors, whose queues have no room to spill.
+pub type Vectors = SpillingVectors<NoRoom>;
 
 /// One of them; a clone is the same bytes.
 #[derive(Clone, Debug)]
-pub struct Vector {
+pub struct SpillingVector<S> {
     gid: Gid,
     slot: Slot,
-    bytes: Rc<[Cell<u8>]>,
+    memory: VectorQueues<S>,
+    queues: Rc<RefCell<QueueArrays<S>>>,
+}
+
+/// One of [`Vectors`].
+pub type Vector = SpillingVector<NoRoom>;
+
+impl Default for Vectors {
+    fn default() -> Vectors {
+        SpillingVectors(Vec::new())
+    }
 }
 
 impl Vectors {
     /// One extent of zeros, in slot 0. The grant of zeros opens it.
     pub fn of(gid: Gid, len: usize) -> (Vectors, Vector) {
+        SpillingVectors::spilling(gid, len, NoRoom)
+    }
+}
+
+impl<S: Store + Clone> SpillingVectors<S> {
+    /// The same with a store that each lane's units go to a clone of.
+    pub fn spilling(gid: Gid, len: usize, spill: S) -> (SpillingVectors<S>, SpillingVector<S>) {
         let bytes = std::iter::repeat_n(0, len).map(Cell::new).collect();
-        let extent = Vector { gid, slot: Slot(0), bytes };
-        (Vectors(vec![extent.clone()]), extent)
+        let queues = Rc::new(RefCell::new(QueueArrays::default()));
+        let extent = SpillingVector { gid, slot: Slot(0), memory: VectorQueues { bytes, spill }, queues };
+        (SpillingVectors(vec![extent.clone()]), extent)
     }
 
-    fn at(&self, slot: Slot) -> Option<&Vector> {
+    fn at(&self, slot: Slot) -> Option<&SpillingVector<S>> {
         self.0.get(slot.0 as usize)
     }
 }
 
-impl Memory for Vectors {
-    type Extent = Vector;
+impl<S> SpillingVector<S> {
+    /// Its arrays of queues that are in use.
+    #[cfg(test)]
+    pub(crate) fn queue_arrays(&self) -> std::cell::Ref<'_, QueueArrays<S>> {
+        self.queues.borrow()
+    }
+}
 
-    fn open(&self, slot: Slot, grant: Grant, _need: Rights) -> Result<Vector> {
+impl<S: Store + Clone> Memory for SpillingVectors<S> {
+    type Extent = SpillingVector<S>;
+
+    fn open(&self, slot: Slot, grant: Grant, _need: Rights) -> Result<SpillingVector<S>> {
         let refused = |gid| Error::GrantRefused { gid, node: NodeId(0) };
         match self.at(slot) {
             Some(extent) if grant == Grant::default() => Ok(extent.clone()),
@@ -44,7 +80,7 @@ impl Memory for Vectors {
         }
     }
 
-    fn find(&self, gid: Gid, slot: Slot) -> Option<Vector> {
+    fn find(&self, gid: Gid, slot: Slot) -> Option<SpillingVector<S>> {
         self.at(slot).filter(|extent| extent.gid == gid).cloned()
     }
 
@@ -63,7 +99,9 @@ impl Memory for Vectors {
     fn release(&mut self, _face: Face) {}
 }
 
-impl Bytes for Vector {
+impl<S: Store + Clone> Bytes for SpillingVector<S> {
+    type Queues = VectorWords<S>;
+
     fn gid(&self) -> Gid {
         self.gid
     }
@@ -73,7 +111,7 @@ impl Bytes for Vector {
     }
 
     fn len_bytes(&self) -> u64 {
-        self.bytes.len() as u64
+        self.memory.bytes.len() as u64
     }
 
     fn is_by_pages(&self) -> bool {
@@ -81,13 +119,13 @@ impl Bytes for Vector {
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        let from = &self.bytes[offset as usize..][..into.len()];
+        let from = &self.memory.bytes[offset as usize..][..into.len()];
         into.iter_mut().zip(from).for_each(|(into, from)| *into = from.get());
         Ok(())
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let into = &self.bytes[offset as usize..][..bytes.len()];
+        let into = &self.memory.bytes[offset as usize..][..bytes.len()];
         into.iter().zip(bytes).for_each(|(into, from)| into.set(*from));
         Ok(())
     }
@@ -102,8 +140,7 @@ impl Bytes for Vector {
         Ok(())
     }
 
-    fn with_queues<T>(&self, offset: u64, _with: impl FnOnce(&mut dyn QueueArray) -> Result<T>) -> Result<T> {
-        let reason = "no queues lie in it".to_owned();
-        Err(Error::NoQueue { region: self.gid.to_string(), offset, reason })
+    fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut QueueArray<'_, VectorWords<S>>) -> Result<T>) -> Result<T> {
+        self.queues.borrow_mut().with((self.gid, offset), &self.memory, with)
     }
 }

@@ -1,8 +1,9 @@
 //! One extent of this node: its bytes, and what goes with them.
 
 use super::image::Image;
-use super::queues::{QueueHome, QueueHomes, SpilledUnit};
-use super::spill::Spills;
+use super::queues::{ExtentQueues, SharedQueues};
+use super::spill::{Spill, Spills};
+use hanare_home::{QueueArray, QueueArrays};
 use hanare_memory::{Extent, Window};
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::SMALL_REGION_LEN;
@@ -10,6 +11,9 @@ use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Called with each spilled unit: the first byte of its array, its queue, its lane, and its bytes with their user.
+pub(crate) type SpilledUnit<'a> = dyn FnMut((u64, u64, u32), (&[u8], u32)) -> std::io::Result<()> + 'a;
 
 /// An extent of this node.
 pub(crate) struct Held {
@@ -20,7 +24,7 @@ pub(crate) struct Held {
     /// A block of the region's heap, which begins here, was asked for.
     has_heap: AtomicBool,
     /// Of queues that lie in it: who uses them, and what they spilled.
-    queues: Mutex<QueueHomes>,
+    queues: Mutex<QueueArrays<Spill>>,
     /// Held while pages are taken out of mappings, when they are no bytes for a moment; and by who reads beside the service.
     steady: Mutex<()>,
     /// Commands under way that change its bytes.
@@ -135,21 +139,26 @@ impl Held {
     /// Runs `with` on the array of queues that begins at `at`.
     ///
     /// **Errors**: [`Error::NoQueue`] where none begins there.
-    pub fn with_queues<T>(&self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.with(self.gid, at, self.reach().window(), &self.spills, with)
+    pub fn with_queues<T>(&self, at: u64, with: impl FnOnce(&mut QueueArray<'_, SharedQueues>) -> Result<T>) -> Result<T> {
+        let (mut queues, reach) = (self.queues(), self.reach());
+        queues.with((self.gid, at), &ExtentQueues { gid: self.gid, window: reach.window(), spills: &self.spills }, with)
+    }
+
+    fn queues(&self) -> MutexGuard<'_, QueueArrays<Spill>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls `with` for each unit that queues here have spilled, the first of a lane first: the first byte of its array, its queue and its lane.
     ///
     /// **Errors**: those of `with`, which end it.
     pub fn each_spilled(&self, with: &mut SpilledUnit<'_>) -> std::io::Result<()> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).each_spilled(with)
+        let queues = self.queues();
+        queues.spills().try_for_each(|(at, spill)| spill.each(|unit, uid| with(at, (unit, uid))))
     }
 
     /// Appends what a command brings to a lane of the array of queues that begins at `at`.
     ///
-    /// **Errors**: those of [`Held::with_queues`] and [`QueueHome::append`].
+    /// **Errors**: those of [`Held::with_queues`] and [`QueueArray::append`].
     pub fn append(&self, at: u64, lane: u32, operand: &[u8]) -> Result<[u8; APPENDED_LEN as usize]> {
         self.with_queues(at, |home| home.append(lane, operand)).map(|(appended, head)| encode_appended(&appended, head))
     }
@@ -214,7 +223,7 @@ impl Held {
 
     /// As it is found again: its heap's table went with the process before, if it had one.
     pub fn restored(self, has_heap: bool) -> Held {
-        Held { lost_heap: has_heap, queues: Mutex::new(QueueHomes::restored()), ..self }
+        Held { lost_heap: has_heap, queues: Mutex::new(QueueArrays::restored()), ..self }
     }
 
     /// Whether the region's heap began here.

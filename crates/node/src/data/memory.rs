@@ -3,13 +3,12 @@
 use crate::extents::{Extents, Opened};
 use crate::lost::lost_memory;
 use crate::pages::{Asker, SharedRegions};
-use crate::queues::QueueHome;
+use crate::queues::SharedQueues;
 use hanare_home::{Bytes, Memory, Need, QueueArray, Recall};
 use hanare_memory::vector;
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Grant, Rights, Slot};
 use hanare_protocol::page::Face;
-use hanare_protocol::queue::PortId;
 
 /// What the service lends its home for one input or output.
 pub(crate) struct NodeMemory<'a> {
@@ -46,6 +45,8 @@ impl Memory for NodeMemory<'_> {
 }
 
 impl Bytes for Opened {
+    type Queues = SharedQueues;
+
     fn gid(&self) -> Gid {
         self.held().gid()
     }
@@ -82,53 +83,7 @@ impl Bytes for Opened {
         self.held().begin_heap()
     }
 
-    fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut dyn QueueArray) -> Result<T>) -> Result<T> {
-        self.held().with_queues(offset, |home| with(home))
-    }
-}
-
-impl QueueArray for QueueHome<'_> {
-    fn open_lane(&mut self, queue: u64, writer: PortId, uid: u32) -> Result<(u32, u64)> {
-        QueueHome::open_lane(self, queue, writer, uid)
-    }
-
-    fn resume_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> Result<u64> {
-        QueueHome::resume_lane(self, queue, lane, writer)
-    }
-
-    fn close_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
-        QueueHome::close_lane(self, queue, lane, writer);
-    }
-
-    fn break_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
-        QueueHome::break_lane(self, queue, lane, writer);
-    }
-
-    fn open_reader(&mut self, first: u64, count: u64, reader: PortId) -> Result<()> {
-        QueueHome::open_reader(self, first, count, reader)
-    }
-
-    fn close_reader(&mut self, first: u64, reader: PortId) {
-        QueueHome::close_reader(self, first, reader);
-    }
-
-    fn break_reader(&mut self, first: u64, reader: PortId) {
-        QueueHome::break_reader(self, first, reader);
-    }
-
-    fn leave(&mut self, queue: u64, reader: PortId) -> Result<()> {
-        QueueHome::leave(self, queue, reader)
-    }
-
-    fn free(&mut self, lane: (u64, u32), reader: PortId, head: u64) -> Result<()> {
-        QueueHome::free(self, lane, reader, head)
-    }
-
-    fn take_ready(&mut self, reader: PortId) -> Result<Vec<u64>> {
-        QueueHome::take_ready(self, reader)
-    }
-
-    fn tell(&mut self, lane: (u64, u32), reader: PortId) -> Result<()> {
-        QueueHome::tell(self, lane, reader)
+    fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut QueueArray<'_, SharedQueues>) -> Result<T>) -> Result<T> {
+        self.held().with_queues(offset, with)
     }
 }

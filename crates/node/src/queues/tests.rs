@@ -1,7 +1,12 @@
 use super::*;
+use hanare_home::{QueueArray, QueueArrays};
 use hanare_memory::file::Huge;
 use hanare_memory::{Extent, Lender, LenderOptions};
-use hanare_protocol::queue::{Overflow, Unit};
+use hanare_protocol::queue::home::ReaderState;
+use hanare_protocol::queue::layout::{
+    LANE_STATE_AT, READER_AT, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT, SPILLED_AT, WRITER_AT,
+};
+use hanare_protocol::queue::{Overflow, PortId, Unit};
 use hanare_ring::array::Wake;
 
 const LEN: u64 = 1 << 20;
@@ -10,14 +15,14 @@ const FORM: QueueForm = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 2, po
 struct Memory {
     spills: Arc<Spills>,
     extent: Extent,
-    homes: QueueHomes,
+    arrays: QueueArrays<Spill>,
 }
 
 impl Memory {
     fn new() -> Memory {
         let options = LenderOptions { bytes: 4 * LEN, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
         let lender = Arc::new(Lender::new(&options).unwrap());
-        Memory { extent: lender.make(LEN).unwrap(), spills: Spills::new(lender), homes: QueueHomes::default() }
+        Memory { extent: lender.make(LEN).unwrap(), spills: Spills::new(lender), arrays: QueueArrays::default() }
     }
 
     fn window(&self) -> Window {
@@ -29,9 +34,9 @@ impl Memory {
         self.window().slice(at as usize, LINE_LEN as usize).write_from(&form.encode(count)).unwrap();
     }
 
-    fn with<T>(&mut self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
-        let window = self.window();
-        self.homes.with(Gid(1), at, window, &self.spills.clone(), with)
+    fn with<T>(&mut self, at: u64, with: impl FnOnce(&mut QueueArray<'_, SharedQueues>) -> Result<T>) -> Result<T> {
+        let extent = ExtentQueues { gid: Gid(1), window: self.window(), spills: &self.spills };
+        self.arrays.with((Gid(1), at), &extent, with)
     }
 }
 
@@ -77,9 +82,10 @@ fn a_writer_that_dies_before_it_puts_its_queue_on_the_board_again_leaves_it_ther
     let mut memory = Memory::new();
     memory.write(0, FORM, 100);
     memory.with(0, |home| home.open_lane(70, PortId(1), 7)).unwrap();
-    let told = |home: &mut QueueHome<'_>| {
-        let (mut found, bell) = (Vec::new(), home.array.committed(70));
-        home.array.board().take(usize::MAX, &mut found);
+    let told = |home: &mut QueueArray<'_, SharedQueues>| {
+        let (mut found, array) = (Vec::new(), &home.words().array);
+        let bell = array.committed(70);
+        array.board().take(usize::MAX, &mut found);
         Ok((found, bell))
     };
     assert_eq!(memory.with(0, told), Ok((vec![70], Wake::Nobody)), "the bell says that somebody looks");
@@ -95,7 +101,7 @@ fn a_writer_that_dies_before_it_puts_its_queue_on_the_board_again_leaves_it_ther
 #[test]
 fn what_the_life_before_said_of_ports_is_taken_back_when_an_array_is_used() {
     let mut memory = Memory::new();
-    memory.homes = QueueHomes::restored();
+    memory.arrays = QueueArrays::restored();
     memory.write(0, FORM, 100);
     let array = Array::new(Shared::new(memory.window()), FORM, 100);
     let words = |queue: u64| {
@@ -133,7 +139,7 @@ fn ports_learn_of_each_change_of_a_lane_by_the_news_and_of_its_writer_by_the_num
     assert_eq!((is_news(), writer()), (true, 5));
     memory.with(0, |home| home.resume_lane(0, 0, PortId(5))).unwrap();
     assert_eq!((is_news(), writer()), (false, 5));
-    let breaks = |home: &mut QueueHome<'_>| {
+    let breaks = |home: &mut QueueArray<'_, SharedQueues>| {
         home.break_lane(0, 0, PortId(5));
         Ok(())
     };
@@ -141,23 +147,4 @@ fn ports_learn_of_each_change_of_a_lane_by_the_news_and_of_its_writer_by_the_num
     assert_eq!((is_news(), writer()), (true, 0));
     memory.with(0, |home| home.resume_lane(0, 0, PortId(5))).unwrap();
     assert_eq!((is_news(), writer()), (true, 5));
-}
-
-#[test]
-fn arrays_that_overlap_are_not_kept_beside_each_other() {
-    let mut memory = Memory::new();
-    for at in (0..LEN / 2).step_by(LINE_LEN as usize) {
-        memory.write(at, FORM, 4);
-        memory.with(at, |home| home.open_lane(0, PortId(at), 7)).unwrap();
-        memory
-            .with(at, |home| {
-                home.break_lane(0, 0, PortId(at));
-                Ok(())
-            })
-            .unwrap();
-    }
-    let most = LEN / 2 / FORM.array_len(4).unwrap() + 1;
-    assert!(memory.homes.used.len() as u64 <= most, "{} of {most}", memory.homes.used.len());
-    let overlap = memory.homes.used.iter().zip(memory.homes.used.keys().skip(1)).find(|((_, one), next)| one.end > **next);
-    assert!(overlap.is_none());
 }

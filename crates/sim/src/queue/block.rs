@@ -2,6 +2,9 @@
 
 use hanare_protocol::queue::PortId;
 
+/// Bytes of a block.
+pub(crate) const BLOCK_LEN: u64 = 16;
+
 /// A block: its writer, and its number from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
@@ -10,15 +13,14 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    pub fn bytes(self) -> [u8; 16] {
-        let mut bytes = [0; 16];
+    pub fn bytes(self) -> [u8; BLOCK_LEN as usize] {
+        let mut bytes = [0; BLOCK_LEN as usize];
         bytes[..8].copy_from_slice(&self.writer.0.to_le_bytes());
         bytes[8..].copy_from_slice(&self.number.to_le_bytes());
         bytes
     }
 
-    pub fn read(bytes: &[u8]) -> Block {
-        let word = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("blocks have two words"));
-        Block { writer: PortId(word(0)), number: word(8) }
+    pub fn of([writer, number]: [u64; 2]) -> Block {
+        Block { writer: PortId(writer), number }
     }
 }

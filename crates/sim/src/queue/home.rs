@@ -1,27 +1,25 @@
 //! The node of a queue: its lanes' memory, and the home that nodes run.
 
 use super::Defect;
-use super::block::Block;
+use super::block::{BLOCK_LEN, Block};
 use super::judge::Judge;
 use crate::dice::Dice;
 use crate::report::Counts;
 use crate::served::{ServedHome, request};
-use hanare_home::{Bytes, Input, LockTerms, Memory, Need, Output, QueueArray, Recall, Waiter};
-use hanare_protocol::id::{Gid, Grant, Rights, Slot};
-use hanare_protocol::page::Face;
+use hanare_home::{Bytes, Input, LockTerms, Output, SpillingVector, SpillingVectors, Waiter};
+use hanare_protocol::Result as Outcome;
+use hanare_protocol::id::{Gid, Grant, Slot};
 use hanare_protocol::queue::home::{LaneState, ReaderState};
-use hanare_protocol::queue::{Appended, Home as Rules, NoSpill, Overflow, PortId, QueueForm, Ring, Store, Unit};
-use hanare_protocol::wire::queue::{ArrayAt, QueueRequest};
+use hanare_protocol::queue::layout::{LANE_STATE_AT, READER_AT, SPILLED_AT, TAIL_AT};
+use hanare_protocol::queue::{Appended, NoSpill, Overflow, PortId, QueueForm, Store, Unit};
+use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
-use hanare_protocol::{Error, Result as Outcome};
-use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
 
 /// Lanes of a queue: fewer than its writers, so that some wait for a place.
 const LANE_COUNT: u32 = 2;
 /// Blocks of a lane, and those that the pool has room for beside.
-const DEPTH: usize = 4;
+const DEPTH: u32 = 4;
 const SPILL_COUNT: usize = 12;
 /// The user of all programs.
 const UID: u32 = 1;
@@ -89,23 +87,8 @@ pub(crate) enum Answer {
     },
 }
 
-/// A lane's memory.
-#[derive(Debug, Default)]
-struct Lane {
-    blocks: VecDeque<Block>,
-    /// The number of the first of them, of all of the lane.
-    head: u64,
-}
-
-impl Ring for Lane {
-    fn push(&mut self, unit: &[u8]) -> Outcome<bool> {
-        let has_room = self.blocks.len() < DEPTH;
-        self.blocks.extend(has_room.then(|| Block::read(unit)));
-        Ok(has_room)
-    }
-}
-
-#[derive(Debug)]
+/// Spilled units of a lane.
+#[derive(Clone, Debug)]
 struct Spill {
     units: VecDeque<Vec<u8>>,
     defect: Option<Defect>,
@@ -143,161 +126,15 @@ impl Store for Spill {
     }
 }
 
-/// An array of one queue.
-#[derive(Debug)]
-struct Array {
-    rules: Rules<Spill>,
-    lanes: Vec<Lane>,
-    /// Blocks that were freed, for the judge.
-    freed: Vec<Block>,
-}
-
-impl Array {
-    fn check_reader(&self, reader: PortId) -> Outcome<()> {
-        if self.rules.reads(0, reader) { Ok(()) } else { Err(Error::SecondReader { queue: "a".to_owned() }) }
-    }
-
-    /// A repeated message frees once: positions only go on.
-    fn free_to(&mut self, lane: u32, position: u64) -> Outcome<()> {
-        let memory = &mut self.lanes[lane as usize];
-        while memory.head < position {
-            let garbage = || Error::Garbage { peer: "a reader".to_owned(), reason: "it frees what is not there".to_owned() };
-            self.freed.push(memory.blocks.pop_front().ok_or_else(garbage)?);
-            memory.head += 1;
-        }
-        self.rules.refill(0, lane, memory).map(drop)
-    }
-}
-
-impl QueueArray for Array {
-    fn open_lane(&mut self, queue: u64, writer: PortId, uid: u32) -> Outcome<(u32, u64)> {
-        self.rules.open_lane(queue, writer, uid)
-    }
-
-    fn resume_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> Outcome<u64> {
-        self.rules.resume_lane(queue, lane, writer)
-    }
-
-    fn close_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
-        self.rules.close_lane(queue, lane, writer);
-    }
-
-    fn break_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
-        self.rules.break_lane(queue, lane, writer);
-    }
-
-    fn open_reader(&mut self, first: u64, count: u64, reader: PortId) -> Outcome<()> {
-        self.rules.open_reader(first, count, reader)
-    }
-
-    fn close_reader(&mut self, first: u64, reader: PortId) {
-        self.rules.close_reader(first, reader);
-    }
-
-    fn break_reader(&mut self, first: u64, reader: PortId) {
-        self.rules.break_reader(first, reader);
-    }
-
-    fn leave(&mut self, _queue: u64, reader: PortId) -> Outcome<()> {
-        self.check_reader(reader)
-    }
-
-    fn free(&mut self, (_, lane): (u64, u32), reader: PortId, head: u64) -> Outcome<()> {
-        self.check_reader(reader)?;
-        self.free_to(lane, head)
-    }
-
-    fn take_ready(&mut self, reader: PortId) -> Outcome<Vec<u64>> {
-        self.check_reader(reader).map(|()| Vec::new())
-    }
-
-    fn tell(&mut self, (queue, lane): (u64, u32), reader: PortId) -> Outcome<()> {
-        self.check_reader(reader)?;
-        if self.lanes[lane as usize].blocks.is_empty() {
-            self.rules.tell(queue, lane);
-        }
-        Ok(())
-    }
-}
-
-/// The one extent of a node, in which the array lies.
-#[derive(Clone, Debug)]
-struct QueueExtent(Rc<RefCell<Array>>);
-
-const GID: Gid = Gid(1);
-const SLOT: Slot = Slot(0);
-
-impl Memory for QueueExtent {
-    type Extent = QueueExtent;
-
-    fn open(&self, _slot: Slot, _grant: Grant, _need: Rights) -> Outcome<QueueExtent> {
-        Ok(self.clone())
-    }
-
-    fn find(&self, _gid: Gid, _slot: Slot) -> Option<QueueExtent> {
-        Some(self.clone())
-    }
-
-    fn has(&self, _gid: Gid, _slot: Slot) -> bool {
-        true
-    }
-
-    fn is_coherent(&self, _gid: Gid) -> bool {
-        false
-    }
-
-    fn recall(&mut self, _need: Need) -> Outcome<Recall> {
-        unreachable!("no extent is reached by pages")
-    }
-
-    fn release(&mut self, _face: Face) {}
-}
-
-impl Bytes for QueueExtent {
-    fn gid(&self) -> Gid {
-        GID
-    }
-
-    fn slot(&self) -> Slot {
-        SLOT
-    }
-
-    fn len_bytes(&self) -> u64 {
-        0
-    }
-
-    fn is_by_pages(&self) -> bool {
-        false
-    }
-
-    fn read(&self, _offset: u64, _into: &mut [u8]) -> Outcome<()> {
-        unreachable!("it has no bytes")
-    }
-
-    fn write(&self, _offset: u64, _bytes: &[u8]) -> Outcome<()> {
-        unreachable!("it has no bytes")
-    }
-
-    fn load_word(&self, _offset: u64, _len: u64) -> Outcome<u64> {
-        unreachable!("it has no bytes")
-    }
-
-    fn begin_heap(&self) -> Outcome<()> {
-        Ok(())
-    }
-
-    fn with_queues<T>(&self, _offset: u64, with: impl FnOnce(&mut dyn QueueArray) -> Outcome<T>) -> Outcome<T> {
-        with(&mut *self.0.borrow_mut())
-    }
-}
-
-/// A node with a queue.
+/// A node with an array of one queue.
 #[derive(Debug)]
 pub(super) struct QueueNode {
     /// Its number among the homes.
     number: usize,
     served: ServedHome,
-    memory: QueueExtent,
+    form: QueueForm,
+    memory: SpillingVectors<Spill>,
+    extent: SpillingVector<Spill>,
     /// It answers nobody until then.
     pub still_until_ms: u64,
     defect: Option<Defect>,
@@ -306,22 +143,38 @@ pub(super) struct QueueNode {
 impl QueueNode {
     pub fn new(number: usize, dice: &mut Dice, defect: Option<Defect>) -> QueueNode {
         let overflow = dice.pick(&[Overflow::Refuse, Overflow::Wait, Overflow::Spill]);
-        let form = QueueForm { unit: Unit::Blocks { len: 16 }, depth: DEPTH as u32, ports: LANE_COUNT, overflow };
-        let lanes = (0..LANE_COUNT).map(|_| Lane::default()).collect();
-        let array = Array { rules: Rules::new("a".to_owned(), form), lanes, freed: Vec::new() };
-        let memory = QueueExtent(Rc::new(RefCell::new(array)));
-        QueueNode { number, served: ServedHome::new(1, LockTerms::default()), memory, still_until_ms: 0, defect }
+        let form = QueueForm { unit: Unit::Blocks { len: BLOCK_LEN as u32 }, depth: DEPTH, ports: LANE_COUNT, overflow };
+        let len = form.array_len(1).expect("a form that can be");
+        let (memory, extent) = SpillingVectors::spilling(Gid(1), len as usize, Spill { units: VecDeque::new(), defect });
+        extent.write(0, &form.encode(1)).expect("a vector has its bytes");
+        QueueNode { number, served: ServedHome::new(1, LockTerms::default()), form, memory, extent, still_until_ms: 0, defect }
     }
 
-    fn array(&self) -> RefMut<'_, Array> {
-        self.memory.0.borrow_mut()
+    /// A word of the queue.
+    fn word(&self, at: u64) -> u64 {
+        self.extent.load_word(self.form.queue_at(1, 0) + at, 8).expect("a vector has its bytes")
+    }
+
+    /// A word of a lane's line.
+    fn lane_word(&self, lane: u32, at: u64) -> u64 {
+        self.word(self.form.lane_at(lane) + at)
+    }
+
+    /// The numbers of a lane's first block, and of the one behind its last.
+    fn bounds(&self, lane: u32) -> (u64, u64) {
+        (self.word(self.form.head_at(lane)) / BLOCK_LEN, self.lane_word(lane, TAIL_AT) / BLOCK_LEN)
+    }
+
+    fn blocks(&self, lane: u32, (first, end): (u64, u64)) -> Vec<Block> {
+        let at = |number: u64| self.form.bytes_at(lane) + number * BLOCK_LEN % self.form.lane_len();
+        let words = |number: u64| [at(number), at(number) + 8].map(|at| self.word(at));
+        (first..end).map(|number| Block::of(words(number))).collect()
     }
 
     /// Blocks that nobody has read.
     pub fn waiting(&self) -> u64 {
-        let array = self.array();
-        let spilled = (0..LANE_COUNT).map(|lane| array.rules.spilled(0, lane)).sum::<u64>();
-        spilled + array.lanes.iter().map(|lane| lane.blocks.len() as u64).sum::<u64>()
+        let count = |(first, end)| end - first;
+        (0..LANE_COUNT).map(|lane| count(self.bounds(lane)) + self.lane_word(lane, SPILLED_AT)).sum()
     }
 
     /// A connection is gone, and its ports.
@@ -333,7 +186,7 @@ impl QueueNode {
 
     /// The home does what a port asks.
     fn ask(&mut self, link: u64, asks: QueueRequest) -> Outcome<SyncAnswer> {
-        let at = ArrayAt { slot: SLOT, grant: Grant::default(), offset: 0 };
+        let at = ArrayAt { slot: Slot(0), grant: Grant::default(), offset: 0 };
         let input = request(Waiter { link, seq: 0 }, link, SyncRequest::Queue(at, asks));
         match self.served.handle(0, input, &mut self.memory).pop() {
             Some(Output::Answer(_, outcome)) => outcome,
@@ -375,9 +228,9 @@ impl QueueNode {
             Request::OpenReader { reader } => self.ask(link, QueueRequest::OpenReader { first: 0, count: 1, reader: reader.0 }),
             Request::CloseReader { reader } => self.ask(link, QueueRequest::CloseReader { first: 0, reader: reader.0 }),
             Request::Tell { lane, reader } => {
-                let before = self.array().rules.lane(0, lane);
+                let before = self.lane_word(lane, LANE_STATE_AT);
                 let told = self.ask(link, QueueRequest::Tell { queue: 0, lane, reader: reader.0 });
-                count("deaths told", (before != self.array().rules.lane(0, lane)).into());
+                count("deaths told", (before != self.lane_word(lane, LANE_STATE_AT)).into());
                 told
             }
         };
@@ -389,16 +242,15 @@ impl QueueNode {
         })
     }
 
-    fn append(&mut self, lane: u32, writer: PortId, seq: u64, numbers: &[u64]) -> Outcome<Answer> {
-        let blocks: Vec<[u8; 16]> = numbers.iter().map(|number| Block { writer, number: *number }.bytes()).collect();
-        let defect = self.defect;
-        let mut array = self.array();
-        let Array { rules, lanes, .. } = &mut *array;
-        let seq = if defect == Some(Defect::ForgetNumbers) { rules.open_lane(0, writer, UID)?.1 } else { seq };
-        let store = || Spill { units: VecDeque::new(), defect };
-        let units = blocks.iter().map(|block| &block[..]);
-        let appended = rules.append((0, lane), (writer, seq), units, &mut lanes[lane as usize], store)?;
-        let is_reader_dead = rules.reader(0) == ReaderState::Broken;
+    fn append(&self, lane: u32, writer: PortId, seq: u64, numbers: &[u64]) -> Outcome<Answer> {
+        let forgets = self.defect == Some(Defect::ForgetNumbers);
+        let (appended, _) = self.extent.with_queues(0, |array| {
+            let seq = if forgets { array.open_lane(0, writer, UID)?.1 } else { seq };
+            let blocks = numbers.iter().flat_map(|number| Block { writer, number: *number }.bytes());
+            let operand: Vec<u8> = AppendFront { queue: 0, writer, seq }.encode().into_iter().chain(blocks).collect();
+            array.append(lane, &operand)
+        })?;
+        let is_reader_dead = self.word(READER_AT) == ReaderState::Broken as u64;
         Ok(Answer::Appended { appended, is_reader_dead })
     }
 
@@ -410,32 +262,36 @@ impl QueueNode {
         freed: &BTreeMap<u32, u64>,
         judge: &mut Judge,
     ) -> Result<Outcome<Answer>, String> {
-        if let Err(error) = self.array().check_reader(reader) {
+        if let Err(error) = self.ask(link, QueueRequest::Leave { queue: 0, reader: reader.0 }) {
             return Ok(Err(error));
         }
         for (lane, head) in freed {
-            let asks = QueueRequest::Free { queue: 0, lane: *lane, reader: reader.0, head: *head };
-            self.ask(link, asks).map_err(|error| error.to_string())?;
+            self.free(link, *lane, (reader, *head), judge)?;
         }
-        let frees_unread = self.defect == Some(Defect::FreeUnread);
-        let mut array = self.array();
         let mut lanes = BTreeMap::new();
         for lane in 0..LANE_COUNT {
-            let memory = &array.lanes[lane as usize];
-            let end = memory.head + memory.blocks.len() as u64;
-            if !memory.blocks.is_empty() {
-                lanes.insert(lane, (memory.head, memory.blocks.iter().copied().collect::<Vec<_>>()));
+            let (first, end) = self.bounds(lane);
+            if first < end {
+                lanes.insert(lane, (first, self.blocks(lane, (first, end))));
             }
-            if frees_unread {
-                array.free_to(lane, end).map_err(|error| error.to_string())?;
+            if self.defect == Some(Defect::FreeUnread) {
+                self.free(link, lane, (reader, end), judge)?;
             }
         }
-        array.freed.drain(..).try_for_each(|block| judge.on_freed(block))?;
         let is_dead = |lane: &u32| {
-            let is_read = array.lanes[*lane as usize].blocks.is_empty() && array.rules.spilled(0, *lane) == 0;
-            is_read && array.rules.lane(0, *lane) == LaneState::Broken
+            let (first, end) = self.bounds(*lane);
+            let is_read = first == end && self.lane_word(*lane, SPILLED_AT) == 0;
+            is_read && self.lane_word(*lane, LANE_STATE_AT) == LaneState::Broken as u64
         };
         let dead = (0..LANE_COUNT).filter(is_dead).collect();
         Ok(Ok(Answer::Units { lanes, dead }))
+    }
+
+    /// A reader frees the blocks of a lane before number `end`.
+    fn free(&mut self, link: u64, lane: u32, (reader, end): (PortId, u64), judge: &mut Judge) -> Result<(), String> {
+        let freed = self.blocks(lane, (self.bounds(lane).0, end));
+        let asks = QueueRequest::Free { queue: 0, lane, reader: reader.0, head: end * BLOCK_LEN };
+        self.ask(link, asks).map_err(|error| error.to_string())?;
+        freed.into_iter().try_for_each(|block| judge.on_freed(block))
     }
 }
