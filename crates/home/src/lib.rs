@@ -25,6 +25,7 @@
 //! | `queue_arrays` | arrays of queues of one extent: which are in use, who may, what requests and appends do |
 //! | `queue_words` | what a home asks of queues' memory |
 //! | `heaps` | heaps of regions |
+//! | `pages` | shared regions: the second object, [`Pages`], which decides who has which page |
 //! | `quotas` | what each user has of the tables |
 //! | `waiter` | where an answer goes |
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ mod home;
 mod leases;
 mod locks;
 mod memory;
+mod pages;
 mod queue_arrays;
 mod queue_ports;
 mod queue_words;
@@ -48,6 +50,10 @@ pub use events::{Counts, Input, Output};
 pub use home::Home;
 pub use locks::LockTerms;
 pub use memory::{Bytes, Memory, Need, Recall};
+pub use pages::{
+    Asker, FileParts, FrameTerms, HomePages, HostFrames, NODE_SEATS, NotShared, PageBody, PageBytes, PageInput, PageMemory,
+    PageOutput, PageReply, PageTerms, Pages, RegionRequest, SEATS,
+};
 pub use queue_arrays::{QueueArray, QueueArrays};
 pub use queue_words::{QueueMemory, QueueWords};
 pub use vectors::{SpillingVector, SpillingVectors, Vector, Vectors};

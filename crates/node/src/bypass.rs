@@ -1,33 +1,11 @@
 //! Clients of this host that reach an extent as it is, and how the node takes that right back: the rules of [`hanare_protocol::page::bypass`]
 //! on the words that each client shares with the node.
 
-use hanare_protocol::Error;
 use hanare_protocol::id::{ClientId, Gid};
 use hanare_protocol::page::bypass::{Bypass, Standing};
 use hanare_ring::revoke::Entered;
 use hanare_ring::seats::Seats;
 use std::collections::BTreeMap;
-
-/// Why an extent is not shared.
-#[derive(Debug)]
-pub(crate) struct NotShared {
-    pub error: Error,
-    /// Whether it may be at another time, without anybody else's doing.
-    pub passes: bool,
-}
-
-impl NotShared {
-    /// What passes by itself.
-    pub fn passing(error: Error) -> NotShared {
-        NotShared { error, passes: true }
-    }
-}
-
-impl From<Error> for NotShared {
-    fn from(error: Error) -> NotShared {
-        NotShared { error, passes: false }
-    }
-}
 
 /// The clients that have one extent mapped as it is.
 #[derive(Default)]

@@ -2,12 +2,13 @@
 //!
 //! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
-use super::bypass::{NotShared, Programs};
+use super::bypass::Programs;
 use super::counts::Counts;
 use super::held::{Held, Writing};
 use super::roll::Roll;
 use super::seats::SeatsOfAll;
 use super::spill::Spills;
+use hanare_home::NotShared;
 use hanare_memory::{Lender, Window};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::page::bypass::Standing;

@@ -69,6 +69,7 @@ use control::{ControlLoop, Parts};
 use extents::Extents;
 use hanare_fabric::settings;
 use hanare_fabric::tcp::{Hellos, Keys, Listener, Secret};
+use hanare_home::PageTerms;
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::member::{self, Member};
@@ -76,7 +77,7 @@ use hanare_protocol::{Error, Result, coordinator};
 use kept::{Keeper, Schedule};
 use notice_queue::NoticeQueue;
 use notices::ToControl;
-use pages::SharedRegions;
+use pages::{NodePages, SharedRegions};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -173,6 +174,13 @@ impl Node {
             (Some(keeper), Some(every)) => Some(Schedule::start(keeper.clone(), extents.clone(), every)?),
             _ => None,
         };
+        let pages = PageTerms {
+            address: address.clone(),
+            life: incarnation,
+            answer: bound,
+            frames_max: options.frames / hanare_protocol::limits::PAGE_LEN,
+            maps_own: NodeOptions::maps_own()?,
+        };
         let (ready, is_ready) = channel();
         let parts = Parts {
             member: Member::with_extents(life, restored.map_or_else(Vec::new, |restored| restored.held)),
@@ -187,13 +195,7 @@ impl Node {
             )?,
             service: data::Service::start(
                 data::ServiceTerms { extents: extents.clone(), keys: keys.clone(), bound, fabric, locks },
-                SharedRegions::new(
-                    extents.clone(),
-                    address.clone(),
-                    incarnation,
-                    bound,
-                    (options.frames / hanare_protocol::limits::PAGE_LEN, NodeOptions::maps_own()?),
-                ),
+                SharedRegions::new(pages, NodePages::new(extents.clone())),
                 notices.clone(),
             )?,
             extents,

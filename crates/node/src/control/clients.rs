@@ -196,8 +196,8 @@ impl ControlLoop {
             Request::Hold { gid, start, len, features } => match fds.pop() {
                 Some(fd) => {
                     let features = Features::from_bits_truncate(features as u32);
-                    let frames = ClientFrames { uffd: Uffd::adopt(fd, features), span: Span { start, len } };
-                    self.ask_service(key, RegionRequest::Hold { gid, frames })
+                    let mapping = ClientFrames { uffd: Uffd::adopt(fd, features), span: Span { start, len } };
+                    self.ask_service(key, RegionRequest::Hold { gid, mapping })
                 }
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },

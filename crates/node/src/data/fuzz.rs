@@ -3,8 +3,8 @@
 
 use super::memory::NodeMemory;
 use crate::extents::Extents;
-use crate::pages::SharedRegions;
-use hanare_home::{Home, Input, LockTerms, Waiter};
+use crate::pages::{NodePages, SharedRegions};
+use hanare_home::{Home, Input, LockTerms, PageInput, PageTerms, Waiter};
 use hanare_memory::file::Huge;
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId, Rights, User};
@@ -60,15 +60,17 @@ pub(crate) fn sharing(bytes: &[u8]) {
     let made = extents.make(Gid(1), &[LEN]).expect("memory")[0];
     let held = extents.hold(made.slot, made.write, Rights::Write).expect("it was just made");
     held.reach().window().slice(0, 64).write_from(&FORM.encode(COUNT)).expect("memory");
-    let mut pages = SharedRegions::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
-    pages.set_identity(NodeId(0), Epoch(1));
+    let (address, life, answer) = ("127.0.0.1:1".to_owned(), Incarnation(1), Duration::from_secs(1));
+    let terms = PageTerms { address, life, answer, frames_max: 4, maps_own: false };
+    let mut pages = SharedRegions::new(terms, NodePages::new(extents.clone()));
+    pages.handle(Duration::ZERO, PageInput::Identity { node: NodeId(0), epoch: Epoch(1) });
     let mut home = Home::new(LockTerms { is_home: false, was_home: false, was_lender: false }, 1);
     let (mut rest, mut seq) = (bytes, 0);
     while let Some(([what, low, high], more)) = rest.split_first_chunk() {
         let (message, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
         (rest, seq) = (more, seq + 1);
         let (link, now) = (u64::from(what >> 3 & 7), Duration::from_millis(seq));
-        let mut memory = NodeMemory { extents: &extents, pages: &mut pages };
+        let mut memory = NodeMemory { extents: &extents, pages: &mut pages, now };
         let user = User { uid: 1000 + u32::from(what >> 3 & 1), gid: 7 };
         match what & 7 {
             0..=3 => {
@@ -87,7 +89,8 @@ pub(crate) fn sharing(bytes: &[u8]) {
         }
         while home.poll(&memory).is_some() {}
     }
-    let (mut memory, now) = (NodeMemory { extents: &extents, pages: &mut pages }, Duration::from_millis(seq + 1));
+    let now = Duration::from_millis(seq + 1);
+    let mut memory = NodeMemory { extents: &extents, pages: &mut pages, now };
     home.handle(now, Input::Tick, &mut memory);
     (0..8).for_each(|link| home.handle(now, Input::LinkGone { link }, &mut memory));
     while home.poll(&memory).is_some() {}

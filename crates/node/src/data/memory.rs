@@ -2,18 +2,21 @@
 
 use crate::extents::{Extents, Opened};
 use crate::lost::lost_memory;
-use crate::pages::{Asker, SharedRegions};
+use crate::pages::SharedRegions;
 use crate::queues::SharedQueues;
-use hanare_home::{Bytes, Memory, Need, QueueArray, Recall};
+use hanare_home::{Asker, Bytes, Memory, Need, PageInput, QueueArray, Recall};
 use hanare_memory::vector;
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Grant, Rights, Slot};
 use hanare_protocol::page::Face;
+use std::time::Duration;
 
 /// What the service lends its home for one input or output.
 pub(crate) struct NodeMemory<'a> {
     pub extents: &'a Extents,
     pub pages: &'a mut SharedRegions,
+    /// The time of the input or output.
+    pub now: Duration,
 }
 
 impl Memory for NodeMemory<'_> {
@@ -36,11 +39,11 @@ impl Memory for NodeMemory<'_> {
     }
 
     fn recall(&mut self, need: Need) -> Result<Recall> {
-        self.pages.recall(Asker::Word, need)
+        self.pages.recall(self.now, Asker::Word, need)
     }
 
     fn release(&mut self, face: Face) {
-        self.pages.release(face);
+        self.pages.handle(self.now, PageInput::Release(face));
     }
 }
 

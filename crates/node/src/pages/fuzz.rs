@@ -1,14 +1,17 @@
 //! Fuzz targets: what clients say of regions that they share, and what other nodes write about pages, to a node that has both.
 
-use super::{Over, RegionRequest, SharedRegions};
+use super::{NodePages, RegionRequest, SharedRegions};
 use crate::extents::Extents;
+use hanare_home::{PageInput, PageTerms};
 use hanare_memory::file::Huge;
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Consistency;
+use hanare_protocol::page::share::Over;
 use hanare_protocol::wire::control::{self, HeldExtent, RegionView};
 use hanare_protocol::wire::page::{Frame, NodeMessage, PageRequest, encode_frame};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +32,8 @@ thread_local! {
         let options = LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never, ahead: 0, promises: None };
         Arc::new(Lender::new(&options).expect("memory"))
     };
+    /// How many numbers were drawn: the first is 0.
+    static DRAWN: Cell<u64> = const { Cell::new(0) };
 }
 
 fn grants(grants: &mut [Grant], held: &HeldExtent) {
@@ -42,33 +47,27 @@ fn grants(grants: &mut [Grant], held: &HeldExtent) {
 }
 
 /// Small numbers stand for those that a home or a host has drawn.
-fn drawn<'a>(number: &mut u64, known: impl Iterator<Item = &'a u64>) {
-    let mut known: Vec<u64> = known.copied().collect();
-    known.sort_unstable();
-    if let Some(it) = (*number < 8).then(|| known.get(*number as usize % known.len().max(1))).flatten() {
-        *number = *it;
+fn drawn(number: &mut u64) {
+    if *number < 8 {
+        *number %= DRAWN.get().max(1);
     }
 }
 
-fn with_known(pages: &SharedRegions, held: &HeldExtent, mut message: NodeMessage) -> NodeMessage {
+fn with_known(held: &HeldExtent, mut message: NodeMessage) -> NodeMessage {
     match &mut message {
         NodeMessage::Join(join) => grants(&mut join.grants, held),
-        NodeMessage::Leave { share } | NodeMessage::Forgot { share } | NodeMessage::ToHome { share, .. } => {
-            drawn(share, pages.shares.keys())
-        }
+        NodeMessage::Leave { share }
+        | NodeMessage::Forgot { share }
+        | NodeMessage::NotShared { share }
+        | NodeMessage::ToHome { share, .. } => drawn(share),
         NodeMessage::Joined { key, .. }
         | NodeMessage::Left { key }
         | NodeMessage::Introduce { key, .. }
         | NodeMessage::ToHost { key, .. }
-        | NodeMessage::HostGone { key } => drawn(key, pages.keys.keys()),
-        NodeMessage::NotShared { share } => {
-            let known: Vec<u64> =
-                pages.hosts.values().flat_map(|host| (0..host.homes.len()).filter_map(|at| host.sharing.share(at))).collect();
-            drawn(share, known.iter());
-        }
+        | NodeMessage::HostGone { key } => drawn(key),
         NodeMessage::Returned { key, share, .. } => {
-            drawn(key, pages.keys.keys());
-            drawn(share, pages.shares.keys());
+            drawn(key);
+            drawn(share);
         }
     }
     message
@@ -80,22 +79,30 @@ pub(crate) fn pages(bytes: &[u8]) {
     let extents = Arc::new(Extents::new(lender));
     extents.renew_grants(ME).expect("random bytes");
     let held = extents.make(GID, &[LEN]).expect("memory")[0];
-    let mut pages = SharedRegions::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
-    pages.set_identity(ME, Epoch(1));
-    pages.on_frames(PLACE, &[encode_frame(&Frame::Hail { node: OTHER, life: Incarnation(7), channel: 1 }, None)]);
+    DRAWN.set(0);
+    let memory = NodePages { extents: extents.clone(), draw: || Ok(DRAWN.replace(DRAWN.get() + 1)) };
+    let (address, life, answer) = ("127.0.0.1:1".to_owned(), Incarnation(1), Duration::from_secs(1));
+    let terms = PageTerms { address, life, answer, frames_max: 4, maps_own: false };
+    let mut pages = SharedRegions::new(terms, memory);
+    let mut now = Duration::ZERO;
+    pages.handle(now, PageInput::Identity { node: ME, epoch: Epoch(1) });
+    let hail = encode_frame(&Frame::Hail { node: OTHER, life: Incarnation(7), channel: 1 }, None);
+    pages.handle(now, PageInput::Frames { place: PLACE, frames: &[hail] });
     let (mut rest, mut number) = (bytes, 0);
     while let Some(([what, low, high], more)) = rest.split_first_chunk() {
         let (message, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
         rest = more;
+        now += Duration::from_micros(100);
         match what % 8 {
             0..=3 => {
                 let mut page = [0; PAGE_LEN as usize];
                 page[..message.len().min(64)].copy_from_slice(&message[..message.len().min(64)]);
                 if let Ok(read) = control::decode(message) {
-                    let read = with_known(&pages, &held, read);
+                    let read = with_known(&held, read);
                     let page = read.has_bytes().then_some(&page[..]);
                     number += 1;
-                    pages.on_frames(PLACE, &[encode_frame(&Frame::Message(number, read), page)]);
+                    let frames = [encode_frame(&Frame::Message(number, read), page)];
+                    pages.handle(now, PageInput::Frames { place: PLACE, frames: &frames });
                 }
             }
             4 | 5 => {
@@ -103,25 +110,26 @@ pub(crate) fn pages(bytes: &[u8]) {
                     grants(&mut view.grants, &held);
                     let consistency = if what % 8 == 4 { Consistency::Coherent } else { Consistency::Explicit };
                     let client = ClientId(u64::from(what / 8));
-                    pages.on_request(client, RegionRequest::Share { view: Box::new(view), consistency, uid: 1000 });
+                    let request = RegionRequest::Share { view: Box::new(view), consistency, uid: 1000 };
+                    pages.handle(now, PageInput::Request { client, request });
                 }
             }
-            6 => pages.on_frames(PLACE, &[message.to_vec()]),
+            6 => pages.handle(now, PageInput::Frames { place: PLACE, frames: &[message.to_vec()] }),
             _ => match message.first_chunk().map(PageRequest::decode) {
                 Some(Ok(request)) => {
-                    let mut share = 0;
-                    drawn(&mut share, pages.shares.keys());
-                    pages.on_page_requests(9, 1, share, &[request]);
+                    let share = DRAWN.get().saturating_sub(1);
+                    pages.handle(now, PageInput::PageRequests { session: 9, seq: 1, share, requests: &[request] });
                 }
-                _ => pages.on_client_gone(ClientId(u64::from(what / 8))),
+                _ => pages.handle(now, PageInput::ClientGone(ClientId(u64::from(what / 8)))),
             },
         }
-        pages.turn();
+        pages.turn(now);
         while pages.poll().is_some() {}
     }
-    pages.tick();
-    pages.on_node_lost(OTHER, Over::All);
-    pages.stop(bytes.len().is_multiple_of(2));
+    now += Duration::from_secs(1);
+    pages.handle(now, PageInput::Tick);
+    pages.handle(now, PageInput::NodeLost { node: OTHER, over: Over::All });
+    pages.handle(now, PageInput::Stop { keeps: bytes.len().is_multiple_of(2) });
     while pages.poll().is_some() {}
     drop(pages);
     extents.free(&[held.slot]);
@@ -182,7 +190,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ToHost::Grant { ticket, version: Version(2), access: Access::Write, has_bytes: true, awaits: Hosts::NONE, firm: true };
     let record = PageRequest { page: 1, ticket, access: Access::Write, has: None, firm: false, tries: false };
     vec![
-        [share.clone(), packed(&join(WRITES)), want(1, 0, Access::Write), want(0, 0, Access::Read)].concat(),
+        // The program's host draws a key and its home a share; the other host gets the next one.
+        [share.clone(), packed(&join(WRITES)), want(2, 0, Access::Write), want(1, 0, Access::Read)].concat(),
         [
             packed(&join(READS)),
             want(0, 1, Access::Read),
@@ -195,14 +204,14 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             packed(&NodeMessage::ToHost { key: 0, page: Page(2), message: grant }),
             packed(&NodeMessage::Introduce { key: 0, host: HostId(3), node: OTHER, address: there(), its_key: 5 }),
             packed(&NodeMessage::HostGone { key: 0 }),
-            packed(&NodeMessage::Returned { key: 0, share: 0, address: there(), takes: true }),
+            packed(&NodeMessage::Returned { key: 0, share: 1, address: there(), takes: true }),
         ]
         .concat(),
         [
             pack(5 | 8, control::encode(&view(READS))),
             pack(7, record.encode().to_vec()),
-            packed(&NodeMessage::NotShared { share: 0 }),
-            packed(&NodeMessage::Forgot { share: 0 }),
+            packed(&NodeMessage::NotShared { share: 1 }),
+            packed(&NodeMessage::Forgot { share: 1 }),
             packed(&NodeMessage::Left { key: 0 }),
             pack(6, encode_frame(&Frame::Heard(Receipt::default()), None)),
             pack(7 | 8, Vec::new()),

@@ -1,16 +1,15 @@
 //! The pages of a shared region that lie on this node: read, written, and taken out of all mappings.
 
-use crate::bypass::NotShared;
 use crate::extents::{ExtentFiles, Extents};
 use crate::held::Held;
 use crate::lost::lost_memory;
+use hanare_home::{FileParts, HomePages, NotShared, PageBytes};
 use hanare_memory::Window;
 use hanare_memory::frames::Run;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::{Consistency, Page};
-use hanare_protocol::place::{Layout, Routes};
-use hanare_protocol::wire::control::FilePart;
+use hanare_protocol::page::Consistency;
+use hanare_protocol::place::Routes;
 use hanare_protocol::wire::page::Join;
 use hanare_protocol::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstat};
@@ -18,13 +17,13 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// For each extent of a layout, what of it lies in which of its files, if it is on this node.
-pub(crate) type FileParts = Vec<Option<Vec<FilePart>>>;
+/// Its clones are the same memory.
+#[derive(Clone)]
+pub(crate) struct SharedMemory(pub Arc<HomeMemory>);
 
 /// The extents of one region on this node, as pages of the region.
 pub(crate) struct HomeMemory {
     gid: Gid,
-    node: NodeId,
     layout: Routes,
     /// By extent of the layout; those of other nodes are none.
     extents: Vec<Option<HomeExtent>>,
@@ -55,15 +54,11 @@ impl HomeMemory {
         let is_coherent = join.consistency == Consistency::Coherent;
         let mut memory = HomeMemory {
             gid: join.gid,
-            node,
             layout: join.layout.clone().into(),
             extents: Vec::new(),
             shared: Vec::new(),
             table: table.clone(),
         };
-        if is_coherent {
-            check_pages(&join.layout, &join.name)?;
-        }
         for (extent, grant) in join.layout.extents().zip(&join.grants) {
             if extent.node != node || !is_coherent {
                 memory.extents.push(None);
@@ -77,11 +72,6 @@ impl HomeMemory {
         Ok(memory)
     }
 
-    /// The node on which they lie.
-    pub fn node(&self) -> NodeId {
-        self.node
-    }
-
     /// Whether the region is there: it was not removed meanwhile.
     pub fn is_held(&self) -> bool {
         self.shared.iter().any(|(slot, _)| self.table.has(self.gid, *slot))
@@ -90,34 +80,6 @@ impl HomeMemory {
     /// Says of its extents whether newer bytes of pages are elsewhere, and stay there.
     pub fn set_lacks_pages(&self, lacks: bool) {
         self.shared.iter().for_each(|(_, held)| held.set_lacks_pages(lacks));
-    }
-
-    /// How the region's bytes lie.
-    pub fn layout(&self) -> &Layout {
-        self.layout.layout()
-    }
-
-    /// Pages of an extent as pages of the region, in order; `None` where it is not reached through its pages.
-    pub fn pages_of(&self, slot: Slot, pages: &[u64]) -> Option<Vec<Page>> {
-        let at = self.layout.extents().iter().position(|extent| (extent.node, extent.slot) == (self.node, slot))?;
-        self.extents.get(at)?.as_ref()?;
-        let len = self.layout.extent(at).len;
-        let page = |page: &u64| {
-            let at_extent = page.checked_mul(PAGE_LEN).filter(|offset| *offset < len)?;
-            let (offset, _) = self.layout.places(at, at_extent, PAGE_LEN.min(len - at_extent)).next()?;
-            Some(Page(offset / PAGE_LEN))
-        };
-        pages.iter().map(page).collect()
-    }
-
-    /// Pages of the whole region.
-    pub fn page_count(&self) -> u64 {
-        self.layout.len().div_ceil(PAGE_LEN)
-    }
-
-    /// Whether a page lies here.
-    pub fn is_here(&self, page: u64) -> bool {
-        self.place(page).is_some()
     }
 
     fn place(&self, page: u64) -> Option<PagePlace<'_>> {
@@ -207,6 +169,30 @@ impl HomeMemory {
     }
 }
 
+impl HomePages for SharedMemory {
+    type View = Window;
+
+    fn is_held(&self) -> bool {
+        self.0.is_held()
+    }
+
+    fn set_lacks_pages(&self, lacks: bool) {
+        self.0.set_lacks_pages(lacks);
+    }
+
+    fn read_page(&self, page: u64) -> Result<PageBytes> {
+        self.0.read_page(page)
+    }
+
+    fn view(&self, page: u64) -> Option<Window> {
+        self.0.window(page)
+    }
+
+    fn write_page(&self, page: u64, bytes: &[u8]) -> Result<()> {
+        self.0.write_page(page, bytes)
+    }
+}
+
 impl Drop for HomeMemory {
     fn drop(&mut self) {
         self.shared.iter().for_each(|(slot, held)| self.table.unshare(*slot, held));
@@ -236,17 +222,6 @@ fn file_at(files: &ExtentFiles, offset: u64) -> Option<(&OwnedFd, u64)> {
         begin += part.len;
     }
     None
-}
-
-/// Pages of the region are pages of its extents.
-fn check_pages(layout: &Layout, name: &str) -> Result<()> {
-    let is_whole =
-        |piece: hanare_protocol::place::Piece| piece.at.is_multiple_of(PAGE_LEN) && piece.offset.is_multiple_of(PAGE_LEN);
-    if layout.pieces(0, layout.len()).all(is_whole) {
-        return Ok(());
-    }
-    let reason = "it was resized from a length that is no multiple of a page; copy it to a new region".to_owned();
-    Err(Error::BadUse { region: name.to_owned(), reason })
 }
 
 fn check_files(files: &ExtentFiles, name: &str) -> Result<()> {

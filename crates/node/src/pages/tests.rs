@@ -1,18 +1,28 @@
 //! A node whose programs and neighbours say what they like of shared regions.
 
+use super::frames::NodeFrames;
 use super::memory::HomeMemory;
 use super::*;
 use crate::kept::Keeper;
+use hanare_home::{HostFrames, PageInput, PageTerms, SEATS};
+use hanare_memory::Mapping;
 use hanare_memory::file::Huge;
 use hanare_memory::frames::Run;
 use hanare_memory::{Lender, LenderOptions};
-use hanare_protocol::id::{Grant, Rights, Slot, User};
+use hanare_protocol::id::{ClientId, Epoch, Incarnation, User};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::{Access, Consistency, Page, Ticket, ToHome, Version};
+use hanare_protocol::page::share::Over;
+use hanare_protocol::page::{Access, Consistency, HostId, Page, Ticket, ToHome, Version};
 use hanare_protocol::place::{Extent, Layout, Span};
-use hanare_protocol::wire::control::{Made, NodeAddress, RegionView};
-use hanare_protocol::wire::page::{Frame, Granted, Join, Joined, NodeMessage, Outcome, encode_frame};
+use hanare_protocol::wire::control::{FilePart, Made, NodeAddress, RegionView};
+use hanare_protocol::wire::page::{
+    Frame, Granted, Join, Joined, NodeMessage, Outcome, PageRequest, Settled, decode_frame, encode_frame,
+};
+use hanare_ring::page_word::{LOSS_SEAT, PageWords, page_words_len, seat};
+use hanare_ring::words::Shared;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const ELSEWHERE: NodeId = NodeId(1);
 
@@ -21,9 +31,26 @@ fn extents() -> Arc<Extents> {
     Arc::new(Extents::new(Arc::new(Lender::new(&options).unwrap())))
 }
 
+/// Time passes nowhere here.
+const NOW: Duration = Duration::from_secs(1);
+
+fn tell(regions: &mut SharedRegions, input: PageInput<'_, NodePages>) {
+    regions.handle(NOW, input);
+}
+
+/// A node that draws this number alone.
+const KEY: u64 = 44;
+
 fn regions() -> SharedRegions {
-    let mut regions = SharedRegions::new(extents(), "here".into(), Incarnation(1), Duration::from_secs(1), (64, false));
-    regions.set_identity(NodeId(0), Epoch(1));
+    let terms = PageTerms {
+        address: "here".to_owned(),
+        life: Incarnation(1),
+        answer: Duration::from_secs(1),
+        frames_max: 64,
+        maps_own: false,
+    };
+    let mut regions = SharedRegions::new(terms, NodePages { extents: extents(), draw: || Ok(KEY) });
+    tell(&mut regions, PageInput::Identity { node: NodeId(0), epoch: Epoch(1) });
     regions
 }
 
@@ -45,8 +72,22 @@ fn share(len: u64) -> RegionRequest {
     RegionRequest::Share { view: Box::new(view), consistency: Consistency::Coherent, uid: 1 }
 }
 
+fn map(regions: &mut SharedRegions, client: u64) {
+    tell(regions, PageInput::Request { client: ClientId(client), request: share(4 * PAGE_LEN) });
+}
+
+/// The home elsewhere lets the host in, by the share 5, over a connection of its node.
+fn let_in(regions: &mut SharedRegions) {
+    let joined = Joined { host: HostId(1), share: 5, rights: Rights::Write };
+    let frames = [
+        encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), channel: 1 }, None),
+        frame(1, NodeMessage::Joined { key: KEY, result: Ok(joined) }, None),
+    ];
+    tell(regions, PageInput::Frames { place: FROM, frames: &frames });
+}
+
 fn refusals(regions: &mut SharedRegions) -> usize {
-    std::iter::from_fn(|| regions.poll()).filter(|action| matches!(action, Action::Reply { result: Err(_), .. })).count()
+    std::iter::from_fn(|| regions.poll()).filter(|output| matches!(output, PageOutput::Reply { result: Err(_), .. })).count()
 }
 
 /// More programs than a stack has levels wait for their turn, and none of them may map the region.
@@ -54,17 +95,13 @@ fn refusals(regions: &mut SharedRegions) -> usize {
 fn programs_that_are_refused_in_a_row_are_no_levels_of_the_stack() {
     const COUNT: u64 = 10_000;
     let run = || {
-        let (mut regions, there) = (regions(), (ELSEWHERE, Incarnation(2)));
-        regions.on_request(ClientId(0), share(4 * PAGE_LEN));
-        let key = *regions.keys.keys().next().unwrap();
-        regions.on_joined(key, there, Ok(Joined { host: HostId(1), share: 5, rights: Rights::Write }));
-        regions.on_request(ClientId(1), share(4 * PAGE_LEN));
-        for client in 2..=COUNT {
-            regions.on_request(ClientId(client), share(4 * PAGE_LEN));
-        }
+        let mut regions = regions();
+        map(&mut regions, 0);
+        let_in(&mut regions);
+        (1..=COUNT).for_each(|client| map(&mut regions, client));
         assert_eq!(refusals(&mut regions), 0, "they wait for the one that is asked for");
         // The first program has copies that the home's next life knows nothing of.
-        regions.on_node_lost(ELSEWHERE, Over::All);
+        tell(&mut regions, PageInput::NodeLost { node: ELSEWHERE, over: Over::All });
         refusals(&mut regions)
     };
     let refused = std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
@@ -126,29 +163,31 @@ fn frame(number: u64, message: NodeMessage, page: Option<&[u8]>) -> Vec<u8> {
 const FROM: u64 = 5;
 const TO: u64 = 7;
 
-/// A host that has joined a home elsewhere, by the share 5, over those connections.
+/// A host that has joined a home elsewhere, over those connections.
 fn joined() -> SharedRegions {
     let mut regions = regions();
-    regions.on_request(ClientId(0), share(4 * PAGE_LEN));
-    regions.dialed(ELSEWHERE, Some(TO));
-    let key = *regions.keys.keys().next().unwrap();
-    regions.on_joined(key, (ELSEWHERE, Incarnation(2)), Ok(Joined { host: HostId(1), share: 5, rights: Rights::Write }));
-    regions.on_frames(FROM, &[encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), channel: 1 }, None)]);
+    map(&mut regions, 0);
+    tell(&mut regions, PageInput::Dialed { node: ELSEWHERE, place: Some(TO) });
+    let_in(&mut regions);
     while regions.poll().is_some() {}
     regions
+}
+
+fn hear(regions: &mut SharedRegions, frames: &[Vec<u8>]) {
+    tell(regions, PageInput::Frames { place: FROM, frames });
 }
 
 /// The messages that leave, and whether a connection or a thread's link is closed.
 fn done(regions: &mut SharedRegions) -> (Vec<NodeMessage>, bool) {
     let (mut said, mut closes) = (Vec::new(), false);
-    while let Some(action) = regions.poll() {
-        match action {
-            Action::Send { place: TO, bytes } => {
+    while let Some(output) = regions.poll() {
+        match output {
+            PageOutput::Send { place: TO, bytes } => {
                 if let Frame::Message(_, message) = decode_frame(&bytes).unwrap().0 {
                     said.push(message);
                 }
             }
-            Action::Close { .. } | Action::End { .. } => closes = true,
+            PageOutput::Close { .. } | PageOutput::End { .. } => closes = true,
             _ => {}
         }
     }
@@ -163,30 +202,49 @@ fn late_pages_are_answered_and_their_connection_serves_on() {
         NodeMessage::ToHome { share, page: Page(0), message }
     };
     let page = [0; PAGE_LEN as usize];
-    regions.on_frames(FROM, &[frame(1, late(98), Some(&page)), frame(2, late(99), Some(&page))]);
+    hear(&mut regions, &[frame(2, late(98), Some(&page)), frame(3, late(99), Some(&page))]);
     let not_shared = |share| NodeMessage::NotShared { share };
     assert_eq!(done(&mut regions), (vec![not_shared(98), not_shared(99)], false));
 
     let ticket = Ticket { seat: 1, number: 1 };
     let request = PageRequest { page: 0, ticket, access: Access::Read, has: None, firm: false, tries: false };
-    regions.on_page_requests(9, 1, 99, &[request, request]);
-    let Some(Action::Grant { session: 9, seq: 1, reply }) = regions.poll() else { panic!("the thread is told") };
+    tell(&mut regions, PageInput::PageRequests { session: 9, seq: 1, share: 99, requests: &[request, request] });
+    let Some(PageOutput::Grant { session: 9, seq: 1, reply }) = regions.poll() else { panic!("the thread is told") };
+    let reply = SealedReply::new(reply);
     let record = Granted::without(Outcome::NotShared).encode();
     assert_eq!((reply.count, reply.records, reply.pages.len()), (2, [record, record].concat(), 0));
-    regions.on_settled(9, 99, &[Settled { page: 0, ticket, version: Version(1) }]);
+    let settled = [Settled { page: 0, ticket, version: Version(1) }];
+    tell(&mut regions, PageInput::Settled { session: 9, share: 99, settled: &settled });
     assert_eq!(done(&mut regions), (Vec::new(), false));
 
-    regions.on_frames(FROM, &[vec![0xff; 40]]);
+    hear(&mut regions, &[vec![0xff; 40]]);
     assert_eq!(done(&mut regions), (Vec::new(), true), "what is malformed ends its connection");
 }
 
 #[test]
 fn a_host_that_its_home_does_not_know_drops_what_it_has_and_says_so() {
     let mut regions = joined();
-    regions.on_frames(FROM, &[frame(1, NodeMessage::NotShared { share: 6 }, None)]);
+    hear(&mut regions, &[frame(2, NodeMessage::NotShared { share: 6 }, None)]);
     assert_eq!(done(&mut regions), (Vec::new(), false), "that share was another's");
-    regions.on_frames(FROM, &[frame(2, NodeMessage::NotShared { share: 5 }, None)]);
+    hear(&mut regions, &[frame(3, NodeMessage::NotShared { share: 5 }, None)]);
     assert_eq!(done(&mut regions), (vec![NodeMessage::Forgot { share: 5 }], false));
-    regions.on_frames(FROM, &[frame(3, NodeMessage::NotShared { share: 5 }, None)]);
+    hear(&mut regions, &[frame(4, NodeMessage::NotShared { share: 5 }, None)]);
     assert_eq!(done(&mut regions), (Vec::new(), false), "it was told before");
+}
+
+#[test]
+fn programs_hear_of_lost_stores_in_their_own_mapping() {
+    let extents = vec![Extent { node: ELSEWHERE, slot: Slot(0), len: PAGE_LEN }];
+    let layout = Layout { spans: vec![Span { len: PAGE_LEN, chunk: PAGE_LEN, extents }] };
+    let terms = FrameTerms { name: "r", layout: &layout, home_of: &[0], home_count: 1, seats: SEATS };
+    let frames = NodeFrames::new(terms).unwrap();
+    let [words_file, _frames] = <[OwnedFd; 2]>::try_from(frames.files().unwrap().1).unwrap();
+    let len = page_words_len(1, SEATS).next_multiple_of(PAGE_LEN);
+    let mut memory = Mapping::reserve(len).unwrap();
+    memory.map_file(0, words_file.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write).unwrap();
+    // SAFETY: used while the mapping is there.
+    let words = PageWords::new(Shared::new(unsafe { memory.window() }), 1, SEATS);
+    assert_eq!(words.counted(LOSS_SEAT..LOSS_SEAT + 1, seat::LOST), 0);
+    frames.tell_loss();
+    assert_eq!(words.counted(LOSS_SEAT..LOSS_SEAT + 1, seat::LOST), 1);
 }

@@ -26,7 +26,7 @@ impl ServiceLoop {
             }
             Did::Wire(frames, ending) => {
                 let moved = !frames.is_empty();
-                self.pages.on_frames(id, &frames);
+                self.tell_pages(PageInput::Frames { place: id, frames: &frames });
                 self.serve_pages();
                 if let Err(error) = ending {
                     self.end(id, &error);
@@ -58,9 +58,11 @@ impl ServiceLoop {
                 let from = (session.client(), session.user());
                 self.tell_home(Input::Request { waiter: Waiter { link: id, seq }, from, request });
             }
-            Query::Pages(share, requests) => self.pages.on_page_requests(id, seq, share, &requests),
-            Query::Settled(share, settled) => self.pages.on_settled(id, share, &settled),
-            Query::Crowded(gid) => self.pages.on_crowded(gid),
+            Query::Pages(share, requests) => {
+                self.tell_pages(PageInput::PageRequests { session: id, seq, share, requests: &requests });
+            }
+            Query::Settled(share, settled) => self.tell_pages(PageInput::Settled { session: id, share, settled: &settled }),
+            Query::Crowded(gid) => self.tell_pages(PageInput::Crowded(gid)),
             Query::Look(look) => {
                 let reply = self.look_in_turn(id, &look).unwrap_or_else(Reply::Refused);
                 self.answer(id, seq, Response::Reply(reply));
@@ -83,11 +85,11 @@ impl ServiceLoop {
     fn recall(&mut self, id: u64, need: Need) -> bool {
         let mut next = Some(need);
         while let Some(need) = next {
-            next = match self.pages.recall(Asker::Link(id), need) {
+            next = match self.pages.recall(self.now, Asker::Link(id), need) {
                 Ok(Recall::Waits(_)) => return false,
                 Ok(Recall::Ready(face)) => {
                     let next = self.go_on(id, Ok(()));
-                    self.pages.release(face);
+                    self.tell_pages(PageInput::Release(face));
                     next
                 }
                 Err(error) => self.go_on(id, Err(error)),
@@ -121,7 +123,7 @@ impl ServiceLoop {
             // What comes home at the end is held until then.
             Asker::End => return,
         };
-        self.pages.release(face);
+        self.tell_pages(PageInput::Release(face));
         if let Some((id, need)) = next {
             self.recall(id, need);
         }
@@ -130,7 +132,7 @@ impl ServiceLoop {
     /// Does what the home orders. A link that ends meanwhile may leave more to do.
     pub(super) fn serve_home(&mut self) {
         loop {
-            let memory = NodeMemory { extents: &self.extents, pages: &mut self.pages };
+            let memory = NodeMemory { extents: &self.extents, pages: &mut self.pages, now: self.now };
             let Some(output) = self.home.poll(&memory) else { return };
             match output {
                 Output::Answer(Waiter { link, seq }, outcome) => {
@@ -170,32 +172,33 @@ impl ServiceLoop {
 
     /// Does what shared regions want done, until nothing is left.
     pub(super) fn serve_pages(&mut self) {
-        self.pages.end_holds();
-        if self.pages.waits() && self.ticked.elapsed() >= PAGES_LOOK {
-            self.ticked = Instant::now();
-            self.pages.tick();
-            if self.pages.lets_wait() {
-                self.give_way();
-            }
+        if self.pages.deadline().is_some() {
+            self.read_clock();
         }
-        while let Some(action) = self.pages.poll() {
-            match action {
-                Action::Dial { node, address } => self.peers.dial_wire(node, address),
-                Action::Send { place, bytes } => {
+        if self.pages.deadline().is_some_and(|due| due <= self.now) {
+            self.tell_pages(PageInput::Tick);
+        }
+        while let Some(output) = self.pages.poll() {
+            match output {
+                PageOutput::Dial { node, address } => self.peers.dial_wire(node, address),
+                PageOutput::Send { place, bytes } => {
                     let Some(SeatedLink { seat: Seat::Wire(wire), .. }) = self.places.get_mut(&place) else { continue };
                     match wire.send_bytes(bytes) {
                         Ok(()) => self.await_more(place),
                         Err(error) => self.end(place, &error),
                     }
                 }
-                Action::Close { place } => drop(self.unseat(place)),
-                Action::Grant { session, seq, reply } => self.answer(session, seq, Response::Granted(reply)),
-                Action::End { session, error } => {
+                PageOutput::Close { place } => drop(self.unseat(place)),
+                PageOutput::Grant { session, seq, reply } => {
+                    self.answer(session, seq, Response::Granted(SealedReply::new(reply)));
+                }
+                PageOutput::End { session, error } => {
                     tracing::warn!("a thread's link was closed: {error}");
                     self.close(session);
                 }
-                Action::Recalled { asker, face, outcome } => self.recalled(asker, face, outcome),
-                Action::Reply { client, result, fds } => self.control.send(ToControl::Shared { client, result, fds }),
+                PageOutput::Recalled { asker, face, outcome } => self.recalled(asker, face, outcome),
+                PageOutput::Reply { client, result, files: fds } => self.control.send(ToControl::Shared { client, result, fds }),
+                PageOutput::GiveWay => self.give_way(),
             }
         }
     }

@@ -27,14 +27,15 @@ use crate::control_link::ControlLink;
 use crate::extents::Extents;
 use crate::notice_queue::NoticeQueue;
 use crate::notices::{ToControl, ToService};
-use crate::pages::{Action, Asker, Over, SharedRegions};
+use crate::pages::{NodePages, PageOutput, SealedReply, SharedRegions};
 use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
-use hanare_home::{Home, Input, LockTerms, Need, Output, Recall, Waiter};
+use hanare_home::{Asker, Home, Input, LockTerms, Need, Output, PageInput, Recall, Waiter};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, NodeId, User};
 use hanare_protocol::page::Face;
+use hanare_protocol::page::share::Over;
 use hanare_protocol::session::{Series, Sessions};
 use hanare_protocol::turns::Turns;
 use hanare_protocol::wire::exchange::{Query, Question, Reply};
@@ -142,9 +143,6 @@ const SHARING_SPIN: Duration = Duration::from_micros(200);
 /// How long a node that ends in good order waits for pages of other nodes to be taken home.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
-/// How often pages are looked at while somebody waits to share or leave a region, or for a node to be reached again.
-const PAGES_LOOK: Duration = Duration::from_millis(5);
-
 /// How often work that takes long is looked at: signs of life for clients, and the patience with other nodes.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
@@ -173,8 +171,6 @@ struct ServiceLoop {
     ended_links: EndedLinks,
     pages: SharedRegions,
     control: Arc<NoticeQueue<ToControl>>,
-    /// When pages were looked at last.
-    ticked: Instant,
     /// When work that takes long was looked at last.
     looked: Instant,
     /// When the thread ends, whether or not pages of other nodes are all back at their homes.
@@ -220,7 +216,6 @@ impl ServiceLoop {
             ended_links: EndedLinks::default(),
             pages,
             control,
-            ticked: Instant::now(),
             looked: Instant::now(),
             stop_at: None,
         })
@@ -251,7 +246,7 @@ impl ServiceLoop {
             } else if self.rests {
                 self.look(&mut events, Some(&AT_ONCE));
             }
-            if self.move_awake() | self.pages.turn() {
+            if self.move_awake() | self.pages.turn(self.now) {
                 backoff.reset();
             } else if backoff.step_after(self.checks_by_call()) == Step::Park && self.is_quiet() {
                 self.rests = false;
@@ -272,9 +267,8 @@ impl ServiceLoop {
     /// Without end, unless a client holds an answer up, waits for bytes of another node, or has a bound or a word to be looked at.
     fn patience(&mut self) -> Option<Timespec> {
         self.read_clock();
-        let pages = self.pages.waits().then_some(PAGES_LOOK);
-        let home = self.home.deadline().map(|due| due.saturating_sub(self.now));
-        let mut patience = [pages, self.pages.holds_for(), home].into_iter().flatten().min().map(timespec);
+        let due = self.home.deadline().into_iter().chain(self.pages.deadline()).min();
+        let mut patience = due.map(|due| timespec(due.saturating_sub(self.now)));
         for place in self.places.values() {
             if place.seat.is_blocked() && !place.seat.needs_write_event() {
                 return patience.min(Some(BLOCKED_LOOK)).or(Some(BLOCKED_LOOK));
@@ -426,8 +420,13 @@ impl ServiceLoop {
 
     /// The home hears of an event; what comes of it leaves by [`ServiceLoop::serve_home`].
     fn tell_home(&mut self, input: Input) {
-        let mut memory = NodeMemory { extents: &self.extents, pages: &mut self.pages };
+        let mut memory = NodeMemory { extents: &self.extents, pages: &mut self.pages, now: self.now };
         self.home.handle(self.now, input, &mut memory);
+    }
+
+    /// Shared regions hear of an event; what comes of it leaves by [`ServiceLoop::serve_pages`].
+    fn tell_pages(&mut self, input: PageInput<'_, NodePages>) {
+        self.pages.handle(self.now, input);
     }
 
     fn read_mail(&mut self) {
@@ -436,14 +435,16 @@ impl ServiceLoop {
                 ToService::Serve { link, series, client, user } => self.serve(link, series, (client, user)),
                 ToService::Dialed { address, link } => self.dialed(&address, link),
                 ToService::Wired { node, link } => self.wired(node, link),
-                ToService::Identity { node, epoch } => self.pages.set_identity(node, epoch),
-                ToService::NodeLost(node, epoch) => self.pages.on_node_lost(node, Over::UpTo(epoch)),
+                ToService::Identity { node, epoch } => self.tell_pages(PageInput::Identity { node, epoch }),
+                ToService::NodeLost(node, epoch) => {
+                    self.tell_pages(PageInput::NodeLost { node, over: Over::UpTo(epoch) });
+                }
                 ToService::Freed => {
-                    self.pages.drop_left_homes();
+                    self.tell_pages(PageInput::Freed);
                     self.tell_home(Input::Freed);
                 }
-                ToService::Request { client, request } => self.pages.on_request(client, request),
-                ToService::ClientGone(client) => self.pages.on_client_gone(client),
+                ToService::Request { client, request } => self.tell_pages(PageInput::Request { client, request }),
+                ToService::ClientGone(client) => self.tell_pages(PageInput::ClientGone(client)),
                 ToService::RankGone { job, rank, ranks, reason, died } => {
                     self.tell_home(Input::RankGone { job, rank, ranks, reason, died });
                 }
@@ -452,7 +453,7 @@ impl ServiceLoop {
                 }
                 ToService::Member(is_member) => self.tell_home(Input::Member(is_member)),
                 ToService::Stop { keeps } => {
-                    self.pages.stop(keeps);
+                    self.tell_pages(PageInput::Stop { keeps });
                     self.stop_at.get_or_insert(Instant::now() + STOP_MAX);
                 }
             }

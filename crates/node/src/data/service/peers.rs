@@ -112,7 +112,7 @@ impl ServiceLoop {
             }
         };
         if let Some(node) = node {
-            self.pages.dialed(node, place);
+            self.tell_pages(PageInput::Dialed { node, place });
         }
     }
 }

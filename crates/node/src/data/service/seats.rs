@@ -54,7 +54,6 @@ impl ServiceLoop {
 
     pub(super) fn unseat(&mut self, id: u64) -> Option<SeatedLink> {
         let place = self.places.remove(&id)?;
-        self.pages.forget_link(id);
         let _ = epoll::delete(&self.epoll, place.seat.event());
         if let Some(life) = place.seat.life() {
             let _ = epoll::delete(&self.epoll, life);
@@ -104,7 +103,7 @@ impl ServiceLoop {
         tracing::debug!("a data link ended: {error}");
         if matches!(self.places.get(&id), Some(SeatedLink { seat: Seat::Wire(_), .. })) {
             drop(self.unseat(id));
-            return self.pages.wire_ended(id);
+            return self.tell_pages(PageInput::WireGone { place: id });
         }
         if let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.places.get(&id) {
             let error = match error {
@@ -122,7 +121,7 @@ impl ServiceLoop {
     pub(super) fn close(&mut self, id: u64) {
         if let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.unseat(id) {
             self.ended_links.remember(&session);
-            self.pages.on_session_closed(id);
+            self.tell_pages(PageInput::LinkGone { link: id });
             self.sessions.on_ended(id);
             self.end_fetches(id);
         }

@@ -1,7 +1,8 @@
 //! What programs are told of pages: counts of each region, which pages went to and fro, and a map of those.
 
-use super::SharedRegions;
-use super::home::Home;
+use super::Pages;
+use super::home::PageHome;
+use super::memory::{HomePages, PageMemory};
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::{LOOK_COUNT_MAX, MAP_CELL_COUNT_MAX, PAST_MAPPING_COUNT_MAX};
 use hanare_protocol::wire::control::PageStat;
@@ -10,12 +11,12 @@ use std::collections::{BTreeMap, VecDeque};
 /// Pages that went to and fro while regions were mapped that nobody maps any more.
 ///
 /// - At most [`PAST_MAPPING_COUNT_MAX`]; the oldest goes first.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Past(VecDeque<PageStat>);
 
 impl Past {
     /// A home ends.
-    pub fn keep(&mut self, home: &Home) {
+    pub fn keep<H: HomePages>(&mut self, home: &PageHome<H>) {
         let stat = PageStat { hosts: 0, ..home.stat() };
         if stat.contended.is_empty() {
             return;
@@ -27,7 +28,7 @@ impl Past {
     }
 }
 
-impl SharedRegions {
+impl<M: PageMemory> Pages<M> {
     /// What happened to pages of regions that are shared or at home here, at most [`LOOK_COUNT_MAX`]. Names, and which pages went to and fro,
     /// are told of regions that `tells` admits.
     pub fn stats(&self, tells: impl Fn(Gid) -> bool) -> Vec<PageStat> {
@@ -36,7 +37,7 @@ impl SharedRegions {
         for host in self.hosts.values().filter(|host| !host.is_unused()) {
             stats.entry(host.gid()).and_modify(|stat| stat.add(&host.stat())).or_insert_with(|| host.stat());
         }
-        for told in self.homes.values().map(Home::stat).chain(self.past.0.iter().cloned()) {
+        for told in self.homes.values().map(PageHome::stat).chain(self.past.0.iter().cloned()) {
             match stats.get_mut(&told.gid) {
                 Some(stat) => {
                     stat.hosts = stat.hosts.max(told.hosts);

@@ -1,14 +1,14 @@
 //! A home on a node that was taken for lost and is back.
 
-use super::{Guest, Home, OWN, Outgoing, outgoing_to};
+use super::{Guest, HomePages, OWN, Outbox, Outgoing, PageHome, outgoing_to};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::page::share::Dismissed;
 use hanare_protocol::page::{Directory, Heard, HostId, Page, Returning, ToHome};
 use hanare_protocol::wire::page::NodeMessage;
 use hanare_protocol::{Error, Result};
 
-impl Home {
-    /// This node was taken for lost, and is back: all hosts are asked for what they have ([`Home::ask_again`]). Nobody gets a page
+impl<H: HomePages> PageHome<H> {
+    /// This node was taken for lost, and is back: all hosts are asked for what they have ([`PageHome::ask_again`]). Nobody gets a page
     /// before they have answered.
     pub fn begin_return(&mut self, was: NodeId, is: NodeId) {
         self.direct.clear();
@@ -20,9 +20,10 @@ impl Home {
     }
 
     /// Asks the hosts whose turn it is for what they have.
-    pub fn ask_again(&mut self, address: &str, now_ms: u64, outgoing: &mut Vec<Outgoing>) {
+    pub fn ask_again(&mut self, address: &str, now_ms: u64, outgoing: &mut Outbox) {
         for host in self.guests.due(now_ms) {
-            outgoing.extend(self.guest(host).map(|guest| return_message(guest, address, true)));
+            let message = self.guest(host).map(|guest| return_message(guest, address, true));
+            message.into_iter().for_each(|message| outgoing.push(message));
         }
     }
 
@@ -53,7 +54,7 @@ impl Home {
         }
         let shares = self.guests.end_return();
         self.news.clear();
-        self.directory = Directory::after_return(self.memory.page_count(), OWN, lost);
+        self.directory = Directory::after_return(self.routes.page_count(), OWN, lost);
         shares
     }
 
@@ -64,7 +65,7 @@ impl Home {
         }
         let count = self.guests.awaited().count();
         let reason = format!("it was away, and gets newer bytes from {count} host(s) of region '{}' first", self.name);
-        Err(Error::NodeLost { node: self.memory.node(), reason })
+        Err(Error::NodeLost { node: self.routes.node(), reason })
     }
 
     /// A message of a host that may not know yet that this home was away: the pages among them count.

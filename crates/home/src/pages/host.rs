@@ -1,44 +1,24 @@
-//! A region on this host: the page words that its clients and this node share, the frames of pages from elsewhere, and what
-//! homes and other hosts say about its pages.
+//! A region on this host: the homes of its pages, the programs that map it, and messages of homes and other hosts about its pages.
 //!
-//! What comes of it are the rules of [`hanare_protocol::page::Host`]. Here is what they work on: memory, mappings and clients.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `holds` | pages that are kept for a while although other hosts wait for them |
-//! | `pages` | page words and frames, and how what the rules ask for is done to them |
+//! [`hanare_protocol::page::Host`] has the rules of its pages. They work on [`HostFrames`].
 
-mod holds;
-mod pages;
-#[cfg(test)]
-mod tests;
-
-use crate::pages::memory::{FileParts, HomeMemory};
-use crate::pages::outgoing::{Outgoing, PageBytes};
-use crate::pages::request::ShareRequest;
-use hanare_memory::Mapping;
-use hanare_memory::file;
-use hanare_memory::frames::{ClientFrames, Frames};
+use super::memory::{FileParts, FrameTerms, HostFrames, PageBytes, PageMemory};
+use super::outgoing::Outgoing;
+use super::request::ShareRequest;
 use hanare_protocol::id::{ClientId, Gid, NodeId};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::host::Manner;
 use hanare_protocol::page::share::Sharing;
-use hanare_protocol::page::word::State;
-use hanare_protocol::page::{Consistency, Host as Rules, HostId, HostOutput, Page, Place, ToHost};
+use hanare_protocol::page::word::{PageWord, State};
+use hanare_protocol::page::{Consistency, Host as Rules, HostId, HostOutput, Page, ToHost};
 use hanare_protocol::place::Layout;
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::{Corrupt, Error, Result};
-use hanare_ring::page_word::PageWords;
-use hanare_ring::page_word::{LOSS_SEAT, seat};
-use hanare_ring::words::Shared;
-use pages::{FILL_MAX, HostPlace};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Seats of the node itself.
-const NODE_SEATS: u16 = 8;
+pub const NODE_SEATS: u16 = 8;
 
 /// Seats of one client: those of its lanes, each with one for every page of a message.
 pub(super) const CLIENT_SEATS: u16 = 512;
@@ -47,121 +27,103 @@ pub(super) const CLIENT_SEATS: u16 = 512;
 const CLIENT_COUNT_MAX: u16 = 64;
 
 /// Seats of all.
-const SEATS: u16 = NODE_SEATS + CLIENT_COUNT_MAX * CLIENT_SEATS;
+pub const SEATS: u16 = NODE_SEATS + CLIENT_COUNT_MAX * CLIENT_SEATS;
 
 /// Pages looked at for one eviction, and most that are evicted by it.
 const SWEEP_COUNT: u64 = 4096;
 const EVICT_COUNT: usize = 256;
 
 /// A region on this host.
-pub(crate) struct Host {
+#[derive(Debug)]
+pub(super) struct PageHost<F: HostFrames> {
     gid: Gid,
     pub name: String,
     pub consistency: Consistency,
     layout: Layout,
-    pub homes: Vec<HomeDoor>,
-    /// Whose turn it is to map it, what each home knows, and when it is left.
+    pub homes: Vec<HomeDoor<F::Home>>,
+    /// The program whose turn it is to map the region, what each home knows, and when the region is left.
     pub sharing: Sharing<ShareRequest, Error>,
     /// For each extent of the layout, its home.
     home_of: Vec<usize>,
     clients: Vec<HostClient>,
-    /// Mappings of clients that count as gone and are not.
-    parted: Vec<ClientFrames>,
     /// From the first client on: its homes agree that the region is as long as that client says.
-    pages: Option<HostPages>,
+    pages: Option<MappedPages<F>>,
     frames_max: u64,
     /// Clients wrote nonsense into the words: the region is of no more use here.
     is_given_up: bool,
 }
 
-/// What is there of a coherent region.
-struct HostPages {
-    words: PageWords<Shared>,
-    words_file: OwnedFd,
-    /// Dropped after the words that lie in it.
-    _words_memory: Mapping,
-    frames: Frames,
-    frames_max: u64,
+/// The pages of a coherent region.
+#[derive(Debug)]
+struct MappedPages<F> {
+    frames: F,
+    rules: Rules<PageBytes>,
     /// Where the last eviction ended.
     hand: u64,
-    rules: Rules<PageBytes>,
-    counters: Counters,
-}
-
-/// What was done with pages of a region on one host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counters {
-    invalidated: u64,
-    forwarded: u64,
-    recalled: u64,
-    evicted: u64,
 }
 
 /// A home of the region, as this host knows it.
-pub(super) struct HomeDoor {
+#[derive(Debug)]
+pub(super) struct HomeDoor<H> {
     pub node: NodeId,
     pub address: String,
     /// What the host is called by this home.
     pub key: u64,
-    pub me: HostId,
+    me: HostId,
     pub peers: BTreeMap<HostId, PeerHost>,
     /// Pages that were sent to it before it was lost, and that it may not have heard: a home that comes back gets them.
     pub unsent: Vec<Arc<Outgoing>>,
     /// Bytes that lie on this very node.
-    pub memory: Option<Arc<HomeMemory>>,
+    own: Option<H>,
+}
+
+impl<H> HomeDoor<H> {
+    /// A home that has not been asked yet.
+    pub fn new(node: NodeId, address: String, key: u64) -> HomeDoor<H> {
+        HomeDoor { node, address, key, me: HostId(0), peers: BTreeMap::new(), unsent: Vec::new(), own: None }
+    }
 }
 
 /// Another host, as a home introduced it.
+#[derive(Debug)]
 pub(super) struct PeerHost {
     pub node: NodeId,
     pub address: String,
     pub key: u64,
 }
 
+#[derive(Debug)]
 struct HostClient {
     id: ClientId,
     /// Its first seat.
     seat: u16,
-    frames: Option<ClientFrames>,
+    /// It has said how its node reaches its mapping.
+    holds: bool,
 }
 
-/// What a client gets to map the region.
-pub(super) struct Admission {
+/// The part of the answer that lets a client map the region.
+pub(super) struct Admission<F> {
     pub seat_first: u16,
-    pub seats: u16,
     pub frames_max: u64,
-    pub files: FileParts,
-    pub fds: Vec<OwnedFd>,
+    pub parts: FileParts,
+    pub files: F,
 }
 
-impl Host {
+impl<F: HostFrames<Home: Clone>> PageHost<F> {
     /// A region that no client maps yet.
     pub fn new(
         (gid, name): (Gid, String),
         consistency: Consistency,
         layout: Layout,
-        (homes, sharing): (Vec<HomeDoor>, Sharing<ShareRequest, Error>),
+        (homes, sharing): (Vec<HomeDoor<F::Home>>, Sharing<ShareRequest, Error>),
         frames_max: u64,
-    ) -> Host {
+    ) -> PageHost<F> {
         let home_of = layout
             .extents()
             .map(|extent| homes.iter().position(|home| home.node == extent.node).expect("each extent's node is a home"))
             .collect();
-        let (clients, parted) = (Vec::new(), Vec::new());
-        Host {
-            gid,
-            name,
-            consistency,
-            layout,
-            homes,
-            sharing,
-            home_of,
-            clients,
-            parted,
-            pages: None,
-            frames_max,
-            is_given_up: false,
-        }
+        let (clients, is_given_up) = (Vec::new(), false);
+        PageHost { gid, name, consistency, layout, homes, sharing, home_of, clients, pages: None, frames_max, is_given_up }
     }
 
     /// Frames that it may fill.
@@ -169,18 +131,11 @@ impl Host {
         self.frames_max
     }
 
-    /// The rules of its pages, and what they work on.
-    fn parts(&mut self) -> Option<(&mut Rules<PageBytes>, HostPlace<'_>)> {
-        let HostPages { rules, words, frames, counters, .. } = self.pages.as_mut()?;
-        let (layout, home_of, homes) = (&self.layout, &self.home_of[..], &self.homes[..]);
-        Some((rules, HostPlace { words, frames, counters, layout, home_of, homes, clients: &self.clients, parted: &self.parted }))
-    }
-
     /// Does something by the rules. `None`, and the region is given up, where a client wrote nonsense into the words; or it has no
     /// pages here.
-    fn with_rules<T>(&mut self, act: impl FnOnce(&mut Rules<PageBytes>, &mut HostPlace<'_>) -> Result<T, Corrupt>) -> Option<T> {
-        let (rules, mut here) = self.parts()?;
-        match act(rules, &mut here) {
+    fn with_rules<T>(&mut self, act: impl FnOnce(&mut Rules<PageBytes>, &mut F) -> Result<T, Corrupt>) -> Option<T> {
+        let MappedPages { rules, frames, .. } = self.pages.as_mut()?;
+        match act(rules, frames) {
             Ok(value) => Some(value),
             Err(corrupt) => {
                 self.give_up(&corrupt);
@@ -190,11 +145,26 @@ impl Host {
     }
 
     /// Makes the page words and the frames of a coherent region.
-    fn begin(&mut self) -> Result<()> {
-        if self.consistency == Consistency::Coherent && self.pages.is_none() && !self.is_given_up {
-            self.pages = Some(HostPages::new(&self.name, self.layout.len().div_ceil(PAGE_LEN), self.frames_max)?);
+    pub fn begin(&mut self, memory: &mut impl PageMemory<Frames = F>) -> Result<()> {
+        if self.consistency != Consistency::Coherent || self.pages.is_some() || self.is_given_up {
+            return Ok(());
         }
+        let (layout, home_of, home_count) = (&self.layout, &self.home_of[..], self.homes.len());
+        let mut frames = memory.make_frames(FrameTerms { name: &self.name, layout, home_of, home_count, seats: SEATS })?;
+        for (home, door) in self.homes.iter().enumerate() {
+            frames.set_home(home, door.me, door.own.clone());
+        }
+        self.pages = Some(MappedPages { frames, rules: Rules::default(), hand: 0 });
         Ok(())
+    }
+
+    /// A home calls this host `me`; `own` where its bytes lie on this very node.
+    pub fn set_home(&mut self, home: usize, me: HostId, own: Option<F::Home>) {
+        let door = &mut self.homes[home];
+        (door.me, door.own) = (me, own);
+        if let Some(MappedPages { frames, .. }) = &mut self.pages {
+            frames.set_home(home, door.me, door.own.clone());
+        }
     }
 
     pub fn gid(&self) -> Gid {
@@ -218,48 +188,36 @@ impl Host {
 
     /// Lets a client in, for whom the homes have agreed. It says what the region is called: one that was refused may have said something
     /// else.
-    pub fn admit(&mut self, id: ClientId, name: String) -> Result<Admission> {
-        self.name = name;
-        self.begin()?;
-        if let Some((rules, here)) = self.parts() {
-            rules.settle_dead_seats(&here);
+    pub fn admit(&mut self, id: ClientId) -> Result<Admission<F::Files>> {
+        if let Some(MappedPages { rules, frames, .. }) = &mut self.pages {
+            rules.settle_dead_seats(frames);
         }
         let is_free = |seat: u16| {
             let is_claimed = self.pages.as_ref().is_some_and(|pages| !pages.rules.is_free(seat..seat + CLIENT_SEATS));
             !is_claimed && self.clients.iter().all(|client| client.seat != seat)
         };
         let seat = (0..CLIENT_COUNT_MAX).map(|k| NODE_SEATS + k * CLIENT_SEATS).find(|seat| is_free(*seat));
-        let seat = seat.ok_or_else(|| Error::LimitReached {
+        let seat_first = seat.ok_or_else(|| Error::LimitReached {
             what: format!("programs of one host that map region '{}'", self.name),
             limit: u64::from(CLIENT_COUNT_MAX),
         })?;
-        let (mut files, mut fds) = (vec![None; self.home_of.len()], Vec::new());
-        if let Some(pages) = &self.pages {
-            for fd in [pages.words_file.as_fd(), pages.frames.as_fd()] {
-                let copy = rustix::io::fcntl_dupfd_cloexec(fd, 0);
-                fds.push(copy.map_err(file::system("passing on a memory file"))?);
-            }
-            for home in &self.homes {
-                let Some(memory) = &home.memory else { continue };
-                let (parts, mut own) = memory.files()?;
-                files = parts;
-                fds.append(&mut own);
-            }
-        }
-        self.clients.push(HostClient { id, seat, frames: None });
-        let frames_max = self.pages.as_ref().map_or(0, |pages| pages.frames_max);
-        Ok(Admission { seat_first: seat, seats: SEATS, frames_max, files, fds })
+        let (parts, files) = match &self.pages {
+            Some(MappedPages { frames, .. }) => frames.files()?,
+            None => (vec![None; self.home_of.len()], F::Files::default()),
+        };
+        self.clients.push(HostClient { id, seat: seat_first, holds: false });
+        let frames_max = if self.pages.is_some() { self.frames_max } else { 0 };
+        Ok(Admission { seat_first, frames_max, parts, files })
     }
 
     /// A client has mapped the region.
-    pub fn hold(&mut self, id: ClientId, frames: ClientFrames) -> Result<()> {
-        let client = self.clients.iter_mut().find(|client| client.id == id && client.frames.is_none());
-        let client = client.ok_or_else(|| garbage("a mapping of what it does not share"))?;
-        let is_whole = frames.span.len == self.layout.len().next_multiple_of(PAGE_LEN);
-        if !is_whole || frames.span.start.checked_add(frames.span.len).is_none() {
-            return Err(garbage("a mapping of another length than the region's"));
-        }
-        client.frames = Some(frames);
+    pub fn hold(&mut self, id: ClientId, mapping: F::Mapping) -> Result<()> {
+        let client = self.clients.iter_mut().find(|client| client.id == id && !client.holds);
+        let (Some(client), Some(MappedPages { frames, .. })) = (client, &mut self.pages) else {
+            return Err(garbage("a mapping of what it does not share"));
+        };
+        frames.hold(id, mapping)?;
+        client.holds = true;
         Ok(())
     }
 
@@ -271,30 +229,29 @@ impl Host {
     /// Of one that may go on, what it is putting into frames comes to its end, and goes with the rest.
     fn part_one(&mut self, id: ClientId, is_over: bool, outputs: &mut Vec<HostOutput<PageBytes>>) {
         let Some(at) = self.clients.iter().position(|client| client.id == id) else { return };
-        let client = self.clients.remove(at);
-        if let Some((rules, mut here)) = self.parts()
-            && let Err(corrupt) = rules.part(&mut here, client.seat..client.seat + CLIENT_SEATS, is_over, outputs)
-        {
+        let HostClient { seat, .. } = self.clients.remove(at);
+        let Some(MappedPages { rules, frames, .. }) = &mut self.pages else { return };
+        frames.part(id);
+        if let Err(corrupt) = rules.part(frames, seat..seat + CLIENT_SEATS, is_over, outputs) {
             tracing::warn!("a page of a program that is gone: {}", corrupt.0);
         }
     }
 
     /// Parts programs that hold up steps on their mappings: all others of the host wait for each. Says whether there were any.
     pub fn part_stuck(&mut self, outputs: &mut Vec<HostOutput<PageBytes>>) -> bool {
-        let is_stuck = |client: &&HostClient| client.frames.as_ref().is_some_and(|frames| frames.uffd.is_stuck());
-        let stuck: Vec<ClientId> = self.clients.iter().filter(is_stuck).map(|client| client.id).collect();
+        let stuck = self.pages.as_mut().map(|pages| pages.frames.stuck()).unwrap_or_default();
         for id in &stuck {
             tracing::warn!("{id} holds up its mapping of region '{}' and is parted from it", self.name);
             self.part_one(*id, false, outputs);
         }
-        self.parted.retain(|frames| !frames.uffd.is_stuck());
         !stuck.is_empty()
     }
 
     /// All clients count as gone; their mappings lose their pages as these are taken.
     pub fn part_all(&mut self, outputs: &mut Vec<HostOutput<PageBytes>>) {
-        let frames: Vec<ClientFrames> = self.clients.iter_mut().filter_map(|client| client.frames.take()).collect();
-        self.parted = frames;
+        if let Some(MappedPages { frames, .. }) = &mut self.pages {
+            frames.part_all();
+        }
         let clients: Vec<ClientId> = self.clients.iter().map(|client| client.id).collect();
         clients.into_iter().for_each(|client| self.part_one(client, false, outputs));
     }
@@ -319,7 +276,7 @@ impl Host {
         if seat >= SEATS {
             return Err(garbage("a request of a seat that there is not"));
         }
-        let is_here = page.0 < self.layout.len().div_ceil(PAGE_LEN) && self.home_of_page(page.0) == home;
+        let is_here = page.0 < self.layout.len().div_ceil(PAGE_LEN) && self.home_of_page(page) == home;
         if !is_here || self.pages.is_none() {
             return Err(garbage("a message about a page that is not the home's"));
         }
@@ -329,16 +286,16 @@ impl Host {
 
     /// Another host is gone: it may have been the one that was to send a page.
     pub fn on_host_gone(&mut self, home: usize, outputs: &mut Vec<HostOutput<PageBytes>>) {
-        if let Some((rules, mut here)) = self.parts() {
-            rules.on_host_gone(&mut here, home, outputs);
+        if let Some(MappedPages { rules, frames, .. }) = &mut self.pages {
+            rules.on_host_gone(frames, home, outputs);
         }
     }
 
     /// A home is gone: what was asked of it does not come. Who waits asks it again, and finds out.
     pub fn on_home_lost(&mut self, home: usize) {
         self.sharing.on_lost(home);
-        if let Some((rules, mut here)) = self.parts() {
-            rules.on_home_lost(&mut here, home);
+        if let Some(MappedPages { rules, frames, .. }) = &mut self.pages {
+            rules.on_home_lost(frames, home);
         }
     }
 
@@ -352,15 +309,25 @@ impl Host {
         self.with_rules(|rules, here| rules.turn(here, outputs)).unwrap_or(false)
     }
 
+    /// Until when the first page is kept that another host waits for.
+    pub fn holds_until_us(&self) -> Option<u64> {
+        self.pages.as_ref().and_then(|pages| pages.rules.holds_until_us())
+    }
+
+    /// Gives pages that were kept for long enough to hosts that wait.
+    pub fn end_holds(&mut self, now_us: u64, outputs: &mut Vec<HostOutput<PageBytes>>) {
+        self.with_rules(|rules, here| rules.end_holds(here, now_us, outputs));
+    }
+
     /// More frames are filled than there may be: some pages from elsewhere go.
     // FEATURE: D2-F4
     pub fn on_crowded(&mut self, outputs: &mut Vec<HostOutput<PageBytes>>) {
-        let found = self.pages.as_mut().map(HostPages::sweep).unwrap_or_default();
+        let frames_max = self.frames_max;
+        let found = self.pages.as_mut().map(|pages| pages.sweep(frames_max)).unwrap_or_default();
         // Those of this node's own memory stay.
-        let elsewhere: Vec<u64> =
-            found.into_iter().filter(|page| self.homes[self.home_of_page(*page)].memory.is_none()).collect();
+        let elsewhere: Vec<Page> = found.into_iter().filter(|page| self.homes[self.home_of_page(*page)].own.is_none()).collect();
         self.with_rules(|rules, here| {
-            elsewhere.into_iter().try_for_each(|page| rules.evict(here, Page(page)).map(drop))?;
+            elsewhere.into_iter().try_for_each(|page| rules.evict(here, page).map(drop))?;
             rules.turn(here, outputs)
         });
     }
@@ -371,8 +338,8 @@ impl Host {
     }
 
     /// The home that a page belongs to.
-    pub(super) fn home_of_page(&self, page: u64) -> usize {
-        home_of(&self.layout, &self.home_of, page)
+    pub fn home_of_page(&self, page: Page) -> usize {
+        self.home_of[self.layout.pieces(page.0 * PAGE_LEN, 1).next().expect("pages are checked before").extent]
     }
 
     /// Whether nothing of it is of use any more.
@@ -390,25 +357,30 @@ impl Host {
     /// whether.
     pub fn drop_pages(&mut self, homes: &BTreeSet<usize>) -> bool {
         let mut has_lost = homes.iter().any(|at| !self.homes[*at].unsent.is_empty());
-        let until = Instant::now() + FILL_MAX;
-        let Some(pages) = &self.pages else { return false };
-        let used: Vec<u64> = pages.used().into_iter().filter(|page| homes.contains(&self.home_of_page(*page))).collect();
-        used.iter().for_each(|page| pages.let_fill_end(*page, until));
-        let Some((rules, mut here)) = self.parts() else { return false };
-        rules.forget(|page| homes.contains(&here.home_of(page)));
+        let used = self.used_of(|home| homes.contains(&home));
+        let Some(MappedPages { rules, frames, .. }) = &mut self.pages else { return false };
+        frames.let_fills_end(&used);
+        rules.forget(|page| homes.contains(&frames.home_of(page)));
         for page in used {
-            let home = here.home_of(Page(page));
+            let home = frames.home_of(page);
             // Of this node's own memory the bytes stay where they are.
-            let is_elsewhere = here.homes[home].memory.is_none();
-            has_lost |= is_elsewhere && matches!(here.look(Page(page)).state(), Ok(State::Owned | State::TakingOwned));
-            here.take(page..page + 1, Manner { home, keeps: false, wants_bytes: true });
-            here.forget(Page(page));
+            let is_elsewhere = self.homes[home].own.is_none();
+            has_lost |= is_elsewhere && matches!(frames.look(page).state(), Ok(State::Owned | State::TakingOwned));
+            frames.take(page.0..page.0 + 1, Manner { home, keeps: false, wants_bytes: true });
+            frames.forget(page);
         }
         if has_lost {
             // They find out at their next barrier, unlock, flush, unmap or detach.
-            here.words.count(LOSS_SEAT, seat::LOST, 1);
+            frames.tell_loss();
         }
         has_lost
+    }
+
+    /// Pages that ever were here, of the homes that `is_meant` admits.
+    fn used_of(&self, is_meant: impl Fn(usize) -> bool) -> Vec<Page> {
+        let Some(MappedPages { frames, .. }) = &self.pages else { return Vec::new() };
+        let pages = (0..frames.page_count()).map(Page);
+        pages.filter(|page| frames.look(*page) != PageWord::NEVER && is_meant(frames.home_of(*page))).collect()
     }
 
     /// Lets go of all that a home that is back asks for: nobody here gets a page of it, and what this host owns goes there.
@@ -420,17 +392,15 @@ impl Host {
     /// The home knows nothing of this host any more. It may be joined anew, by another name: what is still said to the host under
     /// its old one is not for what it becomes.
     pub fn begin_anew_with(&mut self, home: usize, key: u64) {
-        let used = self.pages.as_ref().map(HostPages::used).unwrap_or_default();
-        if let Some((rules, mut here)) = self.parts() {
-            rules.forget(|page| here.home_of(page) == home);
-            for page in used.into_iter().map(Page) {
-                if here.home_of(page) == home {
-                    here.forget(page);
-                }
-            }
+        let used = self.used_of(|of| of == home);
+        if let Some(MappedPages { rules, frames, .. }) = &mut self.pages {
+            rules.forget(|page| frames.home_of(page) == home);
+            used.into_iter().for_each(|page| frames.forget(page));
         }
+        let me = self.homes[home].me;
+        self.set_home(home, me, None);
         let door = &mut self.homes[home];
-        (door.key, door.memory) = (key, None);
+        door.key = key;
         door.unsent.clear();
         door.peers.clear();
     }
@@ -440,13 +410,11 @@ impl Host {
         if self.is_given_up {
             return self.homes.first().map(|door| door.node);
         }
-        let is_owned = |page: u64| {
-            let state = self.pages.as_ref().map(|pages| pages.words.look(page).state());
-            matches!(state, Some(Ok(State::Owned | State::TakingOwned)))
-        };
         let has_page = |home: usize| {
-            let count = self.pages.as_ref().map_or(0, HostPages::count);
-            (0..count).any(|page| is_owned(page) && self.home_of_page(page) == home)
+            self.pages.as_ref().is_some_and(|MappedPages { frames, .. }| {
+                let is_owned = |page: Page| matches!(frames.look(page).state(), Ok(State::Owned | State::TakingOwned));
+                (0..frames.page_count()).map(Page).any(|page| is_owned(page) && frames.home_of(page) == home)
+            })
         };
         let is_lost = |at: usize| self.sharing.is_lost(at) || lost.contains(&at);
         let lost = self.homes.iter().enumerate().filter(|(at, _)| is_lost(*at));
@@ -461,37 +429,48 @@ impl Host {
         let all: BTreeSet<usize> = (0..self.homes.len()).collect();
         let is_told = self.drop_pages(&all);
         if let Some(pages) = self.pages.take().filter(|_| !is_told) {
-            pages.words.count(LOSS_SEAT, seat::LOST, 1);
+            pages.frames.tell_loss();
         }
     }
 
     /// What happened to pages here.
     pub fn stat(&self) -> PageStat {
-        let pages = self.pages.as_ref();
-        let counted = |which| pages.map_or(0, |pages| pages.words.counted(NODE_SEATS..SEATS, which));
-        let counters = pages.map(|pages| pages.counters).unwrap_or_default();
-        PageStat {
-            programs: self.clients.len() as u32,
-            frames: pages.map_or(0, |pages| pages.frames.present_count().unwrap_or(0)),
-            faults: counted(seat::FAULTS),
-            fetched: counted(seat::FETCHED),
-            prefetched: counted(seat::PREFETCHED),
-            upgraded: counted(seat::UPGRADED),
-            waited: counted(seat::WAITED),
-            invalidated: counters.invalidated,
-            forwarded: counters.forwarded,
-            recalled: counters.recalled,
-            evicted: counters.evicted,
-            ..PageStat::new(self.gid, self.name.clone(), self.consistency)
+        let mut stat = PageStat::new(self.gid, self.name.clone(), self.consistency);
+        stat.programs = self.clients.len() as u32;
+        if let Some(MappedPages { frames, .. }) = &self.pages {
+            stat.frames = frames.present_count();
+            frames.add_counts(&mut stat);
         }
+        stat
     }
 }
 
-/// The home that a page belongs to, by the homes of a layout's extents.
-fn home_of(layout: &Layout, homes: &[usize], page: u64) -> usize {
-    homes[layout.pieces(page * PAGE_LEN, 1).next().expect("pages are checked before").extent]
+impl<F: HostFrames> MappedPages<F> {
+    /// Finds pages to let go of, where there are more frames than there may be: some of those that lie behind where the last search
+    /// ended.
+    fn sweep(&mut self, frames_max: u64) -> Vec<Page> {
+        let (count, mut found) = (self.frames.page_count(), Vec::new());
+        let Some(excess) = self.frames.present_count().checked_sub(frames_max).filter(|excess| *excess > 0) else {
+            return found;
+        };
+        let wanted = (excess as usize + EVICT_COUNT / 2).max(EVICT_COUNT);
+        for _ in 0..count.max(SWEEP_COUNT) {
+            let page = Page(self.hand % count);
+            self.hand = page.0 + 1;
+            if matches!(self.frames.look(page).state(), Ok(State::Shared | State::Owned)) {
+                found.push(page);
+            }
+            if found.len() >= wanted {
+                break;
+            }
+        }
+        found
+    }
 }
 
 fn garbage(reason: &str) -> Error {
     Error::Garbage { peer: "a home of a shared region".to_owned(), reason: reason.to_owned() }
 }
+
+#[cfg(test)]
+mod tests;

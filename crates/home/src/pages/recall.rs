@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Need ──┬── nobody else has a page of it ────────────────────────────────> done at once
-//!          └── asked of the directory ── hosts send pages, drop copies ──────> Action::Recalled ── done ── release
+//!          └── asked of the directory ── hosts send pages, drop copies ──────> PageOutput::Recalled ── done ── release
 //! ```
 //!
 //! [`Recalls`](hanare_protocol::page::Recalls) decides which stage waits for what, and for how long. A stage that writes holds its pages from
@@ -17,28 +17,19 @@
 //!   after it is done. Hosts give pages up by themselves.
 //! - A stage holds pages of one home. A copy has the bytes of its source before it asks for its target's pages.
 
-use super::home::Home;
-use super::{Action, SharedRegions};
-use hanare_home::{Need, Recall};
+use super::Pages;
+use super::events::{Asker, PageOutput};
+use super::home::PageHome;
+use super::memory::{HomePages, PageMemory};
+use crate::memory::{Need, Recall};
 use hanare_protocol::Result;
 use hanare_protocol::id::Gid;
 use hanare_protocol::page::recalls::{HomeStanding, StagePages};
 use hanare_protocol::page::{Access, Consistency, Face};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
-    /// The commands of that link.
-    Link(u64),
-    /// Somebody who waits for a word.
-    Word,
-    /// The node itself, at its end.
-    End,
-}
-
-impl SharedRegions {
+impl<M: PageMemory> Pages<M> {
     /// Whether hosts map a region so that its newest pages may be on them.
     pub fn is_coherent(&self, gid: Gid) -> bool {
         self.homes.get(&gid).is_some_and(|home| home.consistency() == Consistency::Coherent)
@@ -48,9 +39,10 @@ impl SharedRegions {
     ///
     /// **Cost**: two messages for each host that owns a page of it, or, where the stage writes, has a copy of one. **Errors**: [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
     // FEATURE: EU-F15 EU-F17
-    pub fn recall(&mut self, asker: Asker, need: Need) -> Result<Recall> {
+    pub fn recall(&mut self, now: Duration, asker: Asker, need: Need) -> Result<Recall> {
+        self.now = self.now.max(now);
         let home = self.homes.get(&need.gid).filter(|home| home.consistency() == Consistency::Coherent);
-        let Some(pages) = home.and_then(|home| home.memory().pages_of(need.slot, &need.pages)) else {
+        let Some(pages) = home.and_then(|home| home.routes().pages_of(need.slot, &need.pages)) else {
             return Ok(Recall::Ready(self.recalls.next_face()));
         };
         let now_ms = self.now_ms();
@@ -93,35 +85,35 @@ impl SharedRegions {
     }
 
     /// A stage is done, or will not be: its pages serve others.
-    pub fn release(&mut self, face: Face) {
+    pub(super) fn release(&mut self, face: Face) {
         let ended = self.recalls.end(face);
         self.let_go(ended);
         self.settle();
     }
 
     /// A link has ended: what its commands asked for or hold goes to others.
-    pub fn forget_link(&mut self, link: u64) {
+    pub(super) fn forget_link(&mut self, link: u64) {
         self.recalls.of(Asker::Link(link)).into_iter().for_each(|face| self.release(face));
     }
 
     fn let_go(&mut self, freed: impl IntoIterator<Item = StagePages<Gid>>) {
-        let mut outgoing = Vec::new();
+        let mut outgoing = self.outbox();
         for StagePages { face, region, pages, .. } in freed {
             if let Some(home) = self.homes.get_mut(&region).filter(|home| !home.is_returning()) {
                 home.release(face, &pages, &mut outgoing);
             }
         }
-        self.send_all(outgoing);
+        self.post(outgoing);
     }
 
     fn ask_for_pages(&mut self, face: Face) {
         let homes = &self.homes;
         let Some(StagePages { region, pages, access, .. }) = self.recalls.ask(face, |gid| standing(homes, gid)) else { return };
-        let mut outgoing = Vec::new();
+        let mut outgoing = self.outbox();
         if let Some(home) = self.homes.get_mut(&region) {
             home.recall(face, &pages, access, &mut outgoing);
         }
-        self.send_all(outgoing);
+        self.post(outgoing);
     }
 
     /// Takes note of what homes say of pages; the asker is told by an action, unless it is the one that asks just now.
@@ -139,7 +131,7 @@ impl SharedRegions {
         for (asker, face, outcome) in self.recalls.tell_all(asking) {
             match asker {
                 Asker::End => self.on_home_at_end(face, &outcome),
-                Asker::Link(_) | Asker::Word => self.actions.push_back(Action::Recalled { asker, face, outcome }),
+                Asker::Link(_) | Asker::Word => self.outputs.push_back(PageOutput::Recalled { asker, face, outcome }),
             }
         }
     }
@@ -160,7 +152,7 @@ impl SharedRegions {
 }
 
 /// How the home of a region's pages stands.
-fn standing(homes: &HashMap<Gid, Home>, gid: Gid) -> HomeStanding {
+fn standing<H: HomePages>(homes: &BTreeMap<Gid, PageHome<H>>, gid: Gid) -> HomeStanding {
     match homes.get(&gid) {
         None => HomeStanding::Unmapped,
         Some(home) if home.is_returning() => HomeStanding::Away,

@@ -1,24 +1,29 @@
 //! How clients begin to share a region: their host joins all homes of its pages, for each client anew. `leaves` is the way back.
 
+use super::Pages;
+use super::events::PageOutput;
 use super::guests::check_layout;
-use super::host::{HomeDoor, Host};
+use super::host::{Admission, CLIENT_SEATS, HomeDoor, PageHost, SEATS};
+use super::memory::{HostFrames, PageMemory};
 use super::outgoing::Outgoing;
 use super::request::{HostKey, RegionRequest, ShareRequest};
-use super::{Action, SharedRegions};
-use hanare_memory::frames::ClientFrames;
 use hanare_protocol::id::{ClientId, Gid, Incarnation, NodeId};
 use hanare_protocol::limits::{FRAME_COUNT_MIN, PAGE_LEN};
 use hanare_protocol::name::check_name;
+use hanare_protocol::page::Consistency;
 use hanare_protocol::page::share::{self, Life, Refused, Sharing};
-use hanare_protocol::page::{Consistency, HostId};
 use hanare_protocol::wire::control::{Answer, RegionView, SharedHome, SharedView};
 use hanare_protocol::wire::page::{Join, Joined, NodeMessage};
 use hanare_protocol::{Error, Result};
-use std::collections::BTreeMap;
 
-impl SharedRegions {
-    /// A client wants to share a region, or not any more. Answered by [`Action::Reply`].
-    pub fn on_request(&mut self, client: ClientId, request: RegionRequest) {
+/// A program's mapping, as its node reaches it.
+type Mapping<M> = <<M as PageMemory>::Frames as HostFrames>::Mapping;
+/// What a program gets to map a region.
+type Files<M> = <<M as PageMemory>::Frames as HostFrames>::Files;
+
+impl<M: PageMemory> Pages<M> {
+    /// A client wants to share a region, or not any more. Answered by [`PageOutput::Reply`].
+    pub(super) fn on_request(&mut self, client: ClientId, request: RegionRequest<Mapping<M>>) {
         match request {
             RegionRequest::Share { view, consistency, uid } => match check_view(&view) {
                 Ok(()) => {
@@ -27,11 +32,11 @@ impl SharedRegions {
                     self.share(wanted);
                     self.act(key);
                 }
-                Err(error) => self.reply(client, Err(error), Vec::new()),
+                Err(error) => self.reply(client, Err(error)),
             },
-            RegionRequest::Hold { gid, frames } => {
-                let result = self.hold(client, gid, frames);
-                self.reply(client, result.map(|()| Answer::Ok), Vec::new());
+            RegionRequest::Hold { gid, mapping } => {
+                let result = self.hold(client, gid, mapping);
+                self.reply(client, result.map(|()| Answer::Ok));
             }
             RegionRequest::Unshare { gid } => self.unshare(client, gid, true),
         }
@@ -39,20 +44,25 @@ impl SharedRegions {
     }
 
     /// A client has ended.
-    pub fn on_client_gone(&mut self, client: ClientId) {
+    pub(super) fn on_client_gone(&mut self, client: ClientId) {
         self.hosts.values_mut().for_each(|host| host.sharing.on_client_gone(client));
-        let shared: Vec<Gid> = self.hosts.values().filter(|host| host.has(client)).map(Host::gid).collect();
+        let shared: Vec<Gid> = self.hosts.values().filter(|host| host.has(client)).map(PageHost::gid).collect();
         for gid in shared {
             self.unshare(client, gid, false);
         }
         self.settle();
     }
 
-    pub(super) fn reply(&mut self, client: ClientId, result: Result<Answer>, fds: Vec<std::os::fd::OwnedFd>) {
-        self.actions.push_back(Action::Reply { client, result, fds });
+    /// Answers a client that maps nothing by the answer.
+    pub(super) fn reply(&mut self, client: ClientId, result: Result<Answer>) {
+        self.reply_with(client, result, Files::<M>::default());
     }
 
-    /// Begins to share a region, or puts the program into its queue. What the rules want then is for [`SharedRegions::act`], which this does
+    fn reply_with(&mut self, client: ClientId, result: Result<Answer>, files: Files<M>) {
+        self.outputs.push_back(PageOutput::Reply { client, result, files });
+    }
+
+    /// Begins to share a region, or puts the program into its queue. What the rules want then is for [`Pages::act`], which this does
     /// not call: programs say how long the queue is, and each would be a level of the stack.
     pub(super) fn share(&mut self, wanted: ShareRequest) {
         let (key, client) = (wanted.key(), wanted.client);
@@ -62,7 +72,7 @@ impl SharedRegions {
         };
         let Some(wanted) = its_turn else { return };
         if let Err(error) = self.begin_share(wanted) {
-            self.reply(client, Err(error), Vec::new());
+            self.reply(client, Err(error));
         }
     }
 
@@ -70,7 +80,7 @@ impl SharedRegions {
     /// hears nothing of how other programs map the region.
     fn begin_share(&mut self, wanted: ShareRequest) -> Result<()> {
         let (key, view, now_ms) = (wanted.key(), &wanted.view, self.now_ms());
-        let is_other = |host: &Host| host.consistency != wanted.consistency || *host.layout() != view.layout;
+        let is_other = |host: &PageHost<M::Frames>| host.consistency != wanted.consistency || *host.layout() != view.layout;
         if let Some(host) = self.hosts.get_mut(&key).filter(|host| host.is_unused() && is_other(host)) {
             // Somebody who was not let in said something else of it.
             host.sharing.leave_for(wanted, now_ms);
@@ -112,21 +122,21 @@ impl SharedRegions {
                 share::Action::Ask => self.join_all(place),
                 share::Action::Admit(wanted) => {
                     let client = wanted.client;
-                    let (result, fds) = match self.admit(wanted, place) {
-                        Ok((view, fds)) => (Ok(Answer::Shared(view)), fds),
-                        Err(error) => (Err(error), Vec::new()),
+                    let (result, files) = match self.admit(wanted, place) {
+                        Ok((view, files)) => (Ok(Answer::Shared(view)), files),
+                        Err(error) => (Err(error), Files::<M>::default()),
                     };
-                    self.reply(client, result, fds);
+                    self.reply_with(client, result, files);
                 }
                 share::Action::Refuse(wanted, refused) => {
                     let error = self.why(place, refused);
-                    self.reply(wanted.client, Err(error), Vec::new());
+                    self.reply(wanted.client, Err(error));
                 }
                 share::Action::Again(wanted) => self.share(wanted),
                 share::Action::Tell { home, share } => self.tell(place, home, NodeMessage::Leave { share }),
                 share::Action::Farewell { home, share, has_all } => self.part_from(place, home, (share, has_all)),
                 share::Action::Rename(home) => self.begin_anew_with(place, home),
-                share::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err), Vec::new()),
+                share::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err)),
                 share::Action::End => self.end(place),
             }
         }
@@ -174,33 +184,29 @@ impl SharedRegions {
                 node,
                 epoch,
                 readers: place.readers,
-                address: self.address.clone(),
+                address: self.terms.address.clone(),
                 key,
             })
         };
-        let to =
-            |door: &HomeDoor| Outgoing { node: door.node, address: door.address.clone(), message: join(door.key), bytes: None };
+        let to = |door: &HomeDoor<M::Pages>| Outgoing {
+            node: door.node,
+            address: door.address.clone(),
+            message: join(door.key),
+            bytes: None,
+        };
         let outgoing: Vec<Outgoing> = host.homes.iter().map(to).collect();
         self.send_all(outgoing);
     }
 
-    fn make_host(&self, ShareRequest { view, consistency, .. }: &ShareRequest) -> Result<Host> {
-        let (mut homes, mut lives): (Vec<HomeDoor>, Vec<Life>) = (Vec::new(), Vec::new());
+    fn make_host(&mut self, ShareRequest { view, consistency, .. }: &ShareRequest) -> Result<PageHost<M::Frames>> {
+        let (mut homes, mut lives): (Vec<HomeDoor<M::Pages>>, Vec<Life>) = (Vec::new(), Vec::new());
         for extent in view.layout.extents() {
             if homes.iter().any(|home| home.node == extent.node) {
                 continue;
             }
             let lost = || Error::NodeLost { node: extent.node, reason: "its address is not known".to_owned() };
             let known = view.nodes.iter().find(|known| known.node == extent.node).ok_or_else(lost)?;
-            homes.push(HomeDoor {
-                node: extent.node,
-                address: known.address.clone(),
-                unsent: Vec::new(),
-                key: u64::from_le_bytes(hanare_memory::random::bytes()?),
-                me: HostId(0),
-                peers: BTreeMap::new(),
-                memory: None,
-            });
+            homes.push(HomeDoor::new(extent.node, known.address.clone(), self.memory.draw()?));
             lives.push(Life { epoch: known.epoch, process: None });
         }
         let frames_max = match consistency {
@@ -208,18 +214,18 @@ impl SharedRegions {
             // Its programs have copies of their own.
             Consistency::Explicit | Consistency::Entry => 0,
         };
-        let sharing = Sharing::new(lives, self.bound.as_millis() as u64 / 2);
-        Ok(Host::new((view.gid, view.name.clone()), *consistency, view.layout.clone(), (homes, sharing), frames_max))
+        let sharing = Sharing::new(lives, self.answer_ms() / 2);
+        Ok(PageHost::new((view.gid, view.name.clone()), *consistency, view.layout.clone(), (homes, sharing), frames_max))
     }
 
     /// Frames for a region of so many pages, from what mappings that came before have left: as many as it has pages, or half of the rest,
     /// so that the next one finds some too.
     fn reserve_frames(&self, pages: u64) -> Result<u64> {
-        let left = self.frames_max.saturating_sub(self.hosts.values().map(Host::frames_max).sum());
-        let least = FRAME_COUNT_MIN.min(self.frames_max).min(pages);
+        let left = self.terms.frames_max.saturating_sub(self.hosts.values().map(PageHost::frames_max).sum());
+        let least = FRAME_COUNT_MIN.min(self.terms.frames_max).min(pages);
         if left < least {
             let what = "frames of all mappings of this host together (HANARE_FRAMES of its node)".to_owned();
-            return Err(Error::LimitReached { what, limit: self.frames_max });
+            return Err(Error::LimitReached { what, limit: self.terms.frames_max });
         }
         Ok(pages.min((left / 2).max(FRAME_COUNT_MIN.min(left))))
     }
@@ -233,12 +239,11 @@ impl SharedRegions {
                 if !host.sharing.on_accepted(at, process, (share, rights)) {
                     return self.give_back(from, result);
                 }
-                let maps_own = self.maps_own && place.readers.is_none();
+                let maps_own = self.terms.maps_own && place.readers.is_none();
                 let is_own = maps_own && self.me.is_some_and(|(node, _)| node == host.homes[at].node);
                 let own = self.homes.get(&place.gid).filter(|_| is_own);
-                let door = &mut host.homes[at];
-                door.me = me;
-                door.memory = own.filter(|home| home.consistency() == Consistency::Coherent).map(|home| home.memory().clone());
+                let own = own.filter(|home| home.consistency() == Consistency::Coherent).map(|home| home.memory().clone());
+                host.set_home(at, me, own);
             }
             Err(error) => host.sharing.on_refused(at, error),
         }
@@ -274,25 +279,27 @@ impl SharedRegions {
         Ok(())
     }
 
-    fn admit(&mut self, wanted: ShareRequest, place: HostKey) -> Result<(SharedView, Vec<std::os::fd::OwnedFd>)> {
+    fn admit(&mut self, wanted: ShareRequest, place: HostKey) -> Result<(SharedView, Files<M>)> {
         self.check_way(&wanted, place)?;
         let Some(host) = self.hosts.get_mut(&place) else { unreachable!("the caller has just joined") };
-        let admission = host.admit(wanted.client, wanted.view.name)?;
+        host.name = wanted.view.name;
+        host.begin(&mut self.memory)?;
+        let Admission { seat_first, frames_max, parts, files } = host.admit(wanted.client)?;
         let homes = host.homes.iter().enumerate().map(|(at, door)| SharedHome {
             node: door.node,
             address: door.address.clone(),
             share: host.sharing.share(at).unwrap_or_default(),
         });
         let view = SharedView {
-            seat_first: admission.seat_first,
-            seat_count: super::host::CLIENT_SEATS,
-            seats: admission.seats,
+            seat_first,
+            seat_count: CLIENT_SEATS,
+            seats: SEATS,
             homes: homes.collect(),
-            files: admission.files,
-            frames_max: admission.frames_max,
-            address: self.address.clone(),
+            files: parts,
+            frames_max,
+            address: self.terms.address.clone(),
         };
-        Ok((view, admission.fds))
+        Ok((view, files))
     }
 
     /// Where a client has a region.
@@ -300,10 +307,10 @@ impl SharedRegions {
         self.hosts.iter().find(|(key, host)| key.gid == gid && host.has(client)).map(|(key, _)| *key)
     }
 
-    fn hold(&mut self, client: ClientId, gid: Gid, frames: ClientFrames) -> Result<()> {
+    fn hold(&mut self, client: ClientId, gid: Gid, mapping: Mapping<M>) -> Result<()> {
         let none = || Error::BadUse { region: gid.to_string(), reason: "this program does not share it".to_owned() };
         let place = self.place_of(client, gid).ok_or_else(none)?;
-        self.hosts.get_mut(&place).ok_or_else(none)?.hold(client, frames)
+        self.hosts.get_mut(&place).ok_or_else(none)?.hold(client, mapping)
     }
 }
 

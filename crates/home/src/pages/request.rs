@@ -1,20 +1,38 @@
 //! Requests of clients about shared regions.
 
-use hanare_memory::frames::ClientFrames;
 use hanare_protocol::id::{ClientId, Gid, Rights};
 use hanare_protocol::page::Consistency;
 use hanare_protocol::page::share::MapRequest;
 use hanare_protocol::wire::control::RegionView;
 
-/// What a client asks of its node about shared regions.
-pub(crate) enum RegionRequest {
-    Share { view: Box<RegionView>, consistency: Consistency, uid: u32 },
-    Hold { gid: Gid, frames: ClientFrames },
-    Unshare { gid: Gid },
+/// A client's request about a shared region. `F` is its mapping, as its node reaches it.
+#[derive(Debug)]
+pub enum RegionRequest<F> {
+    /// The client will map a region.
+    Share {
+        /// The region, as the coordinator described it.
+        view: Box<RegionView>,
+        /// What the mapping promises.
+        consistency: Consistency,
+        /// The client's user.
+        uid: u32,
+    },
+    /// The client has mapped a region.
+    Hold {
+        /// The region.
+        gid: Gid,
+        /// The mapping.
+        mapping: F,
+    },
+    /// The client has unmapped a region.
+    Unshare {
+        /// The region.
+        gid: Gid,
+    },
 }
 
-/// What a node keeps apart of a region: who may not write has page words and frames of its own, shared with programs of the same user
-/// alone, because both are memory that its programs write to.
+/// The page words and frames that a node keeps apart of one region: programs that may not write have their own, shared with programs of the
+/// same user alone, because both are memory that its programs write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct HostKey {
     pub gid: Gid,

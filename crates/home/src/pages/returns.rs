@@ -14,11 +14,11 @@
 //!
 //! As a host, a node that was taken for lost drops what it has of others' pages: their homes have done without it.
 
-use super::SharedRegions;
-use super::guests::cancel_share_wait;
-use super::home::Home;
-use super::host::Host;
-use super::outgoing::{Outgoing, PageBytes};
+use super::Pages;
+use super::home::PageHome;
+use super::host::PageHost;
+use super::memory::{PageBytes, PageMemory};
+use super::outgoing::Outgoing;
 use super::request::HostKey;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::page::share::Handed as HandedOver;
@@ -29,14 +29,14 @@ use hanare_protocol::{Error, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-impl SharedRegions {
+impl<M: PageMemory> Pages<M> {
     /// This node, by the number `was`, was taken for lost: what it had of others' pages is void, and its homes ask all hosts for
     /// what they have.
     pub(super) fn begin_anew(&mut self, was: NodeId) {
         for gone in self.lobby.drop_those(|_| true) {
-            cancel_share_wait(&self.extents, self.me, &gone.join);
+            self.cancel_share_wait(&gone.join);
         }
-        let unheard = self.wires.begin_anew(&mut self.actions);
+        let unheard = self.wires.begin_anew(&mut self.outputs);
         self.keep_unsent(unheard);
         let is = self.me.map_or(was, |(is, _)| is);
         self.homes.values_mut().for_each(|home| home.begin_return(was, is));
@@ -73,7 +73,7 @@ impl SharedRegions {
     pub(super) fn begin_anew_with(&mut self, place: HostKey, at: usize) {
         let Some(host) = self.hosts.get_mut(&place) else { return };
         let before = host.homes[at].key;
-        let key = hanare_memory::random::bytes().map_or(before.wrapping_add(1), u64::from_le_bytes);
+        let key = self.memory.draw().unwrap_or(before.wrapping_add(1));
         host.begin_anew_with(at, key);
         self.keys.remove(&before);
         self.keys.insert(key, (place, at));
@@ -83,7 +83,7 @@ impl SharedRegions {
     pub(super) fn keep_unsent(&mut self, unheard: Vec<Arc<Outgoing>>) {
         for outgoing in unheard {
             let NodeMessage::ToHome { share, message: ToHome::WriteBack { .. }, .. } = outgoing.message else { continue };
-            let its = |host: &Host| (0..host.homes.len()).find(|at| host.sharing.share(*at) == Some(share));
+            let its = |host: &PageHost<M::Frames>| (0..host.homes.len()).find(|at| host.sharing.share(*at) == Some(share));
             if let Some((host, at)) = self.hosts.values_mut().find_map(|host| its(host).map(|at| (host, at))) {
                 host.homes[at].unsent.push(outgoing);
             } else {
@@ -125,7 +125,8 @@ impl SharedRegions {
 
     /// A home does not know this host by that share: what it has of the home's pages is void.
     pub(super) fn on_not_shared(&mut self, from: NodeId, share: u64) -> Result<()> {
-        let is_that = |host: &Host, at: &usize| host.homes[*at].node == from && host.sharing.share(*at) == Some(share);
+        let is_that =
+            |host: &PageHost<M::Frames>, at: &usize| host.homes[*at].node == from && host.sharing.share(*at) == Some(share);
         let door = self.hosts.values().find_map(|host| {
             let at = (0..host.homes.len()).find(|at| is_that(host, at))?;
             Some((host.homes[at].key, host.homes[at].address.clone()))
@@ -163,21 +164,22 @@ impl SharedRegions {
     pub(super) fn on_forgot(&mut self, share: u64) {
         self.dismissed.on_forgot(share);
         let Some((gid, host)) = self.end_share(share) else { return };
+        let mut outgoing = self.outbox();
         let Some(home) = self.homes.get_mut(&gid) else { return };
         if home.is_returning() {
             home.on_handed_over(host, true);
             return self.end_returns();
         }
-        let mut outgoing = Vec::new();
         let left = home.leave(host, true, &mut outgoing);
         left.map(|(share, _)| self.shares.remove(&share));
-        self.send_all(outgoing);
+        self.post(outgoing);
         self.drop_left_homes();
     }
 
     /// Homes that are back: when all that this host owned is on its way, it leaves them.
     pub(super) fn go_on_handing(&mut self) {
-        let handing = |(place, host): (&HostKey, &Host)| host.sharing.handing().map(|at| (*place, at)).collect::<Vec<_>>();
+        let handing =
+            |(place, host): (&HostKey, &PageHost<M::Frames>)| host.sharing.handing().map(|at| (*place, at)).collect::<Vec<_>>();
         let (handing, now_ms): (Vec<(HostKey, usize)>, u64) = (self.hosts.iter().flat_map(handing).collect(), self.now_ms());
         for (place, at) in handing {
             let mut is_empty = true;
@@ -203,12 +205,12 @@ impl SharedRegions {
 
     /// Hosts that have not answered to a home that is back, or that could not be reached, are told again.
     pub(super) fn ask_again(&mut self) {
-        let (now_ms, mut outgoing) = (self.now_ms(), Vec::new());
+        let (now_ms, mut outgoing) = (self.now_ms(), self.outbox());
         for home in self.homes.values_mut().filter(|home| home.is_returning()) {
-            home.ask_again(&self.address, now_ms, &mut outgoing);
+            home.ask_again(&self.terms.address, now_ms, &mut outgoing);
         }
-        outgoing.extend(self.dismissed.due(now_ms));
-        self.send_all(outgoing);
+        outgoing.messages.extend(self.dismissed.due(now_ms));
+        self.post(outgoing);
     }
 
     /// Homes of this node that have got all that there is begin anew.
@@ -219,6 +221,6 @@ impl SharedRegions {
                 self.shares.remove(&share);
             }
         }
-        self.homes.retain(|_, home: &mut Home| !home.is_done_with());
+        self.homes.retain(|_, home: &mut PageHome<M::Pages>| !home.is_done_with());
     }
 }

@@ -1,18 +1,16 @@
 //! Hosts that will map regions whose pages lie on this node: they join their homes here, and leave them.
 
-use super::SharedRegions;
-use super::home::Home;
-use super::memory::HomeMemory;
+use super::Pages;
+use super::home::PageHome;
+use super::memory::{NotShared, PageMemory};
 use super::outgoing::Outgoing;
-use crate::bypass::NotShared;
-use crate::extents::Extents;
-use hanare_protocol::id::{Epoch, Gid, Grant, Incarnation, NodeId, Rights};
+use super::routes::PageRoutes;
+use hanare_protocol::id::{Gid, Grant, Incarnation, NodeId, Rights};
 use hanare_protocol::page::HostId;
 use hanare_protocol::page::share::{Joiner, Life, Tried, Waiting};
 use hanare_protocol::place::Layout;
 use hanare_protocol::wire::page::{Join, Joined, NodeMessage};
 use hanare_protocol::{Error, Result};
-use std::sync::Arc;
 
 /// A host that wants to be let in at a home.
 pub(super) struct PendingJoin {
@@ -21,7 +19,7 @@ pub(super) struct PendingJoin {
     pub join: Join,
 }
 
-impl SharedRegions {
+impl<M: PageMemory> Pages<M> {
     /// A host wants to map a region whose pages lie here.
     // FEATURE: EU-F12
     pub(super) fn on_join(&mut self, from: NodeId, process: Incarnation, join: Join) {
@@ -38,9 +36,16 @@ impl SharedRegions {
     pub(super) fn let_wait_no_more(&mut self, keys: impl IntoIterator<Item = u64>) {
         for key in keys {
             for gone in self.lobby.drop_those(|pending| pending.join.key == key) {
-                cancel_share_wait(&self.extents, self.me, &gone.join);
+                self.cancel_share_wait(&gone.join);
             }
         }
+    }
+
+    /// Ends the wait of a host for extents of this node: it shares them, or has given up.
+    pub(super) fn cancel_share_wait(&mut self, join: &Join) {
+        let me = self.me.map(|(me, _)| me);
+        let own = join.layout.extents().filter(|extent| Some(extent.node) == me);
+        own.for_each(|extent| self.memory.cancel_share_wait(join.gid, extent.slot));
     }
 
     /// Those who wait, once more.
@@ -51,14 +56,14 @@ impl SharedRegions {
     fn try_join(&mut self, waiting: Waiting<PendingJoin>) {
         let PendingJoin { life, ref join, .. } = waiting.who;
         let taken = self.take_in(join, life);
-        let is_returning = self.homes.get(&join.gid).is_some_and(Home::is_returning);
+        let is_returning = self.homes.get(&join.gid).is_some_and(PageHome::is_returning);
         let tried = match taken {
             Ok(joined) => Tried::Admitted(joined),
             Err(NotShared { error, passes }) if passes || is_returning => Tried::NotYet(error),
             Err(NotShared { error, .. }) => Tried::Refused(error),
         };
         let Some((PendingJoin { join, .. }, result)) = self.lobby.tried(waiting, tried, self.now_ms()) else { return };
-        cancel_share_wait(&self.extents, self.me, &join);
+        self.cancel_share_wait(&join);
         let Join { node, address, key, .. } = join;
         self.send(Outgoing { node, address, message: NodeMessage::Joined { key, result }, bytes: None });
     }
@@ -76,9 +81,9 @@ impl SharedRegions {
         if let Some(home) = self.homes.get(&join.gid) {
             home.check(join).map_err(|error| NotShared { error, passes: home.is_being_left() })?;
         }
-        if self.homes.get(&join.gid).is_none_or(Home::is_left) {
+        if self.homes.get(&join.gid).is_none_or(PageHome::is_left) {
             self.hear_of_recalls(None);
-            let lost = self.homes.get(&join.gid).map(Home::lost).unwrap_or_default();
+            let lost = self.homes.get(&join.gid).map(PageHome::lost).unwrap_or_default();
             if let Some(left) = self.homes.get(&join.gid) {
                 self.past.keep(left);
             }
@@ -86,17 +91,19 @@ impl SharedRegions {
                 // What was there is dropped first: it holds the extents. What knows of lost pages is not forgotten before the next does.
                 self.homes.remove(&join.gid);
             }
-            let memory = Arc::new(HomeMemory::open(join, me, &self.extents)?);
-            self.homes.insert(join.gid, Home::new(join, memory, lost));
+            let routes = PageRoutes::new(join, me)?;
+            let memory = self.memory.open(join, me)?;
+            self.homes.insert(join.gid, PageHome::new(join, (routes, memory), lost));
         }
-        let share = u64::from_le_bytes(hanare_memory::random::bytes()?);
+        let share = self.memory.draw()?;
         let home = self.homes.get_mut(&join.gid).expect("just made");
         if home.is_full() {
             return Err(
                 Error::LimitReached { what: "hosts that ever mapped a region".to_owned(), limit: u64::from(u16::MAX) }.into()
             );
         }
-        let joined = home.join(joiner(join, life), (share, rights), self.maps_own && join.node == me && join.readers.is_none());
+        let joined =
+            home.join(joiner(join, life), (share, rights), self.terms.maps_own && join.node == me && join.readers.is_none());
         self.shares.insert(joined.share, (join.gid, joined.host));
         Ok(joined)
     }
@@ -107,7 +114,7 @@ impl SharedRegions {
         check_layout(&join.layout, &join.grants)?;
         let mut rights = None;
         for (extent, grant) in join.layout.extents().zip(&join.grants).filter(|(extent, _)| extent.node == me) {
-            let these = self.extents.rights(join.gid, (extent.slot, extent.len), *grant)?;
+            let these = self.memory.rights(join.gid, (extent.slot, extent.len), *grant)?;
             rights = Some(rights.map_or(these, |rights: Rights| rights.min(these)));
         }
         rights.ok_or(Error::GrantRefused { gid: join.gid, node: me })
@@ -115,14 +122,14 @@ impl SharedRegions {
 
     /// What the node that joins was before is gone: it has begun anew, and this home has not heard of it.
     fn leave_for(&mut self, join: &Join, life: Life) {
+        let (mut outgoing, mut keys) = (self.outbox(), Vec::new());
         let Some(home) = self.homes.get_mut(&join.gid).filter(|home| !home.is_returning()) else { return };
-        let (mut outgoing, mut keys) = (Vec::new(), Vec::new());
         for host in home.earlier_hosts(&joiner(join, life)) {
             keys.extend(home.key_of(host));
             let left = home.leave(host, true, &mut outgoing);
             left.map(|(share, _)| self.shares.remove(&share));
         }
-        self.send_all(outgoing);
+        self.post(outgoing);
         self.let_wait_no_more(keys);
     }
 
@@ -137,32 +144,32 @@ impl SharedRegions {
     /// A host has sent all it had, and leaves.
     pub(super) fn on_leave(&mut self, share: u64) {
         let Some((gid, host)) = self.end_share(share) else { return };
+        let mut outgoing = self.outbox();
         let Some(home) = self.homes.get_mut(&gid) else { return };
         if home.is_returning() {
             let answer = home.on_handed_over(host, false);
-            self.send_all(answer.into_iter().collect());
+            self.send_all(answer);
             return self.end_returns();
         }
-        let mut outgoing = Vec::new();
         // One that drains is asked again by the time.
         if let Some((share, answer)) = home.leave(host, false, &mut outgoing) {
             self.shares.remove(&share);
             outgoing.push(answer);
         }
-        self.send_all(outgoing);
+        self.post(outgoing);
         self.drop_left_homes();
     }
 
     /// Hosts whose last pages were still on their way to others, once more.
     pub(super) fn let_leavers_go(&mut self) {
-        let draining: Vec<u64> = self.homes.values().flat_map(Home::draining).collect();
+        let draining: Vec<u64> = self.homes.values().flat_map(PageHome::draining).collect();
         draining.into_iter().for_each(|share| self.on_leave(share));
     }
 
     /// Regions that no host maps any more are reached in all ways again.
     pub(crate) fn drop_left_homes(&mut self) {
         self.hear_of_recalls(None);
-        for (_, home) in self.homes.extract_if(|_, home| home.is_done_with()) {
+        for (_, home) in self.homes.extract_if(.., |_, home| home.is_done_with()) {
             self.past.keep(&home);
         }
     }
@@ -171,13 +178,6 @@ impl SharedRegions {
 /// Who a host is that wants to join.
 fn joiner(join: &Join, life: Life) -> Joiner {
     Joiner { node: join.node, life, address: join.address.clone(), key: join.key, readers: join.readers }
-}
-
-/// Ends the wait of a host for extents of this node: it shares them, or has given up.
-pub(super) fn cancel_share_wait(extents: &Extents, me: Option<(NodeId, Epoch)>, join: &Join) {
-    let me = me.map(|(me, _)| me);
-    let own = join.layout.extents().filter(|extent| Some(extent.node) == me);
-    own.for_each(|extent| extents.cancel_share_wait(join.gid, extent.slot));
 }
 
 /// Refuses a layout that is none, or whose grants are not one for each extent.

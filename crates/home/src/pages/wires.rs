@@ -3,13 +3,14 @@
 //! Every node makes the connections that its own messages leave by ([`Dialing`] says when); what comes back on one are receipts. A node that
 //! cannot be reached, or whose process is another one, is lost.
 
-use super::Action;
+use super::events::PageOutput;
+use super::memory::PageMemory;
 use super::outgoing::Outgoing;
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::page::dialing::{Dialed, Phase};
 use hanare_protocol::page::{Answering, Courier, Dialing};
 use hanare_protocol::wire::page::{Frame, NodeMessage, encode_frame};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Messages heard before a receipt is sent.
@@ -42,10 +43,10 @@ pub(super) struct Wires {
     life: Incarnation,
     /// Number of channels that were ever begun.
     begun: u64,
-    channels: HashMap<NodeId, Channel>,
-    heard: HashMap<Speaker, Courier<()>>,
+    channels: BTreeMap<NodeId, Channel>,
+    heard: BTreeMap<Speaker, Courier<()>>,
     /// Connections of others, and who made them.
-    from: HashMap<u64, Speaker>,
+    from: BTreeMap<u64, Speaker>,
 }
 
 /// The other end of a connection: a node, its life, the number of its channel.
@@ -53,7 +54,7 @@ type Speaker = (NodeId, Incarnation, u64);
 
 impl Wires {
     pub fn new(life: Incarnation) -> Wires {
-        Wires { me: None, life, begun: 0, channels: HashMap::new(), heard: HashMap::new(), from: HashMap::new() }
+        Wires { me: None, life, begun: 0, channels: BTreeMap::new(), heard: BTreeMap::new(), from: BTreeMap::new() }
     }
 
     pub fn set_me(&mut self, me: NodeId) {
@@ -67,7 +68,7 @@ impl Wires {
     }
 
     /// Sends a message, now or when there is a connection.
-    pub fn send(&mut self, outgoing: Outgoing, now_ms: u64, actions: &mut VecDeque<Action>) {
+    pub fn send<M: PageMemory>(&mut self, outgoing: Outgoing, now_ms: u64, outputs: &mut VecDeque<PageOutput<M>>) {
         let node = outgoing.node;
         let channel = self.channels.entry(node).or_insert_with(|| {
             self.begun += 1;
@@ -82,16 +83,22 @@ impl Wires {
         let outgoing = Arc::new(outgoing);
         let number = channel.courier.send(outgoing.clone());
         if let Some(place) = channel.dialing.place() {
-            actions.push_back(Action::Send { place, bytes: frame(number, &outgoing) });
+            outputs.push_back(PageOutput::Send { place, bytes: frame(number, &outgoing) });
         } else if channel.dialing.want(now_ms) {
-            actions.push_back(Action::Dial { node, address: channel.address.clone() });
+            outputs.push_back(PageOutput::Dial { node, address: channel.address.clone() });
         }
     }
 
     /// A connection was made, or not. Returns the node if it is lost.
-    pub fn dialed(&mut self, node: NodeId, made: Option<u64>, now_ms: u64, actions: &mut VecDeque<Action>) -> Option<NodeId> {
+    pub fn dialed<M: PageMemory>(
+        &mut self,
+        node: NodeId,
+        made: Option<u64>,
+        now_ms: u64,
+        outputs: &mut VecDeque<PageOutput<M>>,
+    ) -> Option<NodeId> {
         let (Some(me), Some(channel)) = (self.me, self.channels.get_mut(&node)) else {
-            actions.extend(made.map(|place| Action::Close { place }));
+            outputs.extend(made.map(|place| PageOutput::Close { place }));
             return None;
         };
         let place = match (channel.dialing.tried(made, now_ms), made) {
@@ -99,27 +106,27 @@ impl Wires {
             (Dialed::Lost, _) => return Some(node),
             // The connection may have been made for a channel that has ended since.
             (Dialed::Spare, made) => {
-                actions.extend(made.map(|place| Action::Close { place }));
+                outputs.extend(made.map(|place| PageOutput::Close { place }));
                 return None;
             }
             (Dialed::Up | Dialed::Again, _) => return None,
         };
-        actions.push_back(Action::Send {
+        outputs.push_back(PageOutput::Send {
             place,
             bytes: encode_frame(&Frame::Hail { node: me, life: self.life, channel: channel.number }, None),
         });
         for (number, outgoing) in channel.courier.unconfirmed() {
-            actions.push_back(Action::Send { place, bytes: frame(number, outgoing) });
+            outputs.push_back(PageOutput::Send { place, bytes: frame(number, outgoing) });
         }
         None
     }
 
     /// A connection has ended.
-    pub fn ended(&mut self, place: u64, now_ms: u64, actions: &mut VecDeque<Action>) {
+    pub fn ended<M: PageMemory>(&mut self, place: u64, now_ms: u64, outputs: &mut VecDeque<PageOutput<M>>) {
         self.from.remove(&place);
         for (node, channel) in &mut self.channels {
             if channel.dialing.ended(place, now_ms) {
-                actions.push_back(Action::Dial { node: *node, address: channel.address.clone() });
+                outputs.push_back(PageOutput::Dial { node: *node, address: channel.address.clone() });
             }
         }
     }
@@ -129,16 +136,16 @@ impl Wires {
         self.channels.values().any(|channel| channel.dialing.phase() == Phase::Waiting)
     }
 
-    pub fn tick(&mut self, now_ms: u64, actions: &mut VecDeque<Action>) {
+    pub fn tick<M: PageMemory>(&mut self, now_ms: u64, outputs: &mut VecDeque<PageOutput<M>>) {
         for (node, channel) in &mut self.channels {
             if channel.dialing.is_due(now_ms) {
-                actions.push_back(Action::Dial { node: *node, address: channel.address.clone() });
+                outputs.push_back(PageOutput::Dial { node: *node, address: channel.address.clone() });
             }
         }
     }
 
     /// A frame arrived.
-    pub fn hear(&mut self, place: u64, frame: Frame, actions: &mut VecDeque<Action>) -> Brought {
+    pub fn hear<M: PageMemory>(&mut self, place: u64, frame: Frame, outputs: &mut VecDeque<PageOutput<M>>) -> Brought {
         match frame {
             Frame::Hail { node, life, channel } => {
                 let who = (node, life, channel);
@@ -147,7 +154,7 @@ impl Wires {
                 self.from.insert(place, who);
                 // A node has one life at a time.
                 self.heard.retain(|known, _| known.0 != node || *known == who);
-                actions.push_back(Action::Send { place, bytes: encode_frame(&Frame::Answers(self.life), None) });
+                outputs.push_back(PageOutput::Send { place, bytes: encode_frame(&Frame::Answers(self.life), None) });
                 Brought::Nothing
             }
             Frame::Answers(life) => {
@@ -166,7 +173,7 @@ impl Wires {
                 let courier = self.heard.entry(from).or_default();
                 let is_new = courier.hear(number);
                 if let Some(receipt) = courier.receipt_after(RECEIPT_COUNT) {
-                    actions.push_back(Action::Send { place, bytes: encode_frame(&Frame::Heard(receipt), None) });
+                    outputs.push_back(PageOutput::Send { place, bytes: encode_frame(&Frame::Heard(receipt), None) });
                 }
                 if is_new { Brought::Message(from.0, from.1, message) } else { Brought::Nothing }
             }
@@ -174,25 +181,25 @@ impl Wires {
     }
 
     /// This node was taken for lost: what it had to say is void. Returns that.
-    pub fn begin_anew(&mut self, actions: &mut VecDeque<Action>) -> Vec<Arc<Outgoing>> {
+    pub fn begin_anew<M: PageMemory>(&mut self, outputs: &mut VecDeque<PageOutput<M>>) -> Vec<Arc<Outgoing>> {
         let mut void = Vec::new();
-        for (_, channel) in self.channels.drain() {
-            actions.extend(channel.dialing.place().map(|place| Action::Close { place }));
+        for channel in std::mem::take(&mut self.channels).into_values() {
+            outputs.extend(channel.dialing.place().map(|place| PageOutput::Close { place }));
             void.extend(channel.courier.unconfirmed().map(|(_, outgoing)| outgoing.clone()));
         }
         void
     }
 
     /// A node is lost: nothing more is said to it, nor heard from this life of it. Returns what it may not have heard.
-    pub fn forget(&mut self, node: NodeId, actions: &mut VecDeque<Action>) -> Vec<Arc<Outgoing>> {
+    pub fn forget<M: PageMemory>(&mut self, node: NodeId, outputs: &mut VecDeque<PageOutput<M>>) -> Vec<Arc<Outgoing>> {
         let channel = self.channels.remove(&node);
         let from: Vec<u64> = self.from.iter().filter(|(_, known)| known.0 == node).map(|(place, _)| *place).collect();
         for place in from {
             self.from.remove(&place);
-            actions.push_back(Action::Close { place });
+            outputs.push_back(PageOutput::Close { place });
         }
         let Some(channel) = channel else { return Vec::new() };
-        actions.extend(channel.dialing.place().map(|place| Action::Close { place }));
+        outputs.extend(channel.dialing.place().map(|place| PageOutput::Close { place }));
         channel.courier.unconfirmed().map(|(_, outgoing)| outgoing.clone()).collect()
     }
 }

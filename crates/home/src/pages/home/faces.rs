@@ -1,22 +1,22 @@
 //! Stages of commands at the home of their pages.
 
-use super::{Home, Outgoing};
+use super::{HomePages, Outbox, PageHome};
 use hanare_protocol::Error;
 use hanare_protocol::limits::{PAGE_LEN, PAGE_QUEUE_MAX};
 use hanare_protocol::page::{Access, Face, Page, Refusal};
 use std::time::Duration;
 
-impl Home {
-    /// Asks for pages for a stage of a command, for which no owner keeps them; what comes of it is heard by [`Home::next_news`].
-    pub fn recall(&mut self, face: Face, pages: &[Page], access: Access, outgoing: &mut Vec<Outgoing>) {
+impl<H: HomePages> PageHome<H> {
+    /// Asks for pages for a stage of a command, for which no owner keeps them; what comes of it is heard by [`PageHome::next_news`].
+    pub fn recall(&mut self, face: Face, pages: &[Page], access: Access, outgoing: &mut Outbox) {
         for page in pages {
             self.directory.recall(*page, face, access);
-            self.drain_by(Home::say, outgoing);
+            self.drain_by(PageHome::say, outgoing);
         }
     }
 
     /// A stage is done with pages, or gives up.
-    pub fn release(&mut self, face: Face, pages: &[Page], outgoing: &mut Vec<Outgoing>) {
+    pub fn release(&mut self, face: Face, pages: &[Page], outgoing: &mut Outbox) {
         for page in pages {
             self.directory.release(*page, face);
             self.drain(outgoing);
@@ -29,7 +29,7 @@ impl Home {
         let refused = |refusal: Refusal| match refusal {
             Refusal::Lost => {
                 let (region, offset) = (self.name.clone(), page.0 * PAGE_LEN);
-                Error::PageLost { region, offset, home: self.memory.node() }
+                Error::PageLost { region, offset, home: self.routes.node() }
             }
             Refusal::Full => Error::LimitReached { what: "requests for one page".to_owned(), limit: PAGE_QUEUE_MAX as u64 },
         };

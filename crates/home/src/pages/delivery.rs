@@ -1,16 +1,17 @@
 //! Messages between homes and hosts: what each comes to, and how they leave.
 
-use super::SharedRegions;
-use super::home::Home;
-use super::host::{Host, PeerHost};
-use super::outgoing::{Outgoing, PageBytes};
+use super::Pages;
+use super::home::PageHome;
+use super::host::{PageHost, PeerHost};
+use super::memory::{PageBytes, PageMemory};
+use super::outgoing::{Outbox, Outgoing};
 use super::request::HostKey;
 use hanare_protocol::Result;
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::page::{Face, HostId, HostOutput};
 use hanare_protocol::wire::page::NodeMessage;
 
-impl SharedRegions {
+impl<M: PageMemory> Pages<M> {
     /// All messages of this node to itself, what they want taken, and what comes of that.
     pub(super) fn settle(&mut self) {
         self.settle_but(None);
@@ -20,7 +21,7 @@ impl SharedRegions {
     pub(super) fn settle_but(&mut self, asking: Option<Face>) {
         loop {
             while let Some(Outgoing { node, message, bytes, .. }) = self.local.pop_front() {
-                self.on_node_message((node, self.life), message, bytes);
+                self.on_node_message((node, self.terms.life), message, bytes);
             }
             if self.take() {
                 continue;
@@ -106,16 +107,21 @@ impl SharedRegions {
     pub(super) fn with_home(
         &mut self,
         share: u64,
-        with: impl FnOnce(&mut Home, HostId, &mut Vec<Outgoing>) -> Result<()>,
+        with: impl FnOnce(&mut PageHome<M::Pages>, HostId, &mut Outbox) -> Result<()>,
     ) -> Option<Result<()>> {
         let (gid, host) = self.shares.get(&share).copied()?;
-        let (home, mut outgoing) = (self.homes.get_mut(&gid)?, Vec::new());
+        let mut outgoing = self.outbox();
+        let home = self.homes.get_mut(&gid)?;
         let outcome = with(home, host, &mut outgoing);
-        self.send_all(outgoing);
+        self.post(outgoing);
         Some(outcome)
     }
 
-    pub(super) fn with_host(&mut self, key: HostKey, with: impl FnOnce(&mut Host, &mut Vec<HostOutput<PageBytes>>)) {
+    pub(super) fn with_host(
+        &mut self,
+        key: HostKey,
+        with: impl FnOnce(&mut PageHost<M::Frames>, &mut Vec<HostOutput<PageBytes>>),
+    ) {
         let now_ms = self.now_ms();
         let Some(host) = self.hosts.get_mut(&key) else { return };
         let mut outputs = Vec::new();
@@ -134,12 +140,12 @@ impl SharedRegions {
             let Some(host) = self.hosts.get(&key) else { return };
             let (node, address, message, bytes) = match output {
                 HostOutput::Home { page, message, bytes } => {
-                    let home = host.home_of_page(page.0);
+                    let home = host.home_of_page(page);
                     let (door, Some(share)) = (&host.homes[home], host.sharing.share(home)) else { continue };
                     (door.node, door.address.clone(), NodeMessage::ToHome { share, page, message }, bytes)
                 }
                 HostOutput::Host { to, page, message, bytes } => {
-                    let Some(peer) = host.homes[host.home_of_page(page.0)].peers.get(&to) else { continue };
+                    let Some(peer) = host.homes[host.home_of_page(page)].peers.get(&to) else { continue };
                     (peer.node, peer.address.clone(), NodeMessage::ToHost { key: peer.key, page, message }, bytes)
                 }
             };
@@ -147,7 +153,16 @@ impl SharedRegions {
         }
     }
 
-    pub(super) fn send_all(&mut self, outgoing: Vec<Outgoing>) {
+    /// An empty outbox for an event of this moment.
+    pub(super) fn outbox(&self) -> Outbox {
+        Outbox { now_us: self.now_us(), messages: Vec::new() }
+    }
+
+    pub(super) fn post(&mut self, outbox: Outbox) {
+        self.send_all(outbox.messages);
+    }
+
+    pub(super) fn send_all(&mut self, outgoing: impl IntoIterator<Item = Outgoing>) {
         outgoing.into_iter().for_each(|outgoing| self.send(outgoing));
     }
 
@@ -166,6 +181,6 @@ impl SharedRegions {
             return self.local.push_back(outgoing);
         }
         let now_ms = self.now_ms();
-        self.wires.send(outgoing, now_ms, &mut self.actions);
+        self.wires.send(outgoing, now_ms, &mut self.outputs);
     }
 }

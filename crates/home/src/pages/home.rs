@@ -3,9 +3,10 @@
 mod faces;
 mod returning;
 
-use super::memory::HomeMemory;
-use super::outgoing::{Outgoing, PageBytes};
-use super::reply::{Bytes, PageReply};
+use super::memory::{HomePages, PageBytes};
+use super::outgoing::{Outbox, Outgoing};
+use super::reply::{PageBody, PageReply};
+use super::routes::PageRoutes;
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
 use hanare_protocol::page::directory::Output;
@@ -18,24 +19,21 @@ use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::{Granted, Join, Joined, NodeMessage, Outcome, PageRequest, Settled};
 use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Instant;
 
 /// The home's own host, whether or not its clients map the region.
-pub(super) const OWN: HostId = HostId(0);
+const OWN: HostId = HostId(0);
 
 /// A region at this node.
-pub(crate) struct Home {
+pub(super) struct PageHome<H> {
     gid: Gid,
     name: String,
     consistency: Consistency,
-    memory: Arc<HomeMemory>,
+    routes: PageRoutes,
+    memory: H,
     directory: Directory,
     moves: Moves,
     /// Who may keep pages that go to and fro.
     tenure: Tenure,
-    /// What the times of moves are counted from.
-    begun: Instant,
     guests: Guests,
     /// Grants given to threads themselves that the home waits for, and the session they went to.
     direct: Directs<u64>,
@@ -45,18 +43,18 @@ pub(crate) struct Home {
     news: VecDeque<(Page, Face, Option<Refusal>)>,
 }
 
-impl Home {
+impl<H: HomePages> PageHome<H> {
     /// A region that nobody maps yet, and of which some pages are lost.
-    pub fn new(join: &Join, memory: Arc<HomeMemory>, lost: Vec<Page>) -> Home {
-        let lost = lost.into_iter().filter(|page| memory.is_here(page.0));
-        Home {
+    pub fn new(join: &Join, (routes, memory): (PageRoutes, H), lost: Vec<Page>) -> PageHome<H> {
+        let lost = lost.into_iter().filter(|page| routes.is_here(*page));
+        PageHome {
             gid: join.gid,
             name: join.name.clone(),
             consistency: join.consistency,
-            directory: Directory::after_return(memory.page_count(), OWN, lost),
+            directory: Directory::after_return(routes.page_count(), OWN, lost),
             moves: Moves::default(),
             tenure: Tenure::default(),
-            begun: Instant::now(),
+            routes,
             memory,
             guests: Guests::new(OWN),
             direct: Directs::default(),
@@ -76,7 +74,7 @@ impl Home {
         if self.is_left() {
             return Ok(());
         }
-        if *self.memory.layout() != join.layout {
+        if *self.routes.layout() != join.layout {
             let reason = "others map it as it was before it was resized; let them unmap it first".to_owned();
             return Err(Error::BadUse { region: self.name.clone(), reason });
         }
@@ -157,7 +155,7 @@ impl Home {
 
     /// A host has let go of everything, or is lost with its node. Returns its share, and what it is told if it lives; nothing while
     /// pages that it passed on are on their way.
-    pub fn leave(&mut self, host: HostId, is_lost: bool, outgoing: &mut Vec<Outgoing>) -> Option<(u64, Outgoing)> {
+    pub fn leave(&mut self, host: HostId, is_lost: bool, outgoing: &mut Outbox) -> Option<(u64, Outgoing)> {
         let gone = match is_lost {
             true => self.guests.lose(host),
             false => self.guests.leave(host, self.directory.is_passing_on(host)),
@@ -185,8 +183,8 @@ impl Home {
         host: HostId,
         session: u64,
         requests: &[PageRequest],
-        outgoing: &mut Vec<Outgoing>,
-    ) -> Result<PageReply> {
+        outgoing: &mut Outbox,
+    ) -> Result<PageReply<H>> {
         let mut reply = PageReply::of(&self.memory);
         for request in requests {
             let (granted, bytes) = self.on_page_request(host, session, request, &reply, outgoing)?;
@@ -200,24 +198,24 @@ impl Home {
         host: HostId,
         session: u64,
         request: &PageRequest,
-        reply: &PageReply,
-        outgoing: &mut Vec<Outgoing>,
-    ) -> Result<(Granted, Bytes)> {
+        reply: &PageReply<H>,
+        outgoing: &mut Outbox,
+    ) -> Result<(Granted, PageBody<H::View>)> {
         let page = Page(request.page);
-        if !self.memory.is_here(request.page) {
+        if !self.routes.is_here(page) {
             return Err(garbage(format!("a request for page {} of {}, which is not at home here", request.page, self.gid)));
         }
         if request.access == Access::Write && self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
-            return Ok((Granted::without(Outcome::Full), Bytes::None));
+            return Ok((Granted::without(Outcome::Full), PageBody::None));
         }
         // Its thread waits for other hosts first, and may never come to the neighbours of that page.
         let is_beside_later = host == OWN && request.tries && reply.is_partial();
         if is_beside_later || request.tries && !self.directory.is_free_for(page, host, request.access) {
-            return Ok((Granted::without(Outcome::NotNow), Bytes::None));
+            return Ok((Granted::without(Outcome::NotNow), PageBody::None));
         }
         let message = ToHome::Request { ticket: request.ticket, access: request.access, has: request.has, firm: request.firm };
-        self.hear(host, page, message)?;
-        let (mut direct, mut bytes) = (None, Bytes::None);
+        self.hear(host, page, message, outgoing.now_us)?;
+        let (mut direct, mut bytes) = (None, PageBody::None);
         while let Some(output) = self.directory.poll() {
             match output {
                 Output::Send(to, at, ToHost::Grant { ticket, version, access, has_bytes, awaits, firm })
@@ -253,7 +251,7 @@ impl Home {
     }
 
     /// A thread has installed what it was granted.
-    pub fn on_settled(&mut self, host: HostId, settled: &Settled, outgoing: &mut Vec<Outgoing>) -> Result<()> {
+    pub fn on_settled(&mut self, host: HostId, settled: &Settled, outgoing: &mut Outbox) -> Result<()> {
         let Settled { page, ticket, version } = *settled;
         self.on_message(host, Page(page), ToHome::Done { ticket, version }, None, outgoing)
     }
@@ -266,9 +264,9 @@ impl Home {
         page: Page,
         message: ToHome,
         bytes: Option<&[u8]>,
-        outgoing: &mut Vec<Outgoing>,
+        outgoing: &mut Outbox,
     ) -> Result<()> {
-        if !self.memory.is_here(page.0) {
+        if !self.routes.is_here(page) {
             return Err(garbage(format!("a message about page {} of {}, which is not at home here", page.0, self.gid)));
         }
         let writes = matches!(message, ToHome::Request { access: Access::Write, .. } | ToHome::WriteBack { .. });
@@ -278,7 +276,7 @@ impl Home {
         if self.is_returning() {
             return self.on_message_in_return(host, page, message, bytes);
         }
-        let heard = self.hear(host, page, message)?;
+        let heard = self.hear(host, page, message, outgoing.now_us)?;
         if let Some(Again { host, page, grant }) = self.direct.on_message(host, page, &message, heard) {
             self.act(Output::Send(host, page, grant), outgoing)?;
         }
@@ -294,8 +292,8 @@ impl Home {
 
     /// Has the directory act on a message, and counts how pages go to and fro.
     ///
-    /// **Cost**: beside the directory's, a look at the clock where a page is under way between hosts.
-    fn hear(&mut self, host: HostId, page: Page, message: ToHome) -> Result<Heard> {
+    /// **Cost**: beside the directory's, a look-up where a page is under way between hosts.
+    fn hear(&mut self, host: HostId, page: Page, message: ToHome, now_us: u64) -> Result<Heard> {
         let is_move = match message {
             ToHome::Request { access, .. } => !self.directory.is_free_for(page, host, access),
             _ => false,
@@ -303,7 +301,6 @@ impl Home {
         let begins = !self.directory.is_busy(page);
         let heard = self.directory.handle(host, page, message)?;
         if heard == Heard::Acted && (is_move || self.moves.is_under_way(page)) {
-            let now_us = self.now_us();
             if is_move && self.moves.on_move(page, host, begins, now_us) {
                 self.tenure.on_return(now_us);
             }
@@ -314,22 +311,17 @@ impl Home {
         Ok(heard)
     }
 
-    /// The time that moves and tenures are counted in.
-    fn now_us(&self) -> u64 {
-        self.begun.elapsed().as_micros() as u64
-    }
-
     /// A thread's connection has ended: what it was granted and has not acknowledged goes to its node.
-    pub fn on_session_closed(&mut self, session: u64, outgoing: &mut Vec<Outgoing>) -> Result<()> {
+    pub fn on_session_closed(&mut self, session: u64, outgoing: &mut Outbox) -> Result<()> {
         let again = self.direct.on_session_closed(session).into_iter();
         again.map(|Again { host, page, grant }| Output::Send(host, page, grant)).try_for_each(|output| self.act(output, outgoing))
     }
 
-    fn drain(&mut self, outgoing: &mut Vec<Outgoing>) {
-        self.drain_by(Home::act, outgoing);
+    fn drain(&mut self, outgoing: &mut Outbox) {
+        self.drain_by(PageHome::act, outgoing);
     }
 
-    fn drain_by(&mut self, act: fn(&mut Home, Output, &mut Vec<Outgoing>) -> Result<()>, outgoing: &mut Vec<Outgoing>) {
+    fn drain_by(&mut self, act: fn(&mut PageHome<H>, Output, &mut Outbox) -> Result<()>, outgoing: &mut Outbox) {
         while let Some(output) = self.directory.poll() {
             if let Err(error) = act(self, output, outgoing) {
                 tracing::warn!("pages of {}: {error}", self.gid);
@@ -338,7 +330,7 @@ impl Home {
     }
 
     /// Does what the directory wants for a host: owners may keep pages for a while that go to and fro.
-    fn act(&mut self, output: Output, outgoing: &mut Vec<Outgoing>) -> Result<()> {
+    fn act(&mut self, output: Output, outgoing: &mut Outbox) -> Result<()> {
         let by = match &output {
             Output::Send(_, _, ToHost::Recall { .. }) => Some(OWN),
             Output::Send(_, _, ToHost::Forward { to, .. }) => Some(*to),
@@ -346,7 +338,7 @@ impl Home {
         };
         let output = match (output, by) {
             (Output::Send(to, page, message), Some(by)) => {
-                let hold_us = self.tenure.on_demand(by, to, self.now_us());
+                let hold_us = self.tenure.on_demand(by, to, outgoing.now_us);
                 Output::Send(to, page, message.held_for(hold_us))
             }
             (output, _) => output,
@@ -355,7 +347,7 @@ impl Home {
     }
 
     /// Turns what the directory wants into messages, and news for stages of commands.
-    fn say(&mut self, output: Output, outgoing: &mut Vec<Outgoing>) -> Result<()> {
+    fn say(&mut self, output: Output, outgoing: &mut Outbox) -> Result<()> {
         let (to, page, message) = match output {
             Output::Send(to, page, message) => (to, page, message),
             Output::Ready(page, face) => {
@@ -382,7 +374,7 @@ impl Home {
         Ok(())
     }
 
-    fn introduce(&mut self, to: HostId, named: HostId, outgoing: &mut Vec<Outgoing>) {
+    fn introduce(&mut self, to: HostId, named: HostId, outgoing: &mut Outbox) {
         let Some(other) = self.guests.introduce(to, named) else { return };
         if let Some(guest) = self.guest(to) {
             let Joiner { node, address, key: its_key, .. } = other.who;
@@ -406,12 +398,17 @@ impl Home {
 
     /// How often its pages went to and fro, in so many cells.
     pub fn map(&self, cell_count: usize) -> Vec<u32> {
-        self.moves.map(self.memory.page_count(), cell_count)
+        self.moves.map(self.routes.page_count(), cell_count)
     }
 
     /// The bytes that lie here.
-    pub fn memory(&self) -> &Arc<HomeMemory> {
+    pub fn memory(&self) -> &H {
         &self.memory
+    }
+
+    /// Which pages lie here.
+    pub fn routes(&self) -> &PageRoutes {
+        &self.routes
     }
 
     /// What is promised.

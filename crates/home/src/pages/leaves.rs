@@ -1,18 +1,19 @@
 //! How clients end to share a region: their host leaves its homes when the last client has gone and all that only this host had is home,
 //! or will not come.
 
-use super::SharedRegions;
-use super::guests::{PendingJoin, cancel_share_wait};
+use super::Pages;
+use super::guests::PendingJoin;
+use super::memory::PageMemory;
 use super::request::HostKey;
 use hanare_protocol::Error;
 use hanare_protocol::id::{ClientId, Gid, NodeId};
 use hanare_protocol::page::share::{self, Over};
 use hanare_protocol::wire::control::Answer;
 
-impl SharedRegions {
+impl<M: PageMemory> Pages<M> {
     /// The node ends in good order: what only this host had goes home, as if all clients had unmapped. If it `keeps` its bytes, what others
     /// have of them comes here, and nobody gets a page any more.
-    pub fn stop(&mut self, keeps: bool) {
+    pub(super) fn stop(&mut self, keeps: bool) {
         if keeps {
             self.bring_home();
         }
@@ -36,7 +37,7 @@ impl SharedRegions {
     pub(super) fn unshare(&mut self, client: ClientId, gid: Gid, has_asked: bool) {
         let Some(place) = self.place_of(client, gid) else {
             if has_asked {
-                self.reply(client, Ok(Answer::Ok), Vec::new());
+                self.reply(client, Ok(Answer::Ok));
             }
             return;
         };
@@ -58,7 +59,7 @@ impl SharedRegions {
         }
         while let Some(action) = host.sharing.poll() {
             match action {
-                share::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err), Vec::new()),
+                share::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err)),
                 share::Action::Again(wanted) => self.share(wanted),
                 other => tracing::error!("{} has ended, and its rules want {other:?}", place.gid),
             }
@@ -123,7 +124,7 @@ impl SharedRegions {
         // One that cannot be reached may live, and waits for its answer.
         let has_ended = |pending: &PendingJoin| pending.from == node && pending.life.is_over(over) && over != Over::All;
         for gone in self.lobby.drop_those(has_ended) {
-            cancel_share_wait(&self.extents, self.me, &gone.join);
+            self.cancel_share_wait(&gone.join);
         }
     }
 }

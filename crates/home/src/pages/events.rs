@@ -1,0 +1,183 @@
+//! The inputs and outputs of shared regions.
+
+use super::memory::{HostFrames, PageMemory};
+use super::reply::PageReply;
+use super::request::RegionRequest;
+use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
+use hanare_protocol::page::Face;
+use hanare_protocol::page::share::Over;
+use hanare_protocol::wire::control::Answer;
+use hanare_protocol::wire::page::{PageRequest, Settled};
+use hanare_protocol::{Error, Result};
+use std::time::Duration;
+
+/// The part of shared regions that differs from node to node.
+#[derive(Clone, Debug, Default)]
+pub struct PageTerms {
+    /// Where other nodes reach this one.
+    pub address: String,
+    /// This life of its process.
+    pub life: Incarnation,
+    /// How long others are waited for.
+    pub answer: Duration,
+    /// Frames of all mappings of this host together.
+    pub frames_max: u64,
+    /// Programs of this host map its own memory as it is. Where the kernel maps what is in a file without asking (Linux 6.1) they do not,
+    /// and this host is to its home like any other.
+    pub maps_own: bool,
+}
+
+/// An event that shared regions hear of.
+pub enum PageInput<'a, M: PageMemory> {
+    /// The node has joined its pool, perhaps anew.
+    Identity {
+        /// Its number.
+        node: NodeId,
+        /// Its epoch.
+        epoch: Epoch,
+    },
+    /// Lives of a node are over, as the membership says.
+    NodeLost {
+        /// The node.
+        node: NodeId,
+        /// Which lives.
+        over: Over,
+    },
+    /// Extents are no more.
+    Freed,
+    /// A client wants to share a region, or not any more. Answered by [`PageOutput::Reply`].
+    Request {
+        /// The client.
+        client: ClientId,
+        /// The request.
+        request: RegionRequest<<M::Frames as HostFrames>::Mapping>,
+    },
+    /// A client has ended.
+    ClientGone(ClientId),
+    /// A thread of a client wants pages of a share. Answered by [`PageOutput::Grant`].
+    PageRequests {
+        /// The thread's link.
+        session: u64,
+        /// The number of its message.
+        seq: u64,
+        /// The share.
+        share: u64,
+        /// The pages.
+        requests: &'a [PageRequest],
+    },
+    /// A thread of a client has installed grants of a share.
+    Settled {
+        /// The thread's link.
+        session: u64,
+        /// The share.
+        share: u64,
+        /// The grants.
+        settled: &'a [Settled],
+    },
+    /// Clients of this host have more frames of a region than they may.
+    Crowded(Gid),
+    /// A client's link has ended.
+    LinkGone {
+        /// The link.
+        link: u64,
+    },
+    /// A connection to a node was made, and has that place; or it was not.
+    Dialed {
+        /// The node.
+        node: NodeId,
+        /// The connection.
+        place: Option<u64>,
+    },
+    /// Frames of another node came over a connection.
+    Frames {
+        /// The connection.
+        place: u64,
+        /// The frames, in order.
+        frames: &'a [Vec<u8>],
+    },
+    /// A connection between nodes has ended.
+    WireGone {
+        /// The connection.
+        place: u64,
+    },
+    /// A stage whose pages were at home is done, or will not be.
+    Release(Face),
+    /// The node ends in good order. Pages that only this host had go home. Where the node `keeps` its bytes, pages that others have come
+    /// here, and nobody gets a page any more.
+    Stop {
+        /// The node keeps its bytes.
+        keeps: bool,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// An order of shared regions to their driver.
+pub enum PageOutput<M: PageMemory> {
+    /// Connect to a node; [`PageInput::Dialed`] follows.
+    Dial {
+        /// The node.
+        node: NodeId,
+        /// Where it is reached.
+        address: String,
+    },
+    /// Send a frame over a connection to or from another node.
+    Send {
+        /// The connection.
+        place: u64,
+        /// The frame.
+        bytes: Vec<u8>,
+    },
+    /// Close such a connection.
+    Close {
+        /// The connection.
+        place: u64,
+    },
+    /// Reply to the page requests of a thread.
+    Grant {
+        /// The thread's link.
+        session: u64,
+        /// The number of its message.
+        seq: u64,
+        /// The reply.
+        reply: PageReply<M::Pages>,
+    },
+    /// Pages that a stage waits for are at home, or will not come.
+    Recalled {
+        /// Who asked.
+        asker: Asker,
+        /// The stage.
+        face: Face,
+        /// The error says why they will not come.
+        outcome: Result<()>,
+    },
+    /// End the link of a client that sent nonsense.
+    End {
+        /// The link.
+        session: u64,
+        /// The nonsense.
+        error: Error,
+    },
+    /// Answer a client's request.
+    Reply {
+        /// The client.
+        client: ClientId,
+        /// The answer.
+        result: Result<Answer>,
+        /// What the client maps.
+        files: <M::Frames as HostFrames>::Files,
+    },
+    /// Let commands that are under way go on by pages, because hosts wait to be let in.
+    GiveWay,
+}
+
+/// Who asks for pages to come home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// The commands of that link.
+    Link(u64),
+    /// A request that waits for a word.
+    Word,
+    /// The node itself, at its end.
+    End,
+}

@@ -1,0 +1,267 @@
+//! Memory of shared regions without files and mappings, for tests.
+
+use super::memory::{FileParts, FrameTerms, HomePages, HostFrames, NotShared, PageBytes, PageMemory};
+use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::host::Manner;
+use hanare_protocol::page::word::{Change, Fault, Installed, PageWord};
+use hanare_protocol::page::{Access, HostId, Page, Place, Plain, Version};
+use hanare_protocol::place::Routes;
+use hanare_protocol::wire::control::PageStat;
+use hanare_protocol::wire::page::Join;
+use hanare_protocol::{Corrupt, Result};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// The memory of one node. A clone is the same memory.
+///
+/// - Any grant opens any region for writing.
+#[derive(Clone, Debug, Default)]
+pub struct PageVectors {
+    drawn: Rc<Cell<u64>>,
+    regions: Rc<RefCell<BTreeMap<Gid, VectorPages>>>,
+}
+
+/// The pages of one region that lie at a home, by number; those that nobody wrote are zeros.
+#[derive(Clone, Debug, Default)]
+pub struct VectorPages(Rc<RefCell<BTreeMap<u64, PageBytes>>>);
+
+/// The words and frames of a region on one host. A clone is the same words and frames: programs have one.
+#[derive(Clone, Debug)]
+pub struct VectorFrames {
+    plain: Rc<RefCell<Plain<PageBytes>>>,
+    homes: Rc<RefCell<Vec<(HostId, Option<VectorPages>)>>>,
+    layout: Rc<Routes>,
+    home_of: Rc<[usize]>,
+    /// Pages that threads put into frames at this moment: the seat and the version of each.
+    fills: Rc<RefCell<BTreeMap<Page, (u16, Version)>>>,
+    losses: Rc<Cell<u64>>,
+}
+
+impl PageVectors {
+    /// The pages of a region.
+    pub fn pages(&self, gid: Gid) -> VectorPages {
+        self.regions.borrow_mut().entry(gid).or_default().clone()
+    }
+}
+
+impl PageMemory for PageVectors {
+    type Pages = VectorPages;
+    type Frames = VectorFrames;
+
+    fn open(&mut self, join: &Join, _node: NodeId) -> Result<VectorPages, NotShared> {
+        Ok(self.pages(join.gid))
+    }
+
+    fn rights(&self, _gid: Gid, _extent: (Slot, u64), _grant: Grant) -> Result<Rights> {
+        Ok(Rights::Write)
+    }
+
+    fn cancel_share_wait(&mut self, _gid: Gid, _slot: Slot) {}
+
+    fn make_frames(&mut self, terms: FrameTerms<'_>) -> Result<VectorFrames> {
+        let layout: Routes = terms.layout.clone().into();
+        let plain = Plain::new(HostId(0), false, layout.len().div_ceil(PAGE_LEN), terms.seats);
+        Ok(VectorFrames {
+            plain: Rc::new(RefCell::new(plain)),
+            homes: Rc::new(RefCell::new(vec![(HostId(0), None); terms.home_count])),
+            layout: Rc::new(layout),
+            home_of: terms.home_of.into(),
+            fills: Rc::default(),
+            losses: Rc::default(),
+        })
+    }
+
+    fn draw(&mut self) -> Result<u64> {
+        let number = self.drawn.get();
+        self.drawn.set(number.wrapping_add(1));
+        Ok(number)
+    }
+}
+
+impl HomePages for VectorPages {
+    type View = ();
+
+    fn is_held(&self) -> bool {
+        true
+    }
+
+    fn set_lacks_pages(&self, _lacks: bool) {}
+
+    fn read_page(&self, page: u64) -> Result<PageBytes> {
+        let bytes = self.0.borrow().get(&page).cloned();
+        Ok(bytes.unwrap_or_else(|| vec![0; PAGE_LEN as usize].into()))
+    }
+
+    fn view(&self, _page: u64) -> Option<()> {
+        None
+    }
+
+    fn write_page(&self, page: u64, bytes: &[u8]) -> Result<()> {
+        self.0.borrow_mut().insert(page, bytes.into());
+        Ok(())
+    }
+}
+
+impl VectorFrames {
+    /// The pages of this very node's memory that a page belongs to.
+    fn own(&self, page: Page) -> Option<VectorPages> {
+        self.homes.borrow()[self.home_of(page)].1.clone()
+    }
+
+    /// The bytes that a program sees, if its page's word lets it look.
+    pub fn frame(&self, page: Page) -> Option<PageBytes> {
+        match self.own(page) {
+            Some(own) => own.read_page(page.0).ok(),
+            None => self.plain.borrow().frame(page).cloned(),
+        }
+    }
+
+    /// A thread puts bytes into a frame, as its page's word allowed.
+    pub fn begin_fill(&self, page: Page, (seat, version): (u16, Version), bytes: Option<PageBytes>) {
+        self.fills.borrow_mut().insert(page, (seat, version));
+        if let Some(bytes) = bytes {
+            self.plain.borrow_mut().set_frame(page, Some(bytes));
+        }
+    }
+
+    /// A thread has put all bytes into a frame. Returns `None` where the fill has ended before.
+    pub fn end_fill(&self, page: Page, seat: u16) -> Result<Option<Installed>, Corrupt> {
+        let mut fills = self.fills.borrow_mut();
+        let Some((_, version)) = fills.remove(&page).filter(|(of, _)| *of == seat) else { return Ok(None) };
+        let mut plain = self.plain.borrow_mut();
+        let installed = plain.change(page, |word| word.filled(seat, version))?;
+        plain.clear_seat(seat);
+        Ok(Some(installed))
+    }
+
+    /// How often programs were told that stores were lost.
+    pub fn losses(&self) -> u64 {
+        self.losses.get()
+    }
+}
+
+impl HostFrames for VectorFrames {
+    type Home = VectorPages;
+    type Mapping = ();
+    type Files = Option<VectorFrames>;
+
+    fn set_home(&mut self, home: usize, me: HostId, own: Option<VectorPages>) {
+        self.homes.borrow_mut()[home] = (me, own);
+    }
+
+    fn files(&self) -> Result<(FileParts, Option<VectorFrames>)> {
+        Ok((vec![None; self.home_of.len()], Some(self.clone())))
+    }
+
+    fn hold(&mut self, _client: ClientId, _mapping: ()) -> Result<()> {
+        Ok(())
+    }
+
+    fn part(&mut self, _client: ClientId) {}
+
+    fn part_all(&mut self) {}
+
+    fn stuck(&mut self) -> Vec<ClientId> {
+        Vec::new()
+    }
+
+    fn let_fills_end(&self, pages: &[Page]) {
+        for page in pages {
+            let filling = self.fills.borrow().get(page).copied();
+            if let Some((seat, _)) = filling {
+                // A word that makes no sense is found by the next who looks.
+                let _ = self.end_fill(*page, seat);
+            }
+        }
+    }
+
+    fn present_count(&self) -> u64 {
+        self.plain.borrow().present_count() as u64
+    }
+
+    fn tell_loss(&self) {
+        self.losses.set(self.losses.get().wrapping_add(1));
+    }
+
+    fn add_counts(&self, _stat: &mut PageStat) {}
+}
+
+impl Place for VectorFrames {
+    type Bytes = PageBytes;
+
+    fn page_count(&self) -> u64 {
+        self.plain.borrow().page_count()
+    }
+
+    fn seat_count(&self) -> u16 {
+        self.plain.borrow().seat_count()
+    }
+
+    fn home_of(&self, page: Page) -> usize {
+        let piece = self.layout.pieces(page.0.saturating_mul(PAGE_LEN), 1).next();
+        self.home_of[piece.expect("pages are checked before").extent]
+    }
+
+    fn me(&self, page: Page) -> HostId {
+        self.homes.borrow()[self.home_of(page)].0
+    }
+
+    fn look(&self, page: Page) -> PageWord {
+        self.plain.borrow().look(page)
+    }
+
+    fn change<T>(&mut self, page: Page, rule: impl Fn(PageWord) -> Result<Change<T>, Corrupt>) -> Result<T, Corrupt> {
+        self.plain.borrow_mut().change(page, rule)
+    }
+
+    fn forget(&mut self, page: Page) {
+        self.plain.borrow_mut().forget(page);
+    }
+
+    fn fault(&mut self, page: Page, seat: u16, access: Access) -> Result<Fault, Corrupt> {
+        self.plain.borrow_mut().fault(page, seat, access)
+    }
+
+    fn clear_seat(&mut self, seat: u16) {
+        self.plain.borrow_mut().clear_seat(seat);
+    }
+
+    fn end_seat(&mut self, seat: u16) -> Result<Option<Page>, Corrupt> {
+        self.plain.borrow_mut().end_seat(seat)
+    }
+
+    fn number(&self, seat: u16) -> u32 {
+        self.plain.borrow().number(seat)
+    }
+
+    fn next_number(&mut self, seat: u16) -> u32 {
+        self.plain.borrow_mut().next_number(seat)
+    }
+
+    fn is_clear(&self, page: Page) -> bool {
+        self.plain.borrow().is_clear(page)
+    }
+
+    fn fill(&mut self, page: Page, seat: u16, bytes: &PageBytes) -> bool {
+        self.plain.borrow_mut().fill(page, seat, bytes)
+    }
+
+    fn read(&mut self, page: Page) -> Option<PageBytes> {
+        self.frame(page)
+    }
+
+    fn punch(&mut self, page: Page) {
+        self.plain.borrow_mut().punch(page);
+    }
+
+    fn take(&mut self, pages: Range<u64>, manner: Manner) -> Option<Vec<PageBytes>> {
+        let bytes = if manner.wants_bytes { pages.clone().map(|page| self.frame(Page(page))).collect() } else { None };
+        if !manner.keeps {
+            pages.for_each(|page| self.punch(Page(page)));
+        }
+        bytes
+    }
+}

@@ -1,0 +1,313 @@
+//! The page words and frames of a region on this host, its clients' mappings, and how what the rules ask for is done to them.
+
+use super::memory::SharedMemory;
+use hanare_home::{FileParts, FrameTerms, HostFrames, NODE_SEATS, PageBytes, SEATS};
+use hanare_memory::Mapping;
+use hanare_memory::file;
+use hanare_memory::frames::{ClientFrames, Frames, Run};
+use hanare_memory::uffd::Refused;
+use hanare_protocol::id::{ClientId, Rights};
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::host::{Manner, Why};
+use hanare_protocol::page::word::{Change, Fault, PageWord};
+use hanare_protocol::page::{Access, HostId, Page, Place};
+use hanare_protocol::place::Layout;
+use hanare_protocol::wire::control::{FilePart, PageStat};
+use hanare_protocol::{Corrupt, Error, Result};
+use hanare_ring::page_word::{LOSS_SEAT, PageWords, page_words_len, seat};
+use hanare_ring::words::Shared;
+use rustix::thread::futex;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+/// How long a node that begins anew waits for threads that fill frames: longer than any that is not stopped takes.
+const FILL_MAX: Duration = Duration::from_millis(100);
+
+/// What is there of a coherent region.
+pub(crate) struct NodeFrames {
+    words: PageWords<Shared>,
+    words_file: OwnedFd,
+    /// Dropped after the words that lie in it.
+    _words_memory: Mapping,
+    frames: Frames,
+    layout: Layout,
+    /// For each extent of the layout, its home.
+    home_of: Vec<usize>,
+    homes: Vec<FrameHome>,
+    mapped: Vec<(ClientId, ClientFrames)>,
+    /// Mappings of clients that count as gone and are not.
+    parted: Vec<ClientFrames>,
+    counters: Counters,
+}
+
+/// A home of the region.
+#[derive(Clone)]
+struct FrameHome {
+    /// What this host is called there.
+    me: HostId,
+    /// Bytes that lie on this very node.
+    own: Option<SharedMemory>,
+}
+
+/// What was done with pages of a region on one host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counters {
+    invalidated: u64,
+    forwarded: u64,
+    recalled: u64,
+    evicted: u64,
+}
+
+impl NodeFrames {
+    pub fn new(terms: FrameTerms<'_>) -> Result<NodeFrames> {
+        let FrameTerms { name, layout, home_of, home_count, seats } = terms;
+        let pages = layout.len().div_ceil(PAGE_LEN);
+        let len = page_words_len(pages, seats).next_multiple_of(PAGE_LEN);
+        let words_file = file::create(&format!("{name}.words"), len)?;
+        let mut memory = Mapping::reserve(len)?;
+        memory.map_file(0, words_file.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write)?;
+        // SAFETY: the memory is dropped after the words (field order), and no copy of the window leaves them.
+        let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, seats);
+        let frames = Frames::new(&format!("{name}.frames"), pages)?;
+        Ok(NodeFrames {
+            words,
+            words_file,
+            _words_memory: memory,
+            frames,
+            layout: layout.clone(),
+            home_of: home_of.to_vec(),
+            homes: vec![FrameHome { me: HostId(0), own: None }; home_count],
+            mapped: Vec::new(),
+            parted: Vec::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Protects pages from the stores of those clients; where nothing is mapped a mark is left.
+    fn protect(&self, run: Run, which: impl Fn(&ClientFrames) -> bool) {
+        let mapped = self.mapped.iter().map(|(_, frames)| frames).chain(&self.parted);
+        for client in mapped.filter(|client| which(client)) {
+            match client.protect(run) {
+                // A page that it lost, or unmapped, is none of its own any more.
+                Ok(()) | Err(Refused::Ended | Refused::Unregistered) => {}
+                Err(refused) => tracing::warn!("a program keeps pages: {refused}"),
+            }
+        }
+    }
+
+    /// Gives frames back that nobody can store to.
+    fn punch_run(&self, run: Run) {
+        if let Err(refused) = self.frames.punch(run) {
+            tracing::error!("frames could not be given back: {refused}");
+        }
+        // On Linux 6.1 a thread that touches a page while it is punched takes its mark away.
+        self.protect(run, |client| !client.uffd.registers_present());
+    }
+
+    fn read_run(&self, run: Run) -> Option<Vec<PageBytes>> {
+        let mut bytes = vec![0; run.len_bytes()];
+        self.frames.read(run, &mut bytes).ok()?;
+        Some(bytes.chunks(PAGE_LEN as usize).map(Box::from).collect())
+    }
+}
+
+/// Wakes all threads that are parked on a page's word.
+fn wake_all(words: &PageWords<Shared>, page: u64) {
+    let window = words.memory().window(words.at(page) * 8, 4);
+    // SAFETY: a word of the memory that lives as long as this, at its boundary; it is touched by atomics only.
+    let word = unsafe { AtomicU32::from_ptr(window.ptr().cast()) };
+    let _ = futex::wake(word, futex::Flags::empty(), u32::MAX >> 1);
+}
+
+impl HostFrames for NodeFrames {
+    type Home = SharedMemory;
+    type Mapping = ClientFrames;
+    type Files = Vec<OwnedFd>;
+
+    fn set_home(&mut self, home: usize, me: HostId, own: Option<SharedMemory>) {
+        self.homes[home] = FrameHome { me, own };
+    }
+
+    fn files(&self) -> Result<(FileParts, Vec<OwnedFd>)> {
+        let (mut parts, mut fds) = (vec![None; self.home_of.len()], Vec::new());
+        for fd in [self.words_file.as_fd(), self.frames.as_fd()] {
+            let copy = rustix::io::fcntl_dupfd_cloexec(fd, 0);
+            fds.push(copy.map_err(file::system("passing on a memory file"))?);
+        }
+        for own in self.homes.iter().filter_map(|home| home.own.as_ref()) {
+            let (own_parts, mut own_fds) = own.0.files()?;
+            parts = own_parts;
+            fds.append(&mut own_fds);
+        }
+        Ok((parts, fds))
+    }
+
+    fn hold(&mut self, client: ClientId, frames: ClientFrames) -> Result<()> {
+        let is_whole = frames.span.len == self.layout.len().next_multiple_of(PAGE_LEN);
+        if !is_whole || frames.span.start.checked_add(frames.span.len).is_none() {
+            let reason = "a mapping of another length than the region's".to_owned();
+            return Err(Error::Garbage { peer: "a program of this host".to_owned(), reason });
+        }
+        self.mapped.push((client, frames));
+        Ok(())
+    }
+
+    fn part(&mut self, client: ClientId) {
+        self.mapped.retain(|(of, _)| *of != client);
+    }
+
+    fn part_all(&mut self) {
+        self.parted = self.mapped.drain(..).map(|(_, frames)| frames).collect();
+    }
+
+    fn stuck(&mut self) -> Vec<ClientId> {
+        self.parted.retain(|frames| !frames.uffd.is_stuck());
+        self.mapped.iter().filter(|(_, frames)| frames.uffd.is_stuck()).map(|(client, _)| *client).collect()
+    }
+
+    fn let_fills_end(&self, pages: &[Page]) {
+        let until = Instant::now() + FILL_MAX;
+        for page in pages {
+            while self.words.look(page.0).is_being_filled() && Instant::now() < until {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    fn present_count(&self) -> u64 {
+        self.frames.present_count().unwrap_or(0)
+    }
+
+    fn tell_loss(&self) {
+        self.words.count(LOSS_SEAT, seat::LOST, 1);
+    }
+
+    fn add_counts(&self, stat: &mut PageStat) {
+        let counted = |which| self.words.counted(NODE_SEATS..SEATS, which);
+        let Counters { invalidated, forwarded, recalled, evicted } = self.counters;
+        (stat.faults, stat.fetched) = (counted(seat::FAULTS), counted(seat::FETCHED));
+        (stat.prefetched, stat.upgraded) = (counted(seat::PREFETCHED), counted(seat::UPGRADED));
+        (stat.waited, stat.invalidated, stat.forwarded) = (counted(seat::WAITED), invalidated, forwarded);
+        (stat.recalled, stat.evicted) = (recalled, evicted);
+    }
+}
+
+impl Place for NodeFrames {
+    type Bytes = PageBytes;
+
+    fn page_count(&self) -> u64 {
+        self.frames.page_count()
+    }
+
+    fn seat_count(&self) -> u16 {
+        SEATS
+    }
+
+    fn home_of(&self, page: Page) -> usize {
+        self.home_of[self.layout.pieces(page.0 * PAGE_LEN, 1).next().expect("pages are checked before").extent]
+    }
+
+    fn me(&self, page: Page) -> HostId {
+        self.homes[self.home_of(page)].me
+    }
+
+    fn look(&self, page: Page) -> PageWord {
+        self.words.look(page.0)
+    }
+
+    fn change<T>(&mut self, page: Page, rule: impl Fn(PageWord) -> Result<Change<T>, Corrupt>) -> Result<T, Corrupt> {
+        let (changed, value) = self.words.change(page.0, rule)?;
+        if changed.wakes {
+            wake_all(&self.words, page.0);
+        }
+        Ok(value)
+    }
+
+    fn forget(&mut self, page: Page) {
+        self.words.forget(page.0);
+        wake_all(&self.words, page.0);
+    }
+
+    fn fault(&mut self, page: Page, seat: u16, access: Access) -> Result<Fault, Corrupt> {
+        self.words.fault(page.0, seat, access)
+    }
+
+    fn clear_seat(&mut self, seat: u16) {
+        self.words.clear_seat(seat);
+    }
+
+    fn end_seat(&mut self, seat: u16) -> Result<Option<Page>, Corrupt> {
+        self.words.end_seat(seat).map(|claim| claim.map(Page))
+    }
+
+    fn number(&self, seat: u16) -> u32 {
+        self.words.number(seat)
+    }
+
+    fn next_number(&mut self, seat: u16) -> u32 {
+        self.words.next_number(seat)
+    }
+
+    fn is_clear(&self, page: Page) -> bool {
+        self.words.is_clear(page.0)
+    }
+
+    fn fill(&mut self, page: Page, seat: u16, bytes: &PageBytes) -> bool {
+        if let Err(refused) = self.frames.fill(Run::one(page.0), bytes) {
+            tracing::error!("a page could not be kept: {refused}");
+            return false;
+        }
+        // Counted before its program can know. The seat is what a word says, which clients can scribble over.
+        if seat < SEATS {
+            self.words.count(seat, seat::BROUGHT, 1);
+        }
+        true
+    }
+
+    fn read(&mut self, page: Page) -> Option<PageBytes> {
+        match &self.homes[self.home_of(page)].own {
+            Some(own) => own.0.read_page(page.0).ok(),
+            None => self.read_run(Run::one(page.0))?.pop(),
+        }
+    }
+
+    fn punch(&mut self, page: Page) {
+        self.punch_run(Run::one(page.0));
+    }
+
+    /// Of this node's own memory the bytes stay where they are.
+    ///
+    /// **Cost**: for all of the run one call that gives the frames back, and before that, where they may be stored to, one a client;
+    /// each shoots translations of running threads down.
+    fn take(&mut self, pages: Range<u64>, manner: Manner) -> Option<Vec<PageBytes>> {
+        let Manner { home, keeps, wants_bytes } = manner;
+        let run = Run { first: pages.start, count: pages.end - pages.start };
+        if wants_bytes || keeps {
+            self.protect(run, |_| true);
+        }
+        let Some(SharedMemory(memory)) = &self.homes[home].own else {
+            let bytes = if wants_bytes { self.read_run(run) } else { None };
+            if !keeps {
+                self.punch_run(run);
+            }
+            return bytes;
+        };
+        let bytes = if wants_bytes { pages.map(|page| memory.read_page(page).ok()).collect() } else { None };
+        if !keeps && let Err(error) = memory.unmap(run) {
+            tracing::error!("pages could not be taken from programs: {error}");
+        }
+        bytes
+    }
+
+    fn on_taken(&mut self, why: &Why) {
+        let counter = match why {
+            Why::Invalidate { .. } => &mut self.counters.invalidated,
+            Why::Forward { .. } => &mut self.counters.forwarded,
+            Why::Recall { .. } => &mut self.counters.recalled,
+            Why::Evict { .. } => &mut self.counters.evicted,
+        };
+        *counter += 1;
+    }
+}
