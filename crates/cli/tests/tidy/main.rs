@@ -10,6 +10,7 @@ mod names;
 mod sizes;
 mod sources;
 mod used;
+mod words;
 
 use std::collections::BTreeSet;
 

@@ -68,6 +68,11 @@ fn declared(source: &Source) -> Declared {
     declared
 }
 
+/// The types that a file declares outside its tests.
+pub fn type_names(source: &Source) -> Vec<String> {
+    declared(source).types
+}
+
 #[test]
 fn limits_stand_in_one_file() {
     let mut elsewhere = BTreeSet::new();
@@ -88,7 +93,7 @@ fn a_file_says_what_it_uses() {
 fn a_type_s_name_means_one_thing_in_its_crate() {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for source in product() {
-        for name in declared(&source).types {
+        for name in type_names(&source) {
             *counts.entry(format!("{} {name}", source.package)).or_default() += 1;
         }
     }
