@@ -41,6 +41,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/sharing.md",
     "docs/together.md",
     "docs/tutorial.md",
+    "docs/words.md",
 ];
 /// Folders of the repository that hold sources.
 const FOLDERS: &[&str] = &["crates", "apps", "bench", "deploy", "docs", "examples", "fuzz", "scripts"];
