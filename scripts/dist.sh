@@ -2,7 +2,7 @@
 # Packs what was built into dist/: `dist.sh STATIC HANARE LIBRARY`, where STATIC is the command without any library (musl), and the
 # other two are what install.sh takes.
 #
-#   dist/hanare                           the static command, for the Dockerfile
+#   dist/hanare, dist/hanare-models       the static command and its models, for the Dockerfile
 #   dist/hanare-VERSION-ARCH-linux.tar.gz the same with man pages and completions: unpack it anywhere
 #   dist/hanare_VERSION_ARCH.deb          the command, where dpkg-deb is there
 #   dist/libhanare0_VERSION_ARCH.deb      the library that programs load
@@ -18,8 +18,10 @@ name=hanare-$version-$(uname -m)-linux
 rm -rf "$dist"
 mkdir -p "$dist/$name/bin"
 
-if command -v strip >/dev/null 2>&1; then strip -o "$dist/hanare" "$static"; else cp "$static" "$dist/hanare"; fi
-cp "$dist/hanare" "$dist/$name/bin/"
+for program in "$static" "$(dirname "$static")/hanare-models"; do
+    if command -v strip >/dev/null 2>&1; then strip -o "$dist/$(basename "$program")" "$program"; else cp "$program" "$dist/"; fi
+done
+cp "$dist/hanare" "$dist/hanare-models" "$dist/$name/bin/"
 "$sources/scripts/manual.sh" "$static" "$dist/$name"
 cp "$sources/README.md" "$sources/CHANGELOG.md" "$sources"/LICENSE-* "$dist/$name/"
 tar -C "$dist" --owner=0 --group=0 -czf "$dist/$name.tar.gz" "$name"

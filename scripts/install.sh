@@ -32,6 +32,8 @@ rpath=
 is_searched "$prefix/lib" || rpath=" -Wl,-rpath,\${libdir}"
 
 place "$hanare" "$to/bin/hanare"
+# The command starts it for `hanare model`, `hanare report` and `hanare what-if`.
+place "$(dirname "$hanare")/hanare-models" "$to/lib/hanare/hanare-models"
 install -d "$to/include" "$to/lib/pkgconfig"
 install -m 644 "$sources"/crates/capi/include/*.h "$to/include/"
 place "$library.so" "$to/lib/libhanare.so.$version"

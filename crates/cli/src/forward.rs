@@ -1,14 +1,14 @@
-//! Benches, models, the report and the simulator: their words here, their work in crates of their own.
+//! Benches, models, the report and the simulator: their words here, their work in crates and a program of their own.
 
+use crate::models::{self, Question};
 use crate::print::{self, Column};
 use crate::progress::{Count, Step};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use hanare_model::{command, report};
 use hanare_protocol::limits::NODE_COUNT_MAX;
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 mod measure;
 
@@ -51,7 +51,7 @@ pub struct BenchOptions {
 }
 
 /// Asks a timing model.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Serialize)]
 pub struct ModelOptions {
     /// The paper: dimmnet3, rhinet-fagus, dimmnet2-drivers, euphoria or virtual-queue; none lists them.
     pub paper: Option<String>,
@@ -81,7 +81,7 @@ pub struct ModelOptions {
 }
 
 /// Writes the report.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Serialize)]
 pub struct ReportOptions {
     /// Measure this machine for it. Results are kept beside the page, bench by bench; a run that was stopped goes on there.
     #[arg(long)]
@@ -175,73 +175,35 @@ fn list_benches(as_json: bool) -> Result<()> {
 }
 
 /// Asks a model, or lists what can be asked.
-pub fn model(options: &ModelOptions) -> Result<()> {
-    let text = match &options.paper {
-        None => command::list(None, options.json)?,
-        Some(paper) => command::run(&command::Options {
-            paper: paper.clone(),
-            experiment: options.experiment.clone(),
-            is_product: options.protocol == "product",
-            set: options.set.clone(),
-            sweep: options.sweep.clone(),
-            network: options.network.clone(),
-            plot: options.plot.clone(),
-            trace: options.trace.clone(),
-            json: options.json,
-        })?,
-    };
-    print::text(&text);
-    Ok(())
+pub fn model(options: &ModelOptions) -> Result<i32> {
+    let mut words = serde_json::to_value(options)?;
+    words["paper"] = options.paper.clone().unwrap_or_default().into();
+    words["is_product"] = (options.protocol == "product").into();
+    models::ask(Question::Model(words))
 }
 
 /// Writes the report, or prints its numbers.
-pub fn report(options: &ReportOptions) -> Result<()> {
-    let mut bar = Count::start();
-    let mut progress = |done: usize, count: usize, what: &str| bar.at(done, count, what);
-    let mut gathered = report::gather(hanare_model::papers(), &mut progress)?;
-    bar.finish();
-    let made = made();
-    if options.measure {
-        // A page after every bench: whoever stops half-way has what was measured.
-        let mut page = |measured: &report::Measurements| -> Result<()> {
-            gathered = gathered.clone().measured(measured)?;
-            if !options.json {
-                report::write(&options.out, &gathered, &made)?;
-            }
-            Ok(())
-        };
-        measure::all(&options.out, options.afresh, &mut page)?;
+pub fn report(options: &ReportOptions) -> Result<i32> {
+    let words = |measured: Option<&measure::Measurements>, goes_on: bool| -> Result<Value> {
+        let mut words = serde_json::to_value(options)?;
+        words["measured"] = serde_json::to_value(measured)?;
+        words["goes_on"] = goes_on.into();
+        Ok(words)
+    };
+    if !options.measure {
+        return models::ask(Question::Report(words(None, false)?));
     }
-    if options.json {
-        print::text(&report::json(&gathered, &made));
-        return Ok(());
-    }
-    let summary = report::write(&options.out, &gathered, &made)?;
-    print::line(&format!("{}: {summary}", options.out.display()));
-    Ok(())
-}
-
-/// Today, this version, and the commit it was built from.
-pub fn made() -> report::Made {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    report::Made {
-        date: day(seconds / 86_400),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: option_env!("BUILT_FROM").unwrap_or_default().to_owned(),
-    }
-}
-
-/// The date of a day counted from 1 January 1970, as `2026-01-31`: years of March to February, in eras of 400.
-fn day(days: u64) -> String {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
+    models::find()?;
+    // A page after every bench: whoever stops half-way has what was measured.
+    let mut page = |measured: &measure::Measurements| -> Result<()> {
+        if !options.json {
+            let status = models::ask(Question::Report(words(Some(measured), true)?))?;
+            ensure!(status == 0, "the report could not be written");
+        }
+        Ok(())
+    };
+    let measured = measure::all(&options.out, options.afresh, &mut page)?;
+    models::ask(Question::Report(words(Some(&measured), false)?))
 }
 
 /// Runs the simulator; a check that does not hold is told with the line that replays it.
@@ -272,18 +234,6 @@ pub fn sim(options: &SimOptions) -> Result<i32> {
         Err(failure) => {
             eprintln!("{failure}");
             Ok(1)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::day;
-
-    #[test]
-    fn days_have_their_dates() {
-        for (days, date) in [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_484, "2026-01-31")] {
-            assert_eq!(day(days), date);
         }
     }
 }

@@ -14,8 +14,9 @@
 //! | [`key`] | the file that lets hosts into one pool |
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
+//! | [`models`] | how the program with the models is asked |
 //! | [`mod@trace`] | where the time of a job went |
-//! | [`what_if`] | predictions, and what they are calibrated with |
+//! | [`what_if`] | the words of predictions, and what they are calibrated with |
 //! | [`manual`] | completions and man pages |
 //! | [`mod@print`], [`progress`], [`size`], [`users`] | how things are shown and read |
 #![forbid(unsafe_code)]
@@ -34,6 +35,7 @@ mod lines;
 mod log;
 mod look;
 mod manual;
+mod models;
 mod mount;
 mod nbd;
 mod node;
@@ -139,9 +141,9 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,
         Command::Doctor { json } => return doctor::run(json),
-        Command::Model(options) => forward::model(&options)?,
-        Command::WhatIf(options) => what_if::run(&options)?,
-        Command::Report(options) => forward::report(&options)?,
+        Command::Model(options) => return forward::model(&options),
+        Command::WhatIf(options) => return what_if::run(&options),
+        Command::Report(options) => return forward::report(&options),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::pages(&dir)?,
     }

@@ -10,6 +10,8 @@
 mod faults;
 mod pool;
 
+hanare_testkit::actors![the_client_process,];
+
 use faults::cell::{Cell, Dice, Mode, Victim};
 use faults::cluster::{Cluster, NEWS};
 use faults::kind::Kind;
@@ -17,8 +19,6 @@ use hanare::{CreateOptions, Error, NodeId, Placement, Strided};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The process that the others hit, or that survives them; started by the tests, and nothing by itself.
-#[test]
-#[ignore = "it is started by the other tests"]
 fn the_client_process() {
     if let Ok(task) = std::env::var(faults::client::TASK) {
         faults::client::run(&task);

@@ -4,16 +4,8 @@
 //! tables, plots, produced facts and verdicts ([`outcome`], [`claim`]). Event models run on [`engine`] in whole picoseconds
 //! ([`time`]); equations run on `f64`. Same parameters, same bytes out.
 //!
-//! For the command line, which only forwards:
-//!
-//! ```text
-//! command::list(paper: Option<&str>, json: bool) -> Result<String, CommandError>
-//! command::run(&command::Options { paper, experiment, set, sweep, network, plot, trace, json }) -> Result<String, CommandError>
-//! report::write(out: &Path, measured: Option<&report::Measurements>, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<report::Summary, ReportError>
-//! report::json(measured: Option<&report::Measurements>, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<String, ReportError>
-//! ```
-//!
-//! The texts they return end with a newline and go to standard output as they are; the errors are one line each.
+//! `hanare-models` (crate `models`) asks them for the command line: [`command::list`], [`command::run`], [`report::write`], [`report::json`]
+//! and [`what_if::run`]. The texts that they return end with a newline and go to standard output as they are; the errors are one line each.
 #![forbid(unsafe_code)]
 
 pub mod claim;

@@ -1,6 +1,7 @@
-"""The build of the Python package: maturin's, with the command `hanare` built before it and put among the wheel's programs.
+"""The build of the Python package: maturin's, with the command `hanare` and its models built before it and put among the wheel's programs.
 
-`HANARE_PROFILE` names Cargo's profile (by default `release`); `HANARE_BINARY` a command that was built before.
+`HANARE_PROFILE` names Cargo's profile (by default `release`); `HANARE_BINARY` a command that was built before, with
+`hanare-models` beside it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _command() -> Path:
     told = os.environ.get("HANARE_BINARY")
     if told:
         return Path(told)
-    subprocess.run(["cargo", "build", "--profile", PROFILE, "-p", "hanare-cli"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "build", "--profile", PROFILE, "-p", "hanare-cli", "-p", "hanare-models"], cwd=ROOT, check=True)
     described = subprocess.run(
         ["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=ROOT, check=True, stdout=subprocess.PIPE
     )
@@ -51,13 +52,14 @@ def _command() -> Path:
 
 
 def _put_command() -> None:
-    program = DATA / "scripts" / "hanare"
-    program.unlink(missing_ok=True)
-    built = _command()
-    # Debug lines would be most of the wheel.
-    if shutil.which("strip") is None or subprocess.run(["strip", "-o", program, built]).returncode != 0:
-        shutil.copy2(built, program)
-    program.chmod(0o755)
+    command = _command()
+    for built in (command, command.with_name("hanare-models")):
+        program = DATA / "scripts" / built.name
+        program.unlink(missing_ok=True)
+        # Debug lines would be most of the wheel.
+        if shutil.which("strip") is None or subprocess.run(["strip", "-o", program, built]).returncode != 0:
+            shutil.copy2(built, program)
+        program.chmod(0o755)
 
 
 def _with_arguments(compatibility: str) -> None:

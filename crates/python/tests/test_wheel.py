@@ -60,7 +60,7 @@ def test_the_wheel_runs_where_its_tag_says(wheel: Path) -> None:
     allowed |= {b"ld-linux-x86-64.so.2", b"ld-linux-aarch64.so.1"}
     with zipfile.ZipFile(wheel) as archive:
         programs = [name for name in archive.namelist() if archive.read(name)[:4] == b"\x7fELF"]
-        assert sorted(Path(name).name for name in programs) == ["_hanare.abi3.so", "hanare"]
+        assert sorted(Path(name).name for name in programs) == ["_hanare.abi3.so", "hanare", "hanare-models"]
         for name in programs:
             code = archive.read(name)
             asked = [(int(major), int(minor)) for major, minor in re.findall(rb"GLIBC_(\d+)\.(\d+)", code)]

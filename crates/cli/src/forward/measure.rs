@@ -2,13 +2,24 @@
 
 use super::run_bench;
 use anyhow::{Context, Result, bail};
-use hanare_model::claim::Verdict;
-use hanare_model::report::{Measured, Measurements};
+use hanare_bench::report::Verdict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// What was measured for a claim, as the report takes it.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Measured {
+    /// The value with its unit, as one short text.
+    value: String,
+    /// `reproduced` or `differs`.
+    verdict: String,
+}
+
+/// Measurements by claim id.
+pub type Measurements = BTreeMap<String, Measured>;
 
 /// One bench's results.
 #[derive(Serialize, Deserialize)]
@@ -57,8 +68,8 @@ fn file_beside(page: &Path) -> PathBuf {
     page.with_extension("measured.json")
 }
 
-/// Runs every bench that no earlier run has done. `page` is called after each with all that is known.
-pub fn all(out: &Path, afresh: bool, page: &mut dyn FnMut(&Measurements) -> Result<()>) -> Result<()> {
+/// Runs every bench that no earlier run has done, and gives all claims. `page` is called after each with all that is known.
+pub fn all(out: &Path, afresh: bool, page: &mut dyn FnMut(&Measurements) -> Result<()>) -> Result<Measurements> {
     let file = file_beside(out);
     let mut progress = if afresh {
         Progress { version: env!("CARGO_PKG_VERSION").to_owned(), ..Progress::default() }
@@ -82,17 +93,17 @@ pub fn all(out: &Path, afresh: bool, page: &mut dyn FnMut(&Measurements) -> Resu
         let report = run_bench(name, false, None, None)?;
         let claims = report.claims.into_iter().map(|claim| {
             let verdict = match claim.verdict {
-                hanare_bench::report::Verdict::Reproduced => Verdict::Reproduced,
-                hanare_bench::report::Verdict::NotReproduced => Verdict::Differs,
+                Verdict::Reproduced => "reproduced",
+                Verdict::NotReproduced => "differs",
             };
-            (claim.id.to_owned(), Measured { value: claim.value.to_string(), verdict })
+            (claim.id.to_owned(), Measured { value: claim.value.to_string(), verdict: verdict.to_owned() })
         });
         let kept = Kept { seconds: started.elapsed().as_secs_f64(), claims: claims.collect() };
         progress.benches.insert((*name).to_owned(), kept);
         progress.write(&file)?;
         page(&progress.claims())?;
     }
-    Ok(())
+    Ok(progress.claims())
 }
 
 /// How long the rest takes, from what a bench took so far; nothing before the first.
@@ -111,7 +122,7 @@ mod tests {
     use super::*;
 
     fn kept(seconds: f64) -> Kept {
-        let measured = Measured { value: "1.9x".to_owned(), verdict: Verdict::Differs };
+        let measured = Measured { value: "1.9x".to_owned(), verdict: "differs".to_owned() };
         Kept { seconds, claims: Measurements::from([("D2-C10".to_owned(), measured)]) }
     }
 

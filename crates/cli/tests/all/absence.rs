@@ -18,13 +18,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nbdkit", &["hanare"]),
     ("python", &["hanare"]),
     ("model", &["hanare-protocol"]),
+    ("models", &["hanare-model"]),
+    ("testkit", &[]),
     ("sim", &["hanare-protocol", "hanare-home"]),
     ("bench", &["hanare", "hanare-protocol", "hanare-memory"]),
-    ("cli", &["hanare", "hanare-protocol", "hanare-model", "hanare-sim", "hanare-bench", "hanare-disk"]),
+    ("cli", &["hanare", "hanare-protocol", "hanare-sim", "hanare-bench", "hanare-disk"]),
 ];
 
 /// Crates without `unsafe`.
-const SAFE: &[&str] = &["protocol", "home", "model", "sim", "cli", "disk", "nbdkit"];
+const SAFE: &[&str] = &["protocol", "home", "model", "models", "sim", "cli", "disk", "nbdkit"];
 
 /// What the rules may not know of.
 const IMPURE: &[&str] = &[
@@ -82,6 +84,21 @@ fn dependencies_point_down() {
     let folders = std::fs::read_dir(crates()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     for folder in folders {
         assert!(MAY_USE.iter().any(|(name, _)| *name == folder), "crate '{folder}' has no row in ARCHITECTURE.md and here");
+    }
+}
+
+/// Crates that no other build needs, and only `cargo test --workspace` and `make models` make.
+const APART: &[&str] = &["model", "models"];
+
+#[test]
+fn all_but_the_models_are_built_where_nothing_is_named() {
+    let manifest = std::fs::read_to_string(crates().parent().unwrap().join("Cargo.toml")).unwrap();
+    let list = manifest.split_once("default-members = [").and_then(|(_, rest)| rest.split_once(']')).unwrap().0;
+    for (name, _) in MAY_USE {
+        let is_default = list.contains(&format!("\"crates/{name}\""));
+        assert_eq!(is_default, !APART.contains(name), "default-members and {name}");
+        let manifest = std::fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
+        assert!(APART.contains(name) || !manifest.contains("hanare-model"), "{name} needs the models, also in tests");
     }
 }
 

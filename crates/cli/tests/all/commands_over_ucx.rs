@@ -11,7 +11,7 @@ fn has_ucx() -> bool {
     match hanare::ucx::available() {
         Ok(_) => true,
         Err(reason) => {
-            eprintln!("skipped: {reason}");
+            hanare_testkit::unable(reason);
             false
         }
     }

@@ -31,7 +31,7 @@ fn left_of(pid: u32) -> Vec<String> {
 #[test]
 fn the_same_bytes_by_every_way_that_can_be_gone() {
     if let Some(reason) = cannot_serve() {
-        return eprintln!("skipped: {reason}");
+        return hanare_testkit::unable(reason);
     }
     let _alone = SWAP.lock();
     let mark = format!("demo-memory-{}", std::process::id());
@@ -56,7 +56,7 @@ fn the_same_bytes_by_every_way_that_can_be_gone() {
 #[test]
 fn an_ordinary_user_is_told_what_the_machine_refuses_and_the_line_that_mends_it() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: becoming another user needs root");
+        return hanare_testkit::unable("becoming another user needs root");
     }
     let told = |words: &[&str]| run(command(words).uid(NOBODY).gid(NOBODY)).done();
     let text = told(&["demo", "memory", "--data", "48M", "--at-most", "20"]);
@@ -75,7 +75,7 @@ fn an_ordinary_user_is_told_what_the_machine_refuses_and_the_line_that_mends_it(
 fn of_two_with_swap_files_one_is_told_of_the_other() {
     let _alone = SWAP.lock();
     let Ok(other) = OpenOptions::new().create(true).truncate(false).write(true).open("/run/hanare-cage.lock") else {
-        return eprintln!("skipped: swap needs root");
+        return hanare_testkit::unable("swap needs root");
     };
     other.lock().unwrap();
     let facts = run(&mut command(&["demo", "memory", "--data", "48M", "--at-most", "12", "--json"])).json();

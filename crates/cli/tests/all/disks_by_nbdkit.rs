@@ -22,7 +22,7 @@ fn cannot_serve() -> Option<String> {
 #[test]
 fn a_disk_is_written_read_zeroed_and_survives_the_server() {
     if let Some(reason) = cannot_serve() {
-        return eprintln!("skipped: {reason}");
+        return hanare_testkit::uninstalled(reason);
     }
     let nodes = Nodes::start(2);
     assert!(nodes.hanare(&["region", "create", "disk", "16M", "--place", "interleave=64K"]).status.success());
@@ -49,7 +49,7 @@ fn a_disk_is_written_read_zeroed_and_survives_the_server() {
 #[test]
 fn a_command_ends_whose_disk_is_gone() {
     if let Some(reason) = cannot_serve() {
-        return eprintln!("skipped: {reason}");
+        return hanare_testkit::uninstalled(reason);
     }
     let nodes = Nodes::start(1);
     let begun = Instant::now();
@@ -87,7 +87,7 @@ fn map(said: &[u8]) -> Vec<(u64, u64, bool)> {
 #[test]
 fn zeros_of_a_disk_are_holes_that_nobody_needs_to_read() {
     if let Some(reason) = cannot_serve() {
-        return eprintln!("skipped: {reason}");
+        return hanare_testkit::uninstalled(reason);
     }
     const MIB: u64 = 1 << 20;
     let nodes = Nodes::start(2);
@@ -139,11 +139,11 @@ fn zeros_of_a_disk_are_holes_that_nobody_needs_to_read() {
 #[test]
 fn a_file_system_on_a_disk_is_whole_after_the_server_was_killed() {
     if let Some(reason) = cannot_serve() {
-        return eprintln!("skipped: {reason}");
+        return hanare_testkit::uninstalled(reason);
     }
     let has_mkfs = ["/usr/sbin", "/sbin"].iter().any(|folder| std::path::Path::new(folder).join("mkfs.ext4").exists());
     if !has_mkfs || Command::new("qemu-img").arg("--version").output().is_err() {
-        return eprintln!("skipped: no mkfs.ext4 (package e2fsprogs) or no qemu-img (package qemu-utils)");
+        return hanare_testkit::uninstalled("no mkfs.ext4 (package e2fsprogs) or no qemu-img (package qemu-utils)");
     }
     let nodes = Nodes::start(1);
     let folder = tempfile::tempdir().unwrap();
@@ -164,10 +164,10 @@ fn a_file_system_on_a_disk_is_whole_after_the_server_was_killed() {
 #[test]
 fn another_user_is_not_served_at_a_port() {
     if let Some(reason) = cannot_serve() {
-        return eprintln!("skipped: {reason}");
+        return hanare_testkit::uninstalled(reason);
     }
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: only root can be another user, too");
+        return hanare_testkit::unable("only root can be another user, too");
     }
     let nodes = Nodes::start(1);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

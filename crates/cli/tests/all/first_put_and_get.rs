@@ -57,31 +57,3 @@ fn ranks_of_one_launch_see_each_others_bytes() {
     pool::run(&mut pool::command(&["run", "--nodes", "2", "-n", "2", "--memory", "64M", "--", "sh", "-c", &script])).done();
     assert_eq!(std::fs::read(path("out.bin")).unwrap(), b"from rank 0");
 }
-
-#[test]
-fn a_recorded_run_is_asked_what_it_would_do_elsewhere() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
-    let costs = hanare_model::what_if::costs::SoftwareCosts { cores: 2, host, ..Default::default() };
-    std::fs::write(path("costs.toml"), costs.to_toml()).unwrap();
-    std::fs::write(path("in.bin"), vec![7; 3 << 20]).unwrap();
-    let words = ["run", "--nodes", "2", "-n", "1", "--memory", "64M", "--record", &path("run"), "--"];
-    let copies = [pool::HANARE, "region", "cp", &path("in.bin"), "copied", "--place", "node=1"];
-    pool::run(&mut pool::command(&[&words[..], &copies].concat())).done();
-    let asked =
-        ["what-if", "--trace", &path("run"), "--calibration", &path("costs.toml"), "--network", "1gbe", "--beyond", "--json"];
-    let answer = pool::run(&mut pool::command(&asked)).json();
-    let traffic = &answer["messages"]["recorded"];
-    assert!(traffic["bytes"].as_u64() > Some(3 << 20) && traffic["messages"].as_u64() >= Some(2), "{answer}");
-    assert!(answer["us"].as_f64() > Some((3 << 20) as f64 * 8e-3), "no faster than the wire: {answer}");
-    // One rank waits for nobody: with what is kept its replay takes what was recorded, whatever the machine did meanwhile.
-    let (off, alone) = (answer["replay"]["here_off"].as_f64().unwrap(), answer["replay"]["model_off"].as_f64().unwrap());
-    assert!(off.abs() < 0.02 && alone < 0.0, "costs of nothing explain less than all: {answer}");
-    // Another host's calibration says nothing of it.
-    let other = hanare_model::what_if::costs::SoftwareCosts { cores: 2, host: "elsewhere".to_owned(), ..Default::default() };
-    std::fs::write(path("other.toml"), other.to_toml()).unwrap();
-    let asked = ["what-if", "--trace", &path("run"), "--calibration", &path("other.toml")];
-    pool::run(&mut pool::command(&asked)).refused(&["the calibration is of elsewhere", "--beyond"]);
-    pool::run(&mut pool::command(&[&words[..], &copies].concat())).refused(&["holds a recording already"]);
-}

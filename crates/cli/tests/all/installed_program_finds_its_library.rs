@@ -14,12 +14,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The libraries where cargo puts those of the C face's own tests, without their endings; `None` where they were not built.
+/// The libraries where cargo puts those of the C face's own tests, without their endings; `None` where they or the models were not built.
 fn library() -> Option<PathBuf> {
     let beside = std::env::current_exe().unwrap().with_file_name("libhanare_capi");
-    let is_built = ["so", "a"].iter().all(|ending| beside.with_extension(ending).exists());
+    let has_models = Path::new(HANARE).with_file_name("hanare-models").exists();
+    let is_built = has_models && ["so", "a"].iter().all(|ending| beside.with_extension(ending).exists());
     if !is_built {
-        eprintln!("skipped: the C face is not built; the whole workspace's tests build it");
+        hanare_testkit::uninstalled("the C face or the models are not built; the whole workspace's tests build them");
     }
     is_built.then_some(beside)
 }
@@ -27,7 +28,7 @@ fn library() -> Option<PathBuf> {
 fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     if !found {
-        eprintln!("skipped: no {tool}");
+        hanare_testkit::uninstalled(format!("no {tool}"));
     }
     found
 }
@@ -91,6 +92,8 @@ fn installed_files_are_stripped_and_their_debug_lines_lie_beside_them() {
         assert!(!sections(&file).contains(".debug_line") && sections(&file).contains(".gnu_debuglink"), "{}", file.display());
         assert!(sections(&debug).contains(".debug_line"), "{}", debug.display());
     }
+    let installed = folder.path().join("bin/hanare");
+    assert!(run(clean(&installed).arg("model")).done().contains("euphoria"));
     for name in ["man/man1/hanare-demo.1", "bash-completion/completions/hanare"] {
         assert!(folder.path().join("share").join(name).exists(), "{name}");
     }
@@ -111,7 +114,16 @@ fn the_package_and_the_archive_hold_what_they_should() {
     let output = |command: &mut Command| String::from_utf8(command.output().unwrap().stdout).unwrap();
     let version = env!("CARGO_PKG_VERSION");
     let packages = [
-        ("hanare", &["./usr/bin/hanare", "hanare-run.1.gz", "doc/hanare/copyright", "doc/hanare/changelog.gz"][..]),
+        (
+            "hanare",
+            &[
+                "./usr/bin/hanare",
+                "./usr/lib/hanare/hanare-models",
+                "hanare-run.1.gz",
+                "doc/hanare/copyright",
+                "doc/hanare/changelog.gz",
+            ][..],
+        ),
         ("libhanare0", &["./usr/lib/libhanare.so.0 -> ", "doc/libhanare0/copyright"]),
         (
             "libhanare-dev",
@@ -132,7 +144,7 @@ fn the_package_and_the_archive_hold_what_they_should() {
         if library.with_file_name(PRELOADED).exists() {
             assert_eq!(held.contains(&format!("./usr/lib/hanare/{PRELOADED}")), held.contains("./usr/bin/hanare"), "{held}");
         }
-        if has("lintian") {
+        if Command::new("lintian").arg("--version").output().is_ok() {
             let told = output(Command::new("lintian").arg("--allow-root").arg(package));
             // The packages of this test are not compressed.
             let mut tags = told.lines().filter(|line| line.starts_with("E:") || line.starts_with("W:"));
@@ -141,9 +153,12 @@ fn the_package_and_the_archive_hold_what_they_should() {
     }
     let archive = output(Command::new("tar").arg("-tzf").arg(ending(".tar.gz")));
     assert!(
-        ["/bin/hanare\n", "/README.md\n", "/share/man/man1/hanare.1\n"].iter().all(|name| archive.contains(name)),
+        ["/bin/hanare\n", "/bin/hanare-models\n", "/README.md\n", "/share/man/man1/hanare.1\n"]
+            .iter()
+            .all(|name| archive.contains(name)),
         "{archive}"
     );
+    assert!(run(clean(dist.join("hanare")).arg("model")).done().contains("euphoria"));
     let told = run(clean(dist.join("hanare")).arg("--version")).done();
     assert!(told.contains(env!("CARGO_PKG_VERSION")), "{told}");
 }
@@ -164,7 +179,7 @@ fn preparing_a_bench_tries_the_compiler_and_not_its_name() {
     stub("mpicc.openmpi", "exit 1");
     let told = prepare();
     if told.contains("no Rust 1.") {
-        eprintln!("skipped: no Rust in PATH");
+        hanare_testkit::unable("no Rust in PATH");
         return;
     }
     assert!(told.contains("mpicc.openmpi compiles nothing here") && told.contains("libopenmpi-dev"), "{told}");

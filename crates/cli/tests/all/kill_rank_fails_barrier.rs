@@ -6,9 +6,7 @@ use hanare::{Error, Pool};
 use std::io::Write;
 
 /// What each rank of the test below runs: rank 1 waits to be killed, the others wait at the barrier.
-#[test]
-#[ignore = "a rank of the other test"]
-fn rank() {
+pub fn rank() {
     let Some(report) = std::env::var_os("BARRIER_REPORT") else { return };
     let pool = Pool::attach().unwrap();
     pool.barrier().unwrap();
@@ -27,20 +25,8 @@ fn rank() {
 fn the_others_are_told_which() {
     let report = tempfile::NamedTempFile::new().unwrap();
     let own = std::env::current_exe().unwrap();
-    let words = [
-        "run",
-        "--nodes",
-        "2",
-        "-n",
-        "3",
-        "--memory",
-        "64M",
-        "--",
-        own.to_str().unwrap(),
-        "kill_rank_fails_barrier::rank",
-        "--exact",
-        "--ignored",
-    ];
+    let run = ["run", "--nodes", "2", "-n", "3", "--memory", "64M", "--", own.to_str().unwrap()];
+    let words = [&run[..], &hanare_testkit::words("kill_rank_fails_barrier::rank")].concat();
     let ended = pool::run(pool::command(&words).env("BARRIER_REPORT", report.path()));
     assert_eq!(ended.status.code(), Some(137), "{}", ended.stderr);
     assert!(ended.stderr.contains("rank 1 of 3"), "{}", ended.stderr);

@@ -54,7 +54,7 @@ fn each_dependency_has_a_licence_that_is_allowed() {
     let output = Command::new(env!("CARGO")).args(words).current_dir(&root).output().unwrap();
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
-        eprintln!("skipped: cargo cannot tell of all dependencies without a network: {why}");
+        hanare_testkit::unable(format!("cargo cannot tell of all dependencies without a network: {why}"));
         return;
     }
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

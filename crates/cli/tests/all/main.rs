@@ -57,5 +57,12 @@ mod status_at_once;
 mod top;
 mod two_versions_refuse;
 mod what_goes_and_comes_back;
-mod what_if_counts;
 mod words_of_run;
+
+hanare_testkit::actors![
+    kill_rank_fails_barrier::rank,
+    one_timeline::rank_with_a_timeline,
+    ranks_under_other_launchers::rank,
+    run_on_hosts::rank,
+    top::rank_that_shares_pages,
+];

@@ -28,7 +28,7 @@ fn program(folder: &Path) -> Option<PathBuf> {
             Some(program)
         }
         Err(_) => {
-            eprintln!("skipped: no C compiler");
+            hanare_testkit::uninstalled("no C compiler");
             None
         }
     }
@@ -43,7 +43,7 @@ fn regions(nodes: &Nodes) -> Vec<String> {
 #[test]
 fn every_byte_of_a_program_is_what_it_wrote() {
     if let Some(reason) = cannot_serve() {
-        return eprintln!("skipped: {reason}");
+        return hanare_testkit::unable(reason);
     }
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(folder.path()) else { return };
@@ -100,7 +100,7 @@ impl Filled {
 #[test]
 fn a_node_that_is_silent_for_longer_than_its_lease_is_waited_for() {
     if let Some(reason) = cannot_serve() {
-        return eprintln!("skipped: {reason}");
+        return hanare_testkit::unable(reason);
     }
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(folder.path()) else { return };
@@ -124,7 +124,7 @@ fn a_node_that_is_silent_for_longer_than_its_lease_is_waited_for() {
 #[test]
 fn a_node_that_comes_back_without_the_bytes_ends_the_program_and_is_named() {
     if let Some(reason) = cannot_serve() {
-        return eprintln!("skipped: {reason}");
+        return hanare_testkit::unable(reason);
     }
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(folder.path()) else { return };
@@ -141,7 +141,7 @@ fn a_node_that_comes_back_without_the_bytes_ends_the_program_and_is_named() {
 #[test]
 fn what_the_pool_has_no_room_for_is_refused_and_the_program_lives() {
     if let Some(reason) = cannot_serve() {
-        return eprintln!("skipped: {reason}");
+        return hanare_testkit::unable(reason);
     }
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(folder.path()) else { return };
@@ -159,7 +159,7 @@ fn what_the_pool_has_no_room_for_is_refused_and_the_program_lives() {
 #[test]
 fn a_program_that_is_killed_leaves_nothing_and_a_lost_node_is_named() {
     if let Some(reason) = cannot_serve() {
-        return eprintln!("skipped: {reason}");
+        return hanare_testkit::unable(reason);
     }
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(folder.path()) else { return };

@@ -17,7 +17,7 @@ fn has(program: &str, words: &[&str]) -> bool {
         (None, Ok(output)) if output.status.success() => return true,
         _ => format!("no {program} that takes {words:?}"),
     };
-    eprintln!("skipped: {reason}");
+    hanare_testkit::unable(reason);
     false
 }
 

@@ -2,10 +2,11 @@
 
 use crate::pool;
 
-use pool::{HANARE, command, run};
+use pool::{HANARE, clean, command, run};
 use std::process::Command;
 
-const COMMANDS: &[&str] = &["run", "node", "status", "region", "key", "info", "bench", "model", "report", "sim", "demo"];
+const COMMANDS: &[&str] =
+    &["run", "node", "status", "region", "key", "info", "bench", "model", "report", "what-if", "sim", "demo"];
 
 #[test]
 fn completions_name_every_command() {
@@ -18,11 +19,24 @@ fn completions_name_every_command() {
 
 #[test]
 fn a_reader_that_has_seen_enough_ends_a_listing_without_a_word() {
-    for words in [&["info"][..], &["completions", "bash"], &["model"]] {
+    for words in [&["info"][..], &["completions", "bash"]] {
         let line = format!("{HANARE} {} | true", words.join(" "));
         let ended = run(Command::new("sh").args(["-c", &line]));
         assert_eq!(ended.stderr, "", "{words:?}");
     }
+}
+
+/// The models are no part of this build; `crates/models` tests them beside it.
+#[test]
+fn without_the_program_of_the_models_a_line_says_where_it_comes_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("hanare");
+    std::fs::copy(HANARE, &alone).unwrap();
+    for words in [&["model"][..], &["report"], &["report", "--measure"], &["what-if", "--calibrate"]] {
+        run(clean(&alone).args(words).current_dir(folder.path())).refused(&["no hanare-models", "cargo install", "make models"]);
+    }
+    let help = run(clean(&alone).args(["model", "--help"])).done();
+    assert!(help.contains("--sweep"), "{help}");
 }
 
 #[test]
@@ -52,7 +66,7 @@ fn info_says_of_each_part_of_userfaultfd_what_it_tried() {
     };
     let old = parts("5.13");
     if old.len() < 4 {
-        return println!("skipped: this machine has no userfaultfd: {old:?}");
+        return hanare_testkit::unable(format!("this machine has no userfaultfd: {old:?}"));
     }
     let usable = |name: &str| old.iter().find(|part| part.0 == format!("userfaultfd, {name}")).unwrap().1;
     assert!(usable("faults as SIGBUS") && !usable("CONTINUE") && !usable("CONTINUE write-protected"), "{old:?}");

@@ -26,7 +26,7 @@ pub fn cannot_mount() -> Option<&'static str> {
 macro_rules! or_skip {
     () => {
         if let Some(reason) = $crate::mounted_files::cannot_mount() {
-            eprintln!("skipped: {reason}");
+            hanare_testkit::unable(reason);
             return;
         }
     };
@@ -427,7 +427,7 @@ fn holes_are_found_and_mapped_files_are_written_back() {
     let script = "import mmap,sys\nf=open(sys.argv[1],'r+b')\nm=mmap.mmap(f.fileno(),0)\nm[5000:5004]=b'mmap'\nm.flush()\n";
     match std::process::Command::new("python3").args(["-c", script]).arg(mount.path("sparse")).status() {
         Ok(status) => assert!(status.success()),
-        Err(error) => return eprintln!("skipped: python3: {error}"),
+        Err(error) => return hanare_testkit::uninstalled(format!("python3: {error}")),
     }
     let mut bytes = [0; 4];
     file.read_exact_at(&mut bytes, 5000).unwrap();

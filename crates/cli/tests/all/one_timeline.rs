@@ -14,9 +14,7 @@ fn arrows<'e>(events: &'e [Value], phase: &str) -> Vec<(&'e str, f64)> {
 }
 
 /// Not a test: a rank of the job of the next one.
-#[test]
-#[ignore = "a rank of another test's job"]
-fn rank_with_a_timeline() {
+pub fn rank_with_a_timeline() {
     if std::env::var_os("HANARE_RANKS").is_none() {
         return;
     }
@@ -35,8 +33,8 @@ fn rank_with_a_timeline() {
 fn the_timelines_of_a_job_become_one_that_says_where_the_time_went() {
     let folder = tempfile::tempdir().unwrap();
     let own = std::env::current_exe().unwrap();
-    let rank = [own.to_str().unwrap(), "--exact", "one_timeline::rank_with_a_timeline", "--ignored"];
-    let words = [&["run", "--nodes", "2", "-n", "2", "--"][..], &rank[..]].concat();
+    let rank = hanare_testkit::words("one_timeline::rank_with_a_timeline");
+    let words = [&["run", "--nodes", "2", "-n", "2", "--", own.to_str().unwrap()][..], &rank].concat();
     let file = folder.path().join("job.json");
     let ended = run(command(&words).env("HANARE_TRACE", &file));
     assert!(ended.status.success(), "{}", ended.stderr);

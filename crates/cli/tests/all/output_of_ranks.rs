@@ -34,7 +34,7 @@ fn bytes_pass_unchanged_into_a_pipe_and_input_goes_to_rank_0() {
 #[test]
 fn a_terminal_shows_the_rank_before_each_line() {
     if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("skipped: no `script` to make a terminal (package bsdutils)");
+        hanare_testkit::uninstalled("no `script` to make a terminal (package bsdutils)");
         return;
     }
     let line = format!("{HANARE} run --nodes 1 -n 2 --memory 64M -- sh -c 'echo one; echo two; printf three'");

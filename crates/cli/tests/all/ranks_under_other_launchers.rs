@@ -14,9 +14,7 @@ const OPEN_MPI: &str = "mpirun.openmpi";
 const MPICH: &str = "mpirun.mpich";
 
 /// What a rank of the tests below runs: it meets the others, says who it is, and ends as it is told to.
-#[test]
-#[ignore = "a rank of the other tests"]
-fn rank() {
+pub fn rank() {
     let Some(report) = std::env::var_os("RANK_REPORT") else { return };
     let say = |text: String| {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(&report).unwrap();
@@ -48,9 +46,10 @@ fn rank() {
 }
 
 /// The words that run this file's rank.
-fn rank_words() -> [String; 4] {
+fn rank_words() -> [String; 5] {
     let own = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
-    [own, "ranks_under_other_launchers::rank".to_owned(), "--exact".to_owned(), "--ignored".to_owned()]
+    let [stage, actor, exact, shown] = hanare_testkit::words("ranks_under_other_launchers::rank").map(str::to_owned);
+    [own, stage, actor, exact, shown]
 }
 
 fn lines(report: &Path) -> Vec<String> {
@@ -74,7 +73,7 @@ fn one_job(report: &Path, ranks: usize, said: &str) -> String {
 /// installed.
 fn mpirun(name: &str, folder: &Path, words: &[&str]) -> Option<Command> {
     if Command::new(name).arg("--version").output().is_err() {
-        eprintln!("skipped: no {name} (packages openmpi-bin, mpich)");
+        hanare_testkit::uninstalled(format!("no {name} (packages openmpi-bin, mpich)"));
         return None;
     }
     let mut command = pool::clean(name);

@@ -9,9 +9,7 @@ use pool::{HANARE, Running, run, signal};
 use std::io::Write;
 
 /// What each rank of the tests below runs: the ranks meet, and one that is told to is killed.
-#[test]
-#[ignore = "a rank of the other tests"]
-fn rank() {
+pub fn rank() {
     let Some(report) = std::env::var_os("RANK_REPORT").filter(|path| !path.is_empty()) else { return };
     let say = |text: String| {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(&report).unwrap();
@@ -53,7 +51,7 @@ fn ranks(remote: &Remote, end: &str) -> pool::Ended {
     let own = std::env::current_exe().unwrap();
     let words = ["run", "--hosts", "a,b", "-n", "3", "--memory", "64M", "--"];
     let mut command = remote.command(&words);
-    command.arg(own).args(["run_on_hosts::rank", "--exact", "--ignored"]);
+    command.arg(own).args(hanare_testkit::words("run_on_hosts::rank"));
     // Variables of that name go with the launch.
     run(command.env("RANK_REPORT", remote.path("report")).env("HANARE_TEST_END", end))
 }
@@ -132,7 +130,7 @@ fn signals_reach_the_ranks_of_every_host() {
 #[test]
 fn what_is_typed_at_the_terminal_reaches_what_ranks_have_started() {
     if pool::clean("script").arg("--version").output().is_err() {
-        eprintln!("skipped: no `script` to make a terminal (package bsdutils)");
+        hanare_testkit::uninstalled("no `script` to make a terminal (package bsdutils)");
         return;
     }
     let remote = Remote::new();

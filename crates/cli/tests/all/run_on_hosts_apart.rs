@@ -56,7 +56,7 @@ fn their_nodes_are_one_pool() {
     let networks = match Networks::new() {
         Ok(networks) => networks,
         Err(why) => {
-            eprintln!("skipped: {why}");
+            hanare_testkit::unable(why);
             return;
         }
     };

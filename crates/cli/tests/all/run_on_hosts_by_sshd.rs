@@ -19,16 +19,18 @@ impl Sshd {
     /// `None`, having said why, where there is none to start. Its sessions carry this mark.
     fn start(mark: &str) -> Option<Sshd> {
         let skip = |why: &str| {
-            eprintln!("skipped: {why}");
+            hanare_testkit::unable(why);
             None
         };
         // It wants to be called by its whole name.
         let Some(sshd) = ["/usr/sbin/sshd", "/usr/bin/sshd"].into_iter().find(|path| std::fs::exists(path).unwrap_or(false))
         else {
-            return skip("no sshd (package openssh-server)");
+            hanare_testkit::uninstalled("no sshd (package openssh-server)");
+            return None;
         };
         if clean("ssh").arg("-V").output().is_err() {
-            return skip("no ssh (package openssh-client)");
+            hanare_testkit::uninstalled("no ssh (package openssh-client)");
+            return None;
         }
         let is_root = rustix::process::getuid().is_root();
         if is_root && std::fs::create_dir_all("/run/sshd").is_err() {

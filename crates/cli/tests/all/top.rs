@@ -73,9 +73,7 @@ fn a_screen_needs_a_terminal() {
 }
 
 /// Not a test: a rank of the job of the next one.
-#[test]
-#[ignore = "a rank of another test's job"]
-fn rank_that_shares_pages() {
+pub fn rank_that_shares_pages() {
     if std::env::var_os("HANARE_RANKS").is_none() {
         return;
     }
@@ -101,8 +99,8 @@ fn rank_that_shares_pages() {
 #[test]
 fn a_job_that_shares_pages_falsely_is_told_so_in_one_line() {
     let own = std::env::current_exe().unwrap();
-    let rank = [own.to_str().unwrap(), "--exact", "top::rank_that_shares_pages", "--ignored"];
-    let words = [&["run", "--nodes", "2", "-n", "2", "--"][..], &rank[..]].concat();
+    let rank = hanare_testkit::words("top::rank_that_shares_pages");
+    let words = [&["run", "--nodes", "2", "-n", "2", "--", own.to_str().unwrap()][..], &rank].concat();
     let ended = run(&mut command(&words));
     assert!(ended.status.success(), "{}", ended.stderr);
     let lines: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("to and fro")).collect();

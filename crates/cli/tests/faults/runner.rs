@@ -96,7 +96,7 @@ impl Runner {
     /// Starts one on the host of the node with that socket.
     pub fn start(kind: Kind, socket: &str) -> Runner {
         let mut command = crate::pool::clean(std::env::current_exe().unwrap());
-        command.args(["--exact", "the_client_process", "--ignored", "--nocapture", "--test-threads=1"]);
+        command.args(hanare_testkit::words("the_client_process")).arg("--test-threads=1");
         command.env(TASK, format!("{socket} {kind:?}")).env("HANARE_ANSWER_MS", answer_ms().to_string());
         let mut process = start(&mut command);
         let record = Arc::new(Mutex::new(Record::default()));

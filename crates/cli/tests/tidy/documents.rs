@@ -1,7 +1,6 @@
-//! What documents say of the sources is so: paths exist, marks are found, code compiles.
+//! What documents say of the sources is so: paths exist, code compiles.
 
 use super::sources::root;
-use hanare_model::report::scan;
 use std::collections::BTreeSet;
 use std::fs::read_to_string;
 use std::io::Write;
@@ -161,26 +160,6 @@ fn a_path_in_a_comment_is_there() {
         }
     }
     assert!(missing.is_empty(), "comments name what is not there:\n{}\n", missing.join("\n"));
-}
-
-/// Looks for marks in another way than the reader of marks: a word and an id, anywhere but inside a text.
-#[test]
-fn every_mark_of_a_feature_is_found() {
-    let found = scan(&root()).unwrap();
-    let mut missed = Vec::new();
-    for path in paths().iter().filter(|path| [".rs", ".c", ".h", ".py", ".md"].iter().any(|ending| path.ends_with(ending))) {
-        let text = read_to_string(root().join(path)).unwrap();
-        for line in text.lines() {
-            let Some((before, rest)) = line.split_once("FEATURE: ").filter(|(before, _)| !before.contains('"')) else { continue };
-            for id in rest.split(' ').map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric())) {
-                let is_id = id.split_once("-F").is_some_and(|(_, number)| number.parse::<u32>().is_ok());
-                if is_id && !found.get(id).is_some_and(|files| files.contains(path)) {
-                    missed.push(format!("{path}: {id} (behind '{}')", before.trim()));
-                }
-            }
-        }
-    }
-    assert!(missed.is_empty(), "marks that are not found, or of no feature:\n{}\n", missed.join("\n"));
 }
 
 /// Blocks of code in a language.

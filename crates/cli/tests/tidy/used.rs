@@ -9,8 +9,9 @@ use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{ImplItem, Item, TraitItem, Type, Visibility};
 
-/// Crates without a public face in Rust: the C library's is held by its symbols, Python's by its stubs; a program has none.
-const WITHOUT_FACE: &[&str] = &["capi", "cli", "python"];
+/// Crates without a public face in Rust: the C library's is held by its symbols, Python's by its stubs; a program has none. Those for
+/// tests alone have no other use.
+const WITHOUT_FACE: &[&str] = &["capi", "cli", "fuzz", "python", "testkit"];
 /// Made by a tool from another library's header, whole.
 const GENERATED: &str = "crates/fabric/src/ucx/bindings.rs";
 

@@ -1,6 +1,7 @@
 //! The model command as functions: the command line only forwards to [`list()`] and [`run()`] and prints what they return.
 use std::path::PathBuf;
 
+use serde::Deserialize;
 use thiserror::Error;
 
 use crate::experiment::{Experiment, Paper};
@@ -18,7 +19,7 @@ pub use run::run;
 pub const ALL: &str = "all";
 
 /// What `hanare model PAPER [EXPERIMENT]` was asked.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct Options {
     /// The paper's id.
     pub paper: String,

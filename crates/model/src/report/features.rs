@@ -229,7 +229,7 @@ mod tests {
     fn the_record_is_that_of_the_sources() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         if !root.join("docs/features.md").is_file() {
-            eprintln!("skipped: the crate stands alone, there are no sources to scan");
+            hanare_testkit::unable("the crate stands alone, there are no sources to scan");
             return;
         }
         let (found, recorded) = (scan(&root).unwrap(), recorded());

@@ -37,7 +37,7 @@ pub struct Measured {
 pub type Measurements = BTreeMap<String, Measured>;
 
 /// When and of what a page was made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Made {
     /// The day, `2026-01-31`.
     pub date: String,

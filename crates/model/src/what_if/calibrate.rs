@@ -47,7 +47,7 @@ fn set_bypass(costs: &mut SoftwareCosts, value: f64) {
 }
 
 /// A measured row: the pattern, its time in ns an operation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Measured {
     /// The pattern.
     pub pattern: String,

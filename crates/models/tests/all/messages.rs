@@ -1,7 +1,7 @@
 //! `what-if` sends the messages that the product sends, byte for byte; its times stand in no test of a loaded machine.
 
-use crate::pool;
-
+use crate::product::{client, nodes};
+use hanare::node::Node;
 use hanare::{
     Consistency, CreateOptions, Element, Indexed, JobId, JobRank, Modify, NodeId, Operator, Placement, Pool, Rank, Region,
     Strided,
@@ -50,7 +50,7 @@ fn counted(pool: &Pool, what: impl FnOnce()) -> (u64, u64) {
 
 struct World {
     /// Ends with the test.
-    _nodes: pool::Nodes,
+    _nodes: Vec<Node>,
     client: Pool,
     far: Region,
     spread: Region,
@@ -58,8 +58,8 @@ struct World {
 
 impl World {
     fn start() -> World {
-        let nodes = pool::Nodes::start(2);
-        let client = Pool::attach_to(&nodes.nodes[0].socket, None).unwrap();
+        let nodes = nodes(2);
+        let client = client(&nodes[0]);
         let create =
             |name, placement| client.create(name, 8 * MIB, &CreateOptions { placement, ..CreateOptions::default() }).unwrap();
         let (far, spread) = (create("far", Placement::Node(NodeId(1))), create("spread", Placement::Interleave(64 << 10)));
@@ -96,9 +96,9 @@ fn commands_send_what_the_model_says() {
 
 #[test]
 fn a_barrier_sends_what_the_model_says() {
-    let nodes = pool::Nodes::start(2);
+    let nodes = nodes(2);
     let rank = JobRank { job: JobId(1), rank: Rank(0), ranks: 1 };
-    let client = Pool::attach_to(&nodes.nodes[1].socket, Some(rank)).unwrap();
+    let client = Pool::attach_to(nodes[1].socket(), Some(rank)).unwrap();
     client.barrier().unwrap();
     assert_eq!(counted(&client, || (0..5).for_each(|_| client.barrier().unwrap())), predicted("barrier x5"));
 }
@@ -116,8 +116,8 @@ fn touches_send_what_the_model_says() {
 
 #[test]
 fn a_walk_sends_what_the_model_says() {
-    let nodes = pool::Nodes::start(2);
-    let client = Pool::attach_to(&nodes.nodes[0].socket, None).unwrap();
+    let nodes = nodes(2);
+    let client = client(&nodes[0]);
     let there = CreateOptions { placement: Placement::Node(NodeId(1)), ..CreateOptions::default() };
     let mapping = client.create("walked", 2 * MIB, &there).unwrap().map(Consistency::Coherent).unwrap();
     let mut word = [0; 8];

@@ -1,0 +1,118 @@
+//! What the tests of all crates share: programs that they start, and how one says that it did not run.
+//!
+//! *Actors.* A test starts its own test program again as a node, a rank or a victim. [`actors!`] lists the functions that may be played so,
+//! and [`words`] are the words that play one. No actor is a test, so `#[ignore]` marks long tests alone.
+//!
+//! *Skips.* A test that lacks what `scripts/prepare.sh` installs calls [`uninstalled`], which fails where `CI` is set. A test that lacks a
+//! right, a kernel or a device calls [`unable`]. Both print past the capture of what passing tests print; `make test` counts them.
+#![forbid(unsafe_code)]
+
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// The variable that names the file in which `scripts/tests.sh` counts.
+const FILE: &str = "SKIPPED_TESTS";
+
+/// The test that plays actors.
+const STAGE: &str = "actor";
+
+/// Lists the actors of a test program, in its root: functions by their paths.
+#[macro_export]
+macro_rules! actors {
+    ($($path:path),+ $(,)?) => {
+        #[test]
+        fn actor() {
+            $crate::act(&[$((stringify!($path), $path as fn())),+]);
+        }
+    };
+}
+
+/// The words by which a test program plays an actor.
+pub fn words(actor: &str) -> [&str; 4] {
+    [STAGE, actor, "--exact", "--nocapture"]
+}
+
+/// Plays the actor that this program's words name. Among the tests nobody names one: then each has a name of its own.
+pub fn act(actors: &[(&str, fn())]) {
+    let words: Vec<String> = std::env::args().skip(1).take(2).collect();
+    match &words[..] {
+        [stage, name] if stage == STAGE && !name.starts_with('-') => match actors.iter().find(|(known, _)| known == name) {
+            Some((_, act)) => act(),
+            None => panic!("no actor {name} in {:?}", std::env::args().next()),
+        },
+        _ => {
+            let names: std::collections::BTreeSet<&str> = actors.iter().map(|(name, _)| *name).collect();
+            assert_eq!(names.len(), actors.len(), "two actors of one name");
+        }
+    }
+}
+
+/// This machine does not let the test run, and no package would change that.
+pub fn unable(reason: impl Display) {
+    say(&reason.to_string());
+}
+
+/// The test needs a program or library that `scripts/prepare.sh test` installs.
+///
+/// **Panics** where `CI` is set: there all of it is installed.
+#[track_caller]
+pub fn uninstalled(reason: impl Display) {
+    assert!(!is_complete(std::env::var_os("CI").as_deref()), "{reason}; where CI is set, `scripts/prepare.sh test` installs it");
+    say(&reason.to_string());
+}
+
+/// Whether the variable `CI` says that everything is installed.
+fn is_complete(ci: Option<&std::ffi::OsStr>) -> bool {
+    ci.is_some_and(|value| !value.is_empty() && value != "false")
+}
+
+/// One line for each reason, with the test's name.
+fn say(reason: &str) {
+    let thread = std::thread::current();
+    let line = format!("skipped: {}: {}\n", thread.name().unwrap_or("a test"), reason.lines().next().unwrap_or_default());
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(file) = std::env::var_os(FILE) {
+        // One write of a short line to a file that is appended to: those of several programs do not mix.
+        let written =
+            OpenOptions::new().create(true).append(true).open(&file).and_then(|mut file| file.write_all(line.as_bytes()));
+        written.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
+}
+
+#[cfg(test)]
+actors![tests::is_unable, tests::lacks_a_program];
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::words;
+
+    pub fn is_unable() {
+        super::unable("no such device\nand more");
+    }
+
+    pub fn lacks_a_program() {
+        super::uninstalled("no such program");
+    }
+
+    #[test]
+    fn a_skip_is_counted_and_fails_where_all_is_installed() {
+        let file = std::env::temp_dir().join(format!("skipped-{}", std::process::id()));
+        let play = |actor: &str, ci: &str| {
+            let mut again = Command::new(std::env::current_exe().unwrap());
+            let ended = again.args(words(actor)).env("CI", ci).env(super::FILE, &file).output().unwrap();
+            (ended.status.success(), String::from_utf8(ended.stderr).unwrap())
+        };
+        let (passed, told) = play("tests::is_unable", "true");
+        assert!(passed && told.contains("actor: no such device\n"), "{told}");
+        assert!(play("tests::lacks_a_program", "").0 && play("tests::lacks_a_program", "false").0);
+        assert!(!play("tests::lacks_a_program", "1").0);
+        assert!(!play("tests::nobody", "").0, "an actor that there is not");
+        let counted = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(counted.lines().count(), 3, "{counted}");
+        assert!(counted.lines().all(|line| line.starts_with("skipped: actor: no such")), "{counted}");
+    }
+}
