@@ -133,7 +133,7 @@ fn shm_allocates_nothing() {
 #[test]
 fn ucx_allocates_nothing() {
     if let Err(reason) = ucx::available() {
-        println!("skipped: {reason}");
+        hanare_testkit::unable(reason);
         return;
     }
     for sealing in [Sealing::Auto, Sealing::Plain, Sealing::Always] {

@@ -21,7 +21,7 @@ fn load(folder: &Path, place: &Path) -> Option<Library> {
     cc.args(["-shared", "-fPIC", "-O2", "-pthread", "-Wall", "-Werror"]).arg(format!("-DPLACE=\"{}\"", place.display()));
     match cc.arg("-o").arg(&made).arg(source).output() {
         Err(error) => {
-            eprintln!("skipped: cc does not run: {error}");
+            hanare_testkit::uninstalled(format!("cc does not run: {error}"));
             None
         }
         Ok(output) => {

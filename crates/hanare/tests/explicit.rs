@@ -19,7 +19,7 @@ fn kernels() -> Vec<MapOptions> {
     match MapOptions::new() {
         Ok(options) => vec![options, MapOptions { features: options.features & Features::LINUX_6_1, ..options }],
         Err(error) => {
-            eprintln!("skipped: {error}");
+            hanare_testkit::unable(error);
             Vec::new()
         }
     }

@@ -4,6 +4,8 @@
 mod processes;
 mod support;
 
+hanare_testkit::actors![maps_then_talks_to_another_node, processes::node_process,];
+
 use hanare::{Consistency, CreateOptions, NodeId, Placement, Pool};
 use processes::{Process, end_with_the_test, say_ready};
 use support::TestPool;
@@ -12,8 +14,6 @@ fn has_ucx() -> bool {
     std::fs::read_to_string("/proc/self/maps").unwrap().contains("libucp")
 }
 
-#[test]
-#[ignore = "a program that the test below starts"]
 fn maps_then_talks_to_another_node() {
     let Ok(socket) = std::env::var("TEST_SOCKET") else { return };
     end_with_the_test();

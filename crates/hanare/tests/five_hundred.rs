@@ -13,6 +13,8 @@ mod holder;
 mod intruder;
 mod support;
 
+hanare_testkit::actors![busy, busy_apart, hostile, hostile_apart,];
+
 use hanare::{CreateOptions, NodeId, Placement, Pool};
 use hanare_protocol::id::Gid;
 use hanare_protocol::wire::VERSION;
@@ -129,9 +131,6 @@ fn move_bytes(socket: &str, until: Instant) -> Option<()> {
 
 /// Becomes another user, in a session of its own if wanted; then a thread for each of its share of programs.
 fn crowd(is_apart: bool, be: fn(usize, &str)) {
-    if !holder::is_started() {
-        return;
-    }
     if is_apart {
         rustix::process::setsid().unwrap();
     }
@@ -165,26 +164,18 @@ fn busy_for_ever(_: usize, _: &str) {
 }
 
 /// A process with its share of them; ends when it is killed.
-#[test]
-#[ignore = "a program of the test below"]
 fn hostile() {
     crowd(false, hostile_for_ever);
 }
 
-#[test]
-#[ignore = "a program of the test below"]
 fn hostile_apart() {
     crowd(true, hostile_for_ever);
 }
 
-#[test]
-#[ignore = "a program of the test below"]
 fn busy() {
     crowd(false, busy_for_ever);
 }
 
-#[test]
-#[ignore = "a program of the test below"]
 fn busy_apart() {
     crowd(true, busy_for_ever);
 }

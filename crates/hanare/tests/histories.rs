@@ -7,6 +7,8 @@
 mod processes;
 mod support;
 
+hanare_testkit::actors![processes::node_process, thread_process,];
+
 use hanare::{Consistency, CreateOptions, Placement, Pool, SharedMapping};
 use processes::{Dice, Nodes, Process, end_with_the_test, now, say_ready};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
@@ -200,8 +202,6 @@ fn word_of(op: Op) -> usize {
     }
 }
 
-#[test]
-#[ignore = "a thread that other tests start"]
 fn thread_process() {
     let Ok(folder) = std::env::var("TEST_FOLDER") else { return };
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();

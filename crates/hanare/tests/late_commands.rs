@@ -7,6 +7,8 @@
 #[path = "support/networks.rs"]
 mod networks;
 
+hanare_testkit::actors![client_process, node_process,];
+
 use hanare::node::{Node, NodeOptions};
 use hanare::{Consistency, CreateOptions, NodeId, Operator, Placement, Pool, Region, SharedMapping};
 use networks::Networks;
@@ -39,7 +41,7 @@ struct Process {
 
 impl Process {
     fn start(mut command: Command, test: &str, variables: &[(&str, String)]) -> Process {
-        command.args([test, "--exact", "--ignored", "--nocapture"]).envs(variables.iter().map(|(name, value)| (name, value)));
+        command.args(hanare_testkit::words(test)).envs(variables.iter().map(|(name, value)| (name, value)));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let orders = child.stdin.take().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -102,13 +104,13 @@ impl Stage {
         if fabric == "ucx"
             && let Err(why) = hanare_fabric::ucx::available()
         {
-            eprintln!("skipped: {why}");
+            hanare_testkit::unable(why);
             return None;
         }
         let networks = match with_networks.then(|| Networks::new(3)).transpose() {
             Ok(networks) => networks,
             Err(why) => {
-                eprintln!("skipped: {why}");
+                hanare_testkit::unable(why);
                 return None;
             }
         };
@@ -253,7 +255,7 @@ fn a_copy_whose_connection_was_reset(stage: &Stage) {
     std::thread::sleep(Duration::from_millis(300));
     let networks = stage.networks.as_ref().expect("a stage with networks");
     if let Err(why) = networks.reset(0, 1) {
-        eprintln!("skipped: {why}");
+        hanare_testkit::unable(why);
         return;
     }
     let ended = client.hear();
@@ -498,8 +500,6 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-#[test]
-#[ignore = "a node that the other tests start"]
 fn node_process() {
     if variable("LATE_SOCKET").is_empty() {
         return;
@@ -515,8 +515,6 @@ fn node_process() {
     std::process::exit(0);
 }
 
-#[test]
-#[ignore = "a program that the other tests start"]
 fn client_process() {
     if variable("LATE_SOCKET").is_empty() {
         return;

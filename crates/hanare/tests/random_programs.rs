@@ -9,10 +9,10 @@ mod processes;
 mod random;
 mod support;
 
+hanare_testkit::actors![processes::node_process, program_process,];
+
 use hanare::Consistency;
 
-#[test]
-#[ignore = "a program that other tests start"]
 fn program_process() {
     random::program::run();
 }

@@ -8,8 +8,8 @@ mod processes;
 mod queue_programs;
 mod support;
 
-#[test]
-#[ignore = "a program that other tests start"]
+hanare_testkit::actors![processes::node_process, program_process,];
+
 fn program_process() {
     queue_programs::program::run();
 }

@@ -9,6 +9,8 @@ mod apart;
 mod relay;
 mod support;
 
+hanare_testkit::actors![actor::acts, apart::serves,];
+
 use apart::{Apart, until};
 use hanare::{Consistency, CreateOptions, Error, NodeId, Placement, Pool, SharedMapping};
 use relay::{Mode, Relay};

@@ -306,7 +306,7 @@ mod tests {
     fn users_of_a_group_that_root_made_a_folder_for_take_their_memory_in_order() {
         use std::os::unix::fs::{PermissionsExt, chown};
         if !rustix::process::geteuid().is_root() {
-            return eprintln!("skipped: only root makes such a folder");
+            return hanare_testkit::unable("only root makes such a folder");
         }
         const GROUP: u32 = 54_321;
         let (folder, left) = (Folder::new("group"), [(INNER, 100)]);

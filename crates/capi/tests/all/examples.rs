@@ -34,18 +34,15 @@ fn programs_in_c_print_what_they_say() {
 #[test]
 fn programs_in_rust_print_what_they_say() {
     let own = std::env::current_exe().unwrap();
-    let (_, name) = concat!(module_path!(), "::a_rank_in_rust").split_once("::").unwrap();
     for (variable, ranks, wanted) in IN_RUST {
         let stage = stage::Stage::of(2).with("EXAMPLE", variable);
-        let printed = stage.pass(&own, &[name, "--exact", "--ignored", "--nocapture"], *ranks);
+        let printed = stage.pass(&own, &hanare_testkit::words("examples::a_rank_in_rust"), *ranks);
         assert!(printed[0].contains(wanted), "{variable}: {}", printed[0]);
     }
 }
 
 /// Not a test: the body of the ranks that the one above starts.
-#[test]
-#[ignore = "started by another test"]
-fn a_rank_in_rust() {
+pub fn a_rank_in_rust() {
     match std::env::var("EXAMPLE").as_deref() {
         Ok("count") => count::main().unwrap(),
         Ok("batch") => batch::main().unwrap(),

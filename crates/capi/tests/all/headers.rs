@@ -48,7 +48,7 @@ fn the_headers_declare_the_listed_symbols() {
 #[test]
 fn the_library_exports_the_listed_symbols_and_no_other() {
     let Ok(output) = Command::new("nm").args(["-D", "--defined-only", "--format=posix"]).arg(stage::library()).output() else {
-        stage::skip("nm (binutils) is not installed");
+        hanare_testkit::uninstalled("nm (binutils) is not installed");
         return;
     };
     let exported: BTreeSet<String> =
@@ -59,7 +59,7 @@ fn the_library_exports_the_listed_symbols_and_no_other() {
 #[test]
 fn the_library_asks_to_be_called_libhanare_so_0() {
     let Ok(output) = Command::new("readelf").arg("-d").arg(stage::library()).output() else {
-        stage::skip("readelf (binutils) is not installed");
+        hanare_testkit::uninstalled("readelf (binutils) is not installed");
         return;
     };
     let text = String::from_utf8(output.stdout).unwrap();
@@ -88,7 +88,7 @@ fn pkg_config_finds_headers_and_library() {
     std::fs::write(folder.path().join("hanare.pc"), filled).unwrap();
     let answer = Command::new("pkg-config").args(["--cflags", "--libs", "hanare"]).env("PKG_CONFIG_PATH", folder.path()).output();
     let Ok(answer) = answer else {
-        stage::skip("pkg-config is not installed");
+        hanare_testkit::uninstalled("pkg-config is not installed");
         return;
     };
     let words = String::from_utf8(answer.stdout).unwrap();

@@ -33,3 +33,5 @@ mod streams;
 mod sync;
 mod table4;
 mod wisconsin;
+
+hanare_testkit::actors![examples::a_rank_in_rust, stage::node_process,];

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use hanare::node::{Node, NodeOptions};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -47,11 +47,6 @@ fn clean(tests: &Path) {
     }
 }
 
-/// Says why a test does nothing, past the capture of what passing tests print.
-pub fn skip(reason: &str) {
-    let _ = std::io::stderr().write_all(format!("skipped: {reason}\n").as_bytes());
-}
-
 /// The shared library that cargo built for these tests.
 pub fn library() -> PathBuf {
     let beside = std::env::current_exe().unwrap().with_file_name("libhanare_capi.so");
@@ -63,7 +58,7 @@ pub fn library() -> PathBuf {
 pub fn command() -> Option<PathBuf> {
     let command = std::env::current_exe().unwrap().parent().unwrap().with_file_name("hanare");
     if !command.is_file() {
-        skip(&format!("{} is not there; `cargo build -p hanare-cli` makes it", command.display()));
+        hanare_testkit::uninstalled(format!("{} is not there: cargo build -p hanare-cli", command.display()));
         return None;
     }
     Some(command)
@@ -89,7 +84,7 @@ impl Compiler {
     pub fn is_here(&self) -> bool {
         let found = Command::new(self.command).arg("--version").output().is_ok();
         if !found {
-            skip(&format!("{} ({}) is not installed", self.command, self.language));
+            hanare_testkit::uninstalled(format!("{} ({}) is not installed", self.command, self.language));
         }
         found
     }
@@ -139,7 +134,7 @@ pub fn threads_app(name: &str) -> Option<PathBuf> {
     let mut probe = Command::new(gcc.command);
     let probed = probe.args(["-fopenmp", "-include", "omp.h", "-E", "-x", "c", "/dev/null"]).output();
     if !probed.is_ok_and(|output| output.status.success()) {
-        skip("gcc with OpenMP is not installed");
+        hanare_testkit::uninstalled("gcc with OpenMP is not installed");
         return None;
     }
     Some(gcc.compile_all(&[&crate_path(&format!("../../apps/{name}.c"))], &["-fopenmp", "-lm"]))
@@ -296,7 +291,7 @@ impl Drop for Stage {
 /// Starts this test binary once more, as a node; gives the process and the node's address.
 fn start_node(socket: &str, join: Option<&str>) -> (Child, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["stage::node_process", "--exact", "--ignored", "--nocapture"]);
+    command.args(hanare_testkit::words("stage::node_process"));
     command.env("STAGE_SOCKET", socket).env("STAGE_JOIN", join.unwrap_or(""));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -308,9 +303,7 @@ fn start_node(socket: &str, join: Option<&str>) -> (Child, String) {
 }
 
 /// Not a test: the body of the node processes that [`Stage::of`] starts.
-#[test]
-#[ignore = "started by other tests"]
-fn node_process() {
+pub fn node_process() {
     let Ok(socket) = std::env::var("STAGE_SOCKET") else { return };
     let mut options = NodeOptions::new(NODE_MEMORY).unwrap();
     // A node's name is its identity in the pool: nodes of one machine need names of their own.

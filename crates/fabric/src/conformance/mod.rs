@@ -134,7 +134,7 @@ macro_rules! conformance {
         #[test]
         fn $test() {
             match FABRIC.lack() {
-                Some(reason) => println!("skipped: {reason}"),
+                Some(reason) => hanare_testkit::unable(reason),
                 None => super::$file::$test(&FABRIC),
             }
         }

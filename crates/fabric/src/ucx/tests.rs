@@ -139,7 +139,7 @@ impl RawPeer {
 macro_rules! needs_ucx {
     ($transports:expr) => {
         if let Some(reason) = lack($transports) {
-            println!("skipped: {reason}");
+            hanare_testkit::unable(reason);
             return;
         }
     };
@@ -208,7 +208,7 @@ fn sides_that_do_not_agree_refuse_in_one_line_both() {
 #[test]
 fn what_is_there_is_told() {
     match super::available() {
-        Err(Reason(reason)) => println!("skipped: {reason}"),
+        Err(Reason(reason)) => hanare_testkit::unable(reason),
         Ok(info) => {
             assert!(info.version.starts_with("1.") && info.version.split('.').count() == 3, "{info:?}");
             assert!(info.transports.contains(&"tcp".to_owned()), "{info:?}");
@@ -344,7 +344,7 @@ fn others() -> Vec<String> {
     let others = std::env::var(OTHERS).unwrap_or_default();
     let others: Vec<String> = others.split(':').filter(|path| !path.is_empty()).map(str::to_owned).collect();
     if others.is_empty() {
-        println!("skipped: {OTHERS} names no other UCX, such as the folder of the Python package libucx-cu12");
+        hanare_testkit::unable(format!("{OTHERS} names no other UCX, such as the folder of the Python package libucx-cu12"));
     }
     others
 }

@@ -187,7 +187,7 @@ mod tests {
         let check = |usual: &Path, socket: &OwnedFd| check_peer(path.to_str().unwrap(), usual, socket);
         check(folder.path(), &connected()).unwrap();
         if !rustix::process::geteuid().is_root() {
-            return eprintln!("skipped: only root may listen as another user");
+            return hanare_testkit::unable("only root may listen as another user");
         }
         let listen = move || {
             let (user, group) = (rustix::process::Uid::from_raw(65_534), rustix::process::Gid::from_raw(65_534));

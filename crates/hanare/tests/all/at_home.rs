@@ -213,9 +213,7 @@ fn owned_elsewhere(nodes: &Nodes) -> (Region, Process) {
     (region, program)
 }
 
-#[test]
-#[ignore = "a program that other tests start"]
-fn owns_all_pages() {
+pub fn owns_all_pages() {
     let Ok(socket) = std::env::var("TEST_SOCKET") else { return };
     processes::end_with_the_test();
     let pool = Pool::attach_to(&socket, None).unwrap();
@@ -262,9 +260,7 @@ fn a_stopped_owner_is_waited_for() {
     });
 }
 
-#[test]
-#[ignore = "a program that another test starts, with a short bound"]
-fn names_a_silent_owner() {
+pub fn names_a_silent_owner() {
     if std::env::var("HANARE_ANSWER_MS").is_err() {
         return;
     }
@@ -286,9 +282,7 @@ fn an_owner_that_is_silent_beyond_the_bound_is_named() {
     Process::start("at_home::names_a_silent_owner", &[("HANARE_ANSWER_MS", "1000")]);
 }
 
-#[test]
-#[ignore = "a program that another test kills"]
-fn puts_without_an_end() {
+pub fn puts_without_an_end() {
     let Ok(socket) = std::env::var("TEST_SOCKET") else { return };
     processes::end_with_the_test();
     let pool = Pool::attach_to(&socket, None).unwrap();

@@ -313,26 +313,22 @@ fn what_the_processors_order_promises_holds_between_hosts() {
     });
 }
 
-#[test]
-#[ignore = "a program that the test below starts and kills"]
-fn counts_up_until_it_is_killed() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let mapping = map(&pool, "counters");
-        let mut dice = Dice::new(u64::from(std::process::id()));
-        std::thread::scope(|scope| {
-            let mapping = &mapping;
-            for thread in 0..3 {
-                let mut dice = Dice::new(dice.below(1 << 40) + thread + 1);
-                scope.spawn(move || {
-                    loop {
-                        word(mapping, dice.below(16) * 512 + 1).fetch_add(1, SeqCst);
-                    }
-                });
-            }
-            holder::wait_for_death();
-        });
-    }
+pub fn counts_up_until_it_is_killed() {
+    let pool = Pool::attach_alone().unwrap();
+    let mapping = map(&pool, "counters");
+    let mut dice = Dice::new(u64::from(std::process::id()));
+    std::thread::scope(|scope| {
+        let mapping = &mapping;
+        for thread in 0..3 {
+            let mut dice = Dice::new(dice.below(1 << 40) + thread + 1);
+            scope.spawn(move || {
+                loop {
+                    word(mapping, dice.below(16) * 512 + 1).fetch_add(1, SeqCst);
+                }
+            });
+        }
+        holder::wait_for_death();
+    });
 }
 
 #[test]

@@ -143,12 +143,7 @@ fn bad_use_is_refused_before_anything_happens() {
 }
 
 /// A party that takes part once, and is killed while the others wait for it.
-#[test]
-#[ignore = "run by `a_party_that_is_killed_is_named_to_all`"]
-fn takes_part_and_dies() {
-    if !holder::is_started() {
-        return;
-    }
+pub fn takes_part_and_dies() {
     let pool = Pool::attach().unwrap();
     let group = pool.group("g", 4).unwrap();
     println!("\nnumber {} client {}", group.number(), pool.client().0);

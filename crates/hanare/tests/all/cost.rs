@@ -150,7 +150,7 @@ fn a_flush_of_single_bytes_in_many_pages_goes_in_few_messages() {
     let region = region(&client, "spread", 4500 * PAGE, Placement::Interleave(PAGE));
     let mapping = match region.map(Consistency::Explicit) {
         Ok(mapping) => mapping,
-        Err(error) => return eprintln!("skipped: {error}"),
+        Err(error) => return hanare_testkit::unable(error),
     };
     mapping.touch(0, mapping.len()).unwrap();
     // At no regular distance, so that each page is a put of its own.

@@ -115,23 +115,19 @@ fn a_lock_that_is_lent_has_its_data_as_they_were_left() {
     }
 }
 
-#[test]
-#[ignore = "the program of the other test"]
-fn keeps_a_lock_with_data_and_dies() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let mapping = map(&pool);
-        let store = |name: &str, value: u8| {
-            let mut lock = pool.lock(name).unwrap();
-            lock.write(&mapping, if name == "kept" { 0 } else { 100 }, &[value; 50]).unwrap();
-            lock
-        };
-        for turn in 1..4 {
-            ["kept", "held"].into_iter().for_each(|name| store(name, turn).unlock().unwrap());
-        }
-        let _held = store("held", 9);
-        holder::wait_for_death();
+pub fn keeps_a_lock_with_data_and_dies() {
+    let pool = Pool::attach_alone().unwrap();
+    let mapping = map(&pool);
+    let store = |name: &str, value: u8| {
+        let mut lock = pool.lock(name).unwrap();
+        lock.write(&mapping, if name == "kept" { 0 } else { 100 }, &[value; 50]).unwrap();
+        lock
+    };
+    for turn in 1..4 {
+        ["kept", "held"].into_iter().for_each(|name| store(name, turn).unlock().unwrap());
     }
+    let _held = store("held", 9);
+    holder::wait_for_death();
 }
 
 #[test]
@@ -450,17 +446,13 @@ fn a_mapping_that_is_made_anew_and_a_program_that_maps_later_see_the_last_releas
 
 const STEP: u64 = 5 * PAGE + 300;
 
-#[test]
-#[ignore = "the program of the other test"]
-fn stores_and_does_not_release() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let mapping = map(&pool);
-        let mut lock = pool.lock("a").unwrap();
-        let old = read(&lock, &mapping, 0, STEP as usize);
-        lock.write(&mapping, 0, &vec![old[0] + 1; STEP as usize / 2]).unwrap();
-        holder::wait_for_death();
-    }
+pub fn stores_and_does_not_release() {
+    let pool = Pool::attach_alone().unwrap();
+    let mapping = map(&pool);
+    let mut lock = pool.lock("a").unwrap();
+    let old = read(&lock, &mapping, 0, STEP as usize);
+    lock.write(&mapping, 0, &vec![old[0] + 1; STEP as usize / 2]).unwrap();
+    holder::wait_for_death();
 }
 
 #[test]
@@ -485,22 +477,18 @@ fn after_a_killed_holder_there_is_what_was_released_last_and_the_next_is_told() 
     }
 }
 
-#[test]
-#[ignore = "the program of the other test"]
-fn releases_again_and_again() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let mapping = map(&pool);
-        let mut is_ready = false;
-        loop {
-            let mut lock = pool.lock("a").unwrap();
-            let old = read(&lock, &mapping, 0, STEP as usize);
-            assert!(old.iter().all(|byte| *byte == old[0]), "the last release is whole");
-            lock.write(&mapping, 0, &vec![old[0].wrapping_add(1); STEP as usize]).unwrap();
-            lock.unlock().unwrap();
-            if !std::mem::replace(&mut is_ready, true) {
-                println!("\nready");
-            }
+pub fn releases_again_and_again() {
+    let pool = Pool::attach_alone().unwrap();
+    let mapping = map(&pool);
+    let mut is_ready = false;
+    loop {
+        let mut lock = pool.lock("a").unwrap();
+        let old = read(&lock, &mapping, 0, STEP as usize);
+        assert!(old.iter().all(|byte| *byte == old[0]), "the last release is whole");
+        lock.write(&mapping, 0, &vec![old[0].wrapping_add(1); STEP as usize]).unwrap();
+        lock.unlock().unwrap();
+        if !std::mem::replace(&mut is_ready, true) {
+            println!("\nready");
         }
     }
 }

@@ -75,15 +75,11 @@ fn who_leaves_is_named_and_the_others_meet_again_without_it() {
     near.group("a", 1).unwrap().barrier().unwrap();
 }
 
-#[test]
-#[ignore = "the program of the other test"]
-fn joins_and_dies() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let group = pool.group("a", 3).unwrap();
-        group.barrier().unwrap();
-        holder::wait_for_death();
-    }
+pub fn joins_and_dies() {
+    let pool = Pool::attach_alone().unwrap();
+    let group = pool.group("a", 3).unwrap();
+    group.barrier().unwrap();
+    holder::wait_for_death();
 }
 
 #[test]
@@ -297,22 +293,18 @@ fn stores_that_are_under_way_undo_nothing() {
     }
 }
 
-#[test]
-#[ignore = "the program of the other test"]
-fn gives_again_and_again() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let mapping = pool.open("data").unwrap().map(Consistency::Explicit).unwrap();
-        let group = pool.group("alone", 1).unwrap();
-        let part = Part { mapping: &mapping, offset: 100, len: 20_000 };
-        let mut old = [0];
-        mapping.read(100, &mut old).unwrap();
-        for round in 1u8.. {
-            mapping.write(100, &[old[0].wrapping_add(round); 20_000]).unwrap();
-            group.barrier_with(&[part], &[]).unwrap();
-            if round == 1 {
-                println!("\nready");
-            }
+pub fn gives_again_and_again() {
+    let pool = Pool::attach_alone().unwrap();
+    let mapping = pool.open("data").unwrap().map(Consistency::Explicit).unwrap();
+    let group = pool.group("alone", 1).unwrap();
+    let part = Part { mapping: &mapping, offset: 100, len: 20_000 };
+    let mut old = [0];
+    mapping.read(100, &mut old).unwrap();
+    for round in 1u8.. {
+        mapping.write(100, &[old[0].wrapping_add(round); 20_000]).unwrap();
+        group.barrier_with(&[part], &[]).unwrap();
+        if round == 1 {
+            println!("\nready");
         }
     }
 }

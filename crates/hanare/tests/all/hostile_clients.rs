@@ -141,7 +141,7 @@ fn a_peer_that_floods_the_coordinator_leaves_it_hearing_and_small() {
 fn what_is_none_of_anybody_s_business_is_not_listed() {
     let pool = TestPool::start(1, 16 << 20);
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: only root becomes another user");
+        return hanare_testkit::unable("only root becomes another user");
     }
     let owner = pool.client(0);
     owner.create("private", 1, &CreateOptions { mode: 0o600, ..CreateOptions::default() }).unwrap();
@@ -199,7 +199,7 @@ fn a_full_disk_refuses_names_and_the_coordinator_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let mount = |args: &[&str]| std::process::Command::new(args[0]).args(&args[1..]).arg(folder.path()).status();
     if !mount(&["mount", "-t", "tmpfs", "-o", "size=4m", "none"]).is_ok_and(|status| status.success()) {
-        return println!("skipped: only root makes a small disk");
+        return hanare_testkit::unable("only root makes a small disk");
     }
     let journal = Some(folder.path().join("journal"));
     let node = Node::start(NodeOptions { journal: journal.clone(), ..support::options(16 << 20) }).unwrap();

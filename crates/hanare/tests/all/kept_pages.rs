@@ -16,7 +16,7 @@ fn map(region: &Region) -> Option<SharedMapping> {
     match region.map(Consistency::Explicit) {
         Ok(mapping) => Some(mapping),
         Err(error) => {
-            eprintln!("skipped: {error}");
+            hanare_testkit::unable(error);
             None
         }
     }

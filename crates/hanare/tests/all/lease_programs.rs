@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// The ignored test that is a program.
+/// The actor that is a program.
 const PROGRAM: &str = "lease_programs::lease_program";
 /// One at a name, and one at a byte of a region on each node.
 const LOCKS: u64 = 3;
@@ -116,9 +116,7 @@ fn regions_of(pool: &Pool) -> Vec<Region> {
     (0..LOCKS - 1).map(|node| pool.open(&region_of(node)).unwrap()).collect()
 }
 
-#[test]
-#[ignore = "the program of other tests"]
-fn lease_program() {
+pub fn lease_program() {
     let Ok(text) = std::env::var("TEST_LEASES") else { return };
     end_with_the_test();
     let [seed, who]: [u64; 2] = std::array::from_fn(|at| text.split(' ').nth(at).unwrap().parse().unwrap());

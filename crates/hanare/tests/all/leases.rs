@@ -137,16 +137,12 @@ fn many_locks_are_kept_and_those_beyond_the_words_are_given_back() {
     (0..count).for_each(|number| assert!(!other.lock(&format!("lock{number}")).unwrap().was_abandoned()));
 }
 
-#[test]
-#[ignore = "the program of other tests"]
-fn keeps_one_lock_and_holds_another() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        keep(&pool, "kept");
-        keep(&pool, "held");
-        let _held = pool.lock("held").unwrap();
-        holder::wait_for_death();
-    }
+pub fn keeps_one_lock_and_holds_another() {
+    let pool = Pool::attach_alone().unwrap();
+    keep(&pool, "kept");
+    keep(&pool, "held");
+    let _held = pool.lock("held").unwrap();
+    holder::wait_for_death();
 }
 
 const PROGRAM: &str = concat!(module_path!(), "::keeps_one_lock_and_holds_another");

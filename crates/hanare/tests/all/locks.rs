@@ -138,15 +138,11 @@ fn a_flush_beside_a_wait_for_a_lock_does_not_wait_for_it() {
     });
 }
 
-#[test]
-#[ignore = "the program of the other test"]
-fn takes_a_lock_and_dies() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let _lock = pool.lock("a").unwrap();
-        let _read = pool.lock_shared("read").unwrap();
-        holder::wait_for_death();
-    }
+pub fn takes_a_lock_and_dies() {
+    let pool = Pool::attach_alone().unwrap();
+    let _lock = pool.lock("a").unwrap();
+    let _read = pool.lock_shared("read").unwrap();
+    holder::wait_for_death();
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn who_has_a_lock_and_who_waits_are_named_as_the_programs_are() {
 #[test]
 fn another_user_is_told_counts_alone() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: only root may attach as another user");
+        return hanare_testkit::unable("only root may attach as another user");
     }
     let pool = TestPool::start(3, 16 << 20);
     let clients: Vec<Pool> = (0..3).map(|node| pool.client(node)).collect();

@@ -84,3 +84,37 @@ mod timeline;
 mod trust;
 mod wait_word;
 mod who_gets_in;
+
+hanare_testkit::actors![
+    actor::acts,
+    apart::serves,
+    at_home::names_a_silent_owner,
+    at_home::owns_all_pages,
+    at_home::puts_without_an_end,
+    coherent::counts_up_until_it_is_killed,
+    collectives::takes_part_and_dies,
+    entry::keeps_a_lock_with_data_and_dies,
+    entry::releases_again_and_again,
+    entry::stores_and_does_not_release,
+    groups::gives_again_and_again,
+    groups::joins_and_dies,
+    lease_programs::lease_program,
+    leases::keeps_one_lock_and_holds_another,
+    locks::takes_a_lock_and_dies,
+    messages::dies_without_a_word,
+    messages::sends_and_dies,
+    nonblocking_on_mapped::maps_and_counts,
+    processes::node_process,
+    queue_failures::empties_a_queue_and_dies,
+    queue_failures::waits_too_long,
+    queue_sets::reads_a_hundred_queues,
+    queue_sets::reads_a_set_and_dies,
+    queue_steps::acts,
+    queues::reads_and_dies,
+    queues::writes_and_dies,
+    region_locks::takes_locks_of_a_region_and_dies,
+    region_locks::takes_the_lock_that_others_wait_under_and_dies,
+    taken_back::has_memory_and_is_idle,
+    taken_back::works_on_its_memory,
+    timeline::program,
+];

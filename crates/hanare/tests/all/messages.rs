@@ -377,12 +377,7 @@ fn bad_use_gets_its_own_error() {
 }
 
 /// A party that sends one message, and is killed.
-#[test]
-#[ignore = "run by `a_party_that_is_killed_is_named_and_what_it_sent_counts`"]
-fn sends_and_dies() {
-    if !holder::is_started() {
-        return;
-    }
+pub fn sends_and_dies() {
     let pool = Pool::attach().unwrap();
     let group = pool.group("g", 3).unwrap();
     let mailbox = group.mailbox(LANDING).unwrap();
@@ -464,12 +459,7 @@ fn who_waits_for_anybody_is_told_when_nobody_is_left() {
 }
 
 /// A party that sends nothing, and is killed.
-#[test]
-#[ignore = "run by `who_waits_for_anybody_is_told_of_one_that_died_without_a_word`"]
-fn dies_without_a_word() {
-    if !holder::is_started() {
-        return;
-    }
+pub fn dies_without_a_word() {
     let pool = Pool::attach().unwrap();
     let group = pool.group("g", 2).unwrap();
     let _mailbox = group.mailbox(LANDING).unwrap();

@@ -23,7 +23,7 @@ fn attach_as(uid: u32, socket: &str) -> Pool {
 fn may_be_others() -> bool {
     let may = rustix::process::geteuid().is_root();
     if !may {
-        eprintln!("skipped: only root may attach as two other users");
+        hanare_testkit::unable("only root may attach as two other users");
     }
     may
 }

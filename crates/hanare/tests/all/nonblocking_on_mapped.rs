@@ -383,22 +383,18 @@ fn requests_end_well_though_all_others_unmap_or_die_meanwhile() {
     }
 }
 
-#[test]
-#[ignore = "a program that the test above starts and kills"]
-fn maps_and_counts() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let mapping = map(&pool, "counters");
-        std::thread::scope(|scope| {
-            let mapping = &mapping;
-            scope.spawn(move || {
-                for k in 0.. {
-                    word(mapping, k % 12 * 512 + 1).fetch_add(1, SeqCst);
-                }
-            });
-            holder::wait_for_death();
+pub fn maps_and_counts() {
+    let pool = Pool::attach_alone().unwrap();
+    let mapping = map(&pool, "counters");
+    std::thread::scope(|scope| {
+        let mapping = &mapping;
+        scope.spawn(move || {
+            for k in 0.. {
+                word(mapping, k % 12 * 512 + 1).fetch_add(1, SeqCst);
+            }
         });
-    }
+        holder::wait_for_death();
+    });
 }
 
 #[test]

@@ -106,12 +106,7 @@ fn a_writer_whose_lane_is_another_s_learns_of_it_at_its_commit() {
 }
 
 /// A program whose node stands still for longer than it waits for an answer.
-#[test]
-#[ignore = "run by `ports_end_when_the_connection_to_their_node_does`"]
-fn waits_too_long() {
-    if !holder::is_started() {
-        return;
-    }
+pub fn waits_too_long() {
     end_with_the_test();
     let pool = Pool::attach().unwrap();
     let [sends, reads] = ["sends", "reads"].map(|name| pool.create_queue(name, &form(4, Overflow::Wait), &on(0)).unwrap());
@@ -169,12 +164,7 @@ fn successor(queues: &Queues) -> QueueSet {
 }
 
 /// A program that reads an array as a set, takes all that a queue has, and is killed before it looks again.
-#[test]
-#[ignore = "run by `what_comes_to_a_queue_that_a_dead_set_had_emptied_is_seen`"]
-fn empties_a_queue_and_dies() {
-    if !holder::is_started() {
-        return;
-    }
+pub fn empties_a_queue_and_dies() {
     let mut set = Pool::attach().unwrap().open_queues("many", 0).unwrap().set().unwrap();
     assert_eq!(take(&mut set), (7, 0));
     holder::wait_for_death();

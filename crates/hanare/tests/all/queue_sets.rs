@@ -196,13 +196,8 @@ fn thread_count() -> usize {
 }
 
 /// A program that reads a hundred single queues of two hosts by one set, and a hundred of its own host by another.
-#[test]
-#[ignore = "run by `a_set_of_a_hundred_queues_waits_with_one_thread_and_misses_nothing`"]
-fn reads_a_hundred_queues() {
+pub fn reads_a_hundred_queues() {
     const COUNT: usize = 100;
-    if !holder::is_started() {
-        return;
-    }
     let pool = Pool::attach().unwrap();
     let own = pool.node().0;
     for (round, homes) in [[own, own], [own, 1 - own], [1 - own, 1 - own]].into_iter().enumerate() {
@@ -260,12 +255,7 @@ fn a_set_of_a_hundred_queues_waits_with_one_thread_and_misses_nothing() {
 }
 
 /// A program that reads an array as a set, frees some blocks, has taken others from the board, and is killed.
-#[test]
-#[ignore = "run by `the_successor_of_a_dead_set_finds_what_it_left`"]
-fn reads_a_set_and_dies() {
-    if !holder::is_started() {
-        return;
-    }
+pub fn reads_a_set_and_dies() {
     let pool = Pool::attach().unwrap();
     let mut set = pool.open_queues("many", 0).unwrap().set().unwrap();
     let unread = set.see(SOON).unwrap();
@@ -346,7 +336,7 @@ fn a_queue_goes_from_a_port_to_a_set_and_back() {
 fn as_another<T: Send>(what: impl FnOnce() -> T + Send) -> Option<T> {
     const OTHER: u32 = 65_533;
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: not root, and nobody else");
+        hanare_testkit::unable("not root, and nobody else");
         return None;
     }
     // A user is a thread's own here.

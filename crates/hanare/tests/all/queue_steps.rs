@@ -44,9 +44,7 @@ fn parts(bytes: &[u8]) -> (u64, u64) {
 }
 
 /// A program that opens a port, and does one act with it each time that it is told to.
-#[test]
-#[ignore = "run by the other tests"]
-fn acts() {
+pub fn acts() {
     let Ok(role) = std::env::var("STEPS_ROLE") else { return };
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     let queue = Pool::attach().unwrap().open_queue("q").unwrap();
@@ -82,10 +80,7 @@ struct Actor {
 impl Actor {
     fn start(role: &str, socket: &str) -> Actor {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["queue_steps::acts", "--exact", "--ignored", "--nocapture"])
-            .env("HANARE_NODE", socket)
-            .env("STEPS_ROLE", role);
+        command.args(hanare_testkit::words("queue_steps::acts")).env("HANARE_NODE", socket).env("STEPS_ROLE", role);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (orders, mut answers) = (process.stdin.take().unwrap(), BufReader::new(process.stdout.take().unwrap()));
         let said = loop {
@@ -253,7 +248,7 @@ fn is_permitted() -> bool {
     still.kill().unwrap();
     still.wait().unwrap();
     if let Err(error) = &taken {
-        eprintln!("skipped: this system does not let a program be traced: {error}");
+        hanare_testkit::unable(format!("this system does not let a program be traced: {error}"));
     }
     taken.is_ok()
 }

@@ -312,12 +312,7 @@ fn bad_use_gets_its_own_error() {
 }
 
 /// A program that becomes a writer, commits two blocks, claims a third, and is killed.
-#[test]
-#[ignore = "run by `a_dead_writer_delays_nobody_and_is_told_of`"]
-fn writes_and_dies() {
-    if !holder::is_started() {
-        return;
-    }
+pub fn writes_and_dies() {
     let pool = Pool::attach().unwrap();
     let mut writer = pool.open_queue("q").unwrap().writer().unwrap();
     writer.send(&block(1)).unwrap();
@@ -356,12 +351,7 @@ fn a_dead_writer_delays_nobody_and_is_told_of() {
 }
 
 /// A program that becomes the reader, frees one block, sees another, and is killed.
-#[test]
-#[ignore = "run by `the_successor_of_a_dead_reader_goes_on_where_it_was`"]
-fn reads_and_dies() {
-    if !holder::is_started() {
-        return;
-    }
+pub fn reads_and_dies() {
     let pool = Pool::attach().unwrap();
     let mut reader = pool.open_queue("q").unwrap().reader().unwrap();
     assert_eq!(receive(&mut reader), block(0));

@@ -132,19 +132,15 @@ fn who_may_read_a_region_shares_its_locks_and_no_more() {
     assert!(matches!(readable.group_at(3, 1), Err(Error::BadUse { .. })));
 }
 
-#[test]
-#[ignore = "the program of the other test"]
-fn takes_locks_of_a_region_and_dies() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let region = pool.open("a").unwrap();
-        let _lock = region.lock_at(8).lock().unwrap();
-        let _place = region.lock_at(16).one_of(2).lock().unwrap();
-        let _read = region.lock_at(24).shared().lock().unwrap();
-        // It keeps this one, and has not got it.
-        (0..LEASE_TAKING_COUNT).for_each(|_| region.lock_at(32).lock().unwrap().unlock().unwrap());
-        holder::wait_for_death();
-    }
+pub fn takes_locks_of_a_region_and_dies() {
+    let pool = Pool::attach_alone().unwrap();
+    let region = pool.open("a").unwrap();
+    let _lock = region.lock_at(8).lock().unwrap();
+    let _place = region.lock_at(16).one_of(2).lock().unwrap();
+    let _read = region.lock_at(24).shared().lock().unwrap();
+    // It keeps this one, and has not got it.
+    (0..LEASE_TAKING_COUNT).for_each(|_| region.lock_at(32).lock().unwrap().unlock().unwrap());
+    holder::wait_for_death();
 }
 
 #[test]
@@ -284,14 +280,10 @@ fn a_wait_for_a_condition_has_a_bound_and_gives_the_lock_back_meanwhile() {
     shared.unlock().unwrap();
 }
 
-#[test]
-#[ignore = "the program of the other test"]
-fn takes_the_lock_that_others_wait_under_and_dies() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let _lock = pool.open("a").unwrap().lock_at(8).lock().unwrap();
-        holder::wait_for_death();
-    }
+pub fn takes_the_lock_that_others_wait_under_and_dies() {
+    let pool = Pool::attach_alone().unwrap();
+    let _lock = pool.open("a").unwrap().lock_at(8).lock().unwrap();
+    holder::wait_for_death();
 }
 
 #[test]

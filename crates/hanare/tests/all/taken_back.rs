@@ -130,25 +130,21 @@ fn threads_at_work_lose_no_store_while_others_map_and_unmap() {
     assert_eq!(home, last);
 }
 
-#[test]
-#[ignore = "a program that the tests below start, stop and kill"]
-fn works_on_its_memory() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let idle = pool.open("idle").unwrap();
-        idle.put(0, b"here").unwrap();
-        let long = pool.open("long").unwrap();
-        // All of it has bytes, and the command's own are here, before anybody is stopped.
-        let bytes = [1, 2].map(|byte| vec![byte; LONG_LEN]);
-        long.put(0, &bytes[0]).unwrap();
-        std::thread::spawn(move || {
-            // Nearly all its time is spent in the command.
-            loop {
-                bytes.iter().for_each(|bytes| long.put(0, bytes).unwrap());
-            }
-        });
-        holder::wait_for_death();
-    }
+pub fn works_on_its_memory() {
+    let pool = Pool::attach_alone().unwrap();
+    let idle = pool.open("idle").unwrap();
+    idle.put(0, b"here").unwrap();
+    let long = pool.open("long").unwrap();
+    // All of it has bytes, and the command's own are here, before anybody is stopped.
+    let bytes = [1, 2].map(|byte| vec![byte; LONG_LEN]);
+    long.put(0, &bytes[0]).unwrap();
+    std::thread::spawn(move || {
+        // Nearly all its time is spent in the command.
+        loop {
+            bytes.iter().for_each(|bytes| long.put(0, bytes).unwrap());
+        }
+    });
+    holder::wait_for_death();
 }
 
 /// Regions for programs that are stopped.
@@ -219,15 +215,11 @@ fn a_program_stopped_beside_its_memory_keeps_nobody_from_it() {
     holder::kill(child);
 }
 
-#[test]
-#[ignore = "a program that the test above starts and stops"]
-fn has_memory_and_is_idle() {
-    if holder::is_started() {
-        let pool = Pool::attach_alone().unwrap();
-        let region = pool.open("only").unwrap();
-        region.put(0, b"here").unwrap();
-        holder::wait_for_death();
-    }
+pub fn has_memory_and_is_idle() {
+    let pool = Pool::attach_alone().unwrap();
+    let region = pool.open("only").unwrap();
+    region.put(0, b"here").unwrap();
+    holder::wait_for_death();
 }
 
 /// Ends this process's connections to the node there, as a program does that has waited for an answer for too long.

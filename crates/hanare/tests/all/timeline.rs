@@ -19,7 +19,7 @@ const PAGE: u64 = 4096;
 /// Runs `what` (see [`program`]) as a rank, with a timeline in `trace`.
 fn run(pool: &TestPool, what: &str, trace: &Path, (rank, ranks): (usize, usize)) -> ExitStatus {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["timeline::program", "--exact", "--ignored", "--nocapture"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(hanare_testkit::words("timeline::program")).stdout(Stdio::null()).stderr(Stdio::null());
     command.env("TIMELINE_PROGRAM", what).env("HANARE_TRACE", trace).env("HANARE_NODE", pool.nodes[0].socket());
     command.env("TIMELINE_OTHER", pool.nodes.last().unwrap().socket());
     command.env("HANARE_RANK", rank.to_string()).env("HANARE_RANKS", ranks.to_string()).env("HANARE_JOB", "7");
@@ -37,9 +37,7 @@ fn named<'a>(events: &'a [Value], phase: &str, name: &str) -> Vec<&'a Value> {
 }
 
 /// Not a test: the program that the tests run.
-#[test]
-#[ignore = "started by other tests"]
-fn program() {
+pub fn program() {
     let Ok(what) = std::env::var("TIMELINE_PROGRAM") else { return };
     let pool = Pool::attach().unwrap();
     let options = CreateOptions { placement: "node=1".parse().unwrap(), mode: 0o600, ..CreateOptions::default() };

@@ -10,7 +10,7 @@ const LEN: u64 = 1 << 20;
 /// Does that as another user. The user is a thread's own, and ends with it; the node asks the kernel for it once.
 fn as_user<T: Send>(uid: u32, what: impl FnOnce() -> T + Send) -> Option<T> {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root may attach as two other users");
+        hanare_testkit::unable("only root may attach as two other users");
         return None;
     }
     let become_other = move || {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// The ignored test that is a program.
+/// The actor that is a program.
 const PROGRAM: &str = "program_process";
 /// How long a program may take.
 const BOUND: Duration = Duration::from_secs(90);

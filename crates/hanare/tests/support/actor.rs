@@ -55,7 +55,7 @@ impl Actor {
     /// A program of the node at `socket`, with `region` mapped; it waits `bound_ms` for answers.
     pub fn start(socket: &str, region: &str, bound_ms: u64) -> Actor {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["actor::acts", "--exact", "--ignored", "--nocapture"]);
+        command.args(hanare_testkit::words("actor::acts"));
         command.env("HANARE_NODE", socket).env(REGION, region).env("HANARE_ANSWER_MS", bound_ms.to_string());
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let answers = lines_of(process.stdout.take().unwrap());
@@ -161,9 +161,7 @@ fn show(phase: u64) {
     let _ = rustix::process::getppid();
 }
 
-#[test]
-#[ignore = "a program that the other tests start"]
-fn acts() {
+pub fn acts() {
     let Ok(region) = std::env::var(REGION) else { return };
     let pool = Pool::attach_alone().unwrap();
     let region = pool.open(&region).unwrap();

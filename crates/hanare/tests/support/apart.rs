@@ -129,7 +129,7 @@ fn coordinator(journal: Option<&tempfile::TempDir>, before: Option<&Apiece>) -> 
 
 fn start(settings: &[(&str, String)]) -> Apiece {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["apart::serves", "--exact", "--ignored", "--nocapture"]).envs(settings.iter().cloned());
+    command.args(hanare_testkit::words("apart::serves")).envs(settings.iter().cloned());
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let said = lines.find_map(|line| line.ok()?.split_once("node listens at ").map(|(_, said)| said.to_owned()));
@@ -140,9 +140,7 @@ fn start(settings: &[(&str, String)]) -> Apiece {
     Apiece { process, socket: socket.to_owned(), address: address.to_owned() }
 }
 
-#[test]
-#[ignore = "a node that the other tests start"]
-fn serves() {
+pub fn serves() {
     let Ok(join) = std::env::var(JOIN) else { return };
     let join = Some(join).filter(|join| !join.is_empty());
     let mut options = support::options(MEMORY_LEN);

@@ -3,11 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// Runs the ignored test `name`, a path from the binary's root, as a program of the node at `socket`, until it says that it is ready.
+/// Starts the actor `name`, a path with the binary before it, as a program of the node at `socket`, until it says that it is ready.
 pub fn start(name: &str, socket: &str) -> Child {
     let own = std::env::current_exe().unwrap();
     let name = name.split_once("::").map_or(name, |(_, name)| name);
-    let words = [name, "--exact", "--ignored", "--nocapture"];
+    let words = hanare_testkit::words(name);
     let mut child = Command::new(own).args(words).env("HANARE_NODE", socket).stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.map_while(Result::ok).any(|line| line.contains("ready")), "{name} ended before it was ready");
@@ -26,9 +26,4 @@ pub fn wait_for_death() -> ! {
     loop {
         std::thread::park();
     }
-}
-
-/// Whether this is the program, not somebody who runs all ignored tests.
-pub fn is_started() -> bool {
-    std::env::var_os("HANARE_NODE").is_some()
 }

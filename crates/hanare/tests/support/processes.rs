@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// The ignored test that is a node.
+/// The actor that is a node.
 const NODE: &str = "processes::node_process";
 
 /// A process of the test. Killed when dropped, and with the thread that started it.
@@ -16,14 +16,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// Runs an ignored test with these variables, until it says that it is ready; and what it said besides.
-    pub fn start(test: &str, variables: &[(&str, &str)]) -> (Process, String) {
+    /// Starts an actor with these variables, until it says that it is ready; and what it said besides.
+    pub fn start(actor: &str, variables: &[(&str, &str)]) -> (Process, String) {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args([test, "--exact", "--ignored", "--nocapture"]).envs(variables.iter().copied()).stdout(Stdio::piped());
+        command.args(hanare_testkit::words(actor)).envs(variables.iter().copied()).stdout(Stdio::piped());
         let mut process = Process { child: command.spawn().unwrap() };
         let mut lines = BufReader::new(process.child.stdout.take().unwrap()).lines();
         let said = lines.find_map(|line| line.ok()?.strip_prefix("ready").map(|rest| rest.trim().to_owned()));
-        (process, said.unwrap_or_else(|| panic!("{test} ended before it was ready: {variables:?}")))
+        (process, said.unwrap_or_else(|| panic!("{actor} ended before it was ready: {variables:?}")))
     }
 
     /// Ends it without a chance to give anything back.
@@ -102,9 +102,7 @@ impl Nodes {
     }
 }
 
-#[test]
-#[ignore = "a node that other tests start"]
-fn node_process() {
+pub fn node_process() {
     let Ok(join) = std::env::var("TEST_JOIN") else { return };
     end_with_the_test();
     let join = Some(join).filter(|address| !address.is_empty());

@@ -399,7 +399,7 @@ pub fn is_permitted() -> bool {
     still.kill().unwrap();
     still.wait().unwrap();
     if let Err(error) = &taken {
-        eprintln!("skipped: this system does not let a program be traced: {error}");
+        hanare_testkit::unable(format!("this system does not let a program be traced: {error}"));
     }
     taken.is_ok()
 }

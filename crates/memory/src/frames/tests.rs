@@ -12,7 +12,7 @@ fn kernels() -> Vec<Features> {
     match Features::probe().and_then(|features| features.check().map(|()| features)) {
         Ok(features) => vec![features, features & Features::LINUX_6_1],
         Err(error) => {
-            eprintln!("skipped: {error}");
+            hanare_testkit::unable(error);
             Vec::new()
         }
     }

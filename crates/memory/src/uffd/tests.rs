@@ -10,7 +10,7 @@ const PAGES: u64 = 8;
 /// What this kernel has; `None`, with the reason, where remote memory cannot be mapped.
 fn features() -> Option<Features> {
     let probed = Features::probe().and_then(|features| features.check().map(|()| features));
-    probed.map_err(|error| eprintln!("skipped: {error}")).ok()
+    probed.map_err(hanare_testkit::unable).ok()
 }
 
 /// The kernel as it is, and as if it were Linux 6.1.
@@ -237,7 +237,7 @@ fn an_ordinary_user() {
 #[test]
 fn an_ordinary_user_has_the_same() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: the other tests ran as an ordinary user already");
+        return hanare_testkit::unable("the other tests ran as an ordinary user already");
     }
     let (_socket, theirs) = UnixStream::pair().unwrap();
     let status = super::peer::start("uffd::tests::an_ordinary_user", "", theirs).wait().unwrap();

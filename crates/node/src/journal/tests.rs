@@ -9,7 +9,7 @@ fn records(count: u64) -> Vec<Record> {
 #[test]
 fn a_journal_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: only root gives files away");
+        return hanare_testkit::unable("only root gives files away");
     }
     let folder = tempfile::tempdir().unwrap();
     let (path, link) = (folder.path().join("theirs"), folder.path().join("link"));
@@ -110,7 +110,7 @@ fn a_full_disk_is_said_and_what_has_to_be_written_still_is() {
     let folder = tempfile::tempdir().unwrap();
     let mount = |args: &[&str]| std::process::Command::new(args[0]).args(&args[1..]).arg(folder.path()).status();
     if !mount(&["mount", "-t", "tmpfs", "-o", "size=4m", "none"]).is_ok_and(|status| status.success()) {
-        return println!("skipped: only root makes a small disk");
+        return hanare_testkit::unable("only root makes a small disk");
     }
     let path = folder.path().join("journal");
     let (mut journal, _) = Journal::open(Some(&path)).unwrap();
