@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure of what building, testing, measuring or packing needs: `prepare.sh build|test|bench|dist`.
+# Makes sure of what building, testing, checking, measuring or packing needs: `prepare.sh build|test|check|nightly|bench|dist`.
 # As root on a system with apt it installs what is missing; otherwise it names the packages. Only what nothing works
 # without (a Rust toolchain, a C compiler) ends it with an error; the rest is skipped later, by name.
 set -u
@@ -102,6 +102,20 @@ test)
     python3 -c 'import ensurepip' 2>/dev/null || { may_install && install python3-venv; } ||
         say "python3 makes no environments: the Python face is skipped; install python3-venv"
     ;;
+check)
+    for part in rustfmt clippy; do
+        cargo "$(echo $part | sed s/rust//)" --version >/dev/null 2>&1 || { has rustup && rustup component add $part >&2; } ||
+            say "no $part: install it (rustup component add $part)"
+    done
+    ;;
+nightly)
+    if has rustup; then
+        rustup toolchain install nightly --profile minimal --component miri --component rust-src >&2
+        rustup toolchain install "1.$oldest.0" --profile minimal >&2
+    else
+        say "no rustup: sanitizers and the oldest Rust are left out"
+    fi
+    ;;
 bench)
     # A compiler's name tells nothing of its headers: MPICH's and Open MPI's packages bring one without the other.
     want_working "mpicc.openmpi -include mpi.h" "the comparison with Open MPI" openmpi-bin libopenmpi-dev
@@ -130,7 +144,7 @@ dist)
     fi
     ;;
 *)
-    say "build, test, bench or dist, not '$purpose'"
+    say "build, test, check, nightly, bench or dist, not '$purpose'"
     exit 2
     ;;
 esac

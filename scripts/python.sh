@@ -40,14 +40,13 @@ export PATH
 case $purpose in
 test)
     # The tests of the command have built it.
-    if [ -x "$target/debug/hanare" ]; then
+    if [ -x "$target/debug/hanare" ] && [ -x "$target/debug/hanare-models" ]; then
         HANARE_BINARY=$target/debug/hanare
         export HANARE_BINARY
     fi
     rm -rf "$folder/wheels"
     HANARE_PROFILE=dev pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w "$folder/wheels" .
     pip install -q --disable-pip-version-check --force-reinstall --no-deps "$folder"/wheels/hanare-*.whl
-    "${CARGO:-cargo}" test -q -p hanare-python --test fuzz
     exec python -m pytest crates/python/tests
     ;;
 wheel)

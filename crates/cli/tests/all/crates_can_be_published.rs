@@ -84,7 +84,7 @@ fn a_program_that_only_attaches_builds_fewer_crates() {
     let (all, client) = match (needed(&[]), needed(&["--no-default-features"])) {
         (Ok(all), Ok(client)) => (all, client),
         (Err(why), _) | (_, Err(why)) => {
-            eprintln!("skipped: cargo cannot tell of all dependencies without a network: {why}");
+            hanare_testkit::unable(format!("cargo cannot tell of all dependencies without a network: {why}"));
             return;
         }
     };
@@ -94,6 +94,27 @@ fn a_program_that_only_attaches_builds_fewer_crates() {
     }
     println!("{} crates with the node, {} without", all.len(), client.len());
     assert!(client.len() + 8 < all.len(), "{} crates with the node, {} without", all.len(), client.len());
+}
+
+/// Crates by name, version and features.
+fn with_features(words: &[&str]) -> Result<BTreeSet<String>, String> {
+    let words = [&["tree", "--offline", "--locked", "-f", "{p} {f}", "--prefix", "none"][..], words].concat();
+    Ok(cargo(&words)?.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect())
+}
+
+/// A crate is built with the features of all that is built together: with others it is built, with all above it, once more.
+#[test]
+fn the_wheel_is_built_of_the_crates_that_the_tests_have_built() {
+    let all = with_features(&["--workspace", "-e", "normal,build,dev"]);
+    let (all, wheel) = match (all, with_features(&["-p", "hanare-python", "-e", "normal,build"])) {
+        (Ok(all), Ok(wheel)) => (all, wheel),
+        (Err(why), _) | (_, Err(why)) => {
+            hanare_testkit::unable(format!("cargo cannot tell of all dependencies without a network: {why}"));
+            return;
+        }
+    };
+    let apart: Vec<_> = wheel.difference(&all).collect();
+    assert!(wheel.len() > 50 && apart.is_empty(), "other features than in the whole workspace: {apart:#?}");
 }
 
 /// A build of the library without the node is part of `make check`, which a crate's boundary alone does not bring about.
