@@ -62,6 +62,9 @@ pub fn run(options: &Options) -> Result<i32> {
     let folder = std::path::absolute(&options.folder)?;
     let mounted = files::mount(&pool, &folder, &words).map_err(|error| match error {
         hanare::Error::NotTrusted { .. } => anyhow!("{error}; or give another --name"),
+        hanare::Error::NoPermission { .. } => {
+            anyhow!("{error}; give another --name, or have that user or root remove the region")
+        }
         other => other.into(),
     })?;
     let unmounter = mounted.unmounter();

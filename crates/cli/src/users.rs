@@ -1,5 +1,6 @@
 //! Users of this host, as a command line names them.
 
+use hanare::Trust;
 use std::process::Command;
 
 /// The number of a user that is named, or numbered. Names are looked up as the host does it, by `getent`.
@@ -16,6 +17,28 @@ pub fn parse(text: &str) -> Result<u32, String> {
         Err(error) => return Err(format!("cannot run getent ({error}): give the user's number")),
     };
     number(text, &line).ok_or_else(|| format!("this host has no user '{text}'"))
+}
+
+/// Somebody whose regions are used as one's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trusted {
+    /// One user.
+    User(u32),
+    /// Whoever made them.
+    Anyone,
+}
+
+/// A user as [`parse`] takes it, or `anyone`.
+pub fn parse_trusted(text: &str) -> Result<Trusted, String> {
+    if text == "anyone" { Ok(Trusted::Anyone) } else { parse(text).map(Trusted::User) }
+}
+
+/// In these users, too.
+pub fn trust(own: Trust, users: &[Trusted]) -> Trust {
+    users.iter().fold(own, |trust, user| match user {
+        Trusted::User(uid) => trust.and_user(*uid),
+        Trusted::Anyone => trust.and_anyone(),
+    })
 }
 
 /// The number in a line of the list of users.
@@ -35,5 +58,7 @@ mod tests {
         assert_eq!(number("ann", "ann:x:1000:1000::/home/ann:/bin/sh\n"), Some(1000));
         assert_eq!((number("ann", "bob:x:1:1::/:\n"), number("ann", ""), number("ann", "ann:x\n")), (None, None, None));
         assert!(parse("").is_err() && parse("--help").is_err());
+        assert_eq!((parse_trusted("anyone"), parse_trusted("7")), (Ok(Trusted::Anyone), Ok(Trusted::User(7))));
+        assert!(parse_trusted("-1").is_err());
     }
 }

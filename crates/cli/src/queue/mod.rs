@@ -5,6 +5,7 @@ mod pipe;
 
 use crate::region::PlaceArguments;
 use crate::size;
+use crate::users::{self, Trusted};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use hanare::{Error, Overflow, Pool, Queue, QueueForm, Trust, Unit};
@@ -109,9 +110,9 @@ pub struct SendOptions {
     /// A record for each line, with its end.
     #[arg(long)]
     pub lines: bool,
-    /// Use a queue that another user made, too: the number of a user, or `anyone`; may be repeated.
-    #[arg(long, value_name = "USER")]
-    pub trust: Vec<String>,
+    /// Use a queue that another user made, too: a user's name or number, or `anyone`; may be repeated.
+    #[arg(long, value_name = "USER", value_parser = users::parse_trusted)]
+    pub trust: Vec<Trusted>,
     /// Do not tell the reader that this is all.
     #[arg(long)]
     pub no_end: bool,
@@ -128,9 +129,9 @@ pub struct RecvOptions {
     /// Add a line's end to each record that has none.
     #[arg(long)]
     pub lines: bool,
-    /// Use a queue that another user made, too: the number of a user, or `anyone`; may be repeated.
-    #[arg(long, value_name = "USER")]
-    pub trust: Vec<String>,
+    /// Use a queue that another user made, too: a user's name or number, or `anyone`; may be repeated.
+    #[arg(long, value_name = "USER", value_parser = users::parse_trusted)]
+    pub trust: Vec<Trusted>,
     /// Go on until so many writers have said that they sent all.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub writers: u64,
@@ -157,10 +158,10 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Opens a queue of this user or of one in `trust`, or creates it where that is asked for.
-fn open(pool: &Pool, name: &str, create: bool, trust: &[String]) -> Result<Queue> {
+fn open(pool: &Pool, name: &str, create: bool, trust: &[Trusted]) -> Result<Queue> {
     const PIPE: QueueForm =
         QueueForm { unit: Unit::Records { len_max: 64 << 10 }, depth: 16, ports: 4, overflow: Overflow::Wait };
-    let pool = &pool.trusting(Trust::own(pool).and_written(trust)?);
+    let pool = &pool.trusting(users::trust(Trust::own(pool), trust));
     match pool.open_queue(name) {
         Err(Error::UnknownRegion { .. }) if create => match pool.create_queue(name, &PIPE, &hanare::CreateOptions::default()) {
             // The other end of the pipe came first.

@@ -84,6 +84,18 @@ fn a_region_that_another_user_made_first_is_refused_by_name() {
 }
 
 #[test]
+fn a_name_that_this_user_may_not_even_look_at_is_told_with_the_user_that_has_it() {
+    or_skip!();
+    let nodes = Nodes::start(1);
+    assert!(nodes.hanare(&["region", "create", "files-65534@super", "64K"]).status.success());
+    let folder = tempfile::tempdir().unwrap();
+    let said = by_other(&nodes.nodes[0], &["mount", folder.path().to_str().unwrap(), "--", "true"]).stderr;
+    for part in ["'files-65534@super'", "owner 0", "--name", "root remove"] {
+        assert!(said.contains(part), "{said} lacks {part}");
+    }
+}
+
+#[test]
 fn each_region_of_a_file_system_is_its_own_user_s() {
     or_skip!();
     let nodes = Nodes::start(1);

@@ -179,4 +179,11 @@ fn a_mount_that_does_not_come_about_leaves_no_regions() {
     let ended = run(by_other.env("HANARE_NODE", &nodes.nodes[0].socket).uid(65534).gid(65534));
     assert!(!ended.status.success() && ended.stderr.contains("fusermount3"), "{}", ended.stderr);
     assert_eq!(regions(), 0, "{}", ended.stderr);
+    // At one of its own it does, with what mounts for it; without, it is told how to get that.
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).unwrap();
+    let mut by_other = command(&["mount", folder.path().to_str().unwrap(), "--", "true"]);
+    let ended = run(by_other.env("HANARE_NODE", &nodes.nodes[0].socket).env("PATH", "/nonexistent").uid(65534).gid(65534));
+    assert!(!ended.status.success() && ended.stderr.contains("apt install fuse3"), "{}", ended.stderr);
+    assert_eq!(regions(), 0, "{}", ended.stderr);
 }

@@ -58,6 +58,7 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
         uid => format!("files-{uid}"),
     };
     let name = options.name.clone().unwrap_or_else(own);
+    check_helper(folder)?;
     clear_dead(folder);
     if !folder.is_dir() {
         return Err(cannot_mount(folder, "it is no folder"));
@@ -98,6 +99,15 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
             ))
         }
     }
+}
+
+/// What mounts for an ordinary user has to be found where it is looked for at the end, too: a mount that nobody can undo is refused.
+fn check_helper(folder: &Path) -> Result<(), Error> {
+    if rustix::process::geteuid().is_root() || Command::new("fusermount3").arg("-V").output().is_ok() {
+        return Ok(());
+    }
+    let reason = "an ordinary user needs fusermount3, and PATH leads to none: apt install fuse3 (dnf install fuse3), or add its folder to PATH";
+    Err(cannot_mount(folder, reason))
 }
 
 fn cannot_mount(folder: &Path, reason: &str) -> Error {

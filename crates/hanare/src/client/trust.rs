@@ -29,18 +29,6 @@ impl Trust {
         Trust { uid, also: Vec::new(), anyone: false }
     }
 
-    /// In others, too, as a user writes them: numbers of users, or `anyone`. **Errors**: [`Error::BadSetting`].
-    pub fn and_written(self, users: &[String]) -> Result<Trust> {
-        users.iter().try_fold(self, |trust, user| match (user.as_str(), user.parse()) {
-            ("anyone", _) => Ok(trust.and_anyone()),
-            (_, Ok(uid)) => Ok(trust.and_user(uid)),
-            _ => {
-                let reason = "give the number of a user, or anyone".to_owned();
-                Err(Error::BadSetting { key: "trust".to_owned(), value: user.clone(), reason })
-            }
-        })
-    }
-
     /// In another user, too.
     pub fn and_user(mut self, uid: u32) -> Trust {
         self.also.push(uid);
@@ -97,10 +85,6 @@ mod tests {
         }
         let two = own.clone().and_user(7);
         assert!(two.includes(7) && two.includes(1000) && !two.includes(8));
-        assert!(own.clone().and_anyone().includes(8));
-        let written = |users: &[&str]| own.clone().and_written(&users.iter().map(|user| (*user).to_owned()).collect::<Vec<_>>());
-        assert_eq!(written(&["7"]), Ok(two));
-        assert_eq!(written(&["7", "anyone"]).map(|trust| trust.includes(9)), Ok(true));
-        assert!(matches!(written(&["-1"]), Err(Error::BadSetting { .. })));
+        assert!(own.and_anyone().includes(8));
     }
 }
