@@ -83,6 +83,10 @@ impl<M: PageMemory> Pages<M> {
         }
         if self.homes.get(&join.gid).is_none_or(PageHome::is_left) {
             self.hear_of_recalls(None);
+            if self.homes.contains_key(&join.gid) && self.has_waiting_stages(join.gid) {
+                let reason = "commands wait for its pages; its directory begins anew when they are done".to_owned();
+                return Err(NotShared::passing(Error::BadUse { region: join.name.clone(), reason }));
+            }
             let lost = self.homes.get(&join.gid).map(PageHome::lost).unwrap_or_default();
             if let Some(left) = self.homes.get(&join.gid) {
                 self.past.keep(left);
@@ -172,6 +176,8 @@ impl<M: PageMemory> Pages<M> {
         for (_, home) in self.homes.extract_if(.., |_, home| home.is_done_with()) {
             self.past.keep(&home);
         }
+        // Stages that waited for one another there have their pages. A directory that begins anew would know nothing of them.
+        self.ask_unasked();
     }
 }
 

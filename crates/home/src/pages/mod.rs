@@ -48,6 +48,8 @@ mod request;
 mod returns;
 mod routes;
 #[cfg(test)]
+mod tests;
+#[cfg(test)]
 mod vectors;
 mod wires;
 

@@ -106,6 +106,17 @@ impl<M: PageMemory> Pages<M> {
         self.post(outgoing);
     }
 
+    /// Asks for the pages of stages whose homes are back, or gone.
+    pub(super) fn ask_unasked(&mut self) {
+        self.recalls.unasked(|gid| standing(&self.homes, gid)).into_iter().for_each(|face| self.ask_for_pages(face));
+    }
+
+    /// Whether stages wait for pages of a region, of which a directory that begins anew would know nothing.
+    pub(super) fn has_waiting_stages(&self, gid: Gid) -> bool {
+        let standing = |of| if of == gid { HomeStanding::Unmapped } else { HomeStanding::Here };
+        !self.recalls.unasked(standing).is_empty()
+    }
+
     fn ask_for_pages(&mut self, face: Face) {
         let homes = &self.homes;
         let Some(StagePages { region, pages, access, .. }) = self.recalls.ask(face, |gid| standing(homes, gid)) else { return };
@@ -141,7 +152,7 @@ impl<M: PageMemory> Pages<M> {
         if self.recalls.is_empty() {
             return;
         }
-        self.recalls.unasked(|gid| standing(&self.homes, gid)).into_iter().for_each(|face| self.ask_for_pages(face));
+        self.ask_unasked();
         let (late, bound) = (self.recalls.late(self.now_ms()), Duration::from_millis(self.recalls.patience_ms()));
         for face in late {
             let home = |gid| self.homes.get(&gid);

@@ -222,5 +222,6 @@ impl<M: PageMemory> Pages<M> {
             }
         }
         self.homes.retain(|_, home: &mut PageHome<M::Pages>| !home.is_done_with());
+        self.ask_unasked();
     }
 }
