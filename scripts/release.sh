@@ -2,7 +2,7 @@
 # Checks that what stands here can be released: `release.sh [PART...]`, all parts where none is named. Nothing is published.
 #
 #   tree       everything is committed, and no tag has this version
-#   versions   one version in the workspace, between its crates, in the headers and of the command
+#   versions   one version in the workspace and between its crates
 #   changelog  CHANGELOG.md begins with this version and its day
 #   check      formatting, lints, documentation (`make check`) and licences (`make deny`)
 #   crates     what `cargo publish` would send builds by itself; without a network the packages are made and not built
@@ -39,9 +39,7 @@ versions() {
         awk -v version="$version" '$2 != version')
     [ -z "$wrong" ] || { echo "$wrong"; return 1; }
     between=$(sed -n 's/^hanare[a-z-]* = .*version = "\([^"]*\)".*/\1/p' Cargo.toml | sort -u)
-    same "what crates ask of each other" "$between" || return 1
-    "$cargo" build -q -p hanare-cli || return 1
-    same "the command" "$("${CARGO_TARGET_DIR:-target}/debug/hanare" --version | cut -d' ' -f 2)"
+    same "what crates ask of each other" "$between"
 }
 
 changelog() {
