@@ -29,8 +29,9 @@ face() {
         return
         ;;
     c)
-        program=$folder/count
-        cc examples/count.c -Icrates/capi/include -L"$built" -lhanare_capi -Wl,-rpath,"$(cd "$built" && pwd)" -o "$program"
+        program=$folder/count library=$(cd "$built" && pwd)/libhanare_capi.so
+        for name in libhanare.so libhanare.so.0; do ln -sf "$library" "$folder/$name"; done
+        cc examples/count.c -Icrates/capi/include -L"$folder" -lhanare -Wl,-rpath,"$folder" -o "$program"
         ;;
     rust) program=$built/examples/count ;;
     esac
@@ -44,7 +45,10 @@ start() {
     case $1 in
     doc) exec "$cargo" test --workspace --doc ;;
     python) exec scripts/python.sh test ;;
-    face.*) face "${1#face.}" && exit 0 ;;
+    face.*)
+        face "${1#face.}"
+        exit
+        ;;
     esac
     field() { awk -F '\t' -v name="$1" -v at="$2" '$1 == name { print $at }' "$folder/programs"; }
     program=$(field "$1" 3)
