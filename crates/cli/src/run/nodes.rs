@@ -23,8 +23,6 @@ const READY_MAX: Duration = Duration::from_secs(30);
 const LOOK_AFTER: Duration = Duration::from_millis(10);
 /// How long a node may take to end in good order.
 const END_MAX: Duration = Duration::from_secs(5);
-/// The same for the nodes of a pool that lost one: pages that they would bring home, and last words to a coordinator, are of no use any more.
-const END_AFTER_LOSS: Duration = Duration::from_millis(500);
 
 /// How one node is started.
 pub struct Plan<'a> {
@@ -234,10 +232,11 @@ impl Drop for Nodes {
     fn drop(&mut self) {
         // Who ended before it was told to is reported.
         std::iter::from_fn(children::reap).for_each(|(pid, end)| self.on_end(pid, end));
-        // The coordinator last: the others leave in good order while it answers.
-        for signal in [Signal::TERM, Signal::KILL] {
-            let is_whole = self.lost.is_empty() || signal == Signal::KILL;
-            let deadline = Instant::now() + if is_whole { END_MAX } else { END_AFTER_LOSS };
+        // The coordinator last: the others leave in good order while it answers. A pool that lost a node has no good order. Pages that would be
+        // brought home and last words to a coordinator are of no use there, and nothing is on disk.
+        let signals: &[Signal] = if self.lost.is_empty() { &[Signal::TERM, Signal::KILL] } else { &[Signal::KILL] };
+        for signal in signals.iter().copied() {
+            let deadline = Instant::now() + END_MAX;
             self.told = Some(signal);
             self.pids().into_iter().rev().for_each(|pid| children::send(pid, signal));
             while !self.pids().is_empty() && Instant::now() < deadline {
