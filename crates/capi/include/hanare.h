@@ -24,7 +24,7 @@
  *            program or throws.
  * Threads    any thread may make any call on any handle, at the same time as others; the calls that take a handle
  *            away (hanare_detach, hanare_close, hanare_unmap, hanare_wait, hanare_batch_drop, hanare_unlock, and
- *            hanare_queue_close, hanare_group_close, hanare_mailbox_close with their kin)
+ *            hanare_queue_close, hanare_dict_close, hanare_group_close, hanare_mailbox_close with their kin)
  *            must be the last on it.
  * Ownership  strings and options that go in are read during the call and stay the caller's. A handle that comes out
  *            is the caller's until the call that takes it away. A region keeps its pool attached: handles may be
@@ -142,6 +142,8 @@ typedef struct hanare_message hanare_message; /* one that was received */
 typedef struct hanare_queue hanare_queue;     /* an open queue */
 typedef struct hanare_queue_writer hanare_queue_writer; /* a writer of a queue */
 typedef struct hanare_queue_reader hanare_queue_reader; /* its reader */
+typedef struct hanare_dict hanare_dict;       /* an open dictionary */
+typedef struct hanare_dict_walk hanare_dict_walk; /* how far a walk over its keys has come */
 
 /* ---- Pool ------------------------------------------------------------------------------------------------------- */
 
@@ -173,8 +175,8 @@ int hanare_detach(hanare_pool *pool);
 /* Gives another handle of the same attachment, which believes in regions of other users, too.
  *
  * A name is that of the user that makes a region of it first. So calls that take a region for more than bytes refuse one of another user:
- * hanare_create_or_attach, hanare_queue_open, groups, mailboxes, and all of dimmnet.h and rhinet.h. hanare_open does not. It gives bytes,
- * which are their owner's word (hanare_stat says whose), as those of a file are.
+ * hanare_create_or_attach, hanare_queue_open, hanare_dict_open, groups, mailboxes, all of dimmnet.h and rhinet.h. hanare_open does not. It
+ * gives bytes, which are their owner's word (hanare_stat says whose), as those of a file are.
  *
  * users      numbers of users beside this program's own; HANARE_ANYONE for all users. NULL for none.
  * count      how many they are.
@@ -1488,6 +1490,106 @@ int hanare_queue_fd(hanare_queue_reader *reader, int *fd);
 
 /* Frees all units that were seen: their writers have the room again. */
 int hanare_queue_release(hanare_queue_reader *reader);
+
+/* ---- Dictionaries ----------------------------------------------------------------------------------------------- */
+
+/* A dictionary has values by keys, for any number of programs in C, Rust and Python on all hosts. There is no server, and no lock. Each call
+ * is one step to all programs: a value is seen whole, old or new, whoever is killed meanwhile. A child made by fork opens it anew.
+ *
+ * Errors     of all calls: NODE_LOST and REGION_LOST where bytes went with a node; NOT_TRUSTED where another user made a part; GARBAGE for
+ *            memory that no program wrote so; NOT_IN_TIME where others change the same keys all the time. Of those that write: POOL_FULL,
+ *            QUOTA_EXCEEDED.
+ */
+
+#define HANARE_KEY_TEXT 's'   /* UTF-8: a str of Python */
+#define HANARE_KEY_BYTES 'b'  /* any bytes: bytes of Python */
+#define HANARE_KEY_NUMBER 'i' /* decimal digits, behind a '-' where it is negative: an int of Python */
+
+/* A key. Two are equal where type and bytes are. Python's other keys (floats, None, tuples) have types of their own: hanare_dict_next tells
+ * them, and the other calls take them as they were told. */
+typedef struct hanare_key {
+    int type;          /* HANARE_KEY_... */
+    const void *bytes; /* the caller's, read during the call */
+    size_t len;        /* how many they are */
+} hanare_key;
+
+/* The key that is the text, which ends with a zero byte. */
+static inline hanare_key hanare_key_text(const char *text)
+{
+    hanare_key key;
+    key.type = HANARE_KEY_TEXT;
+    key.bytes = text;
+    for (key.len = 0; text[key.len] != 0; key.len++) {
+    }
+    return key;
+}
+
+#define HANARE_VALUE_PLAIN 0 /* bytes as they are: bytes of Python */
+#define HANARE_VALUE_JSON 3  /* JSON in UTF-8: a str, number, bool, None, list or dict of Python */
+#define HANARE_VALUE_ARRAY 4 /* an array of NumPy; docs/dictionaries.md has its form */
+
+/* How a dictionary is made. */
+typedef struct hanare_dict_options {
+    size_t struct_size;    /* sizeof(hanare_dict_options), set by the caller */
+    const char *placement; /* as for hanare_create; NULL is "local" */
+    uint64_t buckets;      /* words of its table at first; it grows with the keys */
+    uint64_t memory;       /* bytes of its first heap, at least 4096; each further one is twice as long */
+    uint32_t mode;         /* who may read and write: the bits of a file's mode */
+} hanare_dict_options;
+
+/* 16,384 words, 16 MiB, on this host, for its user. */
+#define HANARE_DICT_OPTIONS_INIT {sizeof(hanare_dict_options), NULL, 1 << 14, 16 << 20, 0600}
+
+/* Opens the dictionary of that name, or makes it as `options` say; NULL for HANARE_DICT_OPTIONS_INIT.
+ *
+ * Ownership  *dict is the caller's until hanare_dict_close.
+ * Errors     BAD_USE where a region of that name is no dictionary; BAD_SETTING; else as hanare_create.
+ */
+int hanare_dict_open(hanare_pool *pool, const char *name, const hanare_dict_options *options, hanare_dict **dict);
+
+/* Gives the handle back; the dictionary stays. Blocks that the program keeps for its next writes go back with it. */
+int hanare_dict_close(hanare_dict *dict);
+
+/* Reads a key's value into the first of `room` bytes.
+ *
+ * Return     1, or 0 where there is no such key. *len is the value's length. Where that is more than `room`, nothing was read.
+ * kind       gets a HANARE_VALUE_... or a kind of Python's own (pickles); may be NULL.
+ * Cost       on this host one copy; else one message each way for a short value whose place the program has seen, two where it has not,
+ *            two more for a long one.
+ */
+int hanare_dict_get(hanare_dict *dict, hanare_key key, void *into, size_t room, size_t *len, int *kind);
+
+/* Sets a key's value to `len` bytes of that kind: HANARE_VALUE_PLAIN, or another whose form they have.
+ *
+ * Cost       on this host none or two messages to its node; else two messages each way, one right after the key was looked at.
+ * Errors     BAD_SETTING for bytes that no key of that type has; LIMIT_REACHED for 4 GiB or more.
+ */
+int hanare_dict_set(hanare_dict *dict, hanare_key key, int kind, const void *value, size_t len);
+
+/* Takes a key and its value away. Return: 1, or 0 where there is no such key. Cost: as hanare_dict_set. */
+int hanare_dict_remove(hanare_dict *dict, hanare_key key);
+
+/* Tells the next key of a walk over all. Each key that is there all the time comes once; those that come and go meanwhile may come.
+ *
+ * walk       *walk is NULL at first. The call keeps in it how far the walk has come, and makes it NULL again at the end.
+ * key        its bytes are the library's, until the next call with that walk.
+ * Return     1, or 0 at the end. After an error the walk can go on; hanare_dict_walk_close ends it early.
+ * Threads    one at a time for each walk.
+ */
+int hanare_dict_next(hanare_dict *dict, hanare_dict_walk **walk, hanare_key *key);
+
+/* Ends a walk before its end. */
+int hanare_dict_walk_close(hanare_dict_walk *walk);
+
+/* Gives back what killed programs took and no key leads to; *unlinked, if it is not NULL, is how many bytes that were.
+ *
+ * Cost       all of the dictionary is copied; writers wait meanwhile. Writes do the same by themselves before they take memory for more.
+ * Errors     POOL_FULL and QUOTA_EXCEEDED where there is not as much memory as the dictionary has; all is as it was then.
+ */
+int hanare_dict_sweep(hanare_dict *dict, uint64_t *unlinked);
+
+/* Removes the dictionary from the pool, for all programs. The handle is the caller's still. */
+int hanare_dict_destroy(hanare_dict *dict);
 
 #ifdef __cplusplus
 }

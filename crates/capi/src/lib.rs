@@ -11,7 +11,7 @@
 //! | [`shape`], [`element`] | shapes, and kinds of numbers, as C gives them |
 //! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
 //! | `calls` | the two calls that every command has: now, and in a batch |
-//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`group`], [`message`] | `hanare.h`, by its headings |
+//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`dict`], [`group`], [`message`] | `hanare.h`, by its headings |
 //! | [`dimmnet`], [`rhinet`] | `dimmnet.h`, `rhinet.h` |
 //!
 //! Safety invariants of the crate:
@@ -30,6 +30,7 @@ pub mod border;
 mod calls;
 pub mod code;
 pub mod command;
+pub mod dict;
 pub mod dimmnet;
 pub mod element;
 pub mod group;

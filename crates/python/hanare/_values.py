@@ -27,16 +27,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._hanare import GRANULE, PLAIN, VIEWED_LEN_MIN, checksum
+from ._hanare import ARRAY, BESIDE, GRANULE, JSON, PICKLED, PLAIN, VIEWED_LEN_MIN
 from ._terms import from_attributes, to_attributes
 from .errors import BadAttributes, Garbage
 
-#: Kinds of values, besides bytes as they are.
-PICKLED, BESIDE, JSON, ARRAY = 1, 2, 3, 4
 #: Kinds that may run a program when they are read.
 PROGRAMS = (PICKLED, BESIDE)
-#: Kinds whose long bytes are of use where they lie.
-IN_PLACE = (PLAIN, BESIDE, ARRAY)
 
 _COUNTS, _LENGTH = struct.Struct("<II"), struct.Struct("<Q")
 #: Bytes of the longest text that says what an array is.
@@ -52,9 +48,6 @@ class Encoded(NamedTuple):
     kind: int
     parts: list[Any]
     length: int
-
-    def checksum(self) -> int:
-        return checksum(self.parts)
 
 
 def rounded(length: int) -> int:

@@ -11,10 +11,10 @@
 //! | `waiting` | waits that Ctrl-C ends and event loops watch |
 //! | `sync` | locks, groups and barriers as such waits |
 //! | `queue` | queues and their ports |
-//! | `dictionary` | a dictionary's table and blocks |
+//! | `dictionary` | dictionaries: keys as bytes, and bytes of values as objects |
 //!
-//! Arrays and most other faces are Python: this module moves bytes and does nothing else, but for the calls of a dictionary, which last no longer
-//! than some steps of Python. The interpreter's lock is released in each call that waits, or moves more than [`memory::BRIEF_LEN`] bytes.
+//! Arrays and most other faces are Python: this module moves bytes and does nothing else. The interpreter's lock is released in each call that
+//! waits, or moves more than [`memory::BRIEF_LEN`] bytes.
 
 mod allocator;
 mod dictionary;

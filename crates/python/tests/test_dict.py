@@ -17,7 +17,7 @@ import zict
 from hypothesis import given, strategies as st
 
 import hanare
-from hanare import _hanare, errors
+from hanare import errors
 
 KEYS = st.recursive(
     st.one_of(st.text(max_size=5), st.binary(max_size=5), st.integers(-3, 3), st.booleans(), st.floats(allow_nan=False), st.none()),
@@ -183,106 +183,6 @@ def test_it_grows_while_others_write_and_read(shared: hanare.Dict) -> None:
     assert shared.stat()["buckets"] > 8
 
 
-def freeze_and_wait(name: str, begun: Any, sweeps: bool) -> None:
-    shared = hanare.Dict(name)
-
-    def stop(*_: Any) -> None:
-        begun.set()
-        time.sleep(100)
-
-    shared._copy = stop  # type: ignore[method-assign]
-    shared._renew(shared._now, growth=4, sweeps=sweeps)
-
-
-def test_words_are_as_before_where_a_copy_fails(shared: hanare.Dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {number: bytes([number]) * 2000 for number in range(20)}
-    shared.update(values)
-    monkeypatch.setattr(shared, "_copy", refuse)
-    with pytest.raises(errors.PoolFull):
-        shared._renew(shared._now, growth=4)
-    shared["after"] = b"a"
-    assert dict(shared) == {**values, "after": b"a"}
-
-
-@pytest.mark.parametrize("sweeps", [False, True])
-def test_a_program_killed_while_it_makes_the_table_anew(shared: hanare.Dict, pool: hanare.Pool, sweeps: bool) -> None:
-    values = {number: bytes([number]) * 2000 for number in range(20)}
-    shared.update(values)
-    context = multiprocessing.get_context("fork")
-    begun = context.Event()
-    program = context.Process(target=freeze_and_wait, args=(shared.name, begun, sweeps))
-    program.start()
-    assert begun.wait(30) and program.pid is not None
-    # Words are frozen: readers go on, and writers wait for it.
-    assert dict(shared) == values
-    waited = threading.Thread(target=shared.__setitem__, args=("after", 1))
-    waited.start()
-    os.kill(program.pid, signal.SIGKILL)
-    program.join()
-    waited.join(30)
-    assert dict(shared) == {**values, "after": 1}
-    assert len({row["name"].split(".t")[1].split(".")[0] for row in pool.ls(shared.name) if ".t" in row["name"]}) == 1
-
-
-def take_and_wait(name: str, begun: Any) -> None:
-    shared = hanare.Dict(name)
-    for _ in range(50):
-        shared._now.values.write([b"x" * 10_000], True)
-        shared._now.native.write(0, 1, [(b"bkey", 0, b"value", 5, 0, 0)], True)
-    begun.set()
-    time.sleep(100)
-
-
-def test_what_a_killed_writer_took_comes_back(shared: hanare.Dict) -> None:
-    shared.update({number: bytes([number]) * 2000 for number in range(20)})
-    assert shared.stat()["unlinked"] == 0 == shared.sweep()
-    context = multiprocessing.get_context("fork")
-    begun = context.Event()
-    program = context.Process(target=take_and_wait, args=(shared.name, begun))
-    program.start()
-    assert begun.wait(30) and program.pid is not None
-    os.kill(program.pid, signal.SIGKILL)
-    program.join()
-    before = shared.stat()
-    assert before["unlinked"] >= 500_000
-    assert shared.sweep() == before["unlinked"]
-    after = shared.stat()
-    assert after["unlinked"] == 0 and after["linked"] == before["linked"]
-    assert dict(shared) == {number: bytes([number]) * 2000 for number in range(20)}
-
-
-def test_assignments_sweep_before_they_take_more(shared: hanare.Dict) -> None:
-    shared["key"] = b"k" * 2000
-    for _ in range(90):
-        shared._now.values.write([b"x" * 10_000], True)
-    capacity = shared.stat()["capacity"]
-    for number in range(20):
-        shared[number] = bytes([number]) * 10_000
-    stat = shared.stat()
-    assert stat["unlinked"] == 0 and stat["capacity"] <= capacity + (1 << 20)
-    assert shared["key"] == b"k" * 2000 and all(shared[number] == bytes([number]) * 10_000 for number in range(20))
-
-
-def test_a_table_that_cannot_grow_serves_on(pool: hanare.Pool, name: str) -> None:
-    shared = hanare.Dict(name, pool=pool, buckets=1, memory=1 << 20)
-    shared._make_table = refuse  # type: ignore[method-assign]
-    for number in range(40):
-        shared[number] = number
-    assert dict(shared) == {number: number for number in range(40)} and shared.stat()["buckets"] == 1
-    shared._now.values.write([b"x" * 10_000], True)
-    with pytest.raises(errors.PoolFull):
-        shared.sweep()
-    shared["after"] = 1
-    assert len(shared) == 41
-    del shared._make_table
-    assert shared.sweep() > 0 and shared.stat()["unlinked"] == 0
-    shared.remove()
-
-
-def refuse(*_: Any) -> Any:
-    raise errors.PoolFull("no memory")
-
-
 def test_readers_see_whole_values_while_they_change(shared: hanare.Dict) -> None:
     shared["key"] = b"a" * 2000
     stop = threading.Event()
@@ -327,47 +227,3 @@ def test_keys_are_as_they_were(shared: hanare.Dict) -> None:
         deep = (deep,)
     with pytest.raises(RecursionError):
         shared[deep] = 1
-
-
-def u32(number: int) -> bytes:
-    return number.to_bytes(4, "little")
-
-
-#: Where in a bucket of one entry what is written: bytes, entries, lengths of key and value, where the value is, the key.
-WRONG = [
-    (4, u32(0)), (4, u32(25)), (4, u32(0xFFFF_FFFF)), (8, u32(2)), (8, u32(0xFFFF_FFFF)), (24, u32(0xFFFF_FFFF)), (24, u32(200)), (28, u32(0xFFFF_FFFF)),
-    (32, b"\1" + b"\xff" * 7), (32, b"\xff" * 4 + b"\0" * 4), (32, b"\xff" * 4 + u32(70)), (48, b"q"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("place, wrong", WRONG)
-def test_buckets_that_no_program_writes_are_errors(pool: hanare.Pool, name: str, monkeypatch: pytest.MonkeyPatch, place: int, wrong: bytes) -> None:
-    monkeypatch.setattr("hanare.dictionary._TURN_COUNT_MAX", 10)
-    shared = hanare.Dict(name, pool=pool, buckets=1, memory=1 << 20)
-    shared["key"] = b"v" * 100
-    heap, words = pool.region(name + ".t0.0"), pool.region(name + ".t0")
-    word = int.from_bytes(words.get(), "little")
-    at, length = 64 * (word & _hanare.PLACE), 24 + 24 + 4 + 100
-    bucket = bytearray(heap.get(at, length))
-    assert _hanare.checksum([bucket[4:]]).to_bytes(4, "little") == bucket[:4]
-    bucket[place : place + len(wrong)] = wrong
-    bucket[:4] = _hanare.checksum([bucket[4:]]).to_bytes(4, "little")
-    heap.put(at, bucket)
-    for work in (lambda: shared["key"], lambda: list(shared), lambda: shared.view("key"), lambda: shared.update(key=1)):
-        try:
-            work()
-        except (hanare.Error, KeyError):
-            continue
-    shared.stat()
-    shared.remove()
-
-
-@pytest.mark.parametrize("word", [1, (1 << 30) - 1, 1 << 42 | 5, 63 << 42 | 1 << 30 | 5, 0xFFF << 30 | 1, 0xFFF << 30 | (1 << 30) - 1])
-def test_words_that_no_program_writes_are_errors(shared: hanare.Dict, pool: hanare.Pool, monkeypatch: pytest.MonkeyPatch, word: int) -> None:
-    monkeypatch.setattr("hanare.dictionary._TURN_COUNT_MAX", 10)
-    shared["key"] = b"v"
-    pool.region(shared.name + ".t0").put(0, word.to_bytes(8, "little") * 8)
-    for work in (lambda: shared["key"], lambda: shared.update(key=1), lambda: shared.pop("key"), lambda: list(shared), lambda: shared.view("key")):
-        with pytest.raises(hanare.Error):
-            work()
-    pool.region(shared.name + ".t0").put(0, bytes(64))

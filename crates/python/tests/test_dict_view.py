@@ -85,7 +85,7 @@ def test_a_view_outlives_a_sweep_and_the_dictionary(pool: hanare.Pool, name: str
     shared = hanare.Dict(name, pool=pool, memory=4 << 20)
     shared["key"] = np.full(LONG // 8, 1.5)
     view = shared.view("key")
-    shared._now.values.write([b"x" * 10_000], True)
+    pool.region(name + ".v0.0").native.allocate(10_000)
     assert shared.sweep() > 0 and (view == 1.5).all() and (shared["key"] == 1.5).all()
     shared.remove()
     filled = [pool.full(4 << 20, 255, np.uint8) for _ in range(10)]

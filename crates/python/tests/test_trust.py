@@ -121,8 +121,8 @@ def test_no_part_of_a_dictionary_is_another_user_s(pool: hanare.Pool, name: str,
 
 
 def make_small(name: str) -> int:
-    made = hanare.Dict(name, buckets=1, memory=1 << 20)
-    return made._root_region.gid
+    hanare.Dict(name, buckets=1, memory=1 << 20)
+    return hanare.connect().region(name).gid
 
 
 def plant_parts(name: str, gid: int) -> None:

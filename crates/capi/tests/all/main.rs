@@ -8,6 +8,7 @@ mod apps;
 mod book;
 mod collectives;
 mod commands;
+mod dict;
 mod dimmnet;
 mod examples;
 mod first;

@@ -11,12 +11,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("fabric", &["hanare-protocol", "hanare-memory", "hanare-ring"]),
     ("node", &["hanare-protocol", "hanare-home", "hanare-memory", "hanare-ring", "hanare-fabric"]),
     ("hanare", &["hanare-protocol", "hanare-memory", "hanare-ring", "hanare-fabric", "hanare-node"]),
-    ("capi", &["hanare", "hanare-protocol", "hanare-memory"]),
+    ("dict", &["hanare"]),
+    ("capi", &["hanare", "hanare-dict", "hanare-protocol", "hanare-memory"]),
     ("fuzz", &[]),
     ("disk", &["hanare", "hanare-protocol", "hanare-memory"]),
     ("preload", &["hanare-protocol", "hanare-memory"]),
     ("nbdkit", &["hanare"]),
-    ("python", &["hanare"]),
+    ("python", &["hanare", "hanare-dict"]),
     ("model", &["hanare-protocol"]),
     ("models", &["hanare-model"]),
     ("testkit", &[]),
@@ -26,7 +27,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without `unsafe`.
+<<<<<<< HEAD
 const SAFE: &[&str] = &["protocol", "home", "model", "models", "sim", "cli", "disk", "nbdkit"];
+=======
+const SAFE: &[&str] = &["protocol", "home", "model", "sim", "cli", "disk", "dict", "nbdkit"];
+>>>>>>> 68e14f7b (dict: the dictionary is a crate that Rust, C and Python share)
 
 /// What the rules may not know of.
 const IMPURE: &[&str] = &[

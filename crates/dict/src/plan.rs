@@ -1,8 +1,7 @@
 //! A bucket as it was read, and the one that is to take its place.
 
-use super::Fault;
 use super::bucket::{At, Entries, Entry, Value, Word, Writing, rounded};
-use crate::memory::BRIEF_LEN;
+use super::{BRIEF_LEN, Fault};
 use std::cell::Cell;
 use std::time::Instant;
 

@@ -23,7 +23,6 @@ pub const PLACE: u64 = (1 << 30) - 1;
 const TAG: u64 = (1 << 15) - 1;
 /// A bucket of so many granules or more says its length itself.
 const GRANULES_ALL: u64 = (1 << 12) - 1;
-const FROZEN: u64 = 1 << 63;
 
 /// Where a block begins: which heap, and how many granules from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +43,11 @@ impl At {
 
     pub fn offset(self) -> u64 {
         u64::from(self.place) * GRANULE
+    }
+
+    /// Where in its heap the count is of who holds it.
+    pub fn count_offset(self) -> u64 {
+        8 * u64::from(self.place % 8)
     }
 }
 
@@ -70,8 +74,11 @@ impl Word {
         Word(u64::from(tag) << 48)
     }
 
+    /// The bit that has no swap of a word succeed any more.
+    pub const FROZEN: u64 = 1 << 63;
+
     pub fn is_frozen(self) -> bool {
-        self.0 & FROZEN != 0
+        self.0 & Word::FROZEN != 0
     }
 
     /// Whether it leads to no bucket.

@@ -1,48 +1,23 @@
-//! What the dictionary reads of memory that others write: words of its table, and buckets.
-//!
-//! The modules are those of the extension module, compiled once more: a program that is no interpreter cannot link the module itself.
+//! A fuzz target: what a dictionary reads of memory that others write, words of its table and buckets.
 
-#[path = "../src/dictionary/bucket.rs"]
-#[allow(dead_code, reason = "the extension module uses all of it")]
-mod bucket;
-#[path = "../src/dictionary/digest.rs"]
-#[allow(dead_code, reason = "the extension module uses all of it")]
-mod digest;
-#[path = "../src/dictionary/plan.rs"]
-#[allow(dead_code, reason = "the extension module uses all of it")]
-mod plan;
-
-/// What `plan` uses of the module of that name.
-mod memory {
-    pub const BRIEF_LEN: usize = 64 << 10;
-}
-
-/// The faults of the dictionary with which reading memory may end.
-#[derive(Debug, PartialEq)]
-pub enum Fault {
-    /// Others changed it meanwhile.
-    Changed,
-    /// It is about to be replaced.
-    Frozen,
-}
-
-use bucket::{At, Entries, Entry, GRANULE, HEAD_LEN, Value, Word, Writing};
+use crate::Fault;
+use crate::bucket::{self, At, Entries, Entry, GRANULE, HEAD_LEN, Value, Word, Writing};
+use crate::digest;
+use crate::plan::{Looked, Plan};
+use crate::root::{Root, Terms};
 use hanare_fuzz::{Counting, drive};
-use plan::{Looked, Plan};
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-/// A bucket is copied when it is written anew.
-const MOST: usize = 1 << 20;
 
 const NUMBER: u64 = 7;
 const KEY: &[u8] = b"skey";
 
-/// A word, then whether the bucket's head is made to fit it, then the bucket.
+/// A word, then whether the bucket's head is made to fit it, then the bucket; and all of it as what a root says of itself.
 fn dictionary(bytes: &[u8]) {
+    if let Ok(terms) = Terms::read("fuzz", Some(bytes)) {
+        assert_eq!(Terms::read("fuzz", Some(&terms.write())), Ok(terms));
+    }
     let Some((code, [fits, raw @ ..])) = bytes.split_first_chunk::<8>() else { return };
     let word = Word(u64::from_le_bytes(*code));
+    assert_eq!(Root::of_word(word.0).word(), word.0);
     assert!(word.is_none() == (word.at().place == 0) && word.at().segment < 64 && word.next_tag() < 1 << 15);
     assert_eq!(At::of_far(word.at().far()), word.at());
     assert!(word.block_len().is_none_or(|len| len.is_multiple_of(GRANULE)));
@@ -83,12 +58,18 @@ fn rewritten(looked: &Looked, entries: &[Result<Entry<'_>, Fault>], fresh: Optio
     };
     let (count, tag) = (plan.writing.count, looked.word.next_tag());
     let Some(made) = plan.writing.finish(NUMBER, tag) else { return };
-    bucket::check(&made).unwrap();
+    assert_eq!(bucket::check(&made), Ok(()));
     let kept = entries.iter().flatten().filter(|entry| entry.key != KEY).copied();
     let wanted: Vec<Entry<'_>> = kept.chain(fresh.map(|value| Entry { key: KEY, value })).collect();
-    let found: Vec<Entry<'_>> = Entries::of(&made).map(Result::unwrap).collect();
+    let found: Vec<Entry<'_>> = Entries::of(&made).flatten().collect();
     assert_eq!((found, count as usize), (wanted.clone(), wanted.len()));
 }
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// A bucket is copied when it is written anew.
+const MOST: usize = 1 << 20;
 
 #[test]
 fn buckets_and_words_of_any_bytes() {
@@ -104,6 +85,7 @@ fn buckets_and_words_of_any_bytes() {
         [&word.0.to_le_bytes()[..], &[fits], &raw].concat()
     };
     let keys: [&[u8]; 3] = [b"sone", KEY, b"i3"];
-    let seeds = [seed(&keys, 0, 0), seed(&keys, 0, 1), seed(&keys, 1 << 32 | 4, 1), seed(&[], 0, 1)];
+    let terms = b"buckets=1,memory=4096,seed=7,place=node=1".to_vec();
+    let seeds = [seed(&keys, 0, 0), seed(&keys, 0, 1), seed(&keys, 1 << 32 | 4, 1), seed(&[], 0, 1), terms];
     drive("dictionary", &seeds, MOST, dictionary);
 }

@@ -1,25 +1,20 @@
 //! A table of words: how a key is looked up, and how its entry is changed.
 //!
-//! A writer makes the bucket anew in another block and swaps the word in one step, in one message where one node has both; another who was faster
-//! has it try again. A reader checks that what it read is the bucket that the word stood for. So neither needs a lock, and a writer that is killed
-//! leaves the old entry or the new one.
+//! A writer makes the bucket anew in another block and swaps the word in one step, in one message where one node has both; a slower writer tries
+//! again. A reader checks that it read the bucket that the word stood for. So neither needs a lock, and a writer that is killed leaves the old entry
+//! or the new one.
 
-use super::blocks::{Blocks, Heaps, node_of};
-use super::bucket::{self, Entries, Entry, HEAD_LEN, Value, Word, Writing, rounded};
+use super::blocks::{Heaps, VIEWED_LEN_MIN, Writers, node_of};
+use super::bucket::{self, Entries, Entry, HEAD_LEN, PLACE, Value, Word, Writing, rounded};
 use super::digest::digest;
 use super::plan::{Looked, Plan, SPARE, spare};
-use super::{Fault, key, step};
-use crate::memory::BRIEF_LEN;
-use crate::region::Region;
-use hanare::{Element, Error, Lineage, NodeId, Strided};
-use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use super::root::Root;
+use super::waiter::{Here, Waiter, step};
+use super::{BRIEF_LEN, Fault};
+use hanare::{Element, Error, Modify, NodeId, Operator, Pool, Region, Strided};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// The kind of values that are bytes as they are.
-pub const PLAIN: u8 = 0;
 
 /// Words of another host's table that a program remembers: some 20 bytes each.
 const SEEN_COUNT: usize = 1 << 13;
@@ -32,8 +27,15 @@ const RECENT_LEN: usize = 4096;
 /// never changed, or 32,768 times. A change takes a writer of the word's own host a microsecond, so that many take ten times as long as this.
 const RECENT: Duration = Duration::from_millis(2);
 
-/// Words that are looked at between two looks for signals.
+/// Words that are read at once where all of a table are looked at.
 const LOOK_COUNT: u64 = 1 << 10;
+
+/// Words that are looked at to see whether a table is crowded, and the percentage of them in use from which it is: two keys to a word.
+const SAMPLE_COUNT: u64 = 64;
+const CROWDED: u64 = 85;
+
+/// The operation that freezes words, with [`Word::FROZEN`].
+pub const FREEZE: Modify = Modify { operator: Operator::Or, element: Element::U64 };
 
 /// What this program saw of another host's table.
 #[derive(Default)]
@@ -43,45 +45,72 @@ struct Seen {
     recent: HashMap<u64, (u64, Looked, Instant)>,
 }
 
-/// An entry as Python has it: key, kind, value, its length, far, checksum.
-type EntryTuple<'py> = (Bound<'py, PyBytes>, u8, Bound<'py, PyBytes>, u64, u64, u32);
-
-/// A value as Python gives it: kind, value, its length, far, checksum.
-type ValueTuple<'py> = (u8, Bound<'py, PyBytes>, u64, u64, u32);
-
-/// A key's word: its number, its code, and the key's entry.
-type FoundTuple<'py> = (u64, u64, Option<EntryTuple<'py>>);
-
-/// A table of words, and the heaps that they lead to. A child made by fork opens another.
-#[pyclass(frozen, module = "hanare._hanare")]
+/// A table of words, and the heaps that they lead to.
 pub struct Table {
-    pool: hanare::Pool,
-    words: Arc<hanare::Region>,
-    #[pyo3(get)]
-    count: u64,
+    pub root: Root,
+    pool: Pool,
+    words: Region,
+    pub count: u64,
     seed: u64,
-    buckets: Arc<Heaps>,
-    values: Arc<Heaps>,
+    pub buckets: Heaps,
+    pub values: Arc<Heaps>,
+    /// The users that may have written the dictionary's root and the words.
+    writers: Writers,
     is_here: bool,
     /// The node that has all words, if there is one.
     node: Option<NodeId>,
-    lineage: Lineage,
     seen: Mutex<Seen>,
 }
 
 impl Table {
-    fn number_of_key(&self, coded: &[u8]) -> u64 {
+    /// **Errors**: [`Error::BadUse`] for a region without a word.
+    pub fn new(
+        pool: &Pool,
+        root: Root,
+        words: Region,
+        seed: u64,
+        heaps: (Heaps, Arc<Heaps>),
+        writers: Writers,
+    ) -> hanare::Result<Table> {
+        let count = words.len() / 8;
+        if count == 0 {
+            let reason = "it is too short for a table of a dictionary".to_owned();
+            return Err(Error::BadUse { region: words.name().to_owned(), reason });
+        }
+        Ok(Table {
+            root,
+            pool: pool.clone(),
+            count,
+            seed,
+            buckets: heaps.0,
+            values: heaps.1,
+            writers: writers.and(Writers::of(pool, &words)),
+            is_here: words.is_local(),
+            node: node_of(&words),
+            words,
+            seen: Mutex::default(),
+        })
+    }
+
+    /// The number of a key's word.
+    pub fn number_of(&self, coded: &[u8]) -> u64 {
         digest(self.seed, coded) % self.count
     }
 
-    fn read_word(&self, number: u64) -> Result<Word, Fault> {
+    /// The users that may have written its regions, as far as they are open.
+    pub fn writers(&self) -> Writers {
+        self.writers.and(self.buckets.writers()).and(self.values.writers())
+    }
+
+    /// A word as it is at this moment.
+    pub fn word(&self, number: u64) -> Result<Word, Fault> {
         let mut code = [0; 8];
         self.words.get(8 * number, &mut code)?;
         Ok(Word(u64::from_le_bytes(code)))
     }
 
     /// The bytes of a bucket, of which `raw` was read. **Errors**: [`Fault::Changed`] where it is another's memory by now.
-    fn bucket(&self, number: u64, word: Word, raw: Option<Vec<u8>>) -> Result<Vec<u8>, Fault> {
+    pub fn bucket(&self, number: u64, word: Word, raw: Option<Vec<u8>>) -> Result<Vec<u8>, Fault> {
         if word.is_none() {
             return Ok(Vec::new());
         }
@@ -89,13 +118,13 @@ impl Table {
             Some(raw) => raw,
             None => {
                 let mut raw = SPARE.take();
-                self.buckets.read(word.at(), word.block_len().unwrap_or(HEAD_LEN as u64), &mut raw)?;
+                self.buckets.read(&Here, word.at(), word.block_len().unwrap_or(HEAD_LEN as u64), &mut raw)?;
                 raw
             }
         };
         let len = bucket::whole_len(&raw, number, word)?;
         if len > raw.len() {
-            self.buckets.read(word.at(), len as u64, &mut raw)?;
+            self.buckets.read(&Here, word.at(), len as u64, &mut raw)?;
             if bucket::whole_len(&raw, number, word)? != len {
                 return Err(Fault::Changed);
             }
@@ -105,15 +134,15 @@ impl Table {
         Ok(raw)
     }
 
-    /// A word and its bucket, without the interpreter's lock where that may wait or move much.
-    fn look_from(&self, py: Python<'_>, number: u64) -> PyResult<Looked> {
+    /// A word and its bucket.
+    pub fn look_from<W: Waiter>(&self, waiter: &W, number: u64) -> Result<Looked, Fault> {
         if !self.is_here {
-            return step(py, true, || self.look(number));
+            return waiter.wait(|| self.look(number));
         }
-        let word = self.read_word(number)?;
+        let word = self.word(number)?;
         let is_short = word.block_len().is_some_and(|len| len <= BRIEF_LEN as u64);
         let is_quick = word.is_none() || is_short && self.buckets.is_here(word.at());
-        step(py, !is_quick, || Ok(Looked { word, raw: self.bucket(number, word, None)? }))
+        step(waiter, !is_quick, || Ok(Looked { word, raw: self.bucket(number, word, None)? }))
     }
 
     /// A word and its bucket: in one message where the word is the one that this program saw last, else in two.
@@ -127,7 +156,7 @@ impl Table {
             .and_then(|seen| self.look_again(number, seen).ok().map(|(word, raw)| (word, Some(raw).filter(|_| word == seen))));
         let (word, raw) = match again {
             Some(found) => found,
-            None => (self.read_word(number)?, None),
+            None => (self.word(number)?, None),
         };
         let looked = Looked { word, raw: self.bucket(number, word, raw)? };
         self.note(number, looked.clone(), begun);
@@ -175,6 +204,28 @@ impl Table {
     fn take_recent(&self, number: u64) -> Option<(Looked, Instant)> {
         let (its, looked, begun) = self.seen().recent.remove(&(number % RECENT_COUNT))?;
         (its == number).then(|| (looked, begun + RECENT))
+    }
+
+    /// Sets a key's value, or takes the key away; how many entries its bucket has then. `None` where there was nothing to do.
+    pub fn change<W: Waiter>(
+        &self,
+        waiter: &W,
+        coded: &[u8],
+        fresh: Option<Value<'_>>,
+        may_grow: bool,
+    ) -> Result<Option<u32>, Fault> {
+        let number = self.number_of(coded);
+        if !self.is_here {
+            return waiter.wait(|| self.change_there(number, coded, fresh, may_grow));
+        }
+        let looked = self.look_from(waiter, number)?;
+        let plan = Plan::new(number, &looked, coded, fresh)?;
+        spare(looked.raw);
+        let Some(plan) = plan else { return Ok(None) };
+        let len = if plan.writing.count == 0 { 0 } else { plan.writing.block_len() };
+        let freed_len = if plan.word.is_none() { 0 } else { block_len_of(plan.word) };
+        let is_quick = plan.freed.is_none() && self.buckets.spares_messages(len, freed_len);
+        step(waiter, !is_quick, || self.carry_out(plan, may_grow)?.map(Some).ok_or(Fault::Changed))
     }
 
     /// Changes an entry; the entries that its bucket has then. `None` where there was nothing to do.
@@ -267,12 +318,78 @@ impl Table {
         self.buckets.free(word.at(), block_len_of(word));
     }
 
+    /// Whether the word is still that one, in a step that comes after all of this program's before it for everybody.
+    pub fn is_still(&self, number: u64, word: Word) -> Result<bool, Fault> {
+        self.swap(number, word, word)
+    }
+
+    /// Writes a bucket that no other program knows; the word that is to lead to it.
+    pub fn write(&self, number: u64, writing: Writing) -> Result<Word, Fault> {
+        let (word, raw) = self.prepare(number, 0, writing, true)?;
+        self.buckets.segment(word.at().segment)?.region.put(word.at().offset(), &raw)?;
+        Ok(word)
+    }
+
+    /// Some words, as each is at a moment.
+    fn some(&self, first: u64, count: u64) -> hanare::Result<Vec<Word>> {
+        let mut codes = vec![0; 8 * count as usize];
+        self.words.get(8 * first, &mut codes)?;
+        Ok(to_words(&codes))
+    }
+
+    /// All words.
+    pub fn words(&self) -> hanare::Result<Vec<Word>> {
+        self.some(0, self.count)
+    }
+
+    /// Makes the words those, where no other program knows the table.
+    pub fn fill(&self, words: &[Word]) -> hanare::Result<()> {
+        let codes: Vec<u8> = words.iter().flat_map(|word| word.0.to_le_bytes()).collect();
+        self.words.put(0, &codes)
+    }
+
+    /// Has no swap of a word succeed any more; the words.
+    pub fn freeze(&self) -> hanare::Result<Vec<Word>> {
+        let mut olds = vec![0; 8 * self.count as usize];
+        self.words.fetch(self.all(), FREEZE, &Word::FROZEN.to_le_bytes(), &mut olds)?;
+        Ok(to_words(&olds))
+    }
+
+    /// Takes that back.
+    pub fn thaw(&self) -> hanare::Result<()> {
+        let modify = Modify { operator: Operator::And, element: Element::U64 };
+        self.words.update(self.all(), modify, &(!Word::FROZEN).to_le_bytes())
+    }
+
+    fn all(&self) -> Strided {
+        Strided { offset: 0, block: 8, count: self.count, stride: 8 }
+    }
+
+    /// Whether there are two keys or more to a word, as far as a few words from there on tell.
+    pub fn is_crowded(&self, chance: u64) -> hanare::Result<bool> {
+        let count = SAMPLE_COUNT.min(self.count);
+        let words = self.some(chance % (self.count - count + 1), count)?;
+        Ok(100 * words.iter().filter(|word| word.0 & PLACE != 0).count() as u64 >= CROWDED * count)
+    }
+
+    /// Bytes of blocks that the table leads to: of buckets, and of values. `None` where the waiter ended it.
+    pub fn linked<W: Waiter>(&self, waiter: &W) -> Result<Option<(u64, u64)>, Fault> {
+        let mut sum = (0, 0);
+        for first in (0..self.count).step_by(LOOK_COUNT as usize) {
+            let words = self.some(first, LOOK_COUNT.min(self.count - first))?;
+            let part = self.linked_by(first, &words)?;
+            sum = (sum.0 + part.0, sum.1 + part.1);
+            if !waiter.goes_on() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(sum))
+    }
+
     /// Bytes of blocks that some words lead to: of buckets, and of values.
-    fn linked_by(&self, first: u64, codes: &[u8]) -> Result<(u64, u64), Fault> {
+    fn linked_by(&self, first: u64, words: &[Word]) -> Result<(u64, u64), Fault> {
         let (mut buckets, mut values) = (0, 0);
-        let (codes, _) = codes.as_chunks::<8>();
-        for (number, code) in (first..).zip(codes) {
-            let word = Word(u64::from_le_bytes(*code));
+        for (number, word) in (first..).zip(words.iter().copied()) {
             let raw = match self.bucket(number, word, None) {
                 Ok(raw) => raw,
                 Err(Fault::Changed) => continue,
@@ -290,165 +407,14 @@ impl Table {
         }
         Ok((buckets, values))
     }
-
-    /// A handle that this process's parent had is none here: another is opened.
-    fn check_here(&self) -> Result<(), Fault> {
-        if self.lineage.is_here() { Ok(()) } else { Err(Fault::Changed) }
-    }
-
-    fn find_entry<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>, is_plain_told: bool) -> PyResult<Bound<'py, PyAny>> {
-        self.check_here()?;
-        let coded = key::encode(key)?;
-        let number = self.number_of_key(&coded);
-        let looked = self.look_from(py, number)?;
-        let found = self.told_of(py, number, &coded, &looked, is_plain_told);
-        spare(looked.raw);
-        found
-    }
-
-    fn told_of<'py>(
-        &self,
-        py: Python<'py>,
-        number: u64,
-        coded: &[u8],
-        looked: &Looked,
-        is_plain_told: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let value = looked.find(coded)?;
-        if let Some(Value { kind: PLAIN, far: 0, bytes, .. }) = value
-            && is_plain_told
-            && !looked.word.is_frozen()
-        {
-            return Ok(PyBytes::new(py, bytes).into_any());
-        }
-        let entry = value.map(|value| told(py, &Entry { key: coded, value }));
-        let found: FoundTuple<'py> = (number, looked.word.0, entry);
-        Ok(found.into_pyobject(py)?.into_any())
-    }
-}
-
-#[pymethods]
-impl Table {
-    #[new]
-    fn new(pool: &crate::pool::Pool, words: &Region, seed: u64, buckets: &Blocks, values: &Blocks) -> PyResult<Table> {
-        let region = words.region.clone();
-        let count = region.len() / 8;
-        if count == 0 {
-            let reason = "it is too short for a table of a dictionary".to_owned();
-            return Err(crate::errors::raise(Error::BadUse { region: region.name().to_owned(), reason }));
-        }
-        Ok(Table {
-            pool: pool.pool.clone(),
-            count,
-            seed,
-            buckets: buckets.heaps.clone(),
-            values: values.heaps.clone(),
-            is_here: region.is_local(),
-            node: node_of(&region),
-            words: region,
-            lineage: Lineage::here(),
-            seen: Mutex::default(),
-        })
-    }
-
-    /// A key's value, where it is bytes in its bucket; else what `find` tells.
-    fn get<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.find_entry(py, key, true)
-    }
-
-    /// A key's word: its number, its code, and the key's entry, or `None` without one.
-    fn find<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.find_entry(py, key, false)
-    }
-
-    /// Sets a key's value, or takes the key away with `None`; how many entries its bucket has then, or `None` where there was nothing to do.
-    #[pyo3(signature = (key, fresh, may_grow))]
-    fn change(
-        &self,
-        py: Python<'_>,
-        key: &Bound<'_, PyAny>,
-        fresh: Option<ValueTuple<'_>>,
-        may_grow: bool,
-    ) -> PyResult<Option<u32>> {
-        self.check_here()?;
-        let coded = key::encode(key)?;
-        let number = self.number_of_key(&coded);
-        let fresh = fresh.as_ref().map(value_of).transpose()?;
-        if !self.is_here {
-            return step(py, true, || self.change_there(number, &coded, fresh, may_grow));
-        }
-        let looked = self.look_from(py, number)?;
-        let plan = Plan::new(number, &looked, &coded, fresh)?;
-        spare(looked.raw);
-        let Some(plan) = plan else { return Ok(None) };
-        let len = if plan.writing.count == 0 { 0 } else { plan.writing.block_len() };
-        let freed_len = if plan.word.is_none() { 0 } else { block_len_of(plan.word) };
-        let is_quick = plan.freed.is_none() && self.buckets.spares_messages(len, freed_len);
-        let done = step(py, !is_quick, || self.carry_out(plan, may_grow)?.ok_or(Fault::Changed));
-        done.map(Some)
-    }
-
-    /// The number of a key's word; the key as bytes.
-    fn number_of(&self, coded: &Bound<'_, PyBytes>) -> u64 {
-        self.number_of_key(coded.as_bytes())
-    }
-
-    /// A word's code.
-    fn word(&self, py: Python<'_>, number: u64) -> PyResult<u64> {
-        step(py, !self.is_here, || Ok(self.read_word(number)?.0))
-    }
-
-    /// The entries of a bucket. **Errors**: `Changed` where it is another's memory by now.
-    fn entries<'py>(&self, py: Python<'py>, number: u64, word: u64) -> PyResult<Vec<EntryTuple<'py>>> {
-        let raw = step(py, true, || self.bucket(number, Word(word), None))?;
-        Entries::of(&raw).map(|entry| Ok(told(py, &entry?))).collect()
-    }
-
-    /// Writes a bucket; the code of the word that leads to it.
-    fn write(&self, py: Python<'_>, number: u64, tag: u16, entries: Vec<EntryTuple<'_>>, may_grow: bool) -> PyResult<u64> {
-        let mut writing = Writing::new();
-        for (key, kind, bytes, len, far, checksum) in &entries {
-            let value = (*kind, bytes.clone(), *len, *far, *checksum);
-            writing.push(&Entry { key: key.as_bytes(), value: value_of(&value)? });
-        }
-        step(py, true, || {
-            let (word, raw) = self.prepare(number, tag, writing, may_grow)?;
-            self.buckets.segment(word.at().segment)?.region.put(word.at().offset(), &raw)?;
-            Ok(word.0)
-        })
-    }
-
-    /// Bytes of blocks that the table leads to: of buckets, and of values.
-    fn linked(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
-        let mut sum = (0, 0);
-        for first in (0..self.count).step_by(LOOK_COUNT as usize) {
-            let part = step(py, true, || {
-                let mut codes = vec![0; 8 * LOOK_COUNT.min(self.count - first) as usize];
-                self.words.get(8 * first, &mut codes)?;
-                self.linked_by(first, &codes)
-            })?;
-            sum = (sum.0 + part.0, sum.1 + part.1);
-            py.check_signals()?;
-        }
-        Ok(sum)
-    }
 }
 
 /// Bytes of the block that a word leads to, or at least so many that it is none of those that are kept.
 fn block_len_of(word: Word) -> u64 {
-    word.block_len().unwrap_or(super::blocks::VIEWED_LEN_MIN)
+    word.block_len().unwrap_or(VIEWED_LEN_MIN)
 }
 
-/// A value as Python gave it. **Errors**: `LimitReached` for more bytes than an entry can say.
-fn value_of<'a>((kind, bytes, len, far, checksum): &'a ValueTuple<'_>) -> PyResult<Value<'a>> {
-    let too_long = |_| Error::LimitReached { what: "bytes of a value of a dictionary".to_owned(), limit: u32::MAX.into() };
-    let (bytes, len) = if *far == 0 { (bytes.as_bytes(), bytes.as_bytes().len() as u64) } else { (&[] as &[u8], *len) };
-    let len = u32::try_from(len).map_err(too_long).map_err(crate::errors::raise)?;
-    Ok(Value { kind: *kind, bytes, len, far: *far, checksum: *checksum })
-}
-
-fn told<'py>(py: Python<'py>, entry: &Entry<'_>) -> EntryTuple<'py> {
-    let Entry { key, value } = entry;
-    let (key, bytes) = (PyBytes::new(py, key), PyBytes::new(py, value.bytes));
-    (key, value.kind, bytes, value.len.into(), value.far, value.checksum)
+fn to_words(codes: &[u8]) -> Vec<Word> {
+    let (codes, _) = codes.as_chunks::<8>();
+    codes.iter().map(|code| Word(u64::from_le_bytes(*code))).collect()
 }

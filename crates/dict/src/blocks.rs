@@ -1,21 +1,17 @@
 //! Blocks of bytes in heaps of the pool: one region after another, each twice as long as that before it.
 //!
 //! A heap's first 64 bytes are counts of *holds*: how many programs of its host read blocks in place. A block's place says which count is its,
-//! one of eight. Who is about to give a block back looks at the count after the last word that led there is gone; who holds one looks at the word
-//! after it has counted. So one of both sees the other, and a block that is held is not given back before it is let go. A program that is killed
-//! never lets go: what it keeps from coming back is linked by nobody, and goes with the heap when a sweep makes the values anew.
+//! one of eight. A program that is about to give a block back looks at the count after the last word that led there is gone. A program that holds
+//! one looks at the word after it has counted. So one of both sees the other, and a block that is held is not given back before it is let go. A
+//! program that is killed never lets go: what it keeps from coming back is linked by nobody, and goes with the heap when a sweep makes the values
+//! anew.
 
-use super::bucket::{At, GRANULE, rounded};
-use super::{Fault, step};
-use crate::errors::raise;
-use crate::memory::{BRIEF_LEN, Lent};
-use crate::region::Region;
-use hanare::{Attributes, CreateOptions, Error, Lineage, NodeId, Operator, Placement};
-use pyo3::prelude::*;
-use pyo3::types::PyBytes;
-use std::collections::BTreeMap;
+use super::bucket::{At, GRANULE};
+use super::waiter::{Waiter, step};
+use super::{BRIEF_LEN, Fault};
+use hanare::{CreateOptions, Error, Lineage, LocalMapping, NodeId, Operator, Pool, Region, Rights};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// Heaps in a row: the last is as long as all before it together.
 const SEGMENT_COUNT: usize = 64;
@@ -24,23 +20,46 @@ const SEGMENT_COUNT: usize = 64;
 const KEPT_LEN: u64 = 4096;
 const KEPT_COUNT: usize = 2;
 
-/// Blocks of at least so many bytes can be held; shorter ones are copied in less time than it takes.
+/// Values of at least so many bytes can be held; shorter ones are copied in less time than it takes.
 pub const VIEWED_LEN_MIN: u64 = 64 << 10;
 
 /// Blocks that others hold and that this program is to give back, at most; what is more a sweep gives back.
 const HELD_COUNT: usize = 64;
 
+/// The users that may have written what was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writers {
+    /// None but this program's user.
+    pub alone: bool,
+    /// None but users that the pool's handle trusts, and the groups of their regions.
+    pub vouched: bool,
+}
+
+impl Writers {
+    pub(crate) fn of(pool: &Pool, region: &Region) -> Writers {
+        let trust = pool.trust();
+        Writers { alone: trust.is_alone_in(region), vouched: trust.vouches_for(region) }
+    }
+
+    pub(crate) fn and(self, other: Writers) -> Writers {
+        Writers { alone: self.alone && other.alone, vouched: self.vouched && other.vouched }
+    }
+}
+
 /// One heap.
 pub struct Segment {
-    pub region: Arc<hanare::Region>,
+    pub region: Arc<Region>,
     pub is_here: bool,
     /// The node that has all of it, if there is one.
     pub node: Option<NodeId>,
+    /// As long as anybody holds a block.
+    mapping: Mutex<Weak<LocalMapping>>,
 }
 
 impl Segment {
-    fn new(region: hanare::Region) -> Segment {
-        Segment { is_here: region.is_local(), node: node_of(&region), region: Arc::new(region) }
+    fn new(region: Region) -> Segment {
+        let mapping = Mutex::default();
+        Segment { is_here: region.is_local(), node: node_of(&region), region: Arc::new(region), mapping }
     }
 
     fn free(&self, at: At) -> hanare::Result<()> {
@@ -49,12 +68,25 @@ impl Segment {
 
     /// Whether anybody reads the block in place, or another whose count is the same. In one step, so that it comes after the last word that led there.
     fn is_held(&self, at: At) -> hanare::Result<bool> {
-        Ok(self.region.fetch_word(8 * u64::from(at.place % 8), Operator::Add, 0)? != 0)
+        Ok(self.region.fetch_word(at.count_offset(), Operator::Add, 0)? != 0)
+    }
+
+    /// The heap in this program's memory. `None` on another host, where programs share it in another way, or where this one may not count.
+    pub fn mapping(&self) -> Option<Arc<LocalMapping>> {
+        if !self.is_here || self.region.rights() != Rights::Write {
+            return None;
+        }
+        let mut known = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+        known.upgrade().or_else(|| {
+            let mapped = Arc::new(self.region.map_local().ok()?);
+            *known = Arc::downgrade(&mapped);
+            Some(mapped)
+        })
     }
 }
 
 /// The node that has all bytes of a region, if there is one.
-pub fn node_of(region: &hanare::Region) -> Option<NodeId> {
+pub fn node_of(region: &Region) -> Option<NodeId> {
     let mut nodes = region.layout().extents().map(|extent| extent.node);
     let first = nodes.next()?;
     nodes.all(|node| node == first).then_some(first)
@@ -64,14 +96,14 @@ pub fn node_of(region: &hanare::Region) -> Option<NodeId> {
 ///
 /// A block may be written again at once, because readers check that they read the block that they were led to.
 #[derive(Default)]
-struct Kept {
+struct SpareBlocks {
     /// By granules.
     blocks: Vec<Vec<At>>,
     /// Long blocks that others held when they were to be given back.
     held: Vec<At>,
 }
 
-impl Kept {
+impl SpareBlocks {
     fn of_len(&mut self, len: u64) -> Option<&mut Vec<At>> {
         let granules = usize::try_from(len.div_ceil(GRANULE)).ok().filter(|_| len <= KEPT_LEN)?;
         if self.blocks.len() <= granules {
@@ -81,18 +113,16 @@ impl Kept {
     }
 }
 
-/// Heaps `PREFIX.0`, `PREFIX.1` ..., for any number of programs.
+/// Heaps `PREFIX.0`, `PREFIX.1` ..., for any number of programs. This program's blocks go back with the last reference.
 pub struct Heaps {
-    pool: hanare::Pool,
+    pool: Pool,
     prefix: String,
-    placement: Placement,
-    attributes: Attributes,
+    /// How further ones are made.
+    options: CreateOptions,
     /// Bytes of the first.
     memory: u64,
-    /// Mode bits of those that are made.
-    mode: u32,
     segments: [OnceLock<Segment>; SEGMENT_COUNT],
-    kept: Mutex<Kept>,
+    kept: Mutex<SpareBlocks>,
     lineage: Lineage,
     /// True while no other user may have written a heap that was opened.
     is_alone: AtomicBool,
@@ -101,12 +131,31 @@ pub struct Heaps {
 }
 
 impl Heaps {
+    pub fn new(pool: &Pool, prefix: String, memory: u64, options: CreateOptions) -> Heaps {
+        Heaps {
+            pool: pool.clone(),
+            prefix,
+            options,
+            memory,
+            segments: std::array::from_fn(|_| OnceLock::new()),
+            kept: Mutex::default(),
+            lineage: Lineage::here(),
+            is_alone: AtomicBool::new(true),
+            is_vouched: AtomicBool::new(true),
+        }
+    }
+
     /// Notes who may write a heap, before anything is read of it.
-    fn opened(&self, region: hanare::Region) -> Segment {
-        let trust = self.pool.trust();
-        self.is_alone.fetch_and(trust.is_alone_in(&region), Ordering::Relaxed);
-        self.is_vouched.fetch_and(trust.vouches_for(&region), Ordering::Relaxed);
+    fn opened(&self, region: Region) -> Segment {
+        let writers = Writers::of(&self.pool, &region);
+        self.is_alone.fetch_and(writers.alone, Ordering::Relaxed);
+        self.is_vouched.fetch_and(writers.vouched, Ordering::Relaxed);
         Segment::new(region)
+    }
+
+    /// The users that may have written the heaps that were opened.
+    pub fn writers(&self) -> Writers {
+        Writers { alone: self.is_alone.load(Ordering::Relaxed), vouched: self.is_vouched.load(Ordering::Relaxed) }
     }
 
     /// The heap of that number. **Errors**: [`Error::UnknownRegion`], [`Error::NotTrusted`].
@@ -122,9 +171,13 @@ impl Heaps {
         }
     }
 
+    fn opened_segment(&self, at: At) -> Option<&Segment> {
+        self.segments.get(at.segment as usize).and_then(OnceLock::get)
+    }
+
     /// Whether a block can be read without waiting for any node: its heap is on this host, and was opened.
     pub fn is_here(&self, at: At) -> bool {
-        self.segments.get(at.segment as usize).and_then(OnceLock::get).is_some_and(|segment| segment.is_here)
+        self.opened_segment(at).is_some_and(|segment| segment.is_here)
     }
 
     /// The heaps that are there, whoever made them.
@@ -141,13 +194,7 @@ impl Heaps {
     }
 
     fn make(&self, number: u32, len: u64) -> hanare::Result<&Segment> {
-        let options = CreateOptions {
-            placement: self.placement,
-            mode: self.mode,
-            attributes: self.attributes.clone(),
-            ..CreateOptions::default()
-        };
-        match self.pool.create_or_attach(&format!("{}.{number}", self.prefix), len, &options) {
+        match self.pool.create_or_attach(&format!("{}.{number}", self.prefix), len, &self.options) {
             Ok(made) => Ok(self.segments[number as usize].get_or_init(|| self.opened(made))),
             // Another program made it, for another block.
             Err(Error::BadLength { .. }) => self.segment(number),
@@ -156,7 +203,7 @@ impl Heaps {
     }
 
     /// The blocks that nobody links; none in a child made by fork, whose parent has them.
-    fn kept(&self) -> Option<MutexGuard<'_, Kept>> {
+    fn kept(&self) -> Option<MutexGuard<'_, SpareBlocks>> {
         self.lineage.is_here().then(|| self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -277,30 +324,71 @@ impl Heaps {
     }
 
     /// The range of a block in its heap. **Errors**: [`Fault::Changed`] where there is no such block.
-    fn range(&self, at: At, len: u64) -> Result<(&Segment, u64), Fault> {
-        let segment = self.segment(at.segment)?;
+    pub fn range<W: Waiter>(&self, waiter: &W, at: At, len: u64) -> Result<(&Segment, u64), Fault> {
+        let segment = match self.opened_segment(at) {
+            Some(segment) => segment,
+            None => waiter.wait(|| self.segment(at.segment))?,
+        };
         let is_inside = at.offset().checked_add(len).is_some_and(|end| end <= segment.region.len());
         if is_inside { Ok((segment, at.offset())) } else { Err(Fault::Changed) }
     }
 
     /// Reads the first bytes of a block. **Errors**: [`Fault::Changed`] where there cannot be so many.
-    pub fn read(&self, at: At, len: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
-        let (segment, offset) = self.range(at, len)?;
+    pub fn read<W: Waiter>(&self, waiter: &W, at: At, len: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
+        let (segment, offset) = self.range(waiter, at, len)?;
         into.resize(len as usize, 0);
         Ok(segment.region.get(offset, into)?)
     }
 
+    /// Writes bytes in parts that follow each other into a block of their own. **Errors**: as for [`Heaps::take`].
+    pub fn write<W: Waiter>(&self, waiter: &W, parts: &[&[u8]], may_grow: bool) -> Result<At, Fault> {
+        let len = parts.iter().map(|part| part.len() as u64).sum();
+        let is_quick = len <= BRIEF_LEN as u64 && self.spares_messages(len, 0);
+        step(waiter, !is_quick, || {
+            let at = self.take(len, may_grow)?;
+            let Segment { region, .. } = self.segment(at.segment)?;
+            let written = match parts {
+                [only] => region.put(at.offset(), only),
+                _ => self.pool.batch(|batch| {
+                    let mut offset = at.offset();
+                    parts.iter().try_for_each(|part| {
+                        batch.put(region, offset, part)?;
+                        offset += part.len() as u64;
+                        Ok(())
+                    })
+                }),
+            };
+            written?;
+            Ok(at)
+        })
+    }
+
     /// Bytes of all blocks that somebody took and did not give back; this program gives back first what it keeps.
-    fn taken(&self) -> hanare::Result<u64> {
+    pub fn taken(&self) -> hanare::Result<u64> {
         self.give_back();
         self.all()?.try_fold(0, |sum, (_, Segment { region, .. })| {
-            // The first granule is never given out, so this is refused, and says how much is free.
+            // The first granule is never given out, so this is refused, and says how much is free. Nor is what is left behind the last one.
+            let given_out = region.len() / GRANULE * GRANULE;
             match region.heap().allocate(region.len(), 1) {
                 Ok(at) => region.heap().free(at).map(|()| sum),
-                Err(Error::HeapFull { free, .. }) => Ok(sum + region.len().saturating_sub(GRANULE + free)),
+                Err(Error::HeapFull { free, .. }) => Ok(sum + given_out.saturating_sub(GRANULE + free)),
                 Err(error) => Err(error),
             }
         })
+    }
+
+    /// Bytes of all heaps.
+    pub fn capacity(&self) -> hanare::Result<u64> {
+        Ok(self.all()?.map(|(_, segment)| segment.region.len()).sum())
+    }
+}
+
+impl Drop for Heaps {
+    fn drop(&mut self) {
+        // A thread that panics does not wait for a node.
+        if !std::thread::panicking() {
+            self.give_back();
+        }
     }
 }
 
@@ -316,117 +404,5 @@ fn take_of(segment: &Segment, number: u32, len: u64) -> Result<Option<At>, Fault
         },
         Err(Error::HeapFull { .. } | Error::LimitReached { .. }) => Ok(None),
         Err(error) => Err(error.into()),
-    }
-}
-
-/// Heaps as Python sees them. A block is one number: its heap's in the upper half, its place in granules in the lower; 0 is none.
-#[pyclass(frozen, module = "hanare._hanare")]
-pub struct Blocks {
-    pub heaps: Arc<Heaps>,
-}
-
-#[pymethods]
-impl Blocks {
-    #[new]
-    fn new(
-        pool: &crate::pool::Pool,
-        prefix: String,
-        place: &str,
-        memory: u64,
-        mode: u32,
-        attributes: BTreeMap<String, Vec<u8>>,
-    ) -> PyResult<Blocks> {
-        let heaps = Heaps {
-            pool: pool.pool.clone(),
-            prefix,
-            placement: place.parse().map_err(raise)?,
-            attributes: attributes.into_iter().collect(),
-            memory,
-            mode,
-            segments: std::array::from_fn(|_| OnceLock::new()),
-            kept: Mutex::default(),
-            lineage: Lineage::here(),
-            is_alone: AtomicBool::new(true),
-            is_vouched: AtomicBool::new(true),
-        };
-        Ok(Blocks { heaps: Arc::new(heaps) })
-    }
-
-    /// Answers two questions of the heaps that were opened: may none but this user have written them, and none but users that are trusted?
-    #[getter]
-    fn writers(&self) -> (bool, bool) {
-        (self.heaps.is_alone.load(Ordering::Relaxed), self.heaps.is_vouched.load(Ordering::Relaxed))
-    }
-
-    /// The heap in which a block is.
-    fn segment(&self, py: Python<'_>, far: u64) -> PyResult<Region> {
-        let segment = step(py, true, || Ok(self.heaps.segment(At::of_far(far).segment)?))?;
-        Ok(Region { region: segment.region.clone(), may_wait: !segment.is_here })
-    }
-
-    /// Writes a value into a block of its own, in parts that follow each other.
-    fn write(&self, py: Python<'_>, parts: Vec<Bound<'_, PyAny>>, may_grow: bool) -> PyResult<u64> {
-        let parts = parts.iter().map(Lent::new).collect::<PyResult<Vec<Lent>>>()?;
-        let parts: Vec<&[u8]> = parts.iter().map(Lent::bytes).collect();
-        let len = parts.iter().map(|part| part.len() as u64).sum();
-        let is_quick = len <= BRIEF_LEN as u64 && self.heaps.spares_messages(len, 0);
-        step(py, !is_quick, || {
-            let at = self.heaps.take(len, may_grow)?;
-            let Segment { region, .. } = self.heaps.segment(at.segment)?;
-            let written = match parts[..] {
-                [only] => region.put(at.offset(), only),
-                _ => self.heaps.pool.batch(|batch| {
-                    let mut offset = at.offset();
-                    parts.iter().try_for_each(|part| {
-                        batch.put(region, offset, part)?;
-                        offset += part.len() as u64;
-                        Ok(())
-                    })
-                }),
-            };
-            written?;
-            Ok(at.far())
-        })
-    }
-
-    /// Reads a value. **Errors**: `Changed` where there cannot be one.
-    fn read<'py>(&self, py: Python<'py>, far: u64, len: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let (segment, offset) = step(py, true, || self.heaps.range(At::of_far(far), len as u64))?;
-        PyBytes::new_with(py, len, |into| {
-            step(py, !segment.is_here || len > BRIEF_LEN, || Ok(segment.region.get(offset, into)?))
-        })
-    }
-
-    /// Reads a value into a buffer of as many bytes. **Errors**: `Changed` where there cannot be one.
-    fn read_into(&self, py: Python<'_>, far: u64, into: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut into = Lent::new_mut(into)?;
-        let into = into.bytes_mut();
-        step(py, true, || {
-            let (segment, offset) = self.heaps.range(At::of_far(far), into.len() as u64)?;
-            Ok(segment.region.get(offset, into)?)
-        })
-    }
-
-    /// Gives back the block of a value of so many bytes.
-    fn free(&self, py: Python<'_>, far: u64, len: u64) -> PyResult<()> {
-        step(py, true, || {
-            self.heaps.free(At::of_far(far), rounded(len));
-            Ok(())
-        })
-    }
-
-    /// Gives back what this program keeps for its next writes.
-    fn give_back(&self, py: Python<'_>) {
-        py.detach(|| self.heaps.give_back());
-    }
-
-    /// Bytes of all blocks that somebody took and did not give back.
-    fn taken(&self, py: Python<'_>) -> PyResult<u64> {
-        step(py, true, || Ok(self.heaps.taken()?))
-    }
-
-    /// Bytes of all heaps.
-    fn capacity(&self, py: Python<'_>) -> PyResult<u64> {
-        step(py, true, || Ok(self.heaps.all()?.map(|(_, segment)| segment.region.len()).sum()))
     }
 }

@@ -1,0 +1,322 @@
+//! A dictionary as a program has it open: its table, and reading, which begins again where others changed something.
+
+use super::blocks::{VIEWED_LEN_MIN, Writers};
+use super::bucket::{At, Value, Word};
+use super::digest::checksum;
+use super::hold::Hold;
+use super::key::Key;
+use super::opening::{Opening, Options, pause, root_of};
+use super::plan::spare;
+use super::root::{Root, Terms};
+use super::table::Table;
+use super::waiter::{Here, Waiter, step};
+use super::{BRIEF_LEN, Fault};
+use hanare::{Error, Lineage, Pool, Region, Result};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Entries of a bucket that have its writer look at how crowded the table is: with two keys to a word, one bucket of a thousand.
+const CROWD: u32 = 8;
+
+/// A value's kind and length, as it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// What its bytes are ([`kind`](crate::kind)).
+    pub kind: u8,
+    /// How many they are.
+    pub len: usize,
+    /// The users that may have written it.
+    pub writers: Writers,
+}
+
+/// Where the bytes of a value go that is read.
+pub trait Sink {
+    /// Room for a value of that kind and length; asked anew where the bytes of before are void. `None` where they are not wanted.
+    fn room(&mut self, kind: u8, len: usize) -> Option<&mut [u8]>;
+}
+
+impl Sink for Vec<u8> {
+    fn room(&mut self, _: u8, len: usize) -> Option<&mut [u8]> {
+        self.resize(len, 0);
+        Some(self)
+    }
+}
+
+/// The caller's buffer, for values that are no longer.
+struct Within<'b>(&'b mut [u8]);
+
+impl Sink for Within<'_> {
+    fn room(&mut self, _: u8, len: usize) -> Option<&mut [u8]> {
+        self.0.get_mut(..len)
+    }
+}
+
+/// Nothing is read.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn room(&mut self, _: u8, _: usize) -> Option<&mut [u8]> {
+        None
+    }
+}
+
+/// An open dictionary. Each call is one step to all programs: a value is seen whole, old or new.
+///
+/// **Cost**: on this host some copies for a value that is read, and none or two messages to this host's node for one that is written. Elsewhere one
+/// message each way for a short value whose place this program has seen, and two for one that it has not; two more for a long value. A short value
+/// is written with two messages each way, with one right after its key was looked at, and one more where no block was free. A program that finds
+/// the table crowded makes it anew; writers wait meanwhile, readers do not.
+///
+/// **Errors** of all calls: [`Error::NodeLost`], [`Error::RegionLost`], where bytes went with a node; [`Error::NotTrusted`] where another user made
+/// a part; [`Error::BadUse`] in a child made by fork, which opens it anew; [`Error::Garbage`] for memory that no program wrote so;
+/// [`Error::NotInTime`] where others change the same bucket all the time. Writers: [`Error::PoolFull`], [`Error::QuotaExceeded`].
+///
+/// A program keeps up to 260 KiB of the blocks that its writes set free, twice that with long values, for its next writes. They go back with the
+/// handle, and by [`Dict::stat`] and [`Dict::sweep`]; those of a killed program by a sweep.
+pub struct Dict<W = Here> {
+    pub(crate) pool: Pool,
+    pub(crate) name: String,
+    pub(crate) root_region: Region,
+    pub(crate) terms: Terms,
+    pub(crate) tries: u32,
+    /// Entries of a bucket from which its writer looks at how crowded the table is. More, where it could not grow.
+    pub(crate) crowd: AtomicU32,
+    now: RwLock<Arc<Table>>,
+    lineage: Lineage,
+    pub(crate) waiter: W,
+}
+
+impl Dict {
+    /// Opens the dictionary of that name, or makes it. The pool's trust says whose dictionary is used ([`Pool::trusting`]).
+    ///
+    /// **Errors**: [`Error::BadUse`] where a region of that name is no dictionary; [`Error::NotTrusted`]; as for [`Pool::create`].
+    pub fn open(pool: &Pool, name: &str, options: &Options) -> Result<Dict> {
+        Dict::open_with(pool, name, options, Here)
+    }
+}
+
+impl<W: Waiter> Dict<W> {
+    /// The same, with something around steps that may wait.
+    pub fn open_with(pool: &Pool, name: &str, options: &Options, waiter: W) -> Result<Dict<W>> {
+        let (root_region, terms) = root_of(pool, name, options)?;
+        let opening = Opening { pool, name, root_region: &root_region, terms: &terms };
+        let now = opening.first_table(options.tries)?;
+        Ok(Dict {
+            pool: pool.clone(),
+            name: name.to_owned(),
+            terms,
+            tries: options.tries,
+            crowd: AtomicU32::new(CROWD),
+            now: RwLock::new(Arc::new(now)),
+            lineage: Lineage::here(),
+            waiter,
+            root_region,
+        })
+    }
+
+    pub(crate) fn opening(&self) -> Opening<'_> {
+        Opening { pool: &self.pool, name: &self.name, root_region: &self.root_region, terms: &self.terms }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The users that may have written its regions, as far as they are open.
+    pub fn writers(&self) -> Writers {
+        self.now().writers()
+    }
+
+    // Tables.
+
+    pub(crate) fn now(&self) -> Arc<Table> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_now(&self, table: Arc<Table>) {
+        let before = std::mem::replace(&mut *self.now.write().unwrap_or_else(PoisonError::into_inner), table);
+        // Its blocks go back without the lock.
+        drop(before);
+    }
+
+    /// The table as it was last seen.
+    pub(crate) fn table(&self) -> Result<Arc<Table>> {
+        match self.lineage.is_here() {
+            true => Ok(self.now()),
+            false => {
+                let reason = "this process was made by fork, and must open the dictionary anew".to_owned();
+                Err(Error::BadUse { region: self.name.clone(), reason })
+            }
+        }
+    }
+
+    pub(crate) fn root(&self) -> Result<Root> {
+        self.opening().root()
+    }
+
+    /// Looks for another table than that one, and opens it. **Errors**: those of a dictionary that is gone.
+    pub(crate) fn has_moved(&self, table: &Arc<Table>) -> Result<bool> {
+        let root = self.root()?;
+        let now = self.now();
+        if root.is_same(now.root) {
+            return Ok(!Arc::ptr_eq(&now, table));
+        }
+        match self.opening().table(root) {
+            Ok(opened) => self.set_now(Arc::new(opened)),
+            // A still newer one, or none any more: the root says.
+            Err(Error::UnknownRegion { .. }) => pause(3),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    // Finding and reading.
+
+    /// Does something with a key's value, and again where that finds bytes of another moment.
+    fn look_up<T>(
+        &self,
+        key: &Key<'_>,
+        mut act: impl FnMut(&Table, u64, Word, Option<Value<'_>>) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        for turn in 0..self.tries {
+            let table = self.table()?;
+            match self.look_once(&table, key.coded(), &mut act) {
+                Ok(Some(done)) => return Ok(done),
+                Ok(None) => {}
+                Err(Fault::Pool(error)) => self.unless_moved(&table, error)?,
+                Err(_) => self.give_way(turn)?,
+            }
+        }
+        Err(self.garbage())
+    }
+
+    /// One try; `None` where the table is another by now.
+    fn look_once<T>(
+        &self,
+        table: &Arc<Table>,
+        coded: &[u8],
+        act: &mut impl FnMut(&Table, u64, Word, Option<Value<'_>>) -> std::result::Result<T, Fault>,
+    ) -> std::result::Result<Option<T>, Fault> {
+        let number = table.number_of(coded);
+        let looked = table.look_from(&self.waiter, number)?;
+        if looked.word.is_frozen() && self.waiter.wait(|| self.has_moved(table))? {
+            return Ok(None);
+        }
+        let done = act(table, number, looked.word, looked.find(coded)?);
+        spare(looked.raw);
+        done.map(Some)
+    }
+
+    /// Hands an error on that is not explained by a table that was removed.
+    pub(crate) fn unless_moved(&self, table: &Arc<Table>, error: Error) -> Result<()> {
+        if self.waiter.wait(|| self.has_moved(table))? { Ok(()) } else { Err(error) }
+    }
+
+    pub(crate) fn garbage(&self) -> Error {
+        let reason = "a bucket cannot be read: its bytes make no sense".to_owned();
+        Error::Garbage { peer: format!("dictionary '{}'", self.name), reason }
+    }
+
+    /// Reads a key's value; `None` without one.
+    pub fn read(&self, key: &Key<'_>, sink: &mut impl Sink) -> Result<Option<Told>> {
+        self.look_up(key, |table, number, word, value| {
+            let Some(Value { kind, bytes, len, far, checksum: sum }) = value else { return Ok(None) };
+            let len = len as usize;
+            if far == 0 {
+                if let Some(into) = sink.room(kind, len) {
+                    into.copy_from_slice(bytes);
+                }
+                return Ok(Some(Told { kind, len, writers: table.writers() }));
+            }
+            // A length that no block has takes no memory.
+            let (segment, offset) = table.values.range(&self.waiter, At::of_far(far), len as u64)?;
+            if let Some(into) = sink.room(kind, len) {
+                let is_quick = segment.is_here && len <= BRIEF_LEN;
+                // The block may have been given back and used again while it was read; the word tells.
+                let is_whole = step(&self.waiter, !is_quick, || {
+                    segment.region.get(offset, into)?;
+                    Ok::<_, Fault>(table.word(number)? == word || checksum(into) == sum)
+                })?;
+                if !is_whole {
+                    return Err(Fault::Changed);
+                }
+            }
+            Ok(Some(Told { kind, len, writers: table.writers() }))
+        })
+    }
+
+    /// A key's value: its kind and its bytes.
+    pub fn get(&self, key: &Key<'_>) -> Result<Option<(u8, Vec<u8>)>> {
+        let mut bytes = Vec::new();
+        Ok(self.read(key, &mut bytes)?.map(|told| (told.kind, bytes)))
+    }
+
+    /// Reads a key's value into the first bytes of a buffer. A value that is longer than that is not read: the length says so.
+    pub fn get_into(&self, key: &Key<'_>, into: &mut [u8]) -> Result<Option<Told>> {
+        self.read(key, &mut Within(into))
+    }
+
+    /// Whether there is such a key.
+    pub fn contains(&self, key: &Key<'_>) -> Result<bool> {
+        Ok(self.read(key, &mut Nowhere)?.is_some())
+    }
+
+    /// Holds a value's bytes in place, where its kind is one of those that are `wanted` so.
+    ///
+    /// `None` where there is no such key, or a copy has to do: for values of less than [`VIEWED_LEN_MIN`] bytes, and those of another host.
+    ///
+    /// **Cost**: some microseconds, whatever the length. While a program holds values, one in eight of the long values that others replace has to
+    /// wait for its memory. A program that is killed meanwhile keeps that up until a sweep.
+    pub fn hold(&self, key: &Key<'_>, wanted: impl Fn(u8) -> bool) -> Result<Option<Hold>> {
+        self.look_up(key, |table, number, word, value| {
+            let long = value.filter(|value| value.far != 0 && u64::from(value.len) >= VIEWED_LEN_MIN && wanted(value.kind));
+            let Some(Value { kind, len, far, .. }) = long else { return Ok(None) };
+            let at = At::of_far(far);
+            let (segment, _) = table.values.range(&self.waiter, at, len.into())?;
+            if !segment.is_here {
+                return Ok(None);
+            }
+            self.waiter.wait(|| {
+                let Some(hold) = Hold::new(segment, at, len as usize, kind, table.writers())? else { return Ok(None) };
+                // It comes after the count.
+                if table.is_still(number, word)? { Ok(Some(hold)) } else { Err(Fault::Changed) }
+            })
+        })
+    }
+
+    /// The error of a fault that is left at the end.
+    pub(crate) fn error_of(&self, fault: Fault) -> Error {
+        match fault {
+            Fault::Pool(error) => error,
+            Fault::Frozen | Fault::Full | Fault::Moved => self.busy(),
+            Fault::Changed => self.garbage(),
+        }
+    }
+
+    /// Lets others go first, longer each time, by chance.
+    pub(crate) fn give_way(&self, turn: u32) -> Result<()> {
+        if turn > 2 {
+            self.waiter.wait(|| pause(turn));
+        }
+        self.go_on()
+    }
+
+    /// **Errors**: [`Error::NotInTime`] where the waiter ends it.
+    pub(crate) fn go_on(&self) -> Result<()> {
+        if self.waiter.goes_on() { Ok(()) } else { Err(self.interrupted()) }
+    }
+
+    pub(crate) fn interrupted(&self) -> Error {
+        Error::NotInTime { what: format!("a call on dictionary '{}', which was interrupted", self.name), after_ms: 0 }
+    }
+
+    /// Gives back the blocks that this program keeps for its next writes.
+    pub fn give_back(&self) {
+        let table = self.now();
+        self.waiter.wait(|| {
+            table.buckets.give_back();
+            table.values.give_back();
+        });
+    }
+}

@@ -1,0 +1,83 @@
+//! A dictionary in the pool, for any number of programs that read and write it at a time. Rust, C and Python share one.
+//!
+//! ```no_run
+//! use hanare_dict::{Dict, Key, Options, kind};
+//!
+//! let pool = hanare::Pool::attach()?;
+//! let dict = Dict::open(&pool, "settings", &Options::default())?;
+//! dict.set(&Key::text("mode"), kind::PLAIN, b"fast")?;
+//! assert_eq!(dict.get(&Key::text("mode"))?, Some((kind::PLAIN, b"fast".to_vec())));
+//! # Ok::<(), hanare::Error>(())
+//! ```
+//!
+//! There is no server, and no lock but that of the program that makes the table anew. A table of words stands in one region. Each word leads to a
+//! *bucket*: a block of a heap that has all entries of the keys whose hash leads there. A writer makes the bucket anew and swaps the word in one
+//! step; a slower writer tries again. A reader checks that it read the bucket that the word stood for.
+//!
+//! ```text
+//! NAME       | root word                          which table and which values, and how often one was begun
+//! NAME.t7    | word word word ...                 word: frozen, tag, segment, bytes of the bucket, place
+//! NAME.t7.0  | heap of buckets; NAME.t7.1 ...     the next heap, twice as long, when that one is full
+//! NAME.v3.0  | heap of values that are too long for a bucket; NAME.v3.1 ...
+//! ```
+//!
+//! A program that finds the table crowded makes one of four times as many words. One command *freezes* the old words, so that no swap succeeds any
+//! more; the buckets are copied; the root word is swapped; the old table is removed. Readers of frozen words look at the root word. A sweep makes
+//! the values anew too, so that what a killed program took and did not link goes with the old heaps. A program that is killed meanwhile leaves
+//! frozen words; the next writer begins again.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `key`, [`kind`] | keys as bytes; what the bytes of a value are |
+//! | `digest`, `bucket`, `plan` | hashes; words and buckets as bytes; a bucket that is to take another's place |
+//! | `blocks`, `hold` | heaps, and this process's blocks that nobody links; values that are read in place |
+//! | `table` | looking a key up in one table, and changing its entry |
+//! | `root`, `opening` | what the root says; a dictionary's regions |
+//! | `dict`, `change`, `keys`, `renew` | reading; changing; all keys; the table made anew, sweeps, and parts that are removed |
+//! | `fault` | why a step was not done |
+//! | `waiter` | what faces of other languages do around steps that wait |
+
+#![forbid(unsafe_code)]
+
+mod blocks;
+mod bucket;
+mod change;
+mod dict;
+mod digest;
+mod fault;
+#[cfg(test)]
+mod fuzz;
+mod hold;
+mod key;
+mod keys;
+pub mod kind;
+mod opening;
+mod plan;
+mod renew;
+mod root;
+mod table;
+#[cfg(test)]
+mod tests;
+mod waiter;
+
+pub use blocks::{VIEWED_LEN_MIN, Writers};
+pub use bucket::GRANULE;
+pub use dict::{Dict, Sink, Told};
+pub use hold::Hold;
+pub use key::Key;
+pub use keys::{Keys, Walk};
+pub use opening::Options;
+pub use renew::DictStat;
+pub use waiter::{Here, Waiter};
+
+use fault::Fault;
+
+/// Steps that move more give the waiter its turn: below, that may cost more than the copy.
+const BRIEF_LEN: usize = 64 << 10;
+
+/// The programs of the book's page, compiled by `cargo test --doc`.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/dictionaries.md")]
+    struct Dictionaries;
+}

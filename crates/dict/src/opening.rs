@@ -1,0 +1,139 @@
+//! A dictionary's regions: how they are made and opened.
+
+use super::blocks::{Heaps, Writers};
+use super::root::{ATTRIBUTE, PART, Root, Terms};
+use super::table::Table;
+use hanare::{CreateOptions, Error, Placement, Pool, Region, Result};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes of the root region.
+const ROOT_LEN: u64 = 64;
+
+/// How a dictionary is made and used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where its bytes go; where it is made.
+    pub placement: Placement,
+    /// Words of the table at first; it grows with the keys. Where it is made.
+    pub buckets: u64,
+    /// Bytes of its first heap, 4096 at least; each further one is twice as long. Where it is made.
+    pub memory: u64,
+    /// Who may read and write, as a file's mode bits. Where it is made; parts that are made later get that of its root.
+    pub mode: u32,
+    /// How often a call tries where others change the same bucket all the time. 5,000 take some seconds.
+    pub tries: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { placement: Placement::Local, buckets: 1 << 14, memory: 16 << 20, mode: 0o600, tries: 5000 }
+    }
+}
+
+/// What the regions of a dictionary are opened and made by.
+pub struct Opening<'d> {
+    pub pool: &'d Pool,
+    pub name: &'d str,
+    pub root_region: &'d Region,
+    pub terms: &'d Terms,
+}
+
+/// Opens or makes the root region of a dictionary; what it says.
+pub fn root_of(pool: &Pool, name: &str, options: &Options) -> Result<(Region, Terms)> {
+    let Options { placement, buckets, memory, mode, .. } = *options;
+    if buckets == 0 || memory < 4096 {
+        let (key, value) = ("dictionary".to_owned(), format!("{buckets} buckets, {memory} bytes"));
+        return Err(Error::BadSetting { key, value, reason: "it has at least one bucket, and 4096 bytes of memory".to_owned() });
+    }
+    let terms = Terms { buckets, memory, seed: chance(), placement };
+    let attributes = [(ATTRIBUTE, terms.write())].into_iter().collect();
+    let made = pool.create(name, ROOT_LEN, &CreateOptions { placement, mode, attributes, ..CreateOptions::default() });
+    let region = match made {
+        Err(Error::NameTaken { .. }) => pool.open_trusted(name)?,
+        other => other?,
+    };
+    let terms = Terms::read(name, region.attributes().get(ATTRIBUTE))?;
+    Ok((region, terms))
+}
+
+impl Opening<'_> {
+    /// How its parts are made.
+    pub fn options(&self) -> CreateOptions {
+        let attributes = [(PART, self.part().into_bytes())].into_iter().collect();
+        CreateOptions { placement: self.terms.placement, mode: self.root_region.mode(), attributes, ..CreateOptions::default() }
+    }
+
+    /// What a part says of whose it is.
+    pub fn part(&self) -> String {
+        self.root_region.gid().0.to_string()
+    }
+
+    pub fn buckets(&self, root: Root, memory: u64) -> Heaps {
+        Heaps::new(self.pool, format!("{}.t{}", self.name, root.table), memory, self.options())
+    }
+
+    pub fn values(&self, root: Root, memory: u64) -> Heaps {
+        Heaps::new(self.pool, format!("{}.v{}", self.name, root.values), memory, self.options())
+    }
+
+    pub fn writers(&self) -> Writers {
+        Writers::of(self.pool, self.root_region)
+    }
+
+    pub fn root(&self) -> Result<Root> {
+        let mut word = [0; 8];
+        self.root_region.get(0, &mut word)?;
+        Ok(Root::of_word(u64::from_le_bytes(word)))
+    }
+
+    /// The table that is the dictionary's now.
+    pub fn first_table(&self, tries: u32) -> Result<Table> {
+        for turn in 1..tries {
+            let root = self.root()?;
+            match self.table(root) {
+                // It was removed meanwhile, because another is the dictionary's.
+                Err(Error::UnknownRegion { .. }) if !self.root()?.is_same(root) => pause(turn),
+                other => return other,
+            }
+        }
+        self.table(self.root()?)
+    }
+
+    /// The table of that root. **Errors**: [`Error::UnknownRegion`] where another is the dictionary's by now.
+    pub fn table(&self, root: Root) -> Result<Table> {
+        let name = format!("{}.t{}", self.name, root.table);
+        let words = match root.table {
+            0 => self.zeroth_words(&name)?,
+            _ => self.pool.open_trusted(&name)?,
+        };
+        let heaps = (self.buckets(root, self.terms.memory), Arc::new(self.values(root, self.terms.memory)));
+        Table::new(self.pool, root, words, self.terms.seed, heaps, self.writers())
+    }
+
+    /// The words of the first table, which the first program makes that comes.
+    fn zeroth_words(&self, name: &str) -> Result<Region> {
+        let words = self.pool.create_or_attach(name, 8 * self.terms.buckets, &self.options())?;
+        // A table is removed after the root names the next. So one that was made anew by a program that read the root before is found here.
+        if self.root()?.table == 0 {
+            return Ok(words);
+        }
+        if words.created() {
+            // Others may have removed it.
+            let _ = self.pool.remove(name);
+        }
+        Err(Error::UnknownRegion { name: name.to_owned() })
+    }
+}
+
+/// A number that other programs cannot know.
+pub fn chance() -> u64 {
+    RandomState::new().hash_one(Instant::now())
+}
+
+/// Lets others go first, longer each time, by chance.
+pub fn pause(turn: u32) {
+    let most = 10_000 << turn.min(8);
+    std::thread::sleep(Duration::from_nanos(chance() % 2_000_000.min(most)));
+}

@@ -1,0 +1,311 @@
+//! The table made anew: larger where it is crowded, and with its values where memory is linked by nobody. One program at a time does it.
+//!
+//! ```text
+//! lock ── root: begun + 1 ── parts of nobody removed ── table and heaps made ── words frozen ── buckets copied ── words put ── root swapped
+//! ```
+//!
+//! A program that is killed in between leaves the old table, whole, frozen or not. The next one counts `begun` up: whoever began before cannot
+//! finish, because its swap of the root word fails.
+
+use super::Fault;
+use super::blocks::Heaps;
+use super::bucket::{At, Entries, Entry, Value, Word, Writing};
+use super::dict::Dict;
+use super::opening::chance;
+use super::root::{ATTRIBUTE, PART, Root};
+use super::table::Table;
+use super::waiter::{Here, Waiter};
+use hanare::{Error, LockGuard, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A crowded table gets so many times the words, or fewer, up to the second number.
+const GROWTH: u64 = 4;
+const BUCKETS_MOST: u64 = 1 << 26;
+
+/// A sweep comes before a further heap where more than one part of so many is linked by nobody.
+const SWEPT_PART: u64 = 4;
+
+/// How long the lock is waited for between two looks at whether the call goes on.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Buckets that are copied between two such looks.
+const COPIES: u64 = 1 << 10;
+
+/// What a dictionary takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DictStat {
+    /// Words of the table.
+    pub buckets: u64,
+    /// Bytes of its heaps.
+    pub capacity: u64,
+    /// Bytes that keys and values take.
+    pub linked: u64,
+    /// Bytes that nobody links: another program's, which keeps them for its next writes or is about to link or to free them, or a killed one's.
+    pub unlinked: u64,
+}
+
+impl<W: Waiter> Dict<W> {
+    /// Counts what it takes. What this program keeps is given back first.
+    pub fn stat(&self) -> Result<DictStat> {
+        self.waiter.wait(|| {
+            loop {
+                let table = self.table()?;
+                match self.stat_of(&table) {
+                    Ok(stat) if !self.has_moved(&table)? => return Ok(stat),
+                    Ok(_) => {}
+                    Err(error) => self.unless_moved(&table, error)?,
+                }
+                self.go_on()?;
+            }
+        })
+    }
+
+    fn stat_of(&self, table: &Table) -> Result<DictStat> {
+        let (buckets, values) = self.linked(table)?;
+        let linked = buckets + values;
+        let taken = table.buckets.taken()? + table.values.taken()?;
+        let capacity = table.buckets.capacity()? + table.values.capacity()?;
+        Ok(DictStat { buckets: table.count, capacity, linked, unlinked: taken.saturating_sub(linked) })
+    }
+
+    fn linked(&self, table: &Table) -> Result<(u64, u64)> {
+        match table.linked(&self.waiter) {
+            Ok(Some(linked)) => Ok(linked),
+            Ok(None) => Err(self.interrupted()),
+            Err(fault) => Err(self.error_of(fault)),
+        }
+    }
+
+    /// Gives back what killed programs took and did not link; returns how many bytes nobody linked.
+    ///
+    /// It makes table and values anew, so that it needs as much free memory as the dictionary has, and writers wait for it. Changes do the same by
+    /// themselves before they take memory for a further heap, where a quarter is linked by nobody.
+    ///
+    /// **Errors**: [`Error::PoolFull`], [`Error::QuotaExceeded`]; all is as it was then.
+    pub fn sweep(&self) -> Result<u64> {
+        let unlinked = self.stat()?.unlinked;
+        self.waiter.wait(|| match unlinked {
+            // Tables and heaps that a program left, which was killed when it had made others.
+            0 => {
+                let lock = self.lock()?;
+                self.remove_parts(Some(self.root()?))?;
+                lock.unlock()
+            }
+            _ => self.renew(&self.table()?, 1, true),
+        })?;
+        Ok(unlinked)
+    }
+
+    /// Removes the dictionary from the pool. Programs that have it open get errors, or reach what is nobody's any more.
+    pub fn destroy(&self) -> Result<()> {
+        self.waiter.wait(|| {
+            self.pool.remove(&self.name)?;
+            self.remove_parts(None)
+        })
+    }
+
+    /// Sweeps before a further heap is made, where much of those that are there is linked by nobody; says whether it did.
+    pub(crate) fn sweep_if_worth(&self, table: &Arc<Table>, full: &Heaps) -> Result<bool> {
+        let (buckets, values) = self.linked(table)?;
+        let linked = if std::ptr::eq(full, &table.buckets) { buckets } else { values };
+        if full.taken()?.saturating_sub(linked).saturating_mul(SWEPT_PART) < full.capacity()? {
+            return Ok(false);
+        }
+        Ok(!is_short_of_memory(self.renew(table, 1, true))?)
+    }
+
+    /// Has a table that is crowded grow. `count` is how many entries a bucket has.
+    pub(crate) fn grow_if_crowded(&self, table: &Arc<Table>, count: u32) -> Result<()> {
+        let growth = GROWTH.min(BUCKETS_MOST / table.count);
+        if count < self.crowd.load(Ordering::Relaxed) || growth < 2 {
+            return Ok(());
+        }
+        self.waiter.wait(|| {
+            let is_crowded = match table.is_crowded(chance()) {
+                Err(error) => self.unless_moved(table, error).map(|()| false),
+                other => other,
+            };
+            if is_crowded? && is_short_of_memory(self.renew(table, growth, false))? {
+                // Longer buckets do for longer.
+                self.crowd.fetch_add(count, Ordering::Relaxed);
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn renew_unless_moved(&self, table: &Arc<Table>) -> Result<()> {
+        if self.has_moved(table)? { Ok(()) } else { self.renew(table, 1, false) }
+    }
+
+    /// Makes the table anew, or waits until another program has. **Errors**: among others where there is no memory for it; all is as it was.
+    pub(crate) fn renew(&self, table: &Arc<Table>, growth: u64, sweeps: bool) -> Result<()> {
+        let lock = self.lock()?;
+        let done = match self.has_moved(table)? {
+            true => Ok(()),
+            false => self.make_anew(table, growth, sweeps),
+        };
+        match lock.unlock() {
+            // Another began meanwhile: the root word was swapped by one of both.
+            Ok(()) | Err(Error::LockLost { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        match done {
+            // Another began, while this program had lost the lock: the words say when it is done.
+            Err(Fault::Moved) => Ok(()),
+            other => other.map_err(|fault| self.error_of(fault)),
+        }
+    }
+
+    fn lock(&self) -> Result<LockGuard> {
+        let name = format!("{ATTRIBUTE}.{}", self.root_region.gid().0);
+        loop {
+            match self.pool.lock_within(&name, LOOK) {
+                Err(Error::NotInTime { .. }) => self.go_on()?,
+                other => return other,
+            }
+        }
+    }
+
+    fn swap_root(&self, old: Root, new: Root) -> Result<bool> {
+        Ok(self.root_region.compare_and_swap_word(0, old.word(), new.word())? == old.word())
+    }
+
+    fn make_anew(&self, old: &Arc<Table>, growth: u64, sweeps: bool) -> std::result::Result<(), Fault> {
+        let root = self.root()?;
+        let number = root.begun + 1;
+        if number >> 20 != 0 {
+            let what = format!("tables of dictionary '{}', which was made anew so often; copy it to another", self.name);
+            return Err(Error::LimitReached { what, limit: 1 << 20 }.into());
+        }
+        let mine = Root { begun: number, ..root };
+        if !self.swap_root(root, mine)? {
+            return Err(Fault::Moved);
+        }
+        // From here on nobody who began before can finish.
+        self.remove_parts(Some(root))?;
+        let future = Root { table: number, values: if sweeps { number } else { root.values }, begun: number };
+        let mut is_frozen = false;
+        match self.make_next(old, (mine, future), growth, &mut is_frozen) {
+            Ok(fresh) => {
+                self.set_now(fresh);
+                // What stays is removed by the next who makes it anew.
+                let _ = self.remove_parts(Some(future));
+                Ok(())
+            }
+            Err(fault) => {
+                if self.root()? == mine {
+                    let _ = self.remove_parts(Some(root));
+                    if is_frozen {
+                        old.thaw()?;
+                    }
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// Makes the next table and has it take the old one's place.
+    fn make_next(
+        &self,
+        old: &Arc<Table>,
+        (mine, future): (Root, Root),
+        growth: u64,
+        is_frozen: &mut bool,
+    ) -> std::result::Result<Arc<Table>, Fault> {
+        let fresh = self.make_table(future, old, old.count * growth)?;
+        *is_frozen = true;
+        let words = old.freeze()?;
+        self.copy(old, &words, &fresh)?;
+        if self.swap_root(mine, future)? { Ok(Arc::new(fresh)) } else { Err(Fault::Moved) }
+    }
+
+    fn make_table(&self, root: Root, old: &Table, count: u64) -> Result<Table> {
+        let opening = self.opening();
+        let words = self.pool.create(&format!("{}.t{}", self.name, root.table), 8 * count, &opening.options())?;
+        // One heap that has room for all: nothing is short of memory once the words are frozen.
+        let memory = self.terms.memory;
+        let buckets = opening.buckets(root, memory.max(2 * old.buckets.taken()? + 4096));
+        let values = match root.values == old.root.values {
+            true => old.values.clone(),
+            false => Arc::new(opening.values(root, memory.max(old.values.capacity()?))),
+        };
+        Table::new(&self.pool, root, words, self.terms.seed, (buckets, values), opening.writers())
+    }
+
+    /// Copies all buckets, each into those that its keys have in the next table; values too where that has its own.
+    fn copy(&self, old: &Table, words: &[Word], fresh: &Table) -> std::result::Result<(), Fault> {
+        let mut table = vec![Word(0); fresh.count as usize];
+        for (number, word) in (0..).zip(words.iter().copied()) {
+            if number % COPIES == 0 {
+                self.go_on()?;
+            }
+            if word.is_none() {
+                continue;
+            }
+            // What is frozen never changes: bytes that make no sense never will.
+            let raw = old.bucket(number, word, None)?;
+            let mut found: BTreeMap<u64, Writing> = BTreeMap::new();
+            for entry in Entries::of(&raw) {
+                let Entry { key, value } = entry?;
+                let value = self.moved(value, old, fresh)?;
+                found.entry(fresh.number_of(key)).or_insert_with(Writing::new).push(&Entry { key, value });
+            }
+            for (number, writing) in found {
+                table[number as usize] = fresh.write(number, writing)?;
+            }
+        }
+        Ok(fresh.fill(&table)?)
+    }
+
+    fn moved<'v>(&self, value: Value<'v>, old: &Table, fresh: &Table) -> std::result::Result<Value<'v>, Fault> {
+        if value.far == 0 || Arc::ptr_eq(&old.values, &fresh.values) {
+            return Ok(value);
+        }
+        let mut bytes = Vec::new();
+        old.values.read(&Here, At::of_far(value.far), value.len.into(), &mut bytes)?;
+        Ok(Value { far: fresh.values.write(&Here, &[&bytes], true)?.far(), ..value })
+    }
+
+    /// Removes all tables and heaps but those of that root.
+    fn remove_parts(&self, kept: Option<Root>) -> Result<()> {
+        let part = self.opening().part();
+        let kept = kept.map(|root| [format!("t{}", root.table), format!("v{}", root.values)]);
+        for region in self.pool.list()? {
+            let Some(named) = self.part_of(&region.name) else { continue };
+            let is_kept = kept.as_ref().is_some_and(|kept| kept.iter().any(|each| each == named));
+            let is_ours = region.attributes.get(PART) == Some(part.as_bytes()) && self.pool.trust().includes(region.owner);
+            if is_kept || !is_ours {
+                continue;
+            }
+            match self.pool.remove(&region.name) {
+                // Another user that is trusted made it: that user's programs remove it.
+                Ok(()) | Err(Error::UnknownRegion { .. } | Error::NoPermission { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The table or heaps that a region of that name belongs to: `t7` of `NAME.t7` and `NAME.t7.0`.
+    fn part_of<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let rest = name.strip_prefix(&self.name)?.strip_prefix('.')?;
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+        let (named, segment) = rest.split_once('.').map_or((rest, "0"), |both| both);
+        let number = named.strip_prefix(['t', 'v'])?;
+        (is_number(number) && is_number(segment)).then_some(named)
+    }
+}
+
+/// Whether that was not done because there was no memory for it, or a name was taken.
+fn is_short_of_memory(done: Result<()>) -> Result<bool> {
+    match done {
+        Ok(()) => Ok(false),
+        Err(Error::PoolFull { .. } | Error::QuotaExceeded { .. } | Error::LimitReached { .. } | Error::NameTaken { .. }) => {
+            Ok(true)
+        }
+        Err(error) => Err(error),
+    }
+}
