@@ -65,6 +65,24 @@ const BEGINNING: &str = "hanare-cage-";
 /// What the one that is there has locked. Only root can open it, or put something in its place.
 const ONLY: &str = "/run/hanare-cage.lock";
 
+/// Eighths of the limit that a program gets beyond it, one after the other, where the kernel kills it.
+const BEYOND: [u64; 5] = [0, 1, 2, 4, 8];
+
+/// Runs programs in a cage of `limit` bytes, or of the least beyond it that lets them live. Returns that, too.
+///
+/// **Errors**: those of the run; the kernel killed them with twice the limit, too.
+pub fn with_room<T>(limit: u64, swap: Swap, swap_len: u64, mut run: impl FnMut(&Cage) -> Result<T>) -> Result<(T, u64)> {
+    for eighths in BEYOND {
+        let here = limit + limit / 8 * eighths;
+        let cage = Cage::new(here, swap, swap_len)?;
+        let outcome = run(&cage);
+        if !cage.has_killed() {
+            return Ok((outcome?, here));
+        }
+    }
+    bail!("the kernel made no room in time and killed it, with twice as much memory, too")
+}
+
 /// How often the kernel is asked to end swap or a group, and how long the pause between is: pages of others may lie in our swap, and a
 /// process that has ended may be counted in its group for a moment.
 const TRIES: (u32, Duration) = (50, Duration::from_millis(20));

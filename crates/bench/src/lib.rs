@@ -211,6 +211,7 @@ mod tests {
             "local_loop.c",
             "main_memory.c",
             "numpy_product.py",
+            "duckdb_join.py",
             "duckdb_scan.py",
         ];
         let mpi = [

@@ -2,7 +2,7 @@
 //! kernel's swap to a file and to zram under a control group of the same size. No compressor makes the data smaller.
 
 use crate::Options;
-use crate::cage::{Cage, Swap};
+use crate::cage::{Swap, with_room};
 use crate::compare::{bytes, compare};
 use crate::nodes::Nodes;
 use crate::peers::program::{self, Compiled};
@@ -10,6 +10,7 @@ use crate::peers::redis::Redis;
 use crate::report::{Better, Report, Row};
 use crate::turns::{Contestant, Figures, Outcome, take_turns};
 use anyhow::{Context, Result, ensure};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -61,9 +62,14 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let nodes = Nodes::start(options, options.nodes_or(2).max(2), 3 * len)?;
     let compiled = Compiled::new(options)?;
     let mut report = Report::new(NAME);
-    let found = [loops(options, &compiled, len), product(options, len), redis(options, len)];
+    let found = [
+        loops(options, &compiled, len),
+        script(options, "numpy_product.py", &PRODUCT, len),
+        redis(options, len),
+        script(options, "duckdb_join.py", &JOIN, len),
+    ];
     let mut workloads = Vec::new();
-    for (workload, what) in found.into_iter().zip(["loops in C", "NumPy", "Redis"]) {
+    for (workload, what) in found.into_iter().zip(["loops in C", "NumPy", "Redis", "DuckDB"]) {
         match workload {
             Ok(workload) => workloads.push(workload),
             Err(reason) => {
@@ -79,6 +85,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
         }
         Ok(all)
     };
+    let most_here = [const { Cell::new(0) }; 4];
+    let mut cells = most_here.iter();
     let mut contestants = vec![Contestant::peer("all in memory", Ok(|| run_all(&|program| Command::new(program))))];
     for share in [2, 4] {
         let limit = len / share;
@@ -93,11 +101,20 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
         };
         contestants.push(Contestant::ours(&format!("hanare, {} of {} here", bytes(limit), bytes(len)), ours));
         for (name, swap) in [("swap file", Swap::File), ("zram", Swap::Zram)] {
-            let turn = move || swapped(limit, swap, 3 * len, run_all);
+            let most = cells.next().context("four have swap")?;
+            let turn = move || {
+                let run = |cage: &crate::cage::Cage| run_all(&|program: &Path| cage.command(program));
+                let (figures, here) = with_room(limit, swap, 3 * len, run)?;
+                most.set(here.max(most.get()));
+                Ok(figures)
+            };
             contestants.push(Contestant::peer(name, Ok(turn)));
         }
     }
-    let outcomes = take_turns(options.rounds().min(3), contestants, progress)?;
+    let mut outcomes = take_turns(options.rounds().min(5), contestants, progress)?;
+    for (outcome, here) in outcomes[1..].chunks_mut(3).flat_map(|share| &mut share[1..]).zip(&most_here) {
+        outcome.name = format!("{}, {} here", outcome.name, bytes(here.get()));
+    }
     let [memory, shares @ ..] = &outcomes[..] else { unreachable!("all in memory is a contestant") };
     for outcomes in shares.chunks_exact(3) {
         for figure in workloads.iter().flat_map(|workload| workload.figures) {
@@ -105,26 +122,6 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
         }
     }
     Ok(report)
-}
-
-/// How often a program is started that the kernel kills because it does not make room in time.
-const TRIES: u32 = 6;
-
-/// What programs measure that swap, of which at most `limit` bytes are in memory.
-fn swapped<T>(limit: u64, swap: Swap, swap_len: u64, run: impl Fn(&Start<'_>) -> Result<T>) -> Result<T> {
-    let mut last = TRIES;
-    loop {
-        let cage = Cage::new(limit, swap, swap_len)?;
-        let measured = run(&|program: &Path| cage.command(program));
-        last -= 1;
-        match measured {
-            Err(why) if cage.has_killed() && last == 0 => {
-                return Err(why.context("the kernel made no room in time, and killed it"));
-            }
-            Err(_) if cage.has_killed() => {}
-            measured => return measured,
-        }
-    }
 }
 
 /// The rows of a figure at one share: beside all in memory, the swap file and zram.
@@ -151,9 +148,14 @@ fn loops<'a>(options: &Options, compiled: &Compiled, len: u64) -> Result<Workloa
 }
 
 /// NumPy's product of two matrices.
-fn product<'a>(options: &Options, len: u64) -> Result<Workload<'a>> {
-    const FIGURES: [Figure; 1] = [figure("product", "page of a product by NumPy", None)];
-    let script = options.peers.join("numpy_product.py");
+const PRODUCT: [Figure; 1] = [figure("product", "page of a product by NumPy", None)];
+
+/// DuckDB's join of two tables.
+const JOIN: [Figure; 1] = [figure("join", "page of a join by DuckDB", None)];
+
+/// A script in Python that says what its work costs.
+fn script<'a>(options: &Options, name: &str, figures: &'static [Figure], len: u64) -> Result<Workload<'a>> {
+    let script = options.peers.join(name);
     ensure!(script.is_file(), "{} is not there; run this in the folder of the sources", script.display());
     // A wrapper that chooses one of several Pythons would be what is started: the one that it chose is.
     let python = program::run(Path::new("python3"), &["-c", "import sys; print(sys.executable)"], &[])?;
@@ -161,9 +163,9 @@ fn product<'a>(options: &Options, len: u64) -> Result<Workload<'a>> {
     program::run(&python, &[script.as_os_str()], &[])?;
     let run = move |start: &Start<'_>| {
         let mut command = start(&python);
-        figures_of(command.arg(&script).arg((len >> 20).to_string()), &FIGURES)
+        figures_of(command.arg(&script).arg((len >> 20).to_string()), figures)
     };
-    Ok(Workload { figures: &FIGURES, run: Box::new(run) })
+    Ok(Workload { figures, run: Box::new(run) })
 }
 
 /// Redis with as many keys as fill its memory.

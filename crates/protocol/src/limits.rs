@@ -497,4 +497,4 @@ pub const ARENA_LEN_MAX: u64 = 256 << 30;
 pub const FREE_BLOCK_COUNT_MAX: u64 = 1024;
 
 /// Most ranges of pages that such a program is asked to take out at once: to wake it costs as much as to take 40 pages out.
-pub const ZAP_COUNT_MAX: usize = 16;
+pub const ZAP_COUNT_MAX: usize = 256;

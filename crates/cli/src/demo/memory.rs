@@ -6,6 +6,8 @@
 //! | swap file | on this host's disk; a control group bounds the program, which needs root |
 //! | pool | on a second node, over TCP; the keeper of `hanare run --main-memory` bounds the program |
 //!
+//! The kernel may make no room in time and kill the program. Then it runs again with more memory, and the table says with how much.
+//!
 //! Two programs that nearly every machine has stand for two kinds. Perl counts keys of which few come often, as keys of real data do:
 //! most touches are of memory that is here. GNU sort reads its lines in an order that no read-ahead foresees: nearly every touch is
 //! of memory that is not. Each way's output is compared, byte by byte, with that of the first.
@@ -20,7 +22,7 @@ use crate::run::{guard, main_memory};
 use crate::size;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
-use hanare_bench::cage::{self, Cage, Swap};
+use hanare_bench::cage::{self, Swap, with_room};
 use hanare_disk::main_memory::LIMIT_MIN;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -81,6 +83,8 @@ struct Done {
     is_done: bool,
     /// Pages that were brought when they were touched; bytes that came from where the rest lies, and that went there.
     counts: Option<cage::Counts>,
+    /// Bytes that might be here; `None` where nothing is bounded.
+    here: Option<u64>,
 }
 
 /// A program that is shown.
@@ -233,10 +237,11 @@ impl<'a> Contest<'a> {
     }
 
     fn with_swap(&self, work: &Shown, limit: u64) -> Result<Done> {
-        let cage = Cage::new(limit, Swap::File, 3 * self.data)?;
-        let done = self.perform(cage.command(Path::new(work.program)), work, Judge::Compare);
-        ensure!(!cage.has_killed(), "the kernel could not make room in time and killed it");
-        Ok(Done { counts: Some(cage.counts()?), ..done? })
+        let (done, here) = with_room(limit, Swap::File, 3 * self.data, |cage| {
+            let done = self.perform(cage.command(Path::new(work.program)), work, Judge::Compare)?;
+            Ok(Done { counts: Some(cage.counts()?), ..done })
+        })?;
+        Ok(Done { here: Some(here), ..done })
     }
 
     fn with_pool(&self, work: &Shown, limit: u64) -> Result<Done> {
@@ -250,7 +255,7 @@ impl<'a> Contest<'a> {
         let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
         let counts = keeper.counts();
         let (faults, read, written) = (count(&counts.faults), count(&counts.fetched), count(&counts.written));
-        Ok(Done { counts: Some(cage::Counts { faults, read, written }), ..done })
+        Ok(Done { counts: Some(cage::Counts { faults, read, written }), here: Some(limit), ..done })
     }
 
     /// Has the program do its work, within the time that it has.
@@ -267,10 +272,11 @@ impl<'a> Contest<'a> {
         let ended = self.wait(children::pid_of(&child));
         let read = reader.join().map_err(|_| anyhow!("the output could not be read"))?;
         let time = begun.elapsed();
-        let Some(end) = ended? else { return Ok(Done { time, is_done: false, counts: None }) };
+        let done = |is_done| Done { time, is_done, counts: None, here: None };
+        let Some(end) = ended? else { return Ok(done(false)) };
         ensure!(end == End::Exited(0), "{} ended with {end}", work.program);
         ensure!(read? == self.result.metadata()?.len(), Wrong);
-        Ok(Done { time, is_done: true, counts: None })
+        Ok(done(true))
     }
 
     /// Waits for a child, and ends it when its time is over or the user gives up. `None` where its time was over.
@@ -361,7 +367,7 @@ impl Trial<'_> {
     fn facts(&self) -> Value {
         let way = |done: &Done| {
             let counts = done.counts.unwrap_or_default();
-            json!({ "seconds": done.time.as_secs_f64(), "done": done.is_done, "faults": counts.faults, "read": counts.read, "written": counts.written })
+            json!({ "seconds": done.time.as_secs_f64(), "done": done.is_done, "here": done.here, "faults": counts.faults, "read": counts.read, "written": counts.written })
         };
         let or_reason = |way_of: &Result<Done, String>| match way_of {
             Ok(done) => way(done),
@@ -386,7 +392,8 @@ impl Trial<'_> {
                 (true, true) => "the same bytes",
                 (true, false) => "",
             };
-            let first = [program.to_owned(), way.to_owned(), format!("{more}{seconds:.2} s"), times].to_vec();
+            let here = done.here.map(size::show).unwrap_or_default();
+            let first = [program.to_owned(), way.to_owned(), here, format!("{more}{seconds:.2} s"), times].to_vec();
             [first, counts.unwrap_or_default().to_vec(), vec![result.to_owned()]].concat()
         };
         let had = self.ways().into_iter().filter_map(|(way, done)| Some(row("", way, done.as_ref().ok()?)));
@@ -424,6 +431,7 @@ impl Told<'_> {
         let columns = [
             Text("PROGRAM"),
             Text("REST OF ITS MEMORY"),
+            Number("HERE"),
             Number("TIME"),
             Number("TIMES ALL HERE"),
             Number("FAULTS"),

@@ -16,7 +16,10 @@ use std::ops::Range;
 pub const PAGES: u32 = (BLOCK_LEN / PAGE_LEN) as u32;
 
 /// So many pages in a row, just before a touched one, are a stream: less may be chance, where half of the memory is here.
-const STREAM_MIN: u32 = 4;
+pub const STREAM_MIN: u32 = 4;
+
+/// A block's number in its program's arena.
+pub type Number = u64;
 
 /// A block's place in the pool: its number among those of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +36,6 @@ pub struct Block {
     pub kept: u64,
     /// Where, if any.
     pub slot: Option<Slot>,
-    /// How often it is passed over when its turn to be evicted comes: it came back soon after the last times.
-    pub passes: u8,
-    /// Number of the eviction that took its pages out the last time.
-    pub left_at: u64,
 }
 
 impl Block {
@@ -65,26 +64,19 @@ impl Block {
         run_before(self.here, page, before)
     }
 
-    /// Takes note of an eviction, the `count`th of its program.
-    pub fn on_evicted(&mut self, count: u64) {
-        self.kept |= self.dirty;
-        (self.here, self.dirty, self.left_at) = (0, 0, count);
-    }
-
-    /// Takes note of a return of pages after `count` evictions, where `queued` blocks are here.
-    pub fn on_return(&mut self, count: u64, queued: u64) {
-        /// More would keep a block that has gone cold for as many turns.
-        const PASSES: u8 = 2;
-        let is_soon = self.left_at > 0 && count.saturating_sub(self.left_at) < queued / 4;
-        self.passes = if is_soon { (self.passes + 1).min(PASSES) } else { 0 };
+    /// Takes note of an eviction of pages, of which some have no byte but zeros.
+    pub fn on_evicted(&mut self, pages: u64, zeros: u64) {
+        self.kept |= self.dirty & pages;
+        self.here &= !pages;
+        self.dirty &= !pages;
+        self.on_freed(zeros);
     }
 
     /// Takes note that pages became zero.
-    pub fn on_freed(&mut self, pages: Range<u32>) {
-        let left = !bits(pages);
-        self.here &= left;
-        self.dirty &= left;
-        self.kept &= left;
+    pub fn on_freed(&mut self, pages: u64) {
+        self.here &= !pages;
+        self.dirty &= !pages;
+        self.kept &= !pages;
     }
 }
 
@@ -120,14 +112,16 @@ pub fn runs(mut word: u64) -> impl Iterator<Item = Range<u32>> {
     })
 }
 
-/// The bytes of those runs, of a block's bytes.
+/// Bytes of the pages whose bits are set.
+pub fn len_of(word: u64) -> usize {
+    word.count_ones() as usize * PAGE_LEN as usize
+}
+
+/// The bytes of those runs, which lie one after the other.
 pub fn cut(mut bytes: &mut [u8], word: u64) -> impl Iterator<Item = (Range<u32>, &mut [u8])> {
-    let mut at = 0;
     runs(word).map(move |run| {
-        let skipped = (run.start - at) as usize * PAGE_LEN as usize;
-        let len = (run.end - run.start) as usize * PAGE_LEN as usize;
-        let (piece, rest) = std::mem::take(&mut bytes)[skipped..].split_at_mut(len);
-        (bytes, at) = (rest, run.end);
+        let (piece, rest) = std::mem::take(&mut bytes).split_at_mut(len_of(bits(run.clone())));
+        bytes = rest;
         (run, piece)
     })
 }
@@ -146,8 +140,9 @@ mod tests {
 
     #[test]
     fn bytes_are_cut_as_pages_are_marked() {
-        let mut bytes: Vec<u8> = (0..PAGES).flat_map(|page| [page as u8; PAGE_LEN as usize]).collect();
         for word in [0, 1, u64::MAX, 0b1011_0110, 1 << 63, !1] {
+            let mut bytes: Vec<u8> = runs(word).flatten().flat_map(|page| [page as u8; PAGE_LEN as usize]).collect();
+            assert_eq!(bytes.len(), len_of(word));
             let pieces: Vec<_> = cut(&mut bytes, word).map(|(run, piece)| (run, piece.to_vec())).collect();
             assert!(pieces.iter().map(|(run, _)| run.clone()).eq(runs(word)));
             for (run, piece) in pieces {
@@ -180,14 +175,12 @@ mod tests {
 
     #[test]
     fn a_page_goes_and_comes() {
-        let mut block = Block { here: 0b111, dirty: 0b010, ..Block::default() };
-        block.on_evicted(7);
-        assert_eq!((block.here, block.dirty, block.kept), (0, 0, 0b010), "what was never written is zero again");
-        block.on_return(8, 100);
-        assert_eq!(block.passes, 1);
-        block.on_return(80, 100);
-        assert_eq!(block.passes, 0);
-        block.on_freed(0..2);
-        assert_eq!(block.kept, 0);
+        let mut block = Block { here: 0b1_1111, dirty: 0b1_1010, ..Block::default() };
+        block.on_evicted(0b0111, 0);
+        assert_eq!((block.here, block.dirty, block.kept), (0b1_1000, 0b1_1000, 0b010), "what was never written is zero again");
+        block.on_evicted(0b1_1000, 0b1000);
+        assert_eq!((block.here, block.dirty, block.kept), (0, 0, 0b1_0010), "zeros are not kept");
+        block.on_freed(0b11);
+        assert_eq!(block.kept, 0b1_0000);
     }
 }

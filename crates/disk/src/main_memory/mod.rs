@@ -11,6 +11,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `block` | which pages are here, dirty, kept; what to bring together |
+//! | `policy` | which pages leave first, and which touch brings a whole block |
 //! | `store` | where blocks lie in the pool; by which connections they come |
 //! | `room` | how much programs may write, and the regions that are made for it |
 //! | `outage` | how a node is waited for that is silent |
@@ -22,6 +23,7 @@
 
 mod block;
 mod outage;
+mod policy;
 mod program;
 mod room;
 mod space;

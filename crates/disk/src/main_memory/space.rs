@@ -13,7 +13,8 @@ mod eviction;
 mod reserving;
 mod telling;
 
-use super::block::{Block, PAGES, Slot, bits, has};
+use super::block::{Block, Number, PAGES, STREAM_MIN, bits, cut, has, len_of};
+use super::policy::{Arrival, Policy};
 use super::room::Reservation;
 use super::store::Lane;
 use super::{Counts, Shared};
@@ -23,7 +24,7 @@ use hanare_memory::uffd::{Refused, Span};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
 use rustix::io::Errno;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::{Deref, DerefMut, Range};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,9 +33,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 pub use ahead::{AHEAD_TOGETHER, Order};
 pub use eviction::EVICTED_TOGETHER;
 use telling::Told;
-
-/// A block's number in its program's arena.
-pub type Number = u64;
 
 /// A buffer of so many blocks, empty.
 pub fn buffer(blocks: usize) -> Vec<u8> {
@@ -59,21 +57,22 @@ pub struct Reach {
 struct Entry {
     block: Block,
     is_held: bool,
-    is_queued: bool,
+    /// Pages that leave.
+    leaving: u64,
 }
 
 #[derive(Default)]
 struct Table {
     blocks: HashMap<Number, Entry>,
-    /// Blocks with pages here, those that came first in front.
-    queue: VecDeque<Number>,
+    /// Which pages leave first.
+    policy: Policy,
     /// First pages of blocks that were brought ahead without them.
     stash: HashMap<Number, Box<[u8]>>,
+    /// Blocks that are held, or of which pages leave.
     held: usize,
     /// A fork is going on: nobody takes a block.
     is_frozen: bool,
     is_over: bool,
-    evictions: u64,
 }
 
 /// One program's memory.
@@ -110,16 +109,18 @@ impl ProgramSpace {
     pub fn new(shared: &Arc<Shared>, reach: Reach, mut inherited: Option<Snapshot>) -> Arc<ProgramSpace> {
         let blocks = inherited.as_mut().map(|snapshot| std::mem::take(&mut snapshot.blocks)).unwrap_or_default();
         let room = inherited.map_or_else(|| Reservation::new(shared), |mut snapshot| snapshot.room.take());
-        let mut queue: VecDeque<Number> =
-            blocks.iter().filter(|(_, entry)| entry.block.here != 0).map(|(number, _)| *number).collect();
-        queue.make_contiguous().sort_unstable();
         let here: u64 = blocks.values().map(|entry| u64::from(entry.block.here.count_ones())).sum();
+        let mut policy = Policy::default();
+        let mut arrivals: Vec<Arrival> =
+            blocks.iter().map(|(number, entry)| Arrival { number: *number, pages: entry.block.here, is_stream: false }).collect();
+        arrivals.sort_unstable_by_key(|arrival| arrival.number);
+        arrivals.iter().for_each(|arrival| policy.on_brought(arrival, here));
         let blocks = blocks.into_iter().map(|(number, entry)| {
             // What the kernel copied is not protected.
             let block = Block { dirty: entry.block.here, ..entry.block };
-            (number, Entry { block, is_held: false, is_queued: entry.block.here != 0 })
+            (number, Entry { block, ..Entry::default() })
         });
-        let table = Table { blocks: blocks.collect(), queue, ..Table::default() };
+        let table = Table { blocks: blocks.collect(), policy, ..Table::default() };
         shared.here.fetch_add(here, Ordering::Relaxed);
         Arc::new_cyclic(|own| ProgramSpace {
             own: own.clone(),
@@ -148,8 +149,12 @@ impl ProgramSpace {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a block when nobody has it. `None` when the program is over.
-    fn hold(&self, number: Number) -> Option<Held<'_>> {
+    fn wait_for_change<'t>(&self, table: MutexGuard<'t, Table>) -> MutexGuard<'t, Table> {
+        self.changed.wait(table).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a block when nobody has it, and none of those pages leaves. `None` when the program is over.
+    fn hold(&self, number: Number, pages: u64) -> Option<Held<'_>> {
         let mut table = self.table();
         loop {
             if table.is_over {
@@ -157,14 +162,26 @@ impl ProgramSpace {
             }
             let is_frozen = table.is_frozen;
             let entry = table.blocks.entry(number).or_default();
-            if !entry.is_held && !is_frozen {
-                entry.is_held = true;
-                let block = entry.block;
+            if !entry.is_held && entry.leaving & pages == 0 && !is_frozen {
+                let held = Held::new(self, number, entry);
                 table.held += 1;
-                return Some(Held { space: self, number, block, claim: None });
+                return Some(held);
             }
-            table = self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
+            table = self.wait_for_change(table);
         }
+    }
+
+    /// Takes note that so many pages came; those that left are below zero, and wrap.
+    fn count(&self, came: u64) {
+        for here in [&self.here, &self.shared.here] {
+            here.fetch_add(came, Ordering::Relaxed);
+        }
+    }
+
+    /// Pages that may be here, as long as other programs have what they have.
+    fn capacity(&self) -> u64 {
+        let all = self.shared.here.load(Ordering::Relaxed) + self.shared.reserve();
+        self.here() + self.shared.limit.saturating_sub(all)
     }
 
     fn counts(&self) -> &Counts {
@@ -191,7 +208,7 @@ impl ProgramSpace {
         if matches!(touch, Touch::Absent { .. }) {
             self.shared.make_room(1);
         }
-        let Some(mut held) = self.hold(number) else { return };
+        let Some(mut held) = self.hold(number, bits(page..page + 1)) else { return };
         match touch {
             Touch::Protected { .. } => held.unprotect(page),
             Touch::Absent { is_write, .. } => {
@@ -215,16 +232,17 @@ impl ProgramSpace {
         let (first, _) = self.find(start)?;
         let mut held = Vec::new();
         for number in first..(end - self.reach.arena.start).div_ceil(BLOCK_LEN) {
-            held.push(self.hold(number)?);
+            held.push(self.hold(number, u64::MAX)?);
         }
         then()?;
         for mut held in held {
             let base = self.reach.arena.start + held.number * BLOCK_LEN;
             let page = |at: u64| (at.saturating_sub(base) / PAGE_LEN).min(PAGES.into()) as u32;
             let before = held.block.here.count_ones();
-            held.block.on_freed(page(start)..page(end));
+            held.block.on_freed(bits(page(start)..page(end)));
             self.table().stash.remove(&held.number);
-            held.count(before);
+            self.count(u64::from(held.block.here.count_ones()).wrapping_sub(before.into()));
+            self.shared.room.notify_all();
             if held.block.kept == 0
                 && let Some(slot) = held.block.slot.take()
             {
@@ -236,14 +254,13 @@ impl ProgramSpace {
 
     /// Stops all movement for a fork, and returns what the child will have; `room` is for that.
     pub fn freeze(&self, room: Reservation) -> Option<Snapshot> {
-        let wait = |table| self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
         let mut table = self.table();
         while table.is_frozen && !table.is_over {
-            table = wait(table);
+            table = self.wait_for_change(table);
         }
         table.is_frozen = true;
         while table.held > 0 && !table.is_over {
-            table = wait(table);
+            table = self.wait_for_change(table);
         }
         if table.is_over {
             return None;
@@ -265,10 +282,10 @@ impl ProgramSpace {
         table.is_over = true;
         self.changed.notify_all();
         while table.held > 0 {
-            table = self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
+            table = self.wait_for_change(table);
         }
         let blocks = std::mem::take(&mut table.blocks);
-        table.queue.clear();
+        table.policy = Policy::default();
         table.stash.clear();
         drop(table);
         blocks.values().filter_map(|entry| entry.block.slot).for_each(|slot| self.shared.store.release(slot));
@@ -278,13 +295,17 @@ impl ProgramSpace {
     }
 }
 
-/// A block that this thread alone changes, until it is dropped.
+/// A block that this thread alone changes, until it is dropped; but for pages that leave.
 struct Held<'a> {
     space: &'a ProgramSpace,
     number: Number,
     block: Block,
-    /// A slot that it gets when it leaves, or gives back.
-    claim: Option<Slot>,
+    /// Pages that leave.
+    leaving: u64,
+    /// Pages that came since it was taken.
+    brought: u64,
+    /// They are part of a stream.
+    is_stream: bool,
 }
 
 impl Deref for Held<'_> {
@@ -303,32 +324,29 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.claim.take().into_iter().for_each(|slot| self.space.shared.store.release(slot));
+        let capacity = self.space.capacity();
         let mut table = self.space.table();
         table.held -= 1;
         if let Some(entry) = table.blocks.get_mut(&self.number) {
-            let is_new = self.block.here != 0 && !entry.is_queued;
-            entry.is_queued |= is_new;
             (entry.block, entry.is_held) = (self.block, false);
-            if is_new {
-                table.queue.push_back(self.number);
-            }
+        }
+        if has(self.brought, 0) {
+            // The program has what was at hand, and may change it.
+            table.stash.remove(&self.number);
+        }
+        if self.brought != 0 {
+            let arrival = Arrival { number: self.number, pages: self.brought, is_stream: self.is_stream };
+            table.policy.on_brought(&arrival, capacity);
         }
         drop(table);
         self.space.changed.notify_all();
     }
 }
 
-impl Held<'_> {
-    /// Takes note that so many pages were here before.
-    fn count(&self, before: u32) {
-        let (now, before) = (u64::from(self.block.here.count_ones()), u64::from(before));
-        for here in [&self.space.here, &self.space.shared.here] {
-            here.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
-        }
-        if now < before {
-            self.space.shared.room.notify_all();
-        }
+impl<'a> Held<'a> {
+    fn new(space: &'a ProgramSpace, number: Number, entry: &mut Entry) -> Held<'a> {
+        entry.is_held = true;
+        Held { space, number, block: entry.block, leaving: entry.leaving, brought: 0, is_stream: false }
     }
 
     /// Lets a write go on.
@@ -339,6 +357,7 @@ impl Held<'_> {
         }
         let before = if page == 0 { self.space.tails_before(self.number).1 } else { 0 };
         let pages = self.block.unprotected_with(page, before);
+        let pages = page..pages.end.min(page + (self.leaving >> page).trailing_zeros());
         self.block.dirty |= bits(pages.clone());
         if self.space.reach.pager.unprotect(self.space.span(self.number, pages)).is_err() {
             self.space.reach.pager.wake(span);
@@ -353,40 +372,54 @@ impl Held<'_> {
             return Ok(());
         }
         let before = if page == self.block.here.trailing_ones() { self.space.tails_before(self.number).0 } else { 0 };
-        let pages = self.block.brought_with(page, before);
-        let stashed = self.space.table().stash.remove(&self.number).filter(|_| page == 0);
-        if let Some(bytes) = &stashed {
-            self.install(0..1, is_write, bytes);
-        } else {
-            self.note_return();
-            let bytes = &mut buffer[..(pages.end - pages.start) as usize * PAGE_LEN as usize];
-            match self.block.slot.filter(|_| has(self.block.kept, page)) {
-                Some(slot) => {
-                    self.space.shared.store.read(lane, &mut [(slot, pages.start, &mut *bytes)], Some(self.space))?;
-                    self.space.goes_on();
-                    self.space.counts().fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                }
-                None => bytes.fill(0),
-            }
-            self.install(pages.clone(), is_write, bytes);
+        let run = self.block.run_before(page, before);
+        self.is_stream = run >= STREAM_MIN;
+        if let Some(bytes) = self.stashed(page) {
+            self.install(0..1, is_write, &bytes);
+            self.order(true, is_write);
+            return Ok(());
         }
-        let is_stream = self.block.run_before(page, before) >= PAGES / 2 && (pages.end == PAGES || page == 0);
-        if is_stream || stashed.is_some() {
-            let order = self.space.order(self.number, stashed.is_some(), is_write);
-            self.space.shared.order(&self.space.own, order);
+        let mut pages = bits(self.block.brought_with(page, before));
+        if !self.is_stream && has(self.block.kept, page) && self.is_hot() {
+            pages = self.absent();
+        }
+        self.fetch(pages, is_write, lane, &mut buffer[..len_of(pages)])?;
+        if run >= PAGES / 2 && (has(pages, PAGES - 1) || page == 0) {
+            self.order(false, is_write);
         }
         Ok(())
     }
 
-    /// Takes note that pages are about to come back, where the first do.
-    fn note_return(&mut self) {
-        if self.block.here == 0 && self.block.kept != 0 {
-            let (evictions, queued) = {
-                let table = self.space.table();
-                (table.evictions, table.queue.len() as u64)
-            };
-            self.block.on_return(evictions, queued);
+    /// Has the next blocks of a stream brought, more of them where it goes on.
+    fn order(&self, goes_on: bool, is_write: bool) {
+        let order = self.space.order(self.number, goes_on, is_write);
+        self.space.shared.order(&self.space.own, order);
+    }
+
+    /// The bytes of a stream's first page, where they are at hand.
+    fn stashed(&self, page: u32) -> Option<Box<[u8]>> {
+        if page == 0 { self.space.table().stash.remove(&self.number) } else { None }
+    }
+
+    /// Takes note of a touch outside of streams, and says whether the whole block is to come.
+    fn is_hot(&self) -> bool {
+        let capacity = self.space.capacity();
+        self.space.table().policy.on_lone(self.number, capacity)
+    }
+
+    /// Brings pages, all of them kept, or all zero.
+    fn fetch(&mut self, pages: u64, is_write: bool, lane: &Lane, bytes: &mut [u8]) -> Result<()> {
+        match self.block.slot.filter(|_| self.block.kept & pages != 0) {
+            Some(slot) => {
+                let mut pieces: Vec<_> = cut(bytes, pages).map(|(run, bytes)| (slot, run.start, bytes)).collect();
+                self.space.shared.store.read(lane, &mut pieces, Some(self.space))?;
+                self.space.goes_on();
+                self.space.counts().fetched.fetch_add(len_of(pages) as u64, Ordering::Relaxed);
+            }
+            None => bytes.fill(0),
         }
+        cut(bytes, pages).for_each(|(run, bytes)| self.install(run, is_write, bytes));
+        Ok(())
     }
 
     /// Puts pages into the program.
@@ -404,16 +437,22 @@ impl Held<'_> {
             let done = match copied {
                 Ok(done) => (done / PAGE_LEN) as u32,
                 // A page that is there although nobody brought it: the program's own thread did, with zeros.
-                Err(Refused::System(Errno::EXIST)) => 1,
-                Err(_) => break,
+                Err(Refused::System(Errno::EXIST)) => {
+                    self.space.reach.pager.wake(self.space.span(self.number, page..page + 1));
+                    1
+                }
+                Err(_) => {
+                    self.space.reach.pager.wake(self.space.span(self.number, page..pages.end));
+                    break;
+                }
             };
             self.block.here |= bits(page..page + done);
+            self.brought |= bits(page..page + done);
             if is_write {
                 self.block.dirty |= bits(page..page + done);
             }
             page += done.max(1);
         }
-        self.count(before);
-        self.space.reach.pager.wake(self.space.span(self.number, pages));
+        self.space.count(u64::from(self.block.here.count_ones() - before));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A slot that parent and child of a fork share is never written: a block that changes takes another slot.
 
-use super::block::{Block, PAGES, Slot, cut, runs};
+use super::block::{Block, PAGES, Slot, bits, cut, len_of, runs};
 use super::outage::{Waiter, try_again};
 use hanare::{Batch, CreateOptions, Placement, Pool, Region, Result, Rights};
 use hanare_protocol::limits::{PAGE_LEN, PLACEMENT_NODE_COUNT_MAX};
@@ -74,14 +74,23 @@ pub struct FreshRegion {
     name: String,
 }
 
-/// A block that leaves its program, with its dirty pages' bytes at their places.
+/// Pages of a block that leave their program.
 pub struct Leaving<'a> {
     /// The block; a write gives it the claimed slot.
     pub block: &'a mut Block,
     /// The slot that [`SlotStore::claim`] gave.
     pub claim: &'a mut Option<Slot>,
-    /// As many as a block has.
-    pub bytes: &'a mut [u8],
+    /// The pages whose bytes the pool is to have.
+    pub pages: u64,
+    /// Bytes of these pages, one page after the other.
+    pub bytes: &'a [u8],
+}
+
+impl Leaving<'_> {
+    /// Pages that go from the block's slot to the claimed one.
+    fn moving(&self) -> u64 {
+        if self.claim.is_some() && self.block.slot.is_some() { self.block.kept & !self.pages } else { 0 }
+    }
 }
 
 /// The regions of a run; they go with it.
@@ -186,8 +195,8 @@ impl SlotStore {
         Ok(())
     }
 
-    /// Keeps the dirty pages of blocks: in a block's own slot those alone, in a claimed one all that the pool has of it. It waits for
-    /// a silent node.
+    /// Keeps pages of blocks: in a block's own slot those alone, in a claimed one all that the pool has of it. It waits for a silent
+    /// node.
     ///
     /// **Cost**: one message to each node that is to have some. **Errors**: the pool's; the blocks lie where they lay.
     pub fn write(&self, blocks: &mut [Leaving<'_>], waiter: &dyn Waiter) -> Result<()> {
@@ -196,14 +205,13 @@ impl SlotStore {
                 let slots = blocks.iter().flat_map(|leaving| [leaving.block.slot, *leaving.claim]).flatten();
                 self.look(slots, |_, region| region)?;
             }
-            for Leaving { block, claim, bytes } in &mut *blocks {
-                if let Some(old) = block.slot.filter(|_| claim.is_some()) {
-                    let (_, region, at) = self.place(old);
-                    let mut rest = cut(bytes, block.kept & !block.dirty);
-                    rest.try_for_each(|(run, bytes)| region.get(at + u64::from(run.start) * PAGE_LEN, bytes))?;
-                }
-            }
-            self.pool.batch(|batch| blocks.iter().try_for_each(|leaving| self.put(batch, leaving)))
+            let moved = blocks.iter().map(|leaving| self.moved(leaving)).collect::<Result<Vec<_>>>()?;
+            self.pool.batch(|batch| {
+                blocks.iter().zip(&moved).try_for_each(|(leaving, moved)| {
+                    self.put(batch, leaving, leaving.pages, leaving.bytes)?;
+                    self.put(batch, leaving, leaving.moving(), moved)
+                })
+            })
         })?;
         for Leaving { block, claim, .. } in blocks {
             let shared = claim.take().and_then(|claimed| block.slot.replace(claimed));
@@ -212,14 +220,25 @@ impl SlotStore {
         Ok(())
     }
 
-    fn put<'b>(&self, batch: &mut Batch<'b>, leaving: &'b Leaving<'_>) -> Result<()> {
-        let Leaving { block, claim, bytes } = leaving;
-        let pages = if claim.is_some() { block.dirty | block.kept } else { block.dirty };
-        let Some(target) = claim.or(block.slot) else { return Ok(()) };
+    /// The other pages that the pool has of a block which changes its slot.
+    fn moved(&self, leaving: &Leaving<'_>) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len_of(leaving.moving())];
+        if let Some(old) = leaving.block.slot {
+            let (_, region, at) = self.place(old);
+            cut(&mut bytes, leaving.moving())
+                .try_for_each(|(run, bytes)| region.get(at + u64::from(run.start) * PAGE_LEN, bytes))?;
+        }
+        Ok(bytes)
+    }
+
+    /// Puts pages, whose bytes lie one after the other, to where the block will be.
+    fn put<'b>(&self, batch: &mut Batch<'b>, leaving: &Leaving<'_>, pages: u64, mut bytes: &'b [u8]) -> Result<()> {
+        let Some(target) = leaving.claim.or(leaving.block.slot) else { return Ok(()) };
         let (_, region, at) = self.place(target);
         runs(pages).try_for_each(|run| {
-            let range = run.start as usize * PAGE_LEN as usize..run.end as usize * PAGE_LEN as usize;
-            batch.put(&region, at + range.start as u64, &bytes[range])
+            let (piece, rest) = bytes.split_at(len_of(bits(run.clone())));
+            bytes = rest;
+            batch.put(&region, at + u64::from(run.start) * PAGE_LEN, piece)
         })
     }
 

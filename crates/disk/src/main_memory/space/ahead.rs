@@ -59,18 +59,20 @@ impl ProgramSpace {
             return;
         }
         self.counts().fetched.fetch_add(fetched as u64, Ordering::Relaxed);
-        for (held, area) in held.iter_mut().zip(areas) {
+        for (held, mut area) in held.iter_mut().zip(areas) {
             let mut pages = held.absent();
             let stashed = (held.number == order.first && has(pages, 0) && pages != 1).then(|| area[..PAGE_LEN as usize].into());
             let mut table = self.table();
             match stashed {
                 Some(page) => {
                     pages &= !bits(0..1);
+                    area = &mut area[PAGE_LEN as usize..];
                     table.stash.insert(held.number, page)
                 }
                 None => table.stash.remove(&held.number),
             };
             drop(table);
+            held.is_stream = true;
             for (run, bytes) in cut(area, pages) {
                 held.install(run, order.is_write, bytes);
             }
@@ -80,17 +82,16 @@ impl ProgramSpace {
     /// Holds those blocks of a range that nobody has, and of which the pool has pages that are not here.
     fn hold_kept(&self, numbers: Range<Number>) -> Vec<Held<'_>> {
         let mut table = self.table();
+        let table = &mut *table;
         let mut held = Vec::new();
         if table.is_frozen || table.is_over {
             return held;
         }
         for number in numbers {
             let Some(entry) = table.blocks.get_mut(&number).filter(|entry| !entry.is_held) else { continue };
-            let block = entry.block;
-            if block.kept & !block.here != 0 {
-                entry.is_held = true;
+            if entry.block.kept & !entry.block.here != 0 {
                 table.held += 1;
-                held.push(Held { space: self, number, block, claim: None });
+                held.push(Held::new(self, number, entry));
             }
         }
         held
@@ -99,7 +100,7 @@ impl ProgramSpace {
 
 impl Held<'_> {
     /// Pages that the pool has and the program has not.
-    fn absent(&self) -> u64 {
+    pub(super) fn absent(&self) -> u64 {
         self.block.kept & !self.block.here
     }
 }

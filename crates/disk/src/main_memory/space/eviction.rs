@@ -1,141 +1,209 @@
-//! What leaves a program: the blocks that came first, several at once. A shoot-down, a message and a hand-over between threads cost as
-//! much for one block as for many.
+//! What leaves a program: the pages whose turn it is, several at once. A shoot-down, a message and a hand-over between threads cost as
+//! much for one page as for many.
+//!
+//! A block of which pages leave is not held: others of its pages come and are written meanwhile. A touch of a page that leaves waits.
 
-use super::{Held, ProgramSpace};
-use crate::main_memory::block::{PAGES, cut, runs};
+use super::{Number, ProgramSpace};
+use crate::main_memory::block::{Block, PAGES, Slot, cut, len_of, runs};
+use crate::main_memory::policy::Cohort;
 use crate::main_memory::store::Leaving;
 use hanare::Error;
 use hanare_memory::uffd::Span;
 use hanare_protocol::limits::{PAGE_LEN, ZAP_COUNT_MAX};
-use hanare_protocol::wire::main_memory::{ANSWER_LEN, BLOCK_LEN, CALL_LEN, Call};
+use hanare_protocol::wire::main_memory::{ANSWER_LEN, CALL_LEN, Call};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 
-/// Most blocks that leave at once: none of them is brought back before all have left.
-pub const EVICTED_TOGETHER: usize = ZAP_COUNT_MAX;
+/// Blocks whose bytes a buffer of the evictor holds: pages that leave together, 1 MiB, and those of a last turn. So many bytes stay in
+/// a processor's cache from their copy to the socket.
+pub const EVICTED_TOGETHER: usize = 5;
 
-/// Most pages that leave at once, 1 MiB: their bytes stay in a processor's cache from their copy to the socket.
-const PAGES_TOGETHER: u64 = 256;
+/// Pages after which none is added.
+const PAGES_TOGETHER: u64 = (EVICTED_TOGETHER as u64 - 1) * PAGES as u64;
+
+/// Pages of a block that leave.
+struct Departure {
+    number: Number,
+    /// The block as it was when they began to leave; a write gives it another slot.
+    block: Block,
+    pages: u64,
+    /// Pages of these that have no byte but zeros.
+    zeros: u64,
+    /// A slot that the block gets, or gives back.
+    claim: Option<Slot>,
+}
 
 impl ProgramSpace {
-    /// Evicts blocks with `wanted` pages in all, or as many as there are. `false` where none can go. `buffer` has room for
-    /// [`EVICTED_TOGETHER`] blocks.
+    /// Evicts `wanted` pages, or as many as there are. `false` where none can go. `buffer` has room for [`EVICTED_TOGETHER`] blocks.
     pub fn evict(&self, wanted: u64, buffer: &mut [u8]) -> bool {
-        let mut held = self.next_to_evict(wanted.min(PAGES_TOGETHER));
-        if held.is_empty() {
-            return false;
-        }
-        let error = match self.leave(&mut held, buffer) {
-            Ok(()) => return true,
+        let mut departures = self.next_to_evict(wanted.min(PAGES_TOGETHER));
+        let Some(first) = departures.first().map(|first| first.number) else { return false };
+        let outcome = self.leave(&mut departures, buffer);
+        if let Err(None) = outcome {
             // The program's own memory lies among some of them: the others go.
-            Err(None) => {
-                return held.iter_mut().map(|held| self.leave(std::slice::from_mut(held), buffer)).any(|done| done.is_ok());
-            }
-            Err(Some(error)) => error,
-        };
-        let span = self.span(held[0].number, 0..PAGES);
-        drop(held);
-        self.on_lost(&error, span);
-        false
+            let each = departures.into_iter().map(|mut one| {
+                let is_gone = self.leave(std::slice::from_mut(&mut one), buffer).is_ok();
+                self.settle(vec![one], is_gone);
+                is_gone
+            });
+            return each.fold(false, |any, is_gone| any | is_gone);
+        }
+        self.settle(departures, outcome.is_ok());
+        outcome.inspect_err(|error| error.iter().for_each(|error| self.on_lost(error, self.span(first, 0..PAGES)))).is_ok()
     }
 
-    /// Holds the blocks whose turn it is, in rising order. Those for which no slot is free stay.
-    fn next_to_evict(&self, wanted: u64) -> Vec<Held<'_>> {
+    /// Marks the pages whose turn it is, in rising order of their blocks. Those for which no slot is free stay.
+    fn next_to_evict(&self, wanted: u64) -> Vec<Departure> {
         let mut table = self.table();
-        let mut held = Vec::new();
+        let table = &mut *table;
+        let mut departures = BTreeMap::new();
         if table.is_frozen || table.is_over {
-            return held;
+            return Vec::new();
         }
-        let mut pages = 0;
-        for _ in 0..3 * table.queue.len() {
-            if pages >= wanted || held.len() >= EVICTED_TOGETHER {
+        let mut count = 0;
+        for _ in 0..table.policy.turns() {
+            if count >= wanted {
                 break;
             }
-            let Some(number) = table.queue.pop_front() else { break };
-            let Some(entry) = table.blocks.get_mut(&number) else { continue };
-            if entry.block.here == 0 && !entry.is_held {
-                entry.is_queued = false;
+            let Some(turn) = table.policy.next() else { break };
+            let Some(entry) = table.blocks.get_mut(&turn.number) else { continue };
+            if entry.is_held {
+                table.policy.put_back(turn);
                 continue;
             }
-            if !entry.is_held && entry.block.passes == 0 {
-                let block = entry.block;
-                let claim = if block.dirty == 0 { Ok(None) } else { self.shared.store.claim(block.slot) };
-                if let Ok(claim) = claim {
-                    (entry.is_held, entry.is_queued) = (true, false);
-                    pages += u64::from(block.here.count_ones());
-                    table.held += 1;
-                    held.push(Held { space: self, number, block, claim });
-                    continue;
-                }
+            let (block, number) = (entry.block, turn.number);
+            let pages = turn.pages & block.here;
+            if pages == 0 {
+                continue;
             }
-            entry.block.passes = entry.block.passes.saturating_sub(u8::from(!entry.is_held));
-            table.queue.push_back(number);
+            let has_claim = departures.get(&number).is_some_and(|one: &Departure| one.claim.is_some());
+            let claim = if pages & block.dirty == 0 || has_claim { Ok(None) } else { self.shared.store.claim(block.slot) };
+            let Ok(claim) = claim else {
+                table.policy.put_back(turn);
+                continue;
+            };
+            let one = departures.entry(number).or_insert_with(|| {
+                table.held += 1;
+                Departure { number, block, pages: 0, zeros: 0, claim: None }
+            });
+            one.pages |= pages;
+            one.claim = one.claim.or(claim);
+            entry.leaving = one.pages;
+            count += u64::from(pages.count_ones());
         }
-        drop(table);
-        held.sort_unstable_by_key(|held| held.number);
-        held
+        departures.into_values().collect()
     }
 
-    /// Takes all pages of blocks out of the program, and keeps their bytes. **Errors**: the pool's, which keeps them here, or the
-    /// hand's; `None` where the program is over, or has put other memory there.
-    fn leave(&self, held: &mut [Held<'_>], buffer: &mut [u8]) -> Result<(), Option<Error>> {
-        let spans = self.protect(held)?;
-        let mut areas: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK_LEN as usize).take(held.len()).collect();
+    /// Takes pages out of the program, and keeps their bytes. **Errors**: the pool's, which keeps them here, or the hand's; `None` where
+    /// the program is over, or has put other memory there.
+    fn leave(&self, departures: &mut [Departure], buffer: &mut [u8]) -> Result<(), Option<Error>> {
+        let spans = self.protect(departures)?;
+        let mut rest = buffer;
+        let mut areas = Vec::new();
+        for one in &*departures {
+            let (area, further) = rest.split_at_mut(len_of(one.pages & one.block.dirty));
+            areas.push(area);
+            rest = further;
+        }
         let mut pieces = Vec::new();
-        for (held, area) in held.iter().zip(&mut areas) {
-            let cut = cut(area, held.block.dirty).map(|(run, bytes)| (self.span(held.number, run).start, bytes));
-            pieces.extend(cut);
+        for (one, area) in departures.iter().zip(&mut areas) {
+            let cut = cut(area, one.pages & one.block.dirty);
+            pieces.extend(cut.map(|(run, bytes)| (self.span(one.number, run).start, bytes)));
         }
         self.reach.pager.read(&mut pieces).map_err(|_| None)?;
         drop(pieces);
-        let leaving = held.iter_mut().zip(areas).filter(|(held, _)| held.block.dirty != 0);
-        let leaving = leaving.map(|(Held { block, claim, .. }, bytes)| Leaving { block, claim, bytes });
-        self.shared.store.write(&mut leaving.collect::<Vec<_>>(), self)?;
-        self.goes_on();
-        zap(&self.reach.hand, &spans)?;
-        self.on_evicted(held);
-        Ok(())
-    }
-
-    /// Takes note that blocks have left.
-    fn on_evicted(&self, held: &mut [Held<'_>]) {
-        let mut table = self.table();
-        for held in held {
-            table.evictions += 1;
-            table.stash.remove(&held.number);
-            let before = held.block.here.count_ones();
-            let written = u64::from(held.block.dirty.count_ones()) * PAGE_LEN;
-            self.counts().written.fetch_add(written, std::sync::atomic::Ordering::Relaxed);
-            held.block.on_evicted(table.evictions);
-            held.count(before);
+        let mut leaving = Vec::new();
+        for (Departure { block, pages, zeros, claim, .. }, area) in departures.iter_mut().zip(areas) {
+            let written = *pages & block.dirty;
+            *zeros = drop_zeros(area, written);
+            let pages = written & !*zeros;
+            if pages != 0 {
+                leaving.push(Leaving { block, claim, pages, bytes: &area[..len_of(pages)] });
+            }
         }
+        let written: u64 = leaving.iter().map(|leaving| leaving.bytes.len() as u64).sum();
+        self.shared.store.write(&mut leaving, self)?;
+        self.counts().written.fetch_add(written, Ordering::Relaxed);
+        self.goes_on();
+        zap(&self.reach.hand, &spans)
     }
 
-    /// Protects all pages here of blocks, and returns where they are: neighbours in one span.
+    /// Takes note that pages have left, or that they stay.
+    fn settle(&self, departures: Vec<Departure>, have_left: bool) {
+        let mut left = 0;
+        let mut table = self.table();
+        for one in &departures {
+            // A touch of another page of the block may be going on.
+            while table.blocks.get(&one.number).is_some_and(|entry| entry.is_held) {
+                table = self.wait_for_change(table);
+            }
+            let (number, pages) = (one.number, one.pages);
+            table.held -= 1;
+            let mut is_empty = false;
+            if let Some(entry) = table.blocks.get_mut(&number) {
+                entry.leaving = 0;
+                entry.block.slot = one.block.slot;
+                if have_left {
+                    entry.block.on_evicted(pages, one.zeros);
+                }
+                is_empty = entry.block.here == 0;
+                if entry.block.kept == 0 && entry.block.dirty == 0 {
+                    entry.block.slot.take().into_iter().for_each(|slot| self.shared.store.release(slot));
+                }
+            }
+            if !have_left {
+                table.policy.put_back(Cohort { number, pages });
+                continue;
+            }
+            if is_empty {
+                table.stash.remove(&number);
+            }
+            table.policy.on_left(Cohort { number, pages });
+            left += u64::from(pages.count_ones());
+        }
+        drop(table);
+        departures.into_iter().filter_map(|one| one.claim).for_each(|slot| self.shared.store.release(slot));
+        self.changed.notify_all();
+        self.count(0u64.wrapping_sub(left));
+        self.shared.room.notify_all();
+    }
+
+    /// Protects the pages, and returns where they are: neighbours in one span.
     ///
-    /// The kernel refuses a span with memory that is not paged, a file that the program has mapped there: then each run of pages is a
-    /// span. Clean pages are protected as they are, and asked about for that reason alone.
-    fn protect(&self, held: &[Held<'_>]) -> Result<Vec<Span>, Option<Error>> {
+    /// The kernel refuses a span with memory that is not paged, a file that the program has mapped there. Clean pages are protected as
+    /// they are, and asked about for that reason alone.
+    fn protect(&self, departures: &[Departure]) -> Result<Vec<Span>, Option<Error>> {
         let mut spans: Vec<Span> = Vec::new();
-        let mut next = None;
-        for one in held {
-            let here = one.block.here;
-            let span = self.span(one.number, here.trailing_zeros()..PAGES - here.leading_zeros());
-            match spans.last_mut().filter(|_| next == Some(one.number)) {
-                Some(last) => last.len = span.end() - last.start,
+        for span in departures.iter().flat_map(|one| runs(one.pages).map(|run| self.span(one.number, run))) {
+            match spans.last_mut().filter(|last| last.end() == span.start) {
+                Some(last) => last.len += span.len,
                 None => spans.push(span),
             }
-            next = Some(one.number + 1);
         }
-        let protect = |span: &Span| self.reach.pager.protect(*span);
-        if spans.iter().try_for_each(protect).is_err() {
-            let all = held.iter().flat_map(|one| runs(one.block.here).map(|run| self.span(one.number, run)));
-            spans = all.collect();
-            spans.iter().try_for_each(protect).map_err(|_| None)?;
-        }
+        spans.iter().try_for_each(|span| self.reach.pager.protect(*span)).map_err(|_| None)?;
         Ok(spans)
     }
+}
+
+/// Moves the bytes of pages that have others than zeros to the front, and returns which pages have none.
+fn drop_zeros(area: &mut [u8], pages: u64) -> u64 {
+    const PIECE: usize = 64;
+    let (mut zeros, mut end) = (0, 0);
+    for (index, page) in runs(pages).flatten().enumerate() {
+        let range = index * PAGE_LEN as usize..(index + 1) * PAGE_LEN as usize;
+        if area[range.clone()].chunks_exact(PIECE).all(|piece| piece == [0; PIECE]) {
+            zeros |= 1 << page;
+            continue;
+        }
+        if end != range.start {
+            area.copy_within(range, end);
+        }
+        end += PAGE_LEN as usize;
+    }
+    zeros
 }
 
 /// Has the program's hand take pages out. **Errors**: `None` where the program has no hand any more, and all pages.
@@ -168,5 +236,22 @@ fn zap_at_once(hand: &OwnedFd, spans: &[Span]) -> Option<bool> {
             Err(Errno::INTR) => continue,
             _ => return None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_found_and_the_rest_lies_together() {
+        let page = |byte: u8, at: usize| {
+            let mut page = [0; PAGE_LEN as usize];
+            page[at] = byte;
+            page
+        };
+        let mut area = [page(0, 0), page(1, 4095), page(0, 9), page(2, 0)].concat();
+        assert_eq!(drop_zeros(&mut area, 0b1101_0001), 0b0100_0001);
+        assert!(area[..4096] == page(1, 4095) && area[4096..8192] == page(2, 0));
     }
 }
