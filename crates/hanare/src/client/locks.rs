@@ -158,7 +158,7 @@ impl LockGuard {
     /// As [`LockGuard::give_back`], but for what is to be undone.
     fn release(&mut self) -> Result<()> {
         let lent = self.lent.take();
-        let (claims, words) = (&self.pool.shared.claims, self.pool.shared.seats.leases());
+        let (claims, words) = (&self.pool.shared.claims, self.pool.shared.life().seats.leases());
         let told = self.taking().is_told();
         // Before another thread may take it.
         self.taking().set_mine(false);
@@ -206,7 +206,7 @@ impl LockGuard {
         if let (Ok(published), Some(lent)) = (&published, keeps) {
             // Before another thread may take the lock.
             self.data.leave(shared, published.clone());
-            if shared.claims.borrowed.keep(shared.seats.leases(), lent) {
+            if shared.claims.borrowed.keep(shared.life().seats.leases(), lent) {
                 return Ok(Released::Kept);
             }
         }
@@ -234,7 +234,7 @@ impl LockGuard {
             self.data.undo(shared);
             let given_back = taking.home.ask_sync(&SyncRequest::Withdraw { number: taking.number }, Patience::Usual);
             if let Some(lent) = lent {
-                shared.claims.borrowed.ended(shared.seats.leases(), &taking.key, lent, given_back.is_ok());
+                shared.claims.borrowed.ended(shared.life().seats.leases(), &taking.key, lent, given_back.is_ok());
             }
         }
         entered.map_err(ended)

@@ -26,9 +26,9 @@ pub(crate) fn map_extent(extent: &Extent, files: &FilesHere, rights: Rights) -> 
 /// Asks for the files of an extent of this host, and for the right to reach it as it is; `pins` where a pointer is given out.
 pub(crate) fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant, pins: bool) -> Result<FilesHere> {
     let request = Request::Map { slot: extent.slot, grant, pins };
-    match shared.session.ask_with_fds(&request, Vec::new())? {
+    match shared.ask_with_fds(&request, Vec::new())? {
         (Answer::Files(parts), fds) if parts.len() == fds.len() => Ok(fds.into_iter().zip(parts).collect()),
-        (other, _) => Err(shared.session.nonsense(&other)),
+        (other, _) => Err(shared.nonsense(&other)),
     }
 }
 

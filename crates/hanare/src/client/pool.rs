@@ -127,17 +127,17 @@ impl Pool {
 
     /// This host's node.
     pub fn node(&self) -> NodeId {
-        self.shared.attached.node
+        self.shared.node
     }
 
     /// The user of this program, as its node's kernel says.
     pub fn user(&self) -> User {
-        self.shared.attached.user
+        self.shared.user
     }
 
     /// This client's id in the pool.
     pub fn client(&self) -> ClientId {
-        self.shared.attached.client
+        self.shared.client()
     }
 
     /// Makes a region of `len` bytes, all zero.
@@ -219,7 +219,7 @@ impl Pool {
 
     /// Describes a region.
     pub fn stat(&self, name: &str) -> Result<RegionStat> {
-        match self.shared.session.ask(&Request::Stat { name: name.to_owned() })? {
+        match self.shared.ask(&Request::Stat { name: name.to_owned() })? {
             Answer::Stat(stat) => Ok(stat),
             other => Err(self.nonsense(&other)),
         }
@@ -230,7 +230,7 @@ impl Pool {
         let mut all: Vec<RegionStat> = Vec::new();
         loop {
             let after = all.last().map_or_else(String::new, |region| region.name.clone());
-            match self.shared.session.ask(&Request::List { after })? {
+            match self.shared.ask(&Request::List { after })? {
                 Answer::List { regions, more } if !more || !regions.is_empty() => {
                     all.extend(regions);
                     if !more {
@@ -274,7 +274,7 @@ impl Pool {
 
     /// Describes the pool: its nodes and what they lend.
     pub fn status(&self) -> Result<PoolStatus> {
-        match self.shared.session.ask(&Request::Status)? {
+        match self.shared.ask(&Request::Status)? {
             Answer::Status(status) => Ok(status),
             other => Err(self.nonsense(&other)),
         }
@@ -310,7 +310,7 @@ impl Pool {
 
     /// What this host's node knows by itself of the pool: whether it is a member just now, and what it lends. The coordinator is not asked.
     pub fn own_status(&self) -> Result<OwnStatus> {
-        match self.shared.session.ask(&Request::Own)? {
+        match self.shared.ask(&Request::Own)? {
             Answer::Own(status) => Ok(status),
             other => Err(self.nonsense(&other)),
         }
@@ -375,7 +375,7 @@ impl Pool {
 
     /// The error for an answer of another kind than was asked for.
     fn nonsense(&self, answer: &Answer) -> Error {
-        self.shared.session.nonsense(answer)
+        self.shared.nonsense(answer)
     }
 
     /// Leaves the groups and mailboxes of this attachment in good order: what they sent arrives, and their regions go. Later calls on them fail.
@@ -410,14 +410,14 @@ impl Pool {
     }
 
     fn tell(&self, request: &Request) -> Result<()> {
-        match self.shared.session.ask(request)? {
+        match self.shared.ask(request)? {
             Answer::Ok => Ok(()),
             other => Err(self.nonsense(&other)),
         }
     }
 
     fn region(&self, request: &Request) -> Result<Region> {
-        match self.shared.session.ask(request)? {
+        match self.shared.ask(request)? {
             Answer::Region(view) => Region::new(self.shared.clone(), view),
             other => Err(self.nonsense(&other)),
         }

@@ -68,12 +68,12 @@ struct Door {
 
 impl Region {
     pub(crate) fn new(shared: Arc<Shared>, view: RegionView) -> Result<Region> {
-        view.layout.check().map_err(|malformed| shared.session.garbage(malformed.0))?;
+        view.layout.check().map_err(|malformed| shared.life().session.garbage(malformed.0))?;
         view.attributes.check()?;
         let refusals = AtomicU64::new(shared.refusals.load(Ordering::Relaxed));
         let doors = doors(&shared, &view)?;
-        let mapped = RwLock::new(MappedExtents::new(doors.len(), shared.seats.words().generation(view.gid.0)));
-        let here = Extent { node: shared.attached.node, slot: Slot(0), len: view.layout.len() };
+        let mapped = RwLock::new(MappedExtents::new(doors.len(), shared.life(), view.gid));
+        let here = Extent { node: shared.node, slot: Slot(0), len: view.layout.len() };
         let flat = Layout { spans: vec![Span { len: here.len, chunk: here.len, extents: vec![here] }] }.into();
         let region = Region {
             shared,
@@ -151,7 +151,7 @@ impl Region {
 
     /// Whether all bytes are on this host's node.
     pub fn is_local(&self) -> bool {
-        self.routes().extents().iter().all(|extent| extent.node == self.shared.attached.node)
+        self.routes().extents().iter().all(|extent| extent.node == self.shared.node)
     }
 
     /// Reads as many values as `into` has, from byte `offset` on. Values are as they lie in memory: all programs of a pool have the
@@ -190,7 +190,7 @@ impl Region {
 
     /// The node of this host.
     pub(crate) fn here(&self) -> NodeId {
-        self.shared.attached.node
+        self.shared.node
     }
 
     /// How commands reach an extent.
@@ -265,7 +265,7 @@ impl Region {
     /// As [`Region::refresh`], where that can help. Where the coordinator's own node is lost nobody answers: it is dialed again, no more.
     pub(crate) fn refresh_after(&self, error: &Error) -> Result<()> {
         match error {
-            Error::NodeLost { node, .. } if *node == self.shared.attached.home.node => Ok(()),
+            Error::NodeLost { node, .. } if *node == self.shared.life().attached.home.node => Ok(()),
             _ => self.refresh(),
         }
     }

@@ -99,6 +99,11 @@ impl NodeSession {
         matches!(poll(&mut ends, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1)) && ends[0].revents().contains(PollFlags::HUP)
     }
 
+    /// Closes what has ended, for good.
+    pub fn close(&self) {
+        *self.socket.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
+    }
+
     /// Says that the program's end is no death from here on.
     pub fn leave(&self) {
         let mut socket = self.socket.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -68,6 +68,7 @@ mod looks;
 mod mapped_memory;
 mod messages;
 mod names;
+mod nodes_that_come_back;
 mod nonblocking_on_mapped;
 mod on_the_wire;
 mod put_and_get;

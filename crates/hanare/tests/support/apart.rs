@@ -74,11 +74,11 @@ impl Apart {
         process.wait().unwrap();
     }
 
-    /// Another life in its place: of the coordinator at its address, with its journal.
+    /// Another life of it, at its socket: of the coordinator at its address, with its journal.
     pub fn start_again(&mut self, node: usize) {
         let settings = match node {
             0 => coordinator(self.journal.as_ref(), Some(&self.nodes[0])),
-            _ => vec![(JOIN, self.nodes[0].address.clone())],
+            _ => vec![(JOIN, self.nodes[0].address.clone()), (SOCKET, self.nodes[node].socket.clone())],
         };
         self.nodes[node] = start(&settings);
     }

@@ -162,6 +162,8 @@ impl Borrowed {
         }
         let known = table.names.entry(name.to_owned()).or_default();
         known.takings = known.takings.saturating_add(1);
+        // The words of another life of the node know nothing of it.
+        let forgotten = known.lease.take_if(|lease| words.phase(lease.lent.slot, lease.lent.number) == LeasePhase::Empty);
         if let Some(lent) = known.lease.as_ref().map(|lease| lease.lent) {
             // It is to be shared, or the lease is over.
             if words.phase(lent.slot, lent.number) == LeasePhase::Kept {
@@ -172,7 +174,9 @@ impl Borrowed {
             }
             return wish;
         }
-        if mode == Mode::Exclusive && known.takings >= known.needed {
+        let wants = mode == Mode::Exclusive && known.takings >= known.needed;
+        table.free.extend(forgotten.map(|lease| lease.lent.slot));
+        if wants {
             wish.slot = table.free_slot(words).filter(|slot| words.ask(*slot, number));
             wish.wire.keeps = wish.slot.is_some();
         }

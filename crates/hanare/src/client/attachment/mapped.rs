@@ -341,7 +341,7 @@ impl Drop for DirectHold {
         }
         if !has_pointers && (self.is_pointer || !has_handles) {
             // A node that cannot be told is gone, or finds out by this program's end.
-            let _ = self.shared.session.ask(&Request::Release { gid: self.gid, keeps: has_handles });
+            let _ = self.shared.life().session.ask(&Request::Release { gid: self.gid, keeps: has_handles });
         }
     }
 }

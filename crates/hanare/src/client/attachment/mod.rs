@@ -6,6 +6,7 @@
 //! | `claims` | locks that the program holds by name, and the versions that it knows of data bound to them |
 //! | `counters` | what happened to pages, and what moved for them |
 //! | `deaths` | what a rank knows of deaths in its job |
+//! | `lives` | the connections to this host's node, one after another |
 //! | `mapped` | which regions are mapped, and how: [`MappedRegion`] is what every consistency gives |
 //! | `mender` | the thread that makes connections anew for those that may not |
 //! | `taken` | a lock that was taken, and which of them each thread has |
@@ -14,6 +15,7 @@ mod borrowed;
 mod claims;
 mod counters;
 mod deaths;
+mod lives;
 mod mapped;
 mod mender;
 mod taken;
@@ -29,18 +31,18 @@ pub(crate) use mender::Mend;
 pub(crate) use taken::TakenLock;
 
 use super::remote::{Blame, Dial, Remote};
-use super::session::NodeSession;
 use deaths::Deaths;
 use hanare_fabric::agree;
 use hanare_fabric::settings;
-use hanare_fabric::shm::{ShmLink, ShmParts};
+use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp::{self, Caller};
-use hanare_protocol::id::{Gid, JobRank, NodeId, Rights};
+use hanare_protocol::id::{ClientId, Gid, JobRank, NodeId, Rights, User};
 use hanare_protocol::session::Series;
-use hanare_protocol::wire::control::{Answer, Attached, RegionView, Request, Which};
+use hanare_protocol::wire::control::{Answer, RegionView, Request, Which};
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
-use hanare_ring::seats::Seats;
+pub(crate) use lives::Life;
+use lives::Lives;
 use mender::Mender;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -51,10 +53,10 @@ use std::time::{Duration, Instant};
 
 /// What the pool's handles share.
 pub(crate) struct Shared {
-    pub session: NodeSession,
-    /// Where threads say that they work on memory as it is.
-    pub seats: Seats,
-    pub attached: Attached,
+    lives: Lives,
+    /// This host's node, and the user of this program as that knows it: the same in all lives.
+    pub node: NodeId,
+    pub user: User,
     pub job: Option<JobRank>,
     /// What is known of deaths in its job.
     pub deaths: Deaths,
@@ -86,6 +88,9 @@ pub(crate) trait Membership: Send + Sync {
     fn leave(&self);
 }
 
+/// Where the number of a life stands in what handles look at: beyond mappings and rights that changed within it.
+const LIFE_SHIFT: u32 = 48;
+
 struct KnownNode {
     address: Option<String>,
     remote: Arc<Remote>,
@@ -95,19 +100,14 @@ impl Shared {
     /// Attaches to the node at an address (a path, or `@name`). **Errors**: as for [`crate::Pool::attach`].
     pub fn attach(address: &str, job: Option<JobRank>) -> Result<Arc<Shared>> {
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
-        let (session, attached, fds) = NodeSession::attach(address, job, bound)?;
-        let own = attached.node;
-        let [memory, bell, seats]: [OwnedFd; 3] = fds.try_into().map_err(|fds: Vec<OwnedFd>| Error::Garbage {
-            peer: own.to_string(),
-            reason: format!("{} descriptors came with the attachment", fds.len()),
-        })?;
-        let seats = Seats::open(seats)?;
+        let lives = Lives::begin(address, job, bound)?;
+        let (node, user) = (lives.now().attached.node, lives.now().attached.user);
         let remotes = Mutex::default();
         let (deaths, refusals, barriers, exchange, memberships, mapped, claims, faults, mender) = Default::default();
         let shared = Arc::new(Shared {
-            session,
-            seats,
-            attached,
+            lives,
+            node,
+            user,
             job,
             deaths,
             bound,
@@ -122,22 +122,54 @@ impl Shared {
             faults,
             mender,
         });
-        shared.enter_own(own, ShmParts { memory, bell })?;
+        shared.enter_own()?;
         Ok(shared)
     }
 
-    /// How often what handles of a region have decided may be another: this program mapped something or unmapped it, or its node took
-    /// rights back.
+    /// The connection of today to this host's node, which may have ended. **Cost**: a load or two.
+    #[inline]
+    pub fn life(&self) -> &Life {
+        self.lives.now()
+    }
+
+    /// Asks this host's node, where it is back as one that attaches anew.
+    pub fn ask(&self, request: &Request) -> Result<Answer> {
+        self.lives.connected()?.session.ask(request)
+    }
+
+    /// The same, with descriptors both ways.
+    pub fn ask_with_fds(&self, request: &Request, fds: Vec<OwnedFd>) -> Result<(Answer, Vec<OwnedFd>)> {
+        self.lives.connected()?.session.ask_with_fds(request, fds)
+    }
+
+    /// The error for an answer of another kind than was asked for.
+    pub fn nonsense(&self, answer: &Answer) -> Error {
+        self.life().session.nonsense(answer)
+    }
+
+    /// This client's id in the pool.
+    pub fn client(&self) -> ClientId {
+        self.life().attached.client
+    }
+
+    /// The error for what was made in an earlier life, once there is another.
+    pub fn check_life(&self, number: u64) -> Result<()> {
+        if self.life().number == number { Ok(()) } else { Err(self.own_lost()) }
+    }
+
+    /// How often what handles of a region have decided may be another: this program mapped something or unmapped it, its node took rights back, or
+    /// another life of the node began.
     #[inline]
     pub fn changes(&self, gid: Gid) -> u64 {
-        self.mapped.changes().wrapping_add(self.seats.words().generation(gid.0))
+        let life = self.life();
+        self.mapped.changes().wrapping_add(life.seats.words().generation(gid.0)).wrapping_add(life.number << LIFE_SHIFT)
     }
 
     /// The region as it is today, for those rights.
     pub fn open(&self, which: Which, rights: Option<Rights>) -> Result<RegionView> {
-        match self.session.ask(&Request::Open { which, rights })? {
+        match self.ask(&Request::Open { which, rights })? {
             Answer::Region(view) => Ok(view),
-            other => Err(self.session.nonsense(&other)),
+            other => Err(self.nonsense(&other)),
         }
     }
 
@@ -166,17 +198,17 @@ impl Shared {
     pub fn leave(&self) {
         let memberships = std::mem::take(&mut *self.memberships.lock().unwrap_or_else(PoisonError::into_inner));
         memberships.iter().filter_map(Weak::upgrade).for_each(|membership| membership.leave());
-        self.session.leave();
+        self.life().session.leave();
     }
 
     /// The connection to this host's node.
     pub fn own(&self) -> Option<Arc<Remote>> {
-        self.places().get(&self.attached.node).map(|place| place.remote.clone())
+        self.places().get(&self.node).map(|place| place.remote.clone())
     }
 
     /// The connection to the pool's home.
     pub fn home(self: &Arc<Self>) -> Result<Arc<Remote>> {
-        let home = &self.attached.home;
+        let home = &self.life().attached.home;
         self.remote(home.node, Some(&home.address))
     }
 
@@ -193,7 +225,7 @@ impl Shared {
     pub fn remote(self: &Arc<Self>, node: NodeId, address: Option<&str>) -> Result<Arc<Remote>> {
         let mut places = self.places();
         if let Some(place) = places.get(&node)
-            && (node == self.attached.node || address.is_none() || place.address.as_deref() == address)
+            && (node == self.node || address.is_none() || place.address.as_deref() == address)
         {
             return Ok(place.remote.clone());
         }
@@ -225,7 +257,8 @@ impl Shared {
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
     pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
-        let (client, user, sealing) = (self.attached.client.0, self.attached.user, self.attached.sealing);
+        let attached = &self.lives.connected().map_err(|error| self.own_lost_for(error))?.attached;
+        let (client, user, sealing) = (attached.client.0, attached.user, attached.sealing);
         let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, user, sealing };
         let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
         let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
@@ -238,13 +271,27 @@ impl Shared {
 
     /// The node knows the key; its clients need not.
     fn prove(&self, hellos: &[u8]) -> Result<[u8; 32]> {
-        match self.session.ask(&Request::Prove { hellos: hellos.to_vec() }) {
+        match self.life().session.ask(&Request::Prove { hellos: hellos.to_vec() }) {
             Ok(Answer::Proof(proof)) => Ok(proof),
-            Ok(other) => Err(self.session.nonsense(&other)),
-            // The node that was called is not to blame.
-            Err(Error::NoNode { .. }) => Err(own_lost(self.attached.node)),
-            Err(error) => Err(error),
+            Ok(other) => Err(self.nonsense(&other)),
+            Err(error) => Err(self.own_lost_for(error)),
         }
+    }
+
+    /// The error for what went with this host's node.
+    fn own_lost(&self) -> Error {
+        let reason = match self.job {
+            Some(_) => "this host's node has ended, and with it this rank's place in its job",
+            None => {
+                "this host's node has ended; once it is back, calls go on, without the bytes, mappings and locks that went with it"
+            }
+        };
+        Error::NodeLost { node: self.node, reason: reason.to_owned() }
+    }
+
+    /// Where this host's node is not there, the node that was called is not to blame.
+    fn own_lost_for(&self, error: Error) -> Error {
+        if let Error::NoNode { .. } = error { self.own_lost() } else { error }
     }
 
     /// This host's node, where that has ended: others end its clients' connections then.
@@ -252,26 +299,24 @@ impl Shared {
         let shared: Weak<Shared> = Arc::downgrade(self);
         Box::new(move || {
             let shared = shared.upgrade()?;
-            shared.session.has_ended().then(|| own_lost(shared.attached.node))
+            shared.life().session.has_ended().then(|| shared.own_lost())
         })
     }
 
-    /// Enters the shm link to this host's node. It is made once: when the node dies, so does the attachment.
-    fn enter_own(self: &Arc<Self>, node: NodeId, parts: ShmParts) -> Result<()> {
-        let once = Mutex::new(Some(parts));
+    /// Enters the shm link to this host's node. It is opened once in a life of the node: when that dies, so does the attachment.
+    fn enter_own(self: &Arc<Self>) -> Result<()> {
+        let (node, shared): (NodeId, Weak<Shared>) = (self.node, Arc::downgrade(self));
         let dial = move |_| {
-            let parts = once.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(|| own_lost(node))?;
-            Ok(Box::new(ShmLink::open(parts, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
+            let gone = || Error::NodeLost { node, reason: "detached".to_owned() };
+            let shared = shared.upgrade().ok_or_else(gone)?;
+            let life = shared.lives.connected().map_err(|error| shared.own_lost_for(error))?;
+            let link = life.take_link().ok_or_else(|| shared.own_lost())?;
+            Ok(Box::new(ShmLink::open(link, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
         };
         let remote = Arc::new(Remote::new(node, self.bound, (Box::new(dial), Box::new(|| None)), self.refusals.clone())?);
         self.places().insert(node, KnownNode { address: None, remote });
         Ok(())
     }
-}
-
-/// The error of a program whose host's node has ended.
-fn own_lost(node: NodeId) -> Error {
-    Error::NodeLost { node, reason: "this host's node has ended; attach anew once it is back".to_owned() }
 }
 
 /// Nobody listens where the node was, or it went in the middle of the greeting: to a client that is a lost node.

@@ -319,7 +319,7 @@ impl Appends {
         let name = self.reach.name(self.queue);
         match refused {
             Some(NoSpill::OverQuota { used, limit }) => {
-                Error::QuotaExceeded { uid: self.reach.region().shared.attached.user.uid, asked: QUEUE_SPILL_LEN, used, limit }
+                Error::QuotaExceeded { uid: self.reach.region().shared.user.uid, asked: QUEUE_SPILL_LEN, used, limit }
             }
             Some(NoSpill::NotYet) => Error::NoCoordinator { reason: format!("it does not say how much queue {name} may spill") },
             Some(NoSpill::PoolFull) | None => Error::QueueFull { queue: name },

@@ -4,9 +4,10 @@
 //! region takes that right back, and waits for those at work alone.
 
 use super::Region;
-use crate::client::attachment::DirectHold;
+use crate::client::attachment::{DirectHold, Life};
 use crate::client::mapping::{FilesHere, fetch_files, map_extent};
 use hanare_memory::{Mapping, Window};
+use hanare_protocol::id::Gid;
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::page::bypass::Right;
 use hanare_protocol::place::Routes;
@@ -21,14 +22,29 @@ pub(super) struct MappedExtents {
     /// They stay until the handle is dropped: other threads may be at work there when the node takes the right back.
     mappings: Vec<Option<Mapping>>,
     right: Right,
+    /// The life of the node that they are of, and mappings of those before.
+    life: u64,
+    old: Vec<Mapping>,
     /// Dropped after them: the node is told.
     hold: Option<DirectHold>,
 }
 
 impl MappedExtents {
     /// None yet, of so many.
-    pub fn new(count: usize, generation: u64) -> MappedExtents {
-        MappedExtents { mappings: (0..count).map(|_| None).collect(), right: Right::new(count, generation), hold: None }
+    pub fn new(count: usize, life: &Life, gid: Gid) -> MappedExtents {
+        let right = Right::new(count, life.seats.words().generation(gid.0));
+        MappedExtents { mappings: (0..count).map(|_| None).collect(), right, life: life.number, old: Vec::new(), hold: None }
+    }
+
+    /// Takes note of rights that were taken back, and of another life of the node. That one has none of this memory. Says if either was so.
+    fn look(&mut self, life: &Life, gid: Gid) -> bool {
+        let is_fresh = life.number != self.life;
+        if is_fresh {
+            self.life = life.number;
+            self.old.extend(self.mappings.iter_mut().filter_map(Option::take));
+            self.right.close();
+        }
+        self.right.look(life.seats.words().generation(gid.0)) || is_fresh
     }
 }
 
@@ -117,9 +133,15 @@ impl Region {
     /// Says that this thread is at work, and then looks whether it may be.
     #[inline]
     fn enter(&self) -> AtWork<'_> {
-        let at_work = self.shared.seats.enter(self.gid);
-        self.keep_up();
-        at_work
+        loop {
+            let life = self.shared.life();
+            let at_work = life.seats.enter(self.gid);
+            self.keep_up();
+            // A right of a later life is taken back in the seats of that life.
+            if life.is_last() {
+                return at_work;
+            }
+        }
     }
 
     /// Takes note of mappings that this program has made or ended since the last look, and of rights that its node took back.
@@ -170,15 +192,10 @@ impl Region {
     /// The extents that are mapped as they are, with rights of this moment: those that the node took back are gone.
     fn mapped_to_change(&self) -> RwLockWriteGuard<'_, MappedExtents> {
         let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
-        if mapped.right.look(self.generation()) && self.coherent.get(self.len).is_none() {
+        if mapped.look(self.shared.life(), self.gid) && self.coherent.get(self.len).is_none() {
             self.direct.clear();
         }
         mapped
-    }
-
-    /// How often its node took back rights on the region.
-    fn generation(&self) -> u64 {
-        self.shared.seats.words().generation(self.gid.0)
     }
 
     /// Whether its bytes are reached through a coherent mapping.
@@ -211,7 +228,7 @@ impl Region {
         }
         drop(mapped);
         let at = self.routes().extent(extent);
-        if at.node != self.shared.attached.node {
+        if at.node != self.shared.node {
             return Ok(None);
         }
         if at.len < SMALL_REGION_LEN && self.uses.fetch_add(1, Ordering::Relaxed) < BUSY_USES {
@@ -239,7 +256,7 @@ impl Region {
         self.door(extent).remote.quiesce()?;
         // Held before the node is asked: another handle that goes meanwhile must not give back what is given now.
         self.mapped_to_change().hold.get_or_insert_with(|| DirectHold::new(&self.shared, self.gid, false));
-        let asked = self.generation();
+        let (life, asked) = (self.shared.life().number, self.shared.life().seats.words().generation(self.gid.0));
         let files = match self.files(extent) {
             Err(Error::GrantRefused { .. }) => {
                 self.refresh()?;
@@ -248,6 +265,9 @@ impl Region {
             other => other?,
         };
         let mut mapped = self.mapped_to_change();
+        if mapped.life != life {
+            return Ok(None);
+        }
         if mapped.mappings[extent].is_none() {
             mapped.mappings[extent] = Some(map_extent(self.routes().extent(extent), &files, self.rights)?);
         }

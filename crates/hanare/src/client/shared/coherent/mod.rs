@@ -72,6 +72,8 @@ pub(crate) struct Coherent {
     lost_before: u64,
     /// Whether the node knows of its end.
     is_told: bool,
+    /// The life of the node that knows of it.
+    life: u64,
     attachment: Arc<Attachment>,
     lineage: Lineage,
 }
@@ -95,15 +97,27 @@ impl Coherent {
         let view = region.fresh_view()?;
         let (gid, layout, rights) = (view.gid, view.layout.clone(), view.rights);
         let request = Request::Share { view, consistency: Consistency::Coherent };
-        let (shared, mut fds) = match attachment.session.ask_with_fds(&request, Vec::new())? {
+        let life = attachment.life();
+        let (shared, mut fds) = match life.session.ask_with_fds(&request, Vec::new())? {
             (Answer::Shared(shared), fds) if fds.len() >= 2 => (shared, fds),
-            (other, _) => return Err(attachment.session.nonsense(&other)),
+            (other, _) => return Err(attachment.nonsense(&other)),
         };
         // From here on the node is told when this fails or ends.
         let (len, name, attached, lineage) = (layout.len(), region.name().to_owned(), attachment.clone(), Lineage::here());
-        let (watch, mapping, lost_before, is_told) = (None, None, 0, false);
-        let mut coherent =
-            Coherent { watch, mapping, gid, name, len, rights, lost_before, is_told, attachment: attached, lineage };
+        let (watch, mapping, lost_before, is_told, number) = (None, None, 0, false, life.number);
+        let mut coherent = Coherent {
+            watch,
+            mapping,
+            gid,
+            name,
+            len,
+            rights,
+            lost_before,
+            is_told,
+            life: number,
+            attachment: attached,
+            lineage,
+        };
         let files = fds.split_off(2);
         if !files.is_empty() && !features.contains(Features::CONTINUE_PROTECTED) {
             let reason = "this program uses an older kernel's userfaultfd than its node: give both the same HANARE_KERNEL";
@@ -126,9 +140,9 @@ impl Coherent {
         coherent.watch = Some(unsafe { fault::watch(span, resolver) }?);
         coherent.mapping = Some(mapping);
         let hold = Request::Hold { gid, start: span.start, len: span.len, features: features.bits().into() };
-        match attachment.session.ask_with_fds(&hold, vec![handed])? {
+        match life.session.ask_with_fds(&hold, vec![handed])? {
             (Answer::Ok, _) => Ok(coherent),
-            (other, _) => Err(attachment.session.nonsense(&other)),
+            (other, _) => Err(attachment.nonsense(&other)),
         }
     }
 
@@ -197,9 +211,10 @@ impl Coherent {
         if std::mem::replace(&mut self.is_told, true) {
             return Ok(());
         }
-        match self.attachment.session.ask(&Request::Unshare { gid: self.gid })? {
+        self.attachment.check_life(self.life)?;
+        match self.attachment.life().session.ask(&Request::Unshare { gid: self.gid })? {
             Answer::Ok => Ok(()),
-            other => Err(self.attachment.session.nonsense(&other)),
+            other => Err(self.attachment.nonsense(&other)),
         }
     }
 
@@ -280,10 +295,11 @@ impl MappedRegion for Coherent {
     /// **Cost**: a load. **Errors**: [`Error::NodeLost`] for good when this host was taken for lost, or a home took nothing from it:
     /// pages that it owned are gone, and others are told so, too.
     fn check_stores(&self) -> Result<()> {
+        self.attachment.check_life(self.life)?;
         if self.watch.as_ref().is_none_or(|watch| losses(watch) == self.lost_before) {
             return Ok(());
         }
-        let node = self.attachment.attached.node;
+        let node = self.attachment.node;
         let reason =
             format!("it was cut off, and stores of its programs to region '{}' were lost meanwhile; map it anew", self.name);
         Err(Error::NodeLost { node, reason })
@@ -294,15 +310,13 @@ impl MappedRegion for Coherent {
     fn lost(&self) -> Error {
         let (resolver, region) = (self.resolver(), self.name.as_str());
         let Some((page, denied)) = resolver.denials.last() else {
-            let node = self.attachment.attached.node;
+            let node = self.attachment.node;
             return Error::NodeLost { node, reason: format!("memory of region '{region}' on this host is gone") };
         };
         let (offset, home) = (page * PAGE_LEN, resolver.homes[resolver.home_of(page)].node);
         match denied {
             Denied::Gone => Error::PageLost { region: region.to_owned(), offset, home },
-            Denied::Here(Here::Ended) => {
-                Error::NodeLost { node: self.attachment.attached.node, reason: denied.words().to_owned() }
-            }
+            Denied::Here(Here::Ended) => Error::NodeLost { node: self.attachment.node, reason: denied.words().to_owned() },
             Denied::Here(Here::NoMemory | Here::NotMapped | Here::Damaged) => {
                 let what = format!("bring offset {offset} of region '{region}' to this host");
                 Error::System { what, reason: denied.words().to_owned() }

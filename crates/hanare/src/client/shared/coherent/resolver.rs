@@ -89,7 +89,7 @@ impl Resolver {
         memory.map_file(0, words_file.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write)?;
         // SAFETY: the memory is dropped after the words (field order), and no copy of the window leaves them.
         let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, shared.seats);
-        let here = attachment.attached.node;
+        let here = attachment.node;
         // What is not mapped as it is comes like memory of any other node.
         let is_mapped = shared.files.iter().any(Option::is_some);
         let homes: Box<[FaultHome]> = shared

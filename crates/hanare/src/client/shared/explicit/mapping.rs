@@ -18,6 +18,8 @@ pub(crate) struct SharedExplicit {
     /// Extents of this host are mapped as they are. Dropped after them.
     hold: Option<DirectHold>,
     consistency: Consistency,
+    /// The life of the node that knows of it.
+    life: u64,
     shared: Arc<Shared>,
     gid: Gid,
 }
@@ -28,20 +30,26 @@ impl SharedExplicit {
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise; as for [`Explicit::new`].
     pub fn new(region: &Region, consistency: Consistency, address: MapAddress) -> Result<SharedExplicit> {
         let request = Request::Share { view: region.fresh_view()?, consistency };
-        match region.shared.session.ask(&request)? {
+        let life = region.shared.life();
+        match life.session.ask(&request)? {
             Answer::Shared(_) => {}
-            other => return Err(region.shared.session.nonsense(&other)),
+            other => return Err(region.shared.nonsense(&other)),
         }
         // From here on the node is told when this fails or ends.
         let (shared, gid) = (region.shared.clone(), region.gid());
         let hold = Some(DirectHold::new(&shared, gid, true));
-        let mut mapping = SharedExplicit { explicit: None, hold, consistency, shared, gid };
+        let mut mapping = SharedExplicit { explicit: None, hold, consistency, life: life.number, shared, gid };
         mapping.explicit = Some(Explicit::make(region, address, MapOptions::new, consistency == Consistency::Entry)?);
         Ok(mapping)
     }
 
     fn explicit(&self) -> &Explicit {
         self.explicit.as_ref().expect("there until its end")
+    }
+
+    /// The same, unless its host's memory went with an earlier life of the node.
+    fn today(&self) -> Result<&Explicit> {
+        self.shared.check_life(self.life).map(|()| self.explicit())
     }
 }
 
@@ -71,34 +79,39 @@ impl MappedRegion for SharedExplicit {
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.explicit().read(offset, into)
+        self.today()?.read(offset, into)
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.explicit().write(offset, bytes)
+        self.today()?.write(offset, bytes)
     }
 
     fn touch(&self, offset: u64, len: u64, access: Access) -> Result<()> {
         match access {
-            Access::Read => self.explicit().bring_all(offset, len),
-            Access::Write => self.explicit().touch(offset, len, Rights::Write),
+            Access::Read => self.today()?.bring_all(offset, len),
+            Access::Write => self.today()?.touch(offset, len, Rights::Write),
         }
     }
 
     fn flush(&self, offset: u64, len: u64) -> Result<()> {
-        self.explicit().flush(offset, len)
+        self.today()?.flush(offset, len)
     }
 
     fn update(&self, offset: u64, len: u64) -> Result<()> {
-        self.explicit().update(offset, len)
+        self.today()?.update(offset, len)
     }
 
     fn renew(&self, offset: u64, len: u64) -> Result<()> {
-        self.explicit().renew(offset, len)
+        self.today()?.renew(offset, len)
     }
 
     fn counts(&self) -> PageCounts {
         self.explicit().counters()
+    }
+
+    /// Its stores on this host went with the node that had its memory.
+    fn check_stores(&self) -> Result<()> {
+        self.today().map(drop)
     }
 
     fn lost(&self) -> Error {
@@ -109,7 +122,9 @@ impl MappedRegion for SharedExplicit {
         self.explicit = None;
         if let Some(hold) = self.hold.take() {
             // A node that cannot be told is gone, or finds out by this program's end.
-            let _ = self.shared.session.ask(&Request::Unshare { gid: self.gid });
+            if self.shared.life().number == self.life {
+                let _ = self.shared.life().session.ask(&Request::Unshare { gid: self.gid });
+            }
             drop(hold);
         }
         Ok(())

@@ -355,7 +355,7 @@ impl Explicit {
     fn lost(&self, page: u64) -> Error {
         match &self.pages {
             Some(pages) => pages.lost(page),
-            None => Error::RegionLost { region: self.name.to_string(), node: self.shared.attached.node },
+            None => Error::RegionLost { region: self.name.to_string(), node: self.shared.node },
         }
     }
 }
