@@ -12,8 +12,7 @@ use hanare_protocol::id::Gid;
 use hanare_protocol::limits::QUEUE_READY_COUNT_MAX;
 use hanare_protocol::queue::home::{LaneState, ReaderState};
 use hanare_protocol::queue::layout::{
-    LANE_STATE_AT, LINE_LEN, READER_AT, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN,
-    WRITER_AT,
+    LANE_STATE_AT, LINE_LEN, READER_AT, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN, WRITER_AT,
 };
 use hanare_protocol::queue::{Appended, Home, PortId, QueueForm, Store};
 use hanare_protocol::wire::Malformed;

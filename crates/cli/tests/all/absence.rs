@@ -27,11 +27,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without `unsafe`.
-<<<<<<< HEAD
-const SAFE: &[&str] = &["protocol", "home", "model", "models", "sim", "cli", "disk", "nbdkit"];
-=======
-const SAFE: &[&str] = &["protocol", "home", "model", "sim", "cli", "disk", "dict", "nbdkit"];
->>>>>>> 68e14f7b (dict: the dictionary is a crate that Rust, C and Python share)
+const SAFE: &[&str] = &["protocol", "home", "model", "models", "sim", "cli", "disk", "dict", "nbdkit"];
 
 /// What the rules may not know of.
 const IMPURE: &[&str] = &[
