@@ -31,6 +31,11 @@ pub enum Choice {
 }
 
 impl Choice {
+    /// Whether commands go over TCP from here, whatever the other side has.
+    pub fn is_tcp(self) -> bool {
+        !self.may_want_ucx(false)
+    }
+
     /// Whether this side may use UCX on a connection, which is sealed or not. A card that moves sealed frames was never measured: there UCX is taken
     /// where both sides ask for it.
     fn may_want_ucx(self, is_sealed: bool) -> bool {

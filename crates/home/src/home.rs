@@ -4,11 +4,12 @@ use crate::events::{Counts, Input, Output};
 use crate::heaps::Heaps;
 use crate::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
 use crate::memory::Memory;
-use crate::queue_ports::QueuePorts;
+use crate::queue_ports::{LaneAt, QueuePorts};
 use crate::waiter::Waiter;
 use crate::words::Words;
 use hanare_protocol::id::{ClientId, Rights, User};
 use hanare_protocol::lock::{Claim, Claimant};
+use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use std::time::Duration;
@@ -52,6 +53,11 @@ impl Home {
             }
         }
         self.locks.ask_for_leases(now);
+    }
+
+    /// The lane of a queue's writer, if its program has one here.
+    pub fn lane_of(&self, writer: PortId) -> Option<LaneAt> {
+        self.queues.lane_of(writer)
     }
 
     /// The next output, drained after each input. An answer that brings pages reads them here, so that no others wait in memory.

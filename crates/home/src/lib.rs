@@ -54,7 +54,8 @@ pub use pages::{
     Asker, FileParts, FrameTerms, HomePages, HostFrames, NODE_SEATS, NotShared, PageBody, PageBytes, PageInput, PageMemory,
     PageOutput, PageReply, PageTerms, Pages, RegionRequest, SEATS,
 };
-pub use queue_arrays::{QueueArray, QueueArrays};
+pub use queue_arrays::{LinkBegin, QueueArray, QueueArrays};
+pub use queue_ports::LaneAt;
 pub use queue_words::{QueueMemory, QueueWords};
 pub use vectors::{SpillingVector, SpillingVectors, Vector, Vectors};
 pub use waiter::Waiter;

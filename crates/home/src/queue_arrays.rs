@@ -12,8 +12,10 @@ use hanare_protocol::id::Gid;
 use hanare_protocol::limits::QUEUE_READY_COUNT_MAX;
 use hanare_protocol::queue::home::{LaneState, ReaderState};
 use hanare_protocol::queue::layout::{
-    LANE_STATE_AT, LINE_LEN, READER_AT, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN, WRITER_AT,
+    LANE_STATE_AT, LINE_LEN, LINK_AT, READER_AT, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN,
+    WRITER_AT,
 };
+use hanare_protocol::queue::link::LinkWord;
 use hanare_protocol::queue::{Appended, Home, PortId, QueueForm, Store};
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::queue::{AppendFront, units};
@@ -103,6 +105,17 @@ impl<S: Store> QueueArrays<S> {
     }
 }
 
+/// A link of a lane that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkBegin {
+    /// Which link of the array.
+    pub generation: u32,
+    /// Units of the writer that count.
+    pub accepted: u64,
+    /// The lane's tail.
+    pub tail: u64,
+}
+
 /// An array in use, with its words.
 #[derive(Debug)]
 pub struct QueueArray<'a, W: QueueWords> {
@@ -122,7 +135,12 @@ impl<W: QueueWords> QueueArray<'_, W> {
     /// A writer takes a lane. Returns its number, and how many units the home has of this writer.
     pub fn open_lane(&mut self, queue: u64, writer: PortId, uid: u32) -> Result<(u32, u64)> {
         self.check(queue)?;
+        if let Some(lane) = self.rules.linked_lane(queue, writer) {
+            self.unlink_lane(queue, lane, writer);
+        }
         let (lane, accepted) = self.rules.open_lane(queue, writer, uid)?;
+        // The link of a writer before.
+        self.store(queue, self.rules.form().lane_at(lane) + LINK_AT, LinkWord::NONE.encode());
         self.show_lane(queue, lane);
         Ok((lane, accepted))
     }
@@ -130,6 +148,7 @@ impl<W: QueueWords> QueueArray<'_, W> {
     /// A writer whose connection broke goes on with its lane. Returns how many units the home has of it.
     pub fn resume_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> Result<u64> {
         self.check(queue)?;
+        self.unlink_lane(queue, lane, writer);
         let accepted = self.rules.resume_lane(queue, lane, writer)?;
         self.show_lane(queue, lane);
         Ok(accepted)
@@ -137,9 +156,42 @@ impl<W: QueueWords> QueueArray<'_, W> {
 
     /// A writer is done with its lane.
     pub fn close_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
+        self.unlink_lane(queue, lane, writer);
         if self.rules.close_lane(queue, lane, writer) {
             self.show_lane(queue, lane);
         }
+    }
+
+    /// A writer's connection goes to the queue's reader: see [`Home::link_lane`]. `None` where that cannot be just now.
+    pub fn link_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> Result<Option<LinkBegin>> {
+        self.check(queue)?;
+        // One that the writer has given up.
+        self.unlink_lane(queue, lane, writer);
+        let Some((generation, accepted)) = self.rules.link_lane(queue, lane, writer) else { return Ok(None) };
+        let line = self.rules.form().lane_at(lane);
+        self.store(queue, line + LINK_AT, LinkWord { generation, count: 0 }.encode());
+        Ok(Some(LinkBegin { generation, accepted, tail: self.load(queue, line + TAIL_AT) }))
+    }
+
+    /// Takes a writer's lane back from its link, if it has one: the reader takes nothing more from there.
+    pub fn unlink_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
+        if self.rules.is_linked(queue, lane, writer) {
+            let at = self.words.queue_at(queue) + self.rules.form().lane_at(lane) + LINK_AT;
+            // ORDERING: one order with the reader's compare-and-swap, which fails from here on.
+            let word = self.words.swap(at, LinkWord::NONE.encode());
+            self.rules.fence_lane(queue, lane, LinkWord::decode(word));
+        }
+    }
+
+    /// A connection was handed over: the reader looks.
+    pub fn tell_link(&self, queue: u64) {
+        self.words.tell_news(queue);
+        self.words.tell_reader(queue);
+    }
+
+    /// Refuses who does not read the queue. **Errors**: [`Error::SecondReader`].
+    pub fn check_reads(&self, queue: u64, reader: PortId) -> Result<()> {
+        self.check_reader(queue, 0, reader)
     }
 
     /// A writer's connection ended: the reader learns of it when it has read what is left.
@@ -232,6 +284,7 @@ impl<W: QueueWords> QueueArray<'_, W> {
         if self.rules.lane(queue, lane) == LaneState::Free {
             return Err(Error::NotAWriter { queue: format!("{queue} of {} at {}", self.gid, self.at), lane });
         }
+        self.unlink_lane(queue, lane, writer);
         let (mut ring, words) = (self.words.lane(queue, lane)?, &self.words);
         let appended = self.rules.append((queue, lane), (writer, seq), units.into_iter(), &mut ring, || words.spill())?;
         self.show_lane(queue, lane);
@@ -330,7 +383,7 @@ fn clear_ports<W: QueueWords>(words: &W, form: QueueForm, count: u64) {
             if words.load(line + TAIL_AT) != words.load(head) || words.load(line + SPILLED_AT) != 0 {
                 words.put_on_board(queue);
             }
-            [LANE_STATE_AT, SPILLED_AT, WRITER_AT].into_iter().for_each(|at| clear(line + at));
+            [LANE_STATE_AT, SPILLED_AT, WRITER_AT, LINK_AT].into_iter().for_each(|at| clear(line + at));
         }
     }
 }

@@ -26,7 +26,34 @@ struct Port {
     lane: Option<u32>,
 }
 
+/// The lane of a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneAt {
+    /// The link that the writer came on.
+    pub link: u64,
+    /// The region.
+    pub gid: Gid,
+    /// The extent.
+    pub slot: Slot,
+    /// The first byte of the array in it.
+    pub at: u64,
+    /// The queue.
+    pub queue: u64,
+    /// The lane.
+    pub lane: u32,
+}
+
 impl QueuePorts {
+    /// The lane of a writer that is here. **Cost**: a search in the ports of each link.
+    pub fn lane_of(&self, writer: PortId) -> Option<LaneAt> {
+        let first = Port { id: writer, gid: Gid(0), slot: Slot(0), at: 0, queue: 0, lane: None };
+        self.links.iter().find_map(|(link, ports)| {
+            let mut own = ports.range(first..).take_while(|port| port.id == writer);
+            let (port, lane) = own.find_map(|port| Some((port, port.lane?)))?;
+            Some(LaneAt { link: *link, gid: port.gid, slot: port.slot, at: port.at, queue: port.queue, lane })
+        })
+    }
+
     /// A port of that link, of a program of that user, asks something.
     ///
     /// **Errors**: [`Error::GrantRefused`], [`Error::IsMapped`]; those of [`QueueArray`](crate::QueueArray).

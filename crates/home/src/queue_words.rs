@@ -38,6 +38,9 @@ pub trait QueueWords {
     /// Writes a word. **Ordering**: release.
     fn store(&self, at: u64, value: u64);
 
+    /// Writes a word, and returns what it was. **Ordering**: one order with all exchanges of that word.
+    fn swap(&self, at: u64, value: u64) -> u64;
+
     /// The memory of a lane. **Errors**: [`hanare_protocol::Error::NoQueue`] for positions that make no sense.
     fn lane(&self, queue: u64, lane: u32) -> Result<Self::Lane>;
 

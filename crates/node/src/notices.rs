@@ -8,6 +8,7 @@ use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank, User};
 use hanare_protocol::lock::Recalled;
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::Answer;
+use hanare_protocol::wire::link::LinkSocket;
 use std::os::fd::OwnedFd;
 
 /// What other threads tell the control thread.
@@ -18,6 +19,8 @@ pub(crate) enum ToControl {
     Linked { link: Box<dyn Link>, series: Option<Series>, client: ClientId, user: User },
     /// Another node has a connection for messages about pages.
     Wired(Box<dyn Link>),
+    /// A program has a connection for the reader of its queue.
+    HandOver(Box<Greeted>),
     /// What a client asked of a shared region.
     Shared { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
     /// A try to reach the coordinator ended.
@@ -38,6 +41,10 @@ pub(crate) enum ToService {
     Dialed { address: String, link: Result<Box<dyn Link>> },
     /// A connection for messages about pages: of another node's making, or what came of a try to reach that node.
     Wired { node: Option<NodeId>, link: Result<Box<dyn Link>> },
+    /// A client of this host wants links to a queue that it reads, on that socket.
+    LinkSocket { client: ClientId, door: LinkSocket, socket: OwnedFd },
+    /// A program has a connection for the reader of its queue.
+    HandOver(Box<Greeted>),
     /// The node is a member, by that number in that epoch.
     Identity { node: NodeId, epoch: Epoch },
     /// An epoch of another node is over.

@@ -70,6 +70,10 @@ impl QueueWords for SharedQueues {
         self.array.words().store((at / WORD_LEN) as usize, value);
     }
 
+    fn swap(&self, at: u64, value: u64) -> u64 {
+        self.array.words().swap((at / WORD_LEN) as usize, value)
+    }
+
     fn lane(&self, queue: u64, lane: u32) -> Result<LaneMemory> {
         let writer = lane::Writer::new(*self.array.words(), self.array.place(queue, lane)).map_err(|bad| self.corrupt(bad))?;
         Ok(LaneMemory { writer, gid: self.gid, at: self.at })

@@ -96,6 +96,12 @@ impl Channel {
         self.socket.ends_by_reset()
     }
 
+    /// The socket, and the keys where its bytes are sealed.
+    pub(crate) fn into_parts(self) -> (Socket, Option<SealKeys>) {
+        let keys = self.keys.filter(|_| self.seal.is_some());
+        (self.socket, keys)
+    }
+
     /// The socket, of one whose bytes go as they are.
     pub fn into_socket(self) -> Option<Socket> {
         self.seal.is_none().then_some(self.socket)

@@ -14,6 +14,8 @@
 use super::seal_keys::SealKeys;
 use super::{Hellos, Secret};
 use hanare_protocol::Error;
+use hanare_protocol::wire::link::LinkKeys;
+use snow::error::StateProblem;
 use snow::{Builder, HandshakeState};
 
 /// Bytes of the connector's message: a public key and a tag.
@@ -69,8 +71,14 @@ impl Handshake {
     }
 
     /// The keys of both directions, when both messages are through.
-    pub(crate) fn keys(self) -> Result<SealKeys, Error> {
-        self.0.into_stateless_transport_mode().map(SealKeys::new).map_err(|error| failed(&error))
+    pub(crate) fn keys(mut self) -> Result<SealKeys, Error> {
+        if !self.0.is_handshake_finished() {
+            return Err(failed(&StateProblem::HandshakeNotFinished.into()));
+        }
+        // The raw keys, because a node hands connections on to programs (`super::handover`).
+        let (connector, acceptor) = self.0.dangerously_get_raw_split();
+        let (seals, opens) = if self.0.is_initiator() { (connector, acceptor) } else { (acceptor, connector) };
+        Ok(SealKeys::new(LinkKeys { seals, opens }))
     }
 }
 

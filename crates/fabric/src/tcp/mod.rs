@@ -11,11 +11,13 @@
 //! | `seal` | records |
 //! | `channel` | the stream of a greeted connection, sealed or not |
 //! | `path` | which connections are sealed |
+//! | `handover` | a greeted connection that another process goes on with |
 //! | `exact` | sending and receiving a known length before a deadline |
 
 mod channel;
 mod connect;
 pub(crate) mod exact;
+mod handover;
 mod handshake;
 mod listen;
 mod path;
@@ -30,6 +32,7 @@ pub(crate) use channel::sealed_pair;
 #[cfg(test)]
 pub(crate) use channel::{Cover, covered_pair};
 pub use connect::connect;
+pub use handover::GreetedParts;
 pub use listen::{Incoming, Listener, Step};
 pub use proof::{Keys, PoolKeys};
 pub(crate) use seal_keys::{SealKeys, TAG_LEN};

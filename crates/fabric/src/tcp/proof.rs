@@ -63,7 +63,7 @@ impl Derived {
     fn secret(&self, connector: &Hello, hellos: &Hellos) -> Result<Secret, Malformed> {
         let key = match (connector.client, connector.role) {
             (0, _) => &self.node,
-            (_, Role::Data) => &self.client,
+            (_, Role::Data | Role::Link) => &self.client,
             _ => return Err(Malformed("a client with a node's role")),
         };
         Ok(*blake3::keyed_hash(key, hellos).as_bytes())
@@ -130,7 +130,10 @@ impl Keys {
     /// **Errors**: it is not for a data link, or names another client, another user, or a node.
     pub fn secret_of(&self, client: u64, user: User, hellos: &Hellos) -> Result<Secret, Malformed> {
         let connector = Hello::decode(split(hellos).0)?;
-        if client == 0 || (connector.client, connector.user) != (client, user) || connector.role != Role::Data {
+        if client == 0
+            || (connector.client, connector.user) != (client, user)
+            || !matches!(connector.role, Role::Data | Role::Link)
+        {
             return Err(Malformed("the secret of another than its own data link"));
         }
         self.secret(hellos)

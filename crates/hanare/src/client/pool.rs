@@ -364,6 +364,7 @@ impl Pool {
     /// back; a page that another program of this host brought is that program's.
     pub fn traffic(&self) -> Traffic {
         let mut sum = self.shared.mapped.traffic(&self.shared.faults);
+        sum += self.shared.links.read();
         self.shared.remotes().iter().for_each(|remote| sum += remote.traffic());
         sum
     }

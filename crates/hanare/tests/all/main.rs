@@ -63,6 +63,7 @@ mod kept_pages;
 mod keys_change;
 mod lease_programs;
 mod leases;
+mod links;
 mod locks;
 mod looks;
 mod mapped_memory;
@@ -101,6 +102,8 @@ hanare_testkit::actors![
     groups::joins_and_dies,
     lease_programs::lease_program,
     leases::keeps_one_lock_and_holds_another,
+    links::reads_by_a_link_and_dies,
+    links::sends_by_a_link_and_dies,
     locks::takes_a_lock_and_dies,
     messages::dies_without_a_word,
     messages::sends_and_dies,

@@ -132,6 +132,12 @@ impl<S: Store + Clone> QueueWords for VectorWords<S> {
         self.array.store(at, value);
     }
 
+    fn swap(&self, at: u64, value: u64) -> u64 {
+        let old = self.load(at);
+        self.store(at, value);
+        old
+    }
+
     fn lane(&self, queue: u64, lane: u32) -> Result<VectorLane> {
         let (form, first) = (self.array.form, self.array.queue_at(queue));
         let (head_at, tail_at, bytes_at) =

@@ -12,6 +12,7 @@ use hanare_protocol::id::{ClientId, JobRank};
 use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
+use hanare_protocol::wire::link::LinkSocket;
 use hanare_protocol::wire::look::ProgramStat;
 use hanare_protocol::{Error, Result};
 use hanare_ring::seats::Seats;
@@ -201,10 +202,8 @@ impl ControlLoop {
                 }
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
-            Request::Own => {
-                let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
-                Some(plain(self.member.own_status().map(Answer::Own).ok_or_else(away)))
-            }
+            Request::Link(door) => self.ask_for_links(key, door, fds.pop()),
+            Request::Own => Some(self.own_status()),
             Request::Unshare { gid } => self.ask_service(key, RegionRequest::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
                 Ok(hellos) => {
@@ -221,6 +220,20 @@ impl ControlLoop {
                 None
             }
         }
+    }
+
+    fn own_status(&self) -> Reply {
+        let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
+        plain(self.member.own_status().map(Answer::Own).ok_or_else(away))
+    }
+
+    /// Has the service hand connections of writers to a client, which waits for its answer.
+    fn ask_for_links(&mut self, key: u64, door: LinkSocket, socket: Option<OwnedFd>) -> Option<Reply> {
+        let Some(socket) = socket else { return Some(plain(Err(nonsense("a queue's links without their socket")))) };
+        let client = self.clients.get_mut(&key).expect("the caller looked");
+        client.waits_for = Some(SERVICE);
+        self.service.notify(ToService::LinkSocket { client: client.id, door, socket });
+        None
     }
 
     /// Has the service see to what a client wants of a shared region; the client waits for its answer.

@@ -91,7 +91,6 @@ pub(crate) struct ControlLoop {
     pub(super) user_clients_max: usize,
     /// Links of other nodes that may have more to be read that no event tells of: their turn was cut short.
     eager: BTreeSet<u64>,
-    /// Clients that want a turn.
     pub(super) turns: Turns,
     /// Since when clients have not read their answers.
     pub(super) unread: HashMap<u64, u64>,
@@ -415,6 +414,7 @@ impl ControlLoop {
                     self.service.notify(ToService::Serve { link, series, client, user });
                 }
                 ToControl::Wired(link) => self.service.notify(ToService::Wired { node: None, link: Ok(link) }),
+                ToControl::HandOver(greeted) => self.service.notify(ToService::HandOver(greeted)),
                 ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
                 ToControl::Dialed(outcome) => self.dialed(outcome),
                 ToControl::Recall { client, number } => self.recall_lock(client, number),

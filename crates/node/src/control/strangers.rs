@@ -257,6 +257,7 @@ impl Porter {
         match greeted.hello.role {
             Role::Control => self.notices.send(ToControl::Greeted(greeted)),
             Role::Pages => self.notices.send(ToControl::Wired(Box::new(greeted.link))),
+            Role::Link => self.notices.send(ToControl::HandOver(Box::new(greeted))),
             Role::Data => self.agree(greeted),
         }
     }

@@ -1,12 +1,14 @@
 use super::*;
-use hanare_home::{QueueArray, QueueArrays};
+use hanare_home::{LinkBegin, QueueArray, QueueArrays};
 use hanare_memory::file::Huge;
 use hanare_memory::{Extent, Lender, LenderOptions};
 use hanare_protocol::queue::home::ReaderState;
 use hanare_protocol::queue::layout::{
-    LANE_STATE_AT, READER_AT, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT, SPILLED_AT, WRITER_AT,
+    LANE_STATE_AT, LINK_AT, READER_AT, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT, SPILLED_AT, WRITER_AT,
 };
+use hanare_protocol::queue::link::LinkWord;
 use hanare_protocol::queue::{Overflow, PortId, Unit};
+use hanare_protocol::wire::queue::AppendFront;
 use hanare_ring::array::Wake;
 
 const LEN: u64 = 1 << 20;
@@ -147,4 +149,72 @@ fn ports_learn_of_each_change_of_a_lane_by_the_news_and_of_its_writer_by_the_num
     assert_eq!((is_news(), writer()), (true, 0));
     memory.with(0, |home| home.resume_lane(0, 0, PortId(5))).unwrap();
     assert_eq!((is_news(), writer()), (true, 5));
+}
+
+const LINKED: u64 = 0;
+
+/// A queue with a reader and a writer in lane 0, which has a link.
+fn linked() -> (Memory, LinkBegin) {
+    let mut memory = Memory::new();
+    memory.write(0, FORM, 1);
+    memory.with(0, |home| home.open_lane(LINKED, PortId(1), 7)).unwrap();
+    assert!(memory.with(0, |home| home.link_lane(LINKED, 0, PortId(1))).unwrap().is_none(), "nobody reads");
+    memory.with(0, |home| home.open_reader(LINKED, 1, PortId(2))).unwrap();
+    let begin = memory.with(0, |home| home.link_lane(LINKED, 0, PortId(1))).unwrap();
+    (memory, begin.expect("somebody reads"))
+}
+
+/// The link's word, as the reader stores it.
+fn take(memory: &mut Memory, generation: u32, count: u32) {
+    let take = |home: &mut QueueArray<'_, SharedQueues>| {
+        let at = home.words().queue_at(LINKED) + FORM.lane_at(0) + LINK_AT;
+        home.words().store(at, LinkWord { generation, count }.encode());
+        Ok(())
+    };
+    memory.with(0, take).unwrap();
+}
+
+fn word(memory: &mut Memory) -> LinkWord {
+    memory
+        .with(0, |home| Ok(LinkWord::decode(home.words().load(home.words().queue_at(LINKED) + FORM.lane_at(0) + LINK_AT))))
+        .unwrap()
+}
+
+#[test]
+fn what_the_reader_took_from_a_link_counts_when_the_lane_is_taken_back() {
+    let (mut memory, begin) = linked();
+    assert_eq!((begin.accepted, begin.tail, word(&mut memory).generation), (0, 0, begin.generation));
+    take(&mut memory, begin.generation, 3);
+    assert_eq!(memory.with(0, |home| home.resume_lane(LINKED, 0, PortId(1))), Ok(3));
+    assert_eq!(word(&mut memory), LinkWord::NONE, "the reader takes nothing more");
+    // The next link begins there, under another generation.
+    let next = memory.with(0, |home| home.link_lane(LINKED, 0, PortId(1))).unwrap().unwrap();
+    assert!(next.accepted == 3 && next.generation != begin.generation);
+}
+
+#[test]
+fn only_the_lanes_own_writer_takes_it_back_from_its_link() {
+    let (mut memory, begin) = linked();
+    let append = AppendFront { queue: LINKED, writer: PortId(9), seq: 0 }.encode();
+    assert!(memory.with(0, |home| home.append(0, &append)).is_err());
+    assert!(memory.with(0, |home| home.resume_lane(LINKED, 0, PortId(9))).is_err());
+    assert!(memory.with(0, |home| home.link_lane(LINKED, 0, PortId(9))).unwrap().is_none());
+    let close = |home: &mut QueueArray<'_, SharedQueues>| {
+        home.close_lane(LINKED, 0, PortId(9));
+        Ok(())
+    };
+    memory.with(0, close).unwrap();
+    assert_eq!(word(&mut memory).generation, begin.generation);
+    // Its own append does, before it counts.
+    take(&mut memory, begin.generation, 2);
+    let append = [&AppendFront { queue: LINKED, writer: PortId(1), seq: 1 }.encode()[..], &[1; 16], &[2; 16]].concat();
+    let appended = memory.with(0, |home| home.append(0, &append)).unwrap().0;
+    assert_eq!((appended.accepted, word(&mut memory)), (3, LinkWord::NONE), "the first of them was taken from the link");
+}
+
+#[test]
+fn what_a_reader_says_of_another_link_counts_nothing() {
+    let (mut memory, begin) = linked();
+    take(&mut memory, begin.generation + 1, 1000);
+    assert_eq!(memory.with(0, |home| home.resume_lane(LINKED, 0, PortId(1))), Ok(0));
 }

@@ -428,6 +428,7 @@ impl Coordinator {
             | Request::Release { .. }
             | Request::Share { .. }
             | Request::Hold { .. }
+            | Request::Link(_)
             | Request::Unshare { .. }
             | Request::Prove { .. } => {
                 let reason = "a node forwards a request that it must answer itself".to_owned();

@@ -120,6 +120,7 @@ fn describe(what: &Request) -> String {
         | Request::Release { .. }
         | Request::Share { .. }
         | Request::Hold { .. }
+        | Request::Link(_)
         | Request::Unshare { .. }
         | Request::Prove { .. } => "answer".to_owned(),
     }

@@ -143,13 +143,15 @@ pub struct Appended {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Lane<S> {
-    state: LaneState,
-    writer: PortId,
+pub(super) struct Lane<S> {
+    pub(super) state: LaneState,
+    pub(super) writer: PortId,
     /// The writer's user, whose memory its spilled units are.
     uid: u32,
-    /// Units appended by this writer through its home.
-    accepted: u64,
+    /// Units of this writer that count, but for those of a link that it has.
+    pub(super) accepted: u64,
+    /// The generation of its link.
+    pub(super) link: Option<u32>,
     spill: Option<S>,
 }
 
@@ -159,7 +161,7 @@ impl<S: Store> Lane<S> {
         self.state = next.unwrap_or_else(|| panic!("{event:?} in {:?}", self.state));
     }
 
-    fn spilled(&self) -> u64 {
+    pub(super) fn spilled(&self) -> u64 {
         self.spill.as_ref().map_or(0, Store::count)
     }
 }
@@ -178,14 +180,16 @@ pub struct Home<S> {
     form: QueueForm,
     /// How errors call the array.
     name: String,
-    lanes: BTreeMap<(u64, u32), Lane<S>>,
+    pub(super) lanes: BTreeMap<(u64, u32), Lane<S>>,
+    /// Links that lanes had so far.
+    pub(super) links: u32,
     readers: BTreeMap<u64, Reading>,
 }
 
 impl<S: Store> Home<S> {
     /// Nobody writes or reads yet.
     pub fn new(name: String, form: QueueForm) -> Home<S> {
-        Home { form, name, lanes: BTreeMap::new(), readers: BTreeMap::new() }
+        Home { form, name, lanes: BTreeMap::new(), links: 0, readers: BTreeMap::new() }
     }
 
     /// What its queues are like.
@@ -227,9 +231,9 @@ impl<S: Store> Home<S> {
             Error::LimitReached { what, limit: self.form.ports.into() }
         })?;
         let entry = self.lanes.entry((queue, lane));
-        let entry = entry.or_insert_with(|| Lane { state: LaneState::Free, writer, uid, accepted: 0, spill: None });
+        let entry = entry.or_insert_with(|| Lane { state: LaneState::Free, writer, uid, accepted: 0, link: None, spill: None });
         entry.go(if entry.state == LaneState::Broken { LaneEvent::Adopt } else { LaneEvent::Open });
-        (entry.writer, entry.uid, entry.accepted) = (writer, uid, 0);
+        (entry.writer, entry.uid, entry.accepted, entry.link) = (writer, uid, 0, None);
         Ok((lane, 0))
     }
 
@@ -351,7 +355,7 @@ impl<S: Store> Home<S> {
         found.map_or(0, |lane| lane.writer.0)
     }
 
-    /// Units that count, of a lane's writer.
+    /// Units that count, of a lane's writer, but for those of its link.
     #[cfg(test)]
     pub(crate) fn accepted(&self, queue: u64, lane: u32) -> u64 {
         self.lanes.get(&(queue, lane)).map_or(0, |lane| lane.accepted)
@@ -383,7 +387,7 @@ impl<S: Store> Home<S> {
         }
         let entry = self.lanes.entry((queue, lane));
         let (state, writer) = (LaneState::Free, PortId(0));
-        let entry = entry.or_insert_with(|| Lane { state, writer, uid, accepted: 0, spill: None });
+        let entry = entry.or_insert_with(|| Lane { state, writer, uid, accepted: 0, link: None, spill: None });
         let kept = entry.spill.get_or_insert_with(store).push(unit, uid);
         kept.map_err(|_| Error::PoolFull { asked: unit.len() as u64, free: 0 })
     }

@@ -8,7 +8,7 @@
 //!
 //! queue   line 0   bell of the reader | bell of writers without room | the reader's state | news
 //!         heads    a word a lane: how far it was read                                     written by the reader
-//!         lanes    a line a lane: tail | state | spilled | writer | tail to be            the tails are the writer's
+//!         lanes    a line a lane: tail | state | spilled | writer | tail to be | link     the tails are the writer's
 //!         bytes    of each lane, in frames
 //! ```
 //!
@@ -33,7 +33,7 @@ pub const LINE_LEN: u64 = 64;
 pub const WORD_LEN: u64 = 8;
 /// "hanaqueu" in memory order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"hanaqueu");
-/// Changes whenever anything in this file does.
+/// Changes whenever anything in this file does that a word which was zero before would not tell.
 pub const VERSION: u64 = 2;
 /// In an array: the bell of who waits for any of its queues.
 pub const SET_BELL_AT: u64 = LINE_LEN;
@@ -59,6 +59,8 @@ pub const LANE_STATE_AT: u64 = WORD_LEN;
 pub const SPILLED_AT: u64 = WORD_LEN * 2;
 /// In a lane's line: the number of its writer, written by the home; 0 where there is none.
 pub const WRITER_AT: u64 = WORD_LEN * 3;
+/// In a lane's line: its link ([`super::link::LinkWord`]), written by the home and by the reader; 0 where there is none.
+pub const LINK_AT: u64 = WORD_LEN * 5;
 /// In a lane's line: the tail as it will be once the records that its writer publishes are committed.
 pub const TAIL_TO_BE_AT: u64 = WORD_LEN * 4;
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`layout`] | what a queue is made of, and where each part lies in memory |
 //! | [`allowance`] | how much a node's queues may spill for each user |
+//! | [`link`] | what goes from a writer's program straight to the reader's, and how it keeps its order with what the home appends |
 //! | [`home`] | who writes and who reads; what an append, a refill and a death do: decided by the node that holds the memory |
 //!
 //! Each writer has a *lane* of its own in the queue's memory, so that none waits for another. Blocks of one lane are read in
@@ -15,6 +16,8 @@ pub mod allowance;
 pub mod home;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod layout;
+#[deny(clippy::arithmetic_side_effects)]
+pub mod link;
 
 #[cfg(test)]
 mod explore;

@@ -15,6 +15,7 @@ use crate::page::Consistency;
 pub use crate::page::moves::PageRun;
 use crate::place::{Layout, Placement};
 use crate::wire::greeting::Sealing;
+use crate::wire::link::LinkSocket;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
@@ -123,6 +124,8 @@ pub enum Request {
         /// What its userfaultfd was opened with.
         features: u64,
     },
+    /// Wants links of a queue's writers, each with its descriptor, on the socket whose descriptor comes along. Answered by [`Answer::Ok`].
+    Link(LinkSocket),
     /// Has unmapped what it shared; answered by [`Answer::Ok`] when all that only this host had is at its home.
     Unshare {
         /// The region.

@@ -41,6 +41,8 @@ pub enum Role {
     Control = 2,
     /// A node's messages about the pages of shared regions to another.
     Pages = 3,
+    /// Appends of a client to a queue whose reader gets the connection: see [`super::link`].
+    Link = 4,
 }
 
 /// Which of its connections a node seals.
@@ -63,7 +65,7 @@ pub struct Hello {
     /// What for.
     pub role: Role,
     /// Of a node's messages about pages: the node's number. Of commands: the [series](crate::session::Series) that the connection
-    /// continues, so that the node ends the one before; 0 where it continues none. Of an acceptor: the names of its first two keys.
+    /// continues, so that the node ends the one before; 0 where it continues none. Of a link the number of the write port. Of an acceptor: the names of its first two keys.
     pub from: u64,
     /// The user whose program the client is, as its node's kernel says; of no meaning where there is no client. The client's proof says it,
     /// because its node proves no other user.
@@ -132,7 +134,7 @@ impl Hello {
             return Err(Malformed("not a hanare peer"));
         }
         let version = raw.version.get();
-        let role = [Role::Data, Role::Control, Role::Pages].into_iter().find(|role| *role as u32 == raw.role.get());
+        let role = [Role::Data, Role::Control, Role::Pages, Role::Link].into_iter().find(|role| *role as u32 == raw.role.get());
         match role {
             Some(role) => {
                 let (client, plain) = (raw.client.get(), raw.plain.get());

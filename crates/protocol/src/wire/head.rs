@@ -2,11 +2,14 @@
 
 use super::Malformed;
 use super::page::{GRANTED_LEN, PAGE_REQUEST_COUNT_MAX, PAGE_REQUEST_LEN};
-use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, LOOK_LEN_MAX, PAGE_LEN, SYNC_LEN_MAX};
+use crate::limits::{
+    BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, LOOK_LEN_MAX, MESSAGE_STRIP_LEN_MAX, PAGE_LEN, QUEUE_APPEND_LEN_MAX,
+    SYNC_LEN_MAX,
+};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
-/// In the head of vector commands: nobody waits for the answer just now, so the node may send it together with later ones.
+/// In the head of vector commands, and of appends: nobody waits for the answer just now, so the node may send it together with later ones.
 pub const MAY_WAIT: u64 = 1;
 
 /// Bytes of a head.
@@ -52,6 +55,12 @@ pub enum Kind {
     Look = 19,
     /// Answer to `Look`: the body is a postcard [`super::look::Seen`].
     Seen = 20,
+    /// Units for the queue of the program at the other end ([`super::link`]). `detail` may be [`MAY_WAIT`].
+    Append = 21,
+    /// Answer to `Append`, perhaps to several: `seq` units count.
+    Appended = 22,
+    /// Bytes for memory of the program at the other end, from byte `detail` of it on: they are there before the next `Append` counts. Not answered.
+    Ahead = 23,
 }
 
 /// A message's head.
@@ -130,7 +139,9 @@ impl Head {
             Kind::Control | Kind::Refused => CONTROL_LEN_MAX as u64,
             Kind::Sync | Kind::Synced | Kind::Ask | Kind::Told => SYNC_LEN_MAX,
             Kind::Look | Kind::Seen => LOOK_LEN_MAX,
-            Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded => 0,
+            Kind::Append => QUEUE_APPEND_LEN_MAX,
+            Kind::Ahead => MESSAGE_STRIP_LEN_MAX,
+            Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded | Kind::Appended => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX
     }

@@ -3,7 +3,7 @@
 //! A stream carries messages: a [`head::Head`], then `body_len` bytes. The body of a request is its
 //! [`command::Command`]s, then the bytes of its puts in order; the body of a reply is the bytes of its gets in order.
 //! What else goes over a data link is a query or a reply of [`exchange`], with what clients share ([`sync`], [`queue`]), what threads
-//! say of pages ([`page`]), what barriers and releases carry ([`carried`]), and what a node has ([`look`]) in it. Control messages ([`control`]) are one postcard value in the body. What unchanged programs tell the keeper of their memory is in [`main_memory`]. A stream begins with a [`greeting`].
+//! say of pages ([`page`]), appends of a program to another ([`link`]), what barriers and releases carry ([`carried`]), and what a node has ([`look`]) in it. Control messages ([`control`]) are one postcard value in the body. What unchanged programs tell the keeper of their memory is in [`main_memory`]. A stream begins with a [`greeting`].
 
 pub mod carried;
 pub mod command;
@@ -11,6 +11,7 @@ pub mod control;
 pub mod exchange;
 pub mod greeting;
 pub mod head;
+pub mod link;
 pub mod look;
 pub mod main_memory;
 pub mod page;
@@ -18,6 +19,6 @@ pub mod queue;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 pub use crate::malformed::Malformed;

@@ -86,6 +86,12 @@ impl FaultTraffic {
         self.nodes.fetch_or(1 << node.0.min(u64::BITS - 1), Relaxed);
     }
 
+    /// Counts messages and bytes that came.
+    pub fn received(&self, messages: u32, len: u64) {
+        count(&self.messages_received, messages.into());
+        count(&self.bytes_received, len);
+    }
+
     /// The counts for the timeline, which begins its list of nodes again.
     pub fn totals(&self) -> PageTotals {
         let Traffic { messages_sent: messages, bytes_sent, bytes_received, .. } = self.read();

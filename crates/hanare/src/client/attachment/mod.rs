@@ -37,6 +37,7 @@ use hanare_fabric::settings;
 use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp::{self, Caller};
 use hanare_protocol::id::{ClientId, Gid, JobRank, NodeId, Rights, User};
+use hanare_protocol::queue::PortId;
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{Answer, RegionView, Request, Which};
 use hanare_protocol::wire::greeting::Role;
@@ -78,6 +79,8 @@ pub(crate) struct Shared {
     pub claims: Claims,
     /// What moved on connections of mappings.
     pub faults: Arc<FaultTraffic>,
+    /// What moved on links to and from other programs.
+    pub links: Arc<FaultTraffic>,
     /// Makes those anew that broke.
     pub mender: Mender,
 }
@@ -103,7 +106,7 @@ impl Shared {
         let lives = Lives::begin(address, job, bound)?;
         let (node, user) = (lives.now().attached.node, lives.now().attached.user);
         let remotes = Mutex::default();
-        let (deaths, refusals, barriers, exchange, memberships, mapped, claims, faults, mender) = Default::default();
+        let (deaths, refusals, barriers, exchange, memberships, mapped, claims, faults, links, mender) = Default::default();
         let shared = Arc::new(Shared {
             lives,
             node,
@@ -120,6 +123,7 @@ impl Shared {
             memberships,
             claims,
             faults,
+            links,
             mender,
         });
         shared.enter_own()?;
@@ -253,6 +257,23 @@ impl Shared {
     /// Opens the fabric's library where it may be wanted later: before faults are resolved, not while.
     pub fn open_fabric(&self) {
         agree::open_ahead(self.fabric);
+    }
+
+    /// A connection that the node hands to the reader of a queue, to which a port of this program writes. What was sent is delivered, even where the
+    /// program ends then: the reader's host has it.
+    ///
+    /// **Errors**: [`Error::BadSetting`] where another fabric than TCP may carry commands.
+    pub fn link(&self, node: NodeId, address: &str, port: PortId) -> Result<tcp::TcpLink> {
+        if !self.fabric.is_tcp() {
+            let reason = "programs link over TCP alone".to_owned();
+            return Err(Error::BadSetting { key: "the fabric".to_owned(), value: format!("{:?}", self.fabric), reason });
+        }
+        let attached = &self.lives.connected().map_err(|error| self.own_lost_for(error))?.attached;
+        let (client, user, sealing) = (attached.client.0, attached.user, attached.sealing);
+        let caller = Caller { role: Role::Link, from: port.0, client, user, sealing };
+        let deadline = Instant::now() + self.bound;
+        let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
+        Ok(greeted.map_err(|error| lost_while_greeted(node, error))?.link)
     }
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.

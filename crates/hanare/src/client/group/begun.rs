@@ -175,11 +175,12 @@ impl Outbox {
                 over.extend(line.pop_front().map(|sending| (sending, outcome)));
             }
         }
+        let happened = failed.as_ref().map(|error| writer.what_happened(error));
         if line.is_empty() {
             self.under_way.remove(&to);
         }
         for (sending, outcome) in over {
-            if failed.as_ref().is_some_and(|error| outcome.is_err() && error.happened() == Happened::No) {
+            if outcome.is_err() && happened == Some(Happened::No) {
                 self.landings.give_back(to, sending.front.body);
             }
             self.end(to, &sending, outcome);

@@ -118,7 +118,7 @@ impl Exchange {
         let parties = group.parties;
         let unit = Unit::Records { len_max: part_len_max(parties) + NOTE_LEN as u32 };
         let form = QueueForm { unit, depth: 3, ports: parties, overflow: Overflow::Wait };
-        let (peers, ()) = Parties::open(group, "parts", form, Ok(()))?;
+        let (peers, ()) = Parties::open(group, "parts", form, Ok(()), |()| None)?;
         Ok(Exchange {
             hosts: PartyHosts::new(&peers.nodes),
             peers,

@@ -30,6 +30,11 @@ impl OwnLanding {
         Ok(OwnLanding { heap, strips, room })
     }
 
+    /// The strips of all senders.
+    pub fn strips(&self) -> Option<&Region> {
+        self.strips.as_ref().map(|strips| &*strips.region)
+    }
+
     /// The memory for those who use it.
     pub fn memory(&self) -> LandingMemory {
         LandingMemory(Arc::new(LandingRegions {

@@ -102,7 +102,7 @@ impl Group {
         let form = QueueForm { unit, depth: MESSAGE_DEPTH, ports: self.parties, overflow: Overflow::Spill };
         let stem = self.stem(&format!("{purpose}bodies"));
         let own = OwnLanding::new(&self.pool, &stem, self.me, landing_len.max(1), self.parties);
-        let (peers, own) = Parties::open(self, &format!("{purpose}heads"), form, own)?;
+        let (peers, own) = Parties::open(self, &format!("{purpose}heads"), form, own, OwnLanding::strips)?;
         let landing = own.memory();
         let inner = MailboxState {
             outbox: Outbox::new(self.parties, Landings::new(self.parties, stem, landing_len.max(1)), fetch_parts),

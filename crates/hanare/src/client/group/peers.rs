@@ -61,11 +61,17 @@ pub(super) struct Parties {
 
 impl Parties {
     /// Meets the others three times: all have a queue of this form; all are in the roster; all have read it. `purpose` tells the regions
-    /// from the group's other ones. `other` is what this party has made besides.
+    /// from the group's other ones. `other` is what this party has made besides, `ahead` its memory for bytes that go before notes.
     ///
     /// A party that could make nothing, or not find the roster, meets the others all the same, and is not in the roster: then all fail,
     /// and none waits for another.
-    pub fn open<T>(group: &Group, purpose: &str, form: QueueForm, other: Result<T>) -> Result<(Parties, T)> {
+    pub fn open<T>(
+        group: &Group,
+        purpose: &str,
+        form: QueueForm,
+        other: Result<T>,
+        ahead: impl Fn(&T) -> Option<&Region>,
+    ) -> Result<(Parties, T)> {
         let (pool, parties, me) = (&group.pool, group.parties, group.me);
         if parties > COLLECTIVE_PARTY_COUNT_MAX {
             let what = format!("{parties} parties of a group that exchanges");
@@ -98,6 +104,14 @@ impl Parties {
         group.barrier()?;
         let mut roster = vec![[0u64; 2]; parties as usize];
         let read = entered.and_then(|(made, first)| first.get_values(0, roster.as_flattened_mut()).map(|()| made));
+        let read = read.map(|(other, own, mut reader)| {
+            let has_remote = roster.iter().any(|entry| entry[0] != u64::from(pool.node().0));
+            // Without links, parts and messages come by the node.
+            if has_remote && let Err(error) = reader.link(ahead(&other)) {
+                tracing::debug!("no links to this party: {error}");
+            }
+            (other, own, reader)
+        });
         group.barrier()?;
         let (other, own, reader) = read?;
         // No client has the number 0.
@@ -176,7 +190,8 @@ impl Parties {
     fn open_writer(&mut self, to: u32) -> Outcome<()> {
         let (pool, name) = (&self.own.pool, format!("{}{to}", self.stem));
         let queue = pool.open_queues(&name, roster_len(self.count())).and_then(|queues| queues.queue(0));
-        let writer = queue.and_then(|queue| queue.writer()).map_err(|error| Failure::on_the_way(to, error))?;
+        let mut writer = queue.and_then(|queue| queue.writer()).map_err(|error| Failure::on_the_way(to, error))?;
+        writer.let_link();
         self.peer(to)?.writer = Some(writer);
         Ok(())
     }

@@ -196,7 +196,7 @@ impl Outbox {
                     self.is_known[to as usize] = is_here;
                     return Ok(());
                 }
-                Err(error) => (Failure::on_the_way(to, error.clone()), error.happened()),
+                Err(error) => (Failure::on_the_way(to, error.clone()), writer.what_happened(&error)),
             },
             Err(failure) => (failure, Happened::No),
         };

@@ -47,6 +47,11 @@ impl BytesAhead {
         self.region.routes().extents().len() == 1 && Arc::ptr_eq(&self.region.door(0).remote, node)
     }
 
+    /// Its first byte in the region, and the bytes.
+    pub(super) fn place(&self) -> (u64, Window) {
+        (self.at, self.bytes)
+    }
+
     pub(super) fn draft(&self, drafts: &mut Drafts<'_>) -> Result<()> {
         self.region.refresh_if_refused()?;
         let (door, shape) = (self.region.door(0), Shape::contiguous(self.at, self.bytes.len() as u64));

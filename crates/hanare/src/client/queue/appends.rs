@@ -10,11 +10,13 @@
 
 use super::afar::Afar;
 use super::ahead::BytesAhead;
+use super::appending::AppendLink;
 use super::reach::{QueueReach, SentAppend};
+use hanare_memory::Window;
 use hanare_protocol::limits::{
     ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_LATER_LEN_MAX, QUEUE_SPILL_LEN,
 };
-use hanare_protocol::queue::{Appended, NoSpill, PortId};
+use hanare_protocol::queue::{Appended, NoSpill, Overflow, PortId};
 use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, AppendFront, QueueRequest};
 use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
@@ -57,33 +59,47 @@ impl AppendBatch {
 
 /// An append without an answer.
 #[derive(Default)]
-struct UnderWay {
-    append: SentAppend,
+pub(super) struct UnderWay {
+    pub append: SentAppend,
     /// The number of the unit behind its last.
-    end: u64,
+    pub end: u64,
+}
+
+/// When a port has a link to the queue's reader.
+pub(super) struct Linking {
+    /// From so many units on.
+    pub from: u64,
+    /// Units from one try to the next, where it gets none, or its reader does not read.
+    pub pause: u64,
 }
 
 /// The appends of a port.
 pub(super) struct Appends {
-    reach: Arc<QueueReach>,
-    queue: u64,
+    /// Sends what is under way, which goes after it.
+    pub(super) link: Option<Box<AppendLink>>,
+    /// Of a port that may have one.
+    pub(super) linking: Option<Linking>,
+    /// Whether units went by a link since the port asked its queue's home where its lane is.
+    pub(super) has_unlinked: bool,
+    pub(super) reach: Arc<QueueReach>,
+    pub(super) queue: u64,
     lane: u32,
-    id: PortId,
+    pub(super) id: PortId,
     /// Of a lane elsewhere: told what room there is.
     afar: Option<Arc<Afar>>,
     batch: AppendBatch,
     /// What goes before the next append.
     ahead: Option<BytesAhead>,
-    under_way: VecDeque<UnderWay>,
+    pub(super) under_way: VecDeque<UnderWay>,
     /// Bytes under way.
-    begun_len: usize,
+    pub(super) begun_len: usize,
     /// Some that were answered, for their next use.
     spare: Vec<UnderWay>,
     /// Units that count so far, and those that were sent.
-    counted: u64,
-    sent: u64,
+    pub(super) counted: u64,
+    pub(super) sent: u64,
     /// Units of the lane in the spill, by the last answer.
-    spilled: u64,
+    pub(super) spilled: u64,
     /// Whether the node may take its time for the answer of the last append.
     may_wait: bool,
     /// Why an append failed, so that nobody knows which units count.
@@ -93,6 +109,9 @@ pub(super) struct Appends {
 impl Appends {
     pub fn new(reach: Arc<QueueReach>, (queue, lane): (u64, u32), id: PortId, afar: Option<Arc<Afar>>) -> Appends {
         Appends {
+            link: None,
+            linking: None,
+            has_unlinked: false,
             reach,
             queue,
             lane,
@@ -150,6 +169,9 @@ impl Appends {
 
     /// Sleeps until the oldest append has its answer, for `bound` at most.
     pub fn nap(&self, bound: Duration) {
+        if let Some(link) = &self.link {
+            return link.nap(bound);
+        }
         if let Some(first) = self.under_way.front() {
             first.append.nap(bound);
         }
@@ -197,6 +219,7 @@ impl Appends {
             return Ok(0);
         }
         self.make_way()?;
+        self.link_if_due()?;
         let mut next = self.spare.pop().unwrap_or_default();
         let (from, to) = (self.batch.kept_len, self.batch.len);
         let mut fresh = AppendBatch::new(std::mem::take(&mut next.append.operand));
@@ -214,14 +237,21 @@ impl Appends {
     }
 
     fn send(&mut self, mut next: UnderWay, may_wait: bool) {
-        self.may_wait = may_wait && next.append.len <= QUEUE_LATER_LEN_MAX;
+        self.may_wait = may_wait && (self.link.is_some() || next.append.len <= QUEUE_LATER_LEN_MAX);
         self.begun_len += next.append.len;
-        self.reach.start_append(self.lane, &mut next.append, self.may_wait);
+        match &mut self.link {
+            Some(link) => {
+                let ahead = next.append.ahead.as_ref().map(BytesAhead::place);
+                // SAFETY: the bytes are on the heap, and are kept until they count, or until the link was dropped.
+                unsafe { link.send(ahead, Window::of(next.append.sent()), self.may_wait) };
+            }
+            None => self.reach.start_append(self.lane, &mut next.append, self.may_wait),
+        }
         self.under_way.push_back(next);
     }
 
     /// Has the node answer what it has held back: an append of nothing, whose answer is waited for.
-    fn hurry(&mut self) {
+    pub(super) fn hurry(&mut self) {
         if std::mem::take(&mut self.may_wait) && self.any_under_way() {
             let front = AppendFront { queue: self.queue, writer: self.id, seq: self.sent };
             let mut next = self.spare.pop().unwrap_or_default();
@@ -240,7 +270,7 @@ impl Appends {
         };
         // Answers come several at a time: they are not looked for before there may be many.
         if self.under_way.len() >= QUEUE_BEGUN_COUNT_MAX / 2 {
-            self.take_answers()?;
+            self.hear()?;
         }
         while is_full(self) {
             self.take_answer()?;
@@ -248,20 +278,35 @@ impl Appends {
         Ok(())
     }
 
-    /// Takes the answers that are there. **Errors**: as for [`Appends::settle`].
+    /// Takes the answers that are there, and has a reader answer by whom units go. **Errors**: as for [`Appends::settle`].
     pub fn take_answers(&mut self) -> Result<()> {
+        if self.link.is_some() {
+            self.hurry();
+        }
+        self.hear()
+    }
+
+    /// Takes the answers that are there. **Errors**: as for [`Appends::settle`].
+    fn hear(&mut self) -> Result<()> {
+        self.hear_link()?;
+        if self.link.is_some() {
+            return Ok(());
+        }
         while self.under_way.front().is_some_and(|first| first.append.is_done()) {
             self.take_answer()?;
         }
         Ok(())
     }
 
-    /// Waits until all that was sent counts.
+    /// Waits until all that was sent counts; by a link, until it is at the reader's host. What does not count then is kept.
     ///
     /// **Errors**: [`Error::QueueFull`] where the queue's node has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none;
     /// [`Error::NotAWriter`] where the lane was given up;
     /// [`Error::NodeLost`]. What was sent or kept behind those units is given up, and what was claimed.
     pub fn settle(&mut self) -> Result<()> {
+        if self.link.is_some() && self.settle_link()? {
+            return Ok(());
+        }
         self.hurry();
         while self.any_under_way() {
             self.take_answer()?;
@@ -271,6 +316,9 @@ impl Appends {
 
     /// Waits for the answer of the oldest.
     fn take_answer(&mut self) -> Result<()> {
+        if self.link.is_some() {
+            return self.await_link();
+        }
         let Some(mut first) = self.under_way.pop_front() else { return Ok(()) };
         self.begun_len -= first.append.len;
         let outcome = match first.append.finish() {
@@ -284,16 +332,27 @@ impl Appends {
         first.append.ahead = None;
         let end = first.end;
         let outcome = outcome.and_then(|answer| self.ask_until_allowed(answer, &first));
-        if self.spare.len() < SPARE_COUNT {
-            self.spare.push(first);
-        }
+        self.spare(first);
         let counted = outcome.and_then(|(appended, head)| self.count(appended, head, end));
-        counted.inspect_err(|error| {
-            // Those behind it were refused with it.
-            self.under_way.clear();
-            self.batch.clear();
-            (self.begun_len, self.ahead, self.failed) = (0, None, Some(error.clone()));
-        })
+        counted.inspect_err(|error| self.give_up(error))
+    }
+
+    pub(super) fn spare(&mut self, append: UnderWay) {
+        if self.spare.len() < SPARE_COUNT {
+            self.spare.push(append);
+        }
+    }
+
+    /// Bytes of units that wait to be sent.
+    pub(super) fn kept_len(&self) -> usize {
+        self.batch.kept_len
+    }
+
+    /// Those behind what failed were refused with it.
+    pub(super) fn give_up(&mut self, error: &Error) {
+        self.under_way.clear();
+        self.batch.clear();
+        (self.begun_len, self.ahead, self.failed) = (0, None, Some(error.clone()));
     }
 
     /// Puts again what went before an append whose connection broke. Where its units count they may have been read, and other bytes may be there.
@@ -301,11 +360,11 @@ impl Appends {
         if broken.append.has_ahead() && self.resume()? < broken.end { broken.append.put_ahead() } else { Ok(()) }
     }
 
-    /// Appends again, as long as the node has to ask first how much the user may have spilled.
-    fn ask_until_allowed(&self, mut answer: (Appended, u64), first: &UnderWay) -> Result<(Appended, u64)> {
+    /// Appends again, as long as the node has to ask first how much the user may have spilled; and what went by a link, as long as there is no room.
+    pub(super) fn ask_until_allowed(&self, mut answer: (Appended, u64), first: &UnderWay) -> Result<(Appended, u64)> {
         let begun = Instant::now();
         while answer.0.accepted < first.end
-            && answer.0.refused == Some(NoSpill::NotYet)
+            && (answer.0.refused == Some(NoSpill::NotYet) || self.reach.form().overflow == Overflow::Wait)
             && begun.elapsed() < Duration::from_millis(ANSWER_MS)
         {
             std::thread::sleep(Duration::from_millis(MESSAGE_NAP_MS));
@@ -326,7 +385,7 @@ impl Appends {
         }
     }
 
-    fn count(&mut self, appended: Appended, head: u64, end: u64) -> Result<()> {
+    pub(super) fn count(&mut self, appended: Appended, head: u64, end: u64) -> Result<()> {
         (self.counted, self.spilled) = (appended.accepted, appended.spilled);
         if let Some(afar) = &self.afar {
             afar.advance_head(head);
@@ -336,7 +395,7 @@ impl Appends {
     }
 
     /// Appends, and waits; where the connection broke meanwhile the lane is resumed, and units that counted before count once.
-    fn repeat(&self, operand: &[u8]) -> Result<(Appended, u64)> {
+    pub(super) fn repeat(&self, operand: &[u8]) -> Result<(Appended, u64)> {
         match self.reach.append(self.queue, self.lane, operand) {
             Err(Error::NotAWriter { .. }) => {
                 self.resume()?;
@@ -347,7 +406,7 @@ impl Appends {
     }
 
     /// Takes the lane again; units that count.
-    fn resume(&self) -> Result<u64> {
+    pub(super) fn resume(&self) -> Result<u64> {
         let resume = QueueRequest::ResumeLane { queue: self.queue, lane: self.lane, writer: self.id.0 };
         match self.reach.ask(self.queue, resume)? {
             SyncAnswer::Lane { accepted, .. } => Ok(accepted),
@@ -358,7 +417,7 @@ impl Appends {
     /// After a failure: learns which units count. Whether that was so.
     pub fn find_place(&mut self) -> Result<bool> {
         if self.failed.is_none() {
-            return Ok(false);
+            return Ok(std::mem::take(&mut self.has_unlinked));
         }
         self.counted = self.resume()?;
         (self.sent, self.failed) = (self.counted, None);
@@ -368,6 +427,9 @@ impl Appends {
     /// Asks the node whether it lives and the lane is still this writer's.
     pub fn check_life(&mut self) -> Result<()> {
         self.settle()?;
+        if self.link.is_some() {
+            return Ok(());
+        }
         let front = AppendFront { queue: self.queue, writer: self.id, seq: self.counted };
         self.repeat(&front.encode()).map(drop)
     }

@@ -5,35 +5,45 @@
 use super::ahead::BytesAhead;
 use super::writer::WritePort;
 use crate::client::region::Region;
+use hanare_protocol::error::Happened;
 use hanare_protocol::{Error, Result};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Bytes up to which a copy costs less than the reader's answer.
+const KEPT_LEN: usize = 64 << 10;
+
 impl WritePort {
     /// Commits the claimed unit of a queue on another host behind bytes that its node puts into a region before: where the unit counts, they are
-    /// there. Waits until both are.
+    /// there. Waits until both are, but for short bytes that go to the reader's program: those are copied, because that may not look for long.
     ///
     /// **Cost**: a message each way. **Errors**: those of [`WritePort::publish`], and of [`Region::put`].
     pub(crate) fn commit_behind(&mut self, region: &Arc<Region>, at: u64, bytes: &[u8]) -> Result<()> {
+        if self.appends.are_linked() && bytes.len() <= KEPT_LEN {
+            return self.start_behind(BytesAhead::new(region, at, Cow::Owned(bytes.to_vec())), true);
+        }
         // SAFETY: the append, which alone has the bytes, has ended when this returns.
-        let started = self.start_behind(unsafe { BytesAhead::of_call(region, at, bytes) });
-        let settled = self.publish();
+        let started = self.start_behind(unsafe { BytesAhead::of_call(region, at, bytes) }, false);
+        let counted = self.appends.await_links();
+        let settled = self.note(counted).and_then(|()| self.publish());
         started.and(settled)
     }
 
     /// As [`WritePort::commit_behind`], and does not wait: see [`WritePort::publish_started`].
     pub(crate) fn commit_behind_started(&mut self, ahead: BytesAhead) -> Result<()> {
-        self.start_behind(ahead)
+        let may_wait = self.appends.are_linked();
+        self.start_behind(ahead, may_wait)
     }
 
-    fn start_behind(&mut self, ahead: BytesAhead) -> Result<()> {
+    fn start_behind(&mut self, ahead: BytesAhead, may_wait: bool) -> Result<()> {
         if ahead.fits(&self.reach.region().door(0).remote) {
             self.appends.put_ahead(ahead);
         } else {
             ahead.put()?;
         }
         self.keep();
-        self.start(false)
+        self.start(may_wait)
     }
 
     /// The number of units that were sent to a queue on another host.
@@ -54,6 +64,12 @@ impl WritePort {
         // Where the node does not tell, nobody knows.
         let _ = self.find_place();
         Some(error)
+    }
+
+    /// What became of the units of an append that failed so. Bytes that went ahead of them by a link may still come to their place, as long as the reader
+    /// does not look.
+    pub(crate) fn what_happened(&self, error: &Error) -> Happened {
+        if self.appends.has_unlinked { Happened::Unknown } else { error.happened() }
     }
 
     /// Sleeps until the oldest append that was sent has its answer, for `bound` at most.

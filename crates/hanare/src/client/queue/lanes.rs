@@ -1,6 +1,7 @@
 //! The lanes of one queue, read in turns.
 
 use super::afar::{Afar, LaneWords};
+use super::linked::ReadLinks;
 use super::reach::QueueReach;
 use hanare_memory::Window;
 use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN};
@@ -24,7 +25,9 @@ pub struct Unread {
     queue: u64,
     lane: u32,
     seen: Seen,
-    /// First byte in the region.
+    /// Whether it came by its writer's link.
+    is_linked: bool,
+    /// First byte in the region; by a link, in the lane's ring.
     offset: u64,
 }
 
@@ -32,6 +35,14 @@ impl Unread {
     /// What it came from, of a set: the number that [`super::QueueSet::add`] or [`super::QueueSet::add_queue`] gave.
     pub fn source(&self) -> usize {
         self.source as usize
+    }
+
+    /// One that came by its writer's link.
+    pub(super) fn by_link(queue: u64, lane: usize, seen: Seen) -> Unread {
+        /// No byte of a region.
+        const LINKED: u64 = 1 << 63;
+        let offset = seen.at() as u64 | LINKED;
+        Unread { source: 0, queue, lane: lane as u32, seen, is_linked: true, offset }
     }
 
     pub(super) fn with_source(self, source: usize) -> Unread {
@@ -87,10 +98,10 @@ impl Reads {
 
 /// The lanes of a queue, for its reader.
 pub(super) struct QueueLanes {
-    reach: Arc<QueueReach>,
-    queue: u64,
+    pub(super) reach: Arc<QueueReach>,
+    pub(super) queue: u64,
     reads: Reads,
-    lanes: Vec<QueueLane>,
+    pub(super) lanes: Vec<QueueLane>,
     /// The lane that is looked at first.
     turn: usize,
     /// Whether the queue was left to the board while units were given and not freed: see [`QueueLanes::on_left`].
@@ -105,10 +116,12 @@ pub(super) struct QueueLanes {
     quiet_at: Option<u64>,
     /// A lane stays its writer's when the connection of that one ends: see [`QueueLanes::keep_broken`].
     keeps_broken: bool,
+    /// Links of writers, where the reader wants them.
+    pub(super) links: Option<Box<ReadLinks>>,
 }
 
-struct QueueLane {
-    reader: Reader<LaneWords>,
+pub(super) struct QueueLane {
+    pub(super) reader: Reader<LaneWords>,
     /// Of a lane elsewhere.
     afar: Option<Arc<Afar>>,
     /// The head that the queue's node knows, of a lane elsewhere; on this host, the one at which it was asked for what is spilled.
@@ -176,6 +189,7 @@ impl QueueLanes {
             has_reopened: false,
             quiet_at: None,
             keeps_broken: false,
+            links: None,
         })
     }
 
@@ -196,6 +210,11 @@ impl QueueLanes {
     /// The next unit, of the lanes in turn. **Errors**: [`Error::NoQueue`] for memory that makes no sense.
     #[inline(always)]
     pub fn try_next(&mut self) -> Result<Option<Unread>> {
+        if self.links.is_some()
+            && let Some(unread) = self.try_next_linked()?
+        {
+            return Ok(Some(unread));
+        }
         for _ in 0..self.lanes.len() {
             let lane = self.turn;
             self.turn = if lane + 1 == self.lanes.len() { 0 } else { lane + 1 };
@@ -211,7 +230,7 @@ impl QueueLanes {
     #[inline(always)]
     fn give(&self, lane: usize, seen: Seen) -> Unread {
         let offset = self.reach.at() + seen.at() as u64;
-        Unread { source: 0, queue: self.queue, lane: lane as u32, seen, offset }
+        Unread { source: 0, queue: self.queue, lane: lane as u32, seen, is_linked: false, offset }
     }
 
     /// After nothing was found: fetches what is elsewhere, has spilled units come back, and looks for writers that died. Whether there may
@@ -221,6 +240,9 @@ impl QueueLanes {
     #[cold]
     pub fn look_further(&mut self) -> Result<bool> {
         self.tell_room()?;
+        if self.pump()? {
+            return Ok(true);
+        }
         if let Some(found) = self.look_here()? {
             return Ok(found);
         }
@@ -243,7 +265,9 @@ impl QueueLanes {
             let is_read = self.lanes[lane].reader.held() == 0 && line.spilled == 0 && line.tail == self.lanes[lane].reader.head();
             let known = &mut self.lanes[lane];
             known.is_kept &= line.state == BROKEN;
-            if line.state == BROKEN && is_read && !known.is_kept {
+            // What it sent before it went counts.
+            let is_over = self.links.as_ref().is_none_or(|links| !links.is_open(lane));
+            if line.state == BROKEN && is_read && is_over && !known.is_kept {
                 if self.keeps_broken {
                     known.is_kept = true;
                     return Err(Error::WriterGone { queue: self.reach.name(self.queue), lane: lane as u32 });
@@ -362,6 +386,9 @@ impl QueueLanes {
     /// Copies bytes of a unit out.
     #[inline]
     pub fn read(&self, unread: &Unread, at: usize, into: &mut [u8]) {
+        if let Some(links) = self.links.as_ref().filter(|_| unread.is_linked) {
+            return links.read(unread.lane, &unread.seen, at, into);
+        }
         self.lanes[unread.lane as usize].reader.read(&unread.seen, at, into);
     }
 
@@ -375,6 +402,10 @@ impl QueueLanes {
     /// **Errors**: those of the node, where the queue lies elsewhere.
     #[inline]
     pub fn free(&mut self, unread: &Unread) -> Result<()> {
+        if let Some(links) = self.links.as_mut().filter(|_| unread.is_linked) {
+            links.free(unread.lane, &unread.seen);
+            return Ok(());
+        }
         let lane = &mut self.lanes[unread.lane as usize];
         if lane.afar.is_none() {
             // Nothing is freed for a successor.
@@ -431,6 +462,12 @@ impl QueueLanes {
     /// Whether something is there, on the queue's host.
     pub fn has_more(&mut self) -> Result<bool> {
         self.tell_room()?;
+        self.pump()?;
+        if let Some(links) = &mut self.links
+            && links.have_more().map_err(|bad| self.reach.corrupt(bad))?
+        {
+            return Ok(true);
+        }
         for lane in &mut self.lanes {
             if lane.reader.has_more().map_err(|bad| self.reach.corrupt(bad))? {
                 return Ok(true);

@@ -11,6 +11,8 @@
 //! | `afar` | lanes of other hosts: what a port knows of one without its memory |
 //! | `writer`, `room`, `reader`, `all` | the ports: of one queue, and of all of an array |
 //! | `appends` | what a write port sends to a queue elsewhere, and what came of it |
+//! | `links`, `appending` | appends of a write port that go straight to the reader's program |
+//! | `linked`, `merged` | what comes so to a read port, beside what lies in its lanes |
 //! | `ahead`, `behind` | bytes that go before an append in its message, and the units behind them |
 //! | `set` | several of those for one thread |
 //! | `watch` | waiting at a bell, and event descriptors |
@@ -21,9 +23,13 @@
 mod afar;
 mod ahead;
 mod all;
+mod appending;
 mod appends;
 mod behind;
 mod lanes;
+mod linked;
+mod links;
+mod merged;
 mod reach;
 mod reader;
 mod room;

@@ -10,6 +10,7 @@ use crate::client::message::ListBytes;
 use crate::client::region::Region;
 use crate::client::remote::Remote;
 use crate::client::request::Patience;
+use hanare_fabric::tcp::TcpLink;
 use hanare_memory::Window;
 use hanare_protocol::queue::layout::{LINE_LEN, QueueForm, READER_BELL_AT, SET_BELL_AT, WORD_LEN};
 use hanare_protocol::queue::{Appended, PortId, Unit};
@@ -291,6 +292,13 @@ impl QueueReach {
     #[cold]
     fn nudge(&self) {
         self.region.door(0).remote.nudge();
+    }
+
+    /// A connection to the program that reads the queue, by which units of a port may go. **Cost**: that of a connection to the node, greeted, which
+    /// hands it on. **Errors**: as for [`Region::get`]; [`Error::BadSetting`] where commands may go by another fabric than TCP.
+    pub fn dial_reader(&self, port: PortId) -> Result<TcpLink> {
+        let door = self.region.door(0);
+        self.region.shared.link(door.remote.node(), &door.address, port)
     }
 
     /// Asks the queues' node whether it lives. **Errors**: [`Error::NodeLost`].

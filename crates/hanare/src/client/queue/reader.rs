@@ -1,12 +1,17 @@
 //! The reading side of a queue.
 
 use super::lanes::{QueueLanes, Reads, Unread};
+use super::linked::{self, ReadLinks};
 use super::reach::QueueReach;
 use super::watch::{self, BellWatch, QueueEvent};
 use crate::client::locks::milliseconds;
+use crate::client::region::Region;
 use crate::trace::PortLife;
 use hanare_memory::Window;
 use hanare_protocol::limits::{LEASE_MS, QUEUE_LAG_COUNT_MAX, QUEUE_NAP_MS};
+use hanare_protocol::wire::control::Request;
+use hanare_protocol::wire::link::LinkSocket;
+use hanare_protocol::wire::queue::ArrayAt;
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::AFAR;
 use hanare_ring::wait::{Backoff, Step};
@@ -65,6 +70,27 @@ impl ReadPort {
         self.lanes.keep_broken();
     }
 
+    /// Has writers on other hosts send straight to this program, where they want to; bytes that go before units land in `ahead`. Without it, or where
+    /// that cannot be, units come by the queue's node.
+    ///
+    /// **Cost**: a message each way to this host's node.
+    pub(crate) fn link(&mut self, ahead: Option<&Region>) -> Result<()> {
+        if !self.is_here() {
+            return Ok(());
+        }
+        let (own, other) = linked::door()?;
+        let (door, queue) = (self.reach.region().door(0), self.lanes.queue());
+        let array = ArrayAt { slot: door.slot, grant: door.grant, offset: self.reach.at() };
+        let request = Request::Link(LinkSocket { array, queue, reader: self.reads.id.0 });
+        let mut links = ReadLinks::new(own, self.reach.form().ports);
+        if let Some(ahead) = ahead {
+            links.set_ahead(ahead.map_local()?);
+        }
+        self.reach.region().shared.ask_with_fds(&request, vec![other])?;
+        self.lanes.links = Some(Box::new(links));
+        Ok(())
+    }
+
     /// The next unit that was not seen, if there is one. Never waits for a writer; where the queue lies on another host, for its node.
     ///
     /// **Errors**: [`Error::WriterGone`], once, where a writer has died and all that it had committed was freed: the others go on.
@@ -99,6 +125,9 @@ impl ReadPort {
         if first.is_some() || !self.is_here() {
             return Ok(first);
         }
+        if self.lanes.are_linked() {
+            return self.see_linked_soon();
+        }
         while self.backoff.pause() {
             // Two such looks are as short as one of others.
             for _ in 0..2 {
@@ -108,6 +137,17 @@ impl ReadPort {
                     return Ok(Some(unread));
                 }
                 std::hint::spin_loop();
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same where units come by links: each look is a system call, and as long as some pauses.
+    fn see_linked_soon(&mut self) -> Result<Option<Unread>> {
+        while self.backoff.pause() {
+            if let Some(unread) = self.try_see()? {
+                self.backoff.reset();
+                return Ok(Some(unread));
             }
         }
         Ok(None)
@@ -176,11 +216,18 @@ impl ReadPort {
 
     fn sleep(&mut self, nap: Duration) -> Result<()> {
         let queue = self.lanes.queue();
+        if let Some(links) = &self.lanes.links {
+            links.clear();
+        }
         let is_ready = self.doze()?;
         if !is_ready {
             self.life.waits += 1;
             let name = || self.reach.name(queue);
-            crate::trace::at_queue("wait for a unit", name, || watch::wait_once(&self.reach, Some(queue), nap))?;
+            let links = self.lanes.links.as_mut().filter(|links| links.are_open());
+            crate::trace::at_queue("wait for a unit", name, || match links {
+                Some(links) => links.sleep(&self.reach, queue, nap),
+                None => watch::wait_once(&self.reach, Some(queue), nap),
+            })?;
         }
         if let Some(array) = self.reach.here()? {
             array.attend(queue);

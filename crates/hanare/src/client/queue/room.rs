@@ -50,6 +50,10 @@ impl WritePort {
     /// Sleeps until the reader has freed something, or for `nap`.
     fn sleep(&mut self, len: usize, nap: Duration) -> Result<()> {
         self.check_reader()?;
+        if self.appends.are_linked() {
+            self.appends.nap(nap);
+            return Ok(());
+        }
         let Some(array) = self.here()?.cloned() else {
             let bell = self.reach.offset(self.queue) + ROOM_BELL_AT;
             self.reach.region().put(bell, &ALL_ASLEEP.to_le_bytes())?;

@@ -214,6 +214,15 @@ impl BellWatch {
         Ok(())
     }
 
+    /// Has the event show a link, too; once.
+    pub fn show_link(&self, link: BorrowedFd<'_>) -> Result<()> {
+        let Some(shown) = &self.event.shown else { return Ok(()) };
+        match epoll::add(shown, link, EventData::new_u64(0), EventFlags::IN) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+            Err(errno) => Err(system("watch a connection", errno)),
+        }
+    }
+
     /// Makes the event unreadable, before sleep is announced.
     pub fn clear(&self) {
         self.event.told.clear();

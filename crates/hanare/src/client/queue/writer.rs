@@ -186,6 +186,13 @@ impl WritePort {
     /// Whether a lane elsewhere has room for one more, behind those that were kept. Answers that are there tell what the reader has freed;
     /// else its node is asked.
     fn has_credit(&mut self, len: usize) -> Result<bool> {
+        if self.appends.are_linked() {
+            let frame = self.reach.form().frame_len(len as u64) as usize;
+            if let Some(has_way) = self.appends.link_has_way(frame)? {
+                return Ok(has_way);
+            }
+            self.find_place()?;
+        }
         if self.writer.claim(len).map_err(|bad| self.reach.corrupt(bad))? {
             return Ok(true);
         }
@@ -450,7 +457,8 @@ impl WritePort {
         if !std::mem::replace(&mut self.is_open, false) {
             return Ok(());
         }
-        let published = self.publish();
+        // What the reader has not taken by now goes to the lane, which stays.
+        let published = self.appends.unlink().and_then(|()| self.publish());
         self.life.end();
         let request = QueueRequest::CloseLane { queue: self.queue, lane: self.lane, writer: self.id.0 };
         // What was kept and never published is an error, even where the queue is gone.

@@ -7,11 +7,13 @@
 //! | module | holds |
 //! |---|---|
 //! | `answers` | what turns of links bring, and the answers to those who wait |
+//! | `links` | connections of writers that readers of queues get |
 //! | `looks` | what a program is told that looks at the node |
 //! | `peers` | bytes of other nodes |
 //! | `seats` | links that come, are watched, doze and end |
 
 mod answers;
+mod links;
 mod looks;
 mod peers;
 mod seats;
@@ -170,6 +172,7 @@ struct ServiceLoop {
     peers: Peers,
     ended_links: EndedLinks,
     pages: SharedRegions,
+    link_sockets: links::LinkSockets,
     control: Arc<NoticeQueue<ToControl>>,
     /// When work that takes long was looked at last.
     looked: Instant,
@@ -215,6 +218,7 @@ impl ServiceLoop {
             peers: Peers::new(dial),
             ended_links: EndedLinks::default(),
             pages,
+            link_sockets: links::LinkSockets::default(),
             control,
             looked: Instant::now(),
             stop_at: None,
@@ -435,6 +439,8 @@ impl ServiceLoop {
                 ToService::Serve { link, series, client, user } => self.serve(link, series, (client, user)),
                 ToService::Dialed { address, link } => self.dialed(&address, link),
                 ToService::Wired { node, link } => self.wired(node, link),
+                ToService::LinkSocket { client, door, socket } => self.open_door(client, door, socket),
+                ToService::HandOver(greeted) => self.hand_over(*greeted),
                 ToService::Identity { node, epoch } => self.tell_pages(PageInput::Identity { node, epoch }),
                 ToService::NodeLost(node, epoch) => {
                     self.tell_pages(PageInput::NodeLost { node, over: Over::UpTo(epoch) });
@@ -444,7 +450,10 @@ impl ServiceLoop {
                     self.tell_home(Input::Freed);
                 }
                 ToService::Request { client, request } => self.tell_pages(PageInput::Request { client, request }),
-                ToService::ClientGone(client) => self.tell_pages(PageInput::ClientGone(client)),
+                ToService::ClientGone(client) => {
+                    self.link_sockets.close(client);
+                    self.tell_pages(PageInput::ClientGone(client));
+                }
                 ToService::RankGone { job, rank, ranks, reason, died } => {
                     self.tell_home(Input::RankGone { job, rank, ranks, reason, died });
                 }

@@ -1,0 +1,185 @@
+//! Appends of a port by a link to the queue's reader, and back by the queue's node.
+//!
+//! ```text
+//! by the node ── all answered, and units enough for a connection to pay ──> by the link ── it ended, or its reader does not read ──> by the node
+//! ```
+//!
+//! The node says at the end of a link how many units count ([`hanare_protocol::queue::link`]); the others are sent again by it.
+
+use super::appending::AppendLink;
+use super::appends::{Appends, Linking};
+use super::writer::WritePort;
+use hanare_protocol::limits::{MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX};
+use hanare_protocol::queue::Overflow;
+use hanare_protocol::queue::link::{LINK_AFTER_COUNT, LINK_AGAIN_COUNT};
+use hanare_protocol::{Error, Result};
+use hanare_ring::wait::{Backoff, Step};
+use std::time::Duration;
+
+/// How long a wait for the reader sleeps at a time.
+const NAP: Duration = Duration::from_millis(MESSAGE_NAP_MS);
+
+impl WritePort {
+    /// Units may go straight to the queue's reader, where that is on another host.
+    pub(crate) fn let_link(&mut self) {
+        if self.afar.is_some() {
+            self.appends.let_link();
+        }
+    }
+}
+
+impl Appends {
+    /// Units may go by a link to the queue's reader.
+    pub fn let_link(&mut self) {
+        self.linking = Some(Linking { from: LINK_AFTER_COUNT, pause: LINK_AGAIN_COUNT });
+    }
+
+    /// Whether units go by a link just now.
+    pub fn are_linked(&self) -> bool {
+        self.link.is_some()
+    }
+
+    pub(super) fn spills(&self) -> bool {
+        self.reach.form().overflow == Overflow::Spill
+    }
+
+    /// Makes a link where one is due.
+    #[inline]
+    pub(super) fn link_if_due(&mut self) -> Result<()> {
+        let is_due = self.link.is_none() && self.linking.as_ref().is_some_and(|linking| self.sent >= linking.from);
+        if is_due { self.make_link() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn make_link(&mut self) -> Result<()> {
+        self.settle()?;
+        if self.spilled == 0 {
+            match self.reach.dial_reader(self.id) {
+                Ok(link) => {
+                    let region = self.reach.region();
+                    let counts = (region.door(0).remote.node(), region.shared.links.clone());
+                    self.link = Some(Box::new(AppendLink::new(link, self.counted, counts)));
+                }
+                Err(error) => tracing::debug!("no link to the reader of queue {}: {error}", self.reach.name(self.queue)),
+            }
+        }
+        self.postpone_link();
+        Ok(())
+    }
+
+    /// The next try comes after more units than the last.
+    fn postpone_link(&mut self) {
+        if let Some(Linking { from, pause }) = &mut self.linking {
+            (*from, *pause) = (self.sent.saturating_add(*pause), pause.saturating_mul(2));
+        }
+    }
+
+    /// Whether one more append of such a frame goes by the link without a wait; `None` where there is no link.
+    pub fn link_has_way(&mut self, frame: usize) -> Result<Option<bool>> {
+        let has_way = |own: &Appends| {
+            own.under_way.len() < QUEUE_BEGUN_COUNT_MAX && own.begun_len + own.kept_len() + frame <= QUEUE_BEGUN_LEN_MAX
+        };
+        if self.link.is_some() && !has_way(self) {
+            self.hurry();
+            self.hear_link()?;
+        }
+        Ok(self.link.is_some().then(|| has_way(self)))
+    }
+
+    /// Moves the link, and takes note of what counts. One that has ended, or whose reader does not read, is left.
+    pub(super) fn hear_link(&mut self) -> Result<()> {
+        let spills = self.spills();
+        let Some(link) = &mut self.link else { return Ok(()) };
+        match link.hear() {
+            Ok(counted) if (self.counted..=self.sent).contains(&counted) => self.advance(counted),
+            Ok(_) => return self.unlink(),
+            Err(error) => {
+                tracing::debug!("a link to a queue's reader ended: {error}");
+                return self.unlink();
+            }
+        }
+        // A send to a queue that spills does not wait for the reader.
+        let is_late = spills && !self.under_way.is_empty() && self.link.as_mut().is_some_and(|link| link.is_late());
+        if is_late { self.unlink() } else { Ok(()) }
+    }
+
+    /// Waits until what was sent is at the reader's host. False where the link was left. Of a queue whose writers wait for room, parts of that may wait
+    /// for the next call: nobody waits here for a reader that may wait for this program.
+    pub(super) fn settle_link(&mut self) -> Result<bool> {
+        let mut backoff = Backoff::new();
+        self.hurry();
+        loop {
+            self.hear_link()?;
+            let Some(link) = &self.link else { return Ok(false) };
+            if !self.spills() || self.under_way.is_empty() || link.left_len() == 0 {
+                return Ok(true);
+            }
+            if backoff.step_after(true) == Step::Park {
+                link.nap(NAP);
+            }
+        }
+    }
+
+    /// Waits until all that went by a link counts.
+    pub fn await_links(&mut self) -> Result<()> {
+        while self.link.is_some() && self.any_under_way() {
+            self.await_link()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the reader has taken the oldest append, or the link is left.
+    pub(super) fn await_link(&mut self) -> Result<()> {
+        let oldest = |own: &Appends| own.under_way.front().map(|first| first.end);
+        let (end, mut backoff) = (oldest(self), Backoff::new());
+        self.hurry();
+        loop {
+            self.hear_link()?;
+            let Some(link) = self.link.as_ref().filter(|_| end.is_some() && oldest(self) == end) else { return Ok(()) };
+            if backoff.step_after(true) == Step::Park {
+                link.nap(NAP);
+            }
+        }
+    }
+
+    /// So many units count.
+    fn advance(&mut self, counted: u64) {
+        self.counted = counted;
+        while self.under_way.front().is_some_and(|first| first.end <= counted) {
+            if let Some(mut first) = self.under_way.pop_front() {
+                self.begun_len -= first.append.len;
+                first.append.ahead = None;
+                self.spare(first);
+            }
+        }
+    }
+
+    /// Leaves the link. The node says which units count, and gets the others.
+    pub(super) fn unlink(&mut self) -> Result<()> {
+        // It lets go of the bytes.
+        if self.link.take().is_none() {
+            return Ok(());
+        }
+        self.has_unlinked = true;
+        self.postpone_link();
+        let sent = self.send_again();
+        sent.inspect_err(|error| self.give_up(error))
+    }
+
+    fn send_again(&mut self) -> Result<()> {
+        let counted = self.resume()?;
+        if !(self.counted..=self.sent).contains(&counted) {
+            let reason = format!("{counted} units count of {} that were sent", self.sent);
+            return Err(Error::Garbage { peer: "a queue's node".to_owned(), reason });
+        }
+        self.advance(counted);
+        while let Some(first) = self.under_way.pop_front() {
+            self.begun_len -= first.append.len;
+            first.append.put_ahead()?;
+            let answer = self.repeat(first.append.sent())?;
+            let (appended, head) = self.ask_until_allowed(answer, &first)?;
+            self.count(appended, head, first.end)?;
+        }
+        Ok(())
+    }
+}
