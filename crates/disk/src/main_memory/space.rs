@@ -13,7 +13,7 @@ mod eviction;
 mod reserving;
 mod telling;
 
-use super::block::{Block, Number, PAGES, STREAM_MIN, bits, cut, has, len_of};
+use super::block::{Block, Number, PAGES, STREAM_MIN, bits, cut, has, len_of, runs};
 use super::policy::{Arrival, Policy};
 use super::room::Reservation;
 use super::store::Lane;
@@ -357,10 +357,15 @@ impl<'a> Held<'a> {
         }
         let before = if page == 0 { self.space.tails_before(self.number).1 } else { 0 };
         let pages = self.block.unprotected_with(page, before);
-        let pages = page..pages.end.min(page + (self.leaving >> page).trailing_zeros());
-        self.block.dirty |= bits(pages.clone());
-        if self.space.reach.pager.unprotect(self.space.span(self.number, pages)).is_err() {
-            self.space.reach.pager.wake(span);
+        let mut pages = bits(page..pages.end.min(page + (self.leaving >> page).trailing_zeros()));
+        if pages == bits(page..page + 1) && self.is_hot() {
+            pages = self.block.here & !self.leaving;
+        }
+        self.block.dirty |= pages;
+        for run in runs(pages) {
+            if self.space.reach.pager.unprotect(self.space.span(self.number, run)).is_err() {
+                self.space.reach.pager.wake(span);
+            }
         }
     }
 
@@ -380,8 +385,9 @@ impl<'a> Held<'a> {
             return Ok(());
         }
         let mut pages = bits(self.block.brought_with(page, before));
-        if !self.is_stream && has(self.block.kept, page) && self.is_hot() {
-            pages = self.absent();
+        if !self.is_stream && self.is_hot() {
+            let is_kept = has(self.block.kept, page);
+            pages = if is_kept { self.absent() } else { !self.block.here & !self.block.kept };
         }
         self.fetch(pages, is_write, lane, &mut buffer[..len_of(pages)])?;
         if run >= PAGES / 2 && (has(pages, PAGES - 1) || page == 0) {
