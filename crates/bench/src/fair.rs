@@ -114,6 +114,8 @@ fn neighbour(options: &Options, kind: &str, socket: &str, count: usize) -> Resul
 pub fn run_neighbour(words: &[String]) -> Result<()> {
     let [kind, socket, count] = words else { bail!("a neighbour has a kind, a socket and a count") };
     let count: usize = count.parse().context("a count")?;
+    // As another user's programs are: the kernel shares the processors among sessions first.
+    let _ = rustix::process::setsid();
     if rustix::process::geteuid().is_root() {
         let (uid, gid) = (Uid::from_raw(OTHER_UID), Gid::from_raw(OTHER_UID));
         rustix::thread::set_thread_groups(&[])?;

@@ -3,6 +3,7 @@
 //! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
 use super::bypass::Programs;
+use super::closer::Closer;
 use super::counts::Counts;
 use super::held::{Held, Writing};
 use super::roll::Roll;
@@ -31,6 +32,8 @@ pub(crate) struct Extents {
     pub seats: SeatsOfAll,
     /// Who is attached to the node.
     pub roll: Roll,
+    /// Takes what they leave.
+    pub closer: Closer,
     entries: RwLock<Entries>,
 }
 
@@ -152,6 +155,7 @@ impl Extents {
             counts: Arc::default(),
             seats: SeatsOfAll::default(),
             roll: Roll::default(),
+            closer: Closer::start(),
             entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new(), free: Vec::new(), lingering: Vec::new() }),
         }
     }
@@ -308,7 +312,7 @@ impl Extents {
         let gone: Vec<_> = entries.lingering.extract_if(.., |(_, clients)| clients.is_empty()).collect();
         drop(entries);
         if gid.is_none() {
-            self.seats.end(client);
+            self.closer.drop_later(self.seats.end(client));
         }
         // Memory is given back outside the lock.
         drop(gone);

@@ -10,8 +10,10 @@
 //! | `image` | its bytes at one moment |
 //! | `queues`, `spill` | queues in extents; what they spill, and for whom |
 //! | `journal` | the coordinator's durable records |
+//! | `closer` | the thread that unmaps and closes what programs leave that are gone |
 //! | `counts` | what was done of commands, for metrics |
 //! | `roll` | which programs are attached |
+//! | `user_times` | time that users have taken of a thread |
 //! | `kept` | extents on disk, from a good end to the next start |
 //! | `key` | the file with the pool's key |
 //! | `control_link` | messages between nodes |
@@ -21,6 +23,7 @@
 //! | `regular_file` | files that are opened by name |
 
 mod bypass;
+mod closer;
 mod control;
 mod control_link;
 mod counts;
@@ -43,6 +46,7 @@ mod regular_file;
 mod roll;
 mod seats;
 mod spill;
+mod user_times;
 
 #[cfg(test)]
 pub(crate) use data::fuzz::seeds as fuzz_sharing_seeds;

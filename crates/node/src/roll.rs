@@ -1,22 +1,37 @@
-//! The programs that are attached to the node, as its kernel vouches for them: written by the control thread, read by the service.
+//! The programs that are attached to the node, as its kernel vouches for them: written by the control thread, read by the service. And how many
+//! users the service has links of, those of programs on other hosts among them: written by the service, read by the control thread.
 
 use hanare_protocol::id::ClientId;
 use hanare_protocol::limits::LOOK_COUNT_MAX;
 use hanare_protocol::wire::look::ProgramStat;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
-pub(crate) struct Roll(Mutex<BTreeMap<ClientId, ProgramStat>>);
+pub(crate) struct Roll {
+    programs: Mutex<BTreeMap<ClientId, ProgramStat>>,
+    users: AtomicUsize,
+}
 
 impl Roll {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ClientId, ProgramStat>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A program has attached.
     pub fn enter(&self, program: ProgramStat) {
         self.lock().insert(program.client, program);
+    }
+
+    /// How many users have links here.
+    pub fn user_count(&self) -> usize {
+        self.users.load(Ordering::Relaxed)
+    }
+
+    /// So many have.
+    pub fn set_user_count(&self, count: usize) {
+        self.users.store(count, Ordering::Relaxed);
     }
 
     /// A program is gone.

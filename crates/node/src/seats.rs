@@ -41,9 +41,10 @@ impl SeatsOfAll {
     }
 
     /// A client has ended, and all of its threads: what it held and what it kept of locks is remembered, since their home will ask.
-    pub fn end(&self, client: ClientId) {
+    /// Returns its seats, which are of no use any more.
+    pub fn end(&self, client: ClientId) -> Option<Seats> {
         let mut all = self.lock();
-        let Some(seats) = all.remove(&client) else { return };
+        let seats = all.remove(&client)?;
         let lent = seats.leases().recall_all();
         if !lent.is_empty() {
             let mut ended = self.ended();
@@ -52,6 +53,7 @@ impl SeatsOfAll {
             }
             ended.push_back((client, lent));
         }
+        Some(seats)
     }
 
     /// A lock's home wants it back, and it is lent to a client. `None` where nothing is known of it.

@@ -261,6 +261,16 @@ pub const USER_STAGED_LINE_COUNT_MAX: usize = RELEASE_LINE_COUNT_MAX / 4;
 /// Most requests of one node that its coordinator works on or remembers at once.
 pub const ASK_COUNT_MAX: usize = 65_536;
 
+/// Changes of regions that the coordinator has begun lately for one user, while other users ask for such changes, too. Nobody waits for more
+/// of another user's.
+pub const USER_WORK_COUNT: usize = 4;
+
+/// Time for which such a change counts. A longer one waits for a node, and costs the coordinator nothing.
+pub const USER_WORK_MS: u64 = 100;
+
+/// Time for which a user counts after its last such request. A program that makes one region after the other is still there between two.
+pub const USER_ASKED_MS: u64 = 1000;
+
 /// Most regions of a pool.
 pub const REGION_COUNT_MAX: usize = 4 << 20;
 

@@ -18,6 +18,7 @@
 use crate::layout::WORD_LEN;
 use hanare_memory::Window;
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 /// Memory as 64-bit words with the orderings that a ring needs, and as bytes.
@@ -79,9 +80,11 @@ impl Shared {
     }
 
     /// True if this process can have the others pass a fence, in its [`Words::heavy_fence`]. The call is tried, because a filter of system
-    /// calls may refuse what the kernel offers. **Cost**: two system calls, one of them a barrier.
+    /// calls may refuse what the kernel offers. **Cost**: the first time two system calls, one of them a barrier.
     pub fn fences_others() -> bool {
-        membarrier_query().contains(MembarrierQuery::GLOBAL_EXPEDITED) && membarrier(MembarrierCommand::GlobalExpedited).is_ok()
+        static CAN: OnceLock<bool> = OnceLock::new();
+        let has = || membarrier_query().contains(MembarrierQuery::GLOBAL_EXPEDITED);
+        *CAN.get_or_init(|| has() && membarrier(MembarrierCommand::GlobalExpedited).is_ok())
     }
 
     /// `len` bytes at byte `at`, for moving bodies without another copy.

@@ -40,6 +40,7 @@ fn plain(answer: Result<Answer>) -> Reply {
 impl ControlLoop {
     /// Takes new clients in: as many as wait, in turns.
     pub(super) fn accept_clients(&mut self) {
+        self.turns.begin();
         for _ in 0..ACCEPT_TURN_COUNT {
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
@@ -77,6 +78,7 @@ impl ControlLoop {
                 );
             }
             Ok(client) if self.watch(client.fd(), key, client.interest) => {
+                self.turns.took(client.user.uid);
                 *self.users.entry(client.user.uid).or_default() += 1;
                 self.clients.insert(key, client);
             }
@@ -90,20 +92,33 @@ impl ControlLoop {
         let Some(client) = self.clients.get_mut(&key) else { return };
         client.has_ended |= has_ended;
         if !std::mem::replace(&mut client.wants_turn, true) {
-            self.turns.push(Some(client.user.uid), key);
+            self.turns.push(client.user.uid, key);
         }
     }
 
     /// Gives clients their turns, users one after another, until the membership and other nodes come first again.
     pub(super) fn serve_clients(&mut self) {
         let begun = Instant::now();
-        while let Some(user) = self.turns.next_user() {
-            let key = self.turns.pop(user).expect("a user that wants a turn has somebody");
+        self.turns.begin();
+        while let Some((uid, key)) = self.turns.next(self.is_alone()) {
             self.on_turn(key);
+            self.turns.took(uid);
             if begun.elapsed() >= CLIENTS_TIME {
                 return;
             }
         }
+    }
+
+    /// Whether one user alone has programs that this node serves.
+    fn is_alone(&self) -> bool {
+        self.extents.roll.user_count() <= 1
+    }
+
+    /// The time of the next turn of a client, or at which new ones are taken in again.
+    pub(super) fn clients_due_ms(&self) -> Option<u64> {
+        let wait = self.turns.wait(self.is_alone());
+        let turn_ms = wait.map(|wait| self.now_ms().saturating_add(wait.as_micros().div_ceil(1000) as u64));
+        turn_ms.into_iter().chain(self.listens_at_ms).min()
     }
 
     fn on_turn(&mut self, key: u64) {

@@ -3,6 +3,7 @@
 mod watch;
 
 use super::client::{Client, Parted};
+use super::client_turns::ClientTurns;
 use super::coordination::{Coordination, CoordinatorAction};
 use super::descriptors;
 use super::home::CoordinatorLink;
@@ -22,7 +23,6 @@ use hanare_protocol::id::{ClientId, Epoch, NodeId, User};
 use hanare_protocol::limits::KEY_LOOK_MS;
 use hanare_protocol::member::{Member, Output};
 use hanare_protocol::queue::allowance::SpillQuestion;
-use hanare_protocol::turns::Turns;
 use hanare_protocol::wire::control::{FromNode, Memory, Request, ToNode};
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
@@ -91,7 +91,7 @@ pub(crate) struct ControlLoop {
     pub(super) user_clients_max: usize,
     /// Links of other nodes that may have more to be read that no event tells of: their turn was cut short.
     eager: BTreeSet<u64>,
-    pub(super) turns: Turns,
+    pub(super) turns: ClientTurns,
     /// Since when clients have not read their answers.
     pub(super) unread: HashMap<u64, u64>,
     /// Which client waits for which request of the member.
@@ -158,7 +158,7 @@ impl ControlLoop {
             users: HashMap::new(),
             user_clients_max: descriptors::most_clients(),
             eager: BTreeSet::new(),
-            turns: Turns::new(),
+            turns: ClientTurns::new(),
             unread: HashMap::new(),
             asks: HashMap::new(),
             spill_asks: HashMap::new(),
@@ -399,10 +399,10 @@ impl ControlLoop {
     fn patience_ms(&self) -> u64 {
         let coordinator = self.coordination.as_ref().and_then(Coordination::next_deadline);
         let home = self.home.as_ref().and_then(CoordinatorLink::next_deadline);
-        if !self.eager.is_empty() || !self.turns.is_empty() {
+        if !self.eager.is_empty() {
             return 0;
         }
-        let due = [self.member.next_deadline(), coordinator, home, self.listens_at_ms].into_iter().flatten().min();
+        let due = [self.member.next_deadline(), coordinator, home, self.clients_due_ms()].into_iter().flatten().min();
         due.map_or(TICK_MS, |due| due.saturating_sub(self.now_ms())).min(TICK_MS)
     }
 

@@ -14,6 +14,7 @@
 //! | `event_loop` | the thread's loop |
 
 mod client;
+mod client_turns;
 mod clients;
 mod coordination;
 mod descriptors;

@@ -286,7 +286,7 @@ impl Coordinator {
     pub fn next_deadline(&self) -> Option<u64> {
         let makes = self.growths.values().map(|growth| growth.since_ms.saturating_add(self.settings.make_ms)).min();
         let leases = self.roster.deadline().map(|until_ms| until_ms.min(self.ticked_ms.saturating_add(self.look_ms())));
-        [leases, self.orders.deadline(), self.removals.deadline(), makes].into_iter().flatten().min()
+        [leases, self.orders.deadline(), self.removals.deadline(), self.asks.deadline(), makes].into_iter().flatten().min()
     }
 
     /// How often a tick is due while leases are watched. Stalls that are not noticed are shorter than twice this, which is what a lease
@@ -353,12 +353,16 @@ impl Coordinator {
         self.ledger.nodes.get(&node).map_or(Epoch(0), |record| record.epoch)
     }
 
-    /// Takes up parked requests until nothing changes any more.
+    /// Takes up requests whose turn it is, and parked ones, until nothing changes any more.
     fn settle(&mut self, now_ms: u64) {
-        while std::mem::take(&mut self.changed) {
-            for key in self.asks.unpark() {
-                self.work(now_ms, key);
+        loop {
+            let has_changed = std::mem::take(&mut self.changed);
+            let parked = if has_changed { self.asks.unpark() } else { Vec::new() };
+            let fresh = self.asks.begin(now_ms);
+            if parked.is_empty() && fresh.is_empty() {
+                return;
             }
+            parked.into_iter().chain(fresh).for_each(|key| self.work(now_ms, key));
         }
     }
 
@@ -377,8 +381,8 @@ impl Coordinator {
                 self.send(task.node, ToNode::Reply { request, result: Err(error) });
             }
             RequestArrival::New => {
-                self.asks.open(key, task);
-                self.work(now_ms, key);
+                // `settle` begins it before this turn is over, unless its user has enough under way.
+                self.asks.open(now_ms, key, task);
             }
         }
     }

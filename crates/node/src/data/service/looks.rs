@@ -1,61 +1,27 @@
 //! What a program is told that looks at the node.
 
 use super::{Seat, SeatedLink, ServiceLoop};
+use crate::user_times::{TimeQuota, processor_time};
 use hanare_protocol::id::{ClientId, Gid, Rights};
 use hanare_protocol::limits::LOOK_COUNT_MAX;
 use hanare_protocol::wire::exchange::Reply;
 use hanare_protocol::wire::look::{Look, Seen};
 use hanare_protocol::{Error, Result};
-use rustix::time::{ClockId, clock_gettime};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Time that a user's looks may take in a row.
-const BURST: Duration = Duration::from_millis(100);
-
-/// The part of a node's time that a user's looks may take.
-const PART: u32 = 10;
-
-/// Time that users' looks have taken lately, because each goes through all locks, and all pages that are shared: a question of some bytes costs
-/// milliseconds.
-#[derive(Default)]
-pub(super) struct LookTimes(HashMap<u32, (Duration, Instant)>);
-
-impl LookTimes {
-    fn spent(&self, uid: u32, now: Instant) -> Duration {
-        let left = |(spent, then): &(Duration, Instant)| spent.saturating_sub(now.saturating_duration_since(*then) / PART);
-        self.0.get(&uid).map_or(Duration::ZERO, left)
-    }
-
-    /// **Errors**: [`Error::LimitReached`].
-    fn check(&self, uid: u32, now: Instant) -> Result<()> {
-        if self.spent(uid, now) < BURST {
-            return Ok(());
-        }
-        let what = "milliseconds of a node's time in a row for looks of one user".to_owned();
-        Err(Error::LimitReached { what, limit: BURST.as_millis() as u64 })
-    }
-
-    /// A user's look took so long.
-    fn took(&mut self, uid: u32, now: Instant, time: Duration) {
-        let spent = self.spent(uid, now) + time;
-        self.0.insert(uid, (spent, now));
-        self.0.retain(|_, (spent, then)| now.saturating_duration_since(*then) < *spent * PART);
-    }
-}
-
-/// What this thread has used: it may have to wait for a processor.
-fn processor_time() -> Duration {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
-}
+/// Time that a user's looks may take. Each goes through all locks, and all pages that are shared: a question of some bytes costs milliseconds.
+pub(super) const LOOK_SHARE: TimeQuota = TimeQuota { burst: Duration::from_millis(100), part: 10 };
 
 impl ServiceLoop {
     /// What a link's user may see, and when it may look again.
     pub(super) fn look_in_turn(&mut self, id: u64, look: &Look) -> Result<Reply> {
         let Some(SeatedLink { user: Some(uid), .. }) = self.places.get(&id) else { return self.look_at(id, look) };
         let (uid, begun) = (*uid, processor_time());
-        self.look_times.check(uid, Instant::now())?;
+        if !self.look_times.wait(uid, Instant::now()).is_zero() {
+            let what = "milliseconds of a node's time in a row for looks of one user".to_owned();
+            return Err(Error::LimitReached { what, limit: LOOK_SHARE.burst.as_millis() as u64 });
+        }
         let reply = self.look_at(id, look);
         self.look_times.took(uid, Instant::now(), processor_time().saturating_sub(begun));
         reply
@@ -92,27 +58,5 @@ impl ServiceLoop {
             Some(SeatedLink { seat: Seat::Client(session), .. }) => session.client(),
             _ => ClientId(0),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_looks_without_pause_at_much_has_a_tenth_of_the_time() {
-        let (mut times, begun) = (LookTimes::default(), Instant::now());
-        let (mut now, mut spent, long) = (begun, Duration::ZERO, Duration::from_millis(5));
-        while now < begun + Duration::from_secs(10) {
-            if times.check(7, now).is_ok() {
-                (now, spent) = (now + long, spent + long);
-                times.took(7, now, long);
-                assert!(times.check(8, now).is_ok(), "another user looks all the same");
-            }
-            now += Duration::from_millis(1);
-        }
-        assert!((Duration::from_millis(1000)..Duration::from_millis(1110)).contains(&spent), "{spent:?}");
-        times.took(8, now + Duration::from_secs(2), long);
-        assert_eq!(times.0.len(), 1, "who does not look any more is forgotten");
     }
 }

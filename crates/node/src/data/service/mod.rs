@@ -30,6 +30,7 @@ use crate::extents::Extents;
 use crate::notice_queue::NoticeQueue;
 use crate::notices::{ToControl, ToService};
 use crate::pages::{NodePages, PageOutput, SealedReply, SharedRegions};
+use crate::user_times::UserTimes;
 use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
@@ -154,6 +155,8 @@ struct ServiceLoop {
     notices: Arc<NoticeQueue<ToService>>,
     epoll: OwnedFd,
     places: HashMap<u64, SeatedLink>,
+    /// Links of each user.
+    users: BTreeMap<u32, usize>,
     /// Whose commands are carried out.
     sessions: Sessions,
     begun: Instant,
@@ -168,7 +171,7 @@ struct ServiceLoop {
     /// When the dozing were looked at last.
     glanced: Instant,
     home: Home,
-    look_times: looks::LookTimes,
+    look_times: UserTimes,
     peers: Peers,
     ended_links: EndedLinks,
     pages: SharedRegions,
@@ -205,6 +208,7 @@ impl ServiceLoop {
             notices,
             epoll,
             places: HashMap::new(),
+            users: BTreeMap::new(),
             sessions: Sessions::default(),
             begun: Instant::now(),
             now: Duration::ZERO,
@@ -214,7 +218,7 @@ impl ServiceLoop {
             rests: false,
             glanced: Instant::now(),
             home,
-            look_times: looks::LookTimes::default(),
+            look_times: UserTimes::new(looks::LOOK_SHARE),
             peers: Peers::new(dial),
             ended_links: EndedLinks::default(),
             pages,

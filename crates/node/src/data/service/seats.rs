@@ -15,6 +15,7 @@ impl ServiceLoop {
         match watched {
             Ok(()) => {
                 let user = if let Seat::Client(session) = &seat { Some(session.user().uid) } else { None };
+                self.count_user(user, true);
                 self.places.insert(id, SeatedLink { seat, user, interest, is_awake: false });
                 // It may have sent something before it was watched.
                 self.wake(id);
@@ -54,11 +55,23 @@ impl ServiceLoop {
 
     pub(super) fn unseat(&mut self, id: u64) -> Option<SeatedLink> {
         let place = self.places.remove(&id)?;
+        self.count_user(place.user, false);
         let _ = epoll::delete(&self.epoll, place.seat.event());
         if let Some(life) = place.seat.life() {
             let _ = epoll::delete(&self.epoll, life);
         }
         Some(place)
+    }
+
+    /// A user has one more link, or one less.
+    fn count_user(&mut self, user: Option<u32>, has_come: bool) {
+        let Some(uid) = user else { return };
+        let count = self.users.entry(uid).or_default();
+        *count = if has_come { *count + 1 } else { *count - 1 };
+        if *count == 0 {
+            self.users.remove(&uid);
+        }
+        self.extents.roll.set_user_count(self.users.len());
     }
 
     pub(super) fn wake(&mut self, id: u64) {
@@ -124,6 +137,7 @@ impl ServiceLoop {
             self.tell_pages(PageInput::LinkGone { link: id });
             self.sessions.on_ended(id);
             self.end_fetches(id);
+            self.extents.closer.drop_later(session);
         }
         self.tell_home(Input::LinkGone { link: id });
     }

@@ -138,3 +138,24 @@ fn nodes_that_are_gone_leave_the_list_when_somebody_says_so_or_by_themselves() {
     pool.pass(2000, &[1, 2]);
     assert_eq!(listed(&pool), [0]);
 }
+
+#[test]
+fn a_user_that_makes_many_regions_keeps_nobody_waiting_for_more_than_a_few() {
+    let mut pool = Pool::new(2);
+    let there = Placement::Node(NodeId(1));
+    let made = |pool: &Pool| pool.coordinator.growths.len();
+    // The node takes its time.
+    pool.nodes[1].makes = None;
+    pool.ask(0, OWNER, create("mine", 4096, there, false));
+    let many: Vec<u64> =
+        (0..50).map(|number| pool.ask(1, OTHER, create(&format!("theirs{number}"), 4096, there, false))).collect();
+    assert_eq!(made(&pool), 1 + limits::USER_WORK_COUNT);
+    pool.ask(0, OWNER, create("mine too", 4096, there, false));
+    assert_eq!(made(&pool), 2 + limits::USER_WORK_COUNT, "it comes before those that wait");
+    assert!(pool.call(1, OTHER, Request::Status).is_ok());
+    // The node goes on: all that were asked for come, and nobody is forgotten.
+    pool.nodes[1].makes = Some(Ok(()));
+    pool.pass(limits::REPEAT_MS * 2, &[]);
+    let answers: Vec<_> = many.into_iter().map(|request| pool.answer(1, request)).collect();
+    assert!(answers.iter().all(|answer| matches!(answer, Some(Ok(Answer::Region(_))))), "{answers:?}");
+}
