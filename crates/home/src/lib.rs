@@ -20,6 +20,7 @@
 //! | `vectors` | such memory, for simulators and tests |
 //! | `locks`, `words` | requests that wait for a lock, a group, a job or a word, each with its link and its deadline |
 //! | `leases` | leases of locks, and the nodes that are asked for them |
+//! | `commands` | vector commands of one link, fairness between links, what is known of ended links |
 //! | `carried` | bytes of this home that go with an arrival at a barrier, or with a lock that is given back |
 //! | `queue_ports` | ports of queues, by link |
 //! | `queue_arrays` | arrays of queues of one extent: which are in use, who may, what requests and appends do |
@@ -31,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod carried;
+mod commands;
 mod events;
 mod heaps;
 mod home;
@@ -46,6 +48,11 @@ mod vectors;
 mod waiter;
 mod words;
 
+pub use commands::{
+    AdmittedCommand, Answers, Arrived, Buffers, CommandExtent, CommandMemory, CopyEnd, Destination, EndedLinks, Execution, Fetch,
+    FetchTarget, Finished, Incoming, LinkCommands, LinkOutcomes, Location, Next, Part, Parts, Response, Rounds, StageBytes, runs,
+    stage_pages,
+};
 pub use events::{Counts, Input, Output};
 pub use home::Home;
 pub use locks::LockTerms;

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub struct QueueArrays<S> {
     used: BTreeMap<u64, InUse<S>>,
-    /// Of an extent that was read back: the arrays whose ports of the life before are forgotten.
+    /// Arrays whose ports of the life before are forgotten, in an extent that was read back.
     cleared: Option<BTreeSet<u64>>,
 }
 
@@ -48,7 +48,7 @@ impl<S> Default for QueueArrays<S> {
 }
 
 impl<S: Store> QueueArrays<S> {
-    /// Those of an extent that was read back from the life before.
+    /// The arrays of an extent that was read back from the life before.
     pub fn restored() -> QueueArrays<S> {
         QueueArrays { cleared: Some(BTreeSet::new()), ..QueueArrays::default() }
     }

@@ -56,7 +56,7 @@ pub trait QueueWords {
     /// Notes on the board that a queue has something.
     fn put_on_board(&self, queue: u64);
 
-    /// Takes queues that have something from the board, at most so many.
+    /// Takes queues that have something from the board, at most `most`.
     fn take_from_board(&self, most: usize) -> Vec<u64>;
 
     /// Wakes the reader of a queue. Requests that wait for words at the home are looked at after the turn.

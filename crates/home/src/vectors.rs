@@ -1,5 +1,6 @@
 //! Memory of vectors, for simulators and tests.
 
+mod commands;
 mod queues;
 
 pub use queues::{NoRoom, VectorWords};
@@ -30,7 +31,7 @@ pub struct SpillingVector<S> {
     queues: Rc<RefCell<QueueArrays<S>>>,
 }
 
-/// One of [`Vectors`].
+/// An extent of [`Vectors`].
 pub type Vector = SpillingVector<NoRoom>;
 
 impl Default for Vectors {

@@ -4,17 +4,14 @@
 //! Fetch ──> Peer: gets sent to the node that holds the bytes ──> answers written into our extents as they come ──> ended
 //! ```
 
-use super::reach::{self, Reached};
-use super::work::{Place, Work};
+use super::execution::ReachedExtent;
 use crate::lost::lost_memory;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
-use hanare_home::Need;
-use hanare_memory::Window;
+use hanare_home::{CommandExtent, Fetch, FetchTarget, Need, runs, stage_pages};
+use hanare_memory::{Lost, Window, vector};
 use hanare_protocol::id::NodeId;
-use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, LIST_LEN_MAX, STAGE_LEN};
+use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::page::Access;
-use hanare_protocol::shape::Shape;
-use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, dims_list, index_bytes};
 use hanare_protocol::wire::exchange::Reply;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
@@ -23,14 +20,9 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// Bytes that one request asks another node for.
-pub(crate) struct Fetch {
-    /// Where that node is reached.
-    pub address: String,
-    pub node: NodeId,
-    commands: Vec<u8>,
-    lists: Vec<u8>,
-    targets: Vec<Reached>,
-}
+pub(crate) type NodeFetch = Fetch<ReachedExtent>;
+
+type Target = FetchTarget<ReachedExtent>;
 
 /// What bytes that have come wait for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,51 +40,19 @@ pub(crate) struct Ended {
     pub outcome: Result<()>,
 }
 
-impl Fetch {
-    /// The fetches that a message's copies need, as few as limits allow; their sources are done as far as the message is concerned.
-    pub fn all(work: &mut [Work]) -> Vec<Fetch> {
-        let mut all: Vec<Fetch> = Vec::new();
-        for index in 0..work.len() {
-            if !work[index].is_elsewhere() {
-                continue;
-            }
-            let (from, to) = (&work[index], &work[index + 1]);
-            let Place::Elsewhere(command) = from.place else { unreachable!("just seen") };
-            let address = from.address().unwrap_or_default().to_owned();
-            let list = list_of(from.shape.shape());
-            let fits = |fetch: &Fetch| {
-                fetch.address == address
-                    && fetch.targets.len() < BATCH_COUNT_MAX
-                    && (fetch.lists.len() + list.len()) as u64 <= LIST_LEN_MAX
-                    && fetch.len() + to.len() <= BODY_LEN_MAX
-            };
-            if !all.last().is_some_and(fits) {
-                let node = NodeId(command.node);
-                all.push(Fetch { address, node, commands: Vec::new(), lists: Vec::new(), targets: Vec::new() });
-            }
-            let fetch = all.last_mut().expect("one was made");
-            fetch.commands.extend_from_slice(&Command { op: Op::Get, ..command }.encode());
-            fetch.lists.extend_from_slice(&list);
-            fetch.targets.push(to.target());
-            work[index].finish();
-        }
-        all
-    }
-
-    fn len(&self) -> u64 {
-        self.targets.iter().map(|target| target.shape.len()).sum()
-    }
+/// The place of the next bytes of the stream, if they lie in a row and can be written as they come.
+fn direct_place(target: &Target, at: u64) -> Option<Window> {
+    let (window, (offset, len)) = (target.extent.opened.stays()?, target.shape.range()?);
+    target.extent.opened.held().will_write([(offset + at, len - at)]);
+    Some(window.slice((offset + at) as usize, (len - at) as usize))
 }
 
-/// A shape's list as it travels.
-fn list_of(shape: &Shape<'_>) -> Vec<u8> {
-    let mut list = match shape {
-        Shape::Strided(_) => Vec::new(),
-        Shape::Subarray(shape) => dims_list(shape),
-        Shape::Indexed(shape) => index_bytes(&shape.indices).to_vec(),
-    };
-    list.resize(list.len().next_multiple_of(8), 0);
-    list
+/// Writes bytes of the stream from `at` on.
+fn write(target: &Target, at: u64, bytes: Window) -> Result<(), Lost> {
+    let held = target.extent.opened.held();
+    held.will_write(runs(&target.shape, at, bytes.len() as u64));
+    let reach = held.reach();
+    vector::scatter_part(bytes, reach.window(), &target.shape, at)
 }
 
 /// Another node, asked for bytes.
@@ -126,7 +86,7 @@ struct Arrivals {
     lost: Option<Error>,
     ended: Vec<Ended>,
     /// Answered, but perhaps not all sent: a peer may answer early, and the link still shows what it was to send.
-    spent: Vec<Fetch>,
+    spent: Vec<NodeFetch>,
 }
 
 struct WaitingFetch {
@@ -134,7 +94,7 @@ struct WaitingFetch {
     session: u64,
     /// Whether the session lives.
     is_wanted: bool,
-    fetch: Fetch,
+    fetch: NodeFetch,
 }
 
 impl Peer {
@@ -158,9 +118,9 @@ impl Peer {
     }
 
     /// Asks for bytes on behalf of a session.
-    pub fn ask(&mut self, session: u64, fetch: Fetch) -> Result<(), LinkError> {
+    pub fn ask(&mut self, session: u64, fetch: NodeFetch) -> Result<(), LinkError> {
         self.counter += 1;
-        let count = (fetch.commands.len() / COMMAND_LEN) as u32;
+        let count = fetch.command_count();
         let body_len = (fetch.commands.len() + fetch.lists.len()) as u64;
         let head = Head { count, body_len, ..Head::new(Kind::Commands, self.counter) };
         if self.sink.waiting.is_empty() {
@@ -195,7 +155,7 @@ impl Peer {
     }
 
     /// What sessions that live wait for, once the link is dropped.
-    pub fn others(mut self) -> Vec<(u64, Fetch)> {
+    pub fn others(mut self) -> Vec<(u64, NodeFetch)> {
         let waiting = std::mem::take(&mut self.sink.waiting);
         // The answers' windows are of extents that the fetches keep: the link goes first.
         drop(self);
@@ -276,7 +236,7 @@ impl Arrivals {
         }
         let target = waiting.fetch.targets.get(self.target).ok_or_else(|| refusal("more bytes than were asked for"))?;
         let left = target.shape.len() - self.at;
-        if let Some(place) = target.direct_place(self.at) {
+        if let Some(place) = direct_place(target, self.at) {
             self.at += left;
             return Ok(place);
         }
@@ -298,14 +258,14 @@ impl Arrivals {
         if self.staged_len == 0 || self.wait != Pause::Nothing {
             return;
         }
-        if self.staged_target().opened.is_by_pages() {
+        if self.staged_target().extent.is_by_pages() {
             self.wait = Pause::Unasked;
         } else {
             self.write(self.staged_len as u64);
         }
     }
 
-    fn staged_target(&self) -> &Reached {
+    fn staged_target(&self) -> &Target {
         &self.waiting.front().expect("a stage is filled for somebody").fetch.targets[self.target]
     }
 
@@ -313,7 +273,7 @@ impl Arrivals {
     fn write(&mut self, len: u64) {
         // SAFETY: the buffer is ours, and only read here.
         let bytes = unsafe { Window::of(&self.stage) }.slice(self.settled_len, len as usize);
-        if let Err(lost) = self.staged_target().write(self.at, bytes) {
+        if let Err(lost) = write(self.staged_target(), self.at, bytes) {
             self.lost = self.lost.take().or(Some(lost_memory(&lost)));
         }
         self.settle_some(len);
@@ -332,7 +292,7 @@ impl Arrivals {
             return None;
         }
         let (target, left) = (self.staged_target(), (self.staged_len - self.settled_len) as u64);
-        let (len, need) = reach::need(&target.opened, &target.shape, (self.at, left, 1), Access::Write);
+        let (len, need) = stage_pages(&target.extent, &target.shape, (self.at, left, 1), Access::Write);
         self.wait = Pause::Asked(len);
         Some(need)
     }
@@ -370,8 +330,10 @@ unsafe impl Sink for Arrivals {
         let waiting = self.waiting.front().filter(|waiting| waiting.seq == head.seq);
         let waiting = waiting.ok_or_else(|| refusal("an answer to nothing that was asked"))?;
         match head.kind {
-            Kind::Done if head.body_len == waiting.fetch.len() && !waiting.is_wanted => Ok(self.scratch(head.body_len - at)),
-            Kind::Done if head.body_len == waiting.fetch.len() => {
+            Kind::Done if head.body_len == waiting.fetch.stream_len() && !waiting.is_wanted => {
+                Ok(self.scratch(head.body_len - at))
+            }
+            Kind::Done if head.body_len == waiting.fetch.stream_len() => {
                 if at == 0 {
                     self.is_begun = true;
                     (self.target, self.at) = (0, 0);
@@ -410,7 +372,7 @@ impl Arrivals {
     fn end(&mut self, head: &Head) {
         self.is_begun = false;
         let WaitingFetch { session, fetch, .. } = self.waiting.pop_front().expect("just seen");
-        let outcome = self.outcome(head, fetch.len());
+        let outcome = self.outcome(head, fetch.stream_len());
         self.refusal.clear();
         self.ended.push(Ended { session, outcome });
         self.spent.push(fetch);

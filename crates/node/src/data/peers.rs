@@ -1,6 +1,6 @@
 //! Links to other nodes, made when a copy first needs them: dialed in threads of their own, since a node may be slow.
 
-use super::fetches::Fetch;
+use super::fetches::NodeFetch;
 use crate::notice_queue::NoticeQueue;
 use crate::notices::ToService;
 use crate::proving;
@@ -29,7 +29,7 @@ pub(crate) struct DialTerms {
 
 enum PeerState {
     /// Fetches that wait for the link, and the sessions they are for.
-    Dialing(Vec<(u64, Fetch)>),
+    Dialing(Vec<(u64, NodeFetch)>),
     /// The link's place in the service.
     There(u64),
 }
@@ -64,7 +64,7 @@ impl Peers {
     /// Has a fetch wait for the link, which is made if nobody does so yet.
     ///
     /// **Errors**: [`Error::LimitReached`] for a further node when there are [`PEER_COUNT_MAX`].
-    pub fn dial(&mut self, session: u64, fetch: Fetch) -> Result<()> {
+    pub fn dial(&mut self, session: u64, fetch: NodeFetch) -> Result<()> {
         let (address, is_full) = (fetch.address.clone(), self.is_full());
         match self.ways.get_mut(&address) {
             Some(PeerState::Dialing(waiting)) => waiting.push((session, fetch)),
@@ -116,7 +116,7 @@ impl Peers {
     }
 
     /// The try to reach that address has ended: those who waited for it.
-    pub fn dialed(&mut self, address: &str) -> Vec<(u64, Fetch)> {
+    pub fn dialed(&mut self, address: &str) -> Vec<(u64, NodeFetch)> {
         match self.ways.remove(address) {
             Some(PeerState::Dialing(waiting)) => waiting,
             _ => Vec::new(),

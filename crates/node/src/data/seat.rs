@@ -3,7 +3,6 @@
 use super::fetches::{Ended, Peer};
 use super::session::{Session, Turn};
 use crate::control_link::ControlLink;
-use crate::extents::Extents;
 use hanare_fabric::LinkError;
 use hanare_home::Need;
 use hanare_protocol::Result;
@@ -27,9 +26,9 @@ pub(crate) enum Did {
 }
 
 impl Seat {
-    pub fn turn(&mut self) -> std::result::Result<Did, LinkError> {
+    pub fn turn(&mut self, now: Duration) -> std::result::Result<Did, LinkError> {
         match self {
-            Seat::Client(session) => session.turn().map(Did::Client),
+            Seat::Client(session) => session.turn(now).map(Did::Client),
             Seat::Peer(peer) => peer.turn().map(|(moved, ended)| Did::Peer(moved, ended, peer.need())),
             Seat::Wire(wire) => {
                 let (frames, ending) = wire.receive_bytes();
@@ -39,9 +38,9 @@ impl Seat {
     }
 
     /// As [`Session::give_way`].
-    pub fn give_way(&mut self, extents: &Extents) -> bool {
+    pub fn give_way(&mut self) -> bool {
         match self {
-            Seat::Client(session) => session.give_way(extents),
+            Seat::Client(session) => session.give_way(),
             Seat::Peer(_) | Seat::Wire(_) => false,
         }
     }
@@ -98,9 +97,9 @@ impl Seat {
     }
 
     /// A client that waits hears that it goes on; a node that is silent beyond the bound is given up.
-    pub fn look_after(&mut self, bound: Duration) -> std::result::Result<(), LinkError> {
+    pub fn look_after(&mut self, now: Duration, bound: Duration) -> std::result::Result<(), LinkError> {
         match self {
-            Seat::Client(session) => session.show_life(),
+            Seat::Client(session) => session.show_life(now),
             Seat::Peer(peer) if peer.is_silent(bound) => {
                 Err(LinkError::Timeout { peer: peer.address.clone(), after_ms: bound.as_millis() as u64 })
             }

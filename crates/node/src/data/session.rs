@@ -1,17 +1,15 @@
 //! One link of a client, with what it asks and what it is told.
 
-use super::fetches::Fetch;
-use super::inbox::{Arrived, Inbox, weight};
-use super::replies::{Pumped, Replies, Response};
+use super::fetches::NodeFetch;
+use super::inbox::Inbox;
+use super::replies::{NodeAnswers, NodeResponse, Pumped, Replies, show_life};
 use crate::extents::Extents;
 use hanare_fabric::{Link, LinkError, Sight};
-use hanare_home::Need;
+use hanare_home::{LinkCommands, LinkOutcomes, Need};
 use hanare_protocol::Error;
-use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, User};
-use hanare_protocol::limits::LINK_TURN_COUNT;
 use hanare_protocol::wire::control::CommandOrigin;
-use hanare_protocol::wire::exchange::{Query, Reply};
+use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::head::{Head, Kind};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -28,8 +26,6 @@ pub(crate) struct Session {
     link: Box<dyn Link>,
     inbox: Inbox,
     replies: Replies,
-    /// Queries that are not acted on yet, with the number of each.
-    queries: Vec<(u64, Query)>,
     /// The program, 0 for a node, and its user.
     who: (ClientId, User),
     /// Whether each turn begins with a look whether the client is gone.
@@ -46,7 +42,7 @@ pub(crate) struct Turn {
     /// Queries of the client, with the number of each.
     pub queries: Vec<(u64, Query)>,
     /// Bytes to fetch from other nodes.
-    pub fetches: Vec<Fetch>,
+    pub fetches: Vec<NodeFetch>,
     /// Pages to bring home, for [`Session::recalled`].
     pub need: Option<Need>,
 }
@@ -55,15 +51,11 @@ impl Session {
     pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, who: (ClientId, User), looks: bool) -> Session {
         // Programs of this host have no series: their link ends with them.
         let from = if looks { CommandOrigin::OtherHost } else { CommandOrigin::OwnHost };
-        Session {
-            link,
-            inbox: Inbox::new(extents, from),
-            replies: Replies::default(),
-            queries: Vec::new(),
-            who,
-            looks,
-            is_drained: false,
-        }
+        Session { link, inbox: Inbox::new(extents, from), replies: Replies::default(), who, looks, is_drained: false }
+    }
+
+    fn answers(&self) -> &NodeAnswers {
+        &self.inbox.commands.answers
     }
 
     /// Whose program the client is.
@@ -93,14 +85,14 @@ impl Session {
 
     /// Moves messages and answers as far as they go, within a bound. No command is taken from a client that is gone: others may have
     /// been answered since.
-    pub fn turn(&mut self) -> Result<Turn, LinkError> {
+    pub fn turn(&mut self, now: Duration) -> Result<Turn, LinkError> {
         let sight = if self.looks { self.link.look() } else { Sight::Something };
         match sight {
             Sight::End => {
                 return Err(LinkError::Closed { peer: self.link.peer().to_owned(), reason: "it is gone".to_owned() });
             }
             // The same call tells that there is nothing to receive.
-            Sight::Nothing if self.is_drained && self.link.unsent_len() == 0 && !self.replies.is_due() => {
+            Sight::Nothing if self.is_drained && self.link.unsent_len() == 0 && !self.answers().is_due(now) => {
                 return Ok(Turn::default());
             }
             _ => {}
@@ -108,18 +100,10 @@ impl Session {
         let (mut turn, mut since) = (Turn::default(), None);
         self.is_drained = false;
         for _ in 0..ROUNDS_MAX {
-            self.inbox.held_back = !self.replies.is_idle();
+            self.inbox.commands.begin_round();
             let progress = self.link.progress(&mut self.inbox)?;
-            for finished in self.inbox.finished.drain(..) {
-                match finished.arrived {
-                    Ok(Arrived::Commands(work)) => {
-                        self.replies.push(finished.seq, Response::Work { work, may_wait: finished.may_wait });
-                    }
-                    Ok(Arrived::Query(query)) => self.queries.push((finished.seq, query)),
-                    Err(error) => self.replies.push(finished.seq, Response::Reply(Reply::Refused(error))),
-                }
-            }
-            let pumped = self.replies.pump(&mut *self.link)?;
+            self.inbox.commands.end_round();
+            let pumped = self.replies.pump(&mut self.inbox.commands.answers, &mut *self.link, now)?;
             if progress.is_idle() && pumped == Pumped::Nothing {
                 self.is_drained = true;
                 break;
@@ -134,84 +118,75 @@ impl Session {
                 break;
             }
             // Queries are acted on when the turn is over, and some take long.
-            let asked: usize = self.queries.iter().map(|(_, query)| weight(query)).sum();
-            if asked >= LINK_TURN_COUNT || since.get_or_insert_with(Instant::now).elapsed() >= TURN_TIME {
+            if self.inbox.commands.asks_enough() || since.get_or_insert_with(Instant::now).elapsed() >= TURN_TIME {
                 break;
             }
         }
-        turn.fetches = std::mem::take(&mut self.replies.fetches);
+        turn.fetches = self.inbox.commands.answers.take_fetches();
         turn.need = self.need();
-        turn.queries = std::mem::take(&mut self.queries);
+        turn.queries = self.inbox.commands.take_queries();
         Ok(turn)
     }
 
     /// Answers a query.
-    pub fn answer(&mut self, seq: u64, what: Response) -> Result<(), LinkError> {
-        self.replies.push(seq, what);
-        self.is_drained &= self.replies.pump(&mut *self.link)? != Pumped::Work;
+    pub fn answer(&mut self, now: Duration, seq: u64, what: NodeResponse) -> Result<(), LinkError> {
+        let answers = &mut self.inbox.commands.answers;
+        answers.push(seq, what);
+        self.is_drained &= self.replies.pump(answers, &mut *self.link, now)? != Pumped::Work;
         Ok(())
     }
 
     /// A fetch that it waited for has ended.
     pub fn fetched(&mut self, outcome: Result<(), Error>) {
         self.is_drained = false;
-        self.replies.fetched(outcome);
+        self.inbox.commands.answers.fetched(outcome);
     }
 
     /// Pages that its message, or its answer, waits for; told once.
     pub fn need(&mut self) -> Option<Need> {
-        self.replies.need.take().or_else(|| self.inbox.need())
+        self.inbox.commands.need()
     }
 
     /// Those pages are at home, or will not come.
     pub fn recalled(&mut self, outcome: Result<(), Error>) {
         self.is_drained = false;
-        match self.inbox.waits_for_pages() {
-            true => self.inbox.recalled(outcome),
-            false => self.replies.recalled(outcome),
-        }
+        self.inbox.commands.recalled(outcome, &self.inbox.stage);
     }
 
     /// Hosts are about to map an extent: commands that came before them go on by pages. Returns whether it has to have a turn for that.
-    pub fn give_way(&mut self, extents: &Extents) -> bool {
+    pub fn give_way(&mut self) -> bool {
         self.is_drained = false;
-        self.replies.give_way(extents);
-        self.inbox.give_way()
+        self.inbox.commands.give_way()
     }
 
     /// Lets a client that waits for long work know that it goes on.
-    pub fn show_life(&mut self) -> Result<(), LinkError> {
-        if self.inbox.waits_for_pages() && self.replies.is_idle() && self.link.unsent_len() == 0 {
+    pub fn show_life(&mut self, now: Duration) -> Result<(), LinkError> {
+        let LinkCommands { incoming, answers, .. } = &mut self.inbox.commands;
+        if incoming.waits_for_pages() && answers.is_idle() && self.link.unsent_len() == 0 {
             // SAFETY: there is no body.
-            return unsafe { self.link.send(&Head::new(Kind::Working, self.inbox.last), &[]) };
+            return unsafe { self.link.send(&Head::new(Kind::Working, incoming.last()), &[]) };
         }
-        self.replies.show_life(&mut *self.link)
+        show_life(answers, &mut *self.link, now)
     }
 
     /// What the client calls this connection.
     pub fn name(&self) -> Option<u128> {
-        self.inbox.name
+        self.inbox.commands.incoming.name()
     }
 
     /// What would be known of this connection if it ended.
     pub fn outcomes(&self) -> LinkOutcomes {
-        let mut replies = self.replies.fates();
-        replies.extend(self.inbox.fate());
-        // What came with the link's end was not acted on.
-        let unheard = self.inbox.finished.iter().filter(|finished| matches!(finished.arrived, Ok(Arrived::Query(_))));
-        let unheard = unheard.map(|finished| finished.seq).chain(self.queries.iter().map(|(seq, _)| *seq));
-        replies.extend(unheard.map(|seq| (seq, Happened::No)));
-        LinkOutcomes { last: self.inbox.last, forgotten: self.replies.forgotten, replies }
+        self.inbox.commands.outcomes()
     }
 
     /// Whether an answer waits for the client to read.
     pub fn is_blocked(&self) -> bool {
-        (!self.replies.is_idle() && !self.replies.waits_for_others()) || self.link.unsent_len() > 0
+        (!self.answers().is_idle() && !self.answers().waits_for_others()) || self.link.unsent_len() > 0
     }
 
     /// Whether its message or its answer waits for bytes of another node, or for pages.
     pub fn waits_for_others(&self) -> bool {
-        self.replies.waits_for_others() || self.inbox.waits_for_pages()
+        self.inbox.commands.waits_for_others()
     }
 
     pub fn checks_by_call(&self) -> bool {
@@ -220,7 +195,7 @@ impl Session {
 
     /// Whether nothing but its event tells of what comes next: a turn before that would move nothing.
     pub fn can_rest(&self) -> bool {
-        self.is_drained && self.checks_by_call() && !self.is_blocked() && !self.waits_for_others() && !self.replies.holds_back()
+        self.is_drained && self.checks_by_call() && !self.is_blocked() && !self.waits_for_others() && !self.answers().holds_back()
     }
 
     pub fn needs_write_event(&self) -> bool {
@@ -228,7 +203,7 @@ impl Session {
     }
 
     pub fn doze(&mut self) -> bool {
-        !self.replies.hurry() && self.link.doze()
+        !self.inbox.commands.answers.hurry() && self.link.doze()
     }
 
     /// What tells of the client's end, where that is not [`Session::event`].
@@ -239,27 +214,5 @@ impl Session {
 
     pub fn event(&self) -> BorrowedFd<'_> {
         self.link.event()
-    }
-}
-
-/// What is known of a connection's requests after its end.
-pub(crate) struct LinkOutcomes {
-    /// The last request that was begun.
-    last: u64,
-    /// The last request whose failure is not remembered any more.
-    forgotten: u64,
-    /// Those that were refused, or not done to the end.
-    replies: Vec<(u64, Happened)>,
-}
-
-impl LinkOutcomes {
-    /// What became of a request.
-    pub fn happened(&self, seq: u64) -> Happened {
-        match self.replies.iter().find(|(known, _)| *known == seq) {
-            _ if seq > self.last => Happened::No,
-            Some((_, happened)) => *happened,
-            None if seq <= self.forgotten => Happened::Unknown,
-            None => Happened::Yes,
-        }
     }
 }

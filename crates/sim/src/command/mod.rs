@@ -14,27 +14,37 @@
 //! goes on with what it had received, such as a copy that waits for its source. Sockets of UCX send for the dead in that case, too; over
 //! RDMA no kernel sends for anybody.
 //!
-//! The judge: once a version was answered, no byte of an older one is written.
+//! The judge: once a version was answered, no byte of an older one is there. A program that gives a command up asks, on its next
+//! connection, what became of it: what is said to be done is there, and what is said not to be done never comes. Each user with links
+//! that are awake has a turn in each round of a node.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `node` | nodes: buffers, turns, copies under way, the product's [`hanare_protocol::session::Sessions`] |
+//! | `node` | nodes: buffers, rounds of turns, copies under way; the product's sessions and fairness |
+//! | `served` | a link: the product's commands ([`hanare_home::LinkCommands`]), fed with bytes as they come |
 //! | `programs` | what programs do, and how they end |
 
 mod node;
 mod programs;
+mod served;
 
 use crate::check::{Check, check};
 use crate::dice::Dice;
 use crate::harness::{Course, World, defects, on_course};
+use hanare_home::{Fetch, Vector};
+use hanare_protocol::wire::head::Head;
 use node::Node;
 use programs::{Channel, Line};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 /// Lines of programs on each host.
 const LINE_COUNT: u64 = 2;
 /// Most pieces in which a command's bytes arrive: more than a node takes in the time of a round trip.
 const PIECE_COUNT_MAX: u64 = 12;
+/// Bytes of a word, which has the version that wrote it; and of a line.
+const WORD_LEN: u64 = 8;
+const LINE_LEN: u64 = 2 * PIECE_COUNT_MAX * WORD_LEN;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
@@ -59,7 +69,7 @@ pub(crate) enum Event {
     Fetched {
         node: u64,
         connection: u64,
-        piece: Piece,
+        fetch: Rc<Fetch<Vector>>,
     },
     /// An answer reaches a program.
     Answer {
@@ -96,16 +106,28 @@ pub(crate) enum Event {
     Fault,
 }
 
-/// A piece of a command.
-#[derive(Clone, Copy, Debug)]
+/// A piece of a message.
+#[derive(Clone, Debug)]
 pub(crate) struct Piece {
-    line: u64,
+    head: Head,
+    /// The message begins with it.
+    begins: bool,
+    bytes: Rc<[u8]>,
+}
+
+/// A command that was given up: its connection, its version, and what that writes.
+#[derive(Clone, Copy, Debug)]
+struct GivenUp {
+    connection: u64,
     version: u64,
-    number: u64,
-    /// Whether the command ends with it.
-    is_last: bool,
-    /// Whether the bytes are fetched from another node.
-    is_copy: bool,
+    words: Words,
+}
+
+/// Words of a line that a version writes: `count` words, one in `step`.
+#[derive(Clone, Copy, Debug)]
+struct Words {
+    count: u64,
+    step: u64,
 }
 
 defects! {
@@ -117,10 +139,13 @@ defects! {
     KeepFetching,
     /// A node reads what the dead left before it looks who is dead.
     ServeTheDead,
+    /// A node answers a command when it begins to come.
+    AnswerFirst,
+    /// A node ends its round when the links of one user had their turn.
+    ServeOneUser,
 }
 
 /// Commands of programs that give up or die.
-#[derive(Debug)]
 pub(crate) struct CommandWorld {
     course: Course<Event, Defect>,
     nodes: Vec<Node>,
@@ -130,6 +155,12 @@ pub(crate) struct CommandWorld {
     series_count: u64,
     /// The newest version of each line whose command was answered.
     answered: Vec<u64>,
+    /// Lines that the judge is to look at.
+    touched: BTreeSet<u64>,
+    /// Lines and versions that were said not to be done.
+    undone: BTreeSet<(u64, u64)>,
+    /// The newest version that was answered, of each word of each line.
+    floors: Vec<[u64; (LINE_LEN / WORD_LEN) as usize]>,
 }
 
 on_course!(CommandWorld);
@@ -143,12 +174,15 @@ impl World for CommandWorld {
         let nodes = u64::from(course.plan.nodes);
         let mut world = CommandWorld {
             course,
-            nodes: (0..nodes).map(|_| Node::default()).collect(),
+            nodes: (0..nodes).map(|_| Node::new(nodes * LINE_COUNT)).collect(),
             lines: Vec::new(),
             connections: BTreeMap::new(),
             connection_count: 0,
             series_count: 0,
             answered: vec![0; (nodes * LINE_COUNT) as usize],
+            touched: BTreeSet::new(),
+            undone: BTreeSet::new(),
+            floors: vec![[0; (LINE_LEN / WORD_LEN) as usize]; (nodes * LINE_COUNT) as usize],
         };
         for line in 0..nodes * LINE_COUNT {
             let made = Line::throw(line % nodes, nodes, &mut world.course.dice);
@@ -165,7 +199,7 @@ impl World for CommandWorld {
             Event::Piece { connection, piece } => self.on_piece(connection, piece),
             Event::Reset { connection } => self.on_reset(connection),
             Event::Serve { node } => self.on_serve(node),
-            Event::Fetched { node, connection, piece } => self.on_fetched(node, connection, piece),
+            Event::Fetched { node, connection, fetch } => self.on_fetched(node, connection, fetch),
             Event::Answer { connection, version } => self.on_answer(connection, version),
             Event::Welcome { connection } => self.on_welcome(connection),
             Event::Next { line, life } => self.on_next(line, life),
@@ -179,6 +213,19 @@ impl World for CommandWorld {
 
     fn calm(&mut self) -> Check {
         (0..self.lines.len() as u64).try_for_each(|line| self.on_heal(line))
+    }
+
+    /// No word is older than what was answered, or of a command that was said not to be done.
+    fn judge(&mut self) -> Check {
+        std::mem::take(&mut self.touched).into_iter().try_for_each(|line| {
+            let node = &self.nodes[self.lines[line as usize].node as usize];
+            (0..).zip(&self.floors[line as usize]).try_for_each(|(word, floor)| {
+                let version = node.word(line, word);
+                check(version >= *floor, || format!("line {line}: word {word} has version {version}, and {floor} was answered"))?;
+                let is_undone = self.undone.contains(&(line, version));
+                check(!is_undone, || format!("line {line}: word {word} has version {version}, which was said not to be done"))
+            })
+        })
     }
 
     /// Nothing hangs: all lines have got answers since the faults ended.
@@ -220,18 +267,6 @@ impl CommandWorld {
         }
         Ok(())
     }
-
-    /// A byte of a command is written: the rule of this world.
-    fn write(&mut self, piece: Piece) -> Check {
-        let answered = self.answered[piece.line as usize];
-        self.count("pieces written");
-        check(piece.version >= answered, || {
-            format!(
-                "line {}: piece {} of version {} is written, and {answered} was answered",
-                piece.line, piece.number, piece.version
-            )
-        })
-    }
 }
 
 #[cfg(test)]
@@ -242,6 +277,7 @@ mod tests {
 
     #[test]
     fn what_was_answered_stays() {
+        let mut told = 0;
         for seed in 0..40 {
             let whats = [
                 "answers",
@@ -251,12 +287,17 @@ mod tests {
                 "resets lost",
                 "connections ended by their successor",
             ];
-            meets::<CommandWorld>(Plan { seed, nodes: 3, minutes: 3.0 }, 0, &whats);
+            let counts = meets::<CommandWorld>(Plan { seed, nodes: 3, minutes: 3.0 }, 0, &whats);
+            told += counts.get("commands known to be done").copied().unwrap_or(0);
         }
+        assert!(told > 0, "no program heard that a command that it gave up was done");
     }
 
     #[test]
     fn each_defect_is_found() {
-        finds_all::<CommandWorld>(20, (3, 3.0), |failure| assert!(failure.what.contains("was answered"), "{failure}"));
+        let whats = ["was answered", "had no turn", "said not to be done"];
+        finds_all::<CommandWorld>(40, (3, 3.0), |failure| {
+            assert!(whats.iter().any(|what| failure.what.contains(what)), "{failure}");
+        });
     }
 }

@@ -1,12 +1,21 @@
-//! Nodes: what lies in their kernels, and what their service does with it, as `hanare`'s does.
+//! Nodes: what lies in their kernels, and the service that drives the home's commands as `hanare-node` does.
 
 use super::programs::Way;
+use super::served::ServedLink;
 use super::*;
+use hanare_home::{Bytes, EndedLinks, Fetch, Rounds, Vector, Vectors, runs};
+use hanare_protocol::Result as Outcome;
+use hanare_protocol::error::Happened;
+use hanare_protocol::id::Gid;
 use hanare_protocol::session::Sessions;
+use hanare_protocol::wire::command::{COMMAND_LEN, Command};
+use hanare_protocol::wire::exchange::Question;
 use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
 
 /// Something that lies in a connection's buffer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Arrived {
     Greeting,
     Piece(Piece),
@@ -20,17 +29,48 @@ struct Buffer {
 }
 
 /// A node.
-#[derive(Debug, Default)]
 pub(super) struct Node {
     sessions: Sessions,
     buffers: BTreeMap<u64, Buffer>,
-    served: BTreeSet<u64>,
-    /// Those whose copy waits for its source.
-    fetching: BTreeSet<u64>,
+    links: BTreeMap<u64, ServedLink>,
+    ended_links: EndedLinks,
+    rounds: Rounds,
+    /// Connections that the rounds have.
+    awake: BTreeSet<u64>,
+    /// Connections of which events tell.
+    told: BTreeSet<u64>,
+    memory: Rc<Vectors>,
+    region: Vector,
     pub stopped_until_ms: u64,
     is_awake: bool,
     /// Whether the service has not run since it was stopped.
     pub was_stopped: bool,
+}
+
+impl Node {
+    /// A node with memory for lines.
+    pub fn new(lines: u64) -> Node {
+        let (memory, region) = Vectors::of(Gid(1), (lines * LINE_LEN) as usize);
+        Node {
+            sessions: Sessions::default(),
+            buffers: BTreeMap::new(),
+            links: BTreeMap::new(),
+            ended_links: EndedLinks::default(),
+            rounds: Rounds::default(),
+            awake: BTreeSet::new(),
+            told: BTreeSet::new(),
+            memory: Rc::new(memory),
+            region,
+            stopped_until_ms: 0,
+            is_awake: false,
+            was_stopped: false,
+        }
+    }
+
+    /// A word of a line.
+    pub fn word(&self, line: u64, word: u64) -> u64 {
+        self.region.load_word(line * LINE_LEN + word * WORD_LEN, WORD_LEN).expect("a vector has its bytes")
+    }
 }
 
 impl CommandWorld {
@@ -41,7 +81,9 @@ impl CommandWorld {
     /// Whether a node has received something of a connection, and is not done with it.
     pub(super) fn has_work(&self, node: u64, connection: u64) -> bool {
         let node = &self.nodes[node as usize];
-        node.fetching.contains(&connection) || node.buffers.get(&connection).is_some_and(|buffer| !buffer.held.is_empty())
+        let is_under_way = |link: &ServedLink| link.commands.waits_for_others();
+        node.links.get(&connection).is_some_and(is_under_way)
+            || node.buffers.get(&connection).is_some_and(|buffer| !buffer.held.is_empty())
     }
 
     fn node(&mut self, node: u64) -> &mut Node {
@@ -62,12 +104,13 @@ impl CommandWorld {
         if !buffer.is_reset {
             buffer.held.push_back(held);
         }
-        self.wake(node);
+        self.wake(node, connection);
         Ok(())
     }
 
     /// The service is to run; once is enough.
-    fn wake(&mut self, node: u64) {
+    fn wake(&mut self, node: u64, connection: u64) {
+        self.node(node).told.insert(connection);
         if !std::mem::replace(&mut self.node(node).is_awake, true) {
             self.at(0, Event::Serve { node });
         }
@@ -76,11 +119,11 @@ impl CommandWorld {
     pub(super) fn on_reset(&mut self, connection: u64) -> Check {
         let node = self.node_of(connection);
         self.node(node).buffers.entry(connection).or_default().is_reset = true;
-        self.wake(node);
+        self.wake(node, connection);
         Ok(())
     }
 
-    /// The service gives each connection a turn, in any order; what is left waits for the next.
+    /// The service takes events, in any order, and gives the connections that are awake a round of turns.
     pub(super) fn on_serve(&mut self, node: u64) -> Check {
         let now_ms = self.now_ms;
         self.node(node).is_awake = false;
@@ -88,22 +131,62 @@ impl CommandWorld {
             return Ok(());
         }
         self.go_on(node);
-        let mut order: Vec<u64> = self.node(node).buffers.keys().copied().collect();
-        for at in (1..order.len()).rev() {
+        let mut told: Vec<u64> = std::mem::take(&mut self.node(node).told).into_iter().collect();
+        for at in (1..told.len()).rev() {
             let other = self.dice.below(at as u64 + 1) as usize;
-            order.swap(at, other);
+            told.swap(at, other);
         }
-        for connection in order {
-            if self.node(node).sessions.on_turn(now_ms) && self.looks() {
-                self.close_ended(node);
+        for connection in told {
+            let user = self.user_of(connection);
+            let node = self.node(node);
+            if node.awake.insert(connection) {
+                node.rounds.push(user, connection);
             }
-            self.turn(node, connection)?;
         }
-        if self.node(node).buffers.values().any(|buffer| !buffer.held.is_empty()) {
+        self.round(node)?;
+        if !self.node(node).rounds.is_empty() {
             self.node(node).is_awake = true;
             self.at(1, Event::Serve { node });
         }
         Ok(())
+    }
+
+    /// Words of the connection's line may have changed.
+    fn touch(&mut self, connection: u64) {
+        let line = self.connections[&connection].line;
+        self.touched.insert(line);
+    }
+
+    /// Lines are of two users.
+    fn user_of(&self, connection: u64) -> Option<u32> {
+        Some((self.connections[&connection].line % 2) as u32)
+    }
+
+    fn round(&mut self, node: u64) -> Check {
+        let now_ms = self.now_ms;
+        let mut now = Duration::from_millis(now_ms);
+        let mut without: BTreeSet<_> = self.nodes[node as usize].awake.iter().map(|id| self.user_of(*id)).collect();
+        self.node(node).rounds.begin();
+        while let Some((user, connection)) = self.node(node).rounds.next(now) {
+            without.remove(&user);
+            if self.node(node).sessions.on_turn(now_ms) && self.looks() {
+                self.close_ended(node);
+            }
+            let has_moved = self.turn(node, connection)?;
+            now += Duration::from_micros(self.dice.between(1, 60));
+            let node = self.node(node);
+            node.rounds.had_turn(user, has_moved);
+            match node.buffers.get(&connection) {
+                Some(buffer) if has_moved || !buffer.held.is_empty() => node.rounds.push(user, connection),
+                _ => {
+                    node.awake.remove(&connection);
+                }
+            }
+            if self.has(Defect::ServeOneUser) {
+                break;
+            }
+        }
+        check(without.is_empty(), || format!("users {without:?} of node {node} had no turn in a round"))
     }
 
     /// The service goes on: after events that it waited for, or after a stop.
@@ -127,68 +210,122 @@ impl CommandWorld {
     fn end(&mut self, node: u64, connection: u64) {
         let node = self.node(node);
         node.sessions.on_ended(connection);
-        node.served.remove(&connection);
+        if let Some(link) = node.links.remove(&connection) {
+            node.ended_links.remember(connection.into(), link.commands.outcomes());
+        }
         node.buffers.remove(&connection);
     }
 
-    /// One connection's turn: a greeting, or a piece.
-    fn turn(&mut self, node: u64, connection: u64) -> Check {
+    /// One connection's turn: a greeting, or a piece, and what comes of it. Returns whether anything moved.
+    fn turn(&mut self, node: u64, connection: u64) -> Result<bool, String> {
         let way = self.connections[&connection].way;
         let looks = way != Way::Ring && self.looks();
-        let Some(buffer) = self.node(node).buffers.get_mut(&connection) else { return Ok(()) };
+        let Some(buffer) = self.node(node).buffers.get_mut(&connection) else { return Ok(false) };
         if buffer.is_reset && (looks || buffer.held.is_empty()) {
             self.end(node, connection);
-            return Ok(());
+            return Ok(true);
         }
-        if buffer.held.is_empty() {
-            return Ok(());
+        if let Some(Arrived::Greeting) = buffer.held.front() {
+            buffer.held.pop_front();
+            self.greet(node, connection)?;
+            return Ok(true);
         }
-        let held = self.node(node).buffers.get_mut(&connection).and_then(|buffer| buffer.held.pop_front());
-        match held.expect("just seen") {
-            Arrived::Greeting => self.greet(node, connection),
-            Arrived::Piece(piece) => self.take(node, connection, piece)?,
+        let Node { buffers, links, .. } = self.node(node);
+        let (Some(buffer), Some(link)) = (buffers.get_mut(&connection), links.get_mut(&connection)) else {
+            // Bytes on a connection that the node has closed are discarded.
+            buffers.remove(&connection);
+            return Ok(true);
+        };
+        link.commands.begin_round();
+        let mut received = None;
+        if let Some(Arrived::Piece(piece)) = buffer.held.front()
+            && link.may_take(piece)
+        {
+            link.receive(piece)?;
+            received = Some((piece.head.seq, piece.begins));
+            buffer.held.pop_front();
+        }
+        link.commands.end_round();
+        self.touch(connection);
+        if let Some((version, true)) = received
+            && self.has(Defect::AnswerFirst)
+        {
+            self.send_back(connection, Event::Answer { connection, version });
+        }
+        self.answer(node, connection)?;
+        self.count("turns");
+        Ok(received.is_some())
+    }
+
+    /// The rest of the connection's messages is done, and answers leave.
+    fn answer(&mut self, node: u64, connection: u64) -> Check {
+        let now = Duration::from_millis(self.now_ms);
+        let Some(link) = self.node(node).links.get_mut(&connection) else { return Ok(()) };
+        let answered = link.answer(now)?;
+        let fetches = link.commands.answers.take_fetches();
+        for version in answered {
+            self.send_back(connection, Event::Answer { connection, version });
+        }
+        for fetch in fetches {
+            self.count("copies");
+            let after = self.dice.pick(&[1, 30, 900, 3_000]);
+            self.at(after, Event::Fetched { node, connection, fetch: Rc::new(fetch) });
         }
         Ok(())
     }
 
-    fn greet(&mut self, node: u64, connection: u64) {
+    fn greet(&mut self, node: u64, connection: u64) -> Check {
         let series = self.connections[&connection].series;
-        let earlier = self.node(node).sessions.on_greeted(connection, series);
-        self.node(node).served.insert(connection);
+        let there = self.node(node);
+        let earlier = there.sessions.on_greeted(connection, series);
+        there.links.insert(connection, ServedLink::new(there.memory.clone()));
         let earlier = earlier.filter(|_| !self.has(Defect::ServeBoth));
         if let Some(earlier) = earlier {
             self.count("connections ended by their successor");
             self.end(node, earlier);
         }
         self.send_back(connection, Event::Welcome { connection });
+        let Some(asked) = self.connections[&connection].asks else { return Ok(()) };
+        let question = Question { connection: asked.connection.into(), seq: asked.version };
+        if self.has(Defect::ServeBoth) {
+            return Ok(());
+        }
+        if self.nodes[node as usize].links.contains_key(&asked.connection) {
+            self.end(node, asked.connection);
+        }
+        let happened = self.nodes[node as usize].ended_links.happened(question);
+        self.on_told(self.connections[&connection].line, asked, happened)
     }
 
-    fn take(&mut self, node: u64, connection: u64, piece: Piece) -> Check {
-        if !self.node(node).served.contains(&connection) {
-            return Ok(());
+    /// A program is told what became of a command that it gave up.
+    fn on_told(&mut self, line: u64, GivenUp { version, words, .. }: GivenUp, happened: Happened) -> Check {
+        match happened {
+            Happened::Unknown => {
+                self.count("commands of which nothing is known");
+                Ok(())
+            }
+            Happened::No => {
+                self.count("commands known not to be done");
+                self.undone.insert((line, version));
+                self.touched.insert(line);
+                Ok(())
+            }
+            Happened::Yes => {
+                self.count("commands known to be done");
+                let (node, Words { count, step }) = (&self.nodes[self.lines[line as usize].node as usize], words);
+                let oldest = (0..count).map(|word| node.word(line, word * step)).min().unwrap_or(version);
+                check(oldest >= version, || format!("line {line}: version {version} is said to be done, and {oldest} is there"))
+            }
         }
-        if piece.is_copy {
-            self.count("copies");
-            self.node(node).fetching.insert(connection);
-            let after = self.dice.pick(&[1, 30, 900, 3_000]);
-            self.at(after, Event::Fetched { node, connection, piece });
-            return Ok(());
-        }
-        self.write(piece)?;
-        if piece.is_last {
-            self.send_back(connection, Event::Answer { connection, version: piece.version });
-        }
-        Ok(())
     }
 
     /// Bytes of another node are here; a node that is stopped takes them when it goes on.
-    pub(super) fn on_fetched(&mut self, node: u64, connection: u64, piece: Piece) -> Check {
+    pub(super) fn on_fetched(&mut self, node: u64, connection: u64, fetch: Rc<Fetch<Vector>>) -> Check {
         let wait = self.node(node).stopped_until_ms.saturating_sub(self.now_ms);
         if wait > 0 {
-            self.at(wait, Event::Fetched { node, connection, piece });
+            self.at(wait, Event::Fetched { node, connection, fetch });
             return Ok(());
         }
-        self.node(node).fetching.remove(&connection);
         // Its service looks first whether who asked is dead.
         self.go_on(node);
         if self.looks() && self.node(node).buffers.get(&connection).is_some_and(|buffer| buffer.is_reset) {
@@ -198,8 +335,24 @@ impl CommandWorld {
             self.count("fetches cancelled");
             return Ok(());
         }
-        self.write(piece)?;
-        self.send_back(connection, Event::Answer { connection, version: piece.version });
-        Ok(())
+        write(&fetch).map_err(|error| error.to_string())?;
+        self.touch(connection);
+        if let Some(link) = self.node(node).links.get_mut(&connection) {
+            link.commands.answers.fetched(Ok(()));
+        }
+        self.answer(node, connection)
     }
+}
+
+/// Writes the bytes that a copy has fetched: the source's shape begins at the version that it is to write.
+fn write(fetch: &Fetch<Vector>) -> Outcome<()> {
+    for (command, target) in fetch.commands.chunks_exact(COMMAND_LEN).zip(&fetch.targets) {
+        let command = Command::decode(command.first_chunk().expect("as long as a command")).expect("a command of ours");
+        let source = command.shape(&[]).expect("a shape of ours").check("of a source", u64::MAX)?;
+        let (version, _) = source.range().expect("sources are contiguous");
+        for (offset, len) in runs(&target.shape, 0, target.shape.len()) {
+            (0..len / WORD_LEN).try_for_each(|word| target.extent.write(offset + word * WORD_LEN, &version.to_le_bytes()))?;
+        }
+    }
+    Ok(())
 }

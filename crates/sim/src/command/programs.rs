@@ -2,7 +2,11 @@
 
 use super::*;
 use crate::network::Ordered;
+use hanare_protocol::id::{Grant, Slot};
 use hanare_protocol::session::Series;
+use hanare_protocol::shape::{Shape, Strided};
+use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::head::Kind;
 
 /// How long a program waits for an answer.
 const BOUND_MS: u64 = 1_000;
@@ -26,6 +30,9 @@ pub(super) struct Line {
     series: Series,
     connection: Option<u64>,
     version: u64,
+    /// Words of that version, and the connection on which it was sent.
+    words: Words,
+    sent_on: Option<u64>,
     pub answered_ms: u64,
     /// Packets of its host do not pass until then.
     cut_until_ms: u64,
@@ -38,6 +45,8 @@ pub(super) struct Channel {
     pub line: u64,
     pub way: Way,
     pub series: Option<Series>,
+    /// The command that its program asks about.
+    pub asks: Option<GivenUp>,
     is_open: bool,
     /// What the kernel of the program's host sends when packets pass again.
     queue: Vec<Event>,
@@ -56,6 +65,8 @@ impl Line {
             series: Series(0),
             connection: None,
             version: 0,
+            words: Words { count: 0, step: 1 },
+            sent_on: None,
             answered_ms: 0,
             cut_until_ms: 0,
             path: Ordered::default(),
@@ -162,7 +173,8 @@ impl CommandWorld {
         let state = &mut self.lines[line as usize];
         state.connection = Some(id);
         let series = (state.way != Way::Ring).then_some(state.series);
-        let made = Channel { line, way: state.way, series, is_open: true, queue: Vec::new(), answers: Vec::new() };
+        let asks = state.sent_on.map(|connection| GivenUp { connection, version: state.version, words: state.words });
+        let made = Channel { line, way: state.way, series, asks, is_open: true, queue: Vec::new(), answers: Vec::new() };
         self.connections.insert(id, made);
         self.send(id, Event::Greeting { connection: id });
     }
@@ -176,7 +188,8 @@ impl CommandWorld {
         let series = Series(self.series_count);
         let state = self.line(line);
         state.lives += 1;
-        (state.life, state.series) = (Some(state.lives), series);
+        // It knows nothing of the connections of the program before.
+        (state.life, state.series, state.sent_on) = (Some(state.lives), series, None);
         self.connect(line);
         self.await_answer(line);
         Ok(())
@@ -217,12 +230,11 @@ impl CommandWorld {
         }
         let state = self.line(line);
         let Some(connection) = state.connection.filter(|_| state.life == Some(life)) else { return Ok(()) };
-        state.version += 1;
-        let version = state.version;
         let is_copy = self.dice.chance(2_000);
-        let pieces = if is_copy { 1 } else { self.dice.between(1, PIECE_COUNT_MAX) };
-        for number in 0..pieces {
-            let piece = Piece { line, version, number, is_last: number + 1 == pieces, is_copy };
+        let words = Words { count: self.dice.between(1, PIECE_COUNT_MAX), step: self.dice.between(1, 2) };
+        let state = self.line(line);
+        (state.version, state.words, state.sent_on) = (state.version + 1, words, Some(connection));
+        for piece in message(line, state.version, words, is_copy) {
             self.send(connection, Event::Piece { connection, piece });
         }
         self.await_answer(line);
@@ -244,8 +256,11 @@ impl CommandWorld {
             return Ok(());
         }
         state.answered_ms = now_ms;
+        let Words { count, step } = state.words;
         let life = state.life.expect("a connection that is open has a program");
         self.answered[line as usize] = version;
+        self.touched.insert(line);
+        (0..count).for_each(|word| self.floors[line as usize][(word * step) as usize] = version);
         self.count("answers");
         let after = self.dice.between(0, 20);
         self.at(after, Event::Next { line, life });
@@ -273,4 +288,28 @@ impl CommandWorld {
         self.await_answer(line);
         Ok(())
     }
+}
+
+/// The pieces of the message that writes a version of a line: a put of its words, or a copy from another node. A copy's source begins at
+/// the byte that has the version's number.
+fn message(line: u64, version: u64, Words { count, step }: Words, is_copy: bool) -> Vec<Piece> {
+    let (len, offset) = (count * WORD_LEN, line * LINE_LEN);
+    let shape = match step {
+        1 => Shape::contiguous(offset, len),
+        _ => Strided { offset, block: WORD_LEN, count, stride: step * WORD_LEN }.into(),
+    };
+    let command = |op, shape: &Shape<'_>| Command::new(op, 0, Slot(0), Grant::default(), shape).encode();
+    let commands = match is_copy {
+        true => vec![command(Op::CopyFrom { address_len: 1 }, &Shape::contiguous(version, len)), command(Op::CopyTo, &shape)],
+        false => vec![command(Op::Put, &shape)],
+    };
+    let operand: Vec<Rc<[u8]>> = match is_copy {
+        true => vec![Rc::from(&b"x"[..])],
+        false => (0..count).map(|_| Rc::from(&version.to_le_bytes()[..])).collect(),
+    };
+    let body_len = commands.iter().map(|command| command.len() as u64).sum::<u64>() + if is_copy { 1 } else { len };
+    let head = Head { count: commands.len() as u32, body_len, ..Head::new(Kind::Commands, version) };
+    let front = Piece { head, begins: true, bytes: commands.concat().into() };
+    let rest = operand.into_iter().map(|bytes| Piece { head, begins: false, bytes });
+    std::iter::once(front).chain(rest).collect()
 }

@@ -147,9 +147,9 @@ impl ServiceLoop {
         }
     }
 
-    pub(super) fn answer(&mut self, id: u64, seq: u64, what: Response) {
+    pub(super) fn answer(&mut self, id: u64, seq: u64, what: NodeResponse) {
         let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
-        match session.answer(seq, what) {
+        match session.answer(self.now, seq, what) {
             Ok(()) => self.await_more(id),
             Err(_) => self.close(id),
         }
@@ -165,7 +165,7 @@ impl ServiceLoop {
 
     /// Commands that are under way go on by pages where hosts are about to map their extents: who does not move a command on keeps nobody.
     fn give_way(&mut self) {
-        let gives = |(id, place): (&u64, &mut SeatedLink)| place.seat.give_way(&self.extents).then_some(*id);
+        let gives = |(id, place): (&u64, &mut SeatedLink)| place.seat.give_way().then_some(*id);
         let those: Vec<u64> = self.places.iter_mut().filter_map(gives).collect();
         those.into_iter().for_each(|id| self.wake(id));
     }

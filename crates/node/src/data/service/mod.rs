@@ -18,11 +18,10 @@ mod looks;
 mod peers;
 mod seats;
 
-use super::ended_links::EndedLinks;
-use super::fetches::{Ended, Fetch};
+use super::fetches::{Ended, NodeFetch};
 use super::memory::NodeMemory;
 use super::peers::{DialTerms, Peers};
-use super::replies::Response;
+use super::replies::NodeResponse;
 use super::seat::{Did, Seat};
 use super::session::Session;
 use crate::control_link::ControlLink;
@@ -34,20 +33,19 @@ use crate::user_times::UserTimes;
 use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
-use hanare_home::{Asker, Home, Input, LockTerms, Need, Output, PageInput, Recall, Waiter};
+use hanare_home::{Asker, EndedLinks, Home, Input, LockTerms, Need, Output, PageInput, Recall, Response, Rounds, Waiter};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, NodeId, User};
 use hanare_protocol::page::Face;
 use hanare_protocol::page::share::Over;
 use hanare_protocol::session::{Series, Sessions};
-use hanare_protocol::turns::Turns;
 use hanare_protocol::wire::exchange::{Query, Question, Reply};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -129,10 +127,6 @@ const REST_FROM: usize = 3;
 /// Links with which none rest: a look sees all that have something.
 const REST_UP_TO: usize = 64;
 
-/// How long links of one user are served before those of the next: ten small requests, and a stage of a long one. A user with many
-/// programs keeps another's waiting for so long, and for the turn that began within it.
-const USER_TURN: Duration = Duration::from_micros(100);
-
 /// For a look that waits for nothing.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -163,9 +157,7 @@ struct ServiceLoop {
     /// Time since then, read once a turn of a link and after each look.
     now: Duration,
     next_id: u64,
-    awake: Turns,
-    /// How many turns of links of each user in a row moved nothing.
-    idle: BTreeMap<Option<u32>, usize>,
+    awake: Rounds,
     /// Whether links rest.
     rests: bool,
     /// When the dozing were looked at last.
@@ -213,8 +205,7 @@ impl ServiceLoop {
             begun: Instant::now(),
             now: Duration::ZERO,
             next_id: 0,
-            awake: Turns::new(),
-            idle: BTreeMap::new(),
+            awake: Rounds::default(),
             rests: false,
             glanced: Instant::now(),
             home,
@@ -256,7 +247,7 @@ impl ServiceLoop {
             }
             if self.move_awake() | self.pages.turn(self.now) {
                 backoff.reset();
-            } else if backoff.step_after(self.checks_by_call()) == Step::Park && self.is_quiet() {
+            } else if backoff.step_after(self.checks_by_call()) == Step::Park && self.awake.is_quiet() {
                 self.rests = false;
                 self.doze_all();
                 if self.pages.is_busy() {
@@ -303,7 +294,7 @@ impl ServiceLoop {
         let waiting: Vec<u64> = self.places.iter().filter(|(_, place)| place.seat.waits()).map(|(id, _)| *id).collect();
         for id in waiting {
             let Some(place) = self.places.get_mut(&id) else { continue };
-            match place.seat.look_after(self.peers.bound()) {
+            match place.seat.look_after(self.now, self.peers.bound()) {
                 Ok(()) => {}
                 Err(error) => self.end(id, &error),
             }
@@ -324,25 +315,19 @@ impl ServiceLoop {
     fn move_awake(&mut self) -> bool {
         let mut moved = false;
         self.rests = (self.rests || self.checked_by_call().nth(REST_FROM - 1).is_some()) && self.places.len() <= REST_UP_TO;
-        for _ in 0..self.awake.user_count() {
-            let Some(user) = self.awake.next_user() else { break };
-            let begun = Instant::now();
-            for _ in 0..self.awake.count(user) {
-                let Some(id) = self.awake.pop(user) else { break };
-                let has_moved = self.move_one(id);
-                let idle = self.idle.entry(user).or_default();
-                *idle = if has_moved { 0 } else { *idle + 1 };
-                moved |= has_moved;
-                let can_rest = |place: &SeatedLink| self.rests && !has_moved && place.seat.can_rest();
-                match self.places.get(&id) {
-                    Some(place) if can_rest(place) => self.doze(user, id),
-                    Some(_) => self.awake.push(user, id),
-                    None => {}
-                }
-                if begun.elapsed() >= USER_TURN {
-                    break;
-                }
+        self.awake.begin();
+        self.read_clock();
+        while let Some((user, id)) = self.awake.next(self.now) {
+            let has_moved = self.move_one(id);
+            self.awake.had_turn(user, has_moved);
+            moved |= has_moved;
+            let can_rest = |place: &SeatedLink| self.rests && !has_moved && place.seat.can_rest();
+            match self.places.get(&id) {
+                Some(place) if can_rest(place) => self.doze(user, id),
+                Some(_) => self.awake.push(user, id),
+                None => {}
             }
+            self.read_clock();
         }
         if self.extents.spills.take_call() {
             self.control.send(ToControl::Spills);
@@ -350,20 +335,14 @@ impl ServiceLoop {
         moved
     }
 
-    /// Whether every awake link had a turn in which nothing moved: one whose turn was cut short may hold messages that no event tells of.
-    fn is_quiet(&self) -> bool {
-        self.awake.users().all(|user| self.idle.get(&user).is_some_and(|idle| *idle >= self.awake.count(user)))
-    }
-
     /// One turn of a link. Returns whether anything moved.
     fn move_one(&mut self, id: u64) -> bool {
-        self.read_clock();
         if self.sessions.on_turn(self.now.as_millis() as u64) {
             self.close_ended();
         }
         self.look_who_fetches(id);
         let Some(place) = self.places.get_mut(&id) else { return false };
-        match place.seat.turn() {
+        match place.seat.turn(self.now) {
             Ok(did) => self.act(id, did),
             Err(error) => {
                 self.end(id, &error);
@@ -381,8 +360,8 @@ impl ServiceLoop {
     fn look_around(&mut self, events: &mut Vec<epoll::Event>, patience: Option<&Timespec>) {
         self.look(events, patience);
         self.glanced = Instant::now();
-        self.look_after();
         self.read_clock();
+        self.look_after();
         if self.home.deadline().is_some_and(|due| due <= self.now) {
             self.tell_home(Input::Tick);
         }

@@ -4,7 +4,7 @@ use super::*;
 
 impl ServiceLoop {
     /// Has bytes fetched from another node, over the link to it that is there or has to be made.
-    pub(super) fn fetch(&mut self, session: u64, fetch: Fetch) {
+    pub(super) fn fetch(&mut self, session: u64, fetch: NodeFetch) {
         if !self.sessions.serves(session) {
             return;
         }
@@ -12,7 +12,7 @@ impl ServiceLoop {
         self.ask_peer(id, session, fetch);
     }
 
-    pub(super) fn dial(&mut self, session: u64, fetch: Fetch) {
+    pub(super) fn dial(&mut self, session: u64, fetch: NodeFetch) {
         if self.peers.is_full() {
             self.close_idle_peer();
         }
@@ -30,7 +30,7 @@ impl ServiceLoop {
         }
     }
 
-    pub(super) fn ask_peer(&mut self, id: u64, session: u64, fetch: Fetch) {
+    pub(super) fn ask_peer(&mut self, id: u64, session: u64, fetch: NodeFetch) {
         // The link may have ended under another's request just before.
         let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.places.get_mut(&id) else {
             return self.dial(session, fetch);
@@ -96,7 +96,7 @@ impl ServiceLoop {
                     Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
                     other => other,
                 };
-                let failed = |(session, _): (u64, Fetch)| Ended { session, outcome: Err(error.clone()) };
+                let failed = |(session, _): (u64, NodeFetch)| Ended { session, outcome: Err(error.clone()) };
                 self.deliver(waiting.into_iter().map(failed).collect());
             }
         }

@@ -85,7 +85,6 @@ impl ServiceLoop {
     /// Sends to sleep every awake link that lets itself be.
     pub(super) fn doze_all(&mut self) {
         let awake: Vec<(Option<u32>, u64)> = self.awake.drain().collect();
-        self.idle.clear();
         awake.into_iter().for_each(|(user, id)| self.doze(user, id));
     }
 
@@ -133,7 +132,9 @@ impl ServiceLoop {
 
     pub(super) fn close(&mut self, id: u64) {
         if let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.unseat(id) {
-            self.ended_links.remember(&session);
+            if let Some(name) = session.name() {
+                self.ended_links.remember(name, session.outcomes());
+            }
             self.tell_pages(PageInput::LinkGone { link: id });
             self.sessions.on_ended(id);
             self.end_fetches(id);

@@ -1,12 +1,13 @@
 //! What the commands of a message bring, give and are together.
 
-use super::work::Work;
+use super::command::AdmittedCommand;
+use super::memory::CommandMemory;
 use hanare_protocol::Error;
 use hanare_protocol::limits::{BODY_LEN_MAX, HELD_LEN_MAX, OLD_LEN_MAX};
 use hanare_protocol::wire::command::Op;
 
 /// Bytes that the commands of a message bring and give; each sum stays at its most where it would be beyond 64 bits.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Sums {
     pub operands: u64,
     results: u64,
@@ -17,9 +18,8 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    pub fn add(&mut self, work: &Work) {
-        let Work { op, .. } = *work;
-        let (operand, result) = (work.operand_len(), work.result_len());
+    pub fn add(&mut self, command: &AdmittedCommand<impl CommandMemory>) {
+        let (op, operand, result) = (command.op, command.operand_len(), command.result_len());
         self.operands = self.operands.saturating_add(operand);
         self.results = self.results.saturating_add(result);
         self.held = self.held.saturating_add(if op.streams_operand() { 0 } else { operand });
@@ -37,13 +37,15 @@ impl Sums {
 }
 
 /// Copies come in pairs of a source and a target with as many bytes.
-pub(super) fn unpaired(work: &[Work]) -> Option<Error> {
-    let bad = |work: &Work| Some(work.shape.refused("of a copy", "a copy needs a source and then a target of as many bytes"));
-    let mut work = work.iter();
-    while let Some(from) = work.next() {
+pub(super) fn unpaired<M: CommandMemory>(commands: &[AdmittedCommand<M>]) -> Option<Error> {
+    let bad = |command: &AdmittedCommand<M>| {
+        Some(command.shape.refused("of a copy", "a copy needs a source and then a target of as many bytes"))
+    };
+    let mut commands = commands.iter();
+    while let Some(from) = commands.next() {
         match from.op {
-            Op::CopyFrom { .. } => match work.next() {
-                Some(to) if to.op == Op::CopyTo && from.len() == to.len() => {}
+            Op::CopyFrom { .. } => match commands.next() {
+                Some(to) if to.op == Op::CopyTo && from.stream_len() == to.stream_len() => {}
                 _ => return bad(from),
             },
             Op::CopyTo => return bad(from),

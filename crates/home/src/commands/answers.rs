@@ -1,0 +1,319 @@
+//! Answers under way on one link: what is left of commands done, copies made, results sent, a stage at a time.
+//!
+//! A link makes one answer at a time, and gathers its next stage when the one before has left. So a client that reads slowly holds one
+//! staging buffer, and keeps no other client waiting. While a copy waits for bytes of another node, or a command for pages of hosts,
+//! nothing else of this link is answered. Other links are.
+
+use super::command::AdmittedCommand;
+use super::current::{Current, Filling, Part, Step};
+use super::fetch::Fetch;
+use super::later::LaterAnswers;
+use super::memory::{CommandMemory, Execution};
+use crate::memory::Need;
+use hanare_protocol::error::Happened;
+use hanare_protocol::wire::exchange::Reply;
+use hanare_protocol::{Error, Result};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How often a client that waits for long work hears that it goes on.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+
+/// Failures remembered for clients that ask after their connection broke.
+const FAILURES_MAX: usize = 256;
+
+/// What goes out in answer to a message. `G` is what the driver grants to threads.
+pub enum Response<M: CommandMemory, G> {
+    /// Commands: what is left of them is done first, and their results are sent.
+    Commands {
+        /// The commands.
+        commands: Vec<AdmittedCommand<M>>,
+        /// Nobody waits for the answer just now: it may go together with later ones.
+        may_wait: bool,
+    },
+    /// Anything else.
+    Reply(Reply),
+    /// Pages, and what was granted to a thread.
+    Granted(G),
+}
+
+/// What the driver of a link does next, with the number of the message that is answered.
+pub enum Next<G> {
+    /// Nothing, before something else happens.
+    Nothing,
+    /// A step was made: it asks again.
+    Again,
+    /// A stage of long work was done, or waits for others: other links have their turn first.
+    Others,
+    /// It sends the answers that were held back: [`Answers::leave`].
+    Later,
+    /// It sends a reply.
+    Reply(u64, Reply),
+    /// It sends what was granted.
+    Granted(u64, G),
+    /// It sends the next bytes of the answer under way: [`Answers::begin_parts`].
+    Send,
+}
+
+/// The answers of one link.
+pub struct Answers<M: CommandMemory, G> {
+    /// Each with the number of its message.
+    queue: VecDeque<(u64, Response<M, G>)>,
+    current: Option<Current<M>>,
+    /// Those that nobody waits for just now.
+    later: LaterAnswers<<M::Execution as Execution>::Result>,
+    /// Bytes given to the link last: what was given before has left when no more than these are unsent.
+    given_len: u64,
+    /// Copies whose bytes another node has, for the driver to fetch.
+    fetches: Vec<Fetch<M::Extent>>,
+    /// Pages that the answer under way waits for, for the driver to bring home.
+    need: Option<Need>,
+    /// The last request whose failure is not remembered any more.
+    forgotten: u64,
+    /// Requests that were refused, or failed: whether anything of them was done.
+    failed: VecDeque<(u64, Happened)>,
+}
+
+impl<M: CommandMemory, G> Default for Answers<M, G> {
+    fn default() -> Answers<M, G> {
+        Answers {
+            queue: VecDeque::new(),
+            current: None,
+            later: LaterAnswers::default(),
+            given_len: 0,
+            fetches: Vec::new(),
+            need: None,
+            forgotten: 0,
+            failed: VecDeque::new(),
+        }
+    }
+}
+
+impl<M: CommandMemory, G> Answers<M, G> {
+    /// A message is to be answered, behind those before it.
+    pub fn push(&mut self, seq: u64, what: Response<M, G>) {
+        if let Response::Reply(Reply::Refused(error)) = &what {
+            self.note_failure(seq, error.happened());
+        }
+        self.queue.push_back((seq, what));
+    }
+
+    fn note_failure(&mut self, seq: u64, happened: Happened) {
+        self.failed.push_back((seq, happened));
+        if self.failed.len() > FAILURES_MAX {
+            self.forgotten = self.failed.pop_front().map_or(self.forgotten, |(seq, _)| seq);
+        }
+    }
+
+    /// Hosts are about to map an extent: what was not begun on it, and each next stage, is done by pages.
+    pub(super) fn give_way(&mut self, memory: &M) {
+        let queued = self.queue.iter_mut().filter_map(|(_, what)| match what {
+            Response::Commands { commands, .. } => Some(commands),
+            Response::Reply(_) | Response::Granted(_) => None,
+        });
+        let current = self.current.as_mut().filter(|current| !current.waits()).map(|current| &mut current.commands);
+        queued.chain(current).flatten().for_each(|command| command.give_way(memory));
+    }
+
+    /// Returns true when nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.current.is_none()
+    }
+
+    /// Returns true while the answer under way waits for bytes of another node, or for pages.
+    pub fn waits_for_others(&self) -> bool {
+        self.current.as_ref().is_some_and(Current::waits)
+    }
+
+    /// The requests that were refused or are not done to the end, with their outcomes, and the last request that is forgotten.
+    pub(super) fn fates(&self) -> (Vec<(u64, Happened)>, u64) {
+        let is_left = |commands: &[AdmittedCommand<M>]| commands.iter().any(AdmittedCommand::is_left);
+        let queued = self.queue.iter();
+        let queued = queued.filter(|(_, what)| matches!(what, Response::Commands { commands, .. } if is_left(commands)));
+        let current = self.current.iter().filter(|current| is_left(&current.commands) || current.fetching > 0);
+        let partly = queued.map(|(seq, _)| *seq).chain(current.map(|current| current.seq));
+        let failed = self.failed.iter().copied();
+        (failed.chain(partly.map(|seq| (seq, Happened::Unknown))).collect(), self.forgotten)
+    }
+
+    /// Copies whose bytes another node has; told once.
+    pub fn take_fetches(&mut self) -> Vec<Fetch<M::Extent>> {
+        std::mem::take(&mut self.fetches)
+    }
+
+    /// Pages that the answer under way waits for; told once.
+    pub(super) fn need(&mut self) -> Option<Need> {
+        self.need.take()
+    }
+
+    /// A fetch for the answer under way has ended.
+    pub fn fetched(&mut self, outcome: Result<()>) {
+        if let Some(current) = &mut self.current {
+            current.fetching = current.fetching.saturating_sub(1);
+            current.failed = current.failed.take().or(outcome.err());
+        }
+    }
+
+    /// Pages that the answer under way waits for are at home, or will not come.
+    pub(super) fn recalled(&mut self, outcome: Result<()>) {
+        let Some(current) = &mut self.current else { return };
+        if let Err(error) = outcome {
+            return current.fail_wait(error);
+        }
+        match current.recalled() {
+            Step::Waits(need) => self.need = Some(need),
+            Step::Done(done) => current.failed = done.err(),
+            Step::Nothing => {}
+        }
+    }
+
+    /// Returns true when an answer is under way, or comes next, that somebody waits for.
+    fn is_awaited(&self) -> bool {
+        let is_awaited = |what: &Response<M, G>| !matches!(what, Response::Commands { may_wait: true, .. });
+        let next = || self.queue.front().is_some_and(|(_, what)| is_awaited(what));
+        self.current.as_ref().map_or_else(next, |current| !current.may_wait)
+    }
+
+    /// Returns true when answers were held back for long enough.
+    pub fn is_due(&self, now: Duration) -> bool {
+        self.later.is_due(now)
+    }
+
+    /// Returns true while answers are held back.
+    pub fn holds_back(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// Before the driver's thread sleeps: answers that were held back go with the next turn. Returns true if there are any.
+    pub fn hurry(&mut self) -> bool {
+        self.later.hurry()
+    }
+
+    /// Gives the answers that were held back to the driver, which sends them in one call.
+    pub fn leave(&mut self, into: &mut Vec<(u64, <M::Execution as Execution>::Result)>) {
+        self.later.leave(into);
+    }
+
+    /// The next step of the driver, whose link has `unsent_len` bytes unsent.
+    pub fn next(&mut self, now: Duration, unsent_len: u64) -> Next<G> {
+        if !self.may_go_on(unsent_len) || self.waits_for_others() {
+            return Next::Nothing;
+        }
+        if !self.later.is_empty() && (self.later.is_due(now) || self.is_awaited()) {
+            return Next::Later;
+        }
+        if self.current.is_some() {
+            return self.step(now);
+        }
+        match self.queue.pop_front() {
+            Some((seq, what)) => self.begin(now, seq, what),
+            None => Next::Nothing,
+        }
+    }
+
+    /// What was given to the link must have left, because its buffers are used again; of an answer under way the last part may still leave.
+    fn may_go_on(&self, unsent_len: u64) -> bool {
+        let is_under_way = |current: &Current<M>| current.is_begun && !current.is_at_end();
+        unsent_len == 0 || (unsent_len <= self.given_len && self.current.as_ref().is_some_and(is_under_way))
+    }
+
+    fn begin(&mut self, now: Duration, seq: u64, what: Response<M, G>) -> Next<G> {
+        match what {
+            Response::Commands { commands, .. } if commands.is_empty() => Next::Reply(seq, Reply::Done),
+            Response::Commands { mut commands, may_wait } => {
+                let fetches = Fetch::all(&mut commands);
+                self.current = Some(Current::new(now, (seq, may_wait), commands, fetches.len()));
+                self.fetches.extend(fetches);
+                Next::Again
+            }
+            Response::Reply(reply) => Next::Reply(seq, reply),
+            Response::Granted(granted) => Next::Granted(seq, granted),
+        }
+    }
+
+    /// Does the next stage of the answer under way.
+    fn step(&mut self, now: Duration) -> Next<G> {
+        let current = self.current.as_mut().expect("the caller looked");
+        let step = match current.failed.take() {
+            Some(error) => Step::Done(Err(error)),
+            None => current.step(),
+        };
+        match step {
+            Step::Done(Ok(())) if current.is_short() => Next::Again,
+            Step::Done(Ok(())) => Next::Others,
+            Step::Waits(need) => {
+                self.need = Some(need);
+                Next::Others
+            }
+            Step::Done(Err(error)) => self.refuse(error),
+            Step::Nothing if current.may_wait && current.is_append() => {
+                let Current { seq, commands, .. } = self.current.take().expect("just seen");
+                commands.into_iter().for_each(|command| self.later.hold(now, seq, command.execution.into_result()));
+                Next::Again
+            }
+            Step::Nothing => Next::Send,
+        }
+    }
+
+    /// The answer under way is a refusal: part of its request may be done.
+    fn refuse(&mut self, error: Error) -> Next<G> {
+        let seq = self.current.take().expect("the caller looked").seq;
+        self.note_failure(seq, Happened::Unknown);
+        Next::Reply(seq, Reply::Refused(error))
+    }
+
+    /// Returns the number of a message whose client waits, and has heard nothing for [`SIGN_OF_LIFE`]. The driver tells it that work goes on.
+    pub fn sign_of_life(&mut self, now: Duration) -> Option<u64> {
+        let current = self.current.as_mut().filter(|current| !current.is_begun)?;
+        if now.saturating_sub(current.heard) < SIGN_OF_LIFE {
+            return None;
+        }
+        current.heard = now;
+        Some(current.seq)
+    }
+
+    /// Begins to give bytes of the answer under way to the link. Only after [`Next::Send`].
+    pub fn begin_parts(&mut self) -> Parts<'_, M> {
+        let current = self.current.as_mut().expect("an answer is under way");
+        let filling = current.begin_parts();
+        Parts { current, filling, given_len: &mut self.given_len }
+    }
+
+    /// The driver has given the parts to its link, which has `unsent_len` bytes unsent.
+    pub fn end_parts(&mut self, unsent_len: u64) {
+        if unsent_len == 0 && self.current.as_ref().is_some_and(Current::is_at_end) {
+            self.current = None;
+        }
+    }
+
+    /// Memory went away while bytes of the answer under way were read.
+    ///
+    /// **Errors**: the same error where its head has left: that is too late for a refusal, and ends the link.
+    pub fn fail_parts(&mut self, error: Error) -> std::result::Result<(u64, Reply), Error> {
+        let current = self.current.take().expect("an answer is under way");
+        if current.is_begun { Err(error) } else { Ok((current.seq, Reply::Refused(error))) }
+    }
+}
+
+/// The next bytes of the answer under way, part by part.
+pub struct Parts<'a, M: CommandMemory> {
+    current: &'a mut Current<M>,
+    filling: Filling,
+    given_len: &'a mut u64,
+}
+
+impl<M: CommandMemory> Parts<'_, M> {
+    /// The next part; `None` when there are no more for this time.
+    pub fn next_part(&mut self) -> Option<(Part, &AdmittedCommand<M>)> {
+        let part = self.current.next_part(&mut self.filling)?;
+        Some((part, &self.current.commands[part.index]))
+    }
+
+    /// All parts of this time are known, and have `len` bytes. Returns the number of the message and the bytes of the whole answer where
+    /// it begins with them.
+    pub fn give(self, len: u64) -> Option<(u64, u64)> {
+        *self.given_len = len;
+        let is_begun = std::mem::replace(&mut self.current.is_begun, true);
+        (!is_begun).then_some((self.current.seq, self.filling.total))
+    }
+}

@@ -1,0 +1,92 @@
+//! The commands of one link: messages that come in, and answers that go out.
+
+use super::answers::{Answers, Response};
+use super::incoming::{Arrived, Incoming, query_weight};
+use super::memory::CommandMemory;
+use super::outcomes::LinkOutcomes;
+use crate::memory::Need;
+use hanare_protocol::error::Happened;
+use hanare_protocol::limits::LINK_TURN_COUNT;
+use hanare_protocol::wire::exchange::{Query, Reply};
+use hanare_protocol::{Error, Result};
+
+/// The commands of one link. `G` is what the driver grants to threads.
+pub struct LinkCommands<M: CommandMemory, G> {
+    /// Messages that come in.
+    pub incoming: Incoming<M>,
+    /// Answers that go out.
+    pub answers: Answers<M, G>,
+    /// Queries that are not acted on yet, with the number of each.
+    queries: Vec<(u64, Query)>,
+}
+
+impl<M: CommandMemory, G> LinkCommands<M, G> {
+    /// A link on which nothing has come.
+    pub fn new(memory: M) -> LinkCommands<M, G> {
+        LinkCommands { incoming: Incoming::new(memory), answers: Answers::default(), queries: Vec::new() }
+    }
+
+    /// Before the driver receives: operands of a later message come in when answers to those before need no memory any more.
+    pub fn begin_round(&mut self) {
+        self.incoming.held_back = !self.answers.is_idle();
+    }
+
+    /// After the driver received: what came whole is answered in its order, and queries wait for the end of the turn.
+    pub fn end_round(&mut self) {
+        for finished in self.incoming.finished.drain(..) {
+            match finished.arrived {
+                Ok(Arrived::Commands(commands)) => {
+                    let may_wait = finished.may_wait;
+                    self.answers.push(finished.seq, Response::Commands { commands, may_wait });
+                }
+                Ok(Arrived::Query(query)) => self.queries.push((finished.seq, query)),
+                Err(error) => self.answers.push(finished.seq, Response::Reply(Reply::Refused(error))),
+            }
+        }
+    }
+
+    /// Returns true when queries fill the link's turn: they are acted on when it is over, and some take long.
+    pub fn asks_enough(&self) -> bool {
+        self.queries.iter().map(|(_, query)| query_weight(query)).sum::<usize>() >= LINK_TURN_COUNT
+    }
+
+    /// The queries of the turn, in their order.
+    pub fn take_queries(&mut self) -> Vec<(u64, Query)> {
+        std::mem::take(&mut self.queries)
+    }
+
+    /// Pages that its message, or its answer, waits for; told once.
+    pub fn need(&mut self) -> Option<Need> {
+        self.answers.need().or_else(|| self.incoming.need())
+    }
+
+    /// The pages of [`LinkCommands::need`] are at home, or will not come. `stage` is the driver's buffer of the operands.
+    pub fn recalled(&mut self, outcome: Result<(), Error>, stage: &[u8]) {
+        match self.incoming.waits_for_pages() {
+            true => self.incoming.recalled(outcome, stage),
+            false => self.answers.recalled(outcome),
+        }
+    }
+
+    /// Hosts are about to map an extent: commands that came before them go on by pages. Returns true if the link has to have a turn for that.
+    pub fn give_way(&mut self) -> bool {
+        self.answers.give_way(self.incoming.memory());
+        self.incoming.give_way()
+    }
+
+    /// Returns true while its message or its answer waits for bytes of another node, or for pages.
+    pub fn waits_for_others(&self) -> bool {
+        self.answers.waits_for_others() || self.incoming.waits_for_pages()
+    }
+
+    /// Outcomes of this connection's requests, if it ended now.
+    pub fn outcomes(&self) -> LinkOutcomes {
+        let (mut requests, forgotten) = self.answers.fates();
+        requests.extend(self.incoming.fate());
+        // Queries that came with the link's end were not acted on.
+        let unheard = self.incoming.finished.iter().filter(|finished| matches!(finished.arrived, Ok(Arrived::Query(_))));
+        let unheard = unheard.map(|finished| finished.seq).chain(self.queries.iter().map(|(seq, _)| *seq));
+        requests.extend(unheard.map(|seq| (seq, Happened::No)));
+        LinkOutcomes { last: self.incoming.last(), forgotten, requests }
+    }
+}

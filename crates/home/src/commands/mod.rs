@@ -1,0 +1,59 @@
+//! Vector commands of one link: which are admitted, which bytes are read or written next, and when an answer goes.
+//!
+//! ```text
+//! message ──> Incoming: commands admitted, operands taken in as they come ──> Finished ──> Answers: the rest done, results sent
+//!               └─ Need ──> pages that hosts have come home                                Need ─┤
+//!                                                                                                └─ Fetch ──> bytes of another node
+//! ```
+//!
+//! Each link has a [`LinkCommands`] of its own, so a command needs no look-up. The driver owns the buffers and the link:
+//!
+//! ```text
+//! Incoming::place(head, at, buffers)    where the next bytes of a message belong: the driver receives them there
+//! Incoming::message(head, buffers)      the message is whole
+//! while let next = Answers::next(now, unsent) { ... }    what leaves next, after what was done
+//! ```
+//!
+//! A stage of a command is of bounded length, and others have their turn behind it. The driver's [`Execution`] moves its bytes.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `memory` | what commands ask of a home's memory |
+//! | `command` | one admitted command, and what is left of it |
+//! | `incoming` | where a message's bytes go, and what it asks for |
+//! | `sums` | what the commands of a message are together, and its limits |
+//! | `answers` | answers under way, a stage at a time |
+//! | `current` | the answer that is being made |
+//! | `later` | answers that nobody waits for, which go together |
+//! | `fetch` | bytes that copies need of other nodes |
+//! | `stage_pages` | the pages that a stage needs at home |
+//! | `outcomes` | what is known of requests when their connection has ended |
+//! | `link` | the commands of one link |
+//! | `rounds` | fairness: whose turn it is between links and users |
+
+mod answers;
+mod command;
+mod current;
+mod fetch;
+mod incoming;
+mod later;
+mod link;
+mod memory;
+mod outcomes;
+mod rounds;
+mod stage_pages;
+mod sums;
+
+pub use answers::{Answers, Next, Parts, Response};
+pub use command::{AdmittedCommand, Location};
+pub use current::Part;
+pub use fetch::{Fetch, FetchTarget};
+pub use incoming::{Arrived, Buffers, Destination, Finished, Incoming};
+pub use link::LinkCommands;
+pub use memory::{CommandExtent, CommandMemory, CopyEnd, Execution, StageBytes};
+pub use outcomes::{EndedLinks, LinkOutcomes};
+pub use rounds::Rounds;
+pub use stage_pages::{runs, stage_pages};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Commands on vectors: puts, gets, fills, copies and appends.
+
+use super::{Vector, Vectors};
+use crate::commands::{CommandExtent, CommandMemory, CopyEnd, Execution, StageBytes, runs};
+use crate::memory::{Bytes, Memory};
+use hanare_protocol::id::{Gid, Rights, Slot};
+use hanare_protocol::shape::{Checked, Shape};
+use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::queue::encode_appended;
+use hanare_protocol::{Error, Result};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Vectors, for the commands of one link.
+impl CommandMemory for Rc<Vectors> {
+    type Extent = Vector;
+    type Execution = VectorExecution;
+
+    fn admit(&self, command: &Command, shape: Shape<'static>) -> Result<(Vector, Checked<'static>)> {
+        let need = if command.op.writes() { Rights::Write } else { Rights::Read };
+        let extent = self.open(command.slot, command.grant, need)?;
+        let shape = shape.check("a vector", extent.len_bytes())?;
+        Ok((extent, shape))
+    }
+
+    fn begin(&self, op: Op, _len: u64) -> VectorExecution {
+        VectorExecution { op, held: Vec::new(), result: Vec::new() }
+    }
+
+    fn refused(&self, _error: &Error) {}
+
+    fn give_way(&self, _extent: &mut Vector) {}
+}
+
+impl CommandExtent for Vector {
+    fn gid(&self) -> Gid {
+        Bytes::gid(self)
+    }
+
+    fn slot(&self) -> Slot {
+        Bytes::slot(self)
+    }
+
+    fn is_by_pages(&self) -> bool {
+        false
+    }
+
+    fn stays(&self) -> bool {
+        true
+    }
+
+    fn let_go(&mut self) {}
+}
+
+/// A command on a vector under way.
+#[derive(Debug)]
+pub struct VectorExecution {
+    op: Op,
+    held: Vec<u8>,
+    result: Vec<u8>,
+}
+
+impl Execution for VectorExecution {
+    type Extent = Vector;
+    type Result = Vec<u8>;
+
+    fn hold(&mut self, bytes: &[u8]) -> Result<()> {
+        self.held.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn held(&self) -> &[u8] {
+        &self.held
+    }
+
+    fn stage(&mut self, extent: &Vector, StageBytes { shape, at, len }: StageBytes<'_>, operand: &[u8]) -> Result<()> {
+        let mut done = 0;
+        for (offset, run) in runs(shape, at, len) {
+            let bytes = match self.op {
+                Op::Put => operand[done..][..run as usize].to_vec(),
+                Op::Fill { .. } => {
+                    self.held.iter().cycle().skip((at as usize + done) % self.held.len()).take(run as usize).copied().collect()
+                }
+                op => unreachable!("{} on a vector", op.name()),
+            };
+            extent.write(offset, &bytes)?;
+            done += run as usize;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, extent: &Vector, offset: u64, lane: u32) -> Result<()> {
+        let (appended, head) = extent.with_queues(offset, |array| array.append(lane, &self.held))?;
+        self.result = encode_appended(&appended, head).to_vec();
+        Ok(())
+    }
+
+    fn copy((source, from): CopyEnd<'_, Vector>, (target, to): CopyEnd<'_, Vector>, range: Range<u64>) -> Result<()> {
+        let len = range.end - range.start;
+        let mut bytes = Vec::with_capacity(len as usize);
+        for (offset, run) in runs(from, range.start, len) {
+            let mut read = vec![0; run as usize];
+            source.read(offset, &mut read)?;
+            bytes.append(&mut read);
+        }
+        let mut done = 0;
+        for (offset, run) in runs(to, range.start, len) {
+            target.write(offset, &bytes[done..][..run as usize])?;
+            done += run as usize;
+        }
+        Ok(())
+    }
+
+    fn conclude(&mut self) {}
+
+    fn into_result(self) -> Vec<u8> {
+        self.result
+    }
+}
