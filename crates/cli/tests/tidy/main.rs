@@ -7,6 +7,7 @@ mod circles;
 mod documents;
 mod modules;
 mod names;
+mod prose;
 mod sizes;
 mod sources;
 mod used;
