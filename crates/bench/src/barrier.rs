@@ -22,7 +22,7 @@ const COUNT: usize = 3000;
 const COUNT_QUICK: usize = 200;
 const WARM_COUNT: usize = 200;
 
-/// What a node lends: nothing of it is used.
+/// Memory that a node lends: none of it is used.
 const MEMORY: u64 = 64 << 20;
 
 /// Bytes that a barrier carries, half of them from each of two ranks, as in [RF §4].
@@ -30,7 +30,7 @@ const CARRIED: [u64; 5] = [1 << 10, 32 << 10, 128 << 10, 256 << 10, 512 << 10];
 const CARRIED_COUNT: usize = 300;
 const CARRIED_COUNT_QUICK: usize = 30;
 
-/// How much slower than the better MPI it may be.
+/// Limit on its time beside the better MPI.
 const TIMES_MAX: f64 = 2.0;
 
 /// Runs it.
@@ -59,7 +59,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     Ok(report)
 }
 
-/// One turn of barriers that carry bytes, by the first rank's clock.
+/// A turn of barriers that carry bytes, by the first rank's clock.
 fn carried(nodes: &Nodes, count: usize) -> Result<Figures> {
     let pools = [nodes.attach(0)?, nodes.attach(1)?];
     let name = "barrier-carries";

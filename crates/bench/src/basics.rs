@@ -1,6 +1,6 @@
-//! What `hanare what-if` is calibrated with: one operation a row, each row named by its pattern, on two nodes of one host.
+//! Calibration of `hanare what-if`: one operation a row, each row named by its pattern, on two nodes of one host.
 //!
-//! Nobody stands beside us here: the rows are measured to predict others from them. Some of them are held out and predicted.
+//! Peers are absent here: the rows are measured to predict others from them. Some of them are held out and predicted.
 //!
 //! Each round has nodes of its own, and a row is the median of the rounds: on which processors the kernel puts a node and who asks it decides
 //! by more than all else how fast they answer each other, and stays so while they run.
@@ -36,7 +36,7 @@ pub const P99: &str = ", 99th percentile";
 /// Bytes of the regions.
 const REGION_LEN: u64 = 64 << 20;
 
-/// What each node lends: the regions, those that wait to be wiped, and some to spare.
+/// Memory that each node lends: the regions, those that wait to be wiped, and some to spare.
 const MEMORY: u64 = 5 * REGION_LEN;
 
 /// Silence before an operation that finds its node parked.

@@ -17,13 +17,13 @@ pub const NAME: &str = "nbd";
 const DISK_LEN: u64 = 128 << 20;
 const DISK_LEN_QUICK: u64 = 8 << 20;
 
-/// What each node lends beyond the disk.
+/// Memory that each node lends beyond the disk.
 const MEMORY_TO_SPARE: u64 = 128 << 20;
 
-/// How the disk is read: the figure's name, bytes of a request, requests at a time.
+/// Reads of the disk: the figure's name, bytes of a request, requests at a time.
 const READS: [(&str, u64, u32); 3] = [("one", 4 << 10, 1), ("sixteen", 4 << 10, 16), ("long", 1 << 20, 16)];
 
-/// How fast a disk on another node is to be beside one in local memory.
+/// Goal for the speed of a disk on another node beside one in local memory.
 const GOAL_FAR: f64 = 0.7;
 
 /// Runs it.
@@ -84,7 +84,7 @@ fn turn(mut server: Command, len: u64) -> Result<Figures> {
              echo $(($(date +%s%N) - begin))"
         )
     };
-    // What is filled has no holes, which are not read at all. Neither this nor the first read is counted: each page is new to them.
+    // A filled disk has no holes, which are not read at all. The filling and the first read are not counted: each page is new to them.
     let fill = format!("nbdcopy -- [ nbdkit pattern {len} ] $uri && nbdcopy $uri null: || exit 1");
     let lines: Vec<String> = [fill].into_iter().chain(READS.map(read)).collect();
     let ended = server.arg(lines.join("; ")).output().context("cannot start nbdkit (package nbdkit)")?;

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Where the kernel puts pages that do not fit.
+/// Destination of pages that do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swap {
     /// A file on a disk.
@@ -20,7 +20,7 @@ pub enum Swap {
     Zram,
 }
 
-/// What the kernel did for a cage's programs so far.
+/// The kernel's counts for a cage's programs so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Touches of pages that had to be brought.
@@ -38,7 +38,7 @@ pub struct Cage {
     /// Locked as long as it is there.
     _only: File,
     group: PathBuf,
-    /// What swaps.
+    /// The swap file.
     swap: Option<PathBuf>,
     /// The folder of its file; it goes with it.
     folder: Option<TempDir>,
@@ -48,7 +48,7 @@ pub struct Cage {
     before: Counts,
 }
 
-/// Where the kernel shows groups that bound memory, and the file with the bound.
+/// Folder of the kernel's groups that bound memory, and the file with the bound.
 fn groups() -> (&'static Path, &'static str) {
     match Path::new("/sys/fs/cgroup/memory").is_dir() {
         true => (Path::new("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
@@ -56,13 +56,13 @@ fn groups() -> (&'static Path, &'static str) {
     }
 }
 
-/// Where swap files lie: on a disk, as a rule.
+/// Folder of swap files: on a disk, as a rule.
 const SWAP_FOLDER: &str = "/var/tmp";
 
-/// How names of groups and swap files begin; the maker's process and a number follow.
+/// First part of names of groups and swap files; the maker's process and a number follow.
 const BEGINNING: &str = "hanare-cage-";
 
-/// What the one that is there has locked. Only root can open it, or put something in its place.
+/// Lock of the present cage. Only root can open it, or put something in its place.
 const ONLY: &str = "/run/hanare-cage.lock";
 
 /// Eighths of the limit that a program gets beyond it, one after the other, where the kernel kills it.
@@ -83,12 +83,12 @@ pub fn with_room<T>(limit: u64, swap: Swap, swap_len: u64, mut run: impl FnMut(&
     bail!("the kernel made no room in time and killed it, with twice as much memory, too")
 }
 
-/// How often the kernel is asked to end swap or a group, and how long the pause between is: pages of others may lie in our swap, and a
-/// process that has ended may be counted in its group for a moment.
+/// Tries to end swap or a group, and the pause between them: pages of others may lie in our swap, and a process that has ended may be
+/// counted in its group for a moment.
 const TRIES: (u32, Duration) = (50, Duration::from_millis(20));
 
 impl Cage {
-    /// One whose programs keep at most `limit` bytes here, and `swap_len` bytes in swap.
+    /// A cage whose programs keep at most `limit` bytes here, and `swap_len` bytes in swap.
     ///
     /// **Errors**: what the kernel refuses, for other users than root everything; another one is there.
     pub fn new(limit: u64, swap: Swap, swap_len: u64) -> Result<Cage> {
@@ -128,7 +128,7 @@ impl Cage {
         Ok(cage)
     }
 
-    /// What the kernel did so far.
+    /// The kernel's counts so far.
     pub fn counts(&self) -> Result<Counts> {
         let stat = fs::read_to_string(self.group.join("memory.stat"))?;
         let now = swapped()?;
@@ -139,7 +139,7 @@ impl Cage {
         })
     }
 
-    /// Whether the kernel killed a program because it could not make room in time.
+    /// True if the kernel killed a program because it could not make room in time.
     pub fn has_killed(&self) -> bool {
         let files =
             ["memory.oom_control", "memory.events"].map(|file| fs::read_to_string(self.group.join(file)).unwrap_or_default());
@@ -206,7 +206,7 @@ fn again(mut ending: impl FnMut() -> Result<()>) -> Result<()> {
 
 impl Drop for Cage {
     fn drop(&mut self) {
-        // What is not there needs no end.
+        // An absent swap file needs no end.
         if let Some(swap) = &self.swap {
             let why = again(|| run("swapoff", &[swap.as_os_str()]));
             if let Err(why) = why {

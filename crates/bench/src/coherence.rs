@@ -1,6 +1,6 @@
-//! What it costs to write and to read a variable of 4 bytes that others have, or had: in own memory and another's, clean and
-//! dirty, on two to four nodes; beside as many bare messages as the protocol sends one after another, and beside a bare message
-//! that goes by as many processes.
+//! Cost of writing and reading a variable of 4 bytes that others have, or had: in own memory and another's, clean and dirty, on two to
+//! four nodes. Beside it stand as many bare messages as the protocol sends one after another, and a bare message that goes by as many
+//! processes.
 //!
 // FEATURE: EU-F13 EU-F14 EU-F15 EU-F18 EU-F23
 
@@ -27,10 +27,10 @@ const PAGE_COUNT_QUICK: u64 = 24;
 /// Pages between two measurements, so that no stream of faults is followed.
 const APART: u64 = 67;
 
-/// What each node lends.
+/// Memory that each node lends.
 const MEMORY: u64 = 160 << 20;
 
-/// How much slower than its bare messages an access may be.
+/// Limit on an access's time beside its bare messages.
 const TIMES_MAX: f64 = 1.6;
 
 /// A case: who did what before, what is measured, and how many messages follow one another until the program goes on.
@@ -46,7 +46,7 @@ struct Case {
     way: &'static str,
 }
 
-/// As in the table of `protocol::page`.
+/// Cases of the table in `protocol::page`.
 const CASES: &[Case] = &[
     Case { key: "read_clean", what: "read, another's memory, clean", nodes: 2, accesses: &[(1, false)], hops: 2, way: "0" },
     Case {
@@ -115,7 +115,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Where the time of an access goes, as figures and as rows call it: a mean over all of them.
+/// Parts of an access's time, in figures and in rows: a mean over all of them.
 const PARTS: [Part; 4] = [
     Part { key: "computing", name: "computing, the program and its nodes", unit: "us", scale: 1e-3 },
     Part { key: "queued", name: "queued for a CPU, the program and its nodes", unit: "us", scale: 1e-3 },

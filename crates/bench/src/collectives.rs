@@ -20,7 +20,7 @@ const LENGTHS: [(usize, usize); 6] =
 /// A quick turn does so many times fewer.
 const QUICK: usize = 10;
 
-/// What a node lends: a few MiB for each rank.
+/// Memory that a node lends: a few MiB for each rank.
 const MEMORY: u64 = 64 << 20;
 
 /// Runs it.

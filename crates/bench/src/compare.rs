@@ -60,16 +60,16 @@ pub fn baseline(ours: &Outcome, what: &str) -> Outcome {
     Outcome { name: format!("{what} (own baseline)"), ..ours.clone() }
 }
 
-/// Where a part of a case's time, or of its bytes, went.
+/// A part of a case's time, or of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// Its figure, behind what the case's figures begin with.
     pub key: &'static str,
-    /// What rows call it.
+    /// Its name in rows.
     pub name: &'static str,
-    /// What rows tell it in.
+    /// Its unit in rows.
     pub unit: &'static str,
-    /// What the figure is multiplied by for that.
+    /// Factor from the figure to that unit.
     pub scale: f64,
 }
 

@@ -34,17 +34,17 @@ const SPREAD: u64 = 2;
 /// Bytes of a piece where the client passes them on in pieces: its buffer stays in its cache.
 const PIECE_LEN: u64 = 1 << 20;
 
-/// What each node lends beyond a region.
+/// Memory that each node lends beyond a region.
 const MEMORY_TO_SPARE: u64 = 128 << 20;
 
-/// How many times faster a copy should be than passing the bytes through the client.
+/// Goal for a copy's speed beside passing the bytes through the client.
 const GOAL: f64 = 1.6;
 
 /// Copies of 4 KiB in each placement of Euphoria's table 4. SOURCE: [Euphoria, Table 4]
 const TABLE4_COPIES: &str = "1000";
 const TABLE4_COPIES_QUICK: &str = "50";
 
-/// What each node lends to the program that makes them.
+/// Memory that each node lends to the program that makes them.
 const TABLE4_MEMORY: &str = "96M";
 
 /// The placements, as that program and as rows call them.
@@ -57,7 +57,7 @@ const PLACEMENTS: [(&str, &str); 4] = [
 
 const KINDS: [&str; 3] = ["contiguous", "strided", "indexed"];
 
-/// What is copied from where to where.
+/// Source and destination of a copy.
 struct Ends<'a> {
     pool: &'a Pool,
     len: u64,
@@ -232,7 +232,7 @@ impl Ends<'_> {
     }
 }
 
-/// What this process has used so far.
+/// CPU time of this process so far.
 fn cpu_seconds() -> f64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     used.tv_sec as f64 + used.tv_nsec as f64 * 1e-9

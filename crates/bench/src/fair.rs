@@ -176,7 +176,7 @@ fn work<'a>(kind: &'a str, socket: &'a str, number: usize) -> Box<dyn FnMut() ->
                     None => pool.insert(attach()?),
                 };
                 let made = pool.create(&name, 4096, &place).map(drop);
-                // One that was stopped between the two has left it.
+                // A run that was stopped between the two has left it.
                 pool.remove(&name).and(made)
             })
         }

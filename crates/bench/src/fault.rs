@@ -36,10 +36,10 @@ const KEPT_LEN: usize = 256 << 10;
 /// Pages between two touches of pages that are in frames: more than are mapped around one.
 const APART: u64 = 61;
 
-/// What each node lends beyond the regions.
+/// Memory that each node lends beyond the regions.
 const MEMORY_TO_SPARE: u64 = 128 << 20;
 
-/// Where the time of a touch goes, as figures and as rows call it; the mean of all touches.
+/// Parts of a touch's time, in figures and in rows; the mean of all touches.
 const PARTS: [Part; 4] = [
     Part { key: "program", name: "computing, the program", unit: "us a page", scale: 1e-3 },
     Part { key: "nodes", name: "computing, its nodes", unit: "us a page", scale: 1e-3 },
@@ -47,7 +47,7 @@ const PARTS: [Part; 4] = [
     Part { key: "moved", name: "moved", unit: "KB a page", scale: 1e-3 },
 ];
 
-/// What else is told of a region that is read on and on.
+/// Further figures of a region that is read on and on.
 const STREAM_PARTS: [Part; 2] = [
     Part { key: "faults", name: "faults", unit: "times", scale: 1.0 },
     Part { key: "ahead", name: "brought before they were touched", unit: "pages", scale: 1.0 },
@@ -85,7 +85,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     Ok(report)
 }
 
-/// What is touched, and by whom.
+/// Touched memory, and the toucher.
 struct Touched<'a> {
     nodes: &'a Nodes,
     pool: &'a Pool,

@@ -31,16 +31,16 @@ const CALL_COUNT_QUICK: usize = 200;
 const NAME_COUNT: usize = 2000;
 const NAME_COUNT_QUICK: usize = 100;
 
-/// What each node lends beyond the file.
+/// Memory that each node lends beyond the file.
 const MEMORY_TO_SPARE: u64 = 256 << 20;
 
-/// How fast a local file is to be beside tmpfs: for root, and for users.
+/// Goals for a local file's speed beside tmpfs: for root, and for users.
 const GOALS: (f64, f64) = (0.9, 0.4);
 
-/// How fast one on another node is to be beside other folders of another host.
+/// Goal for a remote file's speed beside other folders of another host.
 const GOAL_FAR: f64 = 1.0;
 
-/// How much there is to do.
+/// Amount of work.
 #[derive(Clone, Copy)]
 struct Work {
     len: u64,

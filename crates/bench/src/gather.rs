@@ -27,7 +27,7 @@ const TABLE_LEN_QUICK: u64 = 64 << 20;
 /// Elements of a list.
 const COUNTS: [u64; 2] = [4 << 10, 256 << 10];
 
-/// What each node lends beyond the table.
+/// Memory that each node lends beyond the table.
 const MEMORY_TO_SPARE: u64 = 128 << 20;
 
 /// Runs it.

@@ -27,10 +27,10 @@ const BATCHES: [u64; 3] = [1, 64, 1024];
 /// Updates that are measured together, where batches are shorter; as in the peers' program.
 const STEP_COUNT: u64 = 64;
 
-/// How the table lies on two nodes.
+/// Chunk of the table on two nodes.
 const CHUNK: u64 = 1 << 20;
 
-/// What each node lends beyond the table.
+/// Memory that each node lends beyond the table.
 const MEMORY_TO_SPARE: u64 = 128 << 20;
 
 const XOR: Modify = Modify { operator: Operator::Xor, element: Element::U64 };
@@ -109,7 +109,7 @@ fn ours(options: &Options, one: &Region, two: &Region) -> Result<Figures> {
     Ok(figures)
 }
 
-/// So many batches of updates of random words.
+/// Runs `count` batches of updates of random words.
 fn updates(region: &Region, random: &mut Random, count: u64, batch: u64, operands: &[u8]) -> hanare::Result<()> {
     let words = region.len() / 8;
     let mut list = Vec::with_capacity(batch as usize);

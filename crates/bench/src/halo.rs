@@ -36,10 +36,10 @@ const WAYS: [(&str, &str); 3] = [
 /// MPI's ways.
 const MPI_WAYS: [(&str, &str); 2] = [("types", "derived types"), ("pack", "packed by the program")];
 
-/// Where a run's time went to bring what others have, as the programs call it.
+/// Name of a run's time for others' bytes, in the programs' words.
 const EXCHANGE: &str = "fault_s";
 
-/// What each node lends.
+/// Memory that each node lends.
 const MEMORY: &str = "64M";
 
 impl Field {

@@ -34,7 +34,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     Ok(report)
 }
 
-/// What the paper says of size M, and of two nodes.
+/// The paper's figures of size M, and of two nodes.
 fn claims(options: &Options, was: &Medians) -> Result<Vec<Claim>> {
     let mut claims = Vec::new();
     if options.quick {

@@ -65,7 +65,7 @@ use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How to run a bench.
+/// Options of a bench.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// A short run that shows that all works; its figures are worth little.
@@ -111,7 +111,7 @@ impl Options {
     }
 }
 
-/// Where a variable says, or in the sources: beneath the working folder, or beneath that of the command's build.
+/// Finds a folder that a variable names, or in the sources: beneath the working folder, or beneath that of the command's build.
 fn find(variable: &str, folder: &str) -> PathBuf {
     let named = std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     let from_build = || Some(std::env::current_exe().ok()?.ancestors().nth(3)?.join(folder));
@@ -127,7 +127,7 @@ type Run = fn(&Options, &mut dyn FnMut(&str)) -> Result<Report>;
 pub struct Bench {
     /// Its name in `hanare bench NAME`.
     pub name: &'static str,
-    /// What it measures, in a line.
+    /// Its measurement, in a line.
     pub about: &'static str,
     run: Run,
 }

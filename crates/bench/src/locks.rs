@@ -16,7 +16,7 @@ use std::time::Instant;
 /// The bench's name.
 pub const NAME: &str = "locks";
 
-/// What each node lends.
+/// Memory that each node lends.
 const MEMORY: u64 = 64 << 20;
 
 /// Pairs that are timed as one, because a clock costs as much as some of them; and how often.

@@ -1,4 +1,4 @@
-//! Where a bench ran, as far as it explains the figures.
+//! The machine of a bench, as far as it explains the figures.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// The present machine.
     pub fn here() -> Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| {
@@ -62,7 +62,7 @@ pub(crate) fn percent(part: f64) -> String {
 struct Ticks {
     all: u64,
     busy: u64,
-    /// This process and those of its descendants that it, or another descendant, has waited for.
+    /// The process and those of its descendants that it, or another descendant, has waited for.
     own: u64,
 }
 

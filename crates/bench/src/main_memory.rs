@@ -28,14 +28,14 @@ const UPDATES_QUICK: u64 = 500;
 /// Bytes that Redis has for a key: the value, the key, and what it notes of them.
 const REDIS_KEY_LEN: u64 = 2300;
 
-/// How much of a sweep's speed is to be left.
+/// Goal for a sweep's remaining speed.
 const GOAL_SWEEP: f64 = 0.5;
 
-/// One figure of a program.
+/// A program's figure.
 struct Figure {
     key: &'static str,
     name: &'static str,
-    /// What is to be reached beside all in memory.
+    /// Goal beside all in memory.
     goal: Option<f64>,
 }
 
@@ -186,7 +186,7 @@ fn redis<'a>(options: &Options, len: u64) -> Result<Workload<'a>> {
     Ok(Workload { figures: &FIGURES, run: Box::new(run) })
 }
 
-/// What a program says of itself: a name and ns a line.
+/// A program's own figures: a name and ns a line.
 fn figures_of(command: &mut Command, wanted: &[Figure]) -> Result<Figures> {
     let program = Path::new(command.get_program()).to_owned();
     let ended = command.output().with_context(|| format!("cannot start {}", program.display()))?;

@@ -10,13 +10,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// How long a node may take until it is ready, and until its memory is populated.
+/// Time for a node to be ready, and for its memory to be populated.
 const READY_MAX: Duration = Duration::from_secs(30);
 
-/// How long a node may take to end in good order before it is killed.
+/// Time for a node to end in good order before it is killed.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// How long nodes are watched that should be still, which share of a CPU they may use then, and how long that is waited for.
+/// Time that nodes are watched that should be still, their share of a CPU then, and the time to wait for that.
 const STILL: Duration = Duration::from_millis(5);
 const STILL_SHARE: f64 = 0.05;
 const SETTLE_MAX: Duration = Duration::from_secs(1);
@@ -115,7 +115,7 @@ impl Nodes {
         let deadline = Instant::now() + READY_MAX;
         loop {
             let status = pool.status()?;
-            // What a node lends beyond whole slabs is populated when it is used.
+            // Memory beyond whole slabs is populated when it is used.
             let is_done =
                 status.nodes.len() == count && status.nodes.iter().all(|node| node.memory.populated * 2 > node.memory.lent);
             if is_done || Instant::now() > deadline {

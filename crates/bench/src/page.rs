@@ -1,6 +1,6 @@
 //! The performance page of the book: a Markdown file of kept results, with the machine that they come from.
 //!
-//! Nothing is measured here: a page says what a file says, so that a quiet hour's figures can be written up later.
+//! Measurements are not made here: a page shows a file's figures, so that a quiet hour's can be written up later.
 
 use crate::machine::{BUSY, percent};
 use anyhow::{Context, Result, ensure};
@@ -38,7 +38,7 @@ struct KeptRow {
 }
 
 impl KeptMachine {
-    /// What two results must agree in to stand under one machine.
+    /// Terms in which two results must agree to stand under one machine.
     fn line(&self) -> String {
         let gib = self.memory as f64 / f64::from(1 << 30);
         format!("{} CPUs ({}), {gib:.1} GiB, Linux {}, hanare {}", self.cpus, self.cpu, self.kernel, self.hanare)
@@ -71,7 +71,7 @@ pub fn page(lines: &str) -> Result<String> {
     Ok(page)
 }
 
-/// What stands above the figures.
+/// Text above the figures.
 const HEAD: &str = "# Performance
 
 Written by `hanare bench --page` from kept results; no figure is typed by hand. Each row is a median of runs in turn with its peer, on one

@@ -40,7 +40,7 @@ const QUICK: usize = 20;
 /// Lengths of the paper.
 const LONGEST_OF_PAPER: usize = 128;
 
-/// What a node lends, and what each side's long bodies land in.
+/// Memory that a node lends, and for each side's long bodies.
 const MEMORY: u64 = 64 << 20;
 const LANDING_LEN: u64 = 8 << 20;
 
@@ -50,7 +50,7 @@ const ENVELOPE: [u8; 8] = *b"envelope";
 /// The longest record of the FIFO, its envelope included.
 const LONGEST_RECORD: usize = 1 << 20;
 
-/// One way on one host, in times of a bare cache line's.
+/// Goal for one way on one host, in times of a bare cache line's.
 const GOAL_BARE: f64 = 1.0 / 1.5;
 
 /// Contestants before the peers: ours in each place, and the bare line.
@@ -78,7 +78,7 @@ impl Condition {
         }
     }
 
-    /// Whether it takes as much at once.
+    /// True if it takes as much at once.
     fn takes(self, len: usize) -> bool {
         self != Condition::Fifo || ENVELOPE.len() + len <= LONGEST_RECORD
     }
@@ -99,7 +99,7 @@ struct Side {
     into: Vec<u8>,
 }
 
-/// What a rank sends: bytes that tell the rank.
+/// A rank's data: bytes that tell the rank.
 fn data_of(rank: u32) -> Vec<u8> {
     (0..1usize << 20).map(|at| (at * 7 + rank as usize) as u8).collect()
 }
@@ -221,7 +221,7 @@ impl Line {
         let mut looks = 0u32;
         while self.0.load(Ordering::Acquire) != value {
             looks += 1;
-            // With one CPU for both, the other has to get it.
+            // Both sides may share one CPU: then the other has to get it.
             if looks.is_multiple_of(1000) { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
     }

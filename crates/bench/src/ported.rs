@@ -22,7 +22,7 @@ struct Ported {
     /// The size of a run as words of the command line; of a short run.
     size: &'static [&'static str],
     size_quick: &'static [&'static str],
-    /// Which part of the threads' speed-up ranks are to reach.
+    /// Goal for the ranks' part of the threads' speed-up.
     goal: f64,
 }
 
@@ -35,14 +35,14 @@ const PROGRAMS: [Ported; 4] = [
         goal: 0.5,
     },
     Ported { name: "nbody", size: &["65536", "--steps", "6"], size_quick: &["500", "--steps", "2"], goal: 0.6 },
-    // What pages do worst: within ten times the threads' time.
+    // Pages' worst case: within ten times the threads' time.
     Ported { name: "columns", size: &["256", "--sweeps", "1000"], size_quick: &["16", "--sweeps", "5"], goal: 0.1 },
 ];
 
 /// The time of a run, as the programs call it.
 const SECONDS: &str = "seconds";
 
-/// Where the ranks' time went. Faults are part of computing, because a program for threads does not know them.
+/// Parts of the ranks' time. Faults are part of computing, because a program for threads does not know them.
 const PARTS: [Part; 3] = [
     Part { key: "compute_s", name: "computing, with faults", unit: "s", scale: 1.0 },
     Part { key: "wait_s", name: "waiting", unit: "s", scale: 1.0 },
@@ -74,7 +74,7 @@ impl Ported {
         Checked::new(words.chain(["--json".to_owned(), "--processes".to_owned(), processes.to_string()]).collect())
     }
 
-    /// By one thread, by threads, and by ranks, in turn.
+    /// Measures in turn one thread, threads, and ranks.
     fn measure(&self, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Outcome>> {
         let processes = options.ranks.unwrap_or(PROCESSES);
         let threads = options.apps.join(format!("{}-threads", self.name));

@@ -18,7 +18,7 @@ pub const NAME: &str = "primitives";
 const PAGE_LEN: usize = 4096;
 const LINES: u32 = 4096;
 const REGION_LEN: u64 = 1 << 20;
-/// What a node lends: the page cache of the paper's size, and room to spare.
+/// Memory that a node lends: the page cache of the paper's size, and room to spare.
 const MEMORY: u64 = 64 << 20;
 
 const PUSH: &str = "push";

@@ -34,18 +34,18 @@ pub struct Program {
     pub memory: &'static str,
     /// The source of its version for MPI among the peers, where there is one.
     pub mpi: Option<&'static str>,
-    /// How fast one rank on mapped memory is to be, beside main memory.
+    /// Goal for one rank on mapped memory, beside main memory.
     pub goal_alone: Option<f64>,
-    /// Which part of the threads' speed-up ranks on nodes of their own are to reach.
+    /// Goal for ranks on nodes of their own: a part of the threads' speed-up.
     pub goal_speed_up: Option<f64>,
-    /// How fast many ranks on few CPUs are to be, beside fewer.
+    /// Goal for many ranks on few CPUs, beside fewer.
     pub goal_many: Option<f64>,
 }
 
 /// Medians of all ways in which a program ran.
 #[derive(Clone, Debug)]
 pub struct Medians {
-    /// What a run is called in rows.
+    /// A run's name in rows.
     case: String,
     /// Ranks and threads that are compared with one, and many.
     ranks: (u32, u32),
@@ -186,7 +186,7 @@ impl Checked {
         Checked { words, is_first: true }
     }
 
-    /// Those of the next turn.
+    /// Arguments of the next turn.
     #[expect(clippy::should_implement_trait, reason = "they never end")]
     pub fn next(&mut self) -> Vec<String> {
         let check = std::mem::take(&mut self.is_first).then(|| "--check".to_owned());
@@ -197,7 +197,7 @@ impl Checked {
 /// The whole time of a run, as the programs call it.
 const SECONDS: &str = "seconds";
 
-/// Where the time went, as the programs call it and as rows do; the mean of all ranks. The last are the bytes of all ranks.
+/// Parts of the time, in the programs' words and in rows; the mean of all ranks. The last are the bytes of all ranks.
 const PARTS: [Part; 4] = [
     Part { key: "compute_s", name: "computing", unit: "s", scale: 1.0 },
     Part { key: "fault_s", name: "in faults", unit: "s", scale: 1.0 },
@@ -224,7 +224,7 @@ pub fn figures_of(line: &str) -> Option<Result<Figures>> {
     if all.get("ok") == Some(&0.0) {
         return Some(Err(anyhow!("its result is wrong: {line}")));
     }
-    // What a check found is printed in some turns only.
+    // A check's result is printed in some turns only.
     let is_part = |key: &str| key == SECONDS || PARTS.iter().any(|part| part.key == key);
     Some(Ok(all.into_iter().filter(|(key, _)| is_part(key)).collect()))
 }

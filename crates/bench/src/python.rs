@@ -14,7 +14,7 @@ pub const NAME: &str = "python";
 /// The variable that names the interpreter.
 const INTERPRETER: &str = "HANARE_PYTHON";
 
-/// What the package's bench prints.
+/// Output of the package's bench.
 #[derive(Debug, Deserialize)]
 struct Printed {
     rows: Vec<PrintedRow>,

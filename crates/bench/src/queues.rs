@@ -66,7 +66,7 @@ fn ours(nodes: &Nodes, counts: &[u64], blocks: u64) -> Result<Figures> {
     counts.iter().map(|count| Ok((name(*count), stream(nodes, *count, blocks)?))).collect()
 }
 
-/// One thread writes to the active queues in turns, another reads whichever has something.
+/// Measures a thread that writes to the active queues in turns, and another that reads whichever has something.
 fn stream(nodes: &Nodes, count: u64, blocks: u64) -> Result<f64> {
     let pool = nodes.attach(0)?;
     let mut set = pool.open_queues(&name(count), 0)?.set()?;

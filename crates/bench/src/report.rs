@@ -1,10 +1,10 @@
-//! What a bench comes to: the table, and the JSON object that scripts read.
+//! Results of a bench: the table, and the JSON object that scripts read.
 
 use crate::machine::Machine;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
-/// Which way a figure is better.
+/// The better direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -14,18 +14,18 @@ pub enum Better {
     Higher,
 }
 
-/// One figure, beside a peer's where there is one.
+/// A figure, beside a peer's where there is one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What was measured.
+    /// The measured case.
     pub case: String,
     /// Our median.
     pub value: f64,
     /// Its unit.
     pub unit: &'static str,
-    /// Which way it is better.
+    /// The better direction.
     pub better: Better,
-    /// What stands beside it; a row without it is informative.
+    /// The figure beside it; a row without it is informative.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
 }
@@ -37,11 +37,11 @@ pub struct Beside {
     pub peer: String,
     /// Its median.
     pub peer_value: Option<f64>,
-    /// How many times better we are: above 1, we win.
+    /// Our advantage as a factor: above 1, we win.
     pub ratio: Option<f64>,
     /// The ratio asked for; `null` where none is.
     pub goal: Option<f64>,
-    /// Whether it was reached.
+    /// True if it was reached.
     pub met: Option<bool>,
 }
 
@@ -64,7 +64,7 @@ impl Row {
         Row { beside: Some(Beside { peer: peer.into(), peer_value: Some(peer_value), ratio: Some(ratio), goal, met }), ..self }
     }
 
-    /// Whether a goal was missed.
+    /// True if a goal was missed.
     pub fn is_below(&self) -> bool {
         self.beside.as_ref().is_some_and(|beside| beside.met == Some(false))
     }
@@ -85,13 +85,13 @@ fn rounded(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// What became of a paper's claim.
+/// Verdict on a paper's claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The claim holds here.
     Reproduced,
-    /// It does not.
+    /// The claim does not hold.
     NotReproduced,
 }
 
@@ -100,7 +100,7 @@ pub enum Verdict {
 pub struct Claim {
     /// Its id in the papers' specification.
     pub id: &'static str,
-    /// What became of it.
+    /// The request's outcome.
     pub verdict: Verdict,
     /// The figure measured for it.
     pub value: f64,
@@ -119,7 +119,7 @@ impl Claim {
 pub struct Report {
     /// Its name.
     pub bench: &'static str,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// Its figures.
     pub rows: Vec<Row>,

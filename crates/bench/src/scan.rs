@@ -29,7 +29,7 @@ const PIECE_LEN: usize = 1 << 20;
 /// Bytes that may move to and from each node.
 const MOVED_MAX: f64 = 1024.0;
 
-/// What each node lends beyond the table.
+/// Memory that each node lends beyond the table.
 const MEMORY_TO_SPARE: u64 = 128 << 20;
 
 /// Runs it.

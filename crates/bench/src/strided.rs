@@ -29,7 +29,7 @@ const STRIDES: [u64; 5] = [16, 64, STRIDE_OF_GOALS, 512, 4096];
 /// The stride at which the range's goals are set.
 const STRIDE_OF_GOALS: u64 = 128;
 
-/// What each node lends beyond the largest range.
+/// Memory that each node lends beyond the largest range.
 const MEMORY_TO_SPARE: u64 = 128 << 20;
 
 /// A range and a stride.

@@ -5,14 +5,14 @@ use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What one turn measured: a figure for each key.
+/// Results of a turn: a figure for each key.
 pub type Figures = BTreeMap<String, f64>;
 
-/// Who is measured.
+/// A measured side.
 pub struct Contestant<'a> {
     /// Its name, with a version where it has one.
     pub name: String,
-    /// Whether the bench fails when it does: our own side must not.
+    /// True if the bench fails when it does: our own side must not.
     pub is_ours: bool,
     /// Takes a turn, or says why it cannot.
     pub turn: Box<dyn FnMut() -> Result<Figures> + 'a>,
@@ -37,7 +37,7 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// What a contestant came to over all rounds.
+/// A contestant's results over all rounds.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Its name.
@@ -125,7 +125,7 @@ pub fn time_step(budget: Duration, mut step: impl FnMut() -> hanare::Result<()>)
 pub struct Random(pub u64);
 
 impl Random {
-    /// What a bench begins with.
+    /// First state of a bench's random numbers.
     pub const SEED: Random = Random(88_172_645_463_325_252);
 
     /// The next one, never 0. The state must not be 0.

@@ -1,5 +1,5 @@
-//! What the measured program and its nodes used of the machine: CPU time, time for which they could have run and others did,
-//! and how often they gave a CPU up. As the kernel counts it for each thread, in `/proc/PID/task`.
+//! Use of the machine by the measured program and its nodes: CPU time, time for which they could have run and others did, and counts of
+//! giving a CPU up. The kernel counts it for each thread, in `/proc/PID/task`.
 
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
@@ -7,16 +7,16 @@ use std::ops::{AddAssign, Sub};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What threads used since they began, or between two moments.
+/// Use by threads from their begin, or between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// CPU time in ns.
     pub cpu: f64,
     /// Time in ns for which they could have run and had no CPU.
     pub queued: f64,
-    /// How often they slept until somebody woke them.
+    /// Times that they slept until somebody woke them.
     pub parks: f64,
-    /// How often another ran in their place: they yielded, or their time was up.
+    /// Times that another ran in their place: they yielded, or their time was up.
     pub yields: f64,
 }
 
@@ -43,7 +43,7 @@ impl Sub for Usage {
 }
 
 impl Usage {
-    /// Of the calling thread.
+    /// The calling thread's use.
     ///
     /// **Cost**: two files are read, some 20 us. **Errors**: the kernel does not count it.
     pub fn of_thread() -> Result<Usage> {
@@ -51,8 +51,8 @@ impl Usage {
         Ok(Usage { cpu: thread_cpu(), ..used })
     }
 
-    /// Of all threads of processes that live. A thread that ended is counted no more: a difference of two looks is one of
-    /// threads that live at both.
+    /// Use of all threads of processes that live. A thread that ended is counted no more: a difference of two looks is one of threads
+    /// that live at both.
     ///
     /// **Cost**: two files for each thread. **Errors**: one of the processes is gone, or the kernel does not count it.
     pub fn of_processes(processes: &[u32]) -> Result<Usage> {
@@ -62,7 +62,7 @@ impl Usage {
             for task in std::fs::read_dir(&tasks).with_context(|| format!("process {process} is gone"))? {
                 let task = task?.path();
                 match of_task(&task) {
-                    // It ended since it was listed.
+                    // The task ended since it was listed.
                     Err(_) if !task.exists() => {}
                     used => sum += used?,
                 }
@@ -111,14 +111,14 @@ pub struct Watch {
     since: Instant,
 }
 
-/// What was spent while a [`Watch`] looked.
+/// Use while a [`Watch`] looked.
 #[derive(Clone, Copy, Debug)]
 pub struct Spent {
     /// Nanoseconds that passed.
     pub elapsed: f64,
-    /// What the thread used.
+    /// The thread's use.
     pub program: Usage,
-    /// What all nodes used.
+    /// All nodes' use.
     pub nodes: Usage,
 }
 

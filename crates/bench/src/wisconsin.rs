@@ -26,11 +26,11 @@ const QUERIES: [(&str, bool); 6] = [("Q1", true), ("Q2", true), ("Q3", true), ("
 /// Memory of each node: both tables, and room for files.
 const MEMORY: &str = "512M";
 
-/// How much faster query 4 is to be on two nodes, and how much query 1 was in the paper beside its disk.
+/// Goal for query 4's speed on two nodes, and query 1's in the paper beside its disk.
 const GOAL_TWO: f64 = 1.9;
 const PAPER_DISK: f64 = 2.49;
 
-/// Where the tables lie.
+/// Location of the tables.
 #[derive(Clone, Copy, PartialEq)]
 enum Tables {
     Regions,
@@ -38,7 +38,7 @@ enum Tables {
     Disk,
 }
 
-/// One way of all queries: where the tables lie, how they are read, and how many ranks there are, each on a node of its own.
+/// A variant of all queries: the tables' location, the way of reading, and the number of ranks, each on a node of its own.
 #[derive(Clone, Copy)]
 struct Way {
     place: Tables,
@@ -144,7 +144,7 @@ fn turn(options: &Options, app: &Path, way: Way, sums: &Sums) -> Result<Figures>
     }
     words.extend([app.as_str(), &tuples, "--json", "--store", way.store, "--dir", &folder]);
     match way.place {
-        // What the kernel has cached of a file that was just written is not what is measured.
+        // Cached bytes of a file that was just written are not the subject.
         Tables::Mount => words.extend(["--each", "--cold"]),
         Tables::Disk => words.push("--cold"),
         Tables::Regions => {}

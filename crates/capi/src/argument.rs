@@ -8,7 +8,7 @@ fn null(what: &str) -> Failure {
     Failure::Argument(format!("{what} is NULL"))
 }
 
-/// What a pointer points to.
+/// The value behind a pointer.
 ///
 /// # Safety
 /// The pointer is `NULL`, or points to a `T` that stays valid and is not written to while the result is used.
@@ -122,8 +122,8 @@ impl From<CStrided> for Strided {
 /// A struct that begins with its size, as the caller's header knew it: bytes that an older caller lacks are zero.
 ///
 /// # Safety
-/// `ptr` is `NULL`, or points to a `size_t` and as many bytes in all as that says; `T` is plain numbers and pointers,
-/// for which zero bytes are a value, and begins with its `struct_size`.
+/// `ptr` is `NULL`, or points to a `size_t` and as many bytes in all as that says. `T` is plain numbers and pointers, for which zero
+/// bytes are a value, and begins with its `struct_size`.
 pub unsafe fn sized<T: Copy>(ptr: *const T, what: &str) -> Outcome<T> {
     let len = struct_size(ptr, what)?;
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
@@ -143,7 +143,7 @@ pub struct Room<T> {
 
 impl<T: Copy> Room<T> {
     /// # Safety
-    /// As [`sized`], and writable as long as the room is used.
+    /// Like [`sized`], and writable as long as the room is used.
     pub unsafe fn of(into: *mut T, what: &str) -> Outcome<Room<T>> {
         Ok(Room { into, len: struct_size(into, what)?.min(size_of::<T>()) })
     }
@@ -162,7 +162,7 @@ impl<T: Copy> Room<T> {
 /// [`Room::write`] at once.
 ///
 /// # Safety
-/// As [`sized`], and writable.
+/// Like [`sized`], and writable.
 pub unsafe fn write_sized<T: Copy>(value: &T, into: *mut T, what: &str) -> Outcome<()> {
     // SAFETY: promised by the caller.
     unsafe { Room::of(into, what)? }.write(value);

@@ -20,7 +20,7 @@ pub struct CAttribute {
 /// The caller's attributes; a value that is `NULL` is none.
 ///
 /// # Safety
-/// So many of them, with their strings and values, are the caller's as the header says.
+/// The caller owns `count` of them, with their strings and values; see the header.
 pub(crate) unsafe fn attributes(list: *const CAttribute, count: usize) -> Outcome<Vec<(String, Option<Vec<u8>>)>> {
     // SAFETY: promised by the caller.
     let list = unsafe { items(list, count, "attributes") }?;
@@ -78,7 +78,7 @@ unsafe fn changes(ptr: *const CChanges) -> Outcome<Changes> {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_alter(pool: *mut CPool, name: *const c_char, what: *const CChanges) -> c_int {
     code_of("hanare_alter", || {
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn hanare_alter(pool: *mut CPool, name: *const c_char, wha
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_get_attribute(
     region: *const CRegion,

@@ -10,7 +10,7 @@ use hanare::Pool;
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 
-/// What `hanare_batch *` points to.
+/// Target of `hanare_batch *`.
 pub struct CBatch {
     pool: Pool,
     commands: Mutex<Vec<Recorded>>,
@@ -38,7 +38,7 @@ impl CBatch {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_batch_begin(pool: *mut CPool, batch: *mut *mut CBatch) -> c_int {
     code_of("hanare_batch_begin", || {
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn hanare_batch_begin(pool: *mut CPool, batch: *mut *mut C
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_batch_run(batch: *mut CBatch) -> c_int {
     // SAFETY: the caller's handle, and memory that is good until this returns.
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn hanare_batch_run(batch: *mut CBatch) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_batch_start(batch: *mut CBatch, request: *mut *mut CRequest) -> c_int {
     code_of("hanare_batch_start", || {
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn hanare_batch_start(batch: *mut CBatch, request: *mut *m
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_batch_drop(batch: *mut CBatch) -> c_int {
     code_of("hanare_batch_drop", || {

@@ -32,7 +32,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What the work of a call ends with.
+/// Result of a call's work.
 pub type Outcome<T = c_int> = Result<T, Failure>;
 
 thread_local! {

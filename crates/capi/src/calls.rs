@@ -6,7 +6,7 @@ macro_rules! command_calls {
         /// See `hanare.h`.
         ///
         /// # Safety
-        /// As the header says.
+        /// See the header.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $now($($argument: $type),*) -> ::std::ffi::c_int {
             // SAFETY: the caller's pointers, good during the call.
@@ -16,7 +16,7 @@ macro_rules! command_calls {
         /// See `hanare.h`.
         ///
         /// # Safety
-        /// As the header says.
+        /// See the header.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $begun(
             $($argument: $type,)*
@@ -33,7 +33,7 @@ macro_rules! command_calls {
         /// See `hanare.h`.
         ///
         /// # Safety
-        /// As the header says.
+        /// See the header.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $later(batch: *mut $crate::batch::CBatch, $($argument: $type),*) -> ::std::ffi::c_int {
             // SAFETY: the caller's pointers, good until the batch was run for the last time.

@@ -136,12 +136,12 @@ pub fn entry(code: c_int) -> Option<(&'static CStr, &'static CStr)> {
     }
 }
 
-/// Whether a call that returned `code` can succeed later without being changed; agrees with [`Error::may_retry`].
+/// True if a call that returned `code` can succeed later without being changed; agrees with [`Error::may_retry`].
 pub fn may_retry(code: c_int) -> bool {
     matches!(code, -10 | -12 | -15 | -16 | -17 | -31 | -34 | -40 | -45 | -46 | -50)
 }
 
-/// Whether a call that returned `code` did what it was to do; agrees with [`Error::happened`].
+/// Effect of a call that returned `code`; agrees with [`Error::happened`].
 pub fn happened(code: c_int) -> Happened {
     match code {
         OK.. | -32 => Happened::Yes,
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use hanare_protocol::id::{ClientId, Gid, NodeId, Rank};
 
-    /// One error of every kind, beside the name of its code in the header.
+    /// An error of every kind, beside the name of its code in the header.
     fn kinds() -> Vec<(&'static str, Error)> {
         let s = String::new;
         vec![
@@ -213,7 +213,7 @@ mod tests {
         Error::Broken { node: NodeId(0), what: String::new(), reason: String::new(), happened }
     }
 
-    /// What the header says after `#define HANARE_ERR_<name>`.
+    /// The header's value after `#define HANARE_ERR_<name>`.
     fn in_header(name: &str) -> Option<c_int> {
         let start = format!("#define HANARE_ERR_{name} (");
         let header = include_str!("../include/hanare.h");

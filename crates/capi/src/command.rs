@@ -11,7 +11,7 @@ use std::ffi::{c_int, c_void};
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_put(region: *mut CRegion, offset: u64, from: *const c_void, len: usize) -> c_int {
     code_of("hanare_put", || {
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn hanare_put(region: *mut CRegion, offset: u64, from: *co
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_get(region: *mut CRegion, offset: u64, into: *mut c_void, len: usize) -> c_int {
     code_of("hanare_get", || {
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn hanare_get(region: *mut CRegion, offset: u64, into: *mu
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_put_strided(
     region: *mut CRegion,
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn hanare_put_strided(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_get_strided(
     region: *mut CRegion,
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn hanare_get_strided(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_copy(
     from: *mut CRegion,

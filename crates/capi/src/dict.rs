@@ -8,10 +8,10 @@ use crate::pool::CPool;
 use hanare_dict::{Dict, Key, Options, Walk};
 use std::ffi::{c_char, c_int, c_void};
 
-/// What `hanare_dict *` points to.
+/// Target of `hanare_dict *`.
 pub struct CDict(Dict);
 
-/// What `hanare_dict_walk *` points to.
+/// Target of `hanare_dict_walk *`.
 pub struct CWalk {
     walk: Walk,
     ready: std::vec::IntoIter<Vec<u8>>,
@@ -54,7 +54,7 @@ impl CKey {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_dict_open(
     pool: *mut CPool,
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn hanare_dict_open(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_dict_close(dict: *mut CDict) -> c_int {
     code_of("hanare_dict_close", || {
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn hanare_dict_close(dict: *mut CDict) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_dict_get(
     dict: *mut CDict,
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn hanare_dict_get(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_dict_set(dict: *mut CDict, key: CKey, kind: c_int, value: *const c_void, len: usize) -> c_int {
     code_of("hanare_dict_set", || {
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn hanare_dict_set(dict: *mut CDict, key: CKey, kind: c_in
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_dict_remove(dict: *mut CDict, key: CKey) -> c_int {
     code_of("hanare_dict_remove", || {
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn hanare_dict_remove(dict: *mut CDict, key: CKey) -> c_in
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_dict_next(dict: *mut CDict, walk: *mut *mut CWalk, key: *mut CKey) -> c_int {
     code_of("hanare_dict_next", || {
@@ -205,7 +205,7 @@ fn next_of(dict: &Dict, going: &mut CWalk) -> Outcome<bool> {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_dict_walk_close(walk: *mut CWalk) -> c_int {
     code_of("hanare_dict_walk_close", || {
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn hanare_dict_walk_close(walk: *mut CWalk) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_dict_sweep(dict: *mut CDict, unlinked: *mut u64) -> c_int {
     code_of("hanare_dict_sweep", || {
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn hanare_dict_sweep(dict: *mut CDict, unlinked: *mut u64)
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_dict_destroy(dict: *mut CDict) -> c_int {
     code_of("hanare_dict_destroy", || {

@@ -11,7 +11,7 @@ pub fn element(number: c_int) -> Outcome<Element> {
     known.ok_or_else(|| Failure::Argument(format!("element {number} is none of HANARE_U8 … HANARE_U128")))
 }
 
-/// What an update does: the header's numbers of element and operator.
+/// An update of the header's numbers of element and operator.
 pub fn modify(element_number: c_int, operator: c_int) -> Outcome<Modify> {
     let known = u8::try_from(operator).ok().and_then(Operator::decode);
     let operator = known.ok_or_else(|| Failure::Argument(format!("operator {operator} is none of HANARE_ADD … HANARE_LOAD")))?;

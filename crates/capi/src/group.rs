@@ -9,13 +9,13 @@ use crate::region::CRegion;
 use hanare::{Group, Modify};
 use std::ffi::{c_char, c_int, c_void};
 
-/// What `hanare_group *` points to.
+/// Target of `hanare_group *`.
 pub struct CGroup(pub(crate) Group);
 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_group_open(
     pool: *mut CPool,
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn hanare_group_open(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_group_open_at(region: *mut CRegion, offset: u64, parties: u32, group: *mut *mut CGroup) -> c_int {
     code_of("hanare_group_open_at", || {
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn hanare_group_open_at(region: *mut CRegion, offset: u64,
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_group_meet(group: *mut CGroup) -> c_int {
     // SAFETY: the caller's handle.
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn hanare_group_meet(group: *mut CGroup) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_group_close(group: *mut CGroup) -> c_int {
     code_of("hanare_group_close", || {
@@ -96,7 +96,7 @@ unsafe fn with(call: &'static str, group: *const CGroup, what: impl FnOnce(&Grou
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_group_number(group: *const CGroup) -> c_int {
     // SAFETY: the caller's handle.
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn hanare_group_number(group: *const CGroup) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_group_parties(group: *const CGroup) -> c_int {
     // SAFETY: the caller's handle.
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn hanare_group_parties(group: *const CGroup) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_broadcast(group: *mut CGroup, values: *mut c_void, len: usize, root: u32) -> c_int {
     let broadcast = |group: &Group| {
@@ -137,7 +137,7 @@ fn len_of(elements: usize, modify: Modify) -> Outcome<usize> {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_all_reduce(
     group: *mut CGroup,
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn hanare_all_reduce(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_reduce_to(
     group: *mut CGroup,
@@ -190,7 +190,7 @@ fn all_len(group: &Group, len: usize) -> Outcome<usize> {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_gather(
     group: *mut CGroup,
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn hanare_gather(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_scatter(
     group: *mut CGroup,
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn hanare_scatter(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_all_gather(group: *mut CGroup, own: *const c_void, len: usize, into: *mut c_void) -> c_int {
     let gather = |group: &Group| {
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn hanare_all_gather(group: *mut CGroup, own: *const c_voi
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_all_to_all(group: *mut CGroup, from: *const c_void, into: *mut c_void, len: usize) -> c_int {
     let exchange = |group: &Group| {

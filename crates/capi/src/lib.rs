@@ -18,9 +18,9 @@
 //!
 //! 1. A handle that C holds is a `Box` turned into a pointer, given out once, and turned back by the one call that the
 //!    header names for it. That C does not use it afterwards is the caller's promise.
-//! 2. Any other pointer is used during the call only, for the length that came with it, except where the header says
-//!    that the bytes belong to the library until `hanare_wait` or `hanare_wait_sent`, that a batch keeps them ([`recorded`]), or that
-//!    they are a registered buffer ([`rhinet`]).
+//! 2. Any other pointer is used during the call only, for the length that came with it. The exceptions: the header says that the bytes
+//!    belong to the library until `hanare_wait` or `hanare_wait_sent`, a batch keeps them ([`recorded`]), or they are a registered buffer
+//!    ([`rhinet`]).
 //! 3. No panic leaves an exported function.
 
 pub mod argument;

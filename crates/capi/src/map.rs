@@ -38,7 +38,7 @@ fn map(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_map(region: *mut CRegion, ptr: *mut *mut c_void, len: *mut usize) -> c_int {
     code_of("hanare_map", || {
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn hanare_map(region: *mut CRegion, ptr: *mut *mut c_void,
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_map_shared(
     region: *mut CRegion,
@@ -67,7 +67,7 @@ const SAME_ADDRESS: usize = 1;
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_map_shared_at(
     region: *mut CRegion,
@@ -118,7 +118,7 @@ pub(crate) fn with_shared(
     of_shared(region, with).map(|()| code::OK)
 }
 
-/// As [`with_shared`], with what comes of it.
+/// [`with_shared`], with its result.
 pub(crate) fn of_shared<T>(region: *mut CRegion, with: impl FnOnce(&SharedMapping) -> hanare::Result<T>) -> Result<T, Failure> {
     of_kept(region, |mapping| with(mapping))
 }
@@ -141,7 +141,7 @@ fn of_kept<T>(region: *mut CRegion, with: impl FnOnce(&Arc<SharedMapping>) -> ha
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_flush_range(region: *mut CRegion, offset: u64, len: u64) -> c_int {
     code_of("hanare_flush_range", || with_shared(region, |mapping| mapping.flush(offset, len)))
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn hanare_flush_range(region: *mut CRegion, offset: u64, l
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_update_range(region: *mut CRegion, offset: u64, len: u64) -> c_int {
     code_of("hanare_update_range", || with_shared(region, |mapping| mapping.update(offset, len)))
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn hanare_update_range(region: *mut CRegion, offset: u64, 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_touch_range(region: *mut CRegion, offset: u64, len: u64) -> c_int {
     code_of("hanare_touch_range", || with_shared(region, |mapping| mapping.touch(offset, len)))
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn hanare_touch_range(region: *mut CRegion, offset: u64, l
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As there.
+/// The caller keeps the promises of [`Remote::post`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_touch_range_to_write(region: *mut CRegion, offset: u64, len: u64) -> c_int {
     code_of("hanare_touch_range_to_write", || with_shared(region, |mapping| mapping.touch_to_write(offset, len)))
@@ -183,7 +183,7 @@ pub extern "C" fn hanare_admit_thread() {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_unmap(region: *mut CRegion) -> c_int {
     code_of("hanare_unmap", || {

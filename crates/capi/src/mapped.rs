@@ -1,4 +1,4 @@
-//! What a region's handle keeps of its map.
+//! Map of a region's handle.
 
 use hanare::{LocalMapping, SharedMapping};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub(crate) enum Map {
 }
 
 impl Map {
-    /// Whether a barrier of another thread carries it.
+    /// True if a barrier of another thread carries it.
     pub(crate) fn is_carried(&self) -> bool {
         matches!(self, Map::Shared(mapping) if Arc::strong_count(mapping) > 1)
     }

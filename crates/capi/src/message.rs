@@ -11,10 +11,10 @@ use hanare::{Body, Envelope, LastingBody, Mailbox, MailboxOptions, Message, Rece
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
 
-/// What `hanare_mailbox *` points to.
+/// Target of `hanare_mailbox *`.
 pub struct CMailbox(Mailbox);
 
-/// What `hanare_message *` points to.
+/// Target of `hanare_message *`.
 pub struct CMessage(Message);
 
 /// `hanare_envelope` of the header.
@@ -47,7 +47,7 @@ impl CEnvelope {
     }
 }
 
-/// What the header's numbers want; -1 is any.
+/// The messages that the header's numbers want; -1 is any.
 fn want(from: i64, context: u32, tag: i64) -> Outcome<Wanted> {
     let number = |what: &str, number: i64| match number {
         -1 => Ok(None),
@@ -70,7 +70,7 @@ unsafe fn with(call: &'static str, mailbox: *mut CMailbox, what: impl FnOnce(&Ma
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_mailbox_open(group: *mut CGroup, landing_len: u64, mailbox: *mut *mut CMailbox) -> c_int {
     let options = MailboxOptions { landing_len, ..MailboxOptions::default() };
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn hanare_mailbox_open(group: *mut CGroup, landing_len: u6
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_mailbox_open_with(
     group: *mut CGroup,
@@ -110,7 +110,7 @@ unsafe fn open(group: *mut CGroup, options: &MailboxOptions<'_>, mailbox: *mut *
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_mailbox_close(mailbox: *mut CMailbox) -> c_int {
     code_of("hanare_mailbox_close", || {
@@ -157,8 +157,8 @@ impl Given {
     /// Begins to send it, and says by which number.
     ///
     /// # Safety
-    /// As for [`Given::send`]; bytes of the body and the struct's index list do not change until the send's end was told. `send` is `NULL` or
-    /// valid for a write.
+    /// Like [`Given::send`]; bytes of the body and the struct's index list do not change until the send's end was told. `send` is `NULL`
+    /// or valid for a write.
     unsafe fn start(self, call: &'static str, mailbox: *mut CMailbox, send: *mut u64) -> c_int {
         let start = |mailbox: &Mailbox| {
             // SAFETY: promised by the caller.
@@ -172,7 +172,7 @@ impl Given {
     /// The bytes of the head, and the body.
     ///
     /// # Safety
-    /// As for [`Given::start`], for as long as the result is used.
+    /// Like [`Given::start`], for as long as the result is used.
     unsafe fn parts<'a>(&self) -> Outcome<(&'a [u8], LastingBody<'a>)> {
         // SAFETY: promised by the caller.
         unsafe {
@@ -214,7 +214,7 @@ unsafe fn waited_for<T>(numbers: *const u64, count: usize, what: &str, of: impl 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_mailbox_settle(mailbox: *mut CMailbox) -> c_int {
     let settle = |mailbox: &Mailbox| {
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn hanare_mailbox_settle(mailbox: *mut CMailbox) -> c_int 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_send(
     mailbox: *mut CMailbox,
@@ -248,7 +248,7 @@ pub unsafe extern "C" fn hanare_send(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_send_nb(
     mailbox: *mut CMailbox,
@@ -269,7 +269,7 @@ pub unsafe extern "C" fn hanare_send_nb(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_send_part(
     mailbox: *mut CMailbox,
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn hanare_send_part(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_send_part_nb(
     mailbox: *mut CMailbox,
@@ -310,7 +310,7 @@ pub unsafe extern "C" fn hanare_send_part_nb(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_wait_sent(
     mailbox: *mut CMailbox,
@@ -337,7 +337,7 @@ pub unsafe extern "C" fn hanare_wait_sent(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_post(mailbox: *mut CMailbox, from: i64, context: u32, tag: i64, receive: *mut u64) -> c_int {
     let post = |mailbox: &Mailbox| Ok(mailbox.post(want(from, context, tag)?)?.0);
@@ -348,7 +348,7 @@ pub unsafe extern "C" fn hanare_post(mailbox: *mut CMailbox, from: i64, context:
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_wait_message(
     mailbox: *mut CMailbox,
@@ -379,7 +379,7 @@ pub unsafe extern "C" fn hanare_wait_message(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_receive(
     mailbox: *mut CMailbox,
@@ -403,7 +403,7 @@ pub unsafe extern "C" fn hanare_receive(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_probe(
     mailbox: *mut CMailbox,
@@ -425,7 +425,7 @@ pub unsafe extern "C" fn hanare_probe(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_cancel(mailbox: *mut CMailbox, receive: u64) -> c_int {
     // SAFETY: the caller's handle.
@@ -435,7 +435,7 @@ pub unsafe extern "C" fn hanare_cancel(mailbox: *mut CMailbox, receive: u64) -> 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_message_envelope(
     message: *const CMessage,
@@ -459,7 +459,7 @@ pub unsafe extern "C" fn hanare_message_envelope(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_message_read(message: *const CMessage, at: u64, into: *mut c_void, len: usize) -> c_int {
     code_of("hanare_message_read", || {
@@ -473,7 +473,7 @@ pub unsafe extern "C" fn hanare_message_read(message: *const CMessage, at: u64, 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_message_scatter(message: *const CMessage, region: *mut CRegion, blocks: *const CShape) -> c_int {
     code_of("hanare_message_scatter", || {
@@ -488,7 +488,7 @@ pub unsafe extern "C" fn hanare_message_scatter(message: *const CMessage, region
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_message_close(message: *mut CMessage) -> c_int {
     code_of("hanare_message_close", || {

@@ -17,7 +17,7 @@ impl Recorded {
     /// `hanare_put_shape`.
     ///
     /// # Safety
-    /// As said for all makers.
+    /// See the rules for all makers.
     unsafe fn put(target: Target, from: Bytes, from_shape: *const CShape) -> Outcome<Recorded> {
         // SAFETY: promised by the caller.
         unsafe {
@@ -32,7 +32,7 @@ impl Recorded {
     /// `hanare_get_shape`.
     ///
     /// # Safety
-    /// As said for all makers.
+    /// See the rules for all makers.
     unsafe fn get(target: Target, into: BytesMut, into_shape: *const CShape) -> Outcome<Recorded> {
         // SAFETY: promised by the caller.
         unsafe {
@@ -47,7 +47,7 @@ impl Recorded {
     /// `hanare_copy_shape`.
     ///
     /// # Safety
-    /// As said for all makers.
+    /// See the rules for all makers.
     unsafe fn copy(from: Target, to: Target) -> Outcome<Recorded> {
         // SAFETY: promised by the caller.
         unsafe {

@@ -80,7 +80,7 @@ unsafe fn obtain(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_create(
     pool: *mut CPool,
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn hanare_create(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_create_or_attach(
     pool: *mut CPool,
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn hanare_create_or_attach(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_open(pool: *mut CPool, name: *const c_char, rights: c_int, region: *mut *mut CRegion) -> c_int {
     let open = |pool: &Pool, name: &str| match rights_of(rights)? {
@@ -138,7 +138,7 @@ fn rights_of(number: c_int) -> Outcome<Option<Rights>> {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_open_gid(pool: *mut CPool, gid: u64, rights: c_int, region: *mut *mut CRegion) -> c_int {
     code_of("hanare_open_gid", || {
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn hanare_open_gid(pool: *mut CPool, gid: u64, rights: c_i
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_resize(pool: *mut CPool, name: *const c_char, len: u64, region: *mut *mut CRegion) -> c_int {
     code_of("hanare_resize", || {
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn hanare_resize(pool: *mut CPool, name: *const c_char, le
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_remove(pool: *mut CPool, name: *const c_char) -> c_int {
     code_of("hanare_remove", || {
@@ -226,7 +226,7 @@ fn c_array<const LEN: usize>(text: &str) -> [c_char; LEN] {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_stat(pool: *mut CPool, name: *const c_char, stat: *mut CRegionStat) -> c_int {
     code_of("hanare_stat", || {
@@ -250,7 +250,7 @@ pub struct CNodeBytes {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_stat_nodes(pool: *mut CPool, name: *const c_char, nodes: *mut CNodeBytes, max: usize) -> c_int {
     code_of("hanare_stat_nodes", || {
@@ -270,13 +270,13 @@ pub unsafe extern "C" fn hanare_stat_nodes(pool: *mut CPool, name: *const c_char
     })
 }
 
-/// What a caller of `hanare_list` gives to be called for each region.
+/// A caller's function for each region of `hanare_list`.
 pub type CEach = Option<unsafe extern "C" fn(stat: *const CRegionStat, closure: *mut c_void) -> c_int>;
 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_list(pool: *mut CPool, each: CEach, closure: *mut c_void) -> c_int {
     code_of("hanare_list", || {

@@ -18,7 +18,7 @@ impl Recorded {
     /// `hanare_fill`.
     ///
     /// # Safety
-    /// As said for all makers.
+    /// See the rules for all makers.
     unsafe fn fill(target: Target, pattern: Bytes) -> Outcome<Recorded> {
         // SAFETY: promised by the caller.
         unsafe {
@@ -30,7 +30,7 @@ impl Recorded {
     /// `hanare_compare`.
     ///
     /// # Safety
-    /// As said for all makers.
+    /// See the rules for all makers.
     unsafe fn compare(target: Target, bytes: Bytes, position: *mut u64) -> Outcome<Recorded> {
         // SAFETY: promised by the caller.
         unsafe {
@@ -46,7 +46,7 @@ impl Recorded {
     /// `hanare_reduce`.
     ///
     /// # Safety
-    /// As said for all makers.
+    /// See the rules for all makers.
     unsafe fn reduce(target: Target, element: c_int, range: *const CRange, summary: *mut CSummary) -> Outcome<Recorded> {
         let element = element::element(element)?;
         // SAFETY: promised by the caller; the struct's size is looked at before anything runs.
@@ -64,7 +64,7 @@ impl Recorded {
     /// `hanare_update`.
     ///
     /// # Safety
-    /// As said for all makers.
+    /// See the rules for all makers.
     unsafe fn update(target: Target, (element, operator): (c_int, c_int), operands: Bytes) -> Outcome<Recorded> {
         let modify = element::modify(element, operator)?;
         // SAFETY: promised by the caller.
@@ -77,7 +77,7 @@ impl Recorded {
     /// `hanare_fetch`.
     ///
     /// # Safety
-    /// As said for all makers.
+    /// See the rules for all makers.
     unsafe fn fetch(target: Target, (element, operator): (c_int, c_int), operands: Bytes, olds: BytesMut) -> Outcome<Recorded> {
         let modify = element::modify(element, operator)?;
         // SAFETY: promised by the caller.
@@ -90,7 +90,7 @@ impl Recorded {
     /// `hanare_compare_and_swap`.
     ///
     /// # Safety
-    /// As said for all makers.
+    /// See the rules for all makers.
     unsafe fn compare_and_swap(
         target: Target,
         element: c_int,

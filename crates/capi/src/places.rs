@@ -1,4 +1,4 @@
-//! What a pool's handle keeps of groups.
+//! Group ranks of a pool's handle.
 
 use crate::border::Outcome;
 use hanare::{Group, Pool};

@@ -7,7 +7,7 @@ use crate::places::Places;
 use hanare::{Pool, Trust};
 use std::ffi::{c_char, c_int};
 
-/// What `hanare_pool *` points to. A clone is the same attachment.
+/// Target of `hanare_pool *`. A clone is the same attachment.
 pub struct CPool {
     pub(crate) pool: Pool,
     /// Left when the handle goes.
@@ -25,7 +25,7 @@ impl CPool {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_attach(pool: *mut *mut CPool) -> c_int {
     code_of("hanare_attach", || {
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn hanare_attach(pool: *mut *mut CPool) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_attach_to(address: *const c_char, pool: *mut *mut CPool) -> c_int {
     code_of("hanare_attach_to", || {
@@ -58,7 +58,7 @@ const ANYONE: u32 = u32::MAX;
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_trusting(pool: *mut CPool, users: *const u32, count: usize, trusting: *mut *mut CPool) -> c_int {
     code_of("hanare_trusting", || {
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn hanare_trusting(pool: *mut CPool, users: *const u32, co
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_detach(pool: *mut CPool) -> c_int {
     code_of("hanare_detach", || {
@@ -112,7 +112,7 @@ pub(crate) fn count(number: u32) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_rank(pool: *const CPool) -> c_int {
     // SAFETY: the caller's handle.
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn hanare_rank(pool: *const CPool) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_ranks(pool: *const CPool) -> c_int {
     // SAFETY: the caller's handle.
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn hanare_ranks(pool: *const CPool) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_node(pool: *const CPool) -> c_int {
     // SAFETY: the caller's handle.
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn hanare_node(pool: *const CPool) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_barrier(pool: *mut CPool) -> c_int {
     // SAFETY: the caller's handle.
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn hanare_barrier(pool: *mut CPool) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_abort(pool: *mut CPool, status: c_int) -> c_int {
     let abort = |pool: &Pool| -> Outcome { pool.abort(status) };
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn hanare_abort(pool: *mut CPool, status: c_int) -> c_int 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_fence(pool: *mut CPool) -> c_int {
     let fence = |pool: &Pool| {
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn hanare_fence(pool: *mut CPool) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_flush(pool: *mut CPool) -> c_int {
     // SAFETY: the caller's handle.
@@ -211,7 +211,7 @@ impl CTraffic {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_get_traffic(pool: *const CPool, traffic: *mut CTraffic) -> c_int {
     let fill = |pool: &Pool| {

@@ -12,13 +12,13 @@ use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What `hanare_queue *` points to.
+/// Target of `hanare_queue *`.
 pub struct CQueue(Queue);
 
-/// What `hanare_queue_writer *` points to.
+/// Target of `hanare_queue_writer *`.
 pub struct CWriter(Mutex<WritePort>);
 
-/// What `hanare_queue_reader *` points to.
+/// Target of `hanare_queue_reader *`.
 pub struct CReader(Mutex<Reading>);
 
 struct Reading {
@@ -64,7 +64,7 @@ fn form(given: &CQueueOptions) -> Outcome<QueueForm> {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_create(
     pool: *mut CPool,
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn hanare_queue_create(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_make(region: *mut CRegion, offset: u64, options: *const CQueueOptions) -> c_int {
     code_of("hanare_queue_make", || {
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn hanare_queue_make(region: *mut CRegion, offset: u64, op
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_open(
     pool: *mut CPool,
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn hanare_queue_open(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_close(queue: *mut CQueue) -> c_int {
     code_of("hanare_queue_close", || {
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn hanare_queue_close(queue: *mut CQueue) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_waiting(queue: *mut CQueue, waiting: *mut u64) -> c_int {
     code_of("hanare_queue_waiting", || {
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn hanare_queue_waiting(queue: *mut CQueue, waiting: *mut 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_writer_open(queue: *mut CQueue, writer: *mut *mut CWriter) -> c_int {
     code_of("hanare_queue_writer_open", || {
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn hanare_queue_writer_open(queue: *mut CQueue, writer: *m
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_writer_close(writer: *mut CWriter) -> c_int {
     code_of("hanare_queue_writer_close", || {
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn hanare_queue_writer_close(writer: *mut CWriter) -> c_in
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_send(writer: *mut CWriter, unit: *const c_void, len: usize, bound_ms: u64) -> c_int {
     code_of("hanare_queue_send", || {
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn hanare_queue_send(writer: *mut CWriter, unit: *const c_
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_claim(writer: *mut CWriter, len: usize, bound_ms: u64, unit: *mut *mut c_void) -> c_int {
     code_of("hanare_queue_claim", || {
@@ -232,7 +232,7 @@ unsafe fn with(call: &'static str, writer: *mut CWriter, what: impl FnOnce(&mut 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_keep(writer: *mut CWriter) -> c_int {
     let keep = |port: &mut WritePort| {
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn hanare_queue_keep(writer: *mut CWriter) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_commit(writer: *mut CWriter) -> c_int {
     // SAFETY: the caller's handle.
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn hanare_queue_commit(writer: *mut CWriter) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_commit_nb(writer: *mut CWriter) -> c_int {
     // SAFETY: the caller's handle.
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn hanare_queue_commit_nb(writer: *mut CWriter) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_abandon(writer: *mut CWriter) -> c_int {
     let abandon = |port: &mut WritePort| {
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn hanare_queue_abandon(writer: *mut CWriter) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_reader_open(queue: *mut CQueue, reader: *mut *mut CReader) -> c_int {
     code_of("hanare_queue_reader_open", || {
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn hanare_queue_reader_open(queue: *mut CQueue, reader: *m
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_reader_close(reader: *mut CReader) -> c_int {
     code_of("hanare_queue_reader_close", || {
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn hanare_queue_reader_close(reader: *mut CReader) -> c_in
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_receive(
     reader: *mut CReader,
@@ -344,7 +344,7 @@ pub unsafe extern "C" fn hanare_queue_receive(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_see(
     reader: *mut CReader,
@@ -376,7 +376,7 @@ pub unsafe extern "C" fn hanare_queue_see(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_release(reader: *mut CReader) -> c_int {
     code_of("hanare_queue_release", || {
@@ -392,7 +392,7 @@ pub unsafe extern "C" fn hanare_queue_release(reader: *mut CReader) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_fd(reader: *mut CReader, fd: *mut c_int) -> c_int {
     code_of("hanare_queue_fd", || {

@@ -33,7 +33,7 @@ pub struct BytesMut(pub *mut c_void, pub usize);
 
 impl Bytes {
     /// # Safety
-    /// As the module says.
+    /// See the module's rules.
     pub unsafe fn read(self, what: &str) -> Outcome<&'static [u8]> {
         // SAFETY: promised by the caller.
         unsafe { bytes(self.0.cast(), self.1, what) }
@@ -42,7 +42,7 @@ impl Bytes {
 
 impl BytesMut {
     /// # Safety
-    /// As the module says.
+    /// See the module's rules.
     pub unsafe fn write(self, what: &str) -> Outcome<&'static mut [u8]> {
         // SAFETY: promised by the caller.
         unsafe { bytes_mut(self.0.cast(), self.1, what) }
@@ -65,7 +65,7 @@ impl Recorded {
     /// A command on the target that `make` makes.
     ///
     /// # Safety
-    /// As the module says.
+    /// See the module's rules.
     pub unsafe fn on(target: Target, make: impl FnOnce(Arc<Region>, hanare::Shape<'static>) -> Made) -> Outcome<Recorded> {
         // SAFETY: promised by the caller.
         let (region, shape) = unsafe { (reference(target.0, "region")?, shape(target.1, "shape")?) };
@@ -86,7 +86,7 @@ impl Recorded {
     /// Begins it, as a batch of its own.
     ///
     /// # Safety
-    /// As the module says, until the request has ended.
+    /// See the module's rules, until the request has ended.
     pub unsafe fn start(self) -> Outcome<CRequest> {
         // SAFETY: promised by the caller.
         unsafe { CRequest::start(&self.pool, std::slice::from_ref(&self)) }
@@ -95,7 +95,7 @@ impl Recorded {
     /// Adds it to a batch.
     ///
     /// # Safety
-    /// As the module says, until the batch has ended.
+    /// See the module's rules, until the batch has ended.
     pub unsafe fn add(&self, batch: &mut Batch<'static>) -> Result<()> {
         // SAFETY: promised by the caller.
         batch.add(unsafe { self.command.again() })

@@ -8,7 +8,7 @@ use hanare::{Pool, Region};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What `hanare_region *` points to.
+/// Target of `hanare_region *`.
 pub struct CRegion {
     pub(crate) pool: Pool,
     pub(crate) region: Arc<Region>,
@@ -31,7 +31,7 @@ impl CRegion {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_close(region: *mut CRegion) -> c_int {
     code_of("hanare_close", || {
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn hanare_close(region: *mut CRegion) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_len(region: *const CRegion) -> i64 {
     let len = enter("hanare_len", || {
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn hanare_len(region: *const CRegion) -> i64 {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_is_local(region: *const CRegion) -> c_int {
     code_of("hanare_is_local", || {
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn hanare_is_local(region: *const CRegion) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_was_created(region: *const CRegion) -> c_int {
     code_of("hanare_was_created", || {
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn hanare_was_created(region: *const CRegion) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_gid(region: *const CRegion) -> u64 {
     let gid = enter("hanare_gid", || {

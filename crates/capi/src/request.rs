@@ -8,7 +8,7 @@ use crate::region::CRegion;
 use hanare::{Batch, Completion, Pool, Result};
 use std::ffi::{c_int, c_void};
 
-/// What `hanare_request *` points to.
+/// Target of `hanare_request *`.
 pub struct CRequest {
     completion: Completion<()>,
     /// Regions and the pool may be given back while the request is under way.
@@ -39,7 +39,7 @@ impl CRequest {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_put_nb(
     region: *mut CRegion,
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn hanare_put_nb(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_get_nb(
     region: *mut CRegion,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn hanare_get_nb(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_wait(request: *mut CRequest) -> c_int {
     // SAFETY: the header makes this the request's last call, and keeps what it tells to until then.
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn hanare_wait(request: *mut CRequest) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_wait_all(requests: *mut *mut CRequest, count: usize) -> c_int {
     code_of("hanare_wait_all", || {
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn hanare_wait_all(requests: *mut *mut CRequest, count: us
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_test(request: *mut CRequest) -> c_int {
     code_of("hanare_test", || {

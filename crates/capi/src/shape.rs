@@ -59,7 +59,7 @@ pub unsafe fn shape(ptr: *const CShape, what: &str) -> Outcome<Shape<'static>> {
 /// A shape that may be left out.
 ///
 /// # Safety
-/// As [`shape`].
+/// Like [`shape`].
 pub unsafe fn shape_or_none(ptr: *const CShape, what: &str) -> Outcome<Option<Shape<'static>>> {
     // SAFETY: promised by the caller.
     if ptr.is_null() { Ok(None) } else { unsafe { shape(ptr, what) }.map(Some) }
@@ -81,7 +81,7 @@ fn indexed(given: &CShape, indices: Indices<'static>) -> Shape<'static> {
 /// The caller's index list. `NULL` is allowed for none.
 ///
 /// # Safety
-/// As [`shape`]; `T` is the list's kind of number.
+/// Like [`shape`]; `T` is the list's kind of number.
 unsafe fn list<T>(given: &CShape, what: &str) -> Outcome<&'static [T]> {
     if given.count == 0 {
         return Ok(&[]);

@@ -25,7 +25,7 @@ const WAIT_GREATER: c_int = 5;
 const WAIT_LESS: c_int = 6;
 const WAIT_SIGNED: c_int = 0x100;
 
-/// What `hanare_held *` points to.
+/// Target of `hanare_held *`.
 pub struct CHeld {
     guard: LockGuard,
 }
@@ -38,7 +38,7 @@ pub(crate) fn bound(ms: u64) -> Option<Duration> {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_lock(
     pool: *mut CPool,
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn hanare_lock(
     })
 }
 
-/// What a mode of the header means.
+/// The mode for a number of the header.
 fn mode_of(mode: c_int) -> Result<Mode, Failure> {
     match mode {
         EXCLUSIVE => Ok(Mode::Exclusive),
@@ -87,7 +87,7 @@ unsafe fn hold(guard: LockGuard, into: *mut *mut CHeld) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_lock_at(
     region: *mut CRegion,
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn hanare_lock_at(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_wait_condition(held: *mut CHeld, condition: u64, bound_ms: u64) -> c_int {
     code_of("hanare_wait_condition", || {
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn hanare_wait_condition(held: *mut CHeld, condition: u64,
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_notify(held: *const CHeld, condition: u64, all: c_int) -> c_int {
     code_of("hanare_notify", || {
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn hanare_notify(held: *const CHeld, condition: u64, all: 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_permit(pool: *mut CPool, name: *const c_char, mode: u32) -> c_int {
     code_of("hanare_permit", || {
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn hanare_permit(pool: *mut CPool, name: *const c_char, mo
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_unlock(held: *mut CHeld) -> c_int {
     code_of("hanare_unlock", || {
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn hanare_unlock(held: *mut CHeld) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_group_barrier(pool: *mut CPool, name: *const c_char, parties: u32) -> c_int {
     code_of("hanare_group_barrier", || {
@@ -212,7 +212,7 @@ fn parts<'a>(list: &[CPart], mappings: &'a [Arc<SharedMapping>]) -> Vec<Part<'a>
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_group_barrier_with(
     pool: *mut CPool,
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn hanare_group_barrier_with(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_bind(held: *mut CHeld, parts: *const CPart, part_count: usize) -> c_int {
     code_of("hanare_bind", || {
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn hanare_bind(held: *mut CHeld, parts: *const CPart, part
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_is_torn(held: *const CHeld) -> c_int {
     code_of("hanare_is_torn", || {
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn hanare_is_torn(held: *const CHeld) -> c_int {
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_wait_word(
     region: *mut CRegion,
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn hanare_wait_word(
     })
 }
 
-/// What is waited for of a word of `size` bytes.
+/// The condition on a word of `size` bytes.
 fn wait_of(size: usize, how: c_int, value: u64) -> Result<Wait, Failure> {
     let is_signed = how & WAIT_SIGNED != 0;
     let long = || Failure::Argument(format!("value {value} has more than {size} bytes"));
@@ -341,7 +341,7 @@ unsafe fn words(words: *const CWord, count: usize) -> Result<Vec<(u64, Wait)>, F
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_wait_any_word(
     region: *mut CRegion,
@@ -364,7 +364,7 @@ pub unsafe extern "C" fn hanare_wait_any_word(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_wait_all_words(region: *mut CRegion, list: *const CWord, count: usize, bound_ms: u64) -> c_int {
     code_of("hanare_wait_all_words", || {
@@ -381,7 +381,7 @@ const ALIGN: u64 = hanare_protocol::limits::GRANULE_LEN_MIN;
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_block_size(region: *mut CRegion, offset: u64, size: *mut u64) -> c_int {
     code_of("hanare_block_size", || {
@@ -398,7 +398,7 @@ pub unsafe extern "C" fn hanare_block_size(region: *mut CRegion, offset: u64, si
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_malloc(region: *mut CRegion, size: u64, offset: *mut u64) -> c_int {
     code_of("hanare_malloc", || {
@@ -415,7 +415,7 @@ pub unsafe extern "C" fn hanare_malloc(region: *mut CRegion, size: u64, offset: 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_malloc_aligned(region: *mut CRegion, size: u64, align: u64, offset: *mut u64) -> c_int {
     code_of("hanare_malloc_aligned", || {
@@ -432,7 +432,7 @@ pub unsafe extern "C" fn hanare_malloc_aligned(region: *mut CRegion, size: u64, 
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_free(region: *mut CRegion, offset: u64) -> c_int {
     code_of("hanare_free", || {
@@ -446,7 +446,7 @@ pub unsafe extern "C" fn hanare_free(region: *mut CRegion, offset: u64) -> c_int
 mod tests {
     use super::*;
 
-    /// What the header says after `#define HANARE_<name> `.
+    /// The header's text after `#define HANARE_<name> `.
     fn in_header(name: &str) -> &'static str {
         let start = format!("#define HANARE_{name} ");
         let line = include_str!("../include/hanare.h").lines().find_map(|line| line.strip_prefix(&start));

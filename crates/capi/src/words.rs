@@ -27,7 +27,7 @@ unsafe fn word(call: &'static str, region: *mut CRegion, old: *mut u64, run: imp
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_read_word(region: *mut CRegion, offset: u64, into: *mut u64) -> c_int {
     code_of("hanare_read_word", || {
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn hanare_read_word(region: *mut CRegion, offset: u64, int
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_put_signal(
     region: *mut CRegion,
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn hanare_put_signal(
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_fetch_add(region: *mut CRegion, offset: u64, operand: u64, old: *mut u64) -> c_int {
     // SAFETY: the caller's pointers.
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn hanare_fetch_add(region: *mut CRegion, offset: u64, ope
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_fetch_and(region: *mut CRegion, offset: u64, operand: u64, old: *mut u64) -> c_int {
     // SAFETY: the caller's pointers.
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn hanare_fetch_and(region: *mut CRegion, offset: u64, ope
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_fetch_or(region: *mut CRegion, offset: u64, operand: u64, old: *mut u64) -> c_int {
     // SAFETY: the caller's pointers.
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn hanare_fetch_or(region: *mut CRegion, offset: u64, oper
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_fetch_xor(region: *mut CRegion, offset: u64, operand: u64, old: *mut u64) -> c_int {
     // SAFETY: the caller's pointers.
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn hanare_fetch_xor(region: *mut CRegion, offset: u64, ope
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_swap(region: *mut CRegion, offset: u64, operand: u64, old: *mut u64) -> c_int {
     // SAFETY: the caller's pointers.
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn hanare_swap(region: *mut CRegion, offset: u64, operand:
 /// See `hanare.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_compare_and_swap_word(
     region: *mut CRegion,

@@ -14,7 +14,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Where `hanare node` listens unless told otherwise.
+/// Address of `hanare node` unless told otherwise.
 const ADDRESS: &str = "127.0.0.1:7411";
 /// Open files that a node of some hundred clients and connections has.
 const FILES_WANTED: u64 = 1024;

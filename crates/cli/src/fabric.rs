@@ -1,5 +1,4 @@
-//! Which fabric moves bytes between hosts, and whether they are sealed: options of some commands, settings (`HANARE_FABRIC`, `HANARE_SEAL`)
-//! of all that they start.
+//! The fabric between hosts, and its seals: options of some commands, settings (`HANARE_FABRIC`, `HANARE_SEAL`) of all that they start.
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -9,10 +8,10 @@ use std::process::Command;
 /// The setting.
 pub const VARIABLE: &str = "HANARE_FABRIC";
 
-/// Which connections are sealed.
+/// The connections to seal.
 const SEAL: &str = "HANARE_SEAL";
 
-/// What moves bytes between hosts.
+/// Choice of a fabric between hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fabric {
     /// Any two machines.

@@ -21,7 +21,7 @@ fn scrapers(bytes: &[u8]) {
     let _ = parse(bytes, None);
 }
 
-/// What a launcher and its deputy say to each other: a greeting, then frames, each read as either would.
+/// Messages of a launcher and its deputy: a greeting, then frames, each read as either would.
 fn frames(bytes: &[u8]) {
     let mut rest = bytes;
     let _ = read_greeting(&mut rest);

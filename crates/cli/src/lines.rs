@@ -1,4 +1,4 @@
-//! What a node has to say, as a line of JSON each: for collectors of logs.
+//! A node's messages, as a line of JSON each: for collectors of logs.
 
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -45,7 +45,7 @@ impl<S: tracing::Subscriber> Layer<S> for JsonLines {
         if let Some(object) = line.as_object_mut() {
             object.extend(fields.0);
         }
-        // One write a line: lines of threads do not mix.
+        // A write for each line keeps lines of threads apart.
         let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
     }
 }

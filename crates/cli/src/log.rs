@@ -1,4 +1,4 @@
-//! What a long-running command says beside its work: lines on standard error, as much as HANARE_LOG asks for.
+//! A long-running command's messages beside its work: lines on standard error, as much as HANARE_LOG asks for.
 
 use crate::lines::JsonLines;
 use crate::sparing::Sparing;

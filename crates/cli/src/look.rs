@@ -1,9 +1,9 @@
-//! What the nodes of the pool tell who looks, and pages that went to and fro, in words.
+//! The nodes' reports to a viewer, and pages that went to and fro, in words.
 
 use hanare::{NodeStatus, PageRun, Pool, Region, RegionStat, Rights, Seen};
 use hanare_protocol::limits::LOOK_COUNT_MAX;
 
-/// What all nodes tell, in their order; nothing where one is away or does not answer within its bound.
+/// Reports of all nodes, in their order; nothing where one is away or does not reply within its bound.
 pub fn at_nodes(pool: &Pool, nodes: &[NodeStatus], regions: &[&Region], cells: u32) -> Vec<Option<Seen>> {
     // Together, because one that does not answer would hold up those behind it.
     std::thread::scope(|scope| {
@@ -13,7 +13,7 @@ pub fn at_nodes(pool: &Pool, nodes: &[NodeStatus], regions: &[&Region], cells: u
     })
 }
 
-/// Those of the regions that this user may read, opened for that: as many as one look tells of.
+/// Regions that this user may read, opened for that: as many as one look tells of.
 pub fn open(pool: &Pool, regions: &[RegionStat]) -> Vec<Region> {
     let open = |region: &RegionStat| pool.open_gid(region.gid, Some(Rights::Read)).ok();
     regions.iter().filter(|region| region.lost.is_none()).filter_map(open).take(LOOK_COUNT_MAX).collect()

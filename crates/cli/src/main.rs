@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     match start(std::env::args_os().collect()) {
         Ok(status) => ExitCode::from(status as u8),
         Err(error) => {
-            // One line, whatever the error holds.
+            // The error is one line, whatever it holds.
             let text = format!("{error:#}");
             eprintln!("hanare: {}", text.lines().map(str::trim).collect::<Vec<_>>().join(" "));
             ExitCode::FAILURE
@@ -93,7 +93,7 @@ fn start(words: Vec<OsString>) -> Result<i32> {
     }
 }
 
-/// What the inner process of a launch does.
+/// Work of a launch's inner process.
 fn guarded(command: Command, guard: Pid) -> Result<i32> {
     match command {
         Command::Run(options) => run::run(&options, guard),

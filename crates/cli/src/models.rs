@@ -1,6 +1,7 @@
 //! The models are a program of their own, `hanare-models`, so that a build of `hanare` needs none of them.
 //!
-//! It is found beside this command, started with a question as JSON on its standard input, and answers on the standard output that both share.
+//! The program is found beside this command and started with a question as JSON on its standard input. It answers on the standard output
+//! that both share.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -54,7 +55,7 @@ pub fn ask(question: Question) -> Result<i32> {
     let mut child = Command::new(&program).stdin(Stdio::piped()).spawn().with_context(|| program.display().to_string())?;
     let asked = Asked { made: made(), question };
     let input = child.stdin.take().context("standard input is piped")?;
-    // What it says of a question that it did not read to the end counts, and comes first.
+    // A reply to a question that was not read to the end counts, and comes first.
     let sent = serde_json::to_writer(input, &asked);
     let status = child.wait()?;
     if status.success() {

@@ -49,7 +49,8 @@ pub enum Word {
 /// Mounts, and stays until it is unmounted or the command has ended.
 pub fn run(options: &Options) -> Result<i32> {
     let events = signals::catch()?;
-    // What the kernel connection says of an unmount that somebody else did is of no use, nor that a call was interrupted before its answer.
+    // The kernel connection's words on an unmount by somebody else are of no use, nor those on a call that was interrupted before its
+    // reply.
     log::begin("warn,fuser=error,fuser::reply=off", false)?;
     let pool = Pool::attach_alone()?;
     let has = |word| options.options.contains(&word);

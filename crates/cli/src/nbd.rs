@@ -52,10 +52,10 @@ const BUILT: &str = "libnbdkit_hanare_plugin.so";
 /// The same, as nbdkit's folder of plugins has it.
 const INSTALLED: &str = "nbdkit/plugins/nbdkit-hanare-plugin.so";
 
-/// How long is waited between two looks whether nbdkit has begun: it tells nobody.
+/// Time between two looks whether nbdkit has begun: it tells nobody.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How long a command has to end by itself after its disk has gone.
+/// Time for a command to end by itself after its disk has gone.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Becomes nbdkit, or has it serve while a command runs.
@@ -63,7 +63,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// FEATURE: D3-F19
 pub fn run(options: &Options) -> Result<i32> {
     if options.create.is_none() {
-        // What is wrong with the region is said first.
+        // A fault of the region is reported first.
         Pool::attach_alone()?.stat(&options.name)?;
     }
     if let Some(port) = options.port {
@@ -90,7 +90,7 @@ pub fn run(options: &Options) -> Result<i32> {
     tell_region(&mut nbdkit, options);
     let events = signals::catch()?;
     let mut server = nbdkit.spawn().map_err(|error| not_run(&error))?;
-    // It writes this file when connections are taken in.
+    // The server writes this file when connections are taken in.
     while !begun.exists() {
         if let Some(ended) = server.try_wait()? {
             bail!("nbdkit ended with {ended}");
@@ -202,7 +202,7 @@ impl Accompanied {
     /// Signals its group, where that is its own, else its shell.
     fn signal(&self, signal: Signal) {
         if self.is_apart {
-            // It may have ended already.
+            // The process may have ended already.
             let _ = kill_process_group(Pid::from_child(&self.process), signal);
         } else {
             end(&self.process, signal);
@@ -222,7 +222,7 @@ impl Accompanied {
 
 /// Sends a signal to a child that was not waited for.
 fn end(child: &Child, signal: Signal) {
-    // It may have ended already.
+    // The process may have ended already.
     let _ = kill_process(Pid::from_child(child), signal);
 }
 
@@ -239,7 +239,7 @@ fn tell_region(nbdkit: &mut Command, options: &Options) {
     nbdkit.args(options.create.map(|len| format!("size={len}")));
 }
 
-/// Where the device is served.
+/// Address of the device.
 enum Place {
     Socket(PathBuf),
     Port(u16),
@@ -289,7 +289,7 @@ fn plugin() -> OsString {
     places.into_iter().find(|place| place.is_file()).map_or_else(|| OsString::from("hanare"), PathBuf::into_os_string)
 }
 
-/// One word is a line for the shell as it is. Several are quoted so that only variables mean something.
+/// A single word is a line for the shell as it is. Several are quoted so that only variables mean something.
 fn shell_line(words: &[OsString]) -> OsString {
     if let [line] = words {
         return line.clone();

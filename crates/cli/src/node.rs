@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Where a coordinator is found unless it says otherwise.
+/// Port of a coordinator that names no other.
 const PORT: u16 = 7411;
 
 /// Lends this host's memory to a pool and serves its clients.
@@ -160,9 +160,9 @@ fn start_and_wait(options: &Options) -> Result<()> {
     Ok(node.wait()?)
 }
 
-/// What the main thread waits for while the node starts.
+/// Event that the main thread waits for while the node starts.
 enum Step {
-    /// It started, or could not.
+    /// Started, or the error.
     Started(hanare_protocol::Result<Node>),
     /// A signal tells it to end.
     End,
@@ -259,7 +259,7 @@ fn with_port(address: &str) -> String {
     }
 }
 
-/// By which address of its own this host reaches another: what the kernel would take for a datagram, which is not sent.
+/// Address of this host towards another: the kernel's choice for a datagram, which is not sent.
 fn local_address(to: &str) -> Option<String> {
     let to = to.to_socket_addrs().ok()?.next()?;
     let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

@@ -1,4 +1,4 @@
-//! What a service manager is told, where it asked for it (`NOTIFY_SOCKET`, `WATCHDOG_USEC`), as sd_notify(3) has it.
+//! Messages to a service manager that asked for them (`NOTIFY_SOCKET`, `WATCHDOG_USEC`), as sd_notify(3) has it.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -16,7 +16,7 @@ pub fn tell(state: &str) {
     let _ = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
 }
 
-/// How often the watchdog is to hear that the process is well: twice in its time.
+/// Time between signs of life for the watchdog: half of its time.
 fn pace() -> Option<Duration> {
     let own = std::env::var("WATCHDOG_PID").ok().is_none_or(|pid| pid == std::process::id().to_string());
     let micros: u64 = std::env::var("WATCHDOG_USEC").ok()?.parse().ok()?;

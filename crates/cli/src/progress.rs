@@ -5,10 +5,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// How often a line is written where no bar can be drawn.
+/// Time between lines where no bar can be drawn.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// How far something has come, in bytes.
+/// Progress of a task, in bytes.
 pub struct Progress {
     what: String,
     len: u64,
@@ -19,7 +19,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing done yet of `len` bytes.
+    /// A task of `len` bytes, none of them done.
     pub fn start(what: &str, len: u64) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}";
@@ -30,7 +30,7 @@ impl Progress {
         Progress { what: what.to_owned(), len, done: 0, started, next_line: started + LINE_EVERY, bar }
     }
 
-    /// So many bytes more are done.
+    /// Counts `bytes` more as done.
     pub fn advance(&mut self, bytes: u64) {
         self.done += bytes;
         match &self.bar {
@@ -82,13 +82,13 @@ impl Drop for Step {
     }
 }
 
-/// So many of so many steps, drawn only on a terminal.
+/// A count of steps out of a total, drawn only on a terminal.
 pub struct Count {
     bar: Option<ProgressBar>,
 }
 
 impl Count {
-    /// Nothing done yet.
+    /// A count of none.
     pub fn start() -> Count {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {msg}").expect("the template is right");

@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a scraper may take to send its request, however many pieces it comes in; and as long to take the answer.
+/// Time for a scraper to send its request, however many pieces it comes in; and as long to take the reply.
 const REQUEST_MAX: Duration = Duration::from_secs(2);
 
 /// Most scrapers at once; who comes beyond takes the place of one that says nothing.
@@ -82,7 +82,7 @@ fn metrics(socket: &str, names: bool) -> hanare::Result<String> {
     Ok(text + &status.map_or_else(|_| String::new(), |status| page(&status)))
 }
 
-/// What this node did of commands.
+/// Counts of this node's commands.
 fn commands(counts: &NodeCounts) -> String {
     let mut text = String::new();
     let of_kinds = |value: fn(&CommandCount) -> u64| {
@@ -119,7 +119,7 @@ fn commands(counts: &NodeCounts) -> String {
     text
 }
 
-/// What a command's metrics are told apart by.
+/// Labels that tell a command's metrics apart.
 fn labels(command: &CommandCount) -> String {
     let from = match command.from {
         CommandOrigin::OwnHost => "own_host",
@@ -192,7 +192,7 @@ const OF_REGIONS: &[OfRegion] = &[
     (MetricKind::Counter, "hanare_region_evicted_pages_total", "Pages given back to make room.", |stat| stat.evicted),
 ];
 
-/// What happened on this host to pages of the regions that it shares.
+/// Page counts on this host of the regions that it shares.
 fn shared(stats: &[PageStat], names: bool) -> String {
     let mut text = String::new();
     for (kind, name, meaning, value) in OF_REGIONS {
@@ -202,11 +202,11 @@ fn shared(stats: &[PageStat], names: bool) -> String {
     text
 }
 
-/// How a metric's value moves.
+/// Kind of a metric.
 #[derive(Clone, Copy)]
 enum MetricKind {
     Gauge,
-    /// It only grows while the process lives.
+    /// Grows only, while the process lives.
     Counter,
 }
 
@@ -218,7 +218,7 @@ fn metric(text: &mut String, kind: MetricKind, name: &str, meaning: &str, values
     }
 }
 
-/// What a region is called.
+/// A region's label.
 fn label(stat: &PageStat, names: bool) -> String {
     if names && !stat.name.is_empty() { escape(&stat.name) } else { stat.gid.to_string() }
 }

@@ -1,10 +1,10 @@
-//! What queues are like, for people and as JSON.
+//! Forms of queues, for people and as JSON.
 
 use crate::size;
 use hanare::{Overflow, QueueForm, Queues, Unit};
 use serde_json::{Value, json};
 
-/// What becomes of a unit without room.
+/// Treatment of a unit without room.
 pub fn overflow(form: &QueueForm) -> &'static str {
     match form.overflow {
         Overflow::Refuse => "refuse",
@@ -13,7 +13,7 @@ pub fn overflow(form: &QueueForm) -> &'static str {
     }
 }
 
-/// What a queue carries: its kind and its length in bytes.
+/// Units of a queue: their kind and their length in bytes.
 pub fn unit(form: &QueueForm) -> (&'static str, u32) {
     match form.unit {
         Unit::Blocks { len } => ("block", len),
@@ -21,7 +21,7 @@ pub fn unit(form: &QueueForm) -> (&'static str, u32) {
     }
 }
 
-/// What an array of queues is like, in a line.
+/// Form of an array of queues, in a line.
 pub fn in_words(queues: &Queues) -> String {
     let (form, (kind, len)) = (queues.form(), unit(queues.form()));
     let (count, bytes) = (queues.count(), size::show(len.into()));

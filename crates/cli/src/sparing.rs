@@ -23,7 +23,7 @@ struct Place {
 }
 
 impl Sparing {
-    /// Whether a line of that place is passed on; and how many were kept before it.
+    /// True if a line of that place is passed on; with the number of those held back before it.
     fn may_say(&self, place: At, now: Instant) -> (bool, u32) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = places.entry(place).or_insert(Place { since: now, said: 0, kept: 0 });

@@ -10,10 +10,10 @@ use std::io::IsTerminal;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long a coordinator may take that this node believes to be there, before what the node knows is shown.
+/// Time for a coordinator that this node believes to be there, before the node's own knowledge is shown.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How a watched status begins anew on a terminal: to the corner, and nothing below.
+/// Begin of a watched status on a terminal: to the corner, and nothing below.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Prints the status of the pool that this host's node belongs to: once, or every so many seconds until it is ended.
@@ -55,14 +55,14 @@ fn show(as_json: bool) -> Result<()> {
     }
 }
 
-/// What a call gives, if it returns in time; a thread waits for the rest.
+/// Result of a call, if it returns in time; a thread waits for the rest.
 fn within<T: Send + 'static>(bound: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, outcome) = channel();
     let _waits = std::thread::Builder::new().name("status".to_owned()).spawn(move || sender.send(call()));
     outcome.recv_timeout(bound).ok()
 }
 
-/// What this host's node knows while the coordinator is away: itself, and where the coordinator was.
+/// The own node's knowledge while the coordinator is away: itself, and the coordinator's address.
 fn show_own(status: &OwnStatus, as_json: bool) -> Result<()> {
     let OwnStatus { own, regions, coordinator } = status;
     if as_json {

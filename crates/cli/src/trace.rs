@@ -52,11 +52,11 @@ pub fn join(files: &[PathBuf], out: &Path) -> Result<()> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = out.file_name().context("no name for the joined timeline")?.to_string_lossy();
     let whole = folder.join(format!(".{name}.{}", std::process::id()));
-    // What a process of the same number has left that was killed.
+    // A killed process of the same number may have left a file.
     let _ = std::fs::remove_file(&whole);
     let joined = write_joined(files, &whole).and_then(|()| Ok(std::fs::rename(&whole, out)?));
     if joined.is_err() {
-        // What was written of it is of no use, and may be not there.
+        // Written parts of it are of no use, and may be missing.
         let _ = std::fs::remove_file(&whole);
     }
     joined.with_context(|| format!("cannot write {}", out.display()))
@@ -81,7 +81,7 @@ fn write_joined(files: &[PathBuf], whole: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the time of a slice went to.
+/// Kind of a slice's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Spent {
     Commands,
@@ -154,23 +154,23 @@ struct Slice {
     name: String,
 }
 
-/// What happened in a process.
+/// Events of a process.
 #[derive(Default)]
 struct Process {
     name: String,
     /// From its first event to its last.
     life: Option<(f64, f64)>,
-    /// By thread: slices that ended, and those that are open.
+    /// Slices by thread: those that ended, and those that are open.
     threads: BTreeMap<i64, (Vec<Slice>, Vec<Slice>)>,
     /// Requests under way: when they began, and to which node.
     open: BTreeMap<String, (f64, String)>,
 }
 
-/// What is known of all files.
+/// Content of all files.
 #[derive(Default)]
 pub struct Timeline {
     processes: BTreeMap<u64, Process>,
-    /// By what was asked: how long each took.
+    /// Times of requests, by their kind.
     requests: BTreeMap<String, Spread>,
 }
 
@@ -256,7 +256,7 @@ impl Timeline {
             let (first, last) = process.life.unwrap_or_default();
             let mut rank = RankReport { number, name: process.name, life: last - first, kinds: [0.0; Spent::ALL.len()] };
             for (_, (mut slices, open)) in process.threads {
-                // What a killed program was in lasted to its end.
+                // A killed program's open slices lasted to its end.
                 slices.extend(open.into_iter().map(|slice| Slice { end: last, ..slice }));
                 for (slice, own) in own_times(slices) {
                     rank.kinds[slice.kind as usize] += own;
@@ -291,7 +291,7 @@ fn own_times(mut slices: Vec<Slice>) -> Vec<(Slice, f64)> {
     timed
 }
 
-/// Where the time of a process went, in microseconds.
+/// Parts of a process's time, in microseconds.
 struct RankReport {
     /// Its rank, or its process's number.
     number: u64,
@@ -300,7 +300,7 @@ struct RankReport {
     kinds: [f64; Spent::ALL.len()],
 }
 
-/// Where the time went.
+/// Parts of the time.
 pub struct Report {
     ranks: Vec<RankReport>,
     /// Most time first.
@@ -347,7 +347,7 @@ impl Report {
         print::table(&columns, names.chain(requests).collect());
     }
 
-    /// As JSON.
+    /// The report as JSON.
     pub fn value(&self) -> Value {
         let spread = |name: &str, spread: &Spread| {
             json!({

@@ -94,7 +94,7 @@ fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Where this host's calibration is kept: a home folder may be shared by hosts.
+/// Path of this host's calibration: a home folder may be shared by hosts.
 fn kept_at() -> PathBuf {
     let name: String =
         host().chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' }).collect();

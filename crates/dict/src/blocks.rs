@@ -29,9 +29,9 @@ const HELD_COUNT: usize = 64;
 /// The users that may have written what was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writers {
-    /// None but this program's user.
+    /// Only this program's user.
     pub alone: bool,
-    /// None but users that the pool's handle trusts, and the groups of their regions.
+    /// Only users that the pool's handle trusts, and the groups of their regions.
     pub vouched: bool,
 }
 
@@ -46,13 +46,13 @@ impl Writers {
     }
 }
 
-/// One heap.
+/// A heap.
 pub struct Segment {
     pub region: Arc<Region>,
     pub is_here: bool,
     /// The node that has all of it, if there is one.
     pub node: Option<NodeId>,
-    /// As long as anybody holds a block.
+    /// Mapped while anybody holds a block.
     mapping: Mutex<Weak<LocalMapping>>,
 }
 
@@ -66,7 +66,8 @@ impl Segment {
         self.region.heap().free(at.offset())
     }
 
-    /// Whether anybody reads the block in place, or another whose count is the same. In one step, so that it comes after the last word that led there.
+    /// True if anybody reads the block in place, or another whose count is the same. In one step, so that it comes after the last word
+    /// that led there.
     fn is_held(&self, at: At) -> hanare::Result<bool> {
         Ok(self.region.fetch_word(at.count_offset(), Operator::Add, 0)? != 0)
     }
@@ -97,7 +98,7 @@ pub fn node_of(region: &Region) -> Option<NodeId> {
 /// A block may be written again at once, because readers check that they read the block that they were led to.
 #[derive(Default)]
 struct SpareBlocks {
-    /// By granules.
+    /// Blocks by granules.
     blocks: Vec<Vec<At>>,
     /// Long blocks that others held when they were to be given back.
     held: Vec<At>,
@@ -117,7 +118,7 @@ impl SpareBlocks {
 pub struct Heaps {
     pool: Pool,
     prefix: String,
-    /// How further ones are made.
+    /// Options of further segments.
     options: CreateOptions,
     /// Bytes of the first.
     memory: u64,
@@ -175,7 +176,7 @@ impl Heaps {
         self.segments.get(at.segment as usize).and_then(OnceLock::get)
     }
 
-    /// Whether a block can be read without waiting for any node: its heap is on this host, and was opened.
+    /// True if a block can be read without waiting for any node: its heap is on this host, and was opened.
     pub fn is_here(&self, at: At) -> bool {
         self.opened_segment(at).is_some_and(|segment| segment.is_here)
     }
@@ -211,7 +212,7 @@ impl Heaps {
         self.kept()?.of_len(len)?.pop()
     }
 
-    /// Whether a block of so many bytes of this host can be had without asking a node, and one of as many as `freed` be given back.
+    /// True if a block of `len` bytes of this host can be had without asking a node, and one of `freed` bytes given back.
     pub fn spares_messages(&self, len: u64, freed: u64) -> bool {
         let Some(mut kept) = self.kept() else { return false };
         let has_one = len == 0 || kept.of_len(len).and_then(|blocks| blocks.last()).is_some_and(|at| self.is_here(*at));
@@ -248,7 +249,7 @@ impl Heaps {
             }
             break there;
         };
-        // Who has none begins with one.
+        // A process without a heap begins with one.
         if !may_grow && next > 0 {
             return Err(Fault::Full);
         }
@@ -315,7 +316,7 @@ impl Heaps {
         let mut there_were = false;
         for at in blocks.into_iter().flatten() {
             there_were = true;
-            // Where the heap has gone, or its node is lost, a later one would say the same, as late.
+            // A later call would fail the same way, as late, after the heap or its node is gone.
             if self.segment(at.segment).and_then(|segment| segment.free(at)).is_err() {
                 break;
             }

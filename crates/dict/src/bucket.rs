@@ -24,7 +24,7 @@ const TAG: u64 = (1 << 15) - 1;
 /// A bucket of so many granules or more says its length itself.
 const GRANULES_ALL: u64 = (1 << 12) - 1;
 
-/// Where a block begins: which heap, and how many granules from its beginning.
+/// Begin of a block: its heap, and the number of granules from the heap's begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
     pub segment: u32,
@@ -32,7 +32,7 @@ pub struct At {
 }
 
 impl At {
-    /// As one number, which is 0 for no block: granule 0 is never one's.
+    /// The begin as one number, which is 0 for no block: granule 0 is never one's.
     pub fn far(self) -> u64 {
         u64::from(self.segment) << 32 | u64::from(self.place)
     }
@@ -45,7 +45,7 @@ impl At {
         u64::from(self.place) * GRANULE
     }
 
-    /// Where in its heap the count is of who holds it.
+    /// Offset in its heap of the count of its holders.
     pub fn count_offset(self) -> u64 {
         8 * u64::from(self.place % 8)
     }
@@ -56,7 +56,7 @@ pub fn rounded(len: u64) -> u64 {
     len.div_ceil(GRANULE) * GRANULE
 }
 
-/// Where a bucket is. The tag counts its changes; a frozen one never changes again.
+/// Place of a bucket. The tag counts its changes; a frozen one never changes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word(pub u64);
 
@@ -81,7 +81,7 @@ impl Word {
         self.0 & Word::FROZEN != 0
     }
 
-    /// Whether it leads to no bucket.
+    /// True if it leads to no bucket.
     pub fn is_none(self) -> bool {
         self.0 & PLACE == 0
     }
@@ -111,7 +111,7 @@ pub struct Value<'a> {
     pub kind: u8,
     /// The bytes, where it is not far.
     pub bytes: &'a [u8],
-    /// How many they are, wherever they are.
+    /// Their number, wherever they are.
     pub len: u32,
     /// [`At::far`] of its block; 0 for one whose bytes are here.
     pub far: u64,
@@ -161,7 +161,7 @@ impl<'a> Iterator for Entries<'a> {
     fn next(&mut self) -> Option<Result<Entry<'a>, Fault>> {
         self.left = self.left.checked_sub(1)?;
         let taken = take_entry(self.rest);
-        // Nothing is looked for behind one that makes no sense.
+        // Entries behind a senseless one are not looked for.
         self.rest = taken.map_or(&[], |(_, rest)| rest);
         Some(taken.map(|(entry, _)| entry).ok_or(Fault::Changed)).inspect(|taken| {
             if taken.is_err() {

@@ -21,15 +21,15 @@ const CROWD: u32 = 8;
 /// A value's kind and length, as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// What its bytes are ([`kind`](crate::kind)).
+    /// The kind of its bytes ([`kind`](crate::kind)).
     pub kind: u8,
-    /// How many they are.
+    /// The number of queues.
     pub len: usize,
     /// The users that may have written it.
     pub writers: Writers,
 }
 
-/// Where the bytes of a value go that is read.
+/// Destination of a value's bytes.
 pub trait Sink {
     /// Room for a value of that kind and length; asked anew where the bytes of before are void. `None` where they are not wanted.
     fn room(&mut self, kind: u8, len: usize) -> Option<&mut [u8]>;
@@ -51,7 +51,7 @@ impl Sink for Within<'_> {
     }
 }
 
-/// Nothing is read.
+/// A sink that reads nothing.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -191,7 +191,7 @@ impl<W: Waiter> Dict<W> {
         Err(self.garbage())
     }
 
-    /// One try; `None` where the table is another by now.
+    /// A single try; `None` where the table is another by now.
     fn look_once<T>(
         &self,
         table: &Arc<Table>,
@@ -257,7 +257,7 @@ impl<W: Waiter> Dict<W> {
         self.read(key, &mut Within(into))
     }
 
-    /// Whether there is such a key.
+    /// True if there is such a key.
     pub fn contains(&self, key: &Key<'_>) -> Result<bool> {
         Ok(self.read(key, &mut Nowhere)?.is_some())
     }
@@ -279,7 +279,7 @@ impl<W: Waiter> Dict<W> {
             }
             self.waiter.wait(|| {
                 let Some(hold) = Hold::new(segment, at, len as usize, kind, table.writers())? else { return Ok(None) };
-                // It comes after the count.
+                // The check comes after the count.
                 if table.is_still(number, word)? { Ok(Some(hold)) } else { Err(Fault::Changed) }
             })
         })

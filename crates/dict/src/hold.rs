@@ -34,7 +34,7 @@ impl Hold {
         Ok(Some(Hold { mapping, region, at, len, kind, writers, lineage: Lineage::here() }))
     }
 
-    /// What the bytes are ([`kind`](crate::kind)).
+    /// The kind of the bytes ([`kind`](crate::kind)).
     pub fn kind(&self) -> u8 {
         self.kind
     }

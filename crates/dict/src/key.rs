@@ -68,7 +68,7 @@ fn is_key(coded: &[u8], depth: usize) -> bool {
         b'i' => {
             let digits = rest.strip_prefix(b"-").unwrap_or(rest);
             let is_whole = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-            // One number is written in one way.
+            // Each number is written in one way.
             is_whole && (digits[0] != b'0' || rest == b"0")
         }
         b'f' => rest.len() == 8,
@@ -89,7 +89,7 @@ fn are_parts(mut rest: &[u8], depth: usize) -> bool {
     rest.is_empty()
 }
 
-/// Whether it is UTF-8, but for halves of characters, which a text of Python may hold.
+/// True for UTF-8, and for halves of characters, which a text of Python may hold.
 fn is_text(mut bytes: &[u8]) -> bool {
     while let Err(odd) = std::str::from_utf8(bytes) {
         match bytes[odd.valid_up_to()..] {

@@ -13,13 +13,13 @@ const SOME: usize = 256;
 /// Buckets that are looked at for them.
 const LOOKS: u64 = 1 << 10;
 
-/// How far a walk over all keys has come. Each key comes once, even where the table is made anew meanwhile.
+/// Progress of a walk over all keys. Each key comes once, even where the table is made again meanwhile.
 #[derive(Default)]
 pub struct Walk {
     /// Words of the table where it began. Keys of one word are, in a later table, those of words that follow at so many words' distance.
     step: Option<u64>,
     number: u64,
-    /// How often the table was another one.
+    /// Number of changes of the table.
     moves: u32,
     /// The table, and its words as they were or as they became since.
     table: Option<(Arc<Table>, Vec<Word>)>,
@@ -92,7 +92,7 @@ impl<W: Waiter> Dict<W> {
         Keys { dict: self, walk: Walk::default(), ready: Vec::new().into_iter() }
     }
 
-    /// How many keys there are. **Cost**: all buckets are read.
+    /// Number of keys. **Cost**: all buckets are read.
     pub fn len(&self) -> Result<usize> {
         let (mut count, mut walk) = (0, Walk::default());
         loop {
@@ -103,7 +103,7 @@ impl<W: Waiter> Dict<W> {
         }
     }
 
-    /// Whether there is no key. **Cost**: buckets are read up to the first that has one.
+    /// True if there is no key. **Cost**: buckets are read up to the first that has one.
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.next_keys(&mut Walk::default())?.is_empty())
     }

@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 /// Bytes of the root region.
 const ROOT_LEN: u64 = 64;
 
-/// How a dictionary is made and used.
+/// Options of making and using a dictionary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Where its bytes go; where it is made.
+    /// Placement of its bytes; where it is made.
     pub placement: Placement,
     /// Words of the table at first; it grows with the keys. Where it is made.
     pub buckets: u64,
     /// Bytes of its first heap, 4096 at least; each further one is twice as long. Where it is made.
     pub memory: u64,
-    /// Who may read and write, as a file's mode bits. Where it is made; parts that are made later get that of its root.
+    /// Rights, as a file's mode bits. Where it is made; later parts get that of its root.
     pub mode: u32,
-    /// How often a call tries where others change the same bucket all the time. 5,000 take some seconds.
+    /// Tries of a call where others change the same bucket all the time. 5,000 take some seconds.
     pub tries: u32,
 }
 
@@ -32,7 +32,7 @@ impl Default for Options {
     }
 }
 
-/// What the regions of a dictionary are opened and made by.
+/// Terms by which the regions of a dictionary are opened and made.
 pub struct Opening<'d> {
     pub pool: &'d Pool,
     pub name: &'d str,
@@ -59,13 +59,13 @@ pub fn root_of(pool: &Pool, name: &str, options: &Options) -> Result<(Region, Te
 }
 
 impl Opening<'_> {
-    /// How its parts are made.
+    /// Options of its parts.
     pub fn options(&self) -> CreateOptions {
         let attributes = [(PART, self.part().into_bytes())].into_iter().collect();
         CreateOptions { placement: self.terms.placement, mode: self.root_region.mode(), attributes, ..CreateOptions::default() }
     }
 
-    /// What a part says of whose it is.
+    /// A part's word on its owner.
     pub fn part(&self) -> String {
         self.root_region.gid().0.to_string()
     }
@@ -93,7 +93,7 @@ impl Opening<'_> {
         for turn in 1..tries {
             let root = self.root()?;
             match self.table(root) {
-                // It was removed meanwhile, because another is the dictionary's.
+                // The region was removed meanwhile, because another is the dictionary's.
                 Err(Error::UnknownRegion { .. }) if !self.root()?.is_same(root) => pause(turn),
                 other => return other,
             }

@@ -28,13 +28,13 @@ const BUCKETS_MOST: u64 = 1 << 26;
 /// A sweep comes before a further heap where more than one part of so many is linked by nobody.
 const SWEPT_PART: u64 = 4;
 
-/// How long the lock is waited for between two looks at whether the call goes on.
+/// Time between two looks whether the call goes on, during a wait for the lock.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Buckets that are copied between two such looks.
 const COPIES: u64 = 1 << 10;
 
-/// What a dictionary takes.
+/// Memory that a dictionary takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DictStat {
     /// Words of the table.
@@ -81,8 +81,8 @@ impl<W: Waiter> Dict<W> {
 
     /// Gives back what killed programs took and did not link; returns how many bytes nobody linked.
     ///
-    /// It makes table and values anew, so that it needs as much free memory as the dictionary has, and writers wait for it. Changes do the same by
-    /// themselves before they take memory for a further heap, where a quarter is linked by nobody.
+    /// A sweep makes table and values again. So it needs as much free memory as the dictionary has, and writers wait for it. Changes
+    /// sweep by themselves before they take memory for a further heap, if a quarter of the values has no link.
     ///
     /// **Errors**: [`Error::PoolFull`], [`Error::QuotaExceeded`]; all is as it was then.
     pub fn sweep(&self) -> Result<u64> {
@@ -191,7 +191,7 @@ impl<W: Waiter> Dict<W> {
         match self.make_next(old, (mine, future), growth, &mut is_frozen) {
             Ok(fresh) => {
                 self.set_now(fresh);
-                // What stays is removed by the next who makes it anew.
+                // The next sweep removes leftovers.
                 let _ = self.remove_parts(Some(future));
                 Ok(())
             }
@@ -225,7 +225,7 @@ impl<W: Waiter> Dict<W> {
     fn make_table(&self, root: Root, old: &Table, count: u64) -> Result<Table> {
         let opening = self.opening();
         let words = self.pool.create(&format!("{}.t{}", self.name, root.table), 8 * count, &opening.options())?;
-        // One heap that has room for all: nothing is short of memory once the words are frozen.
+        // A single heap has room for all: nothing is short of memory once the words are frozen.
         let memory = self.terms.memory;
         let buckets = opening.buckets(root, memory.max(2 * old.buckets.taken()? + 4096));
         let values = match root.values == old.root.values {
@@ -245,7 +245,7 @@ impl<W: Waiter> Dict<W> {
             if word.is_none() {
                 continue;
             }
-            // What is frozen never changes: bytes that make no sense never will.
+            // Frozen words never change, so senseless bytes stay senseless.
             let raw = old.bucket(number, word, None)?;
             let mut found: BTreeMap<u64, Writing> = BTreeMap::new();
             for entry in Entries::of(&raw) {
@@ -299,7 +299,7 @@ impl<W: Waiter> Dict<W> {
     }
 }
 
-/// Whether that was not done because there was no memory for it, or a name was taken.
+/// True if that was not done for want of memory, or because a name was taken.
 fn is_short_of_memory(done: Result<()>) -> Result<bool> {
     match done {
         Ok(()) => Ok(false),

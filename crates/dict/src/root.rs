@@ -1,4 +1,4 @@
-//! What a dictionary's root region says: its word, and its attribute.
+//! Content of a dictionary's root region: its word, and its attribute.
 
 use hanare::{Error, Placement, Result};
 
@@ -7,7 +7,7 @@ pub const ATTRIBUTE: &str = "hanare.dict";
 /// The attribute by which a region says whose part it is.
 pub const PART: &str = "hanare.dict.part";
 
-/// Which table and which values are the dictionary's, and how often any were begun: 20 bits, 20 and 24.
+/// The dictionary's table and values, and the number of any that were begun: 20 bits, 20 and 24.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
     pub table: u64,
@@ -24,13 +24,13 @@ impl Root {
         self.table << 44 | self.values << 24 | self.begun
     }
 
-    /// Whether both name the same table and values.
+    /// True if both name the same table and values.
     pub fn is_same(self, other: Root) -> bool {
         (self.table, self.values) == (other.table, other.values)
     }
 }
 
-/// How a dictionary was made.
+/// Terms of a dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Words of the first table.

@@ -23,8 +23,9 @@ const SEEN_COUNT: usize = 1 << 13;
 const RECENT_COUNT: u64 = 64;
 const RECENT_LEN: usize = 4096;
 
-/// How long such a bucket is good for a write that does not read it first. A swap that succeeds says that the word is the one that was read: that it
-/// never changed, or 32,768 times. A change takes a writer of the word's own host a microsecond, so that many take ten times as long as this.
+/// Time that such a bucket is good for a write that does not read it first. A swap that succeeds says that the word is the one that was
+/// read: that it never changed, or 32,768 times. A change takes a writer of the word's own host a microsecond, so that many take ten
+/// times as long as this.
 const RECENT: Duration = Duration::from_millis(2);
 
 /// Words that are read at once where all of a table are looked at.
@@ -37,11 +38,11 @@ const CROWDED: u64 = 85;
 /// The operation that freezes words, with [`Word::FROZEN`].
 pub const FREEZE: Modify = Modify { operator: Operator::Or, element: Element::U64 };
 
-/// What this program saw of another host's table.
+/// The program's view of another host's table.
 #[derive(Default)]
 struct Seen {
     words: HashMap<u64, Word>,
-    /// By the last digits of their numbers.
+    /// Buckets by the last digits of their numbers.
     recent: HashMap<u64, (u64, Looked, Instant)>,
 }
 
@@ -147,8 +148,9 @@ impl Table {
 
     /// A word and its bucket: in one message where the word is the one that this program saw last, else in two.
     ///
-    /// What is remembered may be of any age, because the bucket counts only where the word that was read with it leads there. One node reads
-    /// both, the word first. A bucket that was read before its word could be one of 32,768 changes ago, whose tag is the same.
+    /// Looks at a bucket, remembered ones first. Remembered buckets may have any age, because a bucket counts only where the word that
+    /// was read with it leads there. One node reads both, the word first. A bucket that was read before its word could be one of 32,768
+    /// changes ago, whose tag is the same.
     fn look(&self, number: u64) -> Result<Looked, Fault> {
         let begun = Instant::now();
         let seen = self.seen().words.get(&number).copied();
@@ -300,7 +302,7 @@ impl Table {
                 batch.compare_and_swap(&self.words, word, Element::U64, &expected, &new, &mut before)
             });
             return match done {
-                // Nothing was done. The next look asks for the grants of today.
+                // The node did nothing. The next look asks for the grants of today.
                 Err(Error::GrantRefused { .. }) => Ok(false),
                 other => Ok(other.map(|()| before == expected)?),
             };
@@ -318,7 +320,7 @@ impl Table {
         self.buckets.free(word.at(), block_len_of(word));
     }
 
-    /// Whether the word is still that one, in a step that comes after all of this program's before it for everybody.
+    /// True if the word is still that one, in a step that comes after all of this program's before it for everybody.
     pub fn is_still(&self, number: u64, word: Word) -> Result<bool, Fault> {
         self.swap(number, word, word)
     }
@@ -365,7 +367,7 @@ impl Table {
         Strided { offset: 0, block: 8, count: self.count, stride: 8 }
     }
 
-    /// Whether there are two keys or more to a word, as far as a few words from there on tell.
+    /// True if there are two keys or more to a word, as far as a few words from there on tell.
     pub fn is_crowded(&self, chance: u64) -> hanare::Result<bool> {
         let count = SAMPLE_COUNT.min(self.count);
         let words = self.some(chance % (self.count - count + 1), count)?;

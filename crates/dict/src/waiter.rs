@@ -1,4 +1,4 @@
-//! What a face of another language does around steps that wait for a node, or move much: Python gives its interpreter's lock to others.
+//! Hooks of a face of another language around steps that wait for a node, or move much: Python gives its interpreter's lock to others.
 
 /// Around such steps. No lock of a dictionary is held while one is called.
 pub trait Waiter: Send + Sync {

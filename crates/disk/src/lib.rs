@@ -1,7 +1,7 @@
 //! Files: the pool for programs that nobody changed. [`files::mount`] makes a file system of the pool a folder of this host.
 //!
-//! What is not here: a way of its own to keep or move bytes, since it stands on the library's public calls; blocks, which are
-//! nbdkit's plugin (`crates/nbdkit`).
+//! Not here: a way of its own to keep or move bytes, because it stands on the library's public calls; blocks, which are nbdkit's plugin
+//! (`crates/nbdkit`).
 
 #![forbid(unsafe_code)]
 

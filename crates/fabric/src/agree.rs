@@ -1,4 +1,4 @@
-//! How two sides that have greeted each other agree on a fabric.
+//! Agreement on a fabric between two sides that have greeted each other.
 //!
 //! ```text
 //!   both sides at once, over the connection that was greeted:
@@ -17,7 +17,7 @@ use hanare_protocol::wire::greeting::Hello;
 use hanare_protocol::{Error, Result};
 use std::time::Instant;
 
-/// Which fabric a side wants between hosts.
+/// The fabric that a side wants between hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Choice {
@@ -31,13 +31,13 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Whether commands go over TCP from here, whatever the other side has.
+    /// True if commands go over TCP from here, whatever the other side has.
     pub fn is_tcp(self) -> bool {
         !self.may_want_ucx(false)
     }
 
-    /// Whether this side may use UCX on a connection, which is sealed or not. A card that moves sealed frames was never measured: there UCX is taken
-    /// where both sides ask for it.
+    /// True if this side may use UCX on a connection, which is sealed or not. A card that moves sealed frames was never measured: there
+    /// UCX is taken where both sides ask for it.
     fn may_want_ucx(self, is_sealed: bool) -> bool {
         match self {
             Choice::Auto => !is_sealed && ucx::may_have_rdma(),
@@ -63,7 +63,7 @@ impl std::str::FromStr for Choice {
 pub struct Agreed {
     /// The link, ready for messages.
     pub link: Box<dyn Link>,
-    /// What the other side said of itself.
+    /// The other side's hello.
     pub hello: Hello,
     /// `tcp` or `ucx`.
     pub fabric: &'static str,
@@ -75,7 +75,7 @@ pub struct Agreed {
 /// **Cost**: as of [`available`]; next to nothing where TCP was chosen, or no card has RDMA and UCX was not asked for.
 pub fn open_ahead(choice: Choice) {
     if choice.may_want_ucx(false) {
-        // What is missing is said where it is wanted.
+        // A missing library is reported where it is wanted.
         let _ = available();
     }
 }
@@ -83,14 +83,14 @@ pub fn open_ahead(choice: Choice) {
 const OFFER_LEN: usize = 16;
 const OFFER_MAGIC: [u8; 8] = *b"HANAREFB";
 
-/// What a side says.
+/// A side's offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Offer {
     choice: Choice,
     /// The version's first two numbers, where there is UCX.
     ucx: Option<[u8; 2]>,
     has_rdma: bool,
-    /// It takes the socket itself: nothing but TCP will do, and the other side's setting is no matter.
+    /// True for a side that takes the socket itself: only TCP will do, and the other side's setting is no matter.
     is_bare: bool,
 }
 
@@ -102,7 +102,7 @@ impl Offer {
         Offer { choice, ucx: info.map(|info| release(&info.version)), has_rdma, is_bare: false }
     }
 
-    /// Whether this side uses UCX where the other side wants it.
+    /// True if this side uses UCX where the other side wants it.
     fn is_willing(&self) -> bool {
         self.choice == Choice::Ucx || self.choice == Choice::Auto && self.has_rdma
     }
@@ -131,7 +131,7 @@ fn release(version: &str) -> [u8; 2] {
     [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)]
 }
 
-/// What both sides make of both offers; the error is why it cannot be, from one side's view.
+/// Verdict of both sides on both offers; the error is why it cannot be, from one side's view.
 ///
 /// Both have the same release of UCX: 1.13 and 1.22 connect and pass small messages, but a large one hangs, or ends the process.
 /// \[measured\]
@@ -166,7 +166,7 @@ fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
 /// Agrees with the other side, which calls this too, on the fabric of a connection that has just been greeted, and makes the
 /// link.
 ///
-/// It waits, at most until `deadline`. **Cost**: one round trip; with UCX some milliseconds more, and a worker.
+/// Agrees on a fabric, until `deadline`. **Cost**: one round trip; with UCX some milliseconds more, and a worker.
 ///
 /// **Errors**: [`Error::BadSetting`] where the settings of both sides cannot be met, on both sides; [`Error::NoNode`] where the
 /// other side goes; [`Error::Garbage`], [`Error::Timeout`]; [`Error::System`] where UCX fails.
@@ -185,7 +185,7 @@ pub fn agree(greeted: Greeted, choice: Choice, deadline: Instant) -> Result<Agre
 /// The stream of a connection that has just been greeted, for one who makes its calls itself: it stays TCP, whatever
 /// either side is set to. The other side calls [`agree`].
 ///
-/// It waits, at most until `deadline`. **Cost**: one round trip. **Errors**: [`Error::NoNode`] where the other side goes;
+/// Takes the connection as it is, until `deadline`. **Cost**: one round trip. **Errors**: [`Error::NoNode`] where the other side goes;
 /// [`Error::Garbage`], [`Error::Timeout`].
 pub fn take_channel(greeted: Greeted, deadline: Instant) -> Result<Channel> {
     let (mut channel, peer) = greeted.link.into_stream();

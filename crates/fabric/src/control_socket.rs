@@ -30,10 +30,10 @@ struct Most {
     fds: usize,
 }
 
-/// What a client takes from its node, which it has to trust.
+/// Limits on a reply from the node, which a client has to trust.
 const ANSWER: Most = Most { len: CONTROL_LEN_MAX, fds: 1 << 16 };
 
-/// What a node takes from a client.
+/// Limits on a client's request.
 const REQUEST: Most = Most { len: REQUEST_LEN_MAX, fds: REQUEST_FD_COUNT_MAX };
 
 /// The address of a node's socket: a path, or `@name` for one without a file.
@@ -49,13 +49,13 @@ pub fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// One side's view of the connection: reads whole frames, whether the socket blocks or not.
+/// A side's view of the connection: reads whole frames, whether the socket blocks or not.
 #[derive(Debug)]
 pub struct FrameSocket {
     /// Children made by fork do not keep it open. Dropped before the descriptor.
     _withheld: Withheld,
     fd: OwnedFd,
-    /// Whether calls on the socket wait; then "try again" means that they waited too long.
+    /// True if calls on the socket wait; then "try again" means that they waited too long.
     waits: bool,
     most: Most,
     bytes: Vec<u8>,
@@ -122,7 +122,7 @@ impl FrameSocket {
         self.flush()
     }
 
-    /// Whether something waits for the peer to read.
+    /// True if bytes wait for the peer to read.
     pub fn has_unsent(&self) -> bool {
         !self.queue.is_empty()
     }
@@ -153,7 +153,7 @@ impl FrameSocket {
                 return Ok(Some(frame));
             }
             match self.receive_some() {
-                // They come with the frames that name them: nobody has more of them waiting here.
+                // Descriptors come with the frames that name them: no more of them wait here.
                 Ok(_) if self.fds.len() > self.most.fds => return Err(beyond_limits()),
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}

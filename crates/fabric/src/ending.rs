@@ -1,10 +1,10 @@
-//! How a link ends, before the peer's name is put to it.
+//! Ends of a link, before the peer's name is put to them.
 
 use crate::link::{LinkError, Progress, Sink};
 use hanare_memory::Lost;
 use hanare_protocol::wire::Malformed;
 
-/// What a part of a link reports; [`Ending::at`] makes it the error that users see.
+/// Report of a link's part; [`Ending::at`] makes it the error that users see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The peer is gone.
@@ -54,7 +54,7 @@ pub(crate) trait Steps {
     /// Moves what can be moved.
     fn step(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending>;
 
-    /// Whether a step left something that can be moved at once.
+    /// True if a step left bytes that can be moved at once.
     fn has_more(&mut self) -> &mut bool;
 
     /// The end, once it has ended.

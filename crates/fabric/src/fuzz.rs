@@ -107,7 +107,8 @@ pub fn stream(bytes: &[u8]) {
     assert_eq!(feed_stream(bytes, cuts), whole);
 }
 
-/// What a peer writes into the shared memory of a link, while messages pass: 6 bytes say where, how long, and how many messages go before.
+/// Writes of a peer into the shared memory of a link, while messages pass: 6 bytes for the place, the length, and the number of messages
+/// before.
 pub fn shared(bytes: &[u8]) {
     let (mut one, parts) = ShmLink::create("opener").expect("a link");
     let memory = parts.memory.try_clone().expect("a descriptor");
@@ -193,7 +194,7 @@ pub fn sealed(bytes: &[u8]) {
     raw.into_iter().for_each(|(raw, _)| reset(raw));
 }
 
-/// What two sides say before they decide on a fabric, and the head of a frame of UCX.
+/// Offers of two sides before they decide on a fabric, and the head of a frame of UCX.
 pub fn offer(bytes: &[u8]) {
     crate::agree::fuzz_offer(bytes);
     crate::ucx::fuzz_frame(bytes);

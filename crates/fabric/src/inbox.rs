@@ -7,7 +7,7 @@
 //!    +---- all of the body -------+
 //! ```
 //!
-//! Nothing of the stream is trusted: a head that does not decode and a body that the sink refuses end the link.
+//! Input is never trusted: a head that does not decode and a body that the sink refuses end the link.
 
 use crate::ending::Ending;
 use crate::link::{Progress, Sink};
@@ -19,9 +19,9 @@ use hanare_protocol::wire::head::{HEAD_LEN, Head};
 pub(crate) enum Inbox {
     /// Between messages, or inside a head.
     Head {
-        /// What has come of it.
+        /// Bytes of it so far.
         bytes: [u8; HEAD_LEN],
-        /// How much that is.
+        /// Their number.
         have: usize,
     },
     /// Inside a body.
@@ -30,7 +30,7 @@ pub(crate) enum Inbox {
         head: Head,
         /// Bytes of the body that came before this window.
         at: u64,
-        /// Where the next ones go: `filled` of it are there, fewer than its length. Empty while the sink has no place yet.
+        /// Window for the next bytes: `filled` of it are there, fewer than its length. Empty while the sink has no place yet.
         window: Window,
         /// Bytes in the window.
         filled: usize,
@@ -42,12 +42,12 @@ impl Inbox {
         Inbox::Head { bytes: [0; HEAD_LEN], have: 0 }
     }
 
-    /// Whether the next byte belongs to a head.
+    /// True if the next byte belongs to a head.
     pub(crate) fn is_between(&self) -> bool {
         matches!(self, Inbox::Head { .. })
     }
 
-    /// Whether the stream may end here.
+    /// True if the stream may end here.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self, Inbox::Head { have: 0, .. })
     }
@@ -73,7 +73,7 @@ impl Inbox {
         Ok(!window.is_empty())
     }
 
-    /// Where the next body bytes can be received straight into; [`Inbox::filled`] says how many came.
+    /// Window for the next body bytes, to be received straight into; [`Inbox::filled`] says how many came.
     pub(crate) fn rest(&self) -> Option<Window> {
         match self {
             Inbox::Head { .. } => None,
@@ -81,7 +81,7 @@ impl Inbox {
         }
     }
 
-    /// Whether the body goes on behind this window.
+    /// True if the body goes on behind this window.
     pub(crate) fn has_windows_to_come(&self) -> bool {
         match self {
             Inbox::Head { .. } => false,

@@ -30,8 +30,8 @@
 //!             Sink::message(head)            all of it is there
 //! ```
 //!
-//! What is not here: what messages mean, requests and their answers, names of nodes, threads, and memory of its own
-//! beyond one buffer a link.
+//! Not here: the meaning of messages, requests and their replies, names of nodes, threads, and memory of its own beyond one buffer a
+//! link.
 
 pub mod agree;
 pub mod control_socket;

@@ -35,7 +35,7 @@ pub trait Link: Send {
     /// Gives the next bytes of the body that `send` began.
     ///
     /// # Safety
-    /// As for [`Link::send`].
+    /// See [`Link::send`].
     unsafe fn extend(&mut self, body: &[Window]) -> Result<(), LinkError>;
 
     /// Bytes given by `send` and `extend` that are not sent yet. Zero after an error.
@@ -51,7 +51,7 @@ pub trait Link: Send {
     /// The descriptor is the same for the life of the link, and level-triggered.
     fn event(&self) -> BorrowedFd<'_>;
 
-    /// Whether `event` must be watched for writing too, because bytes wait for the peer to read.
+    /// True if `event` must be watched for writing too, because bytes wait for the peer to read.
     fn needs_write_event(&self) -> bool;
 
     /// Announces that the caller is about to park on `event`. False: something has arrived meanwhile, do not park.
@@ -59,7 +59,7 @@ pub trait Link: Send {
     /// The next `progress` takes the announcement back.
     fn doze(&mut self) -> bool;
 
-    /// Who is at the other end, for messages to people.
+    /// Name of the other end, for messages to people.
     fn peer(&self) -> &str;
 
     /// The socket on which the kernel tells that the peer has closed its end, or that its process is gone.
@@ -67,7 +67,7 @@ pub trait Link: Send {
         self.event()
     }
 
-    /// Whether the peer has closed its end, or its process is gone, whatever it sent before.
+    /// True if the peer has closed its end, or its process is gone, whatever it sent before.
     ///
     /// A side that carries out what its peer asks looks before it serves: what a dead peer sent is not worth an acknowledged command.
     ///
@@ -76,8 +76,8 @@ pub trait Link: Send {
         is_hung_up(self.life())
     }
 
-    /// What the kernel knows of the peer: whether it is gone, as [`Link::has_ended`], and whether something of it is there. After a `progress` that
-    /// found nothing, the next finds nothing before something is there.
+    /// The kernel's knowledge of the peer: its end, like [`Link::has_ended`], and the presence of its bytes. After a `progress` that
+    /// found nothing, the next finds nothing before bytes are there.
     ///
     /// **Cost**: one system call.
     fn look(&self) -> Sight {
@@ -90,10 +90,10 @@ pub trait Link: Send {
     /// **Cost**: one system call, which never waits.
     fn nudge(&self) {}
 
-    /// As [`Link::send`] with all of the body, and may leave it to the next `progress`: several messages go in one call then.
+    /// [`Link::send`] with all of the body; may leave it to the next `progress`: several messages go in one call then.
     ///
     /// # Safety
-    /// As there.
+    /// The caller keeps the promises of [`Remote::post`].
     ///
     /// **Errors**: as there.
     unsafe fn send_later(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {
@@ -101,16 +101,16 @@ pub trait Link: Send {
         unsafe { self.send(head, body) }
     }
 
-    /// Whether a `progress` that finds nothing is a system call: then whoever waits yields between two of them.
+    /// True if a `progress` that finds nothing is a system call: then a waiter yields between two of them.
     fn checks_by_call(&self) -> bool {
         false
     }
 }
 
-/// What [`Link::look`] finds.
+/// Result of [`Link::look`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// Nothing is there.
+    /// The page is absent.
     Nothing,
     /// Something may be there.
     Something,
@@ -118,7 +118,7 @@ pub enum Sight {
     End,
 }
 
-/// What is at a socket.
+/// State of a socket.
 pub(crate) fn look_at(socket: BorrowedFd<'_>) -> Sight {
     let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
     let mut watched = [PollFd::from_borrowed_fd(socket, gone | PollFlags::IN)];
@@ -130,7 +130,7 @@ pub(crate) fn look_at(socket: BorrowedFd<'_>) -> Sight {
     }
 }
 
-/// Whether the kernel knows that the other end of a socket is closed.
+/// True if the kernel knows that the other end of a socket is closed.
 fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
     let flags = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
     let mut watched = [PollFd::from_borrowed_fd(socket, flags)];
@@ -138,14 +138,14 @@ fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1)) && watched[0].revents().intersects(flags)
 }
 
-/// Where incoming messages go.
+/// Receiver of incoming messages.
 ///
 /// For each message the link calls [`Sink::place`] until `body_len` bytes have a place (not at all for an empty body),
 /// then [`Sink::message`]. A body may come in over many calls of `progress`.
 ///
 /// # Safety
-/// A window returned by `place` stays mapped and may be written until the sink is called next, which is when the window
-/// is full or [`Sink::keeps`] says no; or until the link has returned an error, or is dropped.
+/// A window returned by `place` stays mapped and writable until the next call of the sink, or until the link has returned an error, or is
+/// dropped. The next call comes when the window is full or [`Sink::keeps`] says no.
 pub unsafe trait Sink {
     /// Says where the body's bytes from `at` on go: called with 0, and again each time the window before is full.
     ///
@@ -156,8 +156,8 @@ pub unsafe trait Sink {
     /// **Errors**: a refusal ends the link with [`LinkError::Garbage`].
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal>;
 
-    /// Whether the window that was given last is good still, `filled` bytes of which have come. Where it is not, the link asks for a place for the
-    /// byte behind those anew. Asked at each `progress`, unless the network itself may write into the window.
+    /// True while the last window is good, `filled` bytes of which have come. Else the link asks for another place for the byte behind
+    /// those. Asked at each `progress`, unless the network itself may write into the window.
     fn keeps(&mut self, filled: usize) -> bool {
         let _ = filled;
         true
@@ -166,10 +166,11 @@ pub unsafe trait Sink {
     /// Takes note that all of a message is there.
     fn message(&mut self, head: &Head);
 
-    /// Whether the next message may begin. While this says no, the link leaves what arrives where it is, and the peer
-    /// is held back in the end; messages that have begun are still completed. Asked before each message.
+    /// True if the next message may begin. While this is false, the link leaves arrivals where they are, and the peer is held back in the
+    /// end; messages that have begun are still completed. Asked before each message.
     ///
-    /// Who says no does not watch the link's event for reading meanwhile, and calls `progress` when it says yes again.
+    /// A caller whose sink returned false does not watch the link's event for reading meanwhile. It calls `progress` when the sink
+    /// returns true again.
     fn may_begin(&self) -> bool {
         true
     }
@@ -185,7 +186,7 @@ pub(crate) const FAIR_LEN: u64 = 256 << 10;
 /// Messages taken by one `progress`: as many small ones as one receiving call brings.
 const FAIR_COUNT: u32 = 1024;
 
-/// What one call of [`Link::progress`] did.
+/// Result of one call of [`Link::progress`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Messages given to the sink.
@@ -194,19 +195,19 @@ pub struct Progress {
     pub received_len: u64,
     /// Bytes sent, heads included.
     pub sent_len: u64,
-    /// Whether it stopped for fairness with more to do: `doze` will refuse.
+    /// True if it stopped for fairness with more to do: `doze` will refuse.
     pub has_more: bool,
-    /// Whether it took all that was there: the next finds nothing unless something has come since.
+    /// True if it took all that was there: the next finds nothing unless bytes have come since.
     pub is_drained: bool,
 }
 
 impl Progress {
-    /// Whether so much has come that other links of the thread get their turn: bytes cost a copy, messages the sink's time.
+    /// True if enough has come for other links of the thread to have their turn: bytes cost a copy, messages the sink's time.
     pub(crate) fn is_fair_share(&self) -> bool {
         self.received_len >= FAIR_LEN || self.messages >= FAIR_COUNT
     }
 
-    /// Whether nothing moved.
+    /// True if nothing moved.
     pub fn is_idle(&self) -> bool {
         self.messages == 0 && self.received_len == 0 && self.sent_len == 0
     }
@@ -251,33 +252,33 @@ pub enum LinkError {
     /// The peer is gone, or closed the link.
     #[error("{peer} is gone ({reason})")]
     Closed {
-        /// Who.
+        /// The waiting host.
         peer: String,
-        /// How it was noticed.
+        /// The sign by which it was noticed.
         reason: String,
     },
     /// The peer sent something that no correct one sends, or that the sink refused.
     #[error("{peer} sent something that makes no sense ({reason})")]
     Garbage {
-        /// Who.
+        /// The waiting host.
         peer: String,
-        /// What was wrong.
+        /// The fault.
         reason: String,
     },
     /// The operating system refused something, or a window's memory is gone.
     #[error("{what}: {reason}")]
     System {
-        /// What was tried.
+        /// The tried call.
         what: String,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
-    /// Nothing happened before the deadline. The link itself goes on. Only [`crate::wait()`] returns this.
+    /// The deadline passed without an event. The link itself goes on. Only [`crate::wait()`] returns this.
     #[error("nothing came from {peer} within {after_ms} ms")]
     Timeout {
-        /// Who was waited for.
+        /// The awaited peer.
         peer: String,
-        /// How long, in milliseconds.
+        /// Time in milliseconds.
         after_ms: u64,
     },
 }

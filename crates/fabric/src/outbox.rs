@@ -1,4 +1,4 @@
-//! What was given to a link and is not sent yet: heads and windows in order, with a place inside the first.
+//! Unsent bytes of a link: heads and windows in order, with a position inside the first.
 
 use hanare_memory::{Lost, Window, guard};
 use hanare_protocol::wire::head::{HEAD_LEN, Head};

@@ -14,7 +14,7 @@ pub struct Setting {
     pub variable: &'static str,
     /// Its value when unset, as text.
     pub default: &'static str,
-    /// What it does.
+    /// The setting's effect.
     pub meaning: &'static str,
 }
 
@@ -114,7 +114,7 @@ pub fn size(variable: &str, default: Option<&str>) -> Result<Option<u64>> {
     size::parse_some(&text).map(Some).map_err(bad)
 }
 
-/// How long a peer's answer is waited for.
+/// Time to wait for a peer's reply.
 pub fn answer_bound() -> Result<Duration> {
     match number("HANARE_ANSWER_MS")?.unwrap_or(limits::ANSWER_MS) {
         0 => Err(Error::BadSetting {
@@ -144,7 +144,7 @@ fn unknown_among(names: impl Iterator<Item = String>) -> Vec<(String, Option<&'s
     found
 }
 
-/// How many letters must be put in, taken out or changed to make one name the other.
+/// Number of letters to put in, take out or change to make one name the other.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (index, a) in from.bytes().enumerate() {
@@ -174,7 +174,7 @@ pub fn fault_lanes() -> Result<usize> {
     Ok(count as usize)
 }
 
-/// What this kernel's userfaultfd can do and may be asked for.
+/// Features of this kernel's userfaultfd that may be asked for.
 ///
 /// **Errors**: [`Error::BadSetting`]; [`Error::System`] where this kernel has no userfaultfd, or forbids it.
 pub fn userfaultfd() -> Result<Features> {
@@ -197,7 +197,7 @@ pub fn frames_len() -> Result<u64> {
     Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(|| hanare_memory::capacity::total() / 2))
 }
 
-/// What moves bytes between hosts.
+/// Choice of a fabric between hosts.
 pub fn fabric() -> Result<Choice> {
     text("HANARE_FABRIC").map_or(Ok(Choice::Auto), |text| text.parse())
 }

@@ -58,7 +58,7 @@ pub trait Stream: Send + AsFd {
         0
     }
 
-    /// Whether one call to [`Stream::send`] takes all that there is room for.
+    /// True if one call to [`Stream::send`] takes all that there is room for.
     fn takes_all(&self) -> bool {
         true
     }
@@ -71,7 +71,7 @@ pub struct StreamLink<S> {
     outbox: Outbox,
     inbox: Inbox,
     buffer: Box<[UnsafeCell<u8>]>,
-    /// Where the buffered bytes lie that a sink did not let begin.
+    /// Range of buffered bytes that the sink has refused so far.
     held: std::ops::Range<usize>,
     has_more: bool,
     /// Why sending failed: told when nothing more arrives either.
@@ -150,7 +150,7 @@ impl<S: Stream> StreamLink<S> {
         Ok(after == 0)
     }
 
-    /// Nothing more can be sent; what the peer said before comes first.
+    /// Records that sending is over; the peer's earlier messages come first.
     #[cold]
     fn lose(&mut self, error: &io::Error) -> Result<(), Ending> {
         match Ending::of_call("sending", error) {
@@ -168,7 +168,7 @@ impl<S: Stream> StreamLink<S> {
         if self.broken.is_some() || self.end.is_some() { 0 } else { self.stream.unsent_len() }
     }
 
-    /// One sending call for few bytes, put side by side: the kernel takes one piece faster than several.
+    /// Sends few bytes in one call, put side by side: the kernel takes one piece faster than several.
     #[inline]
     fn send_joined(&mut self, len: usize) -> Result<(io::Result<usize>, usize), Ending> {
         let mut joined = [const { MaybeUninit::<u8>::uninit() }; JOIN_LEN];
@@ -179,7 +179,7 @@ impl<S: Stream> StreamLink<S> {
         Ok((unsafe { self.stream.send(&[iovec(window)]) }, len))
     }
 
-    /// One sending call for as many pieces as it takes.
+    /// Sends as many pieces as one call takes.
     fn send_gathered(&mut self) -> (io::Result<usize>, usize) {
         let mut pieces = [NOTHING; GATHER_COUNT];
         let (count, len) = gather(&self.outbox, &mut pieces);
@@ -216,14 +216,14 @@ impl<S: Stream> StreamLink<S> {
             let from = buffer.slice(0, self.held.len());
             self.held.start = self.inbox.take(from, sink, done)?;
             if len < straight.len() + behind.len() {
-                // What a seal has not opened is told by the next call.
+                // Sealed bytes that are not open yet are told by the next call.
                 done.is_drained = self.held.is_empty() && self.stream.takes_all();
                 return Ok(());
             }
         }
     }
 
-    /// One receiving call; none when nothing is there.
+    /// Receives by one call; none when nothing is there.
     fn receive(&mut self, straight: Window, behind: Window) -> Result<Option<usize>, Ending> {
         let places = [iovec(straight), iovec(behind)];
         let places = if straight.is_empty() { &places[1..] } else { &places[..] };
@@ -273,7 +273,7 @@ impl<S: Stream> Link for StreamLink<S> {
         }
         let was_empty = self.outbox.is_empty();
         self.outbox.begin(head, body);
-        // What did not go before will not go now: `progress` tries again.
+        // Earlier bytes still wait, so these would too: `progress` tries again.
         if was_empty { self.push_now() } else { Ok(()) }
     }
 

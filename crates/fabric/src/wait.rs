@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 /// Waits until a message has arrived, or until the last byte that was unsent at the call has left.
 ///
 /// **Cost**: `progress` again and again for about 50 us, then one system call to park. **Errors**: those of the link, and
-/// [`LinkError::Timeout`] at the deadline; without one it waits as long as the peer lives, which is right only where a
-/// live program is waited for.
+/// [`LinkError::Timeout`] at the deadline. Without one it waits as long as the peer lives, which is right only for a live program.
 pub fn wait<L: Link + ?Sized>(link: &mut L, sink: &mut dyn Sink, deadline: Option<Instant>) -> Result<Progress, LinkError> {
     let was_unsent = link.unsent_len() > 0;
     let mut total = Progress::default();

@@ -1,4 +1,4 @@
-//! How a rank ends its whole job: its last word to the launcher, on an abstract Unix socket that the launcher's environment names.
+//! End of a whole job by a rank: its last word to the launcher, on an abstract Unix socket that the launcher's environment names.
 //!
 //! ```text
 //! rank -- job (16 bytes), rank (4), status (4), little-endian --> launcher
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The variable with the socket's name.
 const VARIABLE: &str = "HANARE_LAUNCHER";
 
-/// How long either side waits for the other: they are on one host, and a stranger may say nothing.
+/// Time that either side waits for the other: they are on one host, and a stranger may say nothing.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 const WORD_LEN: usize = 24;

@@ -1,25 +1,25 @@
-//! Which rank of which job this process is, as its launcher's environment says.
+//! The process's rank and job, as its launcher's environment says.
 //!
 //! `hanare run` sets `HANARE_…`; under other launchers their own variables are read, so that `srun ./program` and
 //! `mpirun ./program` work where a pool is running.
 //!
-//! A job's number must be the same for all its ranks on all hosts, and no other job's on the pool. Where a launcher tells nothing
-//! that is both, a job of several ranks is refused: they would wait for each other for ever. `HANARE_JOB` helps with any launcher;
-//! a universally unique id (`uuidgen`) will do. Two launchers call for it in the end: MPICH's reuses its port after some ten
-//! thousand launches from one host, and a Kubernetes Job may be run again under its old name (there, take it from the pods' label
+//! A job's number must be the same for all its ranks on all hosts, and no other job's on the pool. If a launcher tells nothing that is
+//! both, a job of several ranks is refused, because they would wait for each other for ever. `HANARE_JOB` helps with any launcher; a
+//! universally unique id (`uuidgen`) will do. Two launchers call for it in the end. MPICH's reuses its port after some ten thousand
+//! launches from one host. A Kubernetes Job may be run again under its old name (there, take it from the pods' label
 //! `batch.kubernetes.io/controller-uid`).
 
 use hanare_protocol::id::{JobId, JobRank, Rank};
 use hanare_protocol::{Error, Result, limits};
 use std::path::Path;
 
-/// How one launcher names rank, count and job.
+/// A launcher's names for rank, count and job.
 struct Launcher {
     rank: &'static str,
     ranks: &'static [&'static str],
     /// A variable without which the others do not speak of this process.
     needs: Option<&'static str>,
-    /// What tells its jobs apart: the first group whose first mark is found, with those of its others that are.
+    /// Marks that tell its jobs apart: the first group whose first mark is found, with those of its others that are.
     job: &'static [&'static [Mark]],
 }
 
@@ -93,14 +93,14 @@ const LAUNCHERS: &[Launcher] = &[
     },
 ];
 
-/// This process's place in its job; `None` when it was started alone.
+/// The process's place in its job; `None` when it was started alone.
 ///
 /// **Errors**: [`Error::BadSetting`] where a variable is there but makes no sense, or where nothing tells the job from others.
 pub fn job_rank() -> Result<Option<JobRank>> {
     job_rank_in(&ThisProcess)
 }
 
-/// What can be seen of a process's surroundings.
+/// Visible surroundings of a process.
 trait Surroundings {
     /// A variable, if it is set to something.
     fn variable(&self, name: &str) -> Option<String>;
@@ -151,7 +151,7 @@ fn place(around: &dyn Surroundings, rank: (&str, &str), ranks: (&str, &str), job
         Some(text) => given_job(&text)?,
         None => match job.iter().find_map(|group| marks(around, group, rank.1)) {
             Some(marks) => hashed_job(rank.0, &marks),
-            // Nobody else has to find this job.
+            // No other process has to find this job.
             None if count == 1 => JobId(u128::from_le_bytes(hanare_memory::random::bytes()?)),
             None => return Err(nameless(rank, count)),
         },
@@ -184,7 +184,7 @@ impl Mark {
     }
 }
 
-/// What MPICH's proxy on this host, an ancestor of ours, was told of its `mpiexec`.
+/// The identity that MPICH's proxy on this host, an ancestor of ours, was told of its `mpiexec`.
 fn hydra(around: &dyn Surroundings) -> Option<String> {
     let ancestors = around.ancestors();
     let is_proxy = |word: &String| Path::new(word).file_name().is_some_and(|name| name == "hydra_pmi_proxy");
@@ -236,7 +236,7 @@ pub fn variables(who: JobRank, socket: &str) -> [(&'static str, String); 4] {
     ]
 }
 
-/// This process's own surroundings.
+/// The process's own surroundings.
 struct ThisProcess;
 
 /// Ancestors that are looked at: a launcher's proxy is near, and the first process has no parent.

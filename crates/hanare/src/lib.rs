@@ -20,8 +20,8 @@
 //! | [`last_word`] | how a rank ends its whole job |
 //! | [`settings`] | every `HANARE_…` variable |
 //!
-//! What is not here: state machines (crate `protocol`), kernels and mappings (`memory`), rings (`ring`), sockets of the
-//! data path (`fabric`), files and blocks, models.
+//! Not here: state machines (crate `protocol`), kernels and mappings (`memory`), rings (`ring`), sockets of the data path (`fabric`),
+//! files and blocks, models.
 
 mod client;
 pub mod last_word;
@@ -48,7 +48,7 @@ pub use hanare_memory::fork::Lineage;
 #[doc(inline)]
 pub use hanare_node as node;
 pub use trace::timeline_files;
-/// What this kernel's userfaultfd can do for mappings, tried with this process's rights.
+/// Features of this kernel's userfaultfd for mappings, tried with this process's rights.
 pub mod userfaultfd {
     pub use hanare_memory::uffd::{Features, PARTS, Part};
 }
@@ -83,7 +83,7 @@ pub use hanare_protocol::wire::look::{LockStat, ProgramStat, Seen};
 pub use hanare_protocol::wire::sync::{Wait, Word};
 #[doc(inline)]
 pub use hanare_protocol::{Error, Result};
-/// What values must be to lie in a region ([`Region::put_values`]), and how they become bytes for all other commands.
+/// Traits of values that may lie in a region ([`Region::put_values`]), and their conversion to bytes for all other commands.
 pub use zerocopy;
 
 /// The programs of the README and of the book, compiled by `cargo test --doc`.

@@ -1,7 +1,7 @@
 //! Bytes of this home that go with an arrival at a barrier, or with a lock that is given back: put before it counts, and read once all
 //! have arrived.
 //!
-//! They are reached as they are, while the request is handled: [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX) bounds both
+//! Extents are accessed directly while the request is handled: [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX) bounds both
 //! ways. Regions that hosts map coherently are refused, because their pages may be elsewhere.
 
 use crate::memory::{Bytes, Memory};

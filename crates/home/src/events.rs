@@ -12,7 +12,7 @@ use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 pub enum Input {
     /// A program asks for something on a link.
     Request {
-        /// Where the answer goes.
+        /// Receiver of the reply.
         waiter: Waiter,
         /// Its client and user, as the link's greeting proved them.
         from: (ClientId, User),
@@ -41,11 +41,11 @@ pub enum Input {
         job: JobId,
         /// The rank.
         rank: Rank,
-        /// How many ranks the job has, where that is known.
+        /// Number of the job's ranks, where that is known.
         ranks: Option<u32>,
         /// Why it is gone.
         reason: String,
-        /// It died, rather than came to its end.
+        /// True for a death, false for an end in good order.
         died: bool,
     },
     /// Pages that a wait for a word asked for are at home, or will not come.

@@ -17,7 +17,7 @@ type Made = Vec<((Gid, Slot), u64)>;
 /// Tables of heaps, and what each user may not have more of: a program says how long they are.
 #[derive(Default)]
 pub(crate) struct Heaps {
-    /// By the first extent of their region.
+    /// Tables by the first extent of their region.
     tables: BTreeMap<(Gid, Slot), Heap>,
     /// Bytes of tables by the user that had them made.
     made: BTreeMap<u32, Made>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) struct Leases {
     /// The program of each taking with a lease.
     clients: BTreeMap<Claimant, ClientId>,
-    /// Those that are asked for, as nodes name them.
+    /// Claimants of recalled leases, by their nodes' names for them.
     asked: BTreeMap<(ClientId, u64), Claimant>,
     recalls: RecallTimes,
 }
@@ -21,7 +21,7 @@ impl Default for Leases {
 }
 
 impl Leases {
-    /// None yet, at the pool's home or at another of locks.
+    /// An empty list, at the pool's home or at another of locks.
     pub fn new(is_pools_home: bool) -> Leases {
         Leases { clients: BTreeMap::new(), asked: BTreeMap::new(), recalls: RecallTimes::new(is_pools_home) }
     }
@@ -70,7 +70,7 @@ impl Leases {
         self.asked.get(&(client, number)).copied()
     }
 
-    /// What is due, if anything is.
+    /// The next due step, if there is one.
     pub fn next_due(&mut self, now: Duration) -> Option<RecallDue> {
         self.recalls.next_due(ms(now))
     }

@@ -48,11 +48,11 @@ pub(crate) struct Locks {
     arrived: BTreeMap<(JobId, Rank, u64), Waiter>,
     /// Pages that some parties and ranks want with their answer.
     wants: Wants,
-    /// How many ranks wait on each link.
+    /// Number of waiting ranks on each link.
     arrivals: BTreeMap<u64, usize>,
     /// Jobs by the user whose rank came first; some of them may be over.
     begun: BTreeMap<u32, BTreeSet<JobId>>,
-    /// By link, the job of which it watches for deaths, and the number of the request.
+    /// Watched job of each link, and the number of its request.
     deaths: BTreeMap<u64, (JobId, u64)>,
     /// Waits in the order in which they end.
     deadlines: BTreeSet<(Duration, Claimant)>,
@@ -87,9 +87,9 @@ pub(crate) struct WantedLock {
 /// The part of a home in its pool, as far as locks depend on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LockTerms {
-    /// It is the pool's home, which asks nodes for leases with nobody between.
+    /// True for the pool's home, which asks nodes for leases with nobody between.
     pub is_home: bool,
-    /// It was the pool's home in a life before this one: clients may have locks at names from that.
+    /// True if an earlier life was the pool's home: clients may have locks at names from that.
     pub was_home: bool,
     /// Its regions have their bytes from a life before this one: clients may have locks at bytes from that.
     pub was_lender: bool,
@@ -146,7 +146,7 @@ impl Locks {
         (seen, count)
     }
 
-    /// How many jobs a user's ranks began that are not over, beside one that is there already; that one is its own otherwise.
+    /// Number of a user's unfinished jobs, beside one that is there already; that one is its own otherwise.
     fn jobs_beside(&mut self, user: u32, job: JobId) -> usize {
         if self.jobs.phase(job).is_some() {
             return 0;
@@ -178,7 +178,7 @@ impl Locks {
         match claimed {
             Claimed::Granted { abandoned } => {
                 let data = self.data.on_grant(name, *known, *uid);
-                // Who is to redo a release, or is told that it is torn, says by a message that this is done.
+                // A holder that redoes a release, or is told that it is torn, reports the end of that by a message.
                 let is_whole = data.as_ref().is_none_or(|data| data.condition == Condition::Whole);
                 let lent = lease.keeps && is_whole && self.locks.on_lend(claim.who);
                 if lent {
@@ -188,7 +188,7 @@ impl Locks {
             }
             Claimed::Busy => Ok(Some(SyncAnswer::Busy)),
             Claimed::Waits => {
-                // One that would not wait does so for who says whether the lock is held.
+                // A claim without a wait still waits for a report on the lock's holder.
                 let deadline = wait_ms.filter(|ms| *ms > 0).and_then(|ms| Some((deadline(now, ms)?, ms)));
                 self.wait(claim.who, WaitingLock { seq, deadline, sleep: None, wanted });
                 Ok(None)
@@ -201,7 +201,7 @@ impl Locks {
         self.waiting.insert(who, waiting);
     }
 
-    /// One waits no more.
+    /// Ends a claimant's wait.
     fn wait_no_more(&mut self, who: Claimant) -> Option<WaitingLock> {
         let waited = self.waiting.remove(&who)?;
         if let Some((until, _)) = waited.deadline {
@@ -240,13 +240,13 @@ impl Locks {
     fn recalled(&mut self, who: Claimant, recalled: Recalled) {
         match recalled {
             Recalled::Kept => self.data.on_yield(&self.locks, who),
-            // It counts as dead.
+            // The claimant counts as dead.
             Recalled::Unknown => self.data.on_withdraw(who),
             Recalled::Held => {}
         }
         self.locks.on_recalled(who, recalled);
         self.recount(who.link);
-        // Those that wait hear of it, though what comes next is another's request.
+        // Waiting claimants hear of it, though the next request is another's.
         self.settle();
     }
 
@@ -321,7 +321,7 @@ impl Locks {
     pub fn leave(&mut self, who: Claimant) -> AtOnce {
         self.groups.on_leave(who)?;
         self.recount(who.link);
-        // Who leaves while a thread of its own waits there has nobody to be told.
+        // A party that leaves while its own thread waits there has no receiver.
         self.meeting.remove(&who);
         self.settle();
         Ok(Some(SyncAnswer::Done))
@@ -408,7 +408,7 @@ impl Locks {
             }
             let over = self.locks.on_bound(who);
             self.recount(who.link);
-            // One that got the lock by the end of the wait before is told so.
+            // A claimant that got the lock by the end of the wait before is told so.
             if let Some(name) = over
                 && let Some(WaitingLock { seq, deadline, .. }) = self.waiting.remove(&who)
             {
@@ -432,7 +432,7 @@ impl Locks {
 
     /// Answers those whom the machines have something to tell.
     fn settle(&mut self) {
-        // Who would not wait came before those who get a lock behind it.
+        // Replies to claims without a wait go before grants behind them.
         while let Some(who) = self.locks.poll_busy() {
             self.recount(who.link);
             let Some(WaitingLock { seq, .. }) = self.waiting.remove(&who) else { continue };

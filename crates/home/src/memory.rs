@@ -34,7 +34,7 @@ pub trait Memory {
     fn release(&mut self, face: Face);
 }
 
-/// One extent.
+/// An extent.
 pub trait Bytes {
     /// The words of its arrays of queues.
     type Queues: QueueWords;

@@ -108,7 +108,7 @@ impl<S: Store> QueueArrays<S> {
 /// A link of a lane that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkBegin {
-    /// Which link of the array.
+    /// Number of the array's link.
     pub generation: u32,
     /// Units of the writer that count.
     pub accepted: u64,
@@ -165,7 +165,7 @@ impl<W: QueueWords> QueueArray<'_, W> {
     /// A writer's connection goes to the queue's reader: see [`Home::link_lane`]. `None` where that cannot be just now.
     pub fn link_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> Result<Option<LinkBegin>> {
         self.check(queue)?;
-        // One that the writer has given up.
+        // The writer has given this link up.
         self.unlink_lane(queue, lane, writer);
         let Some((generation, accepted)) = self.rules.link_lane(queue, lane, writer) else { return Ok(None) };
         let line = self.rules.form().lane_at(lane);

@@ -22,7 +22,7 @@ struct Port {
     slot: Slot,
     at: u64,
     queue: u64,
-    /// Of a writer.
+    /// The lane of a writer.
     lane: Option<u32>,
 }
 

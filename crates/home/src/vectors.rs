@@ -22,7 +22,7 @@ pub struct SpillingVectors<S>(Vec<SpillingVector<S>>);
 /// Extents that are vectors, whose queues have no room to spill.
 pub type Vectors = SpillingVectors<NoRoom>;
 
-/// One of them; a clone is the same bytes.
+/// An extent; a clone is the same bytes.
 #[derive(Clone, Debug)]
 pub struct SpillingVector<S> {
     gid: Gid,
@@ -41,7 +41,7 @@ impl Default for Vectors {
 }
 
 impl Vectors {
-    /// One extent of zeros, in slot 0. The grant of zeros opens it.
+    /// An extent of zeros, in slot 0. The grant of zeros opens it.
     pub fn of(gid: Gid, len: usize) -> (Vectors, Vector) {
         SpillingVectors::spilling(gid, len, NoRoom)
     }

@@ -21,18 +21,18 @@ const LOOKS_PER_TURN: usize = 64;
 #[derive(Debug)]
 struct Watch {
     waiter: Waiter,
-    /// Whose program it is.
+    /// The program's user.
     user: u32,
     /// Never empty.
     words: Vec<WaitedWord>,
     deadline: Option<(Duration, u64)>,
-    /// Which word is looked at next, so that none whose page comes and goes keeps others from being looked at.
+    /// Next word to look at, so that none whose page comes and goes keeps others from being looked at.
     next: usize,
     /// The page of the word before that is on its way home.
     recall: Option<Face>,
 }
 
-/// What a look brought.
+/// Result of a look.
 #[expect(clippy::large_enum_variant, reason = "it is returned once a look, and kept nowhere")]
 enum Look {
     Seen(SyncAnswer),
@@ -43,7 +43,7 @@ enum Look {
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     watches: Vec<Watch>,
-    /// Where the next turn's looks begin.
+    /// Begin of the next turn's looks.
     next: usize,
     /// When all were looked at last.
     looked: Option<Duration>,

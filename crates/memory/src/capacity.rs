@@ -1,11 +1,11 @@
-//! How much memory this process may use: what the machine has free, within the limits of its control groups.
+//! Memory that this process may use: the machine's free memory, within the limits of its control groups.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// One of the things that bound a process's memory: the machine, or the folder of a control group.
+/// A bound on a process's memory: the machine, or the folder of a control group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub device: u64,
@@ -16,7 +16,7 @@ impl Group {
     /// The machine itself.
     pub const MACHINE: Group = Group { device: 0, inode: 0 };
 
-    /// By number, since every container calls its own group by the same name.
+    /// Known by number, because every container calls its own group by the same name.
     fn of(folder: &Path) -> Option<Group> {
         let about = std::fs::metadata(folder).ok()?;
         Some(Group { device: about.dev(), inode: about.ino() })
@@ -84,7 +84,7 @@ fn group_folders(groups: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// What a group's limit leaves; page cache that could be given up counts as used, which errs on the safe side.
+/// Rest of a group's limit; page cache that could be given up counts as used, which errs on the safe side.
 fn left_in_group(folder: &Path) -> Option<u64> {
     let used = number(folder, "memory.current").or_else(|| number(folder, "memory.usage_in_bytes")).unwrap_or(0);
     Some(limit_of_group(folder)?.saturating_sub(used))

@@ -21,7 +21,7 @@ pub struct Exec {
     sum: Sum,
 }
 
-/// What the stages so far give together.
+/// Combined result of the stages so far.
 enum Sum {
     Nothing,
     /// The position in the stream of the first difference.
@@ -129,7 +129,7 @@ impl Exec {
         vector::fill_part(memory, shape, at, len, &turned)
     }
 
-    /// One operand for all elements, or those of the stage.
+    /// The operand for all elements, or those of the stage.
     fn operands(&self, update: Update, operand: Window) -> Window {
         // SAFETY: the window is used while `self` is borrowed, and only read.
         if update.is_same { unsafe { Window::of(&self.held) } } else { operand }

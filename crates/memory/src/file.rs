@@ -1,7 +1,7 @@
 //! Memory files: sealed, of one size for ever, with the largest pages the system grants.
 //!
-//! What a file's descriptor gives is the whole right: a client that holds one can write every byte of it, but nobody
-//! can make the file shorter or longer (seals), and other users cannot open it anew (mode 0600).
+//! A file's descriptor is the whole right: a client that holds one can write every byte of the file. Seals keep the file's length, and
+//! mode 0600 keeps other users from opening it.
 
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::{Error, Result};
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// Bytes of a huge page.
 pub const HUGE_PAGE_LEN: u64 = 2 << 20;
 
-/// Whether larger pages than the usual are tried.
+/// Use of larger pages than the usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Huge {
     /// Reserved huge pages, then transparent ones, then the usual.
@@ -69,7 +69,7 @@ fn finish(file: &OwnedFd, len: u64) -> Result<()> {
 
 /// Another descriptor of a file, that can be read and mapped for reading only.
 ///
-/// It is a new open file, not a duplicate: no mapping of it can be made writable.
+/// The result is a new open file, not a duplicate: no mapping of it can be made writable.
 pub fn reopen_read_only(file: BorrowedFd<'_>) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(system("opening a memory file for reading"))
@@ -88,7 +88,7 @@ pub fn check_sealed(file: impl AsFd, len: u64) -> Result<()> {
     }
 }
 
-/// Whether the kernel joins pages of memory files when told to (`shmem_enabled`).
+/// True if the kernel joins pages of memory files when told to (`shmem_enabled`).
 pub(crate) fn is_transparent_offered() -> bool {
     let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
     ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|word| setting.contains(word))

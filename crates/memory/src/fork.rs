@@ -1,5 +1,5 @@
-//! What a child made by fork does not get of its parent: handles that are used in both, and connections that a child would keep open
-//! for a parent that is dead.
+//! Limits of inheritance by fork: handles that are used in both processes, and connections that a child would keep open for a parent that
+//! is dead.
 //!
 //! A handler that the C library runs in each child counts a generation up and replaces every withheld descriptor by one of
 //! `/dev/null`. Processes made without the C library's `fork` keep both.
@@ -31,18 +31,18 @@ static NOTHING: AtomicI32 = AtomicI32::new(-1);
 pub struct Lineage(u32);
 
 impl Lineage {
-    /// This process.
+    /// The present process.
     pub fn here() -> Lineage {
         install();
         Lineage(GENERATION.load(Ordering::Relaxed))
     }
 
-    /// How many forks lie between this process and the first that used the library.
+    /// Number of forks between this process and the first that used the library.
     pub fn generation(self) -> u32 {
         self.0
     }
 
-    /// Whether this is that process, and no child of it.
+    /// True in that process, and in no child of it.
     ///
     /// **Cost**: a load.
     #[inline]

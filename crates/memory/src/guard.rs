@@ -1,12 +1,11 @@
-//! Copies that survive SIGBUS: a page that the kernel cannot supply (a truncated file, no memory for it, broken
-//! memory) costs the copy an error, never the process, and never shows as zeros.
+//! Copies that survive SIGBUS. A page that the kernel cannot supply (a truncated file, no memory for it, broken memory) costs the copy an
+//! error, never the process, and never shows as zeros.
 //!
-//! A thread registers the two ranges it copies between. When SIGBUS hits one of them, the process-wide handler notes
-//! the page in the table of lost pages, puts a page of zeros in its place, and lets the copy go on; every guarded
-//! access ends with a look at the table, so that this copy and all later ones over that page, on any thread, say
-//! [`Lost`]. Faults of mappings that [`crate::fault`] knows are resolved before; where one cannot be, programs have pointers to
-//! the page, so the zeros go with the copy, and who touches the page afterwards is told by SIGBUS. A SIGBUS anywhere else goes to
-//! whoever handled it before.
+//! A thread registers the two ranges it copies between. When SIGBUS hits one of them, the process-wide handler notes the page in the
+//! table of lost pages, puts a page of zeros in its place, and lets the copy go on. Every guarded access ends with a look at the table.
+//! So this copy and all later ones over that page, on any thread, say [`Lost`]. Faults of mappings that [`crate::fault`] knows are
+//! resolved before. If one cannot be, programs have pointers to the page: the zeros go with the copy, and a later touch of the page gets
+//! SIGBUS. A SIGBUS anywhere else goes to its earlier handler.
 //!
 //! Safety invariants of this module:
 //!
@@ -35,7 +34,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, compiler_fence};
 use std::sync::{Once, OnceLock};
 use thiserror::Error;
 
-/// Which side of a copy was lost.
+/// The lost side of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The one that is read.
@@ -48,7 +47,7 @@ pub enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("memory at offset {offset} of the {side:?} is lost")]
 pub struct Lost {
-    /// Where it happened.
+    /// The lost side.
     pub side: Side,
     /// First lost byte, counted from the start of that side's window.
     pub offset: u64,
@@ -72,8 +71,8 @@ const RUN_LEN: usize = 2048;
 /// Both ranges may be accessed; they may overlap.
 #[inline]
 pub(crate) unsafe fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
-    // On Zen 3 the string instruction takes 25 times as long where the target begins 1 to 63 bytes above the source,
-    // counted within a page: a page-aligned region and a buffer from malloc do. Short runs keep clear of it.
+    // On Zen 3 the string instruction takes 25 times as long where the target begins 1 to 63 bytes above the source, counted within a
+    // page. A page-aligned region and a buffer from malloc do. Short runs keep clear of it.
     let is_slow = len > RUN_LEN && (1..64).contains(&(to.addr().wrapping_sub(from.addr()) % 4096));
     if is_slow && from.addr().abs_diff(to.addr()) >= len {
         for at in (0..len).step_by(RUN_LEN) {
@@ -195,7 +194,7 @@ pub(crate) fn unblock() {
     }
 }
 
-/// What handled SIGBUS before us; leaked once, so that the handler can read it at any time.
+/// The handler of SIGBUS before ours; leaked once, so that ours can read it at any time.
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Installs the SIGBUS handler of this process, in front of the one before. Later calls do nothing.
@@ -236,7 +235,7 @@ extern "C" fn on_sigbus(signal: libc::c_int, about: *mut libc::siginfo_t, machin
     }
 }
 
-/// Whether this thread is at a guarded copy of a range with that address.
+/// True if this thread is at a guarded copy of a range with that address.
 fn is_guarded(address: usize) -> bool {
     REGISTERED.with(|registered| {
         let [source_start, source_end, target_start, target_end] = &registered.bounds;
@@ -268,7 +267,7 @@ fn replace_page(address: usize, is_noted: bool) -> bool {
             Ok(_) => return true,
             // Part of a huge page: its kernel unmaps none of that alone.
             Err(Errno::INVAL) => {}
-            // What lies around a small page is not ours to replace.
+            // Memory around a small page is not ours to replace.
             Err(_) => return false,
         }
     }
@@ -279,7 +278,7 @@ fn pass_on(signal: libc::c_int, about: *mut libc::siginfo_t, machine: *mut libc:
     // SAFETY: `PREVIOUS` was set before this handler was installed and is never freed; a handler found there has the
     // type that its flags say; `machine` is the kernel's structure, whose mask is that of the interrupted thread.
     unsafe {
-        // It is called with the mask that it would have had without us.
+        // The earlier handler is called with the mask that it would have had without us.
         let mut mask = (*machine.cast::<libc::ucontext_t>()).uc_sigmask;
         libc::sigaddset(&mut mask, signal);
         libc::pthread_sigmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());

@@ -20,7 +20,7 @@
 //! | [`vital`] | threads whose panic ends the process |
 //! | [`lender`] | what a node lends: slabs made, populated and wiped in the background; extents cut from them |
 //!
-//! What is not here: grants, names, regions of several extents, sockets; and no thread but the lender's own.
+//! Not here: grants, names, regions of several extents, sockets; and no thread but the lender's own.
 
 pub mod capacity;
 pub mod diff;

@@ -55,8 +55,8 @@ impl Mapping {
         }
     }
 
-    /// Takes `len` bytes of address space at `address`, rounded up to a page, and no memory; `None` where some of the range is in use, or no
-    /// program can have it.
+    /// Takes `len` bytes of address space at `address`, rounded up to a page, and no memory. `None` where some of the range is in use, or
+    /// no program can have it.
     ///
     /// **Errors**: [`Error::Garbage`] for a length beyond any address space.
     pub fn reserve_at(address: usize, len: u64) -> Result<Option<Mapping>> {
@@ -79,7 +79,7 @@ impl Mapping {
         self.len
     }
 
-    /// Whether the range is empty (it never is).
+    /// True for an empty range (it never is).
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -107,8 +107,8 @@ impl Mapping {
             .map_err(system("mapping a memory file"))
     }
 
-    /// Puts zeroed memory of this process at byte `at` of the range, of which little is used at a time: no part of it is promised
-    /// by the system, so that it may be far longer than the machine's memory.
+    /// Puts zeroed memory of this process at byte `at` of the range, of which little is used at a time. The system promises no part of
+    /// it, so it may be far longer than the machine's memory.
     pub fn map_sparse(&mut self, at: u64, len: u64) -> Result<()> {
         let len = self.check(at, len.next_multiple_of(PAGE_LEN))?;
         self.forget(at, len);
@@ -138,7 +138,7 @@ impl Mapping {
     /// Takes a range back that [`Mapping::into_range`] gave up.
     ///
     /// # Safety
-    /// Nobody else took it.
+    /// The caller has the range alone.
     pub(crate) unsafe fn from_range(ptr: *mut u8, len: usize) -> Mapping {
         Mapping { ptr, len }
     }

@@ -4,9 +4,9 @@
 //! take. Each node keeps a file with that number and its control groups, locked as long as the process lives. Who comes adds up the
 //! others' files, compares and writes its own, all behind one lock: of two that start together the second sees the first.
 //!
-//! Who writes there says how much memory others find, and can keep their nodes from starting at no cost of its own. So nobody is believed
-//! without consent. The folder and the files are the user's own, and those of anybody else are not believed. Or root made the folder for a
-//! group of users: then these believe each other.
+//! Any writer there can fake reservations, and so keep others' nodes from starting at no cost of its own. So files are trusted only with
+//! consent. Either the folder and the files are the user's own. Or root made the folder for a group of users: then these trust each
+//! other.
 
 use crate::capacity::{self, Group};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long others are waited for that are between their look and their promise. One that was stopped there holds nobody up for longer.
+/// Time to wait for others between their look and their promise. A process that was stopped there delays nobody longer.
 const ORDER_MAX: Duration = Duration::from_secs(2);
 
 /// Most files that are looked at: the machine has fewer nodes.
@@ -32,7 +32,7 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
 /// A difference that is not worth a system call.
 const STEP: u64 = 1 << 20;
 
-/// What is promised and not taken yet, as long as it lives.
+/// Memory that is promised and not taken yet, while it lives.
 #[derive(Debug)]
 pub struct Promise {
     file: File,
@@ -77,11 +77,12 @@ impl Promise {
         Ok(promise)
     }
 
-    /// So many of the bytes have been taken: the system counts them now. **Cost**: a system call where that has changed by a MiB.
+    /// Reports that `taken` of the bytes have been taken: the system counts them now. **Cost**: a system call where that has changed by a
+    /// MiB.
     pub fn on_taken(&self, taken: u64) {
         if self.said.load(Ordering::Relaxed).abs_diff(taken) >= STEP {
             self.said.store(taken, Ordering::Relaxed);
-            // What is not written counts twice, which errs on the safe side.
+            // An unwritten change counts twice, which errs on the safe side.
             let _ = self.file.write_all_at(line(self.bytes.saturating_sub(taken)).as_bytes(), 0);
         }
     }
@@ -98,12 +99,12 @@ fn line(bytes: u64) -> String {
     format!("{bytes:020}\n")
 }
 
-/// Whose files are believed.
+/// Owners of trusted files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Believed {
-    /// This user's.
+    /// The user itself.
     Own(u32),
-    /// Those of a group that root made the folder for: whoever may write there.
+    /// A group that root made the folder for: all who may write there.
     Group(u32),
 }
 
@@ -116,8 +117,8 @@ impl Believed {
     }
 }
 
-/// Makes the folder, and the one above it, where they are not there; says nothing unless both are this user's alone to change, or root's, and
-/// the folder's group may write to it. New files there are of its group then.
+/// Makes the folder, and the one above it, where they are missing. Announces nothing unless both are this user's alone to change, or
+/// root's with a group that may write to the folder. New files there are of its group then.
 fn believed(folder: &Path) -> Option<Believed> {
     const SET_GROUP: u32 = 0o2000;
     let uid = rustix::process::geteuid().as_raw();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Length of a turn that is asked for: the shortest that the kernel gives. It answers some ten requests.
 const TURN_NS: u64 = 100_000;
 
-/// What the kernel calls the policy of threads that have none of their own.
+/// Kernel's policy for threads that have none of their own.
 const SCHED_OTHER: u32 = libc::SCHED_OTHER as u32;
 
 /// Asks the kernel for short turns on the processor soon, in place of long ones later: for a thread that waits for others, or that they wait

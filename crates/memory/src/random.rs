@@ -3,7 +3,7 @@
 use hanare_protocol::{Error, Result};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// So many fresh random bytes.
+/// Fresh random bytes.
 pub fn bytes<const LEN: usize>() -> Result<[u8; LEN]> {
     const { assert!(LEN <= 256, "the kernel gives up to 256 bytes whole") };
     let mut bytes = [0; LEN];

@@ -1,7 +1,7 @@
 //! A number for each thread of a process, small and its own while it lives: its place in memory that the process shares with its node.
 //!
-//! Threads beyond [`OWN_COUNT`], threads that are ending, and all threads of children made by fork have the seat [`SHARED`] together: a child
-//! has its parent's memory, and would change its parent's seats.
+//! Threads beyond [`OWN_COUNT`], ending threads, and all threads of children made by fork have the slot [`SHARED`] together. A child has
+//! its parent's memory, and would change its parent's slots.
 
 use std::cell::Cell;
 use std::sync::Once;
@@ -21,7 +21,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 /// A bit for each seat that a thread has.
 static TAKEN: [AtomicU64; OWN_COUNT.div_ceil(WORD_BITS)] = [const { AtomicU64::new(0) }; OWN_COUNT.div_ceil(WORD_BITS)];
 
-/// Whether this process was made by fork.
+/// True if this process was made by fork.
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
 thread_local! {

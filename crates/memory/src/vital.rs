@@ -35,7 +35,7 @@ pub fn is_vital() {
 
 /// Runs code of others that panics where a file is damaged. Says why it did, and prints nothing.
 ///
-/// What `work` changed and did not finish is not used any more.
+/// State that `work` changed and did not finish is not used any more.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     take_hook();
     let before = IS_CAUGHT.replace(true);

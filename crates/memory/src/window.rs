@@ -11,7 +11,7 @@ use crate::guard::{self, Lost};
 
 /// A range of mapped memory that others may change while we look: reads give some mixture of old and new bytes.
 ///
-/// It is a plain pair of pointer and length: copyable, and free to cross threads.
+/// A window is a plain pair of pointer and length: copyable, and free to cross threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     ptr: *mut u8,
@@ -26,9 +26,9 @@ unsafe impl Sync for Window {}
 impl Window {
     /// The range of `len` bytes at `ptr`.
     ///
-    /// **Safety**: the range stays mapped and readable while any copy of the window is used, and writable if anything
-    /// is written through it; no Rust reference to its bytes is used meanwhile. Pages that the kernel cannot supply
-    /// (SIGBUS) are no breach: copies report them.
+    /// **Safety**: the range stays mapped and readable while any copy of the window is used, and writable if anything is written through
+    /// it. No Rust reference to its bytes is used meanwhile. Pages that the kernel cannot supply (SIGBUS) are no breach: copies report
+    /// them.
     ///
     /// # Safety
     /// See above.
@@ -70,7 +70,7 @@ impl Window {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// True if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -265,7 +265,7 @@ pub enum NetworkError {
     Read {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's message.
         problem: String,
     },
     /// The file is not the TOML that is expected.
@@ -275,7 +275,7 @@ pub enum NetworkError {
     Form {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The fault.
         problem: String,
     },
     /// A value is not a number with a unit, or out of range.

@@ -19,7 +19,7 @@ pub enum Said {
 /// What is said, from host to host by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
-    /// Who says it.
+    /// The sender's membership.
     pub from: usize,
     /// Who hears it.
     pub to: usize,

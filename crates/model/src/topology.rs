@@ -47,7 +47,7 @@ pub struct Topology {
     burst: Picos,
 }
 
-/// What became of a message.
+/// Effect of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Its last byte leaves the last link.

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     let answer = match answer() {
         Ok(answer) => answer,
         Err(error) => {
-            // One line, whatever the error holds.
+            // The error is one line, whatever it holds.
             let text = format!("{error:#}");
             eprintln!("hanare: {}", text.lines().map(str::trim).collect::<Vec<_>>().join(" "));
             return ExitCode::FAILURE;

@@ -13,7 +13,7 @@ pub struct ReportWords {
     json: bool,
     /// Measured claims; none where nothing was measured.
     measured: Option<Measurements>,
-    /// Whether more will be measured: the page is written, and nothing is said.
+    /// True if more will be measured: the page is written, and nothing is said.
     goes_on: bool,
 }
 

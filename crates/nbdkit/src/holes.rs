@@ -1,4 +1,4 @@
-//! Which parts of a disk are holes: runs of zeros, which a program that copies the disk need not read.
+//! Holes of a disk: runs of zeros, which a program that copies the disk need not read.
 //!
 //! A region has memory for all its bytes, and nobody notes which were ever written. So the memory's nodes are asked: for one word of each
 //! cell, and, where that is zero, for how many words of the cell are not.
@@ -11,7 +11,7 @@ const CELL_LEN: u64 = 64 << 10;
 /// Most bytes of which one answer tells; their nodes read them in a small part of a second.
 const LOOK_LEN: u64 = 256 << 20;
 
-/// As much, where the client asks what is at one place.
+/// The same length, where the client asks for one place.
 const LOOK_ONE_LEN: u64 = 16 << 20;
 
 /// Most cells whose words are counted by one message.

@@ -16,7 +16,7 @@ use hanare::{CreateOptions, Pool, Region, Rights, Strided};
 use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the words of the command line said, and the region once it is open.
+/// Words of the command line, and the region once it is open.
 struct Setup {
     name: Option<String>,
     create: Option<u64>,

@@ -1,5 +1,5 @@
-//! Clients of this host that reach an extent as it is, and how the node takes that right back: the rules of [`hanare_protocol::page::bypass`]
-//! on the words that each client shares with the node.
+//! Direct access of this host's clients to an extent, and its revocation by the node: the rules of [`hanare_protocol::page::bypass`] on
+//! the words that each client shares with the node.
 
 use hanare_protocol::id::{ClientId, Gid};
 use hanare_protocol::page::bypass::{Bypass, Standing};
@@ -46,13 +46,13 @@ impl Programs {
         let revoked = self.bypass.revoke();
         let their_seats: Vec<&Seats> = revoked.iter().filter_map(|client| seats.get(client)).collect();
         their_seats.iter().for_each(|seats| seats.words().revoke(gid.0));
-        // One is for all.
+        // A single barrier serves all.
         their_seats.first().inspect(|seats| seats.words().barrier());
         for client in revoked {
             self.entered.extend(seats.get(&client).map(|seats| (client, seats.words().entered(gid.0))));
         }
         for client in self.bypass.revoked() {
-            // Who has no seats has ended, and its mappings with it.
+            // A client without slots has ended, and its mappings with it.
             let is_done = match (seats.get(&client), self.entered.get_mut(&client)) {
                 (Some(seats), Some(entered)) => seats.words().have_left(entered),
                 _ => true,

@@ -5,7 +5,7 @@
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// What may wait to be dropped; above that who brings it does so.
+/// Most things that wait to be dropped; above that the bringer drops its own.
 const WAITING_COUNT_MAX: usize = 1024;
 
 /// Something that is of no use any more.
@@ -26,7 +26,7 @@ impl Closer {
     /// Has something dropped, soon. **Cost**: an allocation.
     pub fn drop_later(&self, leaving: impl Send + 'static) {
         if let Some(sender) = &self.0 {
-            // What the thread does not take is dropped here.
+            // Things beyond the thread's queue are dropped here.
             let _ = sender.try_send(Box::new(leaving));
         }
     }

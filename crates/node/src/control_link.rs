@@ -41,7 +41,7 @@ impl ControlLink {
         self.send_bytes(control::encode(value))
     }
 
-    /// As [`ControlLink::send`], for a value that is encoded already.
+    /// [`ControlLink::send`] for an encoded value.
     pub fn send_bytes(&mut self, bytes: Vec<u8>) -> Result<(), LinkError> {
         if self.queue.len() >= QUEUE_COUNT_MAX || self.queue_len >= PEER_UNREAD_LEN_MAX {
             return Err(LinkError::Closed {
@@ -84,14 +84,14 @@ impl ControlLink {
         (values, ending)
     }
 
-    /// As [`ControlLink::receive`], for values that are not decoded here.
+    /// [`ControlLink::receive`] for values that are decoded elsewhere.
     pub fn receive_bytes(&mut self) -> (Vec<Vec<u8>>, Result<(), LinkError>) {
         let ending = self.progress();
         self.inbox.whole_len = 0;
         (std::mem::take(&mut self.inbox.whole), ending)
     }
 
-    /// Whether more has arrived than is taken in one turn: then who owns the link receives again, when others had their turn.
+    /// True if more has arrived than is taken in one turn. The link's owner then receives again, after others had their turn.
     pub fn has_more(&self) -> bool {
         self.has_more
     }
@@ -112,7 +112,7 @@ impl ControlLink {
         }
     }
 
-    /// Whether something waits for the peer to read.
+    /// True if bytes wait for the peer to read.
     pub fn has_unsent(&self) -> bool {
         !self.queue.is_empty() || self.link.unsent_len() > 0
     }

@@ -1,4 +1,4 @@
-//! What a node has done of others' commands: how many, of how many bytes, in what time, and how many it refused.
+//! A node's counts of others' commands: number, bytes, time, and refusals.
 //!
 //! Programs of its own host reach mapped bytes without it; those accesses are not counted.
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Where commands come from, in the order of the counts.
+/// Origins of commands, in the order of the counts.
 const ORIGINS: [CommandOrigin; 2] = [CommandOrigin::OwnHost, CommandOrigin::OtherHost];
 
 /// The counts, which only grow.

@@ -1,6 +1,6 @@
 //! The extents that a node holds, found by slot and opened by grant.
 //!
-//! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
+//! A caller that finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
 use super::bypass::Programs;
 use super::closer::Closer;
@@ -25,12 +25,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// The table.
 pub(crate) struct Extents {
-    /// What queues in them spill, and the memory of both.
+    /// Units that queues in them spill, and the memory of both.
     pub spills: Arc<Spills>,
     pub counts: Arc<Counts>,
-    /// What clients of this host share with the node.
+    /// State shared with clients of this host.
     pub seats: SeatsOfAll,
-    /// Who is attached to the node.
+    /// The attached programs.
     pub roll: Roll,
     /// Takes what they leave.
     pub closer: Closer,
@@ -89,11 +89,10 @@ struct Entry {
     write: Grant,
     /// Clients of this host that have it mapped as it is.
     direct: Programs,
-    /// By how many homes it is shared: while there is any it is reached through its pages alone. One that all hosts have left
-    /// may last beside the next as long as its last answers leave.
+    /// Number of live homes. Above 0, only the page protocol may touch the bytes. A home that all hosts have left may last beside the
+    /// next until its last replies have left.
     shares: usize,
-    /// Somebody is about to share it, and waits for commands under way: those that come are done by pages, and no client gets the right to
-    /// reach it as it is.
+    /// A host is about to share it, and waits for commands under way. Later commands are done by pages, and no client gets direct access.
     is_wanted: bool,
 }
 
@@ -116,7 +115,7 @@ impl Opened {
         self.slot
     }
 
-    /// Whether hosts map it, or are about to: each stage has its pages brought home first.
+    /// True if hosts map it, or are about to: each stage recalls its pages first.
     pub fn is_by_pages(&self) -> bool {
         self.is_by_pages
     }
@@ -129,7 +128,7 @@ impl Opened {
         self.is_by_pages
     }
 
-    /// As [`Held::stays`]; never what is reached by pages, which are taken out of mappings at times.
+    /// [`Held::stays`], but never for an extent that is reached by pages, which are taken out of mappings at times.
     pub fn stays(&self) -> Option<Window> {
         if self.is_by_pages { None } else { self.held.stays() }
     }
@@ -144,7 +143,7 @@ pub(crate) struct Described {
     pub slot: Slot,
     pub gid: Gid,
     pub len: u64,
-    /// Whether the region's heap began here.
+    /// True if the region's heap began here.
     pub has_heap: bool,
 }
 
@@ -240,13 +239,13 @@ impl Extents {
         Ok(self.held())
     }
 
-    /// The extent that a command names, if its grant allows the command, and the shape, if it lies inside; and what says that it
-    /// changes bytes as they are, until it is done.
+    /// The extent that a command names, if its grant allows the command, and the shape, if it lies inside. With them a token that says,
+    /// until it is dropped, that the command changes bytes directly.
     pub fn admit(&self, command: &Command, shape: Shape<'static>) -> Result<(Opened, Checked<'static>, Option<Writing>)> {
         let need = if command.op.writes() { Rights::Write } else { Rights::Read };
         let entries = self.read();
         let opened = entries.open(command.slot, command.grant, need)?;
-        // As long as the table is locked nobody begins to share it.
+        // The locked table keeps hosts from sharing it.
         let writing = (command.op.writes() && !opened.is_by_pages).then(|| Writing::new(&opened.held));
         drop(entries);
         // The library has checked it against the region; only others are told by their extent's region.
@@ -269,8 +268,8 @@ impl Extents {
         self.seats.enter(client, seats);
     }
 
-    /// The files of an extent, for a client of this host to map and reach as its grant allows, until a host shares it; `pins` if it gives a
-    /// pointer out. It counts as mapped by that client until [`Extents::forget_direct`].
+    /// The files of an extent, for a client of this host to map as its grant allows, until a host shares the extent; `pins` if it gives a
+    /// pointer out. The extent counts as mapped by that client until [`Extents::forget_direct`].
     pub fn files(&self, (slot, grant): (Slot, Grant), client: ClientId, pins: bool) -> Result<ExtentFiles> {
         let mut entries = self.write();
         let Opened { held, is_by_pages, .. } = entries.open(slot, grant, Rights::Read)?;
@@ -281,7 +280,7 @@ impl Extents {
             Ok(_) => Rights::Write,
             Err(_) => Rights::Read,
         };
-        // As long as the table is locked nobody begins to share it.
+        // The locked table keeps hosts from sharing it.
         if let Some(Some(entry)) = entries.slots.get_mut(slot.0 as usize) {
             entry.direct.map(client, pins);
         }
@@ -384,7 +383,7 @@ impl Extents {
         begins
     }
 
-    /// Nobody is about to share an extent of a region any more: somebody does, or has given up. The slot may be another region's.
+    /// Ends the wait to share an extent: it is shared, or given up. The slot may be another region's by now.
     pub fn cancel_share_wait(&self, gid: Gid, slot: Slot) {
         let mut entries = self.write();
         let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
@@ -400,12 +399,12 @@ impl Extents {
         Some(Opened { held: entry.held.clone(), slot, is_by_pages: entry.is_by_pages() })
     }
 
-    /// Whether a region has that extent here.
+    /// True if a region has that extent here.
     pub fn has(&self, gid: Gid, slot: Slot) -> bool {
         self.read().slots.get(slot.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.held.gid() == gid)
     }
 
-    /// What a grant for an extent of a region allows. A length that is not the extent's is refused like a false grant.
+    /// The rights of a grant for an extent of a region. A length that is not the extent's is refused like a false grant.
     pub fn rights(&self, gid: Gid, (slot, len): (Slot, u64), grant: Grant) -> Result<Rights> {
         let entries = self.read();
         let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref);
@@ -413,8 +412,7 @@ impl Extents {
         entry.and_then(|entry| entry.allows(grant)).ok_or(Error::GrantRefused { gid, node: entries.node })
     }
 
-    /// One home shares an extent no more; with the last it may be reached in all ways again. Where the region was removed, its slot may
-    /// have another extent.
+    /// Removes one home. After the last the extent has all accesses again. The slot of a removed region may have another extent.
     pub fn unshare(&self, slot: Slot, held: &Arc<Held>) {
         let mut entries = self.write();
         let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);

@@ -27,7 +27,7 @@ pub const TARGETS: &[FuzzTarget] = &[
 /// Most descriptors that go along with a piece.
 const FD_COUNT: usize = 4;
 
-/// What a client writes to its node's socket, each piece behind a byte that says how many descriptors go along, and two of its length.
+/// A client's bytes to its node's socket. Before each piece are a byte for the number of descriptors, and two for its length.
 pub fn requests(bytes: &[u8]) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).expect("sockets");

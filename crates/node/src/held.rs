@@ -1,4 +1,4 @@
-//! One extent of this node: its bytes, and what goes with them.
+//! An extent of this node: its bytes and their state.
 
 use super::image::Image;
 use super::queues::{ExtentQueues, SharedQueues};
@@ -23,7 +23,7 @@ pub(crate) struct Held {
     spills: Arc<Spills>,
     /// A block of the region's heap, which begins here, was asked for.
     has_heap: AtomicBool,
-    /// Of queues that lie in it: who uses them, and what they spilled.
+    /// Users of queues that lie in it, and units that those spilled.
     queues: Mutex<QueueArrays<Spill>>,
     /// Held while pages are taken out of mappings, when they are no bytes for a moment; and by who reads beside the service.
     steady: Mutex<()>,
@@ -31,7 +31,7 @@ pub(crate) struct Held {
     writers: AtomicUsize,
     /// Its bytes at a moment, while they are written down.
     image: Image,
-    /// Whether newer bytes of some of its pages are on hosts that this node has not got them from, at its end.
+    /// True if newer bytes of its pages are on hosts that did not return them before this node's end.
     lacks_pages: AtomicBool,
     /// A heap began here whose table went with the process before: no more blocks of it are given out.
     lost_heap: bool,
@@ -168,7 +168,7 @@ impl Held {
         self.steady.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether commands may leave windows of it with a link; a small extent's are only good under its lock.
+    /// Window that commands may leave with a link; a small extent's is only good under its lock.
     pub fn stays(&self) -> Option<Window> {
         match &self.memory {
             Memory::Whole(_, window) => Some(*window),
@@ -221,12 +221,12 @@ impl Held {
         }
     }
 
-    /// As it is found again: its heap's table went with the process before, if it had one.
+    /// A restored extent: its heap's table went with the process before, if it had one.
     pub fn restored(self, has_heap: bool) -> Held {
         Held { lost_heap: has_heap, queues: Mutex::new(QueueArrays::restored()), ..self }
     }
 
-    /// Whether the region's heap began here.
+    /// True if the region's heap began here.
     pub fn has_heap(&self) -> bool {
         self.lost_heap || self.has_heap.load(Ordering::Relaxed)
     }
@@ -236,12 +236,12 @@ impl Held {
         self.lacks_pages.store(lacks, Ordering::Relaxed);
     }
 
-    /// Whether newer bytes of some of its pages are elsewhere: what is here is not what programs have stored.
+    /// True if newer bytes of its pages are elsewhere: its own are not the programs' last stores.
     pub fn lacks_pages(&self) -> bool {
         self.lacks_pages.load(Ordering::Relaxed)
     }
 
-    /// Whether commands that change its bytes as they are are under way.
+    /// True if commands that change its bytes as they are are under way.
     pub fn is_written(&self) -> bool {
         // ORDERING: pairs with the end of `Writing`.
         self.writers.load(Ordering::Acquire) > 0

@@ -1,8 +1,8 @@
 //! The coordinator's journal: records in the order in which they came, durable before they are acted on.
 //!
-//! Each record is stored behind a checksum of its number and its bytes: what a damaged disk or somebody's editor changed is refused,
-//! not believed. Beside the journal lies a *reserve*, a file that only takes room: when the disk is full it goes, so that what has
-//! to be written still can be, while [`Journal::is_full`] keeps the journal from growing further.
+//! Each record is stored behind a checksum of its number and its bytes: changes by a damaged disk or an editor are refused, not believed.
+//! Beside the journal lies a *reserve*, a file that only takes room. It goes when the disk is full, so that records which must be written
+//! still can be. Meanwhile [`Journal::is_full`] keeps the journal from growing further.
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +32,7 @@ const RESERVE_LEN: u64 = 1 << 20;
 
 /// The journal, in a file or in memory.
 pub(crate) struct Journal {
-    /// None only while it is opened again.
+    /// `None` only while it is opened again.
     database: Option<Database>,
     path: Option<PathBuf>,
     next: u64,
@@ -106,12 +106,12 @@ impl Journal {
         Ok(())
     }
 
-    /// How many records there are.
+    /// The number of records.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether the disk is full: what can be refused is not recorded any more.
+    /// True if the disk is full: events that can be refused are no longer recorded.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
@@ -139,7 +139,7 @@ impl Journal {
             fallocate(&file, FallocateFlags::empty(), 0, RESERVE_LEN)?;
             Ok(())
         };
-        // Where the file system cannot reserve, a full disk is noticed when it is full.
+        // A file system that cannot reserve reports a full disk when it is full.
         let taken = take();
         self.is_full = matches!(&taken, Err(error) if error.kind() == std::io::ErrorKind::StorageFull);
         if self.is_full {

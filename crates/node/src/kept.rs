@@ -1,17 +1,16 @@
-//! What a node writes down of its extents at a good end, and on a schedule, and what its next start reads.
+//! Extents on disk: a node writes them at a good end and on a schedule, and reads them at its next start.
 //!
 //! ```text
 //! magic (8)  length of the head (8)  sum of the head (32)  head  { place (24)  sum of place and bytes (32)  bytes } ...  end mark
 //! ```
 //!
-//! A place is the extent's number in the head, the first byte in it and the length, 8 bytes each; the end mark is a place whose extent
-//! is the greatest number, with the number of blocks behind it. Blocks of zeros are left out: a restored extent is zero where nothing is
+//! A place is the extent's number in the head, the first byte in it and the length, 8 bytes each. The end mark is a place whose extent is
+//! the greatest number, with the number of blocks behind it. Blocks of zeros are left out: a restored extent is zero where nothing is
 //! written. Units that queues of an extent have spilled follow its bytes: see [`blocks`]. The bytes of a region are those of one moment,
 //! as far as commands of this node changed them (`image`).
 //!
-//! A file appears under its name when it is whole and on the disk: whenever the process is killed there is the old file or the new one.
-//! Whether its bytes still are those of the pool's regions is for the coordinator to say: it takes them from the life that came right
-//! after the one that wrote them.
+//! A file appears under its name when it is whole and on the disk. A killed process leaves the old file or the new one. The coordinator
+//! decides if its bytes still are those of the pool's regions: it takes them from the life that came right after the one that wrote them.
 
 mod blocks;
 #[cfg(any(test, fuzzing))]
@@ -46,22 +45,22 @@ const MAGIC: &[u8; 8] = b"HANAKEP1";
 const BLOCK_LEN: usize = 1 << 20;
 /// Bytes of a checksum.
 const SUM_LEN: usize = 32;
-/// How often a long write says how far it is.
+/// Time between progress reports of a long write.
 const TELL: Duration = Duration::from_secs(5);
 
 /// A link in place of a file leads to somebody else's.
 const NOFOLLOW: OFlags = OFlags::NOFOLLOW;
 
-/// Where and how often a node writes its extents down.
+/// Folder and schedule of a node's extents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Persist {
     /// The folder, for one node alone.
     pub folder: PathBuf,
-    /// How often besides its end.
+    /// Period of writes before its end.
     pub every: Option<Duration>,
 }
 
-/// What stands before the bytes.
+/// Fields before the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
     life: Incarnation,
@@ -71,7 +70,7 @@ struct Head {
     extents: Vec<Described>,
 }
 
-/// How long a folder's lock is waited for.
+/// Time to wait for a folder's lock.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The folder, which is this process's as long as this is there.
@@ -79,12 +78,12 @@ pub(crate) struct Keeper {
     folder: PathBuf,
     life: Incarnation,
     name: String,
-    /// Whether the pool knows of this life: of one that it never heard of it takes no bytes, and what was written before is better.
+    /// True if the pool knows of this life. Before that it holds no bytes, and the files of the life before are better.
     has_joined: AtomicBool,
     _lock: File,
 }
 
-/// What a start finds of the life before.
+/// State that a start finds of the life before.
 pub(crate) struct Restored {
     pub life: Incarnation,
     pub held: Vec<HeldExtent>,
@@ -125,7 +124,7 @@ impl Keeper {
 
     /// Reads the life before back into extents; `None` where nothing was written.
     ///
-    /// **Errors**: [`Error::System`] for a file that is not as it was written; [`Error::BadSetting`] for one of a node of another name;
+    /// **Errors**: [`Error::System`] for a file that is not as it was written. [`Error::BadSetting`] for one of a node of another name.
     /// [`Error::PoolFull`] where this node lends less than is to be held.
     pub fn restore(&self, extents: &Extents) -> Result<Option<Restored>> {
         let path = self.path();
@@ -191,7 +190,7 @@ impl Keeper {
         let total = all.iter().map(|held| held.len()).fold(0, u64::saturating_add);
         let (path, unfinished) = (self.path(), self.folder.join("node.kept.part"));
         let write = || -> std::io::Result<()> {
-            // What a write that was killed has left, or somebody else: a file of its own is written.
+            // A killed write, or another program, may have left a file: it writes one of its own.
             let _ = std::fs::remove_file(&unfinished);
             let file = regular_file::open(&unfinished, OpenOptions::new().create_new(true).write(true), NOFOLLOW)?;
             let mut into = BufWriter::with_capacity(BLOCK_LEN, file);

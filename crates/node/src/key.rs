@@ -15,7 +15,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What a drawn key begins with.
+/// First characters of a drawn key.
 const MARK: &str = "hanare-key ";
 
 /// Shortest passphrase: what is shorter is found by trying, whatever a try costs.
@@ -136,7 +136,7 @@ impl KeyFile {
         KeyFile { seen: KeyFile::stamp(&path), path }
     }
 
-    /// What a file that was replaced, or written to, has differently.
+    /// A stamp that differs after a file was replaced or written.
     fn stamp(path: &Path) -> Option<(u64, i64, i64)> {
         std::fs::metadata(path).ok().map(|about| (about.ino(), about.ctime(), about.ctime_nsec()))
     }

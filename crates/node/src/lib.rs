@@ -87,7 +87,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// How a node proves what it is when it connects to another.
+/// A node's proof of its role to another node.
 fn proving(keys: &Keys) -> impl Fn(&Hellos) -> Result<Secret> + '_ {
     |hellos| keys.secret(hellos).map_err(|why| Error::Garbage { peer: "this node".to_owned(), reason: why.0.to_owned() })
 }
@@ -116,7 +116,7 @@ fn start_control(parts: Parts) -> Result<ControlThread> {
     thread.map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })
 }
 
-/// What a node of these options lends.
+/// Memory that a node of these options lends.
 fn lent(options: &NodeOptions) -> LenderOptions {
     let (bytes, huge, ahead) = (options.memory, options.huge, options.ahead);
     LenderOptions { bytes, slab_len: None, huge, ahead, promises: options.promises.clone() }
@@ -222,12 +222,12 @@ impl Node {
         self.id
     }
 
-    /// Where other nodes and their clients reach it: `host:port`.
+    /// Address for other nodes and their clients: `host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Where clients of this host attach.
+    /// Address for clients of this host.
     pub fn socket(&self) -> &str {
         &self.socket
     }

@@ -1,4 +1,4 @@
-//! What the node's threads tell each other, by a [`NoticeQueue`](super::notice_queue::NoticeQueue).
+//! Notices between the node's threads, by a [`NoticeQueue`](super::notice_queue::NoticeQueue).
 
 use super::pages::RegionRequest;
 use hanare_fabric::Link;
@@ -11,7 +11,7 @@ use hanare_protocol::wire::control::Answer;
 use hanare_protocol::wire::link::LinkSocket;
 use std::os::fd::OwnedFd;
 
-/// What other threads tell the control thread.
+/// Notices of other threads to the control thread.
 pub(crate) enum ToControl {
     /// Another node wants to be a member.
     Greeted(Greeted),
@@ -21,7 +21,7 @@ pub(crate) enum ToControl {
     Wired(Box<dyn Link>),
     /// A program has a connection for the reader of its queue.
     HandOver(Box<Greeted>),
-    /// What a client asked of a shared region.
+    /// The reply to a client's request on a shared region.
     Shared { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
     /// A try to reach the coordinator ended.
     Dialed(Result<Greeted>),
@@ -33,7 +33,7 @@ pub(crate) enum ToControl {
     Stop,
 }
 
-/// What other threads tell the service.
+/// Notices of other threads to the service.
 pub(crate) enum ToService {
     /// Serve this link, for that program (0 for a node) of that user. It ends the one before of its series.
     Serve { link: Box<dyn Link>, series: Option<Series>, client: ClientId, user: User },

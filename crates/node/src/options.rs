@@ -1,4 +1,4 @@
-//! How a node is started, and what is refused at once.
+//! Options of a node, and the checks that refuse them at once.
 
 use super::kept::Persist;
 use hanare_fabric::settings;
@@ -9,7 +9,7 @@ use hanare_protocol::{Error, Result};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Who besides a node's user may connect to its socket file; what each may do with a region its mode says.
+/// Users besides the node's that may connect to its socket file. A region's mode says what each may do with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketAccess {
     /// The file's mode bits; `None` leaves them to the umask.
@@ -18,7 +18,7 @@ pub struct SocketAccess {
     pub group: Option<u32>,
 }
 
-/// How a node is started.
+/// Options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
     /// Bytes to lend.
@@ -31,25 +31,25 @@ pub struct NodeOptions {
     pub join: Option<String>,
     /// File with the pool's key; `None` for [`super::default_key_file`], which a coordinator draws where it is not there.
     pub key: Option<PathBuf>,
-    /// Which connections are sealed.
+    /// The connections to seal.
     pub sealing: Sealing,
     /// Its name in listings.
     pub name: String,
     /// The number that it would have in the pool that it joins; `None` for the next one. One that another node has is not given.
     pub number: Option<u32>,
-    /// Where clients attach: a path, or `@name`.
+    /// Address for clients: a path, or `@name`.
     pub socket: String,
     /// The coordinator's journal; `None` keeps it in memory, so that names end with the process.
     pub journal: Option<PathBuf>,
-    /// Where its extents are written down at a good end, and read at its start; `None` lets them go with the process.
+    /// Folder for its extents at a good end, read at its start; `None` lets them go with the process.
     pub persist: Option<Persist>,
-    /// Whether huge pages are tried.
+    /// Use of huge pages.
     pub huge: Huge,
     /// Bytes of the lent memory that are taken from the machine at the start; the rest is as regions are made.
     pub ahead: u64,
     /// Folder where this user's nodes on this host tell each other of the memory that they may take; `None` leaves this one out.
     pub promises: Option<PathBuf>,
-    /// Who besides its user may connect to the socket.
+    /// Users besides its own that may connect to the socket.
     pub access: SocketAccess,
     /// Bytes of regions that one user may own (coordinator).
     pub quota: Option<u64>,
@@ -86,8 +86,8 @@ impl NodeOptions {
         })
     }
 
-    /// Whether programs of this host may have its memory in their mappings as it is. Where this process may not even ask, theirs
-    /// might: then not.
+    /// True if programs of this host may map its memory as it is. Without the right to ask the kernel, this process assumes that they may
+    /// not.
     pub(crate) fn maps_own() -> Result<bool> {
         match settings::userfaultfd() {
             Ok(features) => Ok(features.contains(Features::CONTINUE_PROTECTED)),
@@ -96,7 +96,7 @@ impl NodeOptions {
         }
     }
 
-    /// Where others are told to reach a node that listens at `bound`.
+    /// Address told to others for a node that listens at `bound`.
     pub(crate) fn advertised(&self, bound: SocketAddr) -> String {
         match &self.advertise {
             Some(address) => address.clone(),
@@ -106,7 +106,7 @@ impl NodeOptions {
     }
 }
 
-/// Which connections are sealed.
+/// The connections to seal.
 fn sealing() -> Result<Sealing> {
     match settings::text("HANARE_SEAL").as_deref() {
         None | Some("auto") => Ok(Sealing::Auto),

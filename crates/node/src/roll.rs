@@ -24,12 +24,12 @@ impl Roll {
         self.lock().insert(program.client, program);
     }
 
-    /// How many users have links here.
+    /// Number of users with links here.
     pub fn user_count(&self) -> usize {
         self.users.load(Ordering::Relaxed)
     }
 
-    /// So many have.
+    /// Sets the number of users with links here.
     pub fn set_user_count(&self, count: usize) {
         self.users.store(count, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What each client of this host shares with the node: the seats of its threads, and the locks that are lent to it.
+//! State shared by each client of this host and the node: its threads' slots, and the locks leased to it.
 
 use hanare_protocol::id::ClientId;
 use hanare_protocol::limits::{ENDED_LEASE_PROGRAM_COUNT_MAX, LEASE_MS};
@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// By how much the time that leases hold is moved on at least: the node is asked for it at each turn.
+/// Least step of the time that leases hold: the node is asked for it at each turn.
 const STEP_NS: u64 = LEASE_MS * 1_000_000 / 16;
 
 /// Clients that have ended, each with what it had of locks that were lent to it, by the numbers of their takings.
 type EndedLeases = VecDeque<(ClientId, Vec<(u64, Recalled)>)>;
 
-/// Those of all clients of this host.
+/// The slots of all clients of this host.
 #[derive(Default)]
 pub(crate) struct SeatsOfAll {
     seats: Mutex<BTreeMap<ClientId, Seats>>,
@@ -40,7 +40,7 @@ impl SeatsOfAll {
         all.insert(client, seats);
     }
 
-    /// A client has ended, and all of its threads: what it held and what it kept of locks is remembered, since their home will ask.
+    /// A client has ended, and all of its threads: what it held and what it kept of locks is remembered, because their home will ask.
     /// Returns its seats, which are of no use any more.
     pub fn end(&self, client: ClientId) -> Option<Seats> {
         let mut all = self.lock();

@@ -26,7 +26,7 @@ impl Spills {
         Arc::new(Spills { lender, begun: Instant::now(), allowances, calls })
     }
 
-    /// What extents and spilled units are made of.
+    /// The lender of extents and spilled units.
     pub fn lender(&self) -> &Arc<Lender> {
         &self.lender
     }
@@ -41,7 +41,7 @@ impl Spills {
         self.allowances().set_quota(quota);
     }
 
-    /// Whether the thread that asks the coordinator is to be called; told once.
+    /// True if the thread that asks the coordinator is to be called; told once.
     pub fn take_call(&self) -> bool {
         self.calls.load(Ordering::Relaxed) && self.calls.swap(false, Ordering::Relaxed)
     }
@@ -118,7 +118,7 @@ impl Piece {
     /// The unit whose length word is at byte `at`.
     fn unit(&self, at: usize) -> Vec<u8> {
         let (window, mut word) = (self.window(), [0; size_of::<u64>()]);
-        // Nobody but this node has the piece: what cannot be read was lost with the machine's memory, and ends the node.
+        // The piece is this node's alone. Bytes that cannot be read were lost with the machine's memory, which ends the node.
         window.slice(at, word.len()).read_into(&mut word).expect("memory of this node alone");
         let mut unit = vec![0; u64::from_le_bytes(word) as usize];
         window.slice(at + word.len(), unit.len()).read_into(&mut unit).expect("memory of this node alone");

@@ -4,7 +4,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How much of a thread's time each user may take.
+/// Quota of a thread's time for each user.
 #[derive(Clone, Copy)]
 pub(crate) struct TimeQuota {
     /// Time in a row.
@@ -30,7 +30,7 @@ impl UserTimes {
         self.spent.get(&uid).map_or(Duration::ZERO, left)
     }
 
-    /// How long a user has to wait; zero where it may go on.
+    /// Time that a user has to wait; zero where it may go on.
     pub fn wait(&self, uid: u32, now: Instant) -> Duration {
         let above = self.spent(uid, now).saturating_sub(self.share.burst);
         above.saturating_mul(self.share.part)
@@ -44,7 +44,7 @@ impl UserTimes {
     }
 }
 
-/// What this thread has used: it may have to wait for a processor.
+/// Processor time of this thread, which may have to wait for a processor.
 pub(crate) fn processor_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec as u64, used.tv_nsec as u32)

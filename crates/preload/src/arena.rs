@@ -1,4 +1,4 @@
-//! Which addresses of the arena are taken. An allocation begins at a block; pages of it may be given back singly.
+//! Taken addresses of the arena. An allocation begins at a block; pages of it may be given back singly.
 
 use crate::lock::Lock;
 use hanare_protocol::limits::{ARENA_LEN_MAX, PAGE_LEN};
@@ -23,7 +23,7 @@ static TAKEN: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 static RESERVED: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 /// For the first block of each allocation of malloc, its length in bytes.
 static SIZES: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
-/// Where the search for free blocks begins.
+/// Begin of the search for free blocks.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// Guards the tables. Nothing that waits happens under it.
@@ -63,7 +63,7 @@ pub fn open(len: usize) {
     LEN.store(len, Ordering::Release);
 }
 
-/// Where it begins and how long it is; 0 where nothing is served.
+/// Its begin and length; 0 where nothing is served.
 pub fn range() -> (usize, usize) {
     (START.load(Ordering::Relaxed), LEN.load(Ordering::Acquire))
 }
@@ -74,7 +74,7 @@ pub fn forbid_children(start: usize, len: usize) {
     let _ = unsafe { madvise(start as *mut _, len, Advice::LinuxDontFork) };
 }
 
-/// Whether an address is of the arena.
+/// True if an address is of the arena.
 pub fn has(at: usize) -> bool {
     let (start, len) = range();
     at.wrapping_sub(start) < len

@@ -14,7 +14,7 @@ const PAGE: usize = PAGE_LEN as usize;
 /// Below this an allocation stays in the program's own heap: a block is what is evicted at once.
 const LEAST: usize = BLOCK;
 
-/// Whether malloc is served: 0 unknown, 1 no, 2 yes.
+/// Malloc is served: 0 unknown, 1 no, 2 yes.
 static SERVES: AtomicU8 = AtomicU8::new(0);
 
 fn serves(size: usize) -> bool {
@@ -52,7 +52,7 @@ fn reserve_taken(at: usize, len: usize) -> bool {
     has_room
 }
 
-/// Whether a pointer is malloc's here. Another allocator's lie in the arena, too, because its mappings do.
+/// True if a pointer is malloc's here. Another allocator's lie in the arena, too, because its mappings do.
 fn is_own(ptr: *mut c_void) -> bool {
     let at = ptr as usize;
     arena::has(at) && at.is_multiple_of(BLOCK) && arena::size(at) != 0
@@ -176,14 +176,14 @@ extern "C" fn malloc_usable_size(ptr: *mut c_void) -> size_t {
     }
 }
 
-/// What `pthread_atfork` calls, in every library: the handlers of this one come first.
+/// Target of `pthread_atfork` in every library: the handlers of this one come first.
 #[unsafe(no_mangle)]
 extern "C" fn __register_atfork(before: ForkHandler, parent: ForkHandler, child: ForkHandler, library: *mut c_void) -> c_int {
     keeper::watch_forks();
     next::register_atfork(before, parent, child, library)
 }
 
-/// What `mmap` does, past this library.
+/// The work of `mmap`, past this library.
 fn map(at: *mut c_void, len: size_t, prot: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void {
     // SAFETY: the caller's own call.
     unsafe { libc::syscall(libc::SYS_mmap, at, len, prot, flags, fd, offset) as *mut c_void }
@@ -270,7 +270,7 @@ extern "C" fn munmap(at: *mut c_void, len: size_t) -> c_int {
 }
 
 /// # Safety
-/// As the C library's: the fifth argument is there where the flags say so, and is read in any case, as a register.
+/// Same as the C library's: the fifth argument is there where the flags say so, and is read in any case, as a register.
 #[unsafe(no_mangle)]
 extern "C" fn mremap(at: *mut c_void, len: size_t, wanted: size_t, flags: c_int, to: *mut c_void) -> *mut c_void {
     let start = at as usize;
@@ -330,7 +330,7 @@ extern "C" fn fork() -> c_int {
 extern "C" fn madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int {
     let start = at as usize;
     let gives_back = [libc::MADV_DONTNEED, libc::MADV_FREE].contains(&advice);
-    // Which pages are here is the keeper's to decide.
+    // The keeper decides on the present pages.
     let is_hint = [libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE, libc::MADV_COLD, libc::MADV_PAGEOUT].contains(&advice);
     if !arena::has(start) || !(gives_back || is_hint) || !start.is_multiple_of(PAGE) {
         // SAFETY: the caller's own call.

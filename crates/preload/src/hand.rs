@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 
-/// It calls a few functions deep.
+/// Enough for a few nested calls.
 const STACK_LEN: usize = 64 << 10;
 
 /// Starts it, with its end of the socket, which it keeps for ever. `None` where the kernel has no thread.
@@ -85,7 +85,7 @@ const PIDFD_SELF: c_int = -10001;
 pub fn zap(start: usize, len: usize) -> bool {
     // SAFETY: pages of the arena whose blocks the keeper holds: their bytes are kept, or given back.
     match unsafe { madvise(start as *mut _, len, Advice::LinuxDontNeed) } {
-        // Where the program has unmapped some behind our back, the others are out.
+        // Pages that the program has unmapped behind our back fail; the others are out.
         Ok(()) | Err(Errno::NOMEM) => true,
         // SAFETY: as above.
         Err(_) => unsafe { libc::syscall(libc::SYS_madvise, start, len, MADV_DONTNEED_LOCKED) == 0 },

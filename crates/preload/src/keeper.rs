@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// The descriptor of the connection; -1 where there is none.
 static CONNECTION: AtomicI32 = AtomicI32::new(-1);
-/// What the keeper calls this program.
+/// The keeper's name for this program.
 static ID: AtomicU64 = AtomicU64::new(0);
-/// What it said to a fork that is going on, and the connection on which.
+/// The keeper's ticket for a fork that is going on, and its connection.
 static TICKET: AtomicU64 = AtomicU64::new(0);
 static TICKET_CONNECTION: AtomicI32 = AtomicI32::new(-1);
 
-/// One talk at a time. A fork holds it until parent and child are apart.
+/// Lock of a talk. A fork holds it until parent and child are apart.
 static TALK: Lock = Lock::new();
 
 /// Connects and opens the arena, where a keeper is named.
@@ -101,7 +101,7 @@ fn hello(start: usize, len: usize, ticket: Option<u64>) -> Result<(), &'static s
 }
 
 fn send(connection: BorrowedFd<'_>, call: Call) {
-    // Who is gone is noticed at the answer.
+    // A dead keeper is noticed at the reply.
     let _ = rustix::net::send(connection, &call.encode(), SendFlags::NOSIGNAL);
 }
 

@@ -1,5 +1,5 @@
-//! What `hanare run --main-memory` loads into a program that nobody changed: its large allocations and mappings come from an arena
-//! whose pages the keeper, another process, brings and takes.
+//! Library that `hanare run --main-memory` loads into an unchanged program: its large allocations and mappings come from an arena whose
+//! pages the keeper, another process, brings and takes.
 //!
 //! | file | holds |
 //! |---|---|

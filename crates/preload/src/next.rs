@@ -55,7 +55,7 @@ impl Next {
     }
 }
 
-/// Whether the program's allocator is the C library's own. Others have further functions that would meet memory of ours.
+/// True if the program's allocator is the C library's own. Others have further functions that would meet memory of ours.
 pub fn is_usual() -> bool {
     // SAFETY: the names end with zero bytes.
     let usual = unsafe { libc::dlsym(libc::RTLD_NEXT, c"__libc_malloc".as_ptr()) };

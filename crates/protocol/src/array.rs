@@ -1,7 +1,7 @@
 //! The terms of an array in a region: element type, order and shape, as the header of a .npy file has them.
 //!
-//! They are three attributes of the region, each written as Python writes it: `descr` (`<f8`, or a list of a record's fields),
-//! `fortran_order` (`True` or `False`) and `shape` (`(1024, 3)`).
+//! An array's terms are three attributes of the region, each written as Python writes it. `descr` is `<f8`, or a list of a record's
+//! fields. `fortran_order` is `True` or `False`, and `shape` is like `(1024, 3)`.
 //!
 //! SOURCE: NEP 1 and `numpy.lib.format`.
 
@@ -14,12 +14,12 @@ use std::fmt;
 /// The names of the three attributes.
 const NAMES: [&str; 3] = ["descr", "fortran_order", "shape"];
 
-/// What an array's elements are and how they lie.
+/// Elements and order of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
     /// NumPy's type string, for example `<f8`; for records the list of their fields, as `[('x', '<f8'), ('n', '<i4')]`.
     pub descr: String,
-    /// Whether the first axis varies fastest, not the last.
+    /// True if the first axis varies fastest, not the last.
     pub fortran_order: bool,
     /// Elements along each axis.
     pub shape: Vec<u64>,

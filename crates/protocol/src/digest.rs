@@ -1,7 +1,7 @@
 //! Digests of pages, by which two hosts find out that they have the same bytes without sending them.
 //!
-//! A digest is a sum of products: each pair of a page's words, each word with one of the key added, is one product. Whoever does not know
-//! the key cannot make two pages with the same digest, and two different pages that were made without it have the same one for one key in
+//! A digest is a sum of products: each pair of a page's words, each word with one of the key added, is one product. Without the key
+//! nobody can make two pages with the same digest. Two different pages that were made without the key have the same digest for one key in
 //! 2^64. The program that asks draws the key's seed, and tells it to its nodes alone.
 //!
 //! **Source**: NH of UMAC, with words of 64 bits [Black, Halevi, Krawczyk, Krovetz, Rogaway, CRYPTO 1999, §4]. The proof there takes a key
@@ -9,7 +9,7 @@
 //!
 //! # Costs
 //!
-//! One read of the page, at about the speed of a copy; 4 KiB for a key.
+//! Reads the page once, at about the speed of a copy; 4 KiB for a key.
 
 use crate::limits::PAGE_LEN;
 

@@ -1,7 +1,7 @@
 //! Numbers in regions: their kinds, what updates do to them, and the summary that a reduction makes of them.
 //!
-//! A summary is the same however the numbers are split over nodes and in whichever order they are taken: whole numbers are summed in 128
-//! bits, floating-point numbers exactly ([`ExactSum`]) and rounded once.
+//! A summary does not depend on the split of the numbers over nodes, nor on their order. Whole numbers are summed in 128 bits,
+//! floating-point numbers exactly ([`ExactSum`]) and rounded once.
 
 mod exact_sum;
 mod fold;
@@ -73,7 +73,7 @@ impl Element {
         false
     }
 
-    /// Whether it is a floating-point kind.
+    /// True for a floating-point kind.
     pub fn is_float(self) -> bool {
         matches!(self, Element::F32 | Element::F64)
     }
@@ -102,7 +102,7 @@ impl fmt::Display for Element {
     }
 }
 
-/// What an update makes of an element and its operand, as one atomic step each.
+/// Result of an update from an element and its operand, one atomic step each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operator {
@@ -134,7 +134,7 @@ impl Operator {
         Operator::ALL.into_iter().find(|operator| *operator as u8 == byte)
     }
 
-    /// Whether elements of that kind can be updated so: 32, 64 and 128 bits; bitwise for whole numbers alone.
+    /// True if elements of that kind can be updated so: 32, 64 and 128 bits; bitwise for whole numbers alone.
     pub fn fits(self, element: Element) -> bool {
         let is_bitwise = matches!(self, Operator::And | Operator::Or | Operator::Xor);
         element.len() >= 4 && !(is_bitwise && element.is_float())

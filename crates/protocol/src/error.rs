@@ -12,8 +12,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong in operation. Programmer errors are assertions instead.
 ///
-/// It travels: a node's refusal reaches the client as it was made. [`Error::happened`] says whether anything
-/// was done, [`Error::may_retry`] whether the same call can succeed later.
+/// An error travels: a node's refusal reaches the client as it was made. [`Error::happened`] says whether anything was done,
+/// [`Error::may_retry`] whether the same call can succeed later.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Error {
@@ -36,7 +36,7 @@ pub enum Error {
     BadName {
         /// The name as given.
         name: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
     /// The length is zero, smaller than the region is, or another than an existing region's.
@@ -46,7 +46,7 @@ pub enum Error {
         name: String,
         /// The length asked for, in bytes.
         len: u64,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
     /// The placement names no such node, or a chunk that is no power of two of at least a page.
@@ -54,7 +54,7 @@ pub enum Error {
     BadPlacement {
         /// The placement as written.
         placement: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
     /// Some byte of the range lies beyond the region's end.
@@ -80,7 +80,7 @@ pub enum Error {
         count: u64,
         /// Bytes from one block's start to the next.
         stride: u64,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
     /// A dimension of a sub-array leads out of the region, or a product overflows.
@@ -90,13 +90,13 @@ pub enum Error {
     BadDimension {
         /// The region, or the buffer.
         region: String,
-        /// Which dimension; 0 is the slowest.
+        /// The dimension; 0 is the slowest.
         dimension: u32,
         /// Its steps.
         count: u64,
         /// Bytes from one step to the next.
         stride: i64,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
     /// An index names a block beyond the region's end.
@@ -124,7 +124,7 @@ pub enum Error {
         operation: String,
         /// The kind of elements.
         element: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// The connection broke while a command that must not be repeated was under way.
@@ -134,9 +134,9 @@ pub enum Error {
         node: NodeId,
         /// The command.
         what: String,
-        /// How it broke.
+        /// Manner of the break.
         reason: String,
-        /// What the node says of it, if it could be asked.
+        /// The node's word on it, if it could be asked.
         happened: Happened,
     },
     /// The user may not do that to the region, or to the name of a lock or group.
@@ -144,11 +144,11 @@ pub enum Error {
     NoPermission {
         /// The region, or the name.
         region: String,
-        /// What was refused: read, write, remove …
+        /// The refused act: read, write, remove …
         what: String,
-        /// Who asked.
+        /// The requesting user.
         uid: u32,
-        /// Whose it is.
+        /// The owner.
         owner: u32,
         /// Its mode bits.
         mode: u32,
@@ -182,7 +182,7 @@ pub enum Error {
     /// A named limit of `limits` was reached.
     #[error("{what}: the limit is {limit}")]
     LimitReached {
-        /// What there would be too many of.
+        /// The limited things.
         what: String,
         /// The limit.
         limit: u64,
@@ -192,7 +192,7 @@ pub enum Error {
     NodeLost {
         /// The node.
         node: NodeId,
-        /// How it was noticed.
+        /// The sign by which it was noticed.
         reason: String,
     },
     /// The node that held these bytes went, and the bytes with it.
@@ -216,21 +216,21 @@ pub enum Error {
     NoNode {
         /// The socket tried.
         address: String,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
     /// The coordinator is away: naming fails, data go on.
     #[error("the coordinator does not answer ({reason}); open regions stay usable, try again when it is back")]
     NoCoordinator {
-        /// How it was noticed.
+        /// The sign by which it was noticed.
         reason: String,
     },
     /// A peer did not answer within the bound.
     #[error("no answer from {peer} to {what} within {after_ms} ms; it may or may not have happened")]
     Timeout {
-        /// Who did not answer.
+        /// The silent peer.
         peer: String,
-        /// What was asked.
+        /// The request.
         what: String,
         /// The bound in milliseconds.
         after_ms: u64,
@@ -240,13 +240,13 @@ pub enum Error {
     RankGone {
         /// The rank.
         rank: Rank,
-        /// How it ended.
+        /// Manner of the end.
         reason: String,
     },
     /// The other side speaks another version of the wire.
     #[error("wire version {theirs} at {peer}, {ours} here: use the same build of hanare on both")]
     VersionMismatch {
-        /// Who.
+        /// The waiting host.
         peer: String,
         /// Our version.
         ours: u32,
@@ -259,15 +259,15 @@ pub enum Error {
         ~/.local/state/hanare/pool.key, mode 0600), or name it with --key or HANARE_KEY"
     )]
     KeyRefused {
-        /// Who.
+        /// The waiting host.
         peer: String,
     },
     /// A peer sent something that no correct one sends; its connection was closed.
     #[error("{peer} sent something that makes no sense ({reason}); the connection was closed")]
     Garbage {
-        /// Who.
+        /// The waiting host.
         peer: String,
-        /// What was wrong.
+        /// The fault.
         reason: String,
     },
     /// The region may not be used that way.
@@ -275,7 +275,7 @@ pub enum Error {
     BadUse {
         /// The region.
         region: String,
-        /// What is wrong, and what would be right.
+        /// The fault, and the right way.
         reason: String,
     },
     /// Its extents are reached through its pages alone while programs share it coherently.
@@ -291,21 +291,21 @@ pub enum Error {
         key: String,
         /// The value as given.
         value: String,
-        /// What is wrong, and what would be right.
+        /// The fault, and the right way.
         reason: String,
     },
     /// The operating system refused something.
     #[error("{what}: {reason}")]
     System {
-        /// What was tried.
+        /// The tried call.
         what: String,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
-    /// What was waited for did not come within the caller's bound.
+    /// The awaited event did not come within the caller's bound.
     #[error("{what} did not come within {after_ms} ms; nothing was changed: wait longer, or see who holds it up")]
     NotInTime {
-        /// What was waited for.
+        /// The awaited event.
         what: String,
         /// The bound in milliseconds.
         after_ms: u64,
@@ -315,7 +315,7 @@ pub enum Error {
     LockLost {
         /// The lock.
         name: String,
-        /// How.
+        /// The manner.
         reason: String,
     },
     /// A lock was taken twice by one thread, in another mode than it is held, or given back by one who has not got it.
@@ -323,7 +323,7 @@ pub enum Error {
     LockMisused {
         /// The lock.
         name: String,
-        /// What is wrong, and what would be right.
+        /// The fault, and the right way.
         reason: String,
     },
     /// A group has another number of parties, is complete without this one, or is met twice by one party.
@@ -335,7 +335,7 @@ pub enum Error {
         asked: u32,
         /// The number that it has.
         parties: u32,
-        /// What is wrong, and what would be right.
+        /// The fault, and the right way.
         reason: String,
     },
     /// A party of a group went while others need it.
@@ -345,7 +345,7 @@ pub enum Error {
         group: String,
         /// The party.
         party: ClientId,
-        /// How it went.
+        /// Manner of its going.
         reason: String,
     },
     /// No block of the region's heap begins there: it was given back before, or never given out.
@@ -376,9 +376,9 @@ pub enum Error {
     NoQueue {
         /// The region.
         region: String,
-        /// Where it was looked for.
+        /// The offset where it was looked for.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// The lane has no room, and the queue's overflow has none left either.

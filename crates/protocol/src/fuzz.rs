@@ -142,7 +142,7 @@ pub fn queues(bytes: &[u8]) {
     assert!(units.iter().all(|unit| form.check_unit("q", unit.len() as u64).is_ok()));
 }
 
-/// What parties of a group write into each other's queues: of parts of vectors, and of messages. A byte says how many parties there are.
+/// Messages of a group's parties to each other's queues: parts of vectors, and messages. A byte says how many parties there are.
 pub fn notes(bytes: &[u8]) {
     let Some((count, bytes)) = bytes.split_first() else { return };
     let count = u32::from(*count) + 1;
@@ -177,7 +177,7 @@ pub fn notes(bytes: &[u8]) {
     }
 }
 
-/// What a client or a node says of a region: what passes the check breaks nothing that is made of it.
+/// A client's or node's word on a region: a layout that passes the check breaks nothing that is made of it.
 pub fn layout(bytes: &[u8]) {
     let Ok(layout) = control::decode::<Layout>(bytes) else { return };
     if layout.check().is_err() {
@@ -262,7 +262,7 @@ mod tests {
     #[global_allocator]
     static COUNTING: Counting = Counting;
 
-    /// What a parser of messages may allocate: a few times the longest input, whatever lengths stand in it.
+    /// Most bytes that a parser of messages may allocate: a few times the longest input, whatever lengths stand in it.
     const MOST: usize = 4 << 20;
 
     fn a_layout() -> Layout {

@@ -1,15 +1,15 @@
-//! What is known of a call that failed.
+//! Knowledge of a call that failed.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a failed call did anything.
+/// Effect of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Happened {
-    /// Nothing was done.
+    /// No effect.
     No,
     /// All of it was done; only the answer is missing.
     Yes,
-    /// It may have been done, in part or whole.
+    /// Perhaps an effect, in part or whole.
     Unknown,
 }
 

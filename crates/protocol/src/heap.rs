@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 pub struct Heap {
     region: String,
     granule: u64,
-    /// One for the region as it was first, one for each time that it has grown.
+    /// A part for the region at first, and one for each time that it has grown.
     parts: Vec<HeapPart>,
-    /// By the block's first byte in the region.
+    /// Blocks by their first byte in the region.
     blocks: BTreeMap<u64, Block>,
     used: u64,
     /// Bytes of the region as who asks knows it: it gets no block beyond.
@@ -76,7 +76,7 @@ impl Heap {
         Heap { region: region.to_owned(), granule, parts, blocks: BTreeMap::new(), used: 0, within: len }
     }
 
-    /// Where the heap ends, and how many granules there are behind it in a region of `len` bytes that are to be its own.
+    /// End of the heap, and the number of granules behind it in a region of `len` bytes that are to be its own.
     fn more(&self, len: u64) -> Option<(u64, u32)> {
         let end = self.parts.last().map_or(1, HeapPart::end);
         let more = (len.min(REGION_LEN_MAX) / self.granule).saturating_sub(end).min(u64::from(u32::MAX - 1)) as u32;
@@ -117,7 +117,7 @@ impl Heap {
         u64::from(entries(granules(len).1, BLOCK_COUNT_MAX)) * ENTRY_LEN
     }
 
-    /// How many blocks are given out.
+    /// Number of allocated blocks.
     pub fn block_count(&self) -> usize {
         self.blocks.len()
     }
@@ -147,7 +147,7 @@ impl Heap {
             let what = format!("blocks of the heap in region '{}'", self.region);
             return Err(Error::LimitReached { what, limit: BLOCK_COUNT_MAX.into() });
         }
-        // Where granules begin is a multiple of a granule, and of more only by chance.
+        // Granules begin at multiples of a granule, and of more only by chance.
         let padded = len.checked_add(align.max(self.granule) - self.granule);
         let granules =
             padded.and_then(|len| u32::try_from(len.div_ceil(self.granule)).ok()).filter(|count| *count < u32::MAX / 2);

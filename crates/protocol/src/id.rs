@@ -70,13 +70,13 @@ impl fmt::Display for JobId {
 pub struct JobRank {
     /// The job.
     pub job: JobId,
-    /// This client's number in it, below `ranks`.
+    /// The client's number in it, below `ranks`.
     pub rank: Rank,
-    /// How many ranks the job has.
+    /// Number of the job's ranks.
     pub ranks: u32,
 }
 
-/// What others call a party, should it go; as the party itself says.
+/// A party's name for others, should it go; chosen by the party itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartyName {
     /// The client.
@@ -85,7 +85,7 @@ pub struct PartyName {
     pub rank: Option<Rank>,
     /// Its process on the host of that node.
     pub process: u32,
-    /// That node.
+    /// The node.
     pub node: NodeId,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for PartyName {
     }
 }
 
-/// One life of a node process: random at start, so that a restarted node is not taken for its predecessor.
+/// A life of a node process: random at start, so that a restarted node is not taken for its predecessor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u128);
 
@@ -114,7 +114,7 @@ impl fmt::Debug for Grant {
     }
 }
 
-/// What a client may do with a region.
+/// A client's rights to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Rights {
     /// Get, and map for reading.
@@ -135,14 +135,14 @@ pub struct User {
 /// A user who asks for something, with all that decides what it may do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asker {
-    /// Who.
+    /// The waiting host.
     pub user: User,
     /// Supplementary groups, at most [`crate::limits::USER_GROUP_COUNT_MAX`] of them.
     pub groups: Vec<u32>,
 }
 
 impl Asker {
-    /// Whether it is in a group.
+    /// True if it is in a group.
     pub fn is_in(&self, gid: u32) -> bool {
         self.user.gid == gid || self.groups.contains(&gid)
     }

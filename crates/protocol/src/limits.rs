@@ -42,7 +42,7 @@ pub const LEASE_COUNT: usize = 1016;
 /// Beyond so many locks at a home no more are lent: those that are kept take no room of those that are held.
 pub const LENT_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 2;
 
-/// How often a program takes a lock by messages before it asks for a lease: many are taken once.
+/// Takings of a lock by messages before a program asks for a lease: many locks are taken once.
 pub const LEASE_TAKING_COUNT: u32 = 2;
 
 /// The same after recalls, at most; it doubles with each. A recall costs some messages between nodes, so one in so many pairs is little.
@@ -51,7 +51,7 @@ pub const LEASE_TAKING_COUNT_MAX: u32 = 64;
 /// Most names of locks of which a program remembers how often it took them: some 100 bytes each.
 pub const LEASE_NAME_COUNT_MAX: usize = 4096;
 
-/// How long the pool's home waits for a node's answer about a lock that is lent: a lease of that node, as much again for clocks and stalls.
+/// Time that the pool's home waits for a node's reply about a lease of a lock: a lease of that node, as much again for clocks and stalls.
 pub const RECALL_MS: u64 = 2 * LEASE_MS;
 
 /// The same at other homes, while they are members: the coordinator may hold the question up for a lease, and the answer for another.
@@ -93,13 +93,13 @@ pub const LINK_WORD_COUNT_MAX: usize = WORD_WAIT_COUNT_MAX / 4;
 /// Most of those of one user.
 pub const USER_WORD_COUNT_MAX: usize = WORD_WAIT_COUNT_MAX / 4 * 3;
 
-/// How often a word is looked at that nobody changes by command: its other clients may store to it directly.
+/// Time between looks at a word that no command changes: its other clients may store to it directly.
 pub const WORD_LOOK_MS: u64 = 1;
 
 /// Fewest bytes of a heap that are given out together: a cache line, so that two blocks never share one. Heaps beyond 2^32 have larger ones.
 pub const GRANULE_LEN_MIN: u64 = 64;
 
-/// How often a rank that waits for a word looks whether a rank of its job has died: a few messages a second where the word lies elsewhere.
+/// Time between looks for a dead rank of the job while a rank waits for a word: a few messages a second where the word is remote.
 pub const DEATH_LOOK_MS: u64 = 200;
 
 /// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
@@ -140,13 +140,13 @@ pub const QUEUE_CLAIM_COUNT_MAX: usize = 1 << 20;
 /// Most ports of queues of one connection: each is 100 bytes at their node, which looks at all of them when the connection ends.
 pub const QUEUE_LINK_PORT_COUNT_MAX: usize = 65_536;
 
-/// Bytes of the pieces in which pool memory is taken for spilled units: small, since most spills are short.
+/// Bytes of the pieces in which pool memory is taken for spilled units: small, because most spills are short.
 pub const QUEUE_SPILL_LEN: u64 = SMALL_REGION_LEN / 2;
 
 /// Most bytes that a node asks for ahead for what queues spill for a user: a writer of a GB a second waits for none. Small quotas: 1/64.
 pub const SPILL_AHEAD_LEN_MAX: u64 = 1 << 20;
 
-/// How long a node refuses to spill for a user beyond its quota before it asks the coordinator again.
+/// Time that a node refuses to spill for a user beyond its quota before it asks the coordinator again.
 pub const SPILL_REFUSED_MS: u64 = 100;
 
 /// Most bytes of one append, its numbers included; below it, a batch is a message of its own.
@@ -158,7 +158,7 @@ pub const QUEUE_BEGUN_COUNT_MAX: usize = 32;
 /// Most answers, for which nobody waits, that a node holds back: half of [`QUEUE_BEGUN_COUNT_MAX`], so that their sender is not held up.
 pub const LATER_ANSWER_COUNT_MAX: usize = QUEUE_BEGUN_COUNT_MAX / 2;
 
-/// How long a node holds an answer back: a few round trips over TCP.
+/// Time that a node delays a reply: a few round trips over TCP.
 pub const LATER_ANSWER_US: u64 = 100;
 
 /// Longest append whose answer may wait: those that may be under way at once are few otherwise.
@@ -173,7 +173,7 @@ pub const QUEUE_READY_COUNT_MAX: usize = 32;
 /// Most arrays and single queues of one set: at so many words a thread of Linux sleeps at once, and at one at which it is called back.
 pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 127;
 
-/// How long a side of a queue sleeps before it looks again unasked: a writer may die between its commit and the wake.
+/// Time that a side of a queue sleeps before it looks again unasked: a writer may die between its commit and the wake.
 pub const QUEUE_NAP_MS: u64 = 50;
 
 /// Most pauses that a reader lets a writer get ahead: half a microsecond, some twenty blocks.
@@ -206,14 +206,14 @@ pub const MESSAGE_REGION_COUNT_MAX: usize = 16;
 /// Most lines of a page cache: 4 GiB of this host, as a region. The paper's has 4096. [RF §3.3]
 pub const PAGE_CACHE_LINE_COUNT_MAX: u32 = 1 << 20;
 
-/// Longest that a party sleeps at a time while a body that it sends, or fetches, is on its way: it is woken for that, or for what comes to its queue.
+/// Longest sleep of a party while a body that it sends, or fetches, is on its way. An event of the body, or of its queue, wakes it.
 pub const MESSAGE_NAP_MS: u64 = 1;
 
 /// Most parties of a group that collective operations: each has a lane for each other.
 pub const COLLECTIVE_PARTY_COUNT_MAX: u32 = 256;
 
-/// Most bytes of a vector that go from one party to another at once, in groups of at most [`COLLECTIVE_FEW_COUNT`] parties: half of
-/// [`STAGE_LEN`], so that one is taken while the next comes.
+/// Most bytes of a vector that go between two parties at once, in groups of at most [`COLLECTIVE_FEW_COUNT`] parties: half of
+/// [`STAGE_LEN`]. One is taken while the next comes.
 pub const COLLECTIVE_LEN_MAX: u32 = 128 << 10;
 
 /// The same in larger groups, where each party has more lanes.
@@ -327,7 +327,7 @@ pub const CLIENT_TURN_COUNT: usize = 8;
 /// Requests of one data link beside commands that are taken before others have their turn: each takes some microseconds.
 pub const LINK_TURN_COUNT: usize = 64;
 
-/// How long a client may leave an answer unread before it is cut off: as long as anybody waits for an answer.
+/// Time that a client may leave a reply unread before it is cut off: as long as anybody waits for a reply.
 pub const UNREAD_MS: u64 = ANSWER_MS;
 
 /// Most supplementary groups of a user that count: each request tells the coordinator of them.
@@ -336,7 +336,7 @@ pub const USER_GROUP_COUNT_MAX: usize = 256;
 /// Most clients of one user at a node: beyond 5000 programs a host, with room.
 pub const USER_CLIENT_COUNT_MAX: usize = 8192;
 
-/// How long a node that ran out of descriptors takes no new clients: as long as an attaching program hardly notices.
+/// Time that a node without descriptors takes no new clients: an attaching program hardly notices.
 pub const ACCEPT_PAUSE_MS: u64 = 100;
 
 /// Control messages taken from one peer in a row, in number and in bytes, before others have their turn.
@@ -386,29 +386,29 @@ pub const OLD_LEN_MAX: u64 = 4 << 20;
 /// Most bytes of operands that a node holds until a message is whole: patterns, ranges, addresses, one operand for all elements.
 pub const HELD_LEN_MAX: u64 = 4 << 20;
 
-/// How long a peer's answer is waited for, unless set otherwise (`HANARE_ANSWER_MS`).
+/// Time to wait for a peer's reply, unless set otherwise (`HANARE_ANSWER_MS`).
 pub const ANSWER_MS: u64 = 10_000;
 
-/// A pause of a node's service after which it first looks whose peers are gone: a successor of a dead client needs longer to be started,
-/// and a turn that moves a fair share of bytes is shorter.
+/// A pause of a node's service after which it first looks whose peers are gone. A dead client's successor needs longer to start, and a
+/// turn that moves a fair share of bytes is shorter.
 pub const PAUSE_MS: u64 = 10;
 
-/// How long after its bound the answer to a bounded wait may come: a live node says itself that the bound is over. Longer than a round
-/// trip and a pause of a busy machine, and short beside what a user takes for the bound.
+/// Time after its bound within which the reply to a bounded wait may come: a live node says itself that the bound is over. Longer than a
+/// round trip and a pause of a busy machine, and short beside the usual bound.
 pub const LATE_MS: u64 = 500;
 
-/// How often a home tells a host that it is back, or that it did without it, until the host answers: a few times within a lease.
+/// Time between a home's notices to a host, that it is back or did without it, until the host replies: a few within a lease.
 pub const ASK_AGAIN_MS: u64 = 1_000;
 /// Most keys of a pool at once: one, and those that it takes the place of while hosts learn of it. An acceptor's hello names as many.
 pub const KEY_COUNT_MAX: usize = 4;
 
-/// How often a node looks whether the file with the pool's key has changed.
+/// Time between a node's looks at the file with the pool's key.
 pub const KEY_LOOK_MS: u64 = 1_000;
 
-/// How long a stranger may take to say hello: it has nothing to wait for.
+/// Time for an unauthenticated peer's hello: it has nothing to wait for.
 pub const GREETING_MS: u64 = 1_000;
 
-/// How long it may take from there to its proof, if nobody else wants its place: a client asks its own node, which may be busy.
+/// Time from there to its proof, if no other peer wants its place: a client asks its own node, which may be busy.
 pub const PROVING_MS: u64 = ANSWER_MS / 2;
 
 /// Most strangers that are greeted at once, each with a descriptor; others wait in the listener's queue.
@@ -420,54 +420,54 @@ pub const HOST_GREETING_COUNT_MAX: usize = GREETING_COUNT_MAX / 8;
 /// Most connections at once whose sides agree on a fabric, each with a thread. They have the pool's key behind them.
 pub const AGREEING_COUNT_MAX: usize = 128;
 
-/// How long a node whose connection broke may take to be reached, and then to say what became of an update: a live one does so at once, and
-/// the caller has waited for its answer already.
+/// Time to reach a node whose connection broke, and then to learn what became of an update. A live node says so at once, and the caller
+/// has waited for its reply already.
 pub const ASK_MS: u64 = 2_000;
 
-/// How long a node is a member without renewing. A killed node must be reported within 5 s: lease and one tick stay below.
+/// Time that a node is a member without renewing. A killed node must be reported within 5 s: lease and one tick stay below.
 pub const LEASE_MS: u64 = 3_000;
 
-/// How long a node whose connection broke is dialed again before it counts as gone: with the time to notice, a killed node is known within
-/// 5 s. A page that is under way from such a node is waited for no longer.
+/// Time to dial a node whose connection broke before it counts as gone: with the time to notice, a killed node is known within 5 s. A
+/// page that is under way from such a node is waited for no longer.
 pub const REACH_MS: u64 = 3_500;
 
-/// How long after a failed try to reach a node the next begins: often enough to be back within a lease, and no load.
+/// Time from a failed try to reach a node to the next: often enough to be back within a lease, and no load.
 pub const DIAL_AGAIN_MS: u64 = 100;
 
 /// Shares at homes that took their pages back which a node remembers: such a home may ask again, and pages of it may still be passed on.
 pub const HANDED_COUNT_MAX: usize = 256;
 
-/// How soon a member renews again when it was answered: often enough for its lease to survive an outage of [`OUTAGE_MS`].
+/// Time from a reply to a member's next renewal: often enough for its lease to survive an outage of [`OUTAGE_MS`].
 pub const RENEW_MS: u64 = LEASE_MS / 12;
 
-/// How soon what is not answered is sent again: three tries before a lease ends. Renewals that pile up unanswered would make the kernel
-/// wait longer and longer before it sends the first again.
+/// Time to the repetition of an unanswered message: three tries before a lease ends. Renewals that pile up unanswered would make the
+/// kernel wait longer and longer before it sends the first again.
 pub const REPEAT_MS: u64 = LEASE_MS / 3;
 
-/// How long a node that is gone for good, and of which nothing is left, stays in the list of nodes: somebody may look for it.
+/// Time that a node that is gone for good, and of which nothing is left, stays in the list of nodes: somebody may look for it.
 pub const FORGET_MS: u64 = 600_000;
 
-/// How long nothing may pass between a member and the coordinator without a loss: the time that a path takes to be found anew.
+/// Outage between a member and the coordinator that causes no loss: the time to find another path.
 pub const OUTAGE_MS: u64 = 2_000;
 
-/// How long after the outage what was sent at its beginning arrives: the kernel tries again after 0.2, 0.6, 1.4 and 2.4 s where it can
-/// be told to wait a second at most, else after 0.2, 0.4 and so on up to 1.4, 1.8 and 2.6 s. \[measured\]
+/// Time after the outage until messages of its beginning arrive. If the kernel can be told to wait a second at most, it tries again after
+/// 0.2, 0.6, 1.4 and 2.4 s. Else it does after 0.2, 0.4 and so on up to 1.4, 1.8 and 2.6 s. \[measured\]
 const AGAIN_MS: u64 = 600;
 
-/// How long a host keeps a page on which its programs work while another waits for it, in microseconds: time to get the pages of a
-/// program's loop together and to use them some times. Far below any bound of an answer. \[measured\]
+/// Time that a host keeps a page for its programs while another waits for it, in microseconds. Enough to get the pages of a program's
+/// loop together and to use them some times. Far below any bound of a reply. \[measured\]
 pub const PAGE_HOLD_US: u32 = 4_000;
 
-/// How long the coordinator lets a live node take for making extents: the asker still gets the refusal within its own bound.
+/// Time for a live node to make extents: the requester still gets the refusal within its own bound.
 pub const MAKE_MS: u64 = ANSWER_MS / 2;
 
 /// Pause iterations before a waiter begins to yield. [measured: below a line's transfer time nothing is gained by more]
 pub const SPIN_PAUSE_COUNT: u32 = 20;
 
-/// How long a waiter checks and yields before it parks: about the cost of one wake across CPUs.
+/// Time that a waiter checks and yields before it parks: about the cost of one wake across CPUs.
 pub const SPIN_YIELD_US: u64 = 50;
 
-/// How long a client checks and yields for a node's answer: a parked node's wake and the way back. Less would cost a second wake.
+/// Time that a client checks and yields for a node's reply: a parked node's wake and the way back. Less would cost a second wake.
 pub const SPIN_ANSWER_US: u64 = 2 * SPIN_YIELD_US;
 
 /// Steps of all ranks in a question of `what-if`: more take minutes.

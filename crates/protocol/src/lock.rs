@@ -1,7 +1,7 @@
 //! Locks: decides for clients who has one, who is next, and that nobody waits for a holder that is gone.
 //!
-//! It lives at the pool's home node, and at each node for locks at bytes of its extents. A lock is taken exclusively, or shared with others that share it; who comes first is
-//! served first, and one that would share does not overtake one that waits to have it alone.
+//! Locks live at the pool's home node, and at each node for locks at bytes of its extents. A lock is taken exclusively, or shared with
+//! others that share it. The first come is served first, and a claim to share does not overtake one that waits to have it alone.
 //!
 //! ```text
 //!             Enter                 Take
@@ -35,10 +35,10 @@
 //! time bounds them. So the first to take each lock is told that it was abandoned. Waiting would cost every first taker a lease
 //! and still let it in beside a holder that takes longer.
 //!
-//! A lock is lent to one that has it alone while nobody waits, because a recall costs more than the messages that it saves where several
-//! want the lock in turn. Who comes while it is lent waits in the queue, and the recall begins at once: order of arrival stays.
-//! A node that does not answer a recall is waited for until no lease of its host can hold, [`RECALL_MS`](crate::limits::RECALL_MS);
-//! then its holder counts as dead, because nobody knows. A home that is not the pool's home asks by way of that one. It waits longer,
+//! The home grants a lease to an exclusive holder while nobody waits: where several want the lock in turn, a recall costs more than the
+//! messages that it saves. A claim during a lease waits in the queue, and the recall begins at once: order of arrival stays. If a node
+//! does not answer a recall, the home waits until no lease of that host can hold, [`RECALL_MS`](crate::limits::RECALL_MS). Then the
+//! holder counts as dead, because nobody knows. A home that is not the pool's home asks by way of that one. It waits longer,
 //! [`FAR_RECALL_MS`](crate::limits::FAR_RECALL_MS), and gives nobody up while it is no member itself ([`RecallTimes`]).
 //!
 //! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like one that parts. One of several
@@ -70,29 +70,29 @@ use state::{Lock, Parting, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
-/// Whether others may have a lock at the same time.
+/// Sharing of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
-    /// Nobody else has it.
+    /// No other claimant has it.
     Exclusive,
     /// Others may have it in this mode.
     Shared,
-    /// As many as this may have it in this mode: a semaphore of so many places. Who says another number waits until nobody has it.
+    /// At most this number have it in this mode: a semaphore. A claim with another number waits until it is free.
     OneOf(u32),
 }
 
 /// The states of a lock, as the table names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nobody has it.
+    /// The lock is free.
     Free,
-    /// Nobody has it, and the last one that had it alone died with it.
+    /// The lock is free, and its last exclusive holder died with it.
     Orphaned,
     /// Some share it.
     Shared,
-    /// One has it alone.
+    /// The lock has one exclusive holder.
     Alone,
-    /// One has it alone or keeps it; nobody waits.
+    /// The lock has an exclusive holder, or a lease; nobody waits.
     Lent,
     /// The same, and its node is asked which.
     Recalled,
@@ -100,18 +100,18 @@ pub enum Phase {
     Parted,
 }
 
-/// What happens to a lock.
+/// An event of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// One gets it to share.
+    /// A claimant gets it to share.
     Enter,
-    /// One gets it alone.
+    /// A claimant gets it alone.
     Take,
-    /// One joins the queue.
+    /// A claimant joins the queue.
     Wait,
-    /// One leaves the queue, because its bound is over or it is gone.
+    /// A claimant leaves the queue, because its time is over or it is gone.
     Quit,
-    /// One of several that share it gives it back, or is gone.
+    /// A sharing holder gives it back, or is gone.
     Part,
     /// The last that shared it gives it back, or is gone.
     Last,
@@ -121,11 +121,11 @@ pub enum Event {
     Die,
     /// The last one goes that has it, and somebody was told of an abandonment in vain: it had given up waiting.
     Waive,
-    /// It is asked for first at a home that began again: somebody may have it from before.
+    /// The first claim at a home that began again: an earlier holder may have it.
     Doubt,
     /// The one that has it alone may keep it when it gives it back.
     Lend,
-    /// It is wanted back, though nobody waits.
+    /// The lease is recalled, though nobody waits.
     Recall,
     /// The connection of the one that it is lent to ended.
     Cut,
@@ -160,7 +160,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Insist, from: &[Phase::Recalled], to: Phase::Alone },
 ];
 
-/// Who takes a lock, or has a place in a group: a connection of a client, and the client's number, never used twice on it.
+/// A taker of a lock, or a party of a group: a connection of a client, and the client's number, never used twice on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Claimant {
     /// The home's number of the connection, never used twice.
@@ -176,23 +176,23 @@ impl Claimant {
     }
 }
 
-/// What one asks of a lock.
+/// A claimant's request for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
-    /// Who.
+    /// The waiting host.
     pub who: Claimant,
     /// Its thread: a thread does not wait for itself.
     pub thread: u64,
-    /// How it would have the lock.
+    /// The mode to have the lock in.
     pub mode: Mode,
 }
 
-/// What comes of a claim at once.
+/// Immediate result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// It has the lock.
+    /// The claimant has the lock.
     Granted {
-        /// Whether the one that last had it alone died with it.
+        /// True if its last exclusive holder died with it.
         abandoned: bool,
     },
     /// Others have it, and it would not wait.
@@ -201,21 +201,21 @@ pub enum Claimed {
     Waits,
 }
 
-/// What one that waited is told.
+/// Message to a claimant that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LockGrant {
-    /// Who.
+    /// The waiting host.
     pub who: Claimant,
-    /// Whether the one that last had the lock alone died with it.
+    /// True if the lock's last exclusive holder died with it.
     pub abandoned: bool,
 }
 
-/// What becomes of asking a node about a lock that is lent.
+/// Result of asking a node about a lock's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecallStep {
     /// The node of this taking is to be asked, until there is an answer.
     Begin(Claimant),
-    /// It need not be asked any more.
+    /// The node need not be asked any more.
     End(Claimant),
 }
 
@@ -228,20 +228,20 @@ pub struct Locks {
     locks: BTreeMap<String, Lock>,
     /// The lock of each that has or waits for one.
     claims: BTreeMap<Claimant, String>,
-    /// How many claims each connection has.
+    /// Number of claims of each connection.
     links: BTreeMap<u64, usize>,
     orphans: u64,
     grants: VecDeque<LockGrant>,
-    /// Those that would not wait, and found a lock that was lent and is held.
+    /// Claims without a wait that found a leased lock held.
     busy: VecDeque<Claimant>,
     recalls: VecDeque<RecallStep>,
     /// The locks that were lent over connections that ended.
     parted: BTreeMap<Claimant, String>,
     /// Names that were asked for, at a home that began again; `None` where there was no life before.
     known: Option<BTreeSet<String>>,
-    /// Which locks may be held from a life before: those at names, those at bytes.
+    /// Locks that may be held from an earlier life: those at names, those at bytes.
     doubted: (bool, bool),
-    /// Those that wait for a condition.
+    /// Claimants that wait for a condition.
     sleepers: Sleepers,
 }
 
@@ -262,12 +262,12 @@ impl Locks {
         Locks { known, doubted: (self.doubted.0, true), ..self }
     }
 
-    /// How many locks are held, waited for or abandoned.
+    /// Number of locks that are held, waited for or abandoned.
     pub fn count(&self) -> usize {
         self.locks.len()
     }
 
-    /// How many takings of locks a connection has.
+    /// Number of a connection's takings.
     pub fn count_of(&self, link: u64) -> usize {
         self.links.get(&link).copied().unwrap_or_default()
     }
@@ -277,7 +277,7 @@ impl Locks {
         self.locks.get(name).map_or(Phase::Free, Lock::phase)
     }
 
-    /// One would have a lock, and waits for it where `waits`.
+    /// Claims a lock, and waits for it where `waits`.
     ///
     /// **Cost**: a search among the locks' names. **Errors**: [`Error::LockMisused`] where its thread has the lock already,
     /// in either mode; [`Error::LimitReached`] for too many locks, or claims.
@@ -320,8 +320,8 @@ impl Locks {
         }))
     }
 
-    /// One that was granted a lock at once would keep it when it gives it back. Returns whether it may: it has it alone, nobody waits, and
-    /// not too many are kept.
+    /// Asks for a lease at once after a grant. Returns true if it is given: the claimant has the lock alone, nobody waits, and not too
+    /// many leases exist.
     pub fn on_lend(&mut self, who: Claimant) -> bool {
         if self.locks.len() > LENT_LOCK_COUNT_MAX || !self.has(who) {
             return false;
@@ -337,9 +337,8 @@ impl Locks {
         }
     }
 
-    /// What came of a recall: the node's answer, or nothing for long ([`RecallDue::Over`]), which is
-    /// [`Recalled::Unknown`]. The program itself may say that it only kept the lock, asked or not. Nothing happens where the lock is not lent
-    /// to that taking any more.
+    /// Takes the outcome of a recall: the node's reply, or long silence ([`RecallDue::Over`]), which is [`Recalled::Unknown`]. The
+    /// program itself may say, asked or not, that it did not hold the lock. A taking without the lease changes nothing.
     pub fn on_recalled(&mut self, who: Claimant, recalled: Recalled) {
         let Some(name) = self.claims.get(&who).or_else(|| self.parted.get(&who)).cloned() else { return };
         if recalled == Recalled::Kept && self.locks[&name].is_held_by(who) {
@@ -356,7 +355,7 @@ impl Locks {
         self.change(&name, |lock| lock.on_recalled(recalled));
     }
 
-    /// One gives its lock back.
+    /// Gives a lock back.
     ///
     /// **Errors**: [`Error::LockMisused`] where it has none.
     pub fn on_unlock(&mut self, who: Claimant) -> Result<()> {
@@ -368,8 +367,8 @@ impl Locks {
         Ok(())
     }
 
-    /// One gave up waiting and does not know whether it has the lock: it leaves the queue, or gives the lock back as it was. Nothing
-    /// happens where it does neither wait nor have it.
+    /// Withdraws a claimant that stopped waiting and may have been granted the lock: it leaves the queue, or gives the lock back as it
+    /// was. One that neither waits nor has the lock changes nothing.
     pub fn on_withdraw(&mut self, who: Claimant) {
         self.forget_sleeper(who);
         self.let_go(who, Parting::Unused);
@@ -387,7 +386,7 @@ impl Locks {
         })
     }
 
-    /// Whether one has the lock that it asked for.
+    /// True if the claimant has the lock that it asked for.
     fn has(&self, who: Claimant) -> bool {
         self.held(who).is_some()
     }
@@ -405,7 +404,7 @@ impl Locks {
         self.locks.get(name).filter(|lock| lock.is_lent_to(who)).map(|_| name.as_str())
     }
 
-    /// Whether a lock is lent by a taking and nobody wants it.
+    /// True if the taking has a lease and nobody wants the lock.
     pub fn may_keep(&self, who: Claimant) -> bool {
         self.lent(who).is_some_and(|name| self.phase(name) == Phase::Lent)
     }
@@ -432,7 +431,7 @@ impl Locks {
         let done = act(lock);
         lock.advance(&mut self.grants, &mut busy);
         if lock.phase() == Phase::Orphaned {
-            // Who was to notify them may be the one that died.
+            // The dead claimant may be the one to notify them.
             for claim in self.sleepers.wake_all_of(name) {
                 self.claims.insert(claim.who, name.to_owned());
                 lock.enter(claim, &mut self.grants);

@@ -1,4 +1,4 @@
-//! What is said of bytes that mean nothing.
+//! The error for bytes that mean nothing.
 
 use thiserror::Error;
 

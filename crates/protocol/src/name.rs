@@ -22,7 +22,7 @@ pub fn check_name(name: &str) -> Result<()> {
     Err(Error::BadName { name: shown.collect(), reason })
 }
 
-/// By what name a lock or a group is kept at its home that lies at a byte of an extent. [`check_name`] refuses it, so no program can give it.
+/// Name of a lock or a group at a byte of an extent. [`check_name`] refuses it, so no program can give it.
 pub fn name_of_byte(gid: Gid, slot: Slot, offset: u64) -> String {
     format!("/{}/{}/{offset}", gid.0, slot.0)
 }
@@ -34,8 +34,8 @@ pub fn extent_of_name(name: &str) -> Option<(Gid, Slot)> {
     Some((Gid(gid.parse().ok()?), Slot(slot.parse().ok()?)))
 }
 
-/// Whether a character makes a listing say something else than its names: control characters, line and paragraph separators, those of
-/// no width, and those that turn the direction of text.
+/// True for a character that makes a listing show something else than its names. These are control characters, line and paragraph
+/// separators, those of no width, and those that turn the direction of text.
 fn is_unprintable(c: char) -> bool {
     let is_format = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

@@ -31,23 +31,23 @@ struct Owned {
     mode: u32,
 }
 
-/// Who owns which name.
+/// Owners of names.
 ///
 /// - Each name is once in the queue of its owner's uid, and in no other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameOwners {
     owned: BTreeMap<Arc<str>, Owned>,
-    /// Of each uid, the oldest first.
+    /// Names of each uid, the oldest first.
     by_uid: BTreeMap<u32, VecDeque<Arc<str>>>,
 }
 
 impl NameOwners {
-    /// Nobody owns a name yet.
+    /// An empty table.
     pub fn new() -> NameOwners {
         NameOwners::default()
     }
 
-    /// How many names have an owner.
+    /// Number of names with an owner.
     pub fn count(&self) -> usize {
         self.owned.len()
     }
@@ -77,7 +77,7 @@ impl NameOwners {
         Ok(())
     }
 
-    /// Whether a user could use a name that somebody has used, with these rights.
+    /// True if a user may use a name that somebody has used, with these rights.
     pub fn may(&self, name: &str, user: User, rights: Rights) -> bool {
         let owned = self.owned.get(name);
         owned.is_some_and(|owned| most(bits(owned.owner, owned.mode, &Asker::from(user))).is_some_and(|most| most >= rights))

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a region's bytes go.
+/// Placement of a region's bytes.
 ///
 /// Written `local`, `node=K`, `interleave=CHUNK` or `nodes=K,L-M:CHUNK`. **Source**: [D3 §3] memory banks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ pub struct Span {
     pub extents: Vec<Extent>,
 }
 
-/// How a region's bytes lie: spans one after another. A resize appends a span, so no byte ever moves.
+/// Layout of a region's bytes: spans one after another. A resize appends a span, so no byte ever moves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// The spans in order.
@@ -143,7 +143,7 @@ impl Span {
         if is_true { Ok(()) } else { Err(Malformed("a span whose extents are not as long as its chunk says")) }
     }
 
-    /// Which extent holds byte `at` of the span, where in it, and how many bytes follow there without a gap.
+    /// The extent of byte `at` of the span, the offset in it, and the number of contiguous bytes there.
     fn locate(&self, at: u64) -> (usize, u64, u64) {
         if self.extents.len() == 1 {
             return (0, at, self.len - at);
@@ -178,7 +178,7 @@ impl Layout {
         self.spans.iter().map(|span| span.len).sum()
     }
 
-    /// Whether the region has no bytes (no created region has none).
+    /// True if the region has no bytes (no created region has none).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -246,7 +246,7 @@ impl Routes {
         self.len
     }
 
-    /// Whether the region has no bytes (no created region has none).
+    /// True if the region has no bytes (no created region has none).
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -261,7 +261,7 @@ impl Routes {
         &self.extents[extent]
     }
 
-    /// As [`Layout::pieces`]. **Cost**: for each piece a division; once a search among the spans.
+    /// See [`Layout::pieces`]. **Cost**: for each piece a division; once a search among the spans.
     pub fn pieces(&self, offset: u64, len: u64) -> Pieces<'_> {
         debug_assert!(offset.checked_add(len).is_some_and(|end| end <= self.len));
         let span = self.starts.partition_point(|(begin, _)| *begin <= offset).saturating_sub(1);
@@ -271,8 +271,8 @@ impl Routes {
         pieces
     }
 
-    /// Where bytes of an extent lie in the region, in order of the extent: the region's offset and how many follow there without
-    /// a gap. The range must lie inside the extent. **Cost**: as for [`Routes::pieces`].
+    /// Offsets in the region of bytes of an extent, in order of the extent, each with its number of contiguous bytes. The range must lie
+    /// inside the extent. **Cost**: as for [`Routes::pieces`].
     pub fn places(&self, extent: usize, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         let span = self.starts.partition_point(|(_, first)| *first <= extent) - 1;
         let ((begin, first), span) = (self.starts[span], &self.layout.spans[span]);

@@ -17,7 +17,7 @@ use crate::table::{self, Row};
 /// The states of a request, as the table names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is being filled, or put aside for its next use.
+    /// The request is being filled, or put aside for its next use.
     Draft,
     /// Its node has it, or will.
     Sent,
@@ -29,10 +29,10 @@ pub enum Phase {
     Spent,
 }
 
-/// What happens to a request.
+/// An event of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It is given to a connection.
+    /// The request is given to a connection.
     Post,
     /// Its answer is whole.
     Answer,
@@ -56,7 +56,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Clear, from: &[Phase::Over, Phase::Spent], to: Phase::Draft },
 ];
 
-/// Where a request is in its life.
+/// State of a request's life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestLife(State);
 
@@ -90,7 +90,7 @@ impl RequestLife {
         before
     }
 
-    /// It is given to a connection.
+    /// The request is given to a connection.
     pub fn on_post(&mut self) {
         self.go(Event::Post, State::Sent);
     }
@@ -132,12 +132,12 @@ impl RequestLife {
         }
     }
 
-    /// Whether its node may still answer.
+    /// True if its node may still reply.
     pub fn is_sent(&self) -> bool {
         matches!(self.0, State::Sent | State::Forsaken)
     }
 
-    /// Whether its outcome is known, and nobody waits for it.
+    /// True if its outcome is known, and nobody waits for it.
     pub fn is_spent(&self) -> bool {
         matches!(self.0, State::Spent(_))
     }

@@ -1,5 +1,5 @@
-//! Which connections a node carries out commands for: decides for the node's service, so that nothing of a connection that was given up,
-//! or whose process is gone, is applied after a later command of anybody was answered.
+//! Sessions: the connections that a node carries out commands for. The rule ends a connection that was given up, or whose process is
+//! gone, before any later command is answered.
 //!
 //! A client opens one connection after another to a node, never two at once: they form a *series*, which has a random number. The
 //! greeting of each names the series. The network may hold bytes of an earlier connection back for as long as it likes.
@@ -30,18 +30,18 @@ pub enum Phase {
     Unknown,
     /// Its commands are carried out.
     Served,
-    /// Nothing of it is carried out any more.
+    /// No command of it is carried out any more.
     Ended,
 }
 
-/// What happens to a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It was greeted.
+    /// The connection was greeted.
     Greet,
     /// The next connection of its series was greeted.
     Succeed,
-    /// It ended by itself, or its peer is gone.
+    /// The connection ended by itself, or its peer is gone.
     End,
 }
 
@@ -94,7 +94,7 @@ impl Sessions {
         }
     }
 
-    /// Whether anything may be applied for the connection's sake.
+    /// True if the connection's commands may be applied.
     pub fn serves(&self, session: u64) -> bool {
         self.served.contains_key(&session)
     }

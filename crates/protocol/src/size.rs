@@ -10,7 +10,7 @@ const UNITS: [(u64, &str); 5] = [(1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "
 /// A number of bytes, shown for people in the largest unit that it fills: `100 GiB`, `1.5 KiB`, `77 B`. Cut, not rounded, to one
 /// decimal, so that no shown limit is above the true one.
 ///
-/// With `{:#}` a number that is not whole in its unit is told exactly, too: `8000000 bytes (7.6 MiB)`.
+/// Bytes as a size; `{:#}` tells a number that is not whole in its unit exactly, too: `8000000 bytes (7.6 MiB)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 

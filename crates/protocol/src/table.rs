@@ -5,14 +5,14 @@
 
 use std::fmt::Debug;
 
-/// One row: what an event does in the states where it is allowed.
+/// A row: an event's effect in the states where it is allowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<S: 'static, E> {
-    /// What happens.
+    /// The event.
     pub event: E,
-    /// Where it may happen.
+    /// States where it is allowed.
     pub from: &'static [S],
-    /// Where it leads.
+    /// The next state.
     pub to: S,
 }
 

@@ -1,4 +1,4 @@
-//! Whose turn it is, where one thread serves many: decides for a node's threads, so that no user has others wait by being many.
+//! Turns of users that one thread serves: decides for a node's threads, so that no user makes others wait by having many programs.
 //!
 //! Users have turns one after another, and so have the members of each user. A user with a thousand programs has as many turns as one
 //! with a single program, while both want more.
@@ -7,37 +7,37 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Members that want a turn, by the user of each; the node's own come first, as those of no user.
 ///
-/// - Nobody is twice in a queue: the caller pushes who is not there.
+/// - Entries are unique in a queue: the caller pushes only absent ones.
 /// - No queue is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
     queues: BTreeMap<Option<u32>, VecDeque<u64>>,
-    /// Whose turn was last.
+    /// User of the last turn.
     last: Option<Option<u32>>,
 }
 
 impl Turns {
-    /// Nobody wants a turn.
+    /// An empty queue.
     pub fn new() -> Turns {
         Turns::default()
     }
 
-    /// Whether nobody wants one.
+    /// True if nobody wants a turn.
     pub fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }
 
-    /// How many users want one.
+    /// Number of users that want one.
     pub fn user_count(&self) -> usize {
         self.queues.len()
     }
 
-    /// Which users do.
+    /// Users that want one.
     pub fn users(&self) -> impl Iterator<Item = Option<u32>> + '_ {
         self.queues.keys().copied()
     }
 
-    /// How many members of a user do.
+    /// Number of a user's members that do.
     pub fn count(&self, user: Option<u32>) -> usize {
         self.queues.get(&user).map_or(0, VecDeque::len)
     }

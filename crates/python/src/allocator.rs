@@ -121,16 +121,16 @@ struct State {
     /// The process that the arenas are of: a child made by fork has its own.
     process: u32,
     pool: ManuallyDrop<hanare::Pool>,
-    /// By address.
+    /// Arenas by address.
     arenas: BTreeMap<usize, Arena>,
     /// Arenas of the parent: blocks in them are read, never given out or back.
     inherited: ManuallyDrop<Vec<BTreeMap<usize, Arena>>>,
-    /// How many arenas were made.
+    /// Number of arenas made.
     made: u64,
     failed: Option<Error>,
 }
 
-/// Where the memory comes from.
+/// Source of the memory.
 struct Source {
     socket: String,
     first_len: usize,
@@ -141,7 +141,7 @@ impl Drop for Source {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if state.process != std::process::id() {
-            // What the parent has is the parent's to end.
+            // The parent ends its own arenas.
             std::mem::forget(std::mem::take(&mut state.arenas));
             return;
         }
@@ -240,14 +240,14 @@ impl Source {
 }
 
 /// # Safety
-/// As for `malloc`, of the handler's source (invariant 1).
+/// Like `malloc`, of the handler's source (invariant 1).
 unsafe extern "C" fn malloc(source: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: invariant 1.
     unsafe { &*source.cast::<Source>() }.address(size).0.cast()
 }
 
 /// # Safety
-/// As for [`malloc`].
+/// Like [`malloc`].
 unsafe extern "C" fn calloc(source: *mut c_void, count: usize, size: usize) -> *mut c_void {
     let Some(len) = count.checked_mul(size) else { return null_mut() };
     // SAFETY: invariant 1.
@@ -260,7 +260,7 @@ unsafe extern "C" fn calloc(source: *mut c_void, count: usize, size: usize) -> *
 }
 
 /// # Safety
-/// As for [`malloc`]; `old` is null, or a block of the same source.
+/// Like [`malloc`]; `old` is null, or a block of the same source.
 unsafe extern "C" fn realloc(source: *mut c_void, old: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: invariant 1.
     let from = unsafe { &*source.cast::<Source>() };
@@ -278,7 +278,7 @@ unsafe extern "C" fn realloc(source: *mut c_void, old: *mut c_void, size: usize)
 }
 
 /// # Safety
-/// As for [`realloc`]; nobody uses the block after this.
+/// Like [`realloc`]; the block has no user after this.
 unsafe extern "C" fn free(source: *mut c_void, block: *mut c_void, _: usize) {
     if !block.is_null() {
         // SAFETY: invariant 1.

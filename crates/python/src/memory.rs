@@ -4,8 +4,8 @@
 //!
 //! 1. A buffer keeps its object's memory where it is, and mapped, as long as the [`Lent`] lives.
 //! 2. Only C-contiguous buffers are taken; those that are written to are not read-only.
-//! 3. Other threads of the program may change the bytes during a call, as they may change any buffer that a system call works on:
-//!    the slices given out become windows of the command at once, and nothing else looks at them.
+//! 3. Other threads of the program may change the bytes during a call, as they may change any buffer that a system call works on. The
+//!    slices given out become windows of the command at once, and nothing else looks at them.
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyValueError};

@@ -80,7 +80,7 @@ impl Pool {
         (trust.is_alone_in(&region.region), trust.vouches_for(&region.region))
     }
 
-    /// This client's id.
+    /// The client's id.
     #[getter]
     fn client(&self) -> u64 {
         self.pool.client().0
@@ -162,7 +162,7 @@ impl Pool {
         json(&py.detach(|| self.pool.status()).map_err(raise)?)
     }
 
-    /// What each node has and did, as JSON: pairs of its number and what it told, or null where it did not answer.
+    /// State and counts of each node, as JSON: pairs of its number and its report, or null where it did not reply.
     fn look(&self, py: Python<'_>) -> PyResult<String> {
         let looked = py.detach(|| {
             let nodes = self.pool.status()?.nodes;
@@ -318,7 +318,7 @@ impl Pool {
     }
 }
 
-/// Whether any of the regions has bytes on other hosts, and the bytes of all buffers.
+/// True if any of the regions has bytes on other hosts; then the bytes of all buffers.
 fn weight(places: &[Place<'_>], buffers: &[Lent]) -> (bool, usize) {
     (places.iter().any(|place| place.0.get().may_wait), buffers.iter().map(Lent::len).sum())
 }

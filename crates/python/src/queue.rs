@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How long a wait lasts before the program's signals are looked for.
+/// Time between looks for the program's signals in a wait.
 const STEP: Duration = Duration::from_millis(50);
 
 /// A queue that was opened.
@@ -20,7 +20,7 @@ pub struct Queue {
     queue: hanare::Queue,
 }
 
-/// What a queue is to be like: bytes of its blocks, or longest record; blocks of a lane; lanes; what becomes of more.
+/// Form of a queue: bytes of its blocks, or longest record; blocks of a lane; lanes; treatment of further units.
 pub type Form<'a> = (Option<u32>, Option<u32>, u32, u32, &'a str);
 
 fn form((block, record, depth, ports, overflow): Form<'_>) -> PyResult<QueueForm> {
@@ -70,7 +70,7 @@ impl Queue {
         (block, record, form.depth, form.ports, overflow)
     }
 
-    /// Whether somebody reads, and what each lane has.
+    /// True if it has a reader, and each lane's contents.
     fn stat(&self, py: Python<'_>) -> PyResult<(bool, Vec<LaneStat>)> {
         let stat = py.detach(|| self.queue.stat()).map_err(raise)?;
         let lanes = stat.lanes.iter().map(|lane| (lane.has_writer, lane.bytes, lane.bytes_ever, lane.spilled)).collect();
@@ -90,7 +90,7 @@ impl Queue {
     }
 }
 
-/// Of a lane: whether somebody writes it, its bytes, all its bytes ever, units in the spill.
+/// A lane: true if it has a writer, its bytes, all its bytes ever, units in the spill.
 type LaneStat = (bool, u64, u64, u64);
 
 /// A port of one thread or task at a time, until it is closed.
@@ -269,7 +269,7 @@ impl Reader {
                 Ok(Some(unit)) => units.push(take(py, port, &unit)?),
                 Ok(None) => break,
                 Err(error) if units.is_empty() => return Err(raise(error)),
-                // What was taken out is given; whoever asks again hears of the error.
+                // Units that were taken out are given; the next call gets the error.
                 Err(error) => {
                     *self.late() = Some(error);
                     break;

@@ -12,18 +12,18 @@ use pyo3::types::{PyBytes, PyDict};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often a wait for a word looks whether it is wanted still.
+/// Time between a word's looks for a wait that is still wanted.
 const WANTED_MS: u64 = 100;
 
 /// An open region.
 #[pyclass(frozen, module = "hanare._hanare")]
 pub struct Region {
     pub region: Arc<hanare::Region>,
-    /// Whether commands may wait for other hosts.
+    /// True if commands may wait for other hosts.
     pub may_wait: bool,
 }
 
-/// What a reduction tells: count, sum, least, greatest.
+/// A reduction's result: count, sum, least, greatest.
 pub type SummaryTuple<'py> = (u64, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 impl Region {
@@ -62,19 +62,19 @@ impl Region {
         self.region.len()
     }
 
-    /// Whether this handle may write.
+    /// True if this handle may write.
     #[getter]
     fn writable(&self) -> bool {
         self.region.rights() == Rights::Write
     }
 
-    /// Whether the call that returned this handle made the region.
+    /// True if the call that returned this handle made the region.
     #[getter]
     fn created(&self) -> bool {
         self.region.created()
     }
 
-    /// Whether all bytes are on this host.
+    /// True if all bytes are on this host.
     #[getter]
     fn is_local(&self) -> bool {
         self.region.is_local()
@@ -85,7 +85,7 @@ impl Region {
         self.region.layout().extents().map(|extent| (extent.node.0, extent.len)).collect()
     }
 
-    /// What is kept with its name: values by name.
+    /// Attributes under its name: values by name.
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let told = PyDict::new(py);
         for (name, value) in self.region.attributes().iter() {

@@ -1,5 +1,5 @@
-//! Locks, groups and barriers. A lock belongs to the thread that took it; here that is the worker that waited for it, which keeps it until
-//! it is told to give it back: any thread or task of the program may do so.
+//! Locks, groups and barriers. A lock belongs to the thread that took it: here that is the worker that waited for it. The worker keeps
+//! the lock until any thread or task of the program has it give the lock back.
 
 use crate::errors::raise;
 use crate::view::View;
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How a lock is asked for.
+/// Terms of a claim for a lock.
 #[derive(Clone, Copy)]
 pub struct Asked {
     pub is_shared: bool,
@@ -19,7 +19,7 @@ pub struct Asked {
     pub bound: Option<Duration>,
 }
 
-/// What the thread that has a lock is told.
+/// Message to the thread that has a lock.
 enum Told {
     Bind(Vec<BoundShape>, Ending),
     GiveBack(Ending),
@@ -43,13 +43,13 @@ impl Held {
         &self.name
     }
 
-    /// Whether the holder before ended without giving it back.
+    /// True if the holder before ended without giving it back.
     #[getter]
     fn was_abandoned(&self) -> bool {
         self.was_abandoned
     }
 
-    /// Whether bytes that are bound to it are a mixture of two releases.
+    /// True if bytes that are bound to it are a mixture of two releases.
     #[getter]
     fn is_torn(&self) -> bool {
         self.is_torn
@@ -99,7 +99,7 @@ pub fn lock(pool: hanare::Pool, name: String, asked: Asked) -> Pending {
             match told.recv() {
                 Ok(Told::Bind(shapes, bound)) => bound.end(guard.bind(&shapes).map(|()| nothing())),
                 Ok(Told::GiveBack(unlocked)) => return unlocked.end(guard.unlock().map(|()| nothing())),
-                // Nobody has it any more.
+                // The lock has no user any more.
                 Err(_) => return drop(guard),
             }
         }
@@ -126,7 +126,7 @@ impl Group {
         self.group.name()
     }
 
-    /// How many parties it has.
+    /// The number of parties.
     #[getter]
     fn parties(&self) -> u32 {
         self.group.parties()

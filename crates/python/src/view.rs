@@ -69,7 +69,7 @@ impl View {
         self.start().1
     }
 
-    /// Whether the bytes are this host's own, and all there.
+    /// True if the bytes are this host's own, and all there.
     #[getter]
     fn is_local(&self) -> bool {
         matches!(self.mapped, Mapped::Local(_))

@@ -5,7 +5,7 @@
 //!                                    └── Pending.fileno: readable when it is there
 //! ```
 //!
-//! Who gives a wait up drops its [`Pending`]; what it had waited for is dropped when it comes, a lock given back with it.
+//! A caller that gives a wait up drops its [`Pending`]; the awaited thing is dropped when it comes, a lock given back with it.
 
 use crate::errors::raise;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
@@ -16,16 +16,16 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// How often a waiter looks for signals of its program: a user takes no notice of it, nor does the processor.
+/// Time between a waiter's looks for signals of its program: too short for a user to notice, and no load.
 const SIGNAL_MS: u64 = 50;
 
 /// Idle threads that are kept for the next wait.
 const IDLE_COUNT: usize = 16;
 
-/// What was waited for, which becomes a Python object where it is taken.
+/// The awaited thing, which becomes a Python object where it is taken.
 pub type Came = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
 
-/// Nothing but that it is over.
+/// The mere end.
 pub fn nothing() -> Came {
     Box::new(|py| Ok(py.None().into_bound(py)))
 }
@@ -65,7 +65,7 @@ impl Ending {
         wait.over.notify_all();
     }
 
-    /// Whether somebody waits still.
+    /// True if anybody still waits.
     pub fn is_wanted(&self) -> bool {
         self.0.strong_count() > 0
     }
@@ -115,7 +115,7 @@ impl Pending {
         }
     }
 
-    /// Whether it has come.
+    /// True if it has come.
     fn done(&self) -> bool {
         self.wait.inner().is_over
     }

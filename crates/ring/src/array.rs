@@ -1,8 +1,8 @@
 //! An array of queues in shared memory: whom to wake when something was committed or freed.
 //!
-//! A queue's bell is a word with five values. Zero, as in memory that nobody has touched, calls for the board: so an idle queue costs its
-//! reader nothing, and a writer finds its way to a reader that waits for a million of them. A reader on another host waits at the queue's
-//! node, which no futex wakes: the writer is told to ring the node.
+//! A queue's bell is a word with five values. Zero, as in untouched memory, calls for the board. So an idle queue costs its reader
+//! nothing, and a writer finds its way to a reader that waits for a million of them. A reader on another host waits at the queue's node,
+//! which no futex wakes: the writer is told to ring the node.
 //!
 //! ```text
 //! reader:  bell = ASLEEP, AFAR or BOARD; fence; look; park    writer:  commit; fence; if bell calls { tell the board; bell = AWAKE; wake }
@@ -21,7 +21,7 @@ use crate::words::{Exchange, Shared, Words};
 use hanare_protocol::queue::layout::{NEWS_AT, QueueForm, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT};
 use std::time::Duration;
 
-/// Who reads the queue learns of it from the board.
+/// Value of a bell whose reader learns of its queue from the board.
 pub const BOARD: u64 = 0;
 /// The queue's reader sleeps on the bell.
 const ASLEEP: u64 = 1;
@@ -29,28 +29,28 @@ const ASLEEP: u64 = 1;
 const AWAKE: u64 = 2;
 /// The queue's reader is on another host, and waits at the queue's node until the bell changes.
 pub const AFAR: u64 = 3;
-/// Who reads the queue has learnt of it from the board, or is about to, and will look.
+/// The queue's reader has learnt of it from the board, or is about to, and will look.
 const WATCHED: u64 = 4;
 
 /// The set's bell, and that of writers: somebody of this host sleeps.
 const NEAR_BIT: u64 = 1;
 /// In the same bells: somebody waits at the node until the bell is zero.
 const AFAR_BIT: u64 = 2;
-/// What a side on another host stores to the set's bell, or to that of writers: sleepers of the host are not forgotten by it.
+/// Value that a remote side stores to the set's bell, or to that of writers: sleepers of the host are not forgotten by it.
 pub const ALL_ASLEEP: u64 = NEAR_BIT | AFAR_BIT;
 
-/// Whom a commit has to wake.
+/// Sleepers that a commit must wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Nobody.
+    /// The empty set.
     Nobody,
     /// The queue's reader.
     Reader,
-    /// Who waits for any queue of the array.
+    /// Sleepers for any queue of the array.
     Set,
-    /// Who waits for the queue at its node.
+    /// Sleepers for the queue at its node.
     Afar,
-    /// Who waits for any queue, of whom some do so at the node.
+    /// Sleepers for any queue, some of them at the node.
     SetAfar,
 }
 
@@ -90,7 +90,7 @@ impl<W: Exchange + Clone> Array<W> {
         self.queues_at.saturating_add(queue.saturating_mul(self.queue_len))
     }
 
-    /// Where a lane lies.
+    /// A lane's layout.
     pub fn place(&self, queue: u64, lane: u32) -> Place {
         Place::new(&self.form, self.queue_at(queue), lane)
     }
@@ -215,7 +215,7 @@ impl<W: Exchange + Clone> Array<W> {
         self.fence();
     }
 
-    /// How often the queue's home has changed what stands in the lanes' lines. **Cost**: a load of the bell's line, which each commit looks at.
+    /// Count of the home's changes to the lanes' lines. **Cost**: a load of the bell's line, which each commit looks at.
     #[inline]
     pub fn news(&self, queue: u64) -> u64 {
         // ORDERING: pairs with the store in `tell_news`: who reads the lines afterwards finds them as of this count, or later.

@@ -9,7 +9,7 @@
 //!
 //! Either the waiter's look sees what was made visible, or the sender sees the flag: never neither.
 //!
-//! What wakes the sleeper is the caller's.
+//! Waking the sleeper is the caller's part.
 
 use crate::words::Words;
 
@@ -19,7 +19,7 @@ const WORD: usize = 0;
 const AWAKE: u64 = 0;
 const ASLEEP: u64 = 1;
 
-/// Whether the flag protocol calls for a wake; the part of a doorbell that model checkers see.
+/// The flag protocol, which calls for a wake; the part of a doorbell that model checkers see.
 #[derive(Clone, Copy, Debug)]
 pub struct Flag<W> {
     words: W,

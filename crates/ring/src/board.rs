@@ -17,7 +17,7 @@ pub struct Board<W> {
 }
 
 impl<W: Exchange> Board<W> {
-    /// That of an array of `count` queues which begins at byte `at` of the words.
+    /// The board of an array of `count` queues which begins at byte `at` of the words.
     pub fn new(words: W, at: u64, count: u64) -> Board<W> {
         let mut first = (at + BOARD_AT) as usize / WORD_LEN;
         let level = |words: u64| {

@@ -100,7 +100,7 @@ fn read(sides: &mut Sides, value: u64) {
             }
         }
         Ok(None) => {}
-        // Who finds nonsense gives the lane up.
+        // A side that finds nonsense gives the lane up.
         Err(_) => sides.reader = None,
     }
 }

@@ -1,4 +1,4 @@
-//! Where everything lies in a ring's shared memory. All numbers are little-endian 64-bit words.
+//! Layout of a ring's shared memory. All numbers are little-endian 64-bit words.
 //!
 //! ```text
 //! byte 0    line 0: magic | version | capacity          written once by the maker
@@ -45,7 +45,7 @@ pub const CAPACITY_MAX: usize = 1 << 32;
 pub const IS_RECORD: u64 = 1;
 /// In a length word: nothing but padding up to the end of the data; the next record is at its start.
 pub const IS_PADDING: u64 = 2;
-/// How far the length is shifted up in a length word.
+/// Shift of the length in a length word.
 pub const LEN_SHIFT: u32 = 8;
 
 /// Bytes of shared memory that a ring of `capacity` bytes of data takes.
@@ -53,7 +53,7 @@ pub const fn ring_len(capacity: usize) -> usize {
     DATA_WORD * WORD_LEN + capacity
 }
 
-/// Whether a ring may have that capacity.
+/// True if a ring may have that capacity.
 pub const fn is_capacity(capacity: usize) -> bool {
     capacity.is_power_of_two() && capacity >= CAPACITY_MIN && capacity <= CAPACITY_MAX
 }

@@ -29,7 +29,7 @@ pub struct Leases<W> {
 }
 
 impl<W: Exchange> Leases<W> {
-    /// Those that begin at a word of this memory: at first all of them are zero.
+    /// Leases that begin at a word of this memory: at first all of them are zero.
     pub fn new(words: W, base: usize) -> Leases<W> {
         Leases { words, base }
     }
@@ -38,7 +38,7 @@ impl<W: Exchange> Leases<W> {
         self.base + LINE_WORDS + slot % LEASE_COUNT
     }
 
-    /// Whether locks may be taken and kept at that time. To be asked after a lock was taken, and before it is kept.
+    /// True if locks may be taken and kept at that time. To be asked after a lock was taken, and before it is kept.
     #[inline]
     pub fn holds(&self, now_ns: u64) -> bool {
         now_ns < self.words.load(self.base)
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(program.step(1, 1, End), Ok(Empty));
     }
 
-    /// What a program does with one lock, each step an exchange at most.
+    /// A program's steps with one lock, each an exchange at most.
     fn life(program: &Leases<Steps>) {
         program.ask(5, 9);
         for event in [Lend, Keep, Take, Keep] {

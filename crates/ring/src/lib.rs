@@ -17,8 +17,8 @@
 //! | [`lease`] | locks that are lent to a program, which its node takes back |
 //! | [`wait`] | how to wait: pause, yield, park |
 //!
-//! Nothing read from shared memory is trusted: a position, length or magic from the other side is input.
-//! What is not here: making and passing the memory, messages, who is at the other end and whether it lives.
+//! Shared memory is never trusted: a position, length or magic from the other side is input. Not here: making and passing the memory,
+//! messages, the other end's identity and life.
 
 pub mod array;
 pub mod bell;

@@ -35,7 +35,7 @@ pub fn wake(words: &Shared, word: usize) {
 pub struct Bell<W> {
     words: W,
     word: usize,
-    /// What it says while the reader sleeps; `None` for anything but zero.
+    /// Value while the reader sleeps; `None` for anything but zero.
     says: Option<u64>,
 }
 
@@ -44,14 +44,14 @@ impl<W: Words> Bell<W> {
         Bell { words, word, says }
     }
 
-    /// What it says while its reader sleeps on this host: nobody has committed since. `None` where it says something else.
+    /// Value while its reader sleeps on this host and nobody has committed since. `None` for any other value.
     fn asleep(&self) -> Option<u64> {
         let value = self.words.load(self.word);
         let is_asleep = self.says.map_or(value != 0, |says| value == says);
         is_asleep.then_some(value)
     }
 
-    /// Whether it says so.
+    /// True if it says so.
     pub fn is_asleep(&self) -> bool {
         self.asleep().is_some()
     }
@@ -62,7 +62,7 @@ impl<W: Words> Bell<W> {
 pub struct Call(AtomicU32);
 
 impl Call {
-    /// How often it was called, modulo 2^32.
+    /// Number of its calls, modulo 2^32.
     pub fn count(&self) -> u32 {
         self.0.load(Ordering::Acquire)
     }
@@ -74,7 +74,8 @@ impl Call {
     }
 }
 
-/// How long a thread sleeps at a time where the kernel does not let it sleep at several words: Linux before 5.16, or a filter of system calls.
+/// Time that a thread sleeps at once where the kernel does not let it sleep at several words: Linux before 5.16, or a filter of system
+/// calls.
 const NAP_WITHOUT: Duration = Duration::from_millis(1);
 
 /// Sleeps while all bells say so and nobody has called since that count, for `bound` at most. Returns early now and then. At most

@@ -5,17 +5,18 @@
 //! node:    generation: one more; barrier; look at the seats: who is there began before
 //! ```
 //!
-//! Either the thread's look sees the new generation, or the node's look sees the thread: never neither. A seat counts how often it was left,
-//! too, so a thread that the node sees there again began later; and it names the region, so that a thread that is stopped keeps its own alone.
+//! Either the thread's look sees the later generation, or the node's look sees the thread: never neither. A slot counts how often it was
+//! left, too, so a thread that the node sees there again began later. And it names the region, so a stopped thread delays its own region
+//! alone.
 //!
-//! Threads for which there is no seat share two. They take the one that the node names, and the node names the other one while it waits for who
-//! was there: threads that come one after the other would keep one seat taken for ever.
+//! Threads without a slot of their own share two. They take the one that the node names. While the node waits for threads there, it names
+//! the other one: threads that come one after the other would keep one slot taken for ever.
 //!
 //! The barrier of the thread, on the way of every command, is a light one where the node has the kernel pass one for both
 //! ([`crate::words`]).
 //!
-//! What a program stores here is its own word for what it does, and no other program's: one that lies harms what it may write anyway. A
-//! thread that is stopped at its seat is seen there for as long; the seats of a program that has ended are not looked at.
+//! A program's stores here are its own word for its acts, and no other program's: a lying one harms memory that it may write anyway. A
+//! thread that is stopped at its slot is seen there for as long. Slots of a program that has ended are not looked at.
 
 use crate::layout::{LINE_LEN, WORD_LEN};
 use crate::words::Exchange;
@@ -32,7 +33,7 @@ const BARRIERS: usize = 0;
 const TURN: usize = 1;
 const GENERATIONS: usize = LINE_WORDS;
 const SEATS: usize = GENERATIONS + GENERATION_COUNT;
-/// Those of threads, and the shared ones.
+/// Slots of threads, and the shared ones.
 const SEAT_COUNT: usize = seat::SHARED + 2;
 
 /// Bytes of the words of one program.
@@ -53,7 +54,7 @@ const _: () = assert!(GENERATION_COUNT.is_multiple_of(LINE_WORDS), "seats begin 
 #[derive(Clone, Debug)]
 pub struct Revoke<W> {
     words: W,
-    /// Whether the node's barrier is one for this side, too.
+    /// True if the node's barrier is one for this side, too.
     is_light: bool,
 }
 
@@ -136,7 +137,7 @@ impl<W: Exchange> Revoke<W> {
         }
     }
 
-    /// How often rights on this region, and on those that share its word, were taken back.
+    /// Count of revocations of rights on this region, and on those that share its word.
     #[inline]
     pub fn generation(&self, region: u64) -> u64 {
         self.words.load(generation_at(region))

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// One side of it.
+/// A side's view of it.
 pub struct Seats {
     words: Revoke<Shared>,
     /// Locks that are lent to the program, behind them.
@@ -62,7 +62,8 @@ impl Seats {
         Ok(Seats { words: Revoke::open(words), leases: leases_of(words), _mapping: mapping })
     }
 
-    /// This thread is at work on a region's memory as it is, until the value is dropped. It looks at the generation before it touches a byte.
+    /// Announces this thread's direct access to a region, until the value is dropped. The thread looks at the generation before it
+    /// touches a byte.
     ///
     /// **Cost**: two stores to a cache line of this thread's own.
     #[inline]
@@ -84,7 +85,7 @@ impl Seats {
     }
 }
 
-/// What a thread says as long as it is at work. It stays on its thread, whose seat it changes.
+/// A thread's announcement while it is at work. It stays on its thread, whose slot it changes.
 pub struct AtWork<'s> {
     words: &'s Revoke<Shared>,
     seat: usize,

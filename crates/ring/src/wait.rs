@@ -1,4 +1,4 @@
-//! How to wait for another process: pause, then check and yield, then park.
+//! Waiting for another process: pause, then check and yield, then park.
 //!
 //! Waking a parked thread on another CPU costs some 40 us; a peer that answers sooner is better met awake. A spinning
 //! thread on the peer's own CPU would keep it from answering, so after a few pauses every check yields. The kernel lets the peer run then
@@ -14,7 +14,7 @@ const LEARNED: Duration = Duration::from_micros(4 * SPIN_YIELD_US);
 /// Yields within which something comes as soon as within pauses.
 const QUICK_YIELD_COUNT: u32 = 2;
 
-/// What a waiter does next.
+/// A waiter's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Check again.
@@ -34,14 +34,14 @@ pub struct Backoff {
     yields_since: Option<Instant>,
     /// When it said that it is time to park.
     gave_up: Option<Instant>,
-    /// Whether the last yield before took so long that threads which compute had the CPU: longer yields would give them more of it.
+    /// True if the last yield took so long that computing threads had the CPU: longer yields would give them more of it.
     is_crowded: bool,
     /// Time of yields: as learned, and at least.
     budget: Duration,
     least: Duration,
-    /// Whether pauses were of no use in the last wait.
+    /// True if pauses were of no use in the last wait.
     skips_pauses: bool,
-    /// Whether the thread has asked for short turns since it parked.
+    /// True if the thread has asked for short turns since it parked.
     is_prompt: bool,
 }
 
@@ -84,7 +84,7 @@ impl Backoff {
         (self.pauses, self.yields, self.yields_since) = (0, 0, None);
     }
 
-    /// It slept for so long.
+    /// Learns from the time that it slept.
     fn learn(&mut self, slept: Duration) {
         let longest = self.least.max(LEARNED);
         self.budget = if slept < longest && !self.is_crowded { (2 * self.budget).min(longest) } else { self.least };
@@ -98,8 +98,8 @@ impl Backoff {
         self.step_after(false)
     }
 
-    /// As [`Backoff::step`], after a check that was a system call or not. Between such checks the processor is yielded at once: a few of
-    /// them last as long as it takes the other side to answer, if it is let onto this CPU.
+    /// [`Backoff::step`] after a check that may have been a system call. Between such checks the processor is yielded at once. A few of
+    /// them last as long as the other side's reply, if that may run on this CPU.
     #[inline]
     pub fn step_after(&mut self, was_call: bool) -> Step {
         if !was_call && self.pause() { Step::Again } else { self.step_yielding() }

@@ -1,19 +1,18 @@
-//! What a ring needs of its memory. Real memory is one implementation; model checkers and tests that stop a side at
-//! every step are others.
+//! A ring's view of its memory. Real memory is one implementation; model checkers and tests that stop a side at every step are others.
 //!
 //! Safety invariants of this module:
 //!
 //! 1. A [`Shared`] lies in a window that promises to stay mapped and writable, at an 8-byte boundary.
 //! 2. Words are touched by atomics only, and data bytes by raw copies: the other side may write anything at any time.
 //!
-//! A fence on the hot path waits until the stores before it have left the processor: as long as the line of the other side takes to come,
-//! some 100 ns for each unit. `membarrier` moves that cost to the side that goes to sleep: the kernel has every processor that runs a
-//! registered process pass a fence. A process that cannot register keeps its own fences. Where the sleeper cannot call it (a filter of
-//! system calls that the other side has not), it may miss a wake, and looks again unasked, as all sleepers do.
+//! A fence on the hot path waits until the stores before it have left the processor. That takes as long as the line of the other side
+//! takes to come, some 100 ns for each unit. `membarrier` moves that cost to the side that goes to sleep: the kernel has every processor
+//! that runs a registered process pass a fence. A process that cannot register keeps its own fences. A sleeper that cannot call it (a
+//! filter of system calls that the other side has not) may miss a wake, and looks again unasked, as all sleepers do.
 //!
-//! Short bytes are copied in by words. A program has often just stored a word of what it sends. A wider load of that word and others waits until
-//! the processor has written all its stores before, and so for the lines of earlier units that are still on their way from the other side. Then
-//! one line comes after another; else several come at once.
+//! Short bytes are copied in by words. A program has often just stored a word of what it sends. A wider load of that word and others
+//! waits until the processor has written all its earlier stores. So it waits for the lines of earlier units that are still on their way
+//! from the other side. Then one line comes after another; else several come at once.
 
 use crate::layout::WORD_LEN;
 use hanare_memory::Window;
@@ -23,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 /// Memory as 64-bit words with the orderings that a ring needs, and as bytes.
 pub trait Words {
-    /// How many words there are.
+    /// Number of words.
     fn count(&self) -> usize;
     /// Reads a word; what was written before the store that made its value is visible then (acquire).
     fn load(&self, word: usize) -> u64;
@@ -67,7 +66,7 @@ const PAIR_LEN: usize = 2 * WORD_LEN;
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
     window: Window,
-    /// Whether this process passes a fence when another asks the kernel.
+    /// True if this process passes a fence when another asks the kernel.
     is_fenced_by_others: bool,
 }
 
@@ -151,7 +150,7 @@ impl Words for Shared {
 
     fn heavy_fence(&self) {
         fence(Ordering::SeqCst);
-        // Those who cannot be asked have fences of their own.
+        // Processes that cannot be asked have fences of their own.
         let _ = membarrier(MembarrierCommand::GlobalExpedited);
     }
 

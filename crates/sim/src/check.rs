@@ -1,4 +1,4 @@
-//! What a check says, and what an assertion that fails is taken for.
+//! Results of a check, and meaning of an assertion that fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

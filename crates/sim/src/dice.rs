@@ -34,7 +34,7 @@ impl Dice {
         self.below(10_000) < per_10_000
     }
 
-    /// One of the items.
+    /// Picks an item.
     pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len() as u64) as usize]
     }

@@ -1,5 +1,5 @@
-//! What all worlds share: how one is run ([`run`]), and its course ([`Course`]): virtual time and the events in it, chance, the network's
-//! weather, the defect put in on purpose, counts, and the trail that a failure shows.
+//! Shared parts of all worlds: the run ([`run`]), and its course ([`Course`]). A course has virtual time and the events in it, chance,
+//! the network's weather, the defect put in on purpose, counts, and the trail that a failure shows.
 //!
 //! A world is a type of its own with its machines, its events and its judge ([`World`]). It dereferences to its course.
 
@@ -12,19 +12,19 @@ use std::ops::DerefMut;
 
 /// Virtual time after the faults in which everything must come to rest.
 pub(crate) const QUIET_MS: u64 = 60_000;
-/// How many of the last lines a failure shows.
+/// Number of the last lines that a failure shows.
 const TRAIL_LEN: usize = 60;
 /// Events from one word about progress to the next.
 const PROGRESS_STEPS: u64 = 4096;
 
 /// A world: machines of the product, what happens to them, and what must hold.
 pub(crate) trait World: DerefMut<Target = Course<Self::Event, Self::Defect>> + Sized {
-    /// What `hanare sim` calls it.
+    /// Its name in `hanare sim`.
     const NAME: &'static str;
     /// Virtual minutes of a round: a world whose numbers would run out plays a long plan in rounds, each from a seed of its own.
     const ROUND_MINUTES: Option<f64> = None;
     type Event;
-    /// What can be put in on purpose.
+    /// Defects that can be put in on purpose.
     type Defect: Copy + PartialEq;
 
     /// The world at its first moment, with the events that set it going.
@@ -36,12 +36,12 @@ pub(crate) trait World: DerefMut<Target = Course<Self::Event, Self::Defect>> + S
     /// All faults end: what was broken heals.
     fn calm(&mut self) -> Check;
 
-    /// What must hold after every event.
+    /// Checks after every event.
     fn judge(&mut self) -> Check {
         Ok(())
     }
 
-    /// What must hold when all is quiet.
+    /// Checks when all is quiet.
     fn judge_rest(&mut self) -> Check;
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Course<E, D> {
     pub dice: Dice,
     pub weather: Weather,
     pub now_ms: u64,
-    /// Whether faults and new work still come.
+    /// True while faults and new work come.
     pub is_rough: bool,
     pub counts: Counts,
     events: BTreeMap<(u64, u64), E>,
@@ -77,7 +77,7 @@ impl<E, D: Copy + PartialEq> Course<E, D> {
         }
     }
 
-    /// Whether this defect is in the world.
+    /// True if this defect is in the world.
     pub fn has(&self, defect: D) -> bool {
         self.defect == Some(defect)
     }
@@ -112,7 +112,7 @@ impl<E, D: Copy + PartialEq> Course<E, D> {
         self.weather = Weather::throw(&mut self.dice);
     }
 
-    /// How long a message takes where none is lost.
+    /// Time that a message takes where none is lost.
     pub fn delay_ms(&mut self) -> u64 {
         self.dice.between(0, self.weather.delay_ms_max)
     }
@@ -152,7 +152,7 @@ pub(crate) fn run<W: World>(plan: Plan, defect: Option<W::Defect>, progress: &mu
     Ok(counts)
 }
 
-/// One round of a plan, which begins at a moment of it.
+/// A round of a plan, which begins at a moment of it.
 fn round<W: World>(
     (plan, this, before_ms): (Plan, Plan, u64),
     defect: Option<W::Defect>,
@@ -241,7 +241,7 @@ macro_rules! on_course {
 }
 pub(crate) use on_course;
 
-/// What the tests of all worlds ask.
+/// Questions of the tests of all worlds.
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;

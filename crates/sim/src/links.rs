@@ -25,13 +25,13 @@ impl Link {
         self.cut_at.is_none_or(|cut| now_ms + after <= cut).then_some(after)
     }
 
-    /// Whether a message that arrives is one of a connection that is there for the side it comes to.
+    /// True if an arriving message is one of a connection that is there for its receiver.
     pub fn is_open(&self, now_ms: u64, at_home: bool) -> bool {
         let is_open = if at_home { self.is_open_at_home } else { self.is_open_at_client };
         is_open && self.cut_at.is_none_or(|cut| now_ms <= cut)
     }
 
-    /// Nothing passes until then; nothing is lost.
+    /// Stalls it: nothing passes until then; nothing is lost.
     pub fn stall(&mut self, until_ms: u64) {
         self.path.stall(until_ms);
     }

@@ -7,7 +7,7 @@ use crate::dice::Dice;
 use hanare_protocol::coordinator::Peer;
 use std::collections::BTreeMap;
 
-/// How bad the network is, in parts of 10,000.
+/// Faults of the network, in parts of 10,000.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather {
     pub loss: u64,
@@ -16,10 +16,10 @@ pub(crate) struct Weather {
 }
 
 impl Weather {
-    /// Nothing is lost; a little delay stays.
+    /// Fair weather: nothing is lost; a little delay stays.
     pub const FAIR: Weather = Weather { loss: 0, duplication: 0, delay_ms_max: 2 };
 
-    /// As bad as the dice say: most runs are mild, some awful.
+    /// Weather by the dice: most runs are mild, some awful.
     pub fn throw(dice: &mut Dice) -> Weather {
         Weather {
             loss: dice.pick(&[0, 0, 50, 500, 1500]),
@@ -61,13 +61,13 @@ impl Ordered {
         self.back_ms - now_ms
     }
 
-    /// Nothing passes until then; nothing is lost.
+    /// Stalls it: nothing passes until then; nothing is lost.
     pub fn stall(&mut self, until_ms: u64) {
         (self.there_ms, self.back_ms) = (self.there_ms.max(until_ms), self.back_ms.max(until_ms));
     }
 }
 
-/// One connection of a node process to the coordinator's.
+/// A connection of a node process to the coordinator's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
     pub node: usize,
@@ -92,7 +92,7 @@ impl Connections {
         Peer(self.next)
     }
 
-    /// One side closed; forgets the connection when both have.
+    /// Closes a side; forgets the connection when both have.
     pub fn close(&mut self, peer: Peer, at_node: bool) {
         if let Some(connection) = self.open.get_mut(&peer) {
             match at_node {

@@ -1,9 +1,9 @@
-//! What a run yields: a count of what happened, or the one line that replays the failure.
+//! Results of a run: counts of events, or the one line that replays the failure.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What was simulated.
+/// The simulated plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Seed of all chance.
@@ -27,15 +27,15 @@ impl fmt::Display for Plan {
     }
 }
 
-/// How often what happened, by name.
+/// Counts of events, by name.
 pub type Counts = BTreeMap<&'static str, u64>;
 
 /// A run in which every check held.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What was simulated.
+    /// The simulated plan.
     pub plan: Plan,
-    /// What happened in each world, by its name.
+    /// Counts of each world, by its name.
     pub worlds: BTreeMap<&'static str, Counts>,
 }
 
@@ -54,15 +54,15 @@ impl fmt::Display for Report {
 /// A check that did not hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// What was simulated.
+    /// The simulated plan.
     pub plan: Plan,
     /// The world in which it did not.
     pub world: &'static str,
     /// Virtual time of the failure, in milliseconds.
     pub at_ms: u64,
-    /// What did not hold.
+    /// The broken invariant.
     pub what: String,
-    /// What happened last, oldest first.
+    /// Last events, oldest first.
     pub trail: Vec<String>,
 }
 

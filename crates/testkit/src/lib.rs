@@ -1,4 +1,4 @@
-//! What the tests of all crates share: programs that they start, and how one says that it did not run.
+//! Shared parts of all crates' tests: programs that they start, and reports of tests that did not run.
 //!
 //! *Actors.* A test starts its own test program again as a node, a rank or a victim. [`actors!`] lists the functions that may be played so,
 //! and [`words`] are the words that play one. No actor is a test, so `#[ignore]` marks long tests alone.
@@ -48,7 +48,7 @@ pub fn act(actors: &[(&str, fn())]) {
     }
 }
 
-/// This machine does not let the test run, and no package would change that.
+/// Reports that this machine does not let the test run, and that no package would change that.
 pub fn unable(reason: impl Display) {
     say(&reason.to_string());
 }
@@ -62,18 +62,18 @@ pub fn uninstalled(reason: impl Display) {
     say(&reason.to_string());
 }
 
-/// Whether the variable `CI` says that everything is installed.
+/// True if the variable `CI` says that everything is installed.
 fn is_complete(ci: Option<&std::ffi::OsStr>) -> bool {
     ci.is_some_and(|value| !value.is_empty() && value != "false")
 }
 
-/// One line for each reason, with the test's name.
+/// Writes a line for each reason, with the test's name.
 fn say(reason: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {}\n", thread.name().unwrap_or("a test"), reason.lines().next().unwrap_or_default());
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(file) = std::env::var_os(FILE) {
-        // One write of a short line to a file that is appended to: those of several programs do not mix.
+        // A short line goes in one write to a file that is appended to: lines of several programs do not mix.
         let written =
             OpenOptions::new().create(true).append(true).open(&file).and_then(|mut file| file.write_all(line.as_bytes()));
         written.unwrap_or_else(|error| panic!("{}: {error}", file.display()));

@@ -1,4 +1,4 @@
-//! One host: get and put through the mapped extent, beside MPI on a shared window and a bare memcpy.
+//! A single host: get and put through the mapped extent, beside MPI on a shared window and a bare memcpy.
 
 use super::{SIZES, rounds_of};
 use crate::Options;

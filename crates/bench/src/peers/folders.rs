@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Where the servers keep what they serve.
+/// Folder of the servers' files.
 const MEMORY: &str = "/dev/shm";
 
 /// A server and its folder.
@@ -110,7 +110,7 @@ impl Sshfs {
         Ok(peer)
     }
 
-    /// Where its files are.
+    /// Folder of its files.
     pub fn folder(&self) -> PathBuf {
         self.server.path("mounted")
     }
@@ -179,7 +179,7 @@ impl Samba {
 
 /// A folder of nfs-ganesha. No kernel's client is used, as with samba.
 pub struct Ganesha {
-    /// What goes with it: the folder of the client, and that of the files.
+    /// Folders that go with it: the client's, and that of the files.
     _folders: (Compiled, TempDir),
     /// Words behind `unshare`.
     words: Vec<String>,
@@ -204,7 +204,7 @@ impl Ganesha {
         Ok(Ganesha { _folders: (compiled, folder), words: [&apart[..], &words, &amounts].concat() })
     }
 
-    /// What its client measures; the times in ns.
+    /// Its client's measurements; the times in ns.
     pub fn turn(&self) -> Result<Figures> {
         figures(&run(Path::new("unshare"), &self.words, &[("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")])?)
     }

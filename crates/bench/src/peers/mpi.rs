@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// What a window's two ranks talk over.
+/// The link of a window's two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// A shared window on one host.
@@ -17,7 +17,7 @@ pub enum Link {
 }
 
 impl Link {
-    /// As the peers' programs call it.
+    /// The peers' programs' word for it.
     fn word(self) -> &'static str {
         match self {
             Link::Local => "local",
@@ -39,7 +39,7 @@ pub enum Mpi {
 pub type Read = fn(&str) -> Option<Result<Figures>>;
 
 impl Mpi {
-    /// Those that benches ask for.
+    /// The implementations that benches ask for.
     pub const ALL: [Mpi; 2] = [Mpi::Open, Mpi::Mpich];
 
     fn plain_name(self) -> &'static str {
@@ -125,7 +125,7 @@ impl Mpi {
         self.job_over(Link::Tcp, ranks, compiled, program, words, read)
     }
 
-    /// As [`Mpi::job`], by ranks of one host over what is fastest there.
+    /// [`Mpi::job`] for ranks of one host, over the fastest link there.
     pub fn local_job<'a>(self, ranks: u32, compiled: &Compiled, program: &str, words: &[String], read: Read) -> Contestant<'a> {
         self.job_over(Link::Local, ranks, compiled, program, words, read)
     }

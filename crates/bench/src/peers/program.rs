@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long one turn of a program may take.
+/// Time for one turn of a program.
 const TURN_MAX: Duration = Duration::from_secs(300);
 
 /// Optimised as the peers' users would have it.
@@ -23,7 +23,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Nothing compiled yet.
+    /// An empty list of compiled programs.
     pub fn new(options: &Options) -> Result<Compiled> {
         let folder = tempfile::Builder::new().prefix("hanare-bench-").tempdir().context("cannot make a folder for the peers")?;
         Ok(Compiled { folder, sources: options.peers.clone() })

@@ -19,7 +19,7 @@ pub struct Redis {
     reply: Vec<u8>,
 }
 
-/// How the client waits for an answer.
+/// The client's way of waiting for a reply.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Wait {
     /// Checks and yields.

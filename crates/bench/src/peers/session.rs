@@ -10,10 +10,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How long one turn may take, the first with its setting up.
+/// Time for one turn, the first with its setting up.
 const TURN_MAX: Duration = Duration::from_secs(60);
 
-/// How long a program may take to end when its input does.
+/// Time for a program to end when its input does.
 const END_MAX: Duration = Duration::from_secs(3);
 
 /// The line that ends a turn's figures.
@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// What it said last, of all that it said on its way out: launchers add notes of their own behind it.
+    /// Its last line on its way out: launchers add notes of their own behind it.
     fn ended(&mut self) -> anyhow::Error {
         self.end();
         let said: Vec<String> = self.complaints.try_iter().collect();

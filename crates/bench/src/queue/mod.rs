@@ -28,7 +28,7 @@ const COUNT_QUICK: u64 = 20_000;
 /// Blocks that come at a pace.
 const COUNT_PACED: u64 = 200_000;
 const COUNT_PACED_QUICK: u64 = 2_000;
-/// What the node lends.
+/// Memory that the node lends.
 const MEMORY: u64 = 64 << 20;
 /// Goals: how many times better than a peer.
 const GOAL_RTRB: f64 = 1.0 / 1.5;
@@ -127,7 +127,7 @@ fn rows(outcomes: &[Outcome]) -> Result<Report> {
     let mut add = |case: &str, key: &str, unit: &'static str, better: Better, goals: [Option<f64>; 3]| -> Result<()> {
         let row = || Ok::<Row, anyhow::Error>(Row::alone(case.to_owned(), ours(key)?, unit, better));
         for (peer, goal) in between.iter().zip(goals) {
-            // What a peer does not do at all is no row.
+            // A peer's missing feature is no row.
             if peer.medians.is_err() || peer.median(key).is_ok() {
                 report.rows.push(beside(row()?, peer, key, goal));
             }
@@ -160,7 +160,7 @@ fn beside(row: Row, peer: &Outcome, key: &str, goal: Option<f64>) -> Row {
     }
 }
 
-/// One writer and one reader of a ring within this process.
+/// Measures a writer and a reader of a ring within this process.
 fn in_process(
     count: u64,
     pace_ns: u64,

@@ -30,7 +30,7 @@ pub struct Case {
     pub key: &'static str,
     pub writers: usize,
     pub readers: usize,
-    /// Whether each writer has a reader of its own.
+    /// True if each writer has a reader of its own.
     pub are_pairs: bool,
 }
 
@@ -40,7 +40,7 @@ impl Case {
         if self.are_pairs { writer..writer + 1 } else { 0..self.readers }
     }
 
-    /// Those who send to a reader.
+    /// Number of a reader's writers.
     fn writers_of_reader(&self) -> usize {
         if self.are_pairs { 1 } else { self.writers }
     }

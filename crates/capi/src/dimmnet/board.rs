@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 /// this holds its three matrices of 1024 rows and costs a small pool little.
 const LEN: &str = "64M";
 
-/// This rank's vector memory, mapped.
+/// The rank's vector memory, mapped.
 pub struct Board {
     region: Region,
     /// The mapping's bytes.
@@ -47,7 +47,7 @@ pub struct Boards {
 }
 
 impl Boards {
-    /// None in use yet. **Errors**: [`Error::BadSetting`] for `HANARE_SODIMM`.
+    /// No board in use yet. **Errors**: [`Error::BadSetting`] for `HANARE_SODIMM`.
     pub fn new(prefix: &str) -> Outcome<Boards> {
         let len = settings::size("HANARE_SODIMM", Some(LEN))?.unwrap_or_default();
         let others = RwLock::default();
@@ -58,7 +58,7 @@ impl Boards {
         format!("{}.{rank}", self.prefix)
     }
 
-    /// This rank's board, made at the first call.
+    /// The rank's board, made at the first call.
     #[inline]
     pub fn own(&self, pool: &Pool) -> Outcome<&Board> {
         match self.own.get() {

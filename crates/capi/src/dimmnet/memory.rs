@@ -79,7 +79,7 @@ fn pointer(call: &'static str, work: impl FnOnce(&Rank) -> Outcome<*mut c_void>)
 // FEATURE: D2-F6
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dn_malloc_named(name: *const c_char, size: usize) -> *mut c_void {
     pointer("dn_malloc", |rank| {

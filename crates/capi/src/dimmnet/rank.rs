@@ -12,7 +12,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, PoisonError, RwLock};
 
-/// What one rank has.
+/// A rank's state.
 pub struct Rank {
     /// Its attachment.
     pub pool: Pool,
@@ -20,7 +20,7 @@ pub struct Rank {
     pub prefix: String,
     /// Its shared regions, by address; each as often as it was asked for.
     pub shared: RwLock<BTreeMap<usize, Vec<Arc<SharedMapping>>>>,
-    /// How many unnamed regions it made.
+    /// Number of its unnamed regions.
     pub unnamed_count: AtomicU64,
     /// Vector memory, its own and others'.
     pub boards: Boards,
@@ -142,7 +142,7 @@ pub extern "C" fn dn_finalize() -> c_int {
 /// See `dimmnet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dn_traffic(traffic: *mut CTraffic) -> c_int {
     code_of("dn_traffic", || {

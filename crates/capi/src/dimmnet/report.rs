@@ -1,4 +1,4 @@
-//! What the calls of `dimmnet.h` do with a failure: one line on the standard error output.
+//! Failures of the calls of `dimmnet.h`: one line on the standard error output.
 
 use crate::border::{Outcome, enter, last_message};
 use std::ffi::c_int;
@@ -18,6 +18,6 @@ pub fn code_of(call: &'static str, work: impl FnOnce() -> Outcome) -> c_int {
 
 #[cold]
 fn write() {
-    // One write, so that lines of several ranks do not mix; a closed stderr is no reason to fail.
+    // A single write keeps lines of several ranks apart; a closed stderr is no reason to fail.
     let _ = std::io::stderr().write_all(format!("{}\n", last_message()).as_bytes());
 }

@@ -17,7 +17,7 @@ use std::ffi::{c_int, c_void};
 /// The largest element: 2^6 bytes, a cache line.
 const CODE_MAX: c_int = 6;
 
-/// What a command does to the board.
+/// A command's effect on the board.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Load,
@@ -76,7 +76,7 @@ fn lost_here(rank: &Rank, region: &str, _lost: Lost) -> Failure {
 /// The program's memory as a window, to be used during the call.
 ///
 /// # Safety
-/// As the header says of `host`.
+/// See the header on `host`.
 #[inline]
 unsafe fn host(ptr: *const c_void, len: usize) -> Outcome<Window> {
     // SAFETY: promised by the caller.
@@ -84,7 +84,7 @@ unsafe fn host(ptr: *const c_void, len: usize) -> Outcome<Window> {
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[inline]
 unsafe fn contiguous(call: &'static str, way: Way, ptr: *const c_void, offset: usize, len: usize) -> c_int {
     code_of(call, || {
@@ -103,7 +103,7 @@ struct Elements {
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 unsafe fn strided(call: &'static str, way: Way, ptr: *const c_void, elements: Elements) -> c_int {
     code_of(call, || {
         let Elements { offset, code, count, stride } = elements;
@@ -145,7 +145,7 @@ fn remote(
 /// See `dimmnet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(export_name = "dn_VL")]
 pub unsafe extern "C" fn VL(host: *mut c_void, offset: usize, len: usize) -> c_int {
     // SAFETY: the caller's memory.
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn VL(host: *mut c_void, offset: usize, len: usize) -> c_i
 /// See `dimmnet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(export_name = "dn_VS")]
 pub unsafe extern "C" fn VS(host: *const c_void, offset: usize, len: usize) -> c_int {
     // SAFETY: the caller's memory.
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn VS(host: *const c_void, offset: usize, len: usize) -> c
 // FEATURE: D2-F11
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(export_name = "dn_VLS")]
 pub unsafe extern "C" fn VLS(host: *mut c_void, offset: usize, code: c_int, count: usize, stride: usize) -> c_int {
     // SAFETY: the caller's memory.
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn VLS(host: *mut c_void, offset: usize, code: c_int, coun
 // FEATURE: D2-F11
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(export_name = "dn_VSS")]
 pub unsafe extern "C" fn VSS(host: *const c_void, offset: usize, code: c_int, count: usize, stride: usize) -> c_int {
     // SAFETY: the caller's memory.
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn VSS(host: *const c_void, offset: usize, code: c_int, co
 // FEATURE: D2-F12
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(export_name = "dn_RVL")]
 pub unsafe extern "C" fn RVL(rank: c_int, into: *mut c_void, offset: usize, len: usize) -> c_int {
     // SAFETY: the caller's memory.
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn RVL(rank: c_int, into: *mut c_void, offset: usize, len:
 // FEATURE: D2-F12
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(export_name = "dn_RVS")]
 pub unsafe extern "C" fn RVS(rank: c_int, from: *const c_void, offset: usize, len: usize) -> c_int {
     // SAFETY: the caller's memory.

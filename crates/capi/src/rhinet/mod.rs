@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What `rhinet *` points to.
+/// Target of `rhinet *`.
 pub struct CNet {
     pool: Pool,
     cache: PageCache,
@@ -32,7 +32,7 @@ pub struct CNet {
     next: Mutex<VecDeque<Message>>,
 }
 
-/// How a party waits for a message.
+/// A party's way of waiting for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Completing {
     Poll,
@@ -49,7 +49,7 @@ pub struct CNetOptions {
     landing_len: u64,
 }
 
-/// How many regions' handles are kept: some KiB each.
+/// Number of kept handles of regions: some KiB each.
 const KEPT_REGIONS: usize = 1024;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -79,7 +79,7 @@ impl CNet {
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_open(
     pool: *mut CPool,
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn rhinet_open(
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_close(net: *mut CNet) -> c_int {
     code_of("rhinet_close", || {

@@ -50,7 +50,7 @@ unsafe fn with_bytes<B>(
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_push(net: *mut CNet, from: *const c_void, len: usize, gid: u64, offset: u64) -> c_int {
     // SAFETY: the caller's bytes.
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn rhinet_push(net: *mut CNet, from: *const c_void, len: u
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_pull(net: *mut CNet, into: *mut c_void, len: usize, gid: u64, offset: u64) -> c_int {
     // SAFETY: the caller's bytes.
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn rhinet_pull(net: *mut CNet, into: *mut c_void, len: usi
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_push_page(
     net: *mut CNet,
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn rhinet_push_page(
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_get_line(net: *const CNet, line: u32, stat: *mut CLine) -> c_int {
     let tell = |net: &CNet| {

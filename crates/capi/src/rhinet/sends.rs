@@ -15,7 +15,7 @@ const CONTEXT: u32 = 0;
 const TAG: u32 = 0;
 const WANTED: Wanted = Wanted { from: None, context: CONTEXT, tag: Some(TAG) };
 
-/// How long a party polls before it looks whether senders are there.
+/// Time that a party polls before it looks whether senders are there.
 const POLLS: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -85,7 +85,7 @@ impl CNet {
             return Err(Failure::Argument(format!("the next message has {len} bytes, and there is room for {}", into.len())));
         }
         message.read(0, &mut into[..len as usize])?;
-        // It is no longer than a buffer.
+        // The length is at most a buffer's.
         Ok((from, len as usize))
     }
 }
@@ -98,7 +98,7 @@ fn count_of(call: &'static str, work: impl FnOnce() -> Outcome<usize>) -> i64 {
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_register(net: *mut CNet, buffer: *mut c_void, len: usize) -> c_int {
     let register = |net: &CNet| {
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn rhinet_register(net: *mut CNet, buffer: *mut c_void, le
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_send(net: *mut CNet, to: u32, from: *const c_void, len: usize) -> c_int {
     let send = |net: &CNet| {
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn rhinet_send(net: *mut CNet, to: u32, from: *const c_voi
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_arrived(net: *mut CNet, bound_ms: u64, from: *mut u32, len: *mut usize) -> c_int {
     let arrived = |net: &CNet| {
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn rhinet_arrived(net: *mut CNet, bound_ms: u64, from: *mu
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_sendto(net: *mut CNet, from: *const c_void, len: usize, to: u32) -> i64 {
     count_of("rhinet_sendto", || {
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn rhinet_sendto(net: *mut CNet, from: *const c_void, len:
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_sendmsg(net: *mut CNet, parts: *const CVector, count: usize, to: u32) -> i64 {
     count_of("rhinet_sendmsg", || {
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn rhinet_sendmsg(net: *mut CNet, parts: *const CVector, c
 /// See `rhinet.h`.
 ///
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_recvfrom(net: *mut CNet, into: *mut c_void, room: usize, from: *mut u32, bound_ms: u64) -> i64 {
     count_of("rhinet_recvfrom", || {

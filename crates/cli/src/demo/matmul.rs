@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// What a rank is told to do; its rows and the product's region follow.
+/// A rank's order; its rows and the product's region follow.
 pub const MULTIPLY: &str = "multiply";
 
 /// Rows of the product that are made together: so many times fewer passes over B.
@@ -41,7 +41,7 @@ const ROWS: usize = 4;
 /// Largest matrix: three of them and their copies must fit the machine.
 const N_MAX: u64 = 8192;
 
-/// What to multiply, and where.
+/// Size and location of a product.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Rows and columns of the matrices.
@@ -58,7 +58,7 @@ pub struct Options {
     json: bool,
 }
 
-/// What the ranks of a run said of themselves.
+/// Reports of a run's ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
     ranks: u32,
@@ -68,7 +68,7 @@ struct Run {
     messages: u64,
 }
 
-/// Where a region lies.
+/// Location of a region.
 struct Lies {
     name: &'static str,
     len: u64,

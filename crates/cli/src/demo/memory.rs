@@ -47,7 +47,7 @@ const SHARE: u64 = 3;
 const DATA_DEFAULT: u64 = 96 << 20;
 /// Bytes of a line, its end included, so that a line is about what a record of a log is.
 const LINE_LEN: u64 = 1024;
-/// What the demonstration needs of free memory for each byte of lines: lines, a result, sort's own memory and two nodes' pools.
+/// Free memory that the demonstration needs for each byte of lines: lines, a result, sort's own memory and two nodes' pools.
 const ROOM: u64 = 8;
 /// Bytes that are compared at once.
 const CHUNK: usize = 1 << 16;
@@ -62,7 +62,7 @@ for (1 .. $times) {
 }
 print unpack("%32N*", $table), "\n";"#;
 
-/// How large the demonstration is.
+/// Size of the demonstration.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Bytes of a program's memory; a third of it may be on this host [default: 96MiB, less where memory is short].
@@ -76,10 +76,10 @@ pub struct Options {
     json: bool,
 }
 
-/// What one way came to.
+/// Result of one way.
 struct Done {
     time: Duration,
-    /// Whether it came to its end in that time.
+    /// True if it came to its end in that time.
     is_done: bool,
     /// Pages that were brought when they were touched; bytes that came from where the rest lies, and that went there.
     counts: Option<cage::Counts>,
@@ -96,7 +96,7 @@ struct Shown {
     arguments: Vec<String>,
 }
 
-/// What a program came to by each way, or why a way could not be gone.
+/// A program's result by each way, or the reason that a way could not be gone.
 struct Trial<'a> {
     work: &'a Shown,
     memory: Done,
@@ -114,7 +114,7 @@ struct Contest<'a> {
     guard: Pid,
 }
 
-/// What becomes of a way's output.
+/// Destination of a way's output.
 #[derive(Clone, Copy, PartialEq)]
 enum Judge {
     Keep,
@@ -219,7 +219,7 @@ impl<'a> Contest<'a> {
         Ok(Trial { work, memory, swap, pool })
     }
 
-    /// What a way came to, or why it could not be gone. **Errors**: the whole demonstration is given up.
+    /// A way's result, or the reason that it could not be gone. **Errors**: the whole demonstration is given up.
     fn or_reason(&self, work: &Shown, with: &str, way: impl FnOnce() -> Result<Done>) -> Result<Result<Done, String>> {
         let _step = Step::start(&format!("{} with {with}", work.name));
         match way() {
@@ -358,7 +358,7 @@ struct Told<'a> {
 }
 
 impl Trial<'_> {
-    /// How many times as fast as with the swap file, where both were had: at least so many, where the swap file was given up.
+    /// Speed beside the swap file's, where both were had: at least this, where the swap file was given up.
     fn ratio(&self) -> Option<f64> {
         let (swap, pool) = (self.swap.as_ref().ok()?, self.pool.as_ref().ok().filter(|pool| pool.is_done)?);
         Some(swap.time.as_secs_f64() / pool.time.as_secs_f64())
@@ -404,7 +404,7 @@ impl Trial<'_> {
         [("swap file", &self.swap), ("pool of a second node, TCP", &self.pool)]
     }
 
-    /// What the kind of the program comes to.
+    /// Summary of the kind of program.
     fn sum_up(&self) -> String {
         let beside = self.ratio().map(|ratio| {
             let least = if self.swap.as_ref().is_ok_and(|swap| swap.is_done) { "" } else { "more than " };

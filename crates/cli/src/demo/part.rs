@@ -12,16 +12,16 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// What a process of the demonstration does.
+/// Part of a process in the demonstration.
 #[derive(Clone, Copy)]
 pub enum Part<'a> {
     /// Adds 1 to the first word of a region so many times, together with `parties - 1` others.
     Count {
         /// The region.
         region: &'a str,
-        /// How often.
+        /// Number of turns.
         times: u64,
-        /// How many count together.
+        /// Number of counting parties.
         parties: u32,
     },
     /// Takes a lock and keeps it.

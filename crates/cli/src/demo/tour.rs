@@ -35,14 +35,14 @@ const MEMORY_MIN: u64 = 16 << 20;
 const FETCH: u64 = 16 << 20;
 /// The number that fills the array: binary floating point cannot hold it exactly, so that a plain loop's sum drifts.
 const NUMBER: f64 = 0.1;
-/// How often each program adds 1.
+/// Times that each program adds 1.
 const TIMES: u64 = 20_000;
-/// How long the holder of the lock is left alive, so that the next one surely waits.
+/// Time that the holder of the lock is left alive, so that the next one surely waits.
 const HOLD: Duration = Duration::from_millis(100);
-/// How long a lost node may go unnoticed before the demonstration gives up.
+/// Time for a lost node to be noticed before the demonstration gives up.
 const NOTICE_MAX: Duration = Duration::from_secs(30);
 
-/// How large the demonstration is.
+/// Size of the demonstration.
 #[derive(Args, Clone, Debug)]
 #[group(id = "tour")]
 pub struct Options {
@@ -64,12 +64,12 @@ struct Stage {
     nodes: Nodes,
 }
 
-/// What a scene showed.
+/// Result of a scene.
 struct Scene {
     name: &'static str,
     /// For people: one line for each thing shown.
     lines: Vec<String>,
-    /// What to type to do the same.
+    /// Command line for the same.
     next: &'static str,
     /// The same for programs.
     facts: serde_json::Value,
@@ -123,7 +123,7 @@ impl Stage {
     fn set(nodes: Nodes, memory: u64) -> Result<(Stage, Scene)> {
         let sockets = nodes.sockets();
         let pool = Pool::attach_to(&sockets[0], None)?;
-        // They are numbered as they join, which need not be as they were started.
+        // Nodes are numbered as they join, which need not be as they were started.
         let ids = sockets.iter().map(|socket| Ok(Pool::attach_to(socket, None)?.node())).collect::<Result<_>>()?;
         let len = (memory / 2 / CHUNK).max(1) * CHUNK * NODE_COUNT as u64;
         let begun = Instant::now();

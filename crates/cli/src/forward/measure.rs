@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What was measured for a claim, as the report takes it.
+/// Measurements for a claim, in the report's form.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Measured {
     /// The value with its unit, as one short text.
@@ -21,15 +21,15 @@ pub struct Measured {
 /// Measurements by claim id.
 pub type Measurements = BTreeMap<String, Measured>;
 
-/// One bench's results.
+/// A bench's results.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// How long it took.
+    /// Its time.
     seconds: f64,
     claims: Measurements,
 }
 
-/// What was measured so far, by bench; only for the version that measured it.
+/// Measurements so far, by bench; only for the version that measured them.
 #[derive(Default, Serialize, Deserialize)]
 struct Progress {
     version: String,
@@ -37,7 +37,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// What an earlier run of this version left; another version's results are not this one's.
+    /// Results of an earlier run of this version; another version's are not this one's.
     fn read(file: &Path) -> Result<Progress> {
         let fresh = || Progress { version: env!("CARGO_PKG_VERSION").to_owned(), ..Progress::default() };
         let text = match std::fs::read_to_string(file) {
@@ -77,7 +77,7 @@ pub fn all(out: &Path, afresh: bool, page: &mut dyn FnMut(&Measurements) -> Resu
         Progress::read(&file)?
     };
     page(&progress.claims())?;
-    // That of the package bears on no claim, and needs more than this command.
+    // The package's bench bears on no claim, and needs more than this command.
     let names: Vec<&str> =
         hanare_bench::list().iter().map(|bench| bench.name).filter(|name| *name != hanare_bench::python::NAME).collect();
     let known = names.iter().filter(|name| progress.benches.contains_key(**name)).count();
@@ -106,7 +106,7 @@ pub fn all(out: &Path, afresh: bool, page: &mut dyn FnMut(&Measurements) -> Resu
     Ok(progress.claims())
 }
 
-/// How long the rest takes, from what a bench took so far; nothing before the first.
+/// Estimate of the rest's time, from a bench's time so far; nothing before the first.
 fn estimate(progress: &Progress, names: &[&str]) -> String {
     let done = progress.benches.len();
     if done == 0 {

@@ -1,4 +1,4 @@
-//! What the kernel does for this user, tried rather than read from its version.
+//! Features of the kernel for this user, tried rather than read from its version.
 
 use super::Finding;
 use crate::size;
@@ -18,7 +18,7 @@ pub fn findings() -> Vec<Finding> {
     findings
 }
 
-/// What `hanare run --main-memory` needs, tried.
+/// Needs of `hanare run --main-memory`, tried.
 fn main_memory() -> Finding {
     let name = "main memory in the pool";
     match crate::run::main_memory::check_machine() {
@@ -63,7 +63,7 @@ fn huge_pages() -> Finding {
     }
 }
 
-/// Whether files of memory get them can be read, not tried: a kernel that may use them need not.
+/// Huge pages of files of memory can be read, not tried: a kernel that may use them need not.
 fn transparent_huge_pages() -> Finding {
     let path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     let choice = read_to_string(path).unwrap_or_default();
@@ -73,7 +73,7 @@ fn transparent_huge_pages() -> Finding {
     if usable { finding } else { finding.remedy(&format!("echo advise > {path}")) }
 }
 
-/// What mappings of remote memory need, each part tried.
+/// Needs of mappings of remote memory, each part tried.
 fn userfaultfd() -> Vec<Finding> {
     let offered = hanare::settings::userfaultfd();
     let remedy = "allow userfaultfd in the container's seccomp profile, and CONFIG_USERFAULTFD in the kernel";

@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 pub struct Finding {
     /// Its name.
     pub name: String,
-    /// Whether it can be used.
+    /// True if it can be used.
     pub usable: bool,
-    /// What was found, and what that means.
+    /// The finding, and its meaning.
     pub why: String,
-    /// Whether nothing works without it.
+    /// True if nothing works without it.
     pub is_needed: bool,
-    /// What to type, or to ask for, where it cannot be used.
+    /// The remedy to type, or to ask for, where it cannot be used.
     pub remedy: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What man pages say beyond the command's definition: examples, settings and files of each command.
+//! Man pages' text beyond the command's definition: examples, settings and files of each command.
 
 use hanare::settings::SETTINGS;
 
@@ -36,7 +36,7 @@ const OF_LAUNCHES: &[&str] =
 const OF_KEYS: &[&str] = &["HANARE_KEY", "HANARE_STATE"];
 const OF_BENCHES: &[&str] = &["HANARE_PEERS", "HANARE_APPS", "HANARE_PYTHON", "HANARE_UCX"];
 
-/// What the page of one command says besides.
+/// Further text of one command's page.
 #[derive(Clone, Copy, Debug)]
 pub struct Notes {
     /// The page's name: `hanare-region-cp`.
@@ -59,7 +59,7 @@ const fn notes(
     Notes { page, examples, settings, files }
 }
 
-/// Of a page, by its name.
+/// Text of a page, by its name.
 pub fn of(page: &str) -> Notes {
     NOTES.iter().find(|notes| notes.page == page).copied().unwrap_or(NOTHING)
 }

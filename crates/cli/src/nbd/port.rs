@@ -64,7 +64,7 @@ impl Port {
         }
     }
 
-    /// Whether a user is served: this one, and root, which could take what it wants.
+    /// True if a user is served: this one, and root, which could take what it wants.
     fn may_come(&self, user: Option<u32>) -> bool {
         self.is_for_anyone || user.is_some_and(|uid| uid == 0 || uid == rustix::process::geteuid().as_raw())
     }

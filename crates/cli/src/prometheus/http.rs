@@ -18,18 +18,18 @@ pub type Answer = (&'static str, String);
 
 /// On what terms scrapers are served.
 pub struct Terms {
-    /// What they have to bring.
+    /// Token that they have to bring.
     pub token: Option<String>,
     /// Most of them at once.
     pub place_count: usize,
-    /// How long one may take to send its request, and as long to take the answer.
+    /// Time for one to send its request, and as long to take the reply.
     pub patience: Duration,
 }
 
 /// Pages, in the order of their threads.
 const PAGES: [Page; 3] = [Page::Health, Page::Ready, Page::Metrics];
 
-/// How long the listener rests after the system had no descriptor for one who came.
+/// Time that the listener rests after the system had no descriptor for a connection.
 const REST: Duration = Duration::from_millis(5);
 
 /// Serves scrapers that connect to `listener`; `make` makes pages, each in a thread of its own.
@@ -64,7 +64,7 @@ fn hand_over(page: Page, answer: Answer, told: &Sender<(Page, Answer)>, mut ring
 /// A thread that makes a page.
 struct Maker {
     ask: Sender<()>,
-    /// How often the page was asked for.
+    /// Number of requests for the page.
     round: u64,
     is_busy: bool,
 }
@@ -80,9 +80,9 @@ struct Scraper {
 enum State {
     /// Its request, as far as it has come.
     Asks(Vec<u8>),
-    /// It waits for a page that is made in that round.
+    /// Waits for a page that is made in that round.
     Waits(Page, u64),
-    /// What is left of its answer.
+    /// Takes its reply; with the rest of it.
     Takes(Vec<u8>),
 }
 
@@ -184,12 +184,12 @@ impl Scrapers {
         Ok(self.places.keys().copied().zip(happened).filter(|(_, happened)| *happened).map(|(id, _)| id).collect())
     }
 
-    /// Whether one who comes gets a place, perhaps that of another.
+    /// True if a new connection gets a place, perhaps that of another.
     fn has_room(&self) -> bool {
         self.places.len() < self.terms.place_count || self.least_wanted().is_some()
     }
 
-    /// Who makes way: who has not asked for longest, or else takes its answer slowly.
+    /// Connection to close first: one without a request for longest, or else one that takes its reply slowly.
     fn least_wanted(&self) -> Option<u64> {
         let oldest = |is_one: fn(&State) -> bool| self.places.iter().find(|(_, it)| is_one(&it.state)).map(|(id, _)| *id);
         oldest(|state| matches!(state, State::Asks(_))).or_else(|| oldest(|state| matches!(state, State::Takes(_))))
@@ -235,7 +235,7 @@ impl Scrapers {
                 Some(parsed) => self.on_request(id, parsed),
                 None => Ok(()),
             }),
-            // Nothing was to come: it has gone.
+            // A waiting client that sends an end has gone.
             State::Waits(..) => Err(ErrorKind::UnexpectedEof.into()),
             State::Takes(_) => scraper.write(),
         };
@@ -315,7 +315,7 @@ mod tests {
         stream
     }
 
-    /// Nobody is ever late here, so who is answered is not so because others were given up.
+    /// Serves without time limits, so that no reply comes from giving others up.
     fn serve(make: impl Fn(Page) -> Answer + Send + Sync + 'static) -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

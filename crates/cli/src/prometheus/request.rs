@@ -6,26 +6,26 @@ pub const REQUEST_LEN_MAX: usize = 8 << 10;
 /// A page that scrapers ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// Whether the node lives: its control thread answers.
+    /// Tells that the node lives: its control thread replies.
     Health,
-    /// Whether it is ready: it is a member of its pool.
+    /// Tells that it is ready: it is a member of its pool.
     Ready,
     /// All metrics.
     Metrics,
 }
 
-/// What bytes of a scraper come to.
+/// Meaning of a scraper's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// More is to come.
     Partial,
-    /// It asks for a page, and may have it.
+    /// A request for a page, with the right to it.
     For(Page),
-    /// It brings no token, or another.
+    /// A request without the token.
     NotLetIn,
     /// There is no such page.
     NoPage,
-    /// It is longer than any request.
+    /// Longer than any request.
     TooLong,
 }
 
@@ -47,13 +47,13 @@ pub fn parse(bytes: &[u8], token: Option<&str>) -> Parsed {
     }
 }
 
-/// Where the lines end, before the empty one.
+/// End of the lines, before the empty one.
 fn end_of(bytes: &[u8]) -> Option<usize> {
     let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
     ends.into_iter().find(|at| matches!(bytes[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
 }
 
-/// Whether a request's lines bring the token. The comparison takes as long for any other of that length.
+/// True if a request's lines bring the token. The comparison takes as long for any other of that length.
 fn brings<'a>(token: &str, lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let is_token = |found: &[u8]| {
         let differs = found.iter().zip(token.as_bytes()).fold(0, |differs, (a, b)| differs | (a ^ b));

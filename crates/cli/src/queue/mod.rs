@@ -69,7 +69,7 @@ pub struct FormArguments {
     pub overflow: OverflowChoice,
 }
 
-/// What becomes of a unit without room.
+/// Treatment of a unit without room.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum OverflowChoice {
     /// The writer is refused.
@@ -87,7 +87,7 @@ impl FormArguments {
             OverflowChoice::Wait => Overflow::Wait,
             OverflowChoice::Spill => Overflow::Spill,
         };
-        // What is beyond 32 bits is beyond every limit, too.
+        // A length beyond 32 bits is beyond every limit, too.
         let small = |len: u64| u32::try_from(len).unwrap_or(u32::MAX);
         let unit = match (self.block, self.record) {
             (Some(len), _) => Unit::Blocks { len: small(len) },

@@ -22,7 +22,7 @@ pub fn send(queue: &Queue, options: &SendOptions) -> Result<()> {
     Ok(writer.close()?)
 }
 
-/// What standard input has, in records as long as what comes at once.
+/// Sends standard input, in records as long as what comes at once.
 fn send_records(writer: &mut WritePort, len_max: usize) -> Result<()> {
     let (mut input, mut bytes) = (stdin().lock(), vec![0; len_max]);
     loop {
@@ -64,7 +64,7 @@ fn send_blocks(writer: &mut WritePort, len: usize) -> Result<()> {
         writer.claim(len, None)?;
         writer.fill(0, &block);
         writer.keep();
-        // What comes at once is committed at once.
+        // Input that comes at once is committed at once.
         if input.buffer().is_empty() {
             writer.publish()?;
         }
@@ -79,7 +79,7 @@ pub fn receive(queue: &Queue, options: &RecvOptions) -> Result<()> {
     let (mut reader, mut output, mut unit) = (queue.reader()?, stdout().lock(), Vec::new());
     let (mut left, mut writers, mut died) = (options.count, options.writers, None);
     while left != Some(0) && writers > 0 {
-        // What is not freed when this program dies stays for the next.
+        // Units that are not freed when this program dies stay for the next.
         let seen = match reader.try_see() {
             Ok(None) => {
                 output.flush().or_else(end_quietly)?;

@@ -53,7 +53,7 @@ fn shape(text: &str) -> Result<Shape, String> {
     npy::parse_shape(text).map(Shape)
 }
 
-/// One end of a copy.
+/// An end of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A region of the pool.
@@ -104,7 +104,7 @@ pub fn run(pool: &Pool, options: &CopyOptions) -> Result<()> {
     }
 }
 
-/// What the region's bytes are to be called in the file.
+/// Terms of the region's bytes in the file.
 fn array_of(options: &CopyOptions, region: &Region) -> Result<Array> {
     let len = region.len();
     let array = match (&options.like, &options.shape, &options.dtype) {
@@ -170,7 +170,7 @@ pub fn load(pool: &Pool, path: &Path, name: &str, create: &CreateOptions) -> Res
     let mut file = open(path)?;
     let array =
         if is_npy(path) { Some(npy::read(&mut file).with_context(|| format!("{shown} cannot be loaded"))?) } else { None };
-    // What follows a header is all elements; those of a plain type are counted.
+    // Bytes after a header are all elements; those of a plain type are counted.
     let counted = array.as_ref().map(Array::len_bytes).transpose()?.flatten();
     let rest = file.metadata().with_context(|| shown.clone())?.len().saturating_sub(file.stream_position()?);
     let len = counted.unwrap_or(rest);

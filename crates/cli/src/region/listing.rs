@@ -35,8 +35,8 @@ pub fn list(regions: &[RegionStat], as_json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Prints all about one region; `pages` says what happened to its pages on this host, if it shares them, `runs` which went to and fro between
-/// hosts, and `queues` which begin it.
+/// Prints all about one region. `pages` are its page counts on this host, if it shares the region. `runs` are its pages that went to and
+/// fro between hosts, and `queues` are those that begin it.
 pub fn describe(
     region: &RegionStat,
     pages: Option<&PageStat>,
@@ -81,7 +81,7 @@ pub fn describe(
     Ok(())
 }
 
-/// What happened to pages on this host, a line for each side of it.
+/// Page counts on this host, a line for each side of it.
 fn page_lines(stat: &PageStat) -> Vec<String> {
     let mut lines =
         vec![format!("mapped {} by {} programs of this host, {} frames", stat.consistency, stat.programs, stat.frames)];

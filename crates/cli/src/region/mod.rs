@@ -162,9 +162,9 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Ls { json } => listing::list(&pool.list()?, *json)?,
         Command::Stat { name, json } => {
             let (region, pages) = (pool.stat(name)?, pool.page_stats()?);
-            // Which pages went to and fro, their homes know.
+            // The pages' homes know of moves to and fro.
             let runs = to_and_fro(&pool, &region)?;
-            // Who may not read the region is not told what is in it.
+            // A user without the right to read the region is not told of its content.
             let queues = pool.open_queues(name, 0).ok();
             listing::describe(&region, pages.iter().find(|stat| stat.gid == region.gid), &runs, queues.as_ref(), *json)?;
         }

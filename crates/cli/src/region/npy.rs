@@ -88,7 +88,7 @@ fn read_array<const N: usize>(reader: &mut impl Read) -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// What stands between a literal's quotes.
+/// Text between a literal's quotes.
 fn unquoted(text: &str) -> Option<&str> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
     let inside = text[1..].strip_suffix(quote)?;

@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// How long a killed process may take to be gone (one in the middle of a disk access takes its time).
+/// Time for a killed process to be gone (one in the middle of a disk access takes its time).
 const GONE_MAX: Duration = Duration::from_secs(10);
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// By itself, with this status.
+    /// Ended by itself, with this status.
     Exited(i32),
-    /// By this signal.
+    /// Ended by this signal.
     Killed(i32),
-    /// By ending the whole job with this status.
+    /// Ended the whole job with this status.
     Aborted(i32),
-    /// Nobody knows: the link to its host broke.
+    /// Unknown: the link to its host broke.
     Lost,
 }
 

@@ -9,7 +9,7 @@ use hanare_protocol::id::{JobId, Rank};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// How long the last words may take when the job is over.
+/// Time for the last words when the job is over.
 const FINISH_MAX: Duration = Duration::from_secs(1);
 
 /// The thread's end of a channel.

@@ -5,8 +5,8 @@
 //!                                              +- rank 0 ... rank n
 //! ```
 //!
-//! Whichever of the processes is killed, one that adopts its children is alive: the guard those of the launcher, the launcher those
-//! of the ranks, and when the guard is killed the launcher is told by the kernel and ends the job.
+//! After a kill of any of the processes, one that adopts its children is alive: the guard for those of the launcher, the launcher for
+//! those of the ranks. When the guard is killed, the kernel tells the launcher, which ends the job.
 
 use super::children::{self, End};
 use super::scratch::Scratch;
@@ -66,7 +66,7 @@ pub fn enter(guard: Pid) -> Result<()> {
     Ok(())
 }
 
-/// Whether the guard is alive.
+/// True while the guard is alive.
 pub fn is_guarded(guard: Pid) -> bool {
     rustix::process::getppid() == Some(guard)
 }

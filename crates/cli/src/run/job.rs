@@ -1,4 +1,4 @@
-//! One job: its ranks from start to end, wherever they run.
+//! A job: its ranks from start to end, on any host.
 //!
 //! ```text
 //!          all ranks end well
@@ -22,21 +22,21 @@ use rustix::process::{Pid, Signal};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// How long after the first failure others are looked for. A rank that a signal ended is blamed before those that it failed: its
-/// memory is given back before its end is told, so theirs may come first.
+/// Time after the first failure to look for others. A rank that a signal ended is blamed before those that it failed: its memory is given
+/// back before its end is told, so theirs may come first.
 const LOOK_FOR: Duration = Duration::from_millis(100);
-/// How long the other ranks have to report what the failed one means to them, before they are told to end.
+/// Time for the other ranks to report what the failed one means to them, before they are told to end.
 const TERM_AFTER: Duration = Duration::from_millis(500);
-/// How long after that they have to end by themselves.
+/// Time after that for them to end by themselves.
 const KILL_AFTER: Duration = Duration::from_secs(5);
 /// The same where a node of the launch is lost: a rank that waits for a page of it takes no signal before the page's own bound is over.
 const KILL_AFTER_LOSS: Duration = Duration::from_secs(1);
 
-/// What a job on this host is to be.
+/// Plan of a job on this host.
 pub struct Plan {
-    /// What each rank runs.
+    /// Program of each rank.
     pub program: Program,
-    /// How many ranks there are.
+    /// Number of ranks.
     pub ranks: u32,
     /// The sockets of the nodes, on which the ranks are placed round robin.
     pub sockets: Vec<String>,
@@ -46,11 +46,11 @@ pub struct Plan {
     pub lines: Option<Sender<Vec<u8>>>,
 }
 
-/// What the launcher needs around a job on this host.
+/// Surroundings of a job on this host.
 pub struct Surroundings<'a> {
     /// Signals and ends of children.
     pub events: &'a Receiver<Event>,
-    /// Where other events of them go.
+    /// Receiver of their other events.
     pub sender: &'a Sender<Event>,
     /// The process that must stay alive for the job to go on.
     pub guard: Pid,
@@ -61,13 +61,13 @@ pub struct Surroundings<'a> {
 /// A rank that ended badly.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// Which.
+    /// The home's index.
     pub rank: Rank,
     /// How.
     pub end: End,
 }
 
-/// Where the ranks of a job run.
+/// Runner of a job's ranks.
 pub trait Crew {
     /// Starts them all.
     fn start(&mut self) -> Result<()>;
@@ -79,7 +79,7 @@ pub trait Crew {
     fn on_said(&mut self, from: usize, frame: Option<Frame>) -> Result<Vec<(Rank, End)>>;
     /// Ends what the ranks left running, and waits until what they said is out.
     fn finish(&mut self);
-    /// Where a rank ran.
+    /// Location of a rank.
     fn place(&self, rank: Rank) -> Place;
     /// The nodes that ended before they were told to.
     fn lost_nodes(&self) -> Vec<LostNode>;
@@ -122,7 +122,7 @@ impl Crew for Here<'_> {
     }
 
     fn finish(&mut self) {
-        // What the ranks left running would hold their output open.
+        // Processes that the ranks left running would hold their output open.
         for (pid, end) in children::sweep(&self.nodes.pids()) {
             self.on_child(pid, end);
         }
@@ -173,22 +173,22 @@ pub fn run_crew(crew: &mut dyn Crew, ranks: u32, program: &str, events: &Receive
 #[derive(Default)]
 struct Job {
     ranks: u32,
-    /// How many of them have not ended.
+    /// Number of ranks that have not ended.
     running: u32,
     program: String,
-    /// How those ended that have.
+    /// Ends of those that have.
     ends: Vec<RankEnd>,
     /// The failure that is blamed.
     first_failure: Option<Failure>,
     /// When the first was seen.
     first_at: Option<Instant>,
-    /// Whether it was told.
+    /// True if it was told.
     is_named: bool,
     /// When the next step towards the end is due, and which signal it sends.
     due: Option<(Instant, Signal)>,
     /// The last signal of the launcher's own that all ranks were sent.
     told: Option<Signal>,
-    /// Whether the user had a signal sent to all ranks that asks for their end.
+    /// True if the user had a signal sent to all ranks that asks for their end.
     is_given_up: bool,
 }
 

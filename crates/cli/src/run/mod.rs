@@ -118,7 +118,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 /// Refuses, before any process is started, what cannot be done.
 pub fn check(options: &Options) -> Result<()> {
     match hosts(options)? {
-        // Whether the program is there, each host finds out.
+        // Each host finds out if the program is there.
         Some(list) => {
             list.blocks(options.ranks.unwrap_or(list.slots()))?;
             hosts::words(&options.program).map(|_| ())

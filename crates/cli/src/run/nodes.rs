@@ -1,6 +1,6 @@
 //! Nodes started for one launch: each a process of its own, with nothing on disk.
 //!
-//! They listen on loopback and on abstract Unix sockets, keep their journal in memory, and treat each other as strangers on
+//! The nodes listen on loopback and on abstract Unix sockets, keep their journal in memory, and treat each other as strangers on
 //! different machines would.
 
 use super::children::{self, End};
@@ -17,14 +17,14 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How long a node may take until it is ready.
+/// Time for a node to be ready.
 const READY_MAX: Duration = Duration::from_secs(30);
-/// How often it is looked whether a node has ended, while others become ready.
+/// Time between looks for a node that has ended, while others become ready.
 const LOOK_AFTER: Duration = Duration::from_millis(10);
-/// How long a node may take to end in good order.
+/// Time for a node to end in good order.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// How one node is started.
+/// Plan of one node's start.
 pub struct Plan<'a> {
     /// Its place among those of the launch.
     pub number: usize,
@@ -32,7 +32,7 @@ pub struct Plan<'a> {
     pub name: &'a str,
     /// Bytes to lend.
     pub memory: u64,
-    /// Where it listens.
+    /// Its address.
     pub listen: &'a str,
     /// The coordinator's address; `None` makes it the coordinator.
     pub join: Option<&'a str>,
@@ -65,7 +65,7 @@ impl HeldKey {
         Ok(HeldKey { _file: file, path })
     }
 
-    /// Where nodes of this user find it while this process holds it.
+    /// Path for nodes of this user, while this process holds it.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -76,7 +76,7 @@ struct NodeProcess {
     pid: Pid,
     socket: String,
     end: Option<End>,
-    /// Whether this process killed it to show what comes of that: its end is no news.
+    /// True if this process killed it to show the effect: its end is no news.
     is_killed: bool,
 }
 
@@ -84,7 +84,7 @@ struct NodeProcess {
 #[derive(Default)]
 pub struct Nodes {
     nodes: Vec<NodeProcess>,
-    /// Those that ended before they were told to.
+    /// Nodes that ended before they were told to.
     lost: Vec<LostNode>,
     /// The last signal by which they were told to end.
     told: Option<Signal>,
@@ -230,7 +230,7 @@ impl Nodes {
 
 impl Drop for Nodes {
     fn drop(&mut self) {
-        // Who ended before it was told to is reported.
+        // A node that ended before it was told to is reported.
         std::iter::from_fn(children::reap).for_each(|(pid, end)| self.on_end(pid, end));
         // The coordinator last: the others leave in good order while it answers. A pool that lost a node has no good order. Pages that would be
         // brought home and last words to a coordinator are of no use there, and nothing is on disk.
@@ -254,8 +254,8 @@ pub fn own_host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Whether a node's end is one that it was told to. One by a signal that was not sent came from elsewhere: its memory may have been
-/// given back for a while before its end was told.
+/// True if a node ended because it was told to. A signal that was not sent came from elsewhere: the node's memory may have been given
+/// back for a while before its end was told.
 fn is_as_told(end: End, told: Option<Signal>) -> bool {
     match (end, told) {
         (_, None) => false,
@@ -285,7 +285,7 @@ mod tests {
             NodeProcess { number: 0, pid: children::pid_of(&child), socket: String::new(), end: None, is_killed: false };
         let mut nodes = Nodes { nodes: vec![process], lost: Vec::new(), told: None };
         let error = nodes.await_ready(0, stdout).unwrap_err().to_string();
-        // It has been waited for.
+        // The process has been waited for.
         let _ = child.wait();
         assert!(error.contains("node 0 ended before") && error.contains("signal 9, SIGKILL"), "{error}");
     }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 /// A line longer than this is written in parts of this length.
 const LINE_LEN_MAX: u64 = 1 << 20;
 
-/// How long output that is still on its way is waited for after the last rank has ended.
+/// Time to wait for output that is still on its way after the last rank has ended.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// Copies lines from `from` to `to`, each in one write so that lines of several ranks never tear, until either side ends.
 ///
-/// With a `prefix` each line begins with it and ends with a newline; without one the bytes pass as they are.
+/// Copies output. With a `prefix` each line begins with it and ends with a newline; without one the bytes pass as they are.
 fn copy_lines(from: impl Read, mut to: impl FnMut(&[u8]) -> std::io::Result<()>, prefix: &str) -> std::io::Result<()> {
     let mut reader = BufReader::new(from);
     let mut line = Vec::from(prefix);
@@ -86,7 +86,7 @@ impl Output {
     ) -> std::io::Result<()> {
         let ended = self.ended.clone();
         std::thread::Builder::new().name("output".to_owned()).spawn(move || {
-            // Where our own output is closed, dropping `from` tells the rank so, as a pipe would.
+            // Dropping `from` tells the rank, as a pipe would, that our own output is closed.
             let _ = copy_lines(from, to, &prefix);
             let _ = ended.send(());
         })?;

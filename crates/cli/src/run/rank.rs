@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 /// The first argument of a rank's process before it becomes the program; its second is the launcher's number.
 pub const BECOME: &str = "__rank";
 
-/// What a rank runs.
+/// Program of a rank.
 #[derive(Clone, Debug)]
 pub struct Program {
     path: PathBuf,
@@ -63,7 +63,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Where the loader looks for libraries first.
+/// The loader's first place for libraries.
 pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// The folders that a rank's loader looks through: those `given`, or this process's own, then the one of the library that was

@@ -15,12 +15,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::Sender;
 
-/// Where what ranks say goes.
+/// Destination of ranks' output.
 #[derive(Clone)]
 pub enum Sink {
-    /// This process's own output. A rank that is alone keeps it as its own: nothing can tear its lines.
+    /// The process's own output. A rank that is alone keeps it as its own: nothing can tear its lines.
     Own {
-        /// Whether it is.
+        /// True if it is.
         alone: bool,
     },
     /// Standard output, line by line, to whoever reads it here; the rest to this process's own.
@@ -47,7 +47,7 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// None yet; `socket` is that of a node of the pool. A rank that ends the whole job becomes an event.
+    /// No ranks yet; `socket` is that of a node of the pool. A rank that ends the whole job becomes an event.
     pub fn new(job: JobId, socket: &str, sink: Sink, events: Sender<Event>) -> Result<Ranks> {
         let words = LastWords::listen(job).context("cannot listen for the ranks")?;
         let last_words = words.variable();
@@ -74,7 +74,7 @@ impl Ranks {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
         if matches!(self.sink, Sink::Launcher(_)) {
-            // What a terminal sends to its whole foreground group, this group gets by word.
+            // The terminal's signals to its foreground group reach this group by word.
             command.process_group(0);
             // Our own input is the launcher's voice.
             if who.rank.0 == 0 {
@@ -114,7 +114,7 @@ impl Ranks {
         Some(process.rank)
     }
 
-    /// Whether all that were started have ended.
+    /// True if all that were started have ended.
     pub fn have_ended(&self) -> bool {
         self.ranks.iter().all(|process| process.end.is_some())
     }
@@ -138,7 +138,7 @@ impl Ranks {
     }
 }
 
-/// What stands before a rank's lines.
+/// Text before a rank's lines.
 pub fn prefix(rank: Rank, is_terminal: bool) -> String {
     if is_terminal { format!("[{}] ", rank.0) } else { String::new() }
 }

@@ -8,9 +8,9 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// What UCX calls the folder.
+/// Setting by which UCX names the folder.
 const VARIABLE: &str = "UCX_POSIX_DIR";
-/// How folders of launches begin; what follows is drawn.
+/// First part of the names of launches' folders; the rest is drawn.
 const BEGINNING: &str = "/dev/shm/hanare-ucx-";
 
 /// The folder; dropping it removes it with all that is in it.

@@ -14,7 +14,7 @@ const MICROS_MIN: u64 = 100_000;
 /// A region's name and pages of it that went to and fro.
 type NamedRun = (String, PageRun);
 
-/// What had happened in the pool before the job.
+/// Counts of the pool before the job.
 pub struct Sharing {
     /// The sockets of the nodes, on which the ranks are placed round robin.
     sockets: Vec<String>,

@@ -17,23 +17,23 @@ pub enum Event {
     ChildEnded,
     /// A signal that concerns the ranks.
     Signal {
-        /// Which.
+        /// The home's index.
         signal: Signal,
-        /// Whether the terminal sent it, to the whole foreground group: the ranks have it already.
+        /// True if the terminal sent it, to the whole foreground group: the ranks have it already.
         from_terminal: bool,
     },
     /// A rank ends the whole job.
     Aborted {
-        /// Which.
+        /// The home's index.
         rank: Rank,
         /// The status that it chose.
         status: i32,
     },
-    /// What the other side of a link said: a launcher to its deputy, or the deputy on the host of this number to its launcher.
+    /// A message on a link: of a launcher to its deputy, or of the deputy on the host of this number to its launcher.
     Said {
-        /// Which.
+        /// The home's index.
         from: usize,
-        /// What; `None` when the link has ended.
+        /// The message; `None` when the link has ended.
         frame: Option<Frame>,
     },
 }

@@ -1,10 +1,10 @@
-//! One timeline of a job: the ranks' files (`HANARE_TRACE`) become one when the job is over.
+//! A job's timeline: the ranks' files (`HANARE_TRACE`) become one when the job is over.
 
 use crate::trace;
 use std::path::{Path, PathBuf};
 
-/// Where ranks of a job write timelines that are to be one, and the setting that names it. Where ranks name files of their own (`%r`, `%p`)
-/// there are none.
+/// Files of a job's ranks that become one timeline, and the setting that names it. Without a name for the whole (`%r`, `%p`) there are
+/// none.
 fn parts(variables: &[(String, String)], ranks: u32) -> Option<(String, Vec<PathBuf>)> {
     let given = variables.iter().rev().find(|(name, _)| name == SETTING).map(|(_, value)| value.clone());
     let text = given.or_else(|| std::env::var(SETTING).ok()).filter(|text| !text.is_empty() && !text.contains("%r"))?;
@@ -22,7 +22,7 @@ pub fn clear(variables: &[(String, String)], ranks: u32) {
 /// Joins the timelines of the ranks of a job on this host, which have the launcher's folder, in the file that the setting names. Where ranks
 /// name files of their own (`%r`, `%p`) they stay.
 ///
-/// What cannot be joined stays, and a line says why: the job's outcome is its own.
+/// Joins the parts. Parts that cannot be joined stay, and a line says why: the job's outcome is its own.
 pub fn join(variables: &[(String, String)], ranks: u32) {
     let Some((text, files)) = parts(variables, ranks) else { return };
     let there: Vec<PathBuf> = files.into_iter().filter(|file| file.is_file()).collect();

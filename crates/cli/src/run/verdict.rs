@@ -12,7 +12,7 @@ use std::time::Instant;
 const WIDTHS: [usize; 4] = [20, 8, 15, 30];
 const TITLES: [&str; 4] = ["WHO", "NODE", "HOST", "HOW IT ENDED"];
 
-/// Where a rank ran.
+/// Location of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The number of the node that it was attached to, where that is known.
@@ -28,16 +28,16 @@ pub struct LostNode {
     pub number: u32,
     /// The host's name.
     pub host: String,
-    /// How it ended.
+    /// Manner of the end.
     pub end: End,
     /// When that was seen.
     pub at: Instant,
 }
 
-/// How a rank ended.
+/// End of a rank.
 #[derive(Clone, Copy, Debug)]
 pub struct RankEnd {
-    /// Which.
+    /// The home's index.
     pub rank: Rank,
     /// How.
     pub end: End,
@@ -47,7 +47,7 @@ pub struct RankEnd {
     pub told: Option<Signal>,
 }
 
-/// What the table tells of.
+/// Content of the table.
 pub struct Verdict {
     /// The rank that is blamed.
     pub blamed: Rank,
@@ -59,7 +59,7 @@ pub struct Verdict {
     pub nodes: Vec<LostNode>,
 }
 
-/// One row before it is laid out.
+/// A row before it is laid out.
 struct Row {
     ranks: BTreeSet<u32>,
     who: String,
@@ -97,7 +97,7 @@ impl Verdict {
         std::iter::once(line(TITLES)).chain(lines).collect::<Vec<_>>().join("\n")
     }
 
-    /// How a rank ended, as a row tells it.
+    /// End of a rank in a row's words.
     fn how(&self, end: &RankEnd) -> String {
         match (end.end, end.told) {
             _ if end.rank == self.blamed => end.end.to_string(),

@@ -1,4 +1,4 @@
-//! What all nodes of the pool tell at one moment, put together.
+//! A sample of all nodes of the pool at one moment, put together.
 
 use crate::look;
 use anyhow::Result;
@@ -14,17 +14,17 @@ pub const CELL_COUNT: u32 = 1024;
 pub struct Sample {
     /// When it was taken.
     pub at: Instant,
-    /// By number.
+    /// Indexed by number.
     pub nodes: Vec<NodeSample>,
-    /// Those that this user may see, by name.
+    /// Regions that this user may see, by name.
     pub regions: Vec<RegionSample>,
-    /// Those that this user may see.
+    /// Programs that this user may see.
     pub programs: Vec<ProgramSample>,
-    /// Those that this user may share and somebody has.
+    /// Taken locks that this user may share.
     pub locks: Vec<LockSample>,
-    /// How many such locks there are.
+    /// Number of such locks.
     pub lock_count: u64,
-    /// Those of regions that this user may read; most returns first.
+    /// Runs of regions that this user may read; most returns first.
     pub runs: Vec<RunSample>,
     /// The region that is looked into.
     pub map: Option<RegionMap>,
@@ -33,9 +33,9 @@ pub struct Sample {
 /// A node.
 #[derive(Debug)]
 pub struct NodeSample {
-    /// What its coordinator says of it.
+    /// Its coordinator's report.
     pub status: NodeStatus,
-    /// Whether it told anything.
+    /// True if it told anything.
     pub answers: bool,
     /// Commands that it did.
     pub commands: u64,
@@ -43,11 +43,11 @@ pub struct NodeSample {
     pub bytes: u64,
     /// Commands that it refused.
     pub refused: u64,
-    /// What happened to pages on its host.
+    /// Page counts of its host.
     pub traffic: Traffic,
 }
 
-/// What happened to pages.
+/// Page counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Touches that the kernel could not serve.
@@ -76,7 +76,7 @@ impl Traffic {
 /// A region.
 #[derive(Debug)]
 pub struct RegionSample {
-    /// What the coordinator says of it.
+    /// Its coordinator's report.
     pub stat: RegionStat,
     /// Programs that map it.
     pub programs: u64,
@@ -84,7 +84,7 @@ pub struct RegionSample {
     pub hosts: u64,
     /// Pages of other nodes that hosts keep.
     pub frames: u64,
-    /// What happened to its pages.
+    /// Counts of its pages.
     pub traffic: Traffic,
     /// Returns of the pages that went to and fro most.
     pub returns: u64,
@@ -95,18 +95,18 @@ pub struct RegionSample {
 pub struct ProgramSample {
     /// The node that it is attached to.
     pub node: NodeId,
-    /// What the node says of it.
+    /// Its node's report.
     pub stat: ProgramStat,
 }
 
 /// A lock.
 #[derive(Debug)]
 pub struct LockSample {
-    /// What its home says of it.
+    /// Its home's report.
     pub stat: LockStat,
-    /// Those who have it, as people call them.
+    /// Holders, by people's names for them.
     pub holders: Vec<String>,
-    /// Those who wait.
+    /// Waiting claimants.
     pub waiters: Vec<String>,
 }
 
@@ -119,11 +119,11 @@ pub struct RunSample {
     pub region: String,
     /// The node where they are at home.
     pub home: NodeId,
-    /// Which they are, and how often.
+    /// The pages, and their counts.
     pub run: PageRun,
 }
 
-/// How often pages of a region went to and fro.
+/// Counts of moves of a region's pages.
 #[derive(Debug)]
 pub struct RegionMap {
     /// Its name.

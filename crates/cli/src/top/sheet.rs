@@ -7,9 +7,9 @@ use std::cmp::Ordering;
 /// A cell: its text, and its number where it has one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// As it is shown.
+    /// Shown form.
     pub text: String,
-    /// As it is sorted.
+    /// Sorting key.
     pub number: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ fn short(number: f64, step: f64) -> String {
     format!("{rest:.0}P")
 }
 
-/// What a row is of, for who looks into it.
+/// Subject of a row, for a closer look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A region.
@@ -73,7 +73,7 @@ pub enum Target {
 pub struct SheetRow {
     /// Its cells, as many as there are columns.
     pub cells: Vec<Cell>,
-    /// What can be looked into.
+    /// Subject of a closer look.
     pub target: Option<Target>,
 }
 
@@ -91,16 +91,16 @@ pub struct Sheet {
 pub struct Head {
     /// Its name.
     pub name: &'static str,
-    /// How many characters it has on a screen; text takes what is left beside.
+    /// Width on a screen in characters; text takes the rest.
     pub width: u16,
-    /// Whether it is to the right.
+    /// True if it is to the right.
     pub is_number: bool,
 }
 
-/// How rows are ordered.
+/// Order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// By which column; as they came for none.
+    /// Sorting column; `None` for the order in which they came.
     pub column: Option<usize>,
     /// The other way round.
     pub reversed: bool,

@@ -1,11 +1,11 @@
-//! What a sample has, as tables: of each what it is, and what happened a second since the sample before.
+//! Tables of a sample: state, and changes a second since the sample before.
 
 use super::sample::{LockSample, NodeSample, RegionSample, RunSample, Sample, called};
 use super::sheet::{Cell, Head, Sheet, SheetRow, Target};
 use crate::look;
 use hanare_protocol::lock::Mode;
 
-/// Which table.
+/// Subject of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// Nodes.
@@ -24,7 +24,7 @@ impl Topic {
     /// All of them, in their order on the screen.
     pub const ALL: [Topic; 5] = [Topic::Nodes, Topic::Regions, Topic::Programs, Topic::Locks, Topic::Pages];
 
-    /// What it is called.
+    /// Its title.
     pub fn title(self) -> &'static str {
         match self {
             Topic::Nodes => "nodes",
@@ -100,7 +100,7 @@ pub fn of(kind: Topic, sample: &Sample, before: Option<&Sample>) -> Sheet {
 /// The sample before, and how many seconds it is older.
 type Before<'s> = Option<(&'s Sample, f64)>;
 
-/// How much grew in a second. What began anew meanwhile grew from 0.
+/// Growth in a second. A counter that began again meanwhile grew from 0.
 fn rate(now: u64, before: Option<(u64, f64)>) -> Cell {
     let grown = before.filter(|(_, seconds)| *seconds > 0.0);
     Cell::rate(grown.map(|(then, seconds)| (if now < then { now } else { now - then }) as f64 / seconds))

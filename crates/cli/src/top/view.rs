@@ -1,4 +1,4 @@
-//! What is on the screen, and what keys do to it.
+//! Content of the screen, and effects of keys.
 //!
 //! | key | does |
 //! |---|---|
@@ -27,26 +27,26 @@ pub struct View {
     /// Why the last look failed, if it did.
     pub error: Option<String>,
     kind: Topic,
-    /// Of each table.
+    /// Orders of each table.
     orders: [Order; Topic::ALL.len()],
     /// The row that the cursor is on.
     pub row: usize,
     /// Only rows with this word are shown.
     pub filter: String,
-    /// Whether keys are letters of the filter.
+    /// True if keys are letters of the filter.
     pub is_typing: bool,
     into: Option<Gid>,
     is_over: bool,
 }
 
 impl View {
-    /// Nothing is known yet.
+    /// A view without a sample.
     pub fn new(into: Option<Gid>) -> View {
         let (samples, error, orders, row, filter, is_typing, is_over) = Default::default();
         View { samples, error, kind: Topic::Nodes, orders, row, filter, is_typing, into, is_over }
     }
 
-    /// Whether it is to end.
+    /// True if it is to end.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -61,12 +61,12 @@ impl View {
         self.kind
     }
 
-    /// How it is ordered.
+    /// Its order.
     pub fn order(&self) -> Order {
         self.orders[self.kind as usize]
     }
 
-    /// What is known of the pool.
+    /// The last sample.
     pub fn sample(&self) -> Option<&Sample> {
         self.samples[0].as_ref()
     }
@@ -134,7 +134,7 @@ impl View {
         self.show(Topic::ALL[(self.kind as usize + by) % Topic::ALL.len()]);
     }
 
-    /// By the first column, then the next, and after the last as rows come.
+    /// Sorts by the first column, then the next, and after the last as rows come.
     fn sort_by_next(&mut self) {
         let count = self.sheet().map_or(0, |sheet| sheet.heads.len());
         let order = &mut self.orders[self.kind as usize];

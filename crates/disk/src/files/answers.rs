@@ -1,4 +1,4 @@
-//! What the kernel's requests are answered with.
+//! Replies to the kernel's requests.
 
 use super::Files;
 use super::bytes::Source;
@@ -19,13 +19,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// How long the kernel believes what it was told, while no other mount can change it.
+/// Time that the kernel believes a reply, while no other mount can change it.
 const BELIEVE: Duration = Duration::from_secs(1);
 
 /// Preferred length of a program's reads and writes.
 const IO_LEN: u32 = 64 << 10;
 
-/// What `readdir` gives of a folder: as it was when its first entry was read.
+/// Entries that `readdir` gives of a folder: as it was when its first entry was read.
 pub type Listing = Arc<Vec<(Vec<u8>, Ino, FileType)>>;
 
 /// The file system as the kernel talks to it.
@@ -54,7 +54,7 @@ fn kind_of(kind: &Kind) -> FileType {
     }
 }
 
-/// What `stat` shows.
+/// Attributes that `stat` shows.
 fn attributes(owners: &Owners, ino: Ino, inode: &Inode, source: &Source<'_>) -> FileAttr {
     let written = source.pending.and_then(|pending| pending.time);
     let fresh = source.pending.map_or(0, |pending| pending.fresh.count());
@@ -157,7 +157,7 @@ impl Calls {
         self.files.make(parent, name.as_bytes(), what, maker).and_then(|ino| self.attributes(ino))
     }
 
-    /// How the kernel caches a file's pages: as before, where nobody else has changed it since it last had it open.
+    /// The kernel's way to cache a file's pages: as before, where no other mount has changed it since it last had it open.
     pub(super) fn open_flags(&self, ino: Ino) -> Result<FopenFlags> {
         if is_plain(ino) {
             self.plain.open_file(ino)?;
@@ -219,7 +219,7 @@ impl Calls {
         Ok(Arc::new(all))
     }
 
-    /// What an open folder is listed as: from the start, as it is then.
+    /// Listing of an open folder: taken at offset 0.
     pub(super) fn listing_from(&self, folder: Ino, handle: u64, offset: u64) -> Result<Listing> {
         let known = self.listings().get(&handle).cloned().filter(|_| offset > 0);
         let listing = known.map_or_else(|| self.listing(folder), Ok)?;
@@ -286,7 +286,7 @@ impl Calls {
         if is_plain(ino) || name == REGIONS {
             return Err(Errno::OPNOTSUPP);
         }
-        // What the kernel keeps for itself, access lists for instance, it would not act on here.
+        // The kernel would not act here on attributes that it keeps for itself, access lists for instance.
         if name.starts_with(b"system.") {
             return Err(Errno::OPNOTSUPP);
         }

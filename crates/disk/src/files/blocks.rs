@@ -1,4 +1,4 @@
-//! Where a file's blocks are.
+//! A file's blocks.
 
 use super::space::Run;
 use serde::{Deserialize, Serialize};
@@ -65,12 +65,12 @@ impl Blocks {
         self.by_place.iter().map(|(place, run)| (*place, *run))
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub fn count(&self) -> u64 {
         self.by_place.values().map(|run| u64::from(run.count)).sum()
     }
 
-    /// Whether all is a hole.
+    /// True if all is a hole.
     pub fn is_empty(&self) -> bool {
         self.by_place.is_empty()
     }
@@ -82,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// It is a table of blocks, whatever is cut and inserted.
+        /// The structure is a table of blocks, whatever is cut and inserted.
         #[test]
         fn it_is_a_table(steps in prop::collection::vec((any::<bool>(), 0u64..40, 1u32..12), 1..60)) {
             let (mut blocks, mut naive) = (Blocks::default(), vec![None; 64]);

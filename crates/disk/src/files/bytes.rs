@@ -1,7 +1,7 @@
 //! A file's bytes: read, written, made longer and shorter.
 //!
-//! Bytes go to the pool at the write, into blocks that this mount reserved where a hole was; the log is told of them at fsync, at close, or
-//! after a second. So a full pool is known at the write, and a mount that dies leaves a file as it was last told of.
+//! Bytes go to the pool at the write, into blocks that this mount reserved where a hole was. The log is told of them at fsync, at close,
+//! or after a second. So a full pool is known at the write, and a mount that dies leaves a file as it was last told of.
 
 use super::Files;
 use super::open::{Open, Pending};
@@ -12,14 +12,14 @@ use super::tree::{FILE_LEN_MAX, Inode, Kind};
 use rustix::io::Errno;
 use std::time::Duration;
 
-/// How long what was written waits for more before the others are told.
+/// Time that written bytes wait for more before the others are told.
 pub const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// A file as this mount sees it.
 pub struct Source<'a> {
-    /// As the log has it.
+    /// The inode in the log.
     pub inode: &'a Inode,
-    /// What this mount wrote since.
+    /// Later writes of this mount.
     pub pending: Option<&'a Pending>,
 }
 
@@ -190,7 +190,7 @@ impl Files {
                 let (at, to) = (part.at.max(begin), (part.at + part.len).min(behind));
                 pending.fill(block, run, at, to);
                 fresh.push((block, run));
-                // Nobody ever sees what these blocks held before.
+                // The former bytes of these blocks are never seen.
                 self.store.zero(run, 0, at - begin)?;
                 self.store.zero(run, to - begin, behind - to)?;
                 filled.push(Part { at, len: to - at, run: Some(run), skip: at - begin });
@@ -228,7 +228,7 @@ impl Files {
         Ok(sums.into_iter().map(line).collect::<String>().into_bytes())
     }
 
-    /// Where a file's blocks are to be.
+    /// Placement of a file's blocks.
     fn place(&self, inode: &Inode) -> String {
         let place = inode.xattrs.get(super::PLACE).map(|text| String::from_utf8_lossy(text).into_owned());
         place.unwrap_or_else(|| "local".to_owned())
@@ -383,7 +383,7 @@ impl Files {
     }
 }
 
-/// What a file has pending: blocks for its holes, and partial ones where there is no hole any more.
+/// Pending blocks of a file: those for its holes, and partial ones where there is no hole any more.
 #[expect(clippy::type_complexity, reason = "two lists of the same")]
 fn split(inode: &Inode, pending: &Pending) -> (Vec<(u64, Run)>, Vec<(u64, Run)>) {
     let (mut runs, mut double) = (Vec::new(), Vec::new());

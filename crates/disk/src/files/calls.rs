@@ -43,7 +43,7 @@ impl Filesystem for Calls {
         let _ = config.set_max_write(REQUEST_LEN);
         let _ = config.set_max_readahead(REQUEST_LEN);
         let _ = config.set_max_background(64);
-        // What this kernel has not is done without.
+        // Features that this kernel lacks are done without.
         let wishes = [
             InitFlags::FUSE_POSIX_LOCKS,
             InitFlags::FUSE_FLOCK_LOCKS,

@@ -1,4 +1,4 @@
-//! Which calls may still use what was known before: counts those of this moment and of the one before.
+//! Calls that may still use earlier state: counts those of this moment and of the one before.
 //!
 //! A call enters and leaves. [`Gate::turn`] begins a new moment; [`Gate::is_past`] says when no call of the one before is left.
 
@@ -37,7 +37,7 @@ impl Gate {
         self.moment.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether all calls of the moment before have left.
+    /// True if all calls of the moment before have left.
     pub fn is_past(&self) -> bool {
         let before = (self.moment.load(Ordering::SeqCst).wrapping_add(1) % 2) as usize;
         self.inside[before].load(Ordering::SeqCst) == 0

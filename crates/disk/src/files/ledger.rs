@@ -1,8 +1,9 @@
 //! The log that all mounts of a file system share: what each adds, all apply, in one order.
 //!
-//! It lies in regions of the pool. `NAME@super` holds one word, the *head*: which log counts, and how long it is. `NAME@STEM.log.N` holds a
-//! snapshot of the state and the frames of records since. A frame counts when the head, exchanged by compare-and-swap, covers it: a mount
-//! that dies before has changed nothing, one that dies after has changed all. [`super::turn`] keeps mounts from trying at once.
+//! The ledger lies in regions of the pool. `NAME@super` holds one word, the *head*: the number of the log that counts, and its length.
+//! `NAME@STEM.log.N` holds a snapshot of the state and the frames of records since. A frame counts when the head, exchanged by
+//! compare-and-swap, covers it: a mount that dies before has changed nothing, one that dies after has changed all. [`super::turn`] keeps
+//! mounts from trying at once.
 
 use super::log::{Head, View, follow, frame, load_log};
 use super::parts::Parts;
@@ -19,23 +20,23 @@ const MAGIC: u64 = u64::from_le_bytes(*b"hanarefs");
 /// Version of the log.
 const VERSION: u64 = 2;
 
-/// Where the number is that is part of all other regions' names.
+/// Offset of the number that is part of all other regions' names.
 const STEM: u64 = 24;
 
-/// Where the table begins in which mounts say how far they have come: a word for each.
+/// Offset of the table of mounts' progress: a word for each.
 const MARKS: u64 = 4096;
 
 /// Length of `NAME@super`: long enough to be mapped by the mounts of its host, so that a look at the head is a load.
 const SUPER_LEN: u64 = 64 << 10;
 
-/// How often a log is read again that was replaced meanwhile.
+/// Most readings of a log that was replaced meanwhile.
 const READ_TRIES: u32 = 8;
 
 /// The shared log, as one mount has it.
 pub struct Ledger {
     turns: Turns,
     view: RwLock<View>,
-    /// This mount's threads stand in one line before they stand in the pool's.
+    /// The mount's threads stand in one line before they stand in the pool's.
     line: Mutex<()>,
 }
 
@@ -132,7 +133,7 @@ impl Ledger {
             let held = turn.check().and_then(|()| self.append(&mut turn, &records));
             match held.map_err(|error| refused(what, &error))? {
                 true => return Ok(done),
-                // This mount did not move for a while, or its turn was lost.
+                // The mount did not move for a while, or its turn was lost.
                 false => tracing::warn!("another mount made a change out of turn; this one is tried again"),
             }
         }
@@ -206,7 +207,7 @@ impl Ledger {
             return Ok(false);
         }
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have found the frame in the log, and applied it, since the head covers it.
+        // Another thread may have found the frame in the log, and applied it, because the head covers it.
         if view.head == before {
             view.tree.apply_frame(records);
             (view.head, view.log) = (head, log.clone());
@@ -239,7 +240,7 @@ impl Ledger {
         before.map(drop).map_err(|error| refused("a mark of files", &error))
     }
 
-    /// How far the mount has come that is slowest.
+    /// Position of the slowest mount.
     pub fn slowest(&self) -> Result<u64> {
         let mut marks = vec![0u64; super::tree::SESSION_COUNT_MAX as usize];
         self.turns.front.get_values(MARKS, &mut marks).map_err(|error| refused("the marks of files", &error))?;
@@ -253,7 +254,7 @@ impl Ledger {
 fn open_front(pool: &Pool, name: &str) -> Result<Region, Error> {
     let options = CreateOptions { placement: Placement::Node(NodeId(0)), refuse_lost: true, ..CreateOptions::default() };
     let made = pool.create_or_attach(name, SUPER_LEN, &options);
-    // Where the pool's first node is not there, this host's keeps the log.
+    // The log goes to this host's node where the pool's first node is not there.
     let front = made.or_else(|error| match error {
         Error::NodeLost { .. } | Error::BadPlacement { .. } | Error::PoolFull { .. } => {
             pool.create_or_attach(name, SUPER_LEN, &CreateOptions { placement: Placement::Local, ..options.clone() })
@@ -283,7 +284,7 @@ fn load(turns: &Turns) -> Result<View, Error> {
     let mut tries = 0;
     loop {
         match load_log(&turns.parts, turns.head()?) {
-            // It was replaced meanwhile.
+            // The log was replaced meanwhile.
             Err(Error::UnknownRegion { .. } | Error::GrantRefused { .. } | Error::Garbage { .. }) if tries < READ_TRIES => {
                 tries += 1
             }

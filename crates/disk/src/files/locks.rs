@@ -1,6 +1,6 @@
 //! Locks on ranges of files (`fcntl`, `flock`), across all mounts. Part of the state that the log builds.
 //!
-//! As for all network file systems on Linux, `flock` is a lock on the whole range, and excludes `fcntl` locks too.
+//! Like all network file systems on Linux, this one makes `flock` a lock on the whole range, which excludes `fcntl` locks too.
 
 use super::record::{Claim, SessionId};
 use serde::{Deserialize, Serialize};
@@ -54,17 +54,17 @@ impl Locks {
         self.claims.retain(|held| held.session != session);
     }
 
-    /// Whether an owner has anything.
+    /// True if an owner has a lock.
     pub fn has(&self, session: SessionId, owner: u64) -> bool {
         self.claims.iter().any(|held| (held.session, held.owner) == (session, owner))
     }
 
-    /// Whether they are what claims build: ranges that do not exclude each other.
+    /// True if claims could have built them: ranges that do not exclude each other.
     pub fn are_sound(&self) -> bool {
         self.claims.iter().all(|held| held.start <= held.end && self.conflict(*held).is_none())
     }
 
-    /// Whether nobody has anything.
+    /// True if there is no lock.
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty()
     }

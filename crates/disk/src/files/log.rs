@@ -1,4 +1,4 @@
-//! How a file system's log lies in its region: a snapshot of the state, and frames of records behind it.
+//! A file system's log in its region: a snapshot of the state, and frames of records behind it.
 
 use super::parts::Parts;
 use super::record::Record;
@@ -6,7 +6,7 @@ use super::tree::Tree;
 use hanare::{Error, NodeId, Placement, Region};
 use std::sync::Arc;
 
-/// Where the head is in `NAME@super`.
+/// Offset of the head in `NAME@super`.
 pub const HEAD: u64 = 16;
 
 /// Bytes before the snapshot in a log: its length, and its checksum.
@@ -18,16 +18,16 @@ const FRAME_HEAD_LEN: usize = 16;
 /// Shortest log: some ten thousand changes.
 const LOG_LEN_MIN: u64 = 1 << 20;
 
-/// How often longer a log is than its snapshot: so much is written between two snapshots that they cost little beside it.
+/// Ratio of a log's length to its snapshot's: enough is written between two snapshots that they cost little beside it.
 const LOG_GROWTH: u64 = 4;
 
 /// Bits of the head that say how long the log is; those above say which log.
 const TAIL_BITS: u32 = 40;
 
-/// How many logs a file system may have, one after the other, with some to spare for mounts that stop.
+/// Number of logs that a file system may have, one after the other, with some to spare for mounts that stop.
 pub const LOGS: u64 = (1 << (u64::BITS - TAIL_BITS)) - 64;
 
-/// Which log counts, and its length in bytes.
+/// The log that counts, and its length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub log: u64,
@@ -44,11 +44,11 @@ impl Head {
     }
 }
 
-/// What this mount knows.
+/// A mount's view.
 pub struct View {
     /// The state.
     pub tree: Tree,
-    /// How far it is applied.
+    /// End of the applied part.
     pub head: Head,
     /// The log that counts.
     pub log: Arc<Region>,

@@ -66,7 +66,7 @@ pub struct Files {
     standing: Standing,
     opens: Mutex<HashMap<Ino, Arc<Open>>>,
     owners: Owners,
-    /// Whether each write is told at once.
+    /// True if each write is told at once.
     is_coherent: bool,
 }
 
@@ -98,7 +98,7 @@ impl Files {
         }
     }
 
-    /// This mount's number. **Errors**: `EIO` while it is none, since others may take it for dead.
+    /// The mount's number. **Errors**: `EIO` while it has none, because others may take it for dead.
     fn session(&self) -> Result<SessionId> {
         self.standing.session()
     }
@@ -107,7 +107,7 @@ impl Files {
         self.opens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What this mount has of a file that is not in the log, if it has anything.
+    /// The mount's state of a file beyond the log, if there is any.
     fn opened(&self, ino: Ino) -> Option<Arc<Open>> {
         self.opens().get(&ino).cloned()
     }
@@ -140,7 +140,7 @@ impl Files {
             pending.handles == 0
         };
         if is_last {
-            // What fails here is tried again by the ticker.
+            // The ticker tries failures of this again.
             let _ = self.flush(ino);
             self.let_go(&open);
         }
@@ -172,7 +172,7 @@ impl Files {
         self.with_known(ino, look)
     }
 
-    /// As [`Files::with`], without a look at what others told since the last.
+    /// [`Files::with`], without a look at later words of others.
     fn with_known<T>(&self, ino: Ino, look: impl FnOnce(&Inode, &Source<'_>) -> T) -> Result<T> {
         let open = self.opened(ino);
         let pending = open.as_ref().map(|open| open.read());
@@ -186,12 +186,12 @@ impl Files {
         self.ledger.view()
     }
 
-    /// Whether other mounts may change what this one's kernel has cached.
+    /// True if other mounts may change bytes that this one's kernel has cached.
     pub fn is_shared(&self) -> bool {
         self.is_coherent || self.ledger.known().tree.sessions.len() > 1
     }
 
-    /// Whether each write is told at once.
+    /// True if each write is told at once.
     pub fn is_coherent(&self) -> bool {
         self.is_coherent
     }

@@ -25,16 +25,16 @@ const BUSY_TRIES: u32 = 20;
 /// Tries after which the folder's users are named.
 const BUSY_TRIES_UNSAID: u32 = 5;
 
-/// How a file system is mounted.
+/// Options of a mount.
 #[derive(Clone, Debug, Default)]
 pub struct MountOptions {
     /// Its name in the pool; by default `files`, and `files-UID` for users other than root.
     pub name: Option<String>,
     /// Users other than this one whose regions the file system may have.
     pub trusted: Vec<u32>,
-    /// Whether every host sees each write at once.
+    /// True if every host sees each write at once.
     pub is_coherent: bool,
-    /// Whether nothing may be changed.
+    /// True if changes are refused.
     pub is_read_only: bool,
 }
 
@@ -73,7 +73,7 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
         config.mount_options.push(MountOption::RO);
     }
     if rustix::process::geteuid().is_root() {
-        // As any file system that root mounts; the kernel checks who may do what.
+        // The kernel checks rights, as for any file system that root mounts.
         config.acl = SessionACL::All;
     }
     config.mount_options.extend(match pool.user().uid == 0 && files.owners.is_alone() {
@@ -101,7 +101,7 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
     }
 }
 
-/// What mounts for an ordinary user has to be found where it is looked for at the end, too: a mount that nobody can undo is refused.
+/// Checks that the helper that mounts for an ordinary user will be found at the end, too: a mount that nobody can undo is refused.
 fn check_helper(folder: &Path) -> Result<(), Error> {
     if rustix::process::geteuid().is_root() || Command::new("fusermount3").arg("-V").output().is_ok() {
         return Ok(());
@@ -186,9 +186,9 @@ impl Unmounter {
 }
 
 impl Mounted {
-    /// What unmounts it.
+    /// A handle that unmounts it.
     pub fn unmounter(&self) -> Unmounter {
-        // As `/proc` shows the paths of those who use it.
+        // `/proc` shows the paths of its users in this form.
         Unmounter { folder: self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone()) }
     }
 

@@ -15,7 +15,7 @@ const XATTR_LEN_MAX: usize = 64 << 10;
 /// The attribute by which a file gives programs more rights than who runs them has.
 const CAPABILITIES: &[u8] = b"security.capability";
 
-/// Who makes something.
+/// Maker of a file or folder.
 #[derive(Clone, Copy)]
 pub struct Maker {
     /// The user.
@@ -26,10 +26,10 @@ pub struct Maker {
     pub mode: u32,
 }
 
-/// How a value is put beside others.
+/// Rule for a value among others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Put {
-    /// Whether it is there or not.
+    /// Present or not.
     Any,
     /// Only if it is not.
     New,
@@ -38,7 +38,7 @@ pub enum Put {
 }
 
 impl Files {
-    /// What a name stands for.
+    /// The inode of a name.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         check_name(name)?;
         let view = self.view()?;
@@ -216,7 +216,7 @@ impl Files {
 
     /// Takes a lock; `EAGAIN` where others keep it out.
     pub fn lock(&self, ino: Ino, claim: Claim) -> Result<()> {
-        // What others wrote under the lock is looked at anew; what was written here before is told first.
+        // Others' writes under the lock are looked at again; earlier writes here are told first.
         self.flush(ino)?;
         self.ledger.commit(|tree| {
             tree.inode(ino).ok_or(Errno::STALE)?;

@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
-/// One file.
+/// A file.
 pub struct Open {
     /// Its number.
     pub ino: Ino,
     pending: RwLock<Pending>,
 }
 
-/// What was written and is not in the log. The bytes themselves are in the pool already: nothing of them is lost for want of room.
+/// Writes that are not in the log. The bytes themselves are in the pool already: nothing of them is lost for want of room.
 #[derive(Default)]
 pub struct Pending {
-    /// How often it is open.
+    /// Number of its open handles.
     pub handles: u64,
-    /// Whether the log knows that this mount has it open though it has no name.
+    /// True if the log knows that this mount has it open though it has no name.
     pub is_held: bool,
     /// The length that writes made, if any did.
     pub size: Option<u64>,
@@ -35,7 +35,7 @@ pub struct Pending {
     pub partial: BTreeMap<u64, Vec<(u64, u64)>>,
     /// Position of the change that the kernel's cached pages show.
     pub cached: Option<u64>,
-    /// It wrote what could not be told the others: said once, at the next flush.
+    /// True if writes could not be told to the others: said once, at the next flush.
     pub is_broken: bool,
 }
 
@@ -62,7 +62,7 @@ impl Open {
 }
 
 impl Pending {
-    /// Whether there is something to tell.
+    /// True if there are writes to tell.
     pub fn is_dirty(&self) -> bool {
         self.time.is_some()
     }
@@ -90,7 +90,7 @@ impl Pending {
         }
     }
 
-    /// This mount made the change at a position. The kernel's pages show it, if they showed the one before.
+    /// The mount made the change at a position. The kernel's pages show it, if they showed the one before.
     pub fn saw(&mut self, before: u64, change: u64) {
         self.cached = (self.cached == Some(before)).then_some(change);
     }

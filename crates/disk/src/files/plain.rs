@@ -1,7 +1,7 @@
 //! Regions of the pool that are no part of a file system: each is a file in the root folder.
 //!
-//! Such a file has the region's length, owner and mode. It is read, written and mapped in place, grows by truncation to a longer length,
-//! and goes with `rm`. It has no other names, links, times or attributes: those are a file system's.
+//! A plain file is a region, with its length, owner and mode. It is read, written and mapped in place, grows by truncation to a longer
+//! length, and goes with `rm`. It has no other names, links, times or attributes: those are a file system's.
 
 use super::refusal::{Result, refused};
 use hanare::{Pool, Region, RegionStat};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The bit that tells a region's number from a file's.
 const BIT: u64 = 1 << 63;
 
-/// How long a list of all regions is good.
+/// Time that a list of all regions is good.
 const LIST_FRESH: Duration = Duration::from_secs(1);
 
 /// The pool's regions, as files.
@@ -25,12 +25,12 @@ pub struct Plain {
     list: Mutex<Option<(Instant, Vec<RegionStat>)>>,
 }
 
-/// Whether a number is a region's.
+/// True for a region's number.
 pub fn is_plain(ino: u64) -> bool {
     ino & BIT != 0
 }
 
-/// Whether a region is part of a file system, by its name.
+/// True if a region is part of a file system, by its name.
 fn is_inner(name: &str) -> bool {
     name.rsplit_once('@').is_some_and(|(_, part)| {
         let numbered = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
@@ -41,7 +41,7 @@ fn is_inner(name: &str) -> bool {
 }
 
 impl Plain {
-    /// Nothing is asked before it is used.
+    /// No question is asked before it is used.
     pub fn new(pool: &Pool) -> Plain {
         Plain { pool: pool.clone(), names: Mutex::default(), open: Mutex::default(), list: Mutex::default() }
     }
@@ -141,7 +141,7 @@ impl Plain {
         region.put(offset, bytes).map_err(|error| refused(region.name(), &error))
     }
 
-    /// Makes it longer. **Errors**: `EOPNOTSUPP` for a shorter length, since regions only grow.
+    /// Makes it longer. **Errors**: `EOPNOTSUPP` for a shorter length, because regions only grow.
     pub fn truncate(&self, ino: u64, len: u64) -> Result<()> {
         let stat = self.stat(ino)?;
         if len < stat.len {

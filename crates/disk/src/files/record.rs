@@ -1,4 +1,4 @@
-//! What mounts tell each other: the records of a file system's log. Each is one change that happens whole or not at all.
+//! Records of a file system's log, by which mounts tell each other of changes. Each is one change that happens whole or not at all.
 
 use super::space::Run;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// This moment.
+    /// The present.
     pub fn now() -> Stamp {
         SystemTime::now().into()
     }
@@ -52,7 +52,7 @@ impl From<Stamp> for SystemTime {
     }
 }
 
-/// What is made by [`Record::Make`].
+/// A thing made by [`Record::Make`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fresh {
     /// An empty file.
@@ -61,7 +61,7 @@ pub enum Fresh {
     Folder,
     /// A symbolic link.
     Link {
-        /// What it points to.
+        /// The link's target.
         target: Vec<u8>,
     },
     /// A fifo, socket or device.
@@ -73,7 +73,7 @@ pub enum Fresh {
     },
 }
 
-/// Whose lock it is, and what it covers.
+/// Owner and range of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The mount.
@@ -86,7 +86,7 @@ pub struct Claim {
     pub start: u64,
     /// Last byte.
     pub end: u64,
-    /// Whether others are kept out.
+    /// True if others are kept out.
     pub exclusive: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct Attributes {
     pub mtime: Option<Stamp>,
 }
 
-/// One change.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
     /// A mount begins.
@@ -116,7 +116,7 @@ pub enum Record {
     End { session: SessionId },
     /// A name for something that is made with it.
     Make { parent: Ino, name: Vec<u8>, what: Fresh, mode: u32, uid: u32, gid: u32, time: Stamp },
-    /// One more name for a file.
+    /// Another name for a file.
     Link { ino: Ino, parent: Ino, name: Vec<u8>, time: Stamp },
     /// A name less; a folder must be empty.
     Unlink { parent: Ino, name: Vec<u8>, time: Stamp },
@@ -148,7 +148,7 @@ pub enum Record {
     Reclaim { upto: u64 },
     /// A lock on a range is taken in place of what its owner had there.
     Lock { ino: Ino, claim: Claim },
-    /// What an owner has of a range is given back.
+    /// An owner gives back its locks of a range.
     Unlock { ino: Ino, claim: Claim },
 }
 

@@ -1,4 +1,4 @@
-//! What a failed call on the pool is to a program that knows only files, and the line that says why.
+//! Failed calls on the pool, for a program that knows only files, and the line that says why.
 
 use hanare::Error;
 use rustix::io::Errno;

@@ -16,25 +16,25 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often the ticker looks.
+/// Time between the ticker's looks.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How often it looks for mounts that died.
+/// Time between its looks for mounts that died.
 const LOOK_FOR_DEAD: Duration = Duration::from_secs(2);
 
-/// How long a mount goes on that cannot look at the log: longer than any call on the pool takes.
+/// Time that a mount goes on without a look at the log: longer than any call on the pool takes.
 const STANDING: Duration = Duration::from_secs(15);
 
-/// How long another's lock is free before it counts as dead: its last calls, begun within [`STANDING`], have ended by then.
+/// Time that another's lock is free before it counts as dead: its last calls, begun within [`STANDING`], have ended by then.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How long a data region is all free before it goes back to the pool.
+/// Time that a data region is all free before it goes back to the pool.
 const FREE_AFTER: Duration = Duration::from_secs(5);
 
-/// How long a full pool waits for blocks that others may still use.
+/// Time that a full pool waits for blocks that others may still use.
 const FREE_BOUND: Duration = Duration::from_secs(2);
 
-/// Whether this mount is one of the file system's, and since when it is sure.
+/// The mount's number in the file system, and the time of the last proof of it.
 pub struct Standing {
     name: String,
     state: Mutex<State>,
@@ -52,7 +52,7 @@ struct State {
 }
 
 impl Standing {
-    /// None yet.
+    /// No number yet.
     pub fn new(name: &str) -> Standing {
         Standing { name: name.to_owned(), state: Mutex::default(), bell: Condvar::new() }
     }
@@ -61,7 +61,7 @@ impl Standing {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This mount's number. **Errors**: `EIO` while it is none, since others may take it for dead.
+    /// The mount's number. **Errors**: `EIO` while it has none, because others may take it for dead.
     pub fn session(&self) -> Result<SessionId> {
         let state = self.state();
         match (state.session, state.seen) {
@@ -79,7 +79,7 @@ impl Standing {
     }
 }
 
-/// What the ticker remembers between two ticks.
+/// State of the ticker between two ticks.
 struct Ticker<'f> {
     files: &'f Files,
     lock: LockGuard,
@@ -336,7 +336,7 @@ impl<'f> Ticker<'f> {
                     let making = tree.sessions.get(&session).map(|of| of.making.clone());
                     Ok((if making.is_some() { vec![Record::End { session }] } else { Vec::new() }, making.unwrap_or_default()))
                 })?;
-                // It may have made these regions, and said nothing of them.
+                // The dead mount may have made these regions, and said nothing of them.
                 making.into_iter().for_each(|segment| files.store.drop_region(segment));
                 tracing::info!("mount {session:x} has ended without saying so");
             }

@@ -13,7 +13,7 @@ pub struct Run {
     pub segment: u32,
     /// First block.
     pub block: u32,
-    /// How many, at least one.
+    /// Their number, at least one.
     pub count: u32,
 }
 
@@ -66,7 +66,7 @@ impl Runs {
         true
     }
 
-    /// Whether all of these blocks are in it.
+    /// True if all of these blocks are in it.
     pub fn holds(&self, run: Run) -> bool {
         self.around(run).is_some()
     }
@@ -107,13 +107,13 @@ impl Runs {
         self.by_start.iter().map(|((segment, block), count)| Run { segment: *segment, block: *block, count: *count })
     }
 
-    /// Those of one data region.
+    /// Runs of one data region.
     pub fn of(&self, segment: u32) -> impl Iterator<Item = Run> + '_ {
         let range = self.by_start.range((segment, 0)..=(segment, u32::MAX));
         range.map(|((segment, block), count)| Run { segment: *segment, block: *block, count: *count })
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub fn count(&self) -> u64 {
         self.by_start.values().map(|count| u64::from(*count)).sum()
     }
@@ -122,7 +122,7 @@ impl Runs {
 /// A data region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Where its bytes are, as a placement is written: files with that placement get blocks of it.
+    /// Placement of its bytes in written form: files with that placement get blocks of it.
     pub key: String,
     /// Its length in blocks.
     pub blocks: u32,
@@ -151,7 +151,7 @@ impl Space {
         true
     }
 
-    /// Whether all blocks of a data region are free.
+    /// True if all blocks of a data region are free.
     pub fn is_free(&self, segment: u32) -> bool {
         let blocks = self.segments.get(&segment).map_or(0, |segment| segment.blocks);
         blocks > 0 && self.free.holds(Run { segment, block: 0, count: blocks })

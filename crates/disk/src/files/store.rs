@@ -23,20 +23,20 @@ const RESERVE_BLOCKS: (u64, u64) = (1 << 6, 1 << 14);
 #[derive(Default)]
 struct Purse {
     runs: Vec<Run>,
-    /// How many were asked for the last time.
+    /// Number of blocks asked for the last time.
     asked: u64,
 }
 
-/// What this mount has reserved.
+/// Reservations of this mount.
 #[derive(Default)]
 struct Purses {
-    /// By placement.
+    /// Purses by placement.
     of: HashMap<String, Purse>,
     /// Numbers of data regions that the log gave this mount, and that have no region.
     spare: Vec<u32>,
 }
 
-/// Where bytes go and come from.
+/// Store of the bytes.
 pub struct Store {
     pool: Pool,
     parts: Parts,
@@ -47,7 +47,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Nothing is opened, or reserved, before it is used.
+    /// Opens and reserves only at the first use.
     pub fn new(pool: &Pool, parts: &Parts) -> Store {
         Store {
             pool: pool.clone(),
@@ -97,7 +97,7 @@ impl Store {
                 return Ok(());
             }
         }
-        // One by one, because an error names the region that it is of.
+        // Pieces go one by one, because an error names the region that it is of.
         pieces.into_iter().try_for_each(|(run, skip, into)| self.get(run, skip, into))
     }
 
@@ -253,7 +253,7 @@ impl Store {
                     have += size;
                     continue;
                 }
-                // Of this mount, which did not hear that it had made it.
+                // The region is this mount's, which did not hear that it had made it.
                 Err(Error::NameTaken { .. }) => self.parts.remove(&name).map_err(|error| refused(&name, &error))?,
                 Err(Error::PoolFull { .. } | Error::QuotaExceeded { .. }) if size > SEGMENT_BLOCKS_LAST => size /= 2,
                 Err(error) => {

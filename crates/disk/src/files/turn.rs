@@ -42,7 +42,7 @@ impl Turn {
 
 /// Outcome of waiting for a turn.
 pub enum Taken {
-    /// This mount has it.
+    /// The mount has it.
     Turn(Turn),
     /// Another mount has it, and has not moved the head from there for a while.
     Stopped(Head),

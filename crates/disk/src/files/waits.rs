@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Most that wait at once in one mount, each with a thread.
 const WAITING_COUNT_MAX: usize = 1024;
 
-/// How often a lock is tried: soon at first, since most are held for a moment.
+/// Time between tries of a lock: short at first, because most are held for a moment.
 const TRY_FIRST: Duration = Duration::from_millis(2);
 const TRY_LAST: Duration = Duration::from_millis(100);
 
@@ -46,7 +46,7 @@ pub fn wait_for_lock(files: &Arc<Files>, ino: Ino, claim: Claim, reply: ReplyEmp
     }
 }
 
-/// Whether a signal waits that the process would act on, or whether it is gone: a request that is under way hides that from it.
+/// True if a signal waits that the process would act on, or if it is gone: a request that is under way hides that from it.
 fn has_signal(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     threads.flatten().any(|thread| {

@@ -1,4 +1,4 @@
-//! Which pages of a block are here and which are in the pool; which to fetch together. No I/O.
+//! Pages of a block: present ones, those in the pool, and those to fetch together. No I/O.
 //!
 //! ```text
 //!            touched                 written
@@ -15,7 +15,7 @@ use std::ops::Range;
 /// Pages of a block: as many as a word has bits.
 pub const PAGES: u32 = (BLOCK_LEN / PAGE_LEN) as u32;
 
-/// So many pages in a row, just before a touched one, are a stream: less may be chance, where half of the memory is here.
+/// Present pages in a row just before a touched one that make a stream: fewer may be chance, where half of the memory is here.
 pub const STREAM_MIN: u32 = 4;
 
 /// A block's number in its program's arena.
@@ -30,11 +30,11 @@ pub struct Slot(pub u32);
 pub struct Block {
     /// Pages that the program has.
     pub here: u64,
-    /// Those of them that it may write: the pool's bytes are older.
+    /// Present pages that it may write: the pool's bytes are older.
     pub dirty: u64,
     /// Pages whose bytes the pool has.
     pub kept: u64,
-    /// Where, if any.
+    /// Its slot, if it has one.
     pub slot: Option<Slot>,
 }
 
@@ -59,7 +59,7 @@ impl Block {
         page..page + (page..last).take_while(|other| has(self.here, *other)).count().max(1) as u32
     }
 
-    /// How many pages in a row are here just before `page`.
+    /// Number of present pages in a row just before `page`.
     pub fn run_before(&self, page: u32, before: u32) -> u32 {
         run_before(self.here, page, before)
     }
@@ -80,14 +80,14 @@ impl Block {
     }
 }
 
-/// How many bits in a row are set just before `page`, where `before` are in the word before.
+/// Number of set bits in a row just before `page`, where `before` are in the word before.
 fn run_before(word: u64, page: u32, before: u32) -> u32 {
     // Shifted in two steps: a shift by 64 is none.
     let run = (word << (PAGES - 1 - page) << 1).leading_ones().min(page);
     if run == page { run + before } else { run }
 }
 
-/// Whether a page's bit is set.
+/// True if a page's bit is set.
 pub fn has(word: u64, page: u32) -> bool {
     word >> page & 1 == 1
 }

@@ -52,14 +52,14 @@ pub const LIMIT_MIN: u64 = 16 << 20;
 /// Orders of blocks ahead, at most, for all programs: what is asked for beyond them comes when it is touched.
 const AHEAD: usize = 16;
 
-/// Most threads that resolve touches of one program; where there are no more processors, each thread stays on one, since waking a
-/// thread on another one costs more than the work.
+/// Most threads that resolve touches of one program. Without more processors each thread stays on one, because waking a thread on another
+/// one costs more than the work.
 const THREADS: usize = 4;
 
-/// How long a thread waits for room before it looks again: an eviction takes less.
+/// Time that a thread waits for room before it looks again: an eviction takes less.
 const LOOK_AFTER: Duration = Duration::from_millis(10);
 
-/// What was done so far.
+/// Counts of actions so far.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Touches that were resolved.
@@ -70,12 +70,12 @@ pub struct Counts {
     pub written: AtomicU64,
 }
 
-/// What the programs of a run share.
+/// Shared state of a run's programs.
 struct Shared {
     store: SlotStore,
     /// Blocks that programs may write.
     room_of_blocks: Room,
-    /// How the threads read that resolve touches, those of all programs with one number by one; the last is of blocks ahead.
+    /// Read connections of the threads that resolve touches: one for those of all programs with one number; the last is for blocks ahead.
     lanes: Arc<[Lane]>,
     /// Most pages that may be here.
     limit: u64,
@@ -89,13 +89,13 @@ struct Shared {
     want: Condvar,
     /// Beside the two.
     waits: Mutex<()>,
-    /// Nothing can be evicted: the limit has to be passed.
+    /// True if no block can be evicted: the limit has to be passed.
     is_stuck: AtomicBool,
     is_over: AtomicBool,
     ahead: SyncSender<Ahead>,
 }
 
-/// What a program's stream needs next.
+/// Next need of a program's stream.
 struct Ahead {
     space: Weak<ProgramSpace>,
     order: Order,
@@ -116,7 +116,7 @@ impl Shared {
         (self.here.load(Ordering::Relaxed) + self.reserve()).saturating_sub(self.limit)
     }
 
-    /// Whether pages leave: when half of the reserve has gone, so that many leave at once.
+    /// True if pages must leave: when half of the reserve has gone, so that many leave at once.
     fn is_low(&self) -> bool {
         self.missing() > self.reserve() / 2
     }
@@ -125,7 +125,7 @@ impl Shared {
         self.here.load(Ordering::Relaxed) + blocks * BLOCK_LEN / PAGE_LEN > self.limit
     }
 
-    /// How many blocks of the limit come ahead at once, `wanted` at most.
+    /// Number of blocks within the limit that come ahead at once, `wanted` at most.
     fn ahead_count(&self, wanted: usize) -> u64 {
         /// Less than this part of what may be here.
         const PART: u64 = 32;
@@ -147,7 +147,7 @@ impl Shared {
 
     /// Has blocks of a stream brought, if there is somebody to do it.
     fn order(&self, space: &Weak<ProgramSpace>, order: Order) {
-        // What is not brought comes when it is touched.
+        // Blocks that are not brought come when they are touched.
         let _ = self.ahead.try_send(Ahead { space: space.clone(), order });
     }
 
@@ -201,8 +201,8 @@ pub struct MainMemory {
 }
 
 impl MainMemory {
-    /// Starts one at the node of that address, which keeps at most `limit` bytes here, and the rest on other nodes of the pool; on this
-    /// host's own, if there is no other.
+    /// Starts a keeper at the node of that address. It keeps at most `limit` bytes here, and the rest on other nodes of the pool, or on
+    /// this host's own if there is no other.
     ///
     /// **Errors**: [`Error::System`] where the kernel does not let this user page memory, with the setting; [`Error::BadSetting`] for
     /// a limit below [`LIMIT_MIN`].
@@ -242,7 +242,7 @@ impl MainMemory {
         (VARIABLE, self.listener.name().to_owned())
     }
 
-    /// What was done so far.
+    /// Counts of actions so far.
     pub fn counts(&self) -> &Counts {
         &self.shared.counts
     }

@@ -13,7 +13,7 @@ pub const SILENT_MS: u64 = 10 * LEASE_MS;
 /// Between two tries: short beside a lease, long beside a message.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Who waits.
+/// The waiter.
 pub trait Waiter {
     /// Hears why it waits. `false` where it need not any more.
     fn waits_for(&self, error: &Error) -> bool;
@@ -42,7 +42,7 @@ pub fn try_again<T>(waiter: &dyn Waiter, mut attempt: impl FnMut(bool) -> Result
     }
 }
 
-/// Whether the bytes may be there when it is asked again.
+/// True if the bytes may be there at the next try.
 fn may_come_back(error: &Error) -> bool {
     matches!(
         error,

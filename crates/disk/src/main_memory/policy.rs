@@ -1,4 +1,4 @@
-//! Which pages of a program leave first, and which touch brings a whole block. No I/O, no clock.
+//! Policy of pages: the order in which a program's pages leave, and the touches that bring a whole block. No I/O, no clock.
 //!
 //! ```text
 //!              while there is room
@@ -49,7 +49,7 @@ struct Queue {
     pages: u64,
 }
 
-/// One block: each of its pages is in one queue at most.
+/// A block: each of its pages is in one queue at most.
 #[derive(Default)]
 struct Marks {
     probation: u64,
@@ -84,7 +84,7 @@ pub struct Arrival {
     pub number: Number,
     /// Its pages.
     pub pages: u64,
-    /// They are part of a stream.
+    /// True if they are part of a stream.
     pub is_stream: bool,
 }
 
@@ -180,7 +180,7 @@ impl Policy {
         self.main.push(Cohort { pages, ..turn });
     }
 
-    /// How many turns there are.
+    /// Number of turns.
     pub fn turns(&self) -> usize {
         self.probation.turns.len() + self.main.turns.len()
     }
@@ -270,7 +270,7 @@ mod tests {
     fn pages_that_come_back_soon_outlive_a_stream() {
         let (mut program, mut seed) = (Program::new(64 * 64), 1);
         (0..256).for_each(|number| program.sweep(number));
-        // One page of each of 128 blocks is hot: blocks are no measure.
+        // A single page of each of 128 blocks is hot: blocks are no measure.
         let mut hot = |program: &mut Program, touches: usize| {
             let before = program.lone;
             (0..touches).for_each(|_| program.touch(random(&mut seed) % 128 * 64));

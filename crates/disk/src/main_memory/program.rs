@@ -20,16 +20,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often it is looked whether a program that closed its connection is gone: some close all descriptors and go on.
+/// Time between looks whether a program that closed its connection is gone: some close all descriptors and go on.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
 
-/// Where programs connect.
+/// Listener for programs.
 pub struct Listener {
     name: String,
     socket: OwnedFd,
 }
 
-/// What connections share.
+/// Shared state of connections.
 struct Door {
     shared: Arc<Shared>,
     programs: Mutex<HashMap<u64, Arc<ProgramSpace>>>,
@@ -68,7 +68,7 @@ impl Listener {
                 match rustix::net::accept_with(&own, SocketFlags::CLOEXEC) {
                     Ok(connection) => {
                         let door = door.clone();
-                        // Where there is no thread for it, the program is told by the end of the connection.
+                        // The end of the connection tells the program that there is no thread for it.
                         let _ = spawn("program", move || {
                             converse(&door, &connection);
                         });

@@ -28,12 +28,12 @@ pub struct Room {
     fitting: u64,
     /// Blocks beyond the slots.
     beyond: u64,
-    /// One at a time makes regions.
+    /// Held by the thread that makes regions.
     growth: Mutex<()>,
 }
 
 impl Room {
-    /// That of a run which keeps so many pages here, of which `reserve` are kept free.
+    /// The room of a run which keeps `limit` pages here, with `reserve` of them free.
     pub fn new(limit: u64, reserve: u64) -> Room {
         const PAGES: u64 = BLOCK_LEN / PAGE_LEN;
         Room { reserved: Mutex::new(0), fitting: (limit - reserve) / PAGES, beyond: limit / PAGES / 4, growth: Mutex::new(()) }
@@ -63,12 +63,12 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// None yet.
+    /// No reservation yet.
     pub fn new(shared: &Arc<Shared>) -> Reservation {
         Reservation { shared: shared.clone(), blocks: 0 }
     }
 
-    /// How many blocks.
+    /// Number of blocks.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }

@@ -39,7 +39,7 @@ pub fn buffer(blocks: usize) -> Vec<u8> {
     vec![0; blocks * BLOCK_LEN as usize]
 }
 
-/// How a program is reached.
+/// Access to a program.
 pub struct Reach {
     /// Its memory.
     pub pager: Pager,
@@ -64,7 +64,7 @@ struct Entry {
 #[derive(Default)]
 struct Table {
     blocks: HashMap<Number, Entry>,
-    /// Which pages leave first.
+    /// Order in which pages leave.
     policy: Policy,
     /// First pages of blocks that were brought ahead without them.
     stash: HashMap<Number, Box<[u8]>>,
@@ -75,7 +75,7 @@ struct Table {
     is_over: bool,
 }
 
-/// One program's memory.
+/// A program's memory.
 pub struct ProgramSpace {
     own: Weak<ProgramSpace>,
     shared: Arc<Shared>,
@@ -105,7 +105,7 @@ impl Drop for Snapshot {
 }
 
 impl ProgramSpace {
-    /// That of a program which begins, or of a child that has its parent's pages.
+    /// The space of a program which begins, or of a child that has its parent's pages.
     pub fn new(shared: &Arc<Shared>, reach: Reach, mut inherited: Option<Snapshot>) -> Arc<ProgramSpace> {
         let blocks = inherited.as_mut().map(|snapshot| std::mem::take(&mut snapshot.blocks)).unwrap_or_default();
         let room = inherited.map_or_else(|| Reservation::new(shared), |mut snapshot| snapshot.room.take());
@@ -116,7 +116,7 @@ impl ProgramSpace {
         arrivals.sort_unstable_by_key(|arrival| arrival.number);
         arrivals.iter().for_each(|arrival| policy.on_brought(arrival, here));
         let blocks = blocks.into_iter().map(|(number, entry)| {
-            // What the kernel copied is not protected.
+            // Pages that the kernel copied are not protected.
             let block = Block { dirty: entry.block.here, ..entry.block };
             (number, Entry { block, ..Entry::default() })
         });
@@ -135,7 +135,7 @@ impl ProgramSpace {
         })
     }
 
-    /// How the program is reached.
+    /// Access to the program.
     pub fn reach(&self) -> &Reach {
         &self.reach
     }
@@ -188,7 +188,7 @@ impl ProgramSpace {
         &self.shared.counts
     }
 
-    /// Where a block's pages are in the program.
+    /// Addresses of a block's pages in the program.
     fn span(&self, number: Number, pages: Range<u32>) -> Span {
         let start = self.reach.arena.start + number * BLOCK_LEN + u64::from(pages.start) * PAGE_LEN;
         Span { start, len: u64::from(pages.end - pages.start) * PAGE_LEN }
@@ -220,7 +220,7 @@ impl ProgramSpace {
         }
     }
 
-    /// How many pages in a row are here, and how many dirty, at the end of the block before one.
+    /// Number of present pages, and of dirty ones, in a row at the end of the block before.
     fn tails_before(&self, number: Number) -> (u32, u32) {
         let before = number.checked_sub(1).and_then(|before| self.table().blocks.get(&before).map(|entry| entry.block));
         before.map_or((0, 0), |block| (block.here.leading_ones(), block.dirty.leading_ones()))
@@ -304,7 +304,7 @@ struct Held<'a> {
     leaving: u64,
     /// Pages that came since it was taken.
     brought: u64,
-    /// They are part of a stream.
+    /// True if they are part of a stream.
     is_stream: bool,
 }
 

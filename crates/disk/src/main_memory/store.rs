@@ -1,4 +1,4 @@
-//! Where blocks lie in the pool: regions of this run, cut into slots of a block each, counted by the programs that read them.
+//! Blocks in the pool: regions of this run, cut into slots of a block each, counted by the programs that read them.
 //!
 //! A slot that parent and child of a fork share is never written: a block that changes takes another slot.
 
@@ -12,30 +12,30 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// How names of such regions begin. What follows is the host, the keeper's process and a number.
+/// First part of such regions' names. The rest is the host, the keeper's process and a number.
 const BEGINNING: &str = "main-memory";
 
 #[derive(Default)]
 struct Slots {
     /// The regions, each with its first slot.
     regions: Vec<(u32, Arc<Region>)>,
-    /// How many programs read each slot.
+    /// Number of programs that read each slot.
     readers: Vec<u32>,
     free: Vec<u32>,
 }
 
-/// What a thread reads by: connections of its own. On those of others its answer would wait behind their bytes, and for a thread of
-/// theirs to be woken first.
+/// A thread's own connections for reading. On others' its reply would wait behind their bytes, and for a thread of theirs to be woken
+/// first.
 pub struct Lane {
     socket: String,
     /// Attached when the first region is made: most small programs need none.
     pool: OnceLock<Option<Pool>>,
-    /// Those that are open here.
+    /// Regions that are open here.
     regions: Mutex<HashMap<usize, Arc<Region>>>,
 }
 
 impl Lane {
-    /// One to the node at that address.
+    /// A connection to the node at that address.
     pub fn new(socket: &str) -> Lane {
         Lane { socket: socket.to_owned(), pool: OnceLock::new(), regions: Mutex::default() }
     }
@@ -100,12 +100,12 @@ pub struct SlotStore {
     slots: Mutex<Slots>,
     /// Names that were used, also for regions whose creation failed: a region may be there although its answer was lost.
     names: AtomicU32,
-    /// Who opens regions for lanes.
+    /// The thread that opens regions for read connections.
     fresh: Sender<FreshRegion>,
 }
 
 impl SlotStore {
-    /// Nothing is made before it is needed. What runs of this host left that were killed goes.
+    /// Makes regions only when they are needed. Leftovers of this host's killed runs go.
     pub fn new(pool: &Pool, fresh: Sender<FreshRegion>) -> SlotStore {
         sweep(pool);
         SlotStore { pool: pool.clone(), process: std::process::id(), slots: Mutex::default(), names: AtomicU32::new(0), fresh }
@@ -132,7 +132,7 @@ impl SlotStore {
 
     /// Removes the regions: the run is over.
     pub fn remove(&self) {
-        // Where the pool is gone, so are they.
+        // The regions are gone with the pool.
         (0..self.names.load(Ordering::Relaxed)).for_each(|number| drop(self.pool.remove(&self.name(number))));
     }
 
@@ -254,7 +254,7 @@ impl SlotStore {
     pub(super) fn add(&self, count: u32, name: String, region: Region) {
         let mut slots = self.slots();
         let first = slots.readers.len() as u32;
-        // Where nobody opens it, all read by this connection.
+        // Without a thread to open it, all read by this connection.
         let _ = self.fresh.send(FreshRegion { index: slots.regions.len(), name });
         slots.regions.push((first, Arc::new(region)));
         slots.readers.resize((first + count) as usize, 0);
@@ -262,7 +262,7 @@ impl SlotStore {
     }
 }
 
-/// How the names of a keeper's regions begin.
+/// First part of the names of a keeper's regions.
 fn beginning(process: u32) -> String {
     format!("{BEGINNING}-{}-{process}", rustix::system::uname().nodename().to_string_lossy())
 }

@@ -1,4 +1,4 @@
-//! What wakes a sleeping side, and tells of the other side's death: one end of a socket pair.
+//! Wakes a sleeping side, and tells of the other side's death: one end of a socket pair.
 //!
 //! An event descriptor would do for waking, but a peer that shares it can make writing to it block. A socket can be
 //! told at each call not to wait, and the kernel hangs up on it when the peer's process is gone.
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// One end.
+/// An end.
 pub(super) struct Bell(OwnedFd);
 
 /// Makes both ends.
@@ -34,7 +34,7 @@ impl Bell {
         self.is_open(RecvFlags::DONTWAIT)
     }
 
-    /// Whether the other side still lives. One system call.
+    /// True while the other side lives. One system call.
     pub(super) fn lives(&self) -> bool {
         self.is_open(RecvFlags::DONTWAIT | RecvFlags::PEEK)
     }

@@ -32,7 +32,7 @@ pub struct ShmLink {
     inbox: Inbox,
     /// Bytes of the first record that the inbox has taken; the rest waits for the sink.
     taken: usize,
-    /// Whether something waits for the sink.
+    /// True if bytes wait for the sink.
     is_held: bool,
     dozed: bool,
     peer_lives: bool,
@@ -76,7 +76,7 @@ impl ShmLink {
         self.outbox.unsent_len().min(RECORD_LEN_MIN as u64) as usize
     }
 
-    /// Whether sending can go on. A ring that makes no sense counts too: `progress` says so.
+    /// True if sending can go on. A ring that makes no sense counts too: `progress` says so.
     fn has_room(&mut self) -> bool {
         let enough = self.room_wanted();
         self.side.producer.room(enough).map_or(true, |room| room.unwrap_or(0) >= enough)
@@ -142,7 +142,7 @@ impl ShmLink {
         Ok(is_empty)
     }
 
-    /// Nothing is there: is anybody? The ring is looked at once more after a peer went, for its last words.
+    /// Checks the peer's life when nothing is there. The ring is looked at once more after a peer went, for its last words.
     fn check_life(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
         let ending = match (self.side.is_closed(), self.peer_lives) {
             (false, true) => return Ok(()),
@@ -323,7 +323,7 @@ mod tests {
             if sleeps {
                 assert!(one.doze());
             }
-            // What the kernel does for a process that is killed: its descriptors close, its memory says nothing.
+            // The kernel does the same for a process that is killed: its descriptors close, its memory says nothing.
             drop(parts);
             assert!(!sleeps || is_rung(&one));
             let looks = if sleeps { 1 } else { LIFE_INTERVAL + 2 };

@@ -1,4 +1,4 @@
-//! Where everything lies in the memory file of a link. The rings' own layout is in the ring crate.
+//! Layout of a link's memory file. The rings' own layout is in the ring crate.
 //!
 //! ```text
 //! line 0       maker: word 0 data flag    the maker sleeps until something arrives
@@ -25,7 +25,7 @@ const RING_LEN: usize = ring_len(CAPACITY).next_multiple_of(PAGE);
 /// Bytes of the file.
 pub(super) const FILE_LEN: usize = PAGE + 2 * RING_LEN;
 
-/// Which side of a link: the one that made the memory, or the one that opened it.
+/// A side of a link: the maker of the memory, or its opener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Maker,

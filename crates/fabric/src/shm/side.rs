@@ -1,4 +1,4 @@
-//! One side of a link's shared memory: the ring it writes, the ring it reads, who sleeps, and who has gone.
+//! A side's part of a link's shared memory: the ring it writes, the ring it reads, sleepers, and ends.
 //!
 //! Safety invariant of this module: `mapping` is dropped last, so the windows that rings and flags lie in stay mapped.
 
@@ -14,8 +14,8 @@ use hanare_ring::layout::LINE_LEN;
 use hanare_ring::{Consumer, Corrupt, Producer, Shared, Words, spsc};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What the opener of a link needs, as descriptors to pass. Once passed, it is dropped here: the kernel tells of the
-/// opener's death only when nobody else holds its bell.
+/// Descriptors for the opener of a link. Once passed, they are dropped here: the kernel tells of the opener's death only when no other
+/// process holds its bell.
 #[derive(Debug)]
 pub struct ShmParts {
     /// The sealed memory file.
@@ -24,7 +24,7 @@ pub struct ShmParts {
     pub bell: OwnedFd,
 }
 
-/// One side.
+/// A side.
 pub(crate) struct Side {
     pub(crate) producer: Producer<Shared>,
     pub(super) consumer: Consumer<Shared>,
@@ -124,7 +124,7 @@ impl Side {
         self.our_space.rouse();
     }
 
-    /// Whether the peer said that it goes. What it sent before is visible to a look made after this one.
+    /// True if the peer said that it goes. Messages from before that are visible to a look made after this one.
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
         self.their_closed.load(0) != 0

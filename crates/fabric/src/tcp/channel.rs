@@ -24,11 +24,11 @@ pub struct Channel {
     keys: Option<SealKeys>,
 }
 
-/// How the bytes of a connection go.
+/// Cover of a connection's bytes.
 pub(crate) enum Cover {
-    /// As they are: they stay on this host.
+    /// Plain bytes: they stay on this host.
     Bare,
-    /// As they are, because both sides were told so. There are keys for what is sealed all the same.
+    /// Plain bytes, because both sides were told so. Keys exist for messages that are sealed all the same.
     Told(SealKeys),
     /// Sealed.
     Sealed(SealKeys),
@@ -43,7 +43,7 @@ type Copier = unsafe fn(from: *const u8, to: *mut u8, len: usize) -> Result<(), 
 /// For windows: memory that others change, or take away.
 ///
 /// # Safety
-/// As for [`Window::new`].
+/// Like [`Window::new`].
 unsafe fn copy_guarded(from: *const u8, to: *mut u8, len: usize) -> Result<(), Errno> {
     // SAFETY: passed on; the source is only read.
     let (from, to) = unsafe { (Window::new(from.cast_mut(), len), Window::new(to, len)) };
@@ -74,7 +74,7 @@ impl Channel {
         Channel::new(socket, Cover::Bare)
     }
 
-    /// Whether its bytes are sealed.
+    /// True if its bytes are sealed.
     pub fn is_sealed(&self) -> bool {
         self.seal.is_some()
     }
@@ -209,7 +209,7 @@ impl Channel {
             };
             match outcome {
                 Ok((1.., more)) => may_come = more,
-                // What came before is told first; the rest says the same again.
+                // Earlier bytes are told first; the rest says the same again.
                 Ok(_) | Err(_) if done > 0 => return Ok(done),
                 Ok(_) if seal.is_inside() => return Err(Errno::BADMSG),
                 Ok(_) => return Ok(0),
@@ -306,7 +306,7 @@ mod tests {
         record
     }
 
-    /// What the other end makes of these bytes on the wire, after which it ends.
+    /// Bytes that the other end gets from these on the wire, after which it ends.
     fn received(mut feed: TcpStream, mut other: Channel, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
         feed.write_all(bytes).unwrap();
         drop(feed);
@@ -316,7 +316,7 @@ mod tests {
                 Ok(0) => return Ok(all),
                 Ok(len) => all.extend_from_slice(&some[..len]),
                 Err(Errno::AGAIN) => std::thread::yield_now(),
-                // What was opened before is as it was sent.
+                // Bytes that were opened before are as they were sent.
                 Err(errno) => return if all == b"first" || all.is_empty() { Err(errno) } else { Ok(all) },
             }
         }
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_is_changed_repeated_left_out_or_moved_does_not() {
-        /// What becomes of three records on their way.
+        /// Attack on three records on their way.
         type Attack = fn([Vec<u8>; 3]) -> Vec<u8>;
         let attacks: [(&str, Attack); 6] = [
             ("repeated", |[a, b, _]| [a.clone(), a, b].concat()),

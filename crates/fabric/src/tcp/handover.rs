@@ -51,7 +51,7 @@ mod tests {
     use crate::tcp::channel::covered_pair;
     use hanare_protocol::wire::greeting::{Hello, Role};
 
-    /// What one end sends arrives at the end that was handed over, and back.
+    /// Bytes sent at one end arrive at the end that was handed over, and back.
     fn goes_on(cover: fn(SealKeys) -> Cover, is_sealed: bool) {
         let (one, other) = covered_pair(sockets(), cover);
         let mut one = TcpLink::new(one, "other".into());

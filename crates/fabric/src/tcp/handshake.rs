@@ -6,8 +6,8 @@
 //!                         <---    e, ee             opens: the acceptor has it too
 //! ```
 //!
-//! Who changes a hello, or brings a message of another connection, has no keys that fit. Both sides' keys are forgotten with the
-//! connection, so that who learns the pool's key later reads nothing of what was recorded.
+//! A side that changes a hello, or brings a message of another connection, has no keys that fit. Both sides' keys are forgotten with the
+//! connection, so a later thief of the pool's key reads nothing of recorded bytes.
 //!
 //! SOURCE: [Noise, revision 34, §7.5 NN, §9 psk0]; snow with ring's AES-GCM, which the processor does in hardware.
 
@@ -27,10 +27,10 @@ pub(crate) const SECOND_LEN_MAX: usize = 4096;
 /// Beside a payload, the bytes of a message.
 const OVERHEAD_LEN: usize = 48;
 
-/// One side, before it has the keys.
+/// A side before it has the keys.
 pub(crate) struct Handshake(HandshakeState);
 
-/// What came was made without the secret, or for another connection.
+/// The message was made without the secret, or for another connection.
 #[derive(Debug)]
 pub(crate) struct Unproved;
 

@@ -32,7 +32,7 @@ impl Listener {
         Ok(Listener(listener))
     }
 
-    /// Where it listens, with the port that the system chose.
+    /// Address of the listener, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.0.local_addr().expect("a bound socket has an address")
     }
@@ -52,7 +52,7 @@ impl Listener {
                     let peer = address.to_string();
                     Ok(Some(Incoming { socket, peer, stage: Stage::Hello, bytes: [0; HELLO_LEN], have: 0 }))
                 }
-                // It was reset before we looked at it.
+                // The connection was reset before we looked at it.
                 Err(_) => Ok(None),
             },
             Err(error) if is_none(&error) => Ok(None),
@@ -91,7 +91,7 @@ enum Stage {
     Key { connector: Hello, acceptor: Hello },
 }
 
-/// What a step of a greeting came to.
+/// Result of a greeting's step.
 pub enum Step {
     /// The connector has to say more.
     Waits(Incoming),
@@ -100,7 +100,7 @@ pub enum Step {
 }
 
 impl Incoming {
-    /// Where it comes from.
+    /// Address of the peer.
     pub fn peer(&self) -> &str {
         &self.peer
     }
@@ -110,7 +110,7 @@ impl Incoming {
         self.socket.ends().1.ip().to_canonical()
     }
 
-    /// Whether it has said hello.
+    /// True if it has said hello.
     pub fn has_said_hello(&self) -> bool {
         matches!(self.stage, Stage::Key { .. })
     }

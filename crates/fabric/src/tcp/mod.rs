@@ -50,10 +50,10 @@ pub type TcpLink = StreamLink<Channel>;
 /// Both hellos, the connector's first: what a secret belongs to.
 pub type Hellos = [u8; 2 * HELLO_LEN];
 
-/// What only the two sides of one pair of hellos know, and who has the key of the connector's kind.
+/// Secret of the two sides of one pair of hellos, and of holders of the key of the connector's kind.
 pub type Secret = [u8; SECRET_LEN];
 
-/// What a connector says of itself.
+/// A connector's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// What for.
@@ -64,7 +64,7 @@ pub struct Caller {
     pub client: u64,
     /// The client's user, as its node says.
     pub user: User,
-    /// What it would do without sealing for.
+    /// Its reason to do without sealing.
     pub sealing: Sealing,
 }
 
@@ -72,7 +72,7 @@ pub struct Caller {
 pub struct Greeted {
     /// The link, ready for messages.
     pub link: TcpLink,
-    /// What the other side said of itself.
+    /// The other side's hello.
     pub hello: Hello,
 }
 

@@ -1,4 +1,4 @@
-//! Which connections do without sealing: what each side says of that in its hello.
+//! Paths without sealing: the sides' words on them in their hellos.
 
 use super::channel::Cover;
 use super::seal_keys::SealKeys;
@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 /// Said by who was told to do without.
 const PLAIN: u64 = u64::MAX;
 
-/// What a side would do without sealing for, as it goes into its hello; both sides do without where both say the same.
+/// A side's reason to do without sealing, as it goes into its hello; both sides do without where both say the same.
 pub(crate) trait PlainOver {
-    /// Of a connection between these ends, as this side sees them. 0: nothing.
+    /// The reason for a connection between these ends, as this side sees them. 0: none.
     fn plain_over(self, connector: SocketAddr, acceptor: SocketAddr) -> u64;
 }
 
@@ -26,7 +26,7 @@ impl PlainOver for Sealing {
     }
 }
 
-/// How the bytes of a connection go of which both sides have said that.
+/// Cover of a connection whose sides have said that.
 pub(super) fn cover(connector: &Hello, acceptor: &Hello, keys: SealKeys) -> Cover {
     match (connector.is_plain_with(acceptor), connector.plain) {
         (false, _) => Cover::Sealed(keys),
@@ -35,8 +35,8 @@ pub(super) fn cover(connector: &Hello, acceptor: &Hello, keys: SealKeys) -> Cove
     }
 }
 
-/// One kernel passes such a connection on, and only who may look into its memory sees the bytes. Somebody in between makes two
-/// connections of it, with other ends, so the sides do not say the same and seal.
+/// A number for a path inside one kernel, where only a reader of its memory sees the bytes. A relay makes two connections of it, with
+/// other ends, so the sides do not say the same and seal.
 fn of_path(ends: [SocketAddr; 2]) -> u64 {
     let mut hash = blake3::Hasher::new_derive_key("hanare 2026-11 connection on one host");
     for end in ends {

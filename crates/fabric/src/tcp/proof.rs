@@ -3,8 +3,8 @@
 //! The pool's key itself proves nothing. The secret of nodes comes from one key derived from it and that of clients from another, so
 //! that nobody who has a client's secret is taken for a node.
 //!
-//! While a pool's key is replaced a node has several. An acceptor believes each, and names them in its hello, where a connector has
-//! its number and client: by hashes of the connector's hello, which mean nothing to who has not that key. So the connector proves one
+//! While a pool's key is replaced a node has several. An acceptor believes each, and names them in its hello, where a connector has its
+//! number and client. The names are hashes of the connector's hello, which mean nothing without that key. So the connector proves one
 //! that both sides have.
 
 use super::{Caller, Hellos, Secret};
@@ -14,14 +14,14 @@ use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role, Sealing};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// What a node proves to others, for itself and for its clients. Copies share the keys, and see them change.
+/// A node's proofs to others, for itself and for its clients. Copies share the keys, and see them change.
 #[derive(Clone)]
 pub struct Keys {
     all: Arc<RwLock<Vec<Derived>>>,
     sealing: Sealing,
 }
 
-/// What is in the file with a pool's key.
+/// Content of the file with a pool's key.
 pub enum PoolKeys {
     /// Drawn keys, [`KEY_COUNT_MAX`] at most: all are believed, and the first is proved where the other side has it.
     Drawn(Vec<[u8; 32]>),
@@ -35,7 +35,7 @@ impl From<&[u8; 32]> for PoolKeys {
     }
 }
 
-/// What follows from one pool key.
+/// Keys derived from one pool key.
 struct Derived {
     node: [u8; 32],
     client: [u8; 32],
@@ -86,7 +86,7 @@ impl Keys {
         };
     }
 
-    /// Which connections are sealed.
+    /// The connections to seal.
     pub fn sealing(&self) -> Sealing {
         self.sealing
     }

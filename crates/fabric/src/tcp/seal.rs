@@ -26,7 +26,7 @@ const SEALED_LEN_MAX: usize = RECORD_LEN + TAG_LEN;
 const BATCH_COUNT: usize = 4;
 const BATCH_LEN: usize = BATCH_COUNT * (PREFIX_LEN + SEALED_LEN_MAX);
 
-/// One connection's keys and records under way. Some 160 KiB, of which what is used is resident.
+/// A connection's keys and records under way. Some 160 KiB, of which the used part is resident.
 pub(crate) struct Seal {
     keys: SealKeys,
     /// Records that were sealed, and records that were opened.
@@ -59,7 +59,7 @@ impl Seal {
         }
     }
 
-    /// Where the plain bytes of the next record go; `None` where what is unsent leaves no room for one.
+    /// Room for the plain bytes of the next record; `None` where unsent bytes leave no room for one.
     pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
         let free = self.unsent.len() - self.unsent_at.end;
         (free >= PREFIX_LEN + SEALED_LEN_MAX).then_some(&mut self.scratch[..])
@@ -123,7 +123,8 @@ impl Seal {
         Ok(true)
     }
 
-    /// One receiving call, when no whole record is here. Returns how many bytes came, 0 at the stream's end, and whether there may be more.
+    /// Receives by one call, when no whole record is here. Returns how many bytes came, 0 at the stream's end, and whether there may be
+    /// more.
     pub(crate) fn fill(&mut self, socket: BorrowedFd<'_>) -> Result<(usize, bool), Errno> {
         // Less than a record: few bytes to move, and room for whole ones behind.
         self.arrived.copy_within(self.arrived_at.clone(), 0);
@@ -135,7 +136,7 @@ impl Seal {
         Ok((len, len == room_len))
     }
 
-    /// Whether part of a record has come.
+    /// True if part of a record has come.
     pub(crate) fn is_inside(&self) -> bool {
         !self.arrived_at.is_empty()
     }

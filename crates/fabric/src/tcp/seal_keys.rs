@@ -22,7 +22,7 @@ const FRAMES: u64 = 1 << 63;
 /// Most bytes of a record or frame with its tag. SOURCE: [Noise, revision 34, §3]
 const LONGEST_SEALED_LEN: usize = 65_535;
 
-/// It does not open: it is none of the other side's, or of another number; or all numbers are used.
+/// The record does not open: it is none of the other side's, or of another number; or all numbers are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unsealed;
 
@@ -62,12 +62,12 @@ impl SealKeys {
         self.open(Some(number).filter(|number| *number < FRAMES), sealed, plain)
     }
 
-    /// As [`SealKeys::seal_record`], of a frame.
+    /// [`SealKeys::seal_record`] for a frame.
     pub(crate) fn seal_frame(&self, number: u64, plain: &[u8], sealed: &mut [u8]) -> Result<usize, Unsealed> {
         self.seal(FRAMES.checked_add(number), plain, sealed)
     }
 
-    /// As [`SealKeys::open_record`], of a frame.
+    /// [`SealKeys::open_record`] for a frame.
     pub(crate) fn open_frame(&self, number: u64, sealed: &[u8], plain: &mut [u8]) -> Result<usize, Unsealed> {
         self.open(FRAMES.checked_add(number), sealed, plain)
     }

@@ -17,7 +17,7 @@ pub struct Socket {
     /// A child made by fork does not keep the connection open. Dropped before the descriptor.
     withheld: Withheld,
     fd: OwnedFd,
-    /// Whether closing it discards what was not sent.
+    /// True if closing it discards unsent bytes.
     ends_by_reset: bool,
     ours: SocketAddr,
     theirs: SocketAddr,
@@ -42,7 +42,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// This side's address, and the other side's.
+    /// Addresses of this side, and of the other side.
     pub(crate) fn ends(&self) -> (SocketAddr, SocketAddr) {
         (self.ours, self.theirs)
     }
@@ -58,13 +58,13 @@ impl Socket {
         Ok(())
     }
 
-    /// Whether [`Socket::end_by_reset`] was called.
+    /// True if [`Socket::end_by_reset`] was called.
     pub(crate) fn ends_by_reset(&self) -> bool {
         self.ends_by_reset
     }
 
-    /// What waits for an acknowledgement is sent again each second at least: after an outage a renewal must not wait for as long
-    /// again. Before Linux 6.15 what little is under way is sent again at even distances for a while, which comes near.
+    /// Has unacknowledged bytes sent again each second at least: after an outage a renewal must not wait for as long again. Before Linux
+    /// 6.15 few bytes under way are sent again at even distances for a while, which comes near.
     fn limit_retransmission_time(&self) -> io::Result<()> {
         /// The name in Linux's headers; libc has it not.
         const TCP_RTO_MAX_MS: libc::c_int = 44;

@@ -6,11 +6,11 @@ use super::frame::{CHUNK_LEN_MAX, CREDIT, FRAME_LEN, FrameHead, FrameKind};
 pub(super) struct Arrived<D> {
     /// Its bytes of the stream, where it has any.
     pub(super) data: Option<D>,
-    /// How many follow from a window.
+    /// Number of bytes that follow from a window.
     pub(super) direct_len: usize,
 }
 
-/// What has arrived from the peer: `D` holds the bytes of a frame.
+/// Arrived frames of the peer: `D` holds the bytes of a frame.
 ///
 /// - Frame `next + k` is at `(next + k) % CREDIT`, for `k` below `CREDIT`; others are refused.
 /// - `taken` and `vouched` are the highest that the peer said.
@@ -18,15 +18,15 @@ pub(super) struct Arrivals<D> {
     token: u64,
     next: u64,
     frames: [Option<Arrived<D>>; CREDIT as usize],
-    /// How many of our frames the peer has taken.
+    /// Number of our frames that the peer has taken.
     pub(super) taken: u64,
-    /// How many of its bodies from windows the peer vouches for.
+    /// Number of its bodies from windows that the peer vouches for.
     pub(super) vouched: u64,
-    /// Whether the peer could not receive a body from one of our windows.
+    /// True if the peer could not receive a body from one of our windows.
     pub(super) has_failed: bool,
-    /// Whether the peer's first frame has come.
+    /// True if the peer's first frame has come.
     pub(super) has_heard: bool,
-    /// What no correct peer sends, once it has.
+    /// The first fault that no correct peer makes.
     pub(super) nonsense: Option<&'static str>,
     /// Why the way to the peer broke, once it has.
     pub(super) broken: Option<i8>,
@@ -56,7 +56,7 @@ impl<D> Arrivals<D> {
         })
     }
 
-    /// As [`Arrivals::arrive`], of a frame that `open` makes bytes of, if its peer sealed it.
+    /// [`Arrivals::arrive`] for a frame that `open` makes bytes of, if its peer sealed it.
     pub(super) fn arrive_sealed(&mut self, head: &[u8], len: usize, open: impl FnOnce(&FrameHead) -> Option<(D, usize)>) {
         let Some(head) = self.head(head) else { return };
         let outcome = match head.kind {
@@ -109,8 +109,8 @@ impl<D> Arrivals<D> {
         is_in_turn.then_some((seq % CREDIT) as usize)
     }
 
-    /// Whether the peer's credit lets our frame of that number go. What the peer says that it has taken is its word, and bounds nothing but its
-    /// own room.
+    /// True if the peer's credit lets our frame of that number go. Its count of taken frames is its word, and bounds nothing but its own
+    /// room.
     pub(super) fn lets_go(&self, seq: u64) -> bool {
         seq < self.taken.saturating_add(CREDIT)
     }

@@ -1,4 +1,4 @@
-//! What is used of UCX's interface, as bindgen 0.73.2 wrote it from the header of UCX 1.13.1, the oldest version supported.
+//! The used part of UCX's interface, as bindgen 0.73.2 wrote it from the header of UCX 1.13.1, the oldest version supported.
 //!
 //! Made by this command, with the header of Debian's `libucx-dev`; never edited:
 //!

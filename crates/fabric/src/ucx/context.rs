@@ -1,8 +1,8 @@
-//! What all links of a process share: UCX initialised once, with the settings that the contract of links needs.
+//! Shared state of all links of a process: UCX initialised once, with the settings that the contract of links needs.
 //!
 //! Safety invariants of this module:
 //! 1. A context is made with `mt_workers_shared`, so that any thread may make workers of it.
-//! 2. It is never cleaned up: links keep a reference to it, and one lives as long as the process.
+//! 2. Cleaning up never happens: links keep a reference to it, and one lives as long as the process.
 
 use super::bindings::*;
 use super::library::{self, Opened};
@@ -33,8 +33,8 @@ const SETTINGS: [(&str, &str, bool); 5] = [
     ("KEEPALIVE_INTERVAL", "1s", true),
     // Bodies sent from their window go by rendezvous, into the window of the receiver's sink, never into UCX's memory.
     ("RNDV_THRESH", "32k", true),
-    // Mappings here are made and unmade by direct system calls, which UCX's hooks do not see: a cache of registrations
-    // would go on to use the pages of a mapping that is gone. One name is of 1.13, the other of later versions.
+    // Mappings here are made and unmade by direct system calls, which UCX's hooks do not see. A cache of registrations would go on to use
+    // the pages of a mapping that is gone. One name is of 1.13, the other of later versions.
     ("RCACHE_ENABLE", "n", false),
     ("IB_REG_METHODS", "direct", false),
 ];
@@ -97,7 +97,7 @@ impl Context {
         self.handle
     }
 
-    /// What UCX found on this machine.
+    /// UCX's findings on this machine.
     pub(super) fn info(&self) -> UcxInfo {
         // SAFETY: the context is valid, and the stream for the call.
         let text = printed(|stream| unsafe { self.opened.ucp.ucp_context_print_info(self.handle, stream) });
@@ -146,7 +146,7 @@ pub(super) fn check(ucp: &Ucp, status: ucs_status_t, what: &str) -> Result<(), R
     if status == UCS_OK { Ok(()) } else { Err(Reason(format!("{what}: {}", words(ucp, status)))) }
 }
 
-/// What `print` writes to a stream of C's library.
+/// Text that `print` writes to a stream of C's library.
 pub(super) fn printed(print: impl FnOnce(*mut libc::FILE)) -> String {
     let (mut bytes, mut len) = (std::ptr::null_mut(), 0);
     // SAFETY: the stream is closed before its buffer is read, and the buffer, which ends in zero, freed after that.

@@ -14,14 +14,14 @@ use crate::tcp::{SealKeys, TAG_LEN};
 /// Bytes before those of the stream.
 const PREFIX_LEN: usize = 4;
 
-/// What a seal adds to a frame.
+/// Bytes that a seal adds to a frame.
 const SEAL_LEN: usize = PREFIX_LEN + TAG_LEN;
 
-/// How frames of a link are sealed.
+/// Seal of a link's frames.
 #[derive(Clone)]
 pub(super) struct FrameCover {
     keys: SealKeys,
-    /// Whether no byte goes from a window as it is.
+    /// True if no byte goes from a window as it is.
     pub(super) is_whole: bool,
 }
 
@@ -39,7 +39,7 @@ impl FrameCover {
         self.keys.seal_frame(seq, &plain[..PREFIX_LEN + len], sealed).ok()
     }
 
-    /// Where the bytes of the stream are in what is sealed.
+    /// Part of a sealed buffer for the bytes of the stream.
     pub(super) fn place(plain: &mut [u8], len: usize) -> &mut [u8] {
         &mut plain[PREFIX_LEN..PREFIX_LEN + len]
     }

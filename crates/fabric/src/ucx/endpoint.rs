@@ -1,4 +1,4 @@
-//! One link's worker and endpoint of UCX: what is sent and received by calls of the library.
+//! A link's worker and endpoint of UCX: sending and receiving by calls of the library.
 //!
 //! Each link has a worker of its own, so that one thread at a time uses it whichever link that thread works on. The
 //! library works in these calls only; what arrives is noted by callbacks from `progress`.
@@ -28,15 +28,15 @@ use std::time::{Duration, Instant};
 /// Hanare's number among UCX's active messages.
 const AM_ID: c_uint = 0x48;
 
-/// How long an ended link waits for UCX to end its requests, before it ends the worker that has them. Version 1.13 forgets
-/// receives that had begun when their endpoint was closed; later ones end all at once.
+/// Time that an ended link waits for UCX to end its requests, before it ends the worker that has them. Version 1.13 forgets receives that
+/// had begun when their endpoint was closed; later ones end all at once.
 const CLOSE_TIME: Duration = Duration::from_millis(100);
 
 /// Bytes of a frame.
 pub(super) enum FrameData {
     /// Kept by UCX until they are given back.
     Lent { ptr: *mut c_void, len: usize },
-    /// What was sealed.
+    /// Bytes that were sealed.
     Opened(Vec<u8>),
 }
 
@@ -52,7 +52,7 @@ impl FrameData {
     }
 }
 
-/// What the callbacks work on.
+/// State that the callbacks work on.
 struct FrameIntake {
     arrivals: Arrivals<FrameData>,
     /// Opens frames, where they are sealed.
@@ -82,13 +82,13 @@ pub(super) struct Request(*mut c_void);
 // SAFETY: a name that only the worker of its link understands.
 unsafe impl Send for Request {}
 
-/// What a call that sends or receives did.
+/// Result of a call that sends or receives.
 pub(super) enum Outcome {
-    /// It is done; so many bytes were received.
+    /// Done; with the number of received bytes.
     Done(usize),
-    /// It goes on: poll it until it is done.
+    /// Going on: poll it until it is done.
     Pending(Request),
-    /// It failed, in UCX's words.
+    /// Failed, in UCX's words.
     Failed(String),
 }
 
@@ -139,7 +139,7 @@ impl Endpoint {
         self.context.ucp()
     }
 
-    /// What the peer needs to connect.
+    /// Address for the peer to connect to.
     pub(super) fn address(&self) -> Result<Vec<u8>, Reason> {
         let (mut address, mut len) = (null_mut(), 0);
         // SAFETY: the worker is valid; the address is copied before it is released.
@@ -166,9 +166,9 @@ impl Endpoint {
         check(self.ucp(), status, "ucp_ep_create")
     }
 
-    /// What has arrived. The reference is let go of before the next call of the library.
+    /// Arrived frames. The reference is let go of before the next call of the library.
     pub(super) fn arrivals(&mut self) -> &mut Arrivals<FrameData> {
-        // SAFETY: invariant 2; no callback runs while `self` is borrowed, since only calls on `self` run them.
+        // SAFETY: invariant 2; no callback runs while `self` is borrowed, because only calls on `self` run them.
         unsafe { &mut (*self.incoming.get()).arrivals }
     }
 
@@ -183,7 +183,7 @@ impl Endpoint {
         Ok(count)
     }
 
-    /// Whether the thread may park on [`Endpoint::event`]. No: something has happened meanwhile.
+    /// True if the thread may park on [`Endpoint::event`]. False: an event has come meanwhile.
     pub(super) fn arm(&mut self) -> Result<bool, String> {
         // SAFETY: invariant 1.
         match unsafe { self.ucp().ucp_worker_arm(self.worker) } {
@@ -258,7 +258,7 @@ impl Endpoint {
         Ok(self.outcome(status, info.length))
     }
 
-    /// What a call returned: nothing, an error's number, or a request.
+    /// Meaning of a call's result: nothing, an error's number, or a request.
     fn outcome(&self, status: ucs_status_ptr_t, len: usize) -> Outcome {
         match status.addr() as isize {
             0 => Outcome::Done(len),
@@ -267,7 +267,7 @@ impl Endpoint {
         }
     }
 
-    /// What has become of a request; one that is done is freed.
+    /// State of a request; one that is done is freed.
     pub(super) fn poll(&mut self, request: Request) -> Outcome {
         // SAFETY: the request is valid until it is freed here, which takes it.
         unsafe {
@@ -278,7 +278,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`Endpoint::poll`], for one that receives.
+    /// [`Endpoint::poll`] for a request that receives.
     pub(super) fn poll_receive(&mut self, request: Request) -> Outcome {
         let mut info = ucp_tag_recv_info_t { sender_tag: 0, length: 0 };
         // SAFETY: as in `poll`.
@@ -356,7 +356,7 @@ impl Endpoint {
                 _ => None,
             }));
         }
-        // What is pending still is the worker's, and ends with it.
+        // Pending requests are the worker's, and end with it.
     }
 
     /// Closes the endpoint without a word to the peer.

@@ -1,4 +1,4 @@
-//! How two sides that agreed on UCX connect by it.
+//! Connection by UCX of two sides that agreed on it.
 //!
 //! ```text
 //!   both sides at once, over the connection that was greeted:
@@ -34,7 +34,7 @@ pub(crate) fn connect(beside: Channel, peer: String, deadline: Instant) -> Resul
 
 /// Makes the link over UCX of two sides that both call this.
 pub(super) fn upgrade(mut beside: Channel, peer: String, context: &'static Context, deadline: Instant) -> Result<UcxLink> {
-    // Where both sides were told to do without, what was said so far went as it is.
+    // Sides that were told to do without seals have said all so far in the plain.
     let is_whole = beside.is_sealed();
     beside.seal_rest();
     let cover = beside.keys().map(|keys| FrameCover::new(keys.clone(), is_whole));
@@ -82,7 +82,7 @@ fn reach(mut link: UcxLink, deadline: Instant) -> Result<UcxLink> {
     Ok(link)
 }
 
-/// Whether the other side says that it has been reached.
+/// True if the other side says that it has been reached.
 fn is_told_by(link: &mut UcxLink) -> Result<bool> {
     let mut byte = [0];
     let told = link.beside_mut().receive_slice(&mut byte);

@@ -1,4 +1,4 @@
-//! What travels in a frame: a piece of the stream of messages, and what both sides tell each other about it.
+//! A frame's content: a piece of the stream of messages, and both sides' words on it.
 //!
 //! ```text
 //! frame  =  [FrameHead, 48 bytes] [bytes of the stream]     then, where `direct_len` is not zero, that many bytes of the
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Frames with bytes are *numbered*: the receiver takes them in the order of their numbers, however they arrive. A sender has at most
-//! [`CREDIT`] numbered frames under way that the receiver has not taken; control frames carry counters only, which never go back, so
-//! they need no number and no credit.
+//! [`CREDIT`] numbered frames under way that the receiver has not taken. Control frames carry counters only, which never go back, so they
+//! need no number and no credit.
 
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -33,7 +33,7 @@ pub(super) const CHUNK_LEN_MAX: usize = CHUNK_LEN + DIRECT_LEN - 1;
 /// Most of them under way in one direction: enough that copying never waits for the next to begin.
 pub(super) const CHUNK_COUNT: usize = 4;
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum FrameKind {
@@ -55,9 +55,9 @@ pub(super) struct FrameHead {
     pub(super) token: u64,
     /// The frame's number, from 0; zero in control frames.
     pub(super) seq: u64,
-    /// How many numbered frames the sender of this frame has taken.
+    /// Number of numbered frames that the sender of this frame has taken.
     pub(super) taken: u64,
-    /// How many bodies from windows were complete and none of their memory lost when they had left.
+    /// Number of bodies from windows that were complete, with none of their memory lost, when they had left.
     pub(super) vouched: u64,
     /// Bytes that follow this frame from a window.
     pub(super) direct_len: u32,

@@ -1,24 +1,24 @@
 //! Finding and opening the library, without letting it change the process.
 //!
-//! UCX takes two things for granted when it is loaded: that crashes are its to report (it replaces the handlers of SIGSEGV,
-//! SIGBUS and others, ours for lost memory among them), and that standard output is its to log to. Both are put back.
+//! UCX takes two things for granted when it is loaded. It reports crashes: it replaces the handlers of SIGSEGV, SIGBUS and others, ours
+//! for lost memory among them. And it logs to standard output. Both are put back.
 //!
 //! Safety invariants of this module:
 //! 1. Only a file named `libucp.so*` is opened, and its functions are called by the types of the header in `bindings`.
-//! 2. The library stays open to the end of the process, since threads of its own may run in it.
+//! 2. The library stays open to the end of the process, because threads of its own may run in it.
 
 use super::Reason;
 use super::bindings::{Ucp, ucs_status_t};
 use std::ffi::{CStr, c_char, c_int};
 use std::path::{Path, PathBuf};
 
-/// Where to look first: a file, or a folder such as that of the wheel `libucx-cu12`.
+/// First place to look: a file, or a folder such as that of the wheel `libucx-cu12`.
 pub(super) const SETTING: &str = "HANARE_UCX";
 
 /// The name that every version since 1.0 has.
 const FILE_NAME: &str = "libucp.so.0";
 
-/// Where in a folder it may lie: a library folder, an installation, a folder of Python packages.
+/// Its possible places in a folder: a library folder, an installation, a folder of Python packages.
 const PLACES: [&str; 4] = ["", "lib", "libucx/lib", "lib64"];
 
 /// Signals whose handlers UCX replaces.
@@ -27,9 +27,9 @@ const SIGNALS: [c_int; 4] = [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS, libc::SI
 /// The open library.
 pub(super) struct Opened {
     pub(super) ucp: Ucp,
-    /// As it says, such as `1.13.1`.
+    /// The version it gives, such as `1.13.1`.
     pub(super) version: String,
-    /// What was opened.
+    /// The opened file.
     pub(super) path: PathBuf,
 }
 
@@ -69,7 +69,7 @@ fn load(path: &Path) -> Result<Ucp, Reason> {
     unsafe { Ucp::from_library(library) }.map_err(missing)
 }
 
-/// What the loader said; the error's own text is the loader's function.
+/// The loader's message; the error's own text is the loader's function.
 fn root(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), |source| source.to_string())
 }

@@ -1,5 +1,4 @@
-//! Whether the peer lives: decides when a link that goes over UCX has ended, from what the connection beside it, the
-//! endpoint and the frames say.
+//! Life of the peer: decides when a link over UCX has ended, by the connection beside it, the endpoint and the frames.
 //!
 //! The two sides greeted each other over TCP, and that connection stays open. A side that goes in good order says there how many frames
 //! it sent; the kernel closes it when a process dies, at once and on every transport. UCX itself finds the death of a peer's
@@ -16,7 +15,7 @@
 use hanare_protocol::table::{self, Row};
 use std::time::{Duration, Instant};
 
-/// Where a link is.
+/// Phase of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The peer is there, as far as is known.
@@ -25,18 +24,18 @@ pub(super) enum Phase {
     Parting,
     /// The peer is gone, or the way to it.
     Orphaned,
-    /// Nothing more comes.
+    /// The peer sends no more.
     Over,
 }
 
-/// What happens to it.
+/// An event of bound data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// The peer says that it goes, and how many frames it sent.
     Bye,
     /// The connection beside the link closed without a word, or the endpoint broke.
     Gone,
-    /// What had arrived was taken.
+    /// All arrivals were taken.
     Settled,
 }
 
@@ -49,10 +48,10 @@ pub(super) const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Settled, from: &[Phase::Parting, Phase::Orphaned], to: Phase::Over },
 ];
 
-/// How long nothing may come from a parting peer while frames of it are missing: they left before it said so.
+/// Time that nothing may come from a parting peer while frames of it are missing: they left before it said so.
 pub(super) const PARTING_TIME: Duration = Duration::from_secs(2);
 
-/// How long nothing must come from a dead peer: what it sent is on the way no longer than that.
+/// Time that nothing must come from a dead peer: its last frames are on the way no longer than that.
 pub(super) const QUIET_TIME: Duration = Duration::from_millis(50);
 
 /// The state, with its data.
@@ -75,7 +74,7 @@ enum State {
     },
 }
 
-/// What is known of the peer's life.
+/// State of the peer's life.
 #[derive(Clone, Debug)]
 pub(super) struct Life(State);
 
@@ -111,8 +110,7 @@ impl Life {
         }
     }
 
-    /// One look has been made at what comes: `taken` frames were taken in all, `is_idle` when nothing came, `is_held` when
-    /// something waits for the sink.
+    /// Reports a look at arrivals: `taken` frames were taken in all, `is_idle` when nothing came, `is_held` when bytes wait for the sink.
     pub(super) fn on_look(&mut self, taken: u64, is_idle: bool, is_held: bool, now: Instant) {
         let reason = match &mut self.0 {
             State::Parting { frame_count, .. } if taken >= *frame_count => "it closed the link".to_owned(),

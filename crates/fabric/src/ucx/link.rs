@@ -1,7 +1,7 @@
 //! The link over UCX.
 //!
-//! Safety invariants of this module: requests of both halves end before the link says that it has ended, and before it is
-//! dropped, so that nothing uses their windows afterwards (`let_go`).
+//! Safety invariants of this module: requests of both halves end before the link says that it has ended, and before it is dropped. So
+//! nothing uses their windows afterwards (`let_go`).
 
 use super::Reason;
 use super::cover::FrameCover;
@@ -22,7 +22,7 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long a link that is dropped with everything sent waits for the last bytes to leave this process.
+/// Time that a link that is dropped with everything sent waits for the last bytes to leave this process.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
 
 /// Idle looks between two at the connection beside the link, for a thread that never parks: a look costs a system call.
@@ -30,7 +30,7 @@ const LIFE_INTERVAL: u32 = 1 << 12;
 
 /// A [`Link`] over UCX: InfiniBand, RoCE and what else it knows, shared memory and TCP otherwise.
 pub struct UcxLink {
-    /// None once the link has ended.
+    /// `None` once the link has ended.
     endpoint: Option<Endpoint>,
     sender: Sender,
     receiver: Receiver,
@@ -88,8 +88,8 @@ impl UcxLink {
         outcome.map(|outcome| self.reaching = outcome).map_err(|ending| self.finish(ending))
     }
 
-    /// Whether a word of the peer has come, and ours has left: for the first frame that does not fit one cache line or two, UCX
-    /// asks the other side something, and while it makes connections both sides must look.
+    /// True if a word of the peer has come, and ours has left. For the first frame that does not fit one cache line or two, UCX asks the
+    /// other side something, and while it makes connections both sides must look.
     pub(super) fn is_reached(&mut self) -> Result<bool, LinkError> {
         let endpoint = self.endpoint.as_mut().expect("a link that has just been made");
         let moved = endpoint.progress(Window::empty(), Window::empty()).map_err(Ending::from);
@@ -112,7 +112,7 @@ impl UcxLink {
         &mut self.beside
     }
 
-    /// What a raw peer is made of.
+    /// Parts of a raw peer.
     #[cfg(test)]
     pub(super) fn into_parts(mut self) -> (Endpoint, Channel, u64, Option<FrameCover>) {
         let endpoint = self.endpoint.take().expect("a live link");
@@ -200,7 +200,7 @@ fn settle_for(life: &mut Life, ending: Ending) -> Result<(), Ending> {
     }
 }
 
-/// What the connection beside the link says.
+/// Words of the connection beside the link.
 enum Said {
     Nothing,
     Bye(u64),
@@ -233,7 +233,7 @@ impl Steps for UcxLink {
             return Err(sender.failed("the peer could not receive it"));
         }
         if self.life.phase() == Phase::Live {
-            // What was taken is credit, and a failure is news.
+            // Taken frames are credit, and a failure is news.
             let ack = receiver.ack(endpoint);
             sender.tell(endpoint, ack)?;
         }
@@ -271,7 +271,7 @@ impl Link for UcxLink {
         }
         let was_empty = self.sender.outbox.is_empty();
         self.sender.outbox.begin(head, body);
-        // What did not go before will not go now: `progress` tries again.
+        // Earlier bytes still wait, so these would too: `progress` tries again.
         if was_empty { self.push_now() } else { Ok(()) }
     }
 
@@ -312,7 +312,7 @@ impl Link for UcxLink {
             return false;
         }
         self.dozed = true;
-        // Where arming fails, looking again is all that is left; the error shows in what does not work.
+        // After a failed arming looking again is all that is left; the error shows in calls that fail.
         endpoint.arm().unwrap_or(false)
     }
 

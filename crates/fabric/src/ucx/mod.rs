@@ -7,9 +7,9 @@
 //! Beyond a host, frames are sealed under the keys of that greeting: heads, commands with their grants, short bodies. Long bodies go
 //! from window to window, as they are, where both sides were told so; otherwise they go in sealed frames too.
 //!
-//! What is used of UCX, and why: active messages for small parts (eager, 8 KiB at most), tagged messages by rendezvous for long parts of
-//! bodies (from the sender's window to the sink's). No put, no get, no lists of pieces: put and get of memory that UCX did
-//! not allocate need the target's processor all the same, and version 1.13 moves wrong bytes when one is given a list.
+//! Use of UCX: active messages for small parts (eager, 8 KiB at most), and tagged messages by rendezvous for long parts of bodies (from
+//! the sender's window to the sink's). No put, no get, no lists of pieces. Put and get of memory that UCX did not allocate need the
+//! target's processor all the same, and version 1.13 moves wrong bytes when one is given a list.
 //!
 //! | module | holds |
 //! |---|---|
@@ -58,17 +58,18 @@ pub struct Reason(pub String);
 /// The UCX of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UcxInfo {
-    /// As the library says, such as `1.13.1`.
+    /// The library's version, such as `1.13.1`.
     pub version: String,
     /// The library that was opened.
     pub path: PathBuf,
     /// The transports that it found, such as `posix`, `tcp`, `rc_mlx5`, in alphabetical order.
     pub transports: Vec<String>,
-    /// Whether a network card of this machine reads and writes memory by itself.
+    /// True if a network card of this machine reads and writes memory by itself.
     pub has_rdma: bool,
 }
 
-/// Whether this machine may have a card with RDMA: UCX looks for its cards there. Without one it is not worth opening, unless it is asked for.
+/// True if this machine may have a card with RDMA: UCX looks for its cards there. Without one it is not worth opening, unless it is asked
+/// for.
 ///
 /// **Cost**: two system calls.
 pub(crate) fn may_have_rdma() -> bool {

@@ -11,8 +11,8 @@
 //! A chunk counts when it is there and its sender vouches for it.
 //!
 //! Safety invariants of this module:
-//! 1. Windows of the sink are used while link.rs's first invariant holds for them: the inbox asks for the next window only
-//!    when the chunks posted in this one are done, since they end inside it.
+//! 1. Windows of the sink are used while link.rs's first invariant holds for them. The inbox asks for the next window only when the
+//!    chunks posted in this one are done, because they end inside it.
 //! 2. The bounce buffer is used by one request at a time.
 
 use super::endpoint::{Endpoint, Outcome, Request};
@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 
 /// A chunk that is being received.
 struct Posted {
-    /// None once it is there.
+    /// `None` once it is there.
     request: Option<Request>,
     len: usize,
     /// Into the bounce buffer, because the sink's window ends before the chunk does.
@@ -48,9 +48,9 @@ pub(super) struct Receiver {
     /// Chunks that were taken.
     chunk_count: u64,
     bounce: Vec<UnsafeCell<u8>>,
-    /// Whether something waits for the sink.
+    /// True if bytes wait for the sink.
     pub(super) is_held: bool,
-    /// Whether a chunk failed for a reason that is not ours: its sender knows it.
+    /// True if a chunk failed for a reason that is not ours: its sender knows it.
     has_failed: bool,
 }
 
@@ -73,7 +73,7 @@ impl Receiver {
         }
     }
 
-    /// What the peer is to be told.
+    /// Acknowledgement for the peer.
     pub(super) fn ack(&self, endpoint: &mut Endpoint) -> Acknowledgement {
         Acknowledgement { taken: endpoint.arrivals().next(), has_failed: self.has_failed }
     }
@@ -91,7 +91,7 @@ impl Receiver {
         self.posted.drain(..).filter_map(|posted| posted.request).collect()
     }
 
-    /// Whether the next frame's chunk is on its way: its coming is an event of the worker.
+    /// True if the next frame's chunk is on its way: its coming is an event of the worker.
     pub(super) fn waits(&self, endpoint: &mut Endpoint) -> bool {
         let first = self.posted.front();
         first.is_some_and(|first| first.request.is_some() || endpoint.arrivals().vouched <= self.chunk_count)
@@ -225,7 +225,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Whether the oldest chunk is there.
+    /// True if the oldest chunk is there.
     fn poll_first(&mut self, endpoint: &mut Endpoint) -> Result<bool, Ending> {
         let first = self.posted.front_mut().expect("asked for a chunk that is posted");
         let Some(request) = first.request.take() else { return Ok(true) };

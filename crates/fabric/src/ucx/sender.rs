@@ -6,12 +6,12 @@
 //!             copied to a slot   announced each by a frame, sent from the window, which is free when all have left
 //! ```
 //!
-//! A chunk that has left is *vouched for* in the next frame: none of its window's memory was lost on the way, so that pages the
-//! kernel could not supply never pass for zeros.
+//! A chunk that has left is *vouched for* in the next frame: none of its window's memory was lost on the way. So pages that the kernel
+//! could not supply never pass for zeros.
 //!
 //! Safety invariants of this module:
-//! 1. Windows in the outbox and in `chunks` are used while link.rs's first invariant holds for them; chunks under way are
-//!    parts of the outbox's first piece, which stays there until they are done.
+//! 1. Windows in the outbox and in `chunks` are used while link.rs's first invariant holds for them. Chunks under way are parts of the
+//!    outbox's first piece, which stays there until they are done.
 //! 2. A slot's bytes are not touched while its request is under way.
 
 use super::cover::FrameCover;
@@ -58,19 +58,19 @@ impl Slot {
         let Some(request) = self.request.take() else { return true };
         match endpoint.poll(request) {
             Outcome::Pending(request) => self.request = Some(request),
-            // That a frame failed is told by the endpoint's end.
+            // The endpoint's end tells that a frame failed.
             Outcome::Done(_) | Outcome::Failed(_) => {}
         }
         self.request.is_none()
     }
 }
 
-/// What we tell the peer about its frames.
+/// Our message to the peer on its frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Acknowledgement {
     /// Frames of the peer that were taken.
     pub(super) taken: u64,
-    /// Whether a body from one of its windows could not be received.
+    /// True if a body from one of its windows could not be received.
     pub(super) has_failed: bool,
 }
 
@@ -126,7 +126,7 @@ impl Sender {
         self.cover.as_ref().map(|(cover, _)| cover.clone())
     }
 
-    /// How many numbered frames were sent.
+    /// Number of numbered frames sent.
     pub(super) fn sent_count(&self) -> u64 {
         self.next_seq
     }
@@ -148,7 +148,7 @@ impl Sender {
         self.outbox.unsent_len() + (held_back + unvouched) as u64
     }
 
-    /// Whether everything has been told and every frame has left.
+    /// True if everything has been told and every frame has left.
     pub(super) fn is_told(&mut self, endpoint: &mut Endpoint) -> bool {
         let mut slots = self.slots.iter_mut().chain(&mut self.control_slots);
         self.vouched == self.told_vouched && slots.all(|slot| slot.is_free(endpoint))
@@ -160,7 +160,7 @@ impl Sender {
         slots.chain(self.chunks.drain(..).filter_map(|(request, _)| request)).collect()
     }
 
-    /// Whether the peer's credit lets more go.
+    /// True if the peer's credit lets more go.
     fn has_credit(&self, endpoint: &mut Endpoint) -> bool {
         endpoint.arrivals().lets_go(self.next_seq)
     }
@@ -215,7 +215,7 @@ impl Sender {
         Ok(false)
     }
 
-    /// What goes next: so many bytes by copy, then these from their window.
+    /// The next frame: bytes by copy, then bytes from their window.
     fn next_frame(&self) -> (usize, Window) {
         let (room, is_whole) = match &self.cover {
             Some((cover, _)) => (FrameCover::ROOM, cover.is_whole),
@@ -231,7 +231,7 @@ impl Sender {
                     if is_long && self.chunks.len() < CHUNK_COUNT {
                         return (data_len, window.slice(skip + under_way, chunk_len(left)));
                     }
-                    // What comes behind chunks under way waits for them, and what is worth a chunk for its turn.
+                    // Bytes behind chunks under way wait for them, and a piece worth a chunk waits for its turn.
                     if !self.chunks.is_empty() || is_long {
                         return (data_len, Window::empty());
                     }
@@ -315,7 +315,7 @@ impl Sender {
         if is_due { self.send_control(endpoint, ack) } else { Ok(()) }
     }
 
-    /// Sends the counters, if there is room; they are not lost, since the next frame brings them too.
+    /// Sends the counters, if there is room; they are not lost, because the next frame brings them too.
     fn send_control(&mut self, endpoint: &mut Endpoint, ack: Acknowledgement) -> Result<(), Ending> {
         let head = self.head(FrameKind::Control, ack).encode();
         let Some(slot) = self.control_slots.iter_mut().find_map(|slot| slot.is_free(endpoint).then_some(slot)) else {
@@ -344,8 +344,8 @@ fn pending(outcome: Outcome) -> Result<Option<Request>, Ending> {
     }
 }
 
-/// Whether memory of a window is lost. Looked at before a rendezvous, since UCX 1.13 ends the process where the kernel refuses to
-/// read a window for its TCP; and after one that failed. **Cost**: a load for each page.
+/// The loss of a window's memory, if there is one. Checked before a rendezvous, because UCX 1.13 ends the process where the kernel
+/// refuses to read a window for its TCP; and after one that failed. **Cost**: a load for each page.
 pub(super) fn lost_in(window: Window) -> Option<Ending> {
     (0..window.len()).step_by(hanare_protocol::limits::PAGE_LEN as usize).find_map(|at| {
         let byte = window.slice(at, 1);

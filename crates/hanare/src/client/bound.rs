@@ -54,36 +54,37 @@ fn joined(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     joined
 }
 
-/// What a section has published.
+/// A section's publication.
 #[derive(Clone)]
 pub(super) struct Published {
     data: LockData,
-    /// Whether the lock's home has all of its bytes, and binds what it did before: then a release counts whole, whatever happens to this program.
+    /// True if the lock's home has all of its bytes, and the same binding as before: then a release counts whole, whatever happens to
+    /// this program.
     pub is_plain: bool,
 }
 
-/// What came of a release that took its stores along.
+/// Result of a release that took its stores along.
 pub(super) struct WentAlong {
-    /// As far as the connection did not break under the answer.
+    /// Set unless the connection broke under the reply.
     pub published: Option<Published>,
-    /// Whether the home may have left the lock to this program.
+    /// True if the home may have left a lease with this program.
     pub may_be_kept: bool,
 }
 
 /// The data that a lock brought.
 pub(super) struct Section {
-    /// By which the lock is held.
+    /// The taking that holds the lock.
     pub taking: Arc<TakenLock>,
     mode: Mode,
     shapes: Option<Arc<[BoundShape]>>,
     ranges: ByteRanges,
-    /// What is bound to the lock from the end on, where that is to be another.
+    /// The lock's new binding from the end on, if it changes.
     rebound: Option<Vec<BoundShape>>,
     is_torn: bool,
 }
 
 impl Section {
-    /// One that has a lock, and nothing that is bound to it yet.
+    /// A section that has a lock, and nothing that is bound to it yet.
     pub fn new(taking: Arc<TakenLock>, mode: Mode) -> Section {
         Section { taking, mode, shapes: None, ranges: ByteRanges::new(), rebound: None, is_torn: false }
     }
@@ -141,7 +142,7 @@ impl Section {
 
     /// Has the mappings show changes, as far as there are any.
     fn take_in(&self, shared: &Shared, changes: &Stores) -> Result<()> {
-        // Of what has changed surely nobody asks whether it has.
+        // Ranges that have certainly changed need no question.
         let is_known = matches!(changes, Stores::Ranges(_));
         let update = |gid: Gid, range: &Range<u64>| {
             let (offset, len) = (range.start, range.end - range.start);
@@ -193,17 +194,17 @@ impl Section {
         Ok(true)
     }
 
-    /// Whether nothing is bound to the lock, nor will be when it is given back.
+    /// True if nothing is bound to the lock, nor will be when it is given back.
     pub fn is_bare(&self) -> bool {
         self.shapes().is_empty() && self.rebound.is_none()
     }
 
-    /// Whether the last holder left a mixture of two releases.
+    /// True if the last holder left a mixture of two releases.
     pub fn is_torn(&self) -> bool {
         self.is_torn
     }
 
-    /// Whether a range is bound to the lock.
+    /// True if a range is bound to the lock.
     pub fn has(&self, gid: Gid, range: &Range<u64>) -> bool {
         let is_in = |ranges: &ByteRanges| {
             ranges.get(&gid).is_some_and(|ranges| ranges.iter().any(|bound| bound.start <= range.start && range.end <= bound.end))
@@ -267,7 +268,7 @@ impl Section {
         Ok(Some(Published { data: self.version(stamp), is_plain }))
     }
 
-    /// What the program has after a release.
+    /// The program's version after a release.
     fn version(&self, stamp: Stamp) -> LockData {
         let shapes = self.rebound.clone().map_or_else(|| self.shapes.clone().unwrap_or_default(), Arc::from);
         LockData { stamp, shapes }
@@ -353,7 +354,7 @@ fn shape_of(BoundRange { gid, offset, len }: BoundRange) -> BoundShape {
     BoundShape { gid, shape: Strided::contiguous(offset, len) }
 }
 
-/// What was stored in ranges and is not home, as the lock's home is told.
+/// Stores in ranges that are not home, in the form for the lock's home.
 fn stores_in(shared: &Shared, all: &ByteRanges) -> Result<Stores> {
     let (mut ranges, mut bytes) = (Vec::new(), Some(Vec::new()));
     for (gid, those) in all {

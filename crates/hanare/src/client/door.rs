@@ -1,4 +1,4 @@
-//! How commands reach an extent, and what they name it by.
+//! Routes of commands to an extent, and their name for it.
 
 use super::remote::Remote;
 use hanare_protocol::id::{Grant, Slot};
@@ -10,6 +10,6 @@ pub(crate) struct ExtentDoor {
     pub node: u32,
     pub slot: Slot,
     pub grant: Grant,
-    /// Where other nodes reach the extent's node.
+    /// Address of the extent's node for other nodes.
     pub address: Arc<str>,
 }

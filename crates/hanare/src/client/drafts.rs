@@ -13,7 +13,7 @@ use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is done with the answers once all of them are here: spread, merged, handed over.
+/// Use of the replies once all of them are here: spread, merged, handed over.
 pub(crate) type After<'b> = Box<dyn FnOnce() -> Result<()> + Send + 'b>;
 
 /// Requests being filled. One node's is held in place, so that the usual call allocates nothing.
@@ -21,10 +21,10 @@ pub(crate) struct Drafts<'b> {
     first: Option<(Arc<Remote>, Box<Request>)>,
     rest: Vec<(Arc<Remote>, Box<Request>)>,
     after: Vec<After<'b>>,
-    /// Whether a command among them must not be repeated, and what became of those that were done at once.
+    /// Set if a command among them must not be repeated; with the outcome of those that were done at once.
     is_once: bool,
     effect: CallEffect,
-    /// Whether a command among them changes memory.
+    /// True if a command among them changes memory.
     writes: bool,
     /// On the timeline, if there is one.
     span: Option<Box<Span>>,
@@ -47,11 +47,11 @@ pub(crate) struct Tickets<'b> {
     effect: CallEffect,
     writes: bool,
     span: Option<Box<Span>>,
-    /// Whether they are kept, to be waited for later.
+    /// True if they are kept, to be waited for later.
     is_kept: bool,
 }
 
-/// What became of all parts of a call together.
+/// Outcome of all parts of a call together.
 #[derive(Clone, Copy, Default)]
 struct CallEffect {
     happened: Option<Happened>,
@@ -84,7 +84,7 @@ impl CallEffect {
 /// for the grants of today.
 ///
 /// # Safety
-/// What `draft` gives windows of is valid, and unused by others where it is written, until this returns.
+/// Runs drafts. The windows that `draft` is given are valid, and unused by others where they are written, until this returns.
 pub(crate) unsafe fn run<'b>(
     is_once: bool,
     refresh: impl Fn(&Error) -> Result<()>,
@@ -99,7 +99,7 @@ pub(crate) unsafe fn run<'b>(
         let Err(error) = tickets.explain(posted.and(waited)) else { return Ok(()) };
         has_written |= tickets.may_have_written();
         let may_repeat = match &error {
-            // Of an update nothing was done, or the error would be another.
+            // An update with this error did nothing; otherwise the error would be another.
             Error::GrantRefused { .. } => !std::mem::replace(&mut has_refreshed, true),
             Error::NodeLost { .. } => !is_once && !std::mem::replace(&mut has_refreshed, true),
             _ => false,
@@ -114,7 +114,7 @@ pub(crate) unsafe fn run<'b>(
         }
         match refresh(&error) {
             Ok(()) => {}
-            // Of a region that was removed nothing is left that could have happened.
+            // A removed region has no bytes that could have changed.
             Err(Error::UnknownRegion { name }) => return Err(Error::UnknownRegion { name }),
             Err(later) if !has_written => return Err(later),
             Err(_) => return Err(admit(has_written, error)),
@@ -125,7 +125,7 @@ pub(crate) unsafe fn run<'b>(
 /// Drafts and posts.
 ///
 /// # Safety
-/// As for [`Drafts::post`].
+/// See [`Drafts::post`].
 pub(crate) unsafe fn post<'b>(draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>, tickets: &mut Tickets<'b>) -> Result<()> {
     let mut drafts = Drafts::default();
     if let Err(error) = draft(&mut drafts) {
@@ -135,7 +135,7 @@ pub(crate) unsafe fn post<'b>(draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>,
     unsafe { drafts.post(tickets) }
 }
 
-/// What an error says of the message that `node` was sent. What another node refused was the source of a copy: all else in the message was
+/// Effect of an error on the message that `node` was sent. Another node can refuse only the source of a copy: all else in the message was
 /// admitted, and may be done.
 fn happened_at(node: NodeId, error: &Error) -> Happened {
     match error {
@@ -195,7 +195,7 @@ impl<'b> Drafts<'b> {
         message.push(to.1, to.2, Window::empty(), Window::empty(), Vec::new());
     }
 
-    /// Nobody waits for the answers just now: their nodes may send them together with later ones.
+    /// Allows delayed replies: the caller does not wait for them at present, and their nodes may send them together with later ones.
     pub fn let_wait(&mut self) {
         self.first.iter_mut().chain(&mut self.rest).for_each(|(_, request)| request.message.may_wait = true);
     }
@@ -229,7 +229,7 @@ impl<'b> Drafts<'b> {
         }
     }
 
-    /// Nothing of it is sent, because of that error.
+    /// Drops the call before anything is sent, because of that error.
     pub fn refuse(self, error: Error) -> Error {
         let error = self.effect.explain(self.is_once, error);
         if let Some(span) = self.span {
@@ -259,7 +259,7 @@ impl<'b> Drafts<'b> {
     /// Sends everything. What could not be sent is an error in the end, but what was is in the tickets and must be waited for.
     ///
     /// # Safety
-    /// As for [`Remote::post`]: the memory stays valid, and that of results unused by others, until the tickets were waited for.
+    /// See [`Remote::post`]: the memory stays valid, and that of results unused by others, until the tickets were waited for.
     pub unsafe fn post(self, tickets: &mut Tickets<'b>) -> Result<()> {
         let mut outcome = Ok(());
         tickets.after.extend(self.after);
@@ -331,12 +331,12 @@ impl Tickets<'_> {
         outcome.map_err(|error| admit(self.may_have_written(), error))
     }
 
-    /// Whether any part of it may have changed memory; asked when all were waited for.
+    /// True if a part of it may have changed memory; asked when all were waited for.
     fn may_have_written(&self) -> bool {
         self.writes && !matches!(self.effect.happened, None | Some(Happened::No))
     }
 
-    /// What a call's outcome says of all its parts.
+    /// Adds to a call's outcome the state of all its parts.
     pub fn explain(&self, outcome: Result<()>) -> Result<()> {
         outcome.map_err(|error| self.effect.explain(self.is_once, error))
     }
@@ -348,7 +348,7 @@ impl Tickets<'_> {
         }
     }
 
-    /// Whether all answers are here.
+    /// True if all replies are here.
     pub fn are_done(&self) -> bool {
         self.first.iter().chain(&self.rest).all(|(remote, seq)| remote.is_done(*seq))
     }
@@ -368,7 +368,7 @@ mod tests {
     use super::*;
     use hanare_protocol::id::Gid;
 
-    /// What the caller of a command with such parts is told, the last of which failed with `error`.
+    /// Error for the caller of a command with such parts, the last of which failed with `error`.
     fn told(parts: &[Happened], error: &Error) -> Happened {
         let mut effect = CallEffect::default();
         parts.iter().for_each(|part| effect.note(NodeId(0), *part));

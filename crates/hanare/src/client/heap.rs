@@ -31,10 +31,9 @@ impl Heap<'_> {
     /// Blocks are multiples of 64 bytes (of more in regions beyond 256 GiB), so two never share a cache line. Their bytes are
     /// what they were.
     ///
-    /// **Cost**: one message each way to the node of the region's first byte.
-    /// **Errors**: [`Error::HeapFull`] with what is free; [`Error::LimitReached`] for too many blocks; [`Error::BadSetting`]
-    /// for no bytes, or another alignment; [`Error::BadUse`] where the region was opened for reading; [`Error::Broken`] where
-    /// the connection broke: a block may have been taken that nobody knows.
+    /// **Cost**: one message each way to the node of the region's first byte. **Errors**: [`Error::HeapFull`] with the free bytes.
+    /// [`Error::LimitReached`] for too many blocks. [`Error::BadSetting`] for no bytes, or another alignment. [`Error::BadUse`] where the
+    /// region was opened for reading. [`Error::Broken`] where the connection broke: a block may have been taken that nobody knows.
     pub fn allocate(&self, len: u64, align: u64) -> Result<u64> {
         let answer = self.ask(|slot, grant, region_len| SyncRequest::Allocate { slot, grant, region_len, len, align })?;
         match answer {

@@ -1,4 +1,4 @@
-//! What is kept with a region besides its bytes, as a client that opened it sees it.
+//! Attributes of a region besides its bytes, seen by a client that opened it.
 
 use super::region::Region;
 use hanare_protocol::Result;
@@ -7,12 +7,12 @@ use hanare_protocol::attributes::Attributes;
 use hanare_protocol::wire::control::Made;
 
 impl Region {
-    /// Whether it took the place of one whose bytes were lost ([`crate::Pool::create_or_attach`]): all that was there is zero.
+    /// True if it took the place of one whose bytes were lost ([`crate::Pool::create_or_attach`]): all its bytes are zero.
     pub fn renewed(&self) -> bool {
         self.made == Made::Renewed
     }
 
-    /// What its owner kept with it when it was opened.
+    /// The owner's attributes, from the time of opening.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }

@@ -3,8 +3,8 @@
 //! A lock is held by way of the connection to its home: when that ends, because the program does or because it breaks, the
 //! home grants the lock on. A program that goes on is told so by its next call on a lock.
 //!
-//! A lock that this program takes again and again alone is lent to it: then it is given back and taken in memory
-//! that it shares with its node, until the home wants it back.
+//! A program that takes a lock again and again, alone, gets a lease of it. Then the lock is given back and taken in memory that the
+//! program shares with its node, until the home recalls it.
 
 mod conditions;
 mod taking;
@@ -27,11 +27,11 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-/// What became of a lock that its holder gave back.
+/// Outcome of a lock that its holder gave back.
 enum Released {
     /// Its home has it.
     GivenBack,
-    /// This program keeps it, because it is lent to it.
+    /// The program keeps it, by its lease.
     Kept,
 }
 
@@ -41,25 +41,24 @@ fn lost(name: &str) -> Error {
 
 /// A lock that this thread holds. Given back when dropped.
 ///
-/// What was written by calls that returned, or stored to maps, before it is given back is seen by those who take it next;
-/// commands that were begun and not waited for are not.
+/// Writes by calls that returned, and stores to maps, are seen by the next holders once the lock is given back. Commands that were begun
+/// and not waited for are not.
 pub struct LockGuard {
     pool: Pool,
-    /// How the program may keep it.
+    /// The lease, if the program has one.
     lent: Option<LentLock>,
     was_abandoned: bool,
     is_open: bool,
-    /// By which it is held, and what is bound to it.
+    /// The taking, and the data bound to it.
     data: Section,
-    /// It belongs to its thread, which may not take the lock again.
+    /// A guard belongs to its thread, which may not take the lock again.
     not_send: PhantomData<*const ()>,
 }
 
 impl LockGuard {
-    /// Whether the last one to hold it exclusively ended without giving it back: what the lock protects may be half-written. After
-    /// a restart of the pool's home the first to take a lock is told so too, because its holder of before may still be at work.
-    /// Said to the first holder after, and to no other. A connection that broke at the very moment of a grant counts as an
-    /// end, too.
+    /// True if the last exclusive holder ended without giving it back: the data under the lock may be half-written. After a restart of
+    /// the pool's home the first to take a lock is told so too, because its holder of before may still be at work. Said to the first
+    /// holder after, and to no other. A connection that broke at the very moment of a grant counts as an end, too.
     pub fn was_abandoned(&self) -> bool {
         self.was_abandoned
     }
@@ -73,13 +72,13 @@ impl LockGuard {
         &self.data.taking
     }
 
-    /// Whether it is held still, as far as is known without asking. **Errors**: [`Error::LockLost`].
+    /// Checks that it is still held, as far as is known without asking. **Errors**: [`Error::LockLost`].
     pub fn check(&self) -> Result<()> {
         if self.taking().is_connected() { Ok(()) } else { Err(lost(self.name())) }
     }
 
-    /// Whether bytes that are bound to it are a mixture of two releases: the last holder died while it put at their homes more than goes
-    /// with a lock. Said until one that has the lock alone gives it back.
+    /// True if bytes that are bound to it are a mixture of two releases: the last holder died while it put at their homes more than goes
+    /// with a lock. Said until an exclusive holder gives it back.
     pub fn is_torn(&self) -> bool {
         self.data.is_torn()
     }
@@ -88,9 +87,9 @@ impl LockGuard {
     /// the moment on at which it is given back. They are brought here at once; stores to them from before, by whom ever, are to be
     /// flushed. Nothing bound: the lock has no data any more.
     ///
-    /// Whoever takes the lock from then on has these bytes as the last holder left them, in all its mappings of their regions. A program
-    /// stores to them while it has the lock alone; nobody sees any of its stores before it gives the lock back, and all see them from then
-    /// on, or none if it dies before. Bytes of two locks may lie in one page.
+    /// Each later holder has these bytes as the last holder left them, in all its mappings of their regions. A program stores to them
+    /// while it has the lock alone. Nobody sees its stores before it gives the lock back. All see them from then on, or none if it dies
+    /// before. Bytes of two locks may lie in one page.
     ///
     /// **Cost**: that of [`SharedMapping::update`] for what was not bound before. **Errors**: its; [`Error::LockMisused`] where the lock is
     /// shared; [`Error::LimitReached`] for more than [`BOUND_SHAPE_COUNT_MAX`](hanare_protocol::limits::BOUND_SHAPE_COUNT_MAX) shapes.
@@ -135,12 +134,12 @@ impl LockGuard {
 
     /// Gives it back, and says whether it was held all the time. Stores to bytes that are bound to it are seen by those who take it next.
     ///
-    /// **Cost**: one message each way. Where bytes that are bound to it were stored to, they go with it if they are of one region and lie at
-    /// the lock's home, up to [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX); else one more with them to that home, and as
-    /// [`SharedMapping::flush`]. A lock that is lent costs no message, or those of the stores, and stays with the program. **Errors**:
-    /// [`Error::LockLost`] where the connection broke meanwhile: the lock may
-    /// have gone to others, who were told that it was abandoned. As for [`Pool::check_stores`] where stores were lost, and for
-    /// [`SharedMapping::flush`]; the lock is given back then, and stores to bytes that are bound to it are taken back.
+    /// **Cost**: one message each way. Stores to bound bytes go with it if the bytes are of one region at the lock's home, up to
+    /// [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX). Else they cost one more message to that home, and as
+    /// [`SharedMapping::flush`]. A leased lock costs no message, or those of the stores, and stays with the program. **Errors**:
+    /// [`Error::LockLost`] where the connection broke meanwhile: the lock may have gone to others, who were told that it was abandoned.
+    /// As for [`Pool::check_stores`] where stores were lost, and for [`SharedMapping::flush`]. The lock is given back then, and stores to
+    /// bound bytes are undone.
     pub fn unlock(mut self) -> Result<()> {
         let kept = self.pool.check_stores();
         self.give_back().and(kept)
@@ -155,7 +154,7 @@ impl LockGuard {
         released
     }
 
-    /// As [`LockGuard::give_back`], but for what is to be undone.
+    /// [`LockGuard::give_back`] without the undoing.
     fn release(&mut self) -> Result<()> {
         let lent = self.lent.take();
         let (claims, words) = (&self.pool.shared.claims, self.pool.shared.life().seats.leases());
@@ -253,7 +252,7 @@ impl std::fmt::Debug for LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if self.is_open {
-            // Who wants to know calls `unlock`.
+            // A caller that wants the outcome calls `unlock`.
             let _ = self.give_back();
         }
         self.taking().leave();
@@ -262,13 +261,14 @@ impl Drop for LockGuard {
 
 /// Locks at names, for all clients of the pool. They exist by being taken; names are as regions' are, apart from those.
 ///
-/// **Ordering**: who comes first is served first; a shared taking does not overtake an exclusive one that waits.
-/// **Cost**: one message each way to the pool's home, and the wait; the same to give it back. A lock that this program has taken alone before
-/// while nobody else wanted it is lent to it: from then on it is given back and taken again without a message or a system call,
-/// and without an allocation where nothing is bound to it, until somebody else asks for it; stores to bytes that are bound to it go home all the same. That one waits for some messages between nodes more.
-/// **Errors** of all: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's that did not [permit](Pool::permit) it; [`Error::LockMisused`] where this thread has the lock already, shared or not (a
-/// shared lock cannot be made exclusive: two that try would wait for ever); [`Error::LockLost`] once for each lock that this
-/// thread held when the connection to the home broke; [`Error::NodeLost`] where the home is gone.
+/// **Ordering**: the first come is served first; a shared taking does not overtake an exclusive one that waits. **Cost**: one message
+/// each way to the pool's home, and the wait; the same to give it back. A program that has taken a lock alone before, while nobody else
+/// wanted it, gets a lease. Under a lease it gives the lock back and takes it again without a message or a system call, and without an
+/// allocation where nothing is bound. Stores to bound bytes go home all the same. The next program that asks waits for some more messages
+/// between nodes. **Errors** of all: [`Error::BadName`]. [`Error::NoPermission`] where the name is another user's that did not
+/// [permit](Pool::permit) it. [`Error::LockMisused`] where this thread has the lock already, shared or not (a shared lock cannot be made
+/// exclusive: two that try would wait for ever). [`Error::LockLost`] once for each lock that this thread held when the connection to the
+/// home broke. [`Error::NodeLost`] where the home is gone.
 impl Pool {
     /// Says who may use a name of locks and groups, as mode bits: `r` shares the lock, `r` and `w` together take it alone and join the
     /// group. A name belongs to the user that used it first, with mode 0600, until the pool's home ends; root may do all. Of groups the
@@ -317,7 +317,7 @@ impl Pool {
         self.acquire(name, Mode::Exclusive, Some(bound))?.ok_or_else(|| late(name, bound))
     }
 
-    /// As [`Pool::lock_within`], shared.
+    /// [`Pool::lock_within`], shared.
     pub fn lock_shared_within(&self, name: &str, bound: Duration) -> Result<LockGuard> {
         self.acquire(name, Mode::Shared, Some(bound))?.ok_or_else(|| late(name, bound))
     }
@@ -347,7 +347,7 @@ pub(crate) fn milliseconds(bound: Duration) -> u64 {
     u64::try_from(bound.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How long an answer may take that waits for others within a bound.
+/// Time for a reply that waits for others within a bound.
 pub(crate) fn patience(bound_ms: Option<u64>) -> Patience {
     bound_ms.map_or(Patience::Endless, |ms| Patience::UpTo(Duration::from_millis(ms)))
 }

@@ -1,4 +1,4 @@
-//! One message's worth of commands: what is sent, and where the answer's bytes go.
+//! A message's commands: the bytes to send, and windows for the reply's bytes.
 
 use crate::client::cut::plan;
 use hanare_memory::{Window, fault};
@@ -21,29 +21,29 @@ pub(crate) struct CommandMessage {
     /// Bytes to send, in command order.
     operands: Vec<Window>,
     operand_len: u64,
-    /// Those that the node holds until the message is whole.
+    /// Bytes that the node holds until the message is whole.
     held_len: u64,
-    /// Where the answer's bytes go, in command order.
+    /// Windows for the reply's bytes, in command order.
     results: Vec<Window>,
     result_len: u64,
     /// Memory of the message's own that its windows show.
     own: Vec<Own>,
-    /// Whether it must not be carried out twice.
+    /// True if it must not be carried out twice.
     is_once: bool,
-    /// Whether another node than the one it is sent to may have to be asked: that may refuse when all else is done.
+    /// True if another node than its receiver may have to be asked, which may refuse when all else is done.
     has_copy: bool,
-    /// Whether nobody waits for its answer just now.
+    /// True if no caller waits for its reply at present.
     pub may_wait: bool,
 }
 
-/// What a command needs of a message, in bytes.
+/// A command's needs of a message, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
     pub list_len: u64,
-    /// Of an operand that the node holds.
+    /// Bytes of an operand that the node holds.
     pub held_len: u64,
     pub result_len: u64,
-    /// Whether it must not be done twice.
+    /// True if it must not be done twice.
     pub is_once: bool,
     pub is_copy: bool,
 }
@@ -61,8 +61,8 @@ pub(crate) enum ListBytes {
 }
 
 impl ListBytes {
-    /// What travels of a shape beside its command. A list that the shape borrows is borrowed on: it stays as it is until the message was
-    /// answered.
+    /// Bytes of a shape that travel beside its command. A list that the shape borrows is borrowed on: it stays as it is until the message
+    /// was answered.
     pub fn of(shape: Shape<'_>) -> ListBytes {
         match shape {
             Shape::Strided(_) => ListBytes::None,
@@ -86,7 +86,7 @@ enum Own {
     Wide(Vec<u64>),
 }
 
-/// What fills an odd list of 32-bit indices up.
+/// Padding of an odd list of 32-bit indices.
 static ZEROS: [u8; 4] = [0; 4];
 
 impl CommandMessage {
@@ -101,7 +101,7 @@ impl CommandMessage {
         (self.is_once, self.has_copy, self.may_wait) = (false, false, false);
     }
 
-    /// Whether a message has room for another command, or two, of such needs.
+    /// True if a message has room for another command, or two, of such needs.
     pub fn has_room(&self, needs: Needs) -> bool {
         let lists_fit = needs.list_len == 0 || self.list_len + needs.list_len <= limits::LIST_LEN_MAX;
         let operands_fit = needs.held_len == 0 || self.held_len + needs.held_len <= limits::HELD_LEN_MAX;
@@ -162,12 +162,12 @@ impl CommandMessage {
         self.has_copy |= matches!(command.op, Op::CopyFrom { .. });
     }
 
-    /// Whether it must not be carried out twice.
+    /// True if it must not be carried out twice.
     pub fn is_once(&self) -> bool {
         self.is_once
     }
 
-    /// How many commands there are.
+    /// Number of commands.
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -185,7 +185,7 @@ impl CommandMessage {
         windows.extend_from_slice(&self.operands);
     }
 
-    /// Where the answer's bytes go.
+    /// Windows for the reply's bytes.
     pub fn results(&self) -> &[Window] {
         &self.results
     }

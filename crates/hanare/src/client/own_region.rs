@@ -28,7 +28,7 @@ impl OwnRegion {
 
 impl Drop for OwnRegion {
     fn drop(&mut self) {
-        // Where the pool is gone, so is the region.
+        // Without the pool the region is gone, too.
         let _ = self.pool.remove(self.region.name());
     }
 }

@@ -25,14 +25,14 @@ pub struct PageCache {
     lines: Mutex<Vec<CacheLine>>,
 }
 
-/// What became of a line so far.
+/// A line's state so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLine {
-    /// Whether it holds a page.
+    /// True if it holds a page.
     pub is_filled: bool,
-    /// How often a page was stored in it.
+    /// Number of pages stored in it.
     pub fills: u64,
-    /// How often one was sent from it.
+    /// Number of pages sent from it.
     pub hits: u64,
 }
 
@@ -43,7 +43,7 @@ pub enum PushedPage<'p> {
     Normal(&'p [u8; PAGE_LEN as usize]),
     /// The same, which is stored in this line, too.
     Caching(&'p [u8; PAGE_LEN as usize], u32),
-    /// What this line holds: this host's node sends it, and the program's memory is not read.
+    /// The page of this line: this host's node sends it, and the program's memory is not read.
     FromCache(u32),
 }
 
@@ -66,9 +66,9 @@ impl Pool {
 impl PageCache {
     /// Pushes a page to a region, at `offset`: a multiple of 4096. Returns when it is there.
     ///
-    /// **Cost**: a message each way to the page's node; with caching also a copy on this host; from the cache the page's node asks this
-    /// host's, and no byte passes through the program. **Errors**: [`Error::OutOfRange`] for a line that there is not;
-    /// [`Error::BadUse`] for one that holds no page, and for another offset; those of [`Region::put`] and [`Pool::copy`].
+    /// **Cost**: a message each way to the page's node; with caching also a copy on this host. From the cache the page's node asks this
+    /// host's, and no byte passes through the program. **Errors**: [`Error::OutOfRange`] beyond the last line. [`Error::BadUse`] for a
+    /// line without a page, and for another offset. Those of [`Region::put`] and [`Pool::copy`].
     ///
     /// FEATURE: RF-F7 RF-F10 RF-F11
     pub fn push(&self, page: PushedPage<'_>, to: &Region, offset: u64) -> Result<()> {
@@ -104,14 +104,14 @@ impl PageCache {
         }
     }
 
-    /// What became of a line so far. **Errors**: [`Error::OutOfRange`] for one that there is not. FEATURE: RF-F24
+    /// State of a line so far. **Errors**: [`Error::OutOfRange`] beyond the last line. FEATURE: RF-F24
     pub fn line(&self, line: u32) -> Result<CacheLine> {
         self.line_at(line).map(|_| self.lines()[line as usize])
     }
 
-    /// How many lines it has.
+    /// Number of its lines.
     pub fn line_count(&self) -> u32 {
-        // They were made from such a number.
+        // The number of lines was such a number at first.
         self.lines().len() as u32
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Pending {
     spare: Vec<Box<Request>>,
     counter: u64,
     open: usize,
-    /// How many of them nobody waits for any longer.
+    /// Number of requests that no caller waits for any longer.
     forsaken: usize,
 }
 
@@ -73,7 +73,7 @@ impl Pending {
         Some(request)
     }
 
-    /// Nobody waits for it any longer.
+    /// Marks a request that no caller waits for any longer.
     pub fn forsake(&mut self, seq: u64) {
         if let Some(request) = self.get(seq) {
             request.forsake();
@@ -81,7 +81,7 @@ impl Pending {
         }
     }
 
-    /// Whether there is any that nobody waits for.
+    /// True if there is a request that no caller waits for.
     pub fn any_forsaken(&self) -> bool {
         self.forsaken > 0
     }
@@ -93,7 +93,7 @@ impl Pending {
         self.forsaken -= spent.len();
         for seq in spent {
             if let Some(mut request) = self.take(seq) {
-                // Nobody asks for the outcome.
+                // The outcome is not wanted.
                 let _ = request.take_outcome();
                 self.keep(request);
             }
@@ -109,7 +109,7 @@ impl Pending {
         self.open > 0 && self.slots.iter().flatten().any(|request| is_one(request))
     }
 
-    /// Whether any has no answer that will have one by itself.
+    /// True if a request without a reply will have one by itself.
     pub fn any_unanswered(&self) -> bool {
         self.any(Request::is_awaited)
     }
@@ -120,7 +120,7 @@ pub(crate) struct Answers<'a> {
     pending: &'a mut Pending,
     /// Requests whose outcome came.
     pub completed: usize,
-    /// Whether an answer came that fits none.
+    /// True if a reply came that fits no request.
     pub nonsense: bool,
 }
 

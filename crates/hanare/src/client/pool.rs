@@ -20,21 +20,21 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a node that is looked at may take: who looks has others to look at.
+/// Time for a node's reply to a look: the viewer has others to look at.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Connections that end within so short a time, one after another, are no accidents: a barrier gives up.
 const RESET_COUNT: u32 = 20;
 const RESET_PAUSE: Duration = Duration::from_millis(200);
 
-/// How a region is made.
+/// Terms of a new region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateOptions {
-    /// Where its bytes go.
+    /// Placement of its bytes.
     pub placement: Placement,
-    /// Who may read and write, as a file's mode bits.
+    /// Rights, as a file's mode bits.
     pub mode: u32,
-    /// What is kept with its name, for whoever opens it: for example which array it holds ([`Array::attributes`]).
+    /// Attributes under its name, for all who open it: for example which array it holds ([`Array::attributes`]).
     ///
     /// [`Array::attributes`]: crate::Array::attributes
     pub attributes: Attributes,
@@ -115,17 +115,17 @@ impl Pool {
         self.trust().check_region(&region).map(|()| region)
     }
 
-    /// This program's rank in its job; 0 where it was started alone.
+    /// The program's rank in its job; 0 where it was started alone.
     pub fn rank(&self) -> u32 {
         self.shared.job.map_or(0, |job| job.rank.0)
     }
 
-    /// How many ranks the job has; 1 where it was started alone.
+    /// Number of the job's ranks; 1 where it was started alone.
     pub fn ranks(&self) -> u32 {
         self.shared.job.map_or(1, |job| job.ranks)
     }
 
-    /// This host's node.
+    /// The host's node.
     pub fn node(&self) -> NodeId {
         self.shared.node
     }
@@ -135,7 +135,7 @@ impl Pool {
         self.shared.user
     }
 
-    /// This client's id in the pool.
+    /// The client's id in the pool.
     pub fn client(&self) -> ClientId {
         self.shared.client()
     }
@@ -203,8 +203,8 @@ impl Pool {
 
     /// Changes what is kept with a region: its name, owner, mode or attributes. Handles that are open keep what they were opened for.
     ///
-    /// **Errors**: [`Error::NoPermission`] for all but its owner and root, and for all but root where another user is to own it;
-    /// [`Error::NameTaken`], [`Error::BadName`], [`Error::LimitReached`] for too many bytes of attributes, [`Error::QuotaExceeded`].
+    /// **Errors**: [`Error::NoPermission`] for all but its owner and root, and for all but root where another user is to own it.
+    /// [`Error::NameTaken`], [`Error::BadName`]. [`Error::LimitReached`] for too many bytes of attributes. [`Error::QuotaExceeded`].
     pub fn alter(&self, name: &str, changes: &Changes) -> Result<()> {
         self.tell(&Request::Alter { name: name.to_owned(), changes: changes.clone() })
     }
@@ -242,13 +242,13 @@ impl Pool {
         }
     }
 
-    /// What happened to pages of the regions that this host shares, or is home of. Names, and which pages went to and fro, are told to the
-    /// node's own user and to root; [`Pool::look`] tells them for regions that are open.
+    /// Page counts of the regions that this host shares, or is home of. Names, and pages that went to and fro, are told to the node's own
+    /// user and to root; [`Pool::look`] tells them for regions that are open.
     pub fn page_stats(&self) -> Result<Vec<PageStat>> {
         Ok(self.look_at_own()?.pages)
     }
 
-    /// What this host's node has done of commands since its start. Programs of its host reach mapped bytes without it.
+    /// Counts of commands of this host's node since its start. Programs of its host reach mapped bytes without it.
     pub fn node_counts(&self) -> Result<NodeCounts> {
         Ok(self.look_at_own()?.counts)
     }
@@ -258,9 +258,9 @@ impl Pool {
         self.shared.own().ok_or_else(gone)?.look(&Look::default(), Patience::Usual)
     }
 
-    /// What a node has and did: commands, programs, locks, and pages of regions, as far as this user may see each. Which pages went to and
-    /// fro is told of `regions`, which are open for reading, on nodes that hold bytes of them. With `cells` above 0 there is a map of the
-    /// first region's pages, of at most so many cells.
+    /// A node's state and counts: commands, programs, locks, and pages of regions, as far as this user may see each. Pages that went to
+    /// and fro are told of `regions`, which are open for reading, on nodes that hold bytes of them. With `cells` above 0 there is a map
+    /// of the first region's pages, of at most that many cells.
     ///
     /// **Cost**: one message each way; the node looks at each page that has moved between hosts. **Errors**: [`Error::NotInTime`] where the
     /// node does not answer within a few seconds; [`Error::NodeLost`]; [`Error::LimitReached`] for more than
@@ -280,11 +280,11 @@ impl Pool {
         }
     }
 
-    /// Orders this client's earlier commands before its later ones, without waiting for the network: a node runs one client's commands in
-    /// the order they were begun, and stores to mapped memory are ordered by a CPU fence. Waits for this host's node alone, since
-    /// what was asked of it may be overtaken by an access to memory that is mapped.
+    /// Orders this client's earlier commands before its later ones, without waiting for the network. A node runs one client's commands in
+    /// the order they were begun, and a CPU fence orders stores to mapped memory. Waits for this host's node alone, because an access to
+    /// mapped memory may overtake earlier requests to it.
     pub fn fence(&self) {
-        // What failed is reported where it is waited for.
+        // Failures are reported where they are waited for.
         let _ = self.shared.own().map(|remote| remote.quiesce());
         fence(Ordering::SeqCst);
     }
@@ -308,7 +308,8 @@ impl Pool {
         self.shared.mapped.check_stores()
     }
 
-    /// What this host's node knows by itself of the pool: whether it is a member just now, and what it lends. The coordinator is not asked.
+    /// The own node's knowledge of the pool: whether it is a member at present, and the memory that it lends. The coordinator is not
+    /// asked.
     pub fn own_status(&self) -> Result<OwnStatus> {
         match self.shared.ask(&Request::Own)? {
             Answer::Own(status) => Ok(status),
@@ -358,10 +359,10 @@ impl Pool {
         })
     }
 
-    /// Messages and bytes to and from nodes so far, faults of mappings among them: over the program's own connections, and each
-    /// page that its node brought since a thread of the program waited for it or had asked for it ahead, a message with the page's
-    /// bytes. What nodes tell each other besides is theirs, and so is a page of this host's own memory that another host gives
-    /// back; a page that another program of this host brought is that program's.
+    /// Messages and bytes to and from nodes so far, with the faults of mappings. They count over the program's own connections. Each page
+    /// that its node brought, because a thread of the program waited for it or had asked for it ahead, counts as a message with the
+    /// page's bytes. Other messages between nodes are theirs. So is a page of this host's own memory that another host gives back. A page
+    /// that another program of this host brought is that program's.
     pub fn traffic(&self) -> Traffic {
         let mut sum = self.shared.mapped.traffic(&self.shared.faults);
         sum += self.shared.links.read();
@@ -389,15 +390,15 @@ impl Pool {
 
     /// Ends this program and the whole job that it is a rank of, with this status: its lowest 8 bits, as of `exit`. Never returns.
     ///
-    /// Under `hanare run`, here or on other hosts, the launcher has SIGTERM sent to all other ranks at once, and SIGKILL 5 s later; its own
-    /// status is this one, 0 too. Where a rank had failed before, that one's status stays. Other launchers see this rank end with the
-    /// status: `mpirun` ends the job unless it is 0, `srun` where `--kill-on-bad-exit` says so. There the pool is told, so that the
-    /// other ranks' barriers and waits end with [`Error::RankGone`].
+    /// Under `hanare run`, here or on other hosts, the launcher has SIGTERM sent to all other ranks at once, and SIGKILL 5 s later. Its
+    /// own status is this one, 0 too, unless a rank had failed before: that one's status stays. Other launchers see this rank end with
+    /// the status: `mpirun` ends the job unless it is 0, `srun` where `--kill-on-bad-exit` says so. There the pool is told, so the other
+    /// ranks' barriers and waits end with [`Error::RankGone`].
     ///
     /// **Cost**: as long as the launcher takes to hear of it, half a second at most; under other launchers as a naming call. Other
     /// threads go on meanwhile. Functions that the program registered for its exit run, as after `main`.
     pub fn abort(&self, status: i32) -> ! {
-        // What is printed by now must not depend on whether this process ends by itself, or is told to first.
+        // Printed text must not depend on whether this process ends by itself, or is told to first.
         let _ = std::io::Write::flush(&mut std::io::stdout());
         // SAFETY: NULL stands for all streams of the process.
         unsafe { libc::fflush(std::ptr::null_mut()) };

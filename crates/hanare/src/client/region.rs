@@ -32,29 +32,29 @@ pub struct Region {
     gid: Gid,
     owner: User,
     mode: u32,
-    /// How its bytes lie on nodes.
+    /// Layout of its bytes on nodes.
     routes: Routes,
     rights: Rights,
     pub(super) made: Made,
     pub(super) attributes: Attributes,
     len: u64,
-    /// How each extent is reached by commands; grants change when a node gets a new epoch.
+    /// Routes of commands to each extent; grants change when a node gets a new epoch.
     doors: RwLock<Vec<Door>>,
-    /// How many grants of any region had been refused when it last asked for its own.
+    /// Number of refused grants of any region when it last asked for its own.
     refusals: AtomicU64,
     /// Extents of this host, mapped at their first use; which of them may be used; and whether the node knows that.
     mapped: RwLock<MappedExtents>,
     /// The whole region, where it is one mapped extent, or mapped coherently.
     direct: Direct,
-    /// What [`Shared::changes`] was when this was decided.
+    /// Value of [`Shared::changes`] at the time of this decision.
     changes_seen: AtomicU64,
-    /// How its bytes lie while it is mapped coherently: one after another.
+    /// Layout of its bytes while it is mapped coherently: contiguous.
     flat: Routes,
-    /// Where they do, as long as it is.
+    /// Address of the coherent mapping, while there is one.
     coherent: Direct,
     /// Uses of small unmapped extents; the busy get mapped.
     uses: AtomicU32,
-    /// How many more commands go to the home since hosts had it mapped, before this host's node is asked for its memory again.
+    /// Number of commands that still go to the home because hosts had it mapped, before this host's node is asked for its memory again.
     by_pages: AtomicU32,
 }
 
@@ -62,7 +62,7 @@ pub struct Region {
 struct Door {
     remote: Arc<Remote>,
     grant: Grant,
-    /// Where other nodes reach the extent's node.
+    /// Address of the extent's node for other nodes.
     address: Arc<str>,
 }
 
@@ -129,7 +129,7 @@ impl Region {
         self.len == 0
     }
 
-    /// How its bytes lie on nodes.
+    /// Layout of its bytes on nodes.
     pub fn layout(&self) -> &Layout {
         self.routes().layout()
     }
@@ -139,17 +139,17 @@ impl Region {
         &self.routes
     }
 
-    /// What this handle may do.
+    /// Rights of this handle.
     pub fn rights(&self) -> Rights {
         self.rights
     }
 
-    /// Whether the call that returned this handle made the region.
+    /// True if the call that returned this handle made the region.
     pub fn created(&self) -> bool {
         self.made != Made::Found
     }
 
-    /// Whether all bytes are on this host's node.
+    /// True if all bytes are on this host's node.
     pub fn is_local(&self) -> bool {
         self.routes().extents().iter().all(|extent| extent.node == self.shared.node)
     }
@@ -193,14 +193,14 @@ impl Region {
         self.shared.node
     }
 
-    /// How commands reach an extent.
+    /// The route of commands to an extent.
     pub(crate) fn door(&self, extent: usize) -> ExtentDoor {
         let at = self.routes().extent(extent);
         let Door { remote, grant, address } = self.doors()[extent].clone();
         ExtentDoor { remote, node: at.node.0, slot: at.slot, grant, address }
     }
 
-    /// What opens an extent of it on a node, if there is one.
+    /// Slot and grant of an extent of it on a node, if there is one.
     pub(crate) fn key_on(&self, node: NodeId) -> Option<(Slot, Grant)> {
         let at = self.routes().extents().iter().position(|extent| extent.node == node)?;
         Some((self.routes().extent(at).slot, self.doors()[at].grant))
@@ -228,7 +228,7 @@ impl Region {
 
     /// The same, however long it is by now.
     fn view_of_today(&self) -> Result<RegionView> {
-        // By its number: its name may be another region's.
+        // The number is asked for, because the name may be another region's.
         self.shared.open(Which::Gid(self.gid), Some(self.rights)).map_err(|error| match error {
             Error::UnknownRegion { .. } => Error::UnknownRegion { name: self.name.clone() },
             other => other,
@@ -248,8 +248,8 @@ impl Region {
         Ok(())
     }
 
-    /// As [`Region::refresh`], if a grant was refused since the last time. What may not be done twice, or was not waited for, is not tried again with
-    /// the grants of today; the next command is.
+    /// [`Region::refresh`], if a grant was refused since the last time. Updates and started commands are not retried. This refreshes the
+    /// grants for the next command.
     ///
     /// **Errors**: [`Error::UnknownRegion`], [`Error::RegionLost`]; where nobody can be asked the nodes have the word.
     pub(crate) fn refresh_if_refused(&self) -> Result<()> {
@@ -262,7 +262,7 @@ impl Region {
         }
     }
 
-    /// As [`Region::refresh`], where that can help. Where the coordinator's own node is lost nobody answers: it is dialed again, no more.
+    /// [`Region::refresh`], where that can help. Without the coordinator's own node nobody replies: it is dialed again, no more.
     pub(crate) fn refresh_after(&self, error: &Error) -> Result<()> {
         match error {
             Error::NodeLost { node, .. } if *node == self.shared.life().attached.home.node => Ok(()),

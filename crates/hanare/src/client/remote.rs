@@ -5,8 +5,8 @@
 //! moves the link while another is parked nudges it where that completed something, and announces its doze again,
 //! which progress has taken back.
 //!
-//! A wait that exceeds its bound closes the connection, because the node might still write into memory that the
-//! caller takes back; what was pending fails, and the next use connects anew.
+//! A wait that exceeds its bound closes the connection, because the node might still write into memory that the caller takes back.
+//! Pending requests fail, and the next use connects again.
 
 mod questions;
 mod sharing;
@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// How long a node may take to say what became of a request of a connection that broke.
+/// Time for a node to say what became of a request of a connection that broke.
 const ASK: Duration = Duration::from_millis(ASK_MS);
 
 /// Makes a connection to the node within a time; called at the first use and after a loss.
@@ -53,7 +53,7 @@ pub(crate) struct Remote {
     refusals: Arc<AtomicU64>,
     lineage: Lineage,
     inner: Mutex<Inner>,
-    /// Whether a connection has ended.
+    /// True if a connection has ended.
     has_parted: AtomicBool,
     completed: Condvar,
     /// Wakes the thread that is parked on the link's event.
@@ -74,7 +74,7 @@ struct Inner {
     traffic: Traffic,
     /// Bytes given to this link so far.
     posted_len: u64,
-    /// What this connection is called, once it carried a command that must not be repeated.
+    /// Name of this connection, once it carried a command that must not be repeated.
     name: Option<u128>,
     /// The connection that the node could not be asked about: it is not waited for again for each of its requests.
     mute: Option<u128>,
@@ -94,7 +94,7 @@ impl Remote {
         Ok(Remote { node, dial, blame, bound, refusals, lineage: Lineage::here(), inner, has_parted, completed, nudge })
     }
 
-    /// Whether a connection to it has ended, of which the node may have known before this process. **Cost**: a load.
+    /// True if a connection to it has ended, of which the node may have known before this process. **Cost**: a load.
     #[inline]
     pub fn has_parted(&self) -> bool {
         self.has_parted.load(Ordering::Acquire)
@@ -128,10 +128,10 @@ impl Remote {
         unsafe { self.post_within(request, self.bound) }
     }
 
-    /// As [`Remote::post`], with a time for making a connection.
+    /// [`Remote::post`], with a time for making a connection.
     ///
     /// # Safety
-    /// As there.
+    /// The caller keeps the promises of [`Remote::post`].
     unsafe fn post_within(&self, request: Box<Request>, patience: Duration) -> Result<u64> {
         check_lineage(self.lineage)?;
         let mut inner = self.lock();
@@ -140,10 +140,10 @@ impl Remote {
         unsafe { self.post_on(&mut inner, request) }
     }
 
-    /// As [`Remote::post`], on the connection that is there.
+    /// [`Remote::post`] on the present connection.
     ///
     /// # Safety
-    /// As there.
+    /// The caller keeps the promises of [`Remote::post`].
     unsafe fn post_on(&self, inner: &mut Inner, mut request: Box<Request>) -> Result<u64> {
         if request.is_once() {
             request.connection = Some(self.name(inner)?);
@@ -203,7 +203,7 @@ impl Remote {
         Ok(name)
     }
 
-    /// Whether the request is done (moving the link once if its answer is not here).
+    /// True if the request is done (moving the link once if its reply is not here).
     pub fn is_done(&self, seq: u64) -> bool {
         if !self.lineage.is_here() {
             // The wait that follows says why.
@@ -231,7 +231,7 @@ impl Remote {
 
     /// Waits for the answer, at most the bound since the last byte moved; a barrier's arrival is waited for without bound.
     ///
-    /// Where the connection broke under a command that must not be repeated, the node is asked what became of it.
+    /// Waits for a request. After a broken connection the node is asked what became of a command that must not be repeated.
     pub fn wait(&self, seq: u64) -> Result<()> {
         let mut connection = None;
         let outcome = self.settle(seq, self.bound, |request| connection = request.connection);
@@ -434,7 +434,7 @@ impl Remote {
         let mut watched = [PollFd::new(event, flags), PollFd::new(&self.nudge, PollFlags::IN)];
         match poll(&mut watched, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            // Nothing else can come of valid descriptors; a caller that loops finds out by progress.
+            // Valid descriptors give no other error; a caller that loops finds out by progress.
             Err(_) => std::thread::yield_now(),
         }
         let _ = rustix::io::read(&self.nudge, &mut [0; 8]);
@@ -450,7 +450,7 @@ fn checks_by_call(inner: &Inner) -> bool {
     inner.link.as_ref().is_some_and(|link| link.checks_by_call())
 }
 
-/// How a client waits for a node.
+/// A client's pace of waiting for a node.
 fn backoff() -> Backoff {
     Backoff::with_budget(Duration::from_micros(SPIN_ANSWER_US))
 }

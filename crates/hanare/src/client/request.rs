@@ -36,7 +36,7 @@ pub(crate) struct Request {
     pub sent: Option<Sent>,
 }
 
-/// What a request asks for.
+/// Content of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Payload {
     /// Vector commands.
@@ -54,15 +54,15 @@ enum Payload {
     },
 }
 
-/// How long an answer may take.
+/// Time for a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// As long as any peer's answer.
+    /// The time for any peer's reply.
     #[default]
     Usual,
-    /// As long as others make it wait, for so long at most, and [`LATE_MS`] more for the answer that says so.
+    /// The time that others make it wait, at most this, and [`LATE_MS`] more for the reply that says so.
     UpTo(Duration),
-    /// As long as others make it wait.
+    /// The time that others make it wait.
     Endless,
 }
 
@@ -101,7 +101,7 @@ impl Request {
         }
     }
 
-    /// How long its answer may take while nothing moves, where `usual` is how long any may; `None` for ever.
+    /// Time for its reply while nothing moves, where `usual` is the time for any; `None` for ever.
     pub fn patience(&self, usual: Duration) -> Option<Duration> {
         (self.own_patience() == Patience::Usual).then_some(usual)
     }
@@ -114,22 +114,22 @@ impl Request {
         }
     }
 
-    /// Whether that is over, and its answer not here.
+    /// True if that is over, and its reply not here.
     pub fn is_late(&self) -> bool {
         !self.is_over() && self.until().is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Nobody waits for it any longer.
+    /// Marks that no caller waits for it any longer.
     pub fn forsake(&mut self) {
         self.life.on_forsake();
     }
 
-    /// Whether nobody waits for it, and neither its node nor its link needs it once that has sent so many bytes.
+    /// True if no caller waits for it, and neither its node nor its link needs it after `sent_len` bytes.
     pub fn is_spent(&self, sent_len: u64) -> bool {
         self.life.is_spent() && self.posted_len <= sent_len
     }
 
-    /// Whether it must not be carried out twice.
+    /// True if it must not be carried out twice.
     pub fn is_once(&self) -> bool {
         match self.what {
             Payload::Commands => self.message.is_once(),
@@ -164,7 +164,7 @@ impl Request {
         windows
     }
 
-    /// Where byte `at` of the answer and those after it go.
+    /// Window for byte `at` of the reply and those after it.
     pub fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
         let results = self.message.results();
         match head.kind {
@@ -188,7 +188,7 @@ impl Request {
         }
     }
 
-    /// Whether a reply of that kind, whose body is no results, answers it.
+    /// True if a reply of that kind, whose body is no results, answers it.
     fn awaits(&self, kind: Kind) -> bool {
         let awaited = match self.what {
             Payload::Commands => None,
@@ -197,7 +197,7 @@ impl Request {
         kind == Kind::Refused || awaited == Some(kind)
     }
 
-    /// It is given to a connection, by that number.
+    /// Gives it to a connection, by that number.
     pub fn post(&mut self, seq: u64) {
         self.seq = seq;
         self.life.on_post();
@@ -246,17 +246,17 @@ impl Request {
         self.life.on_clear()
     }
 
-    /// Whether its node may still answer.
+    /// True if its node may still reply.
     pub fn is_sent(&self) -> bool {
         self.life.is_sent()
     }
 
-    /// Whether its node may still answer, and does so by itself: what waits for other clients may wait for this one.
+    /// True if its node may still reply, and does so by itself: a request that waits for other clients may wait for this one.
     pub fn is_awaited(&self) -> bool {
         self.life.is_sent() && self.own_patience() == Patience::Usual
     }
 
-    /// Whether its outcome is known.
+    /// True if its outcome is known.
     pub fn is_over(&self) -> bool {
         self.life.outcome().is_some()
     }

@@ -15,7 +15,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Where no node is named, one of this user or of root is meant: in a folder whose name is known, under `/tmp`, anybody may listen first.
+/// Checks the peer of an unnamed node: it must be this user's or root's. In a folder whose name is known, under `/tmp`, anybody may
+/// listen first.
 fn check_peer(address: &str, usual: &Path, socket: &OwnedFd) -> Result<()> {
     if Path::new(address).parent() != Some(usual) {
         return Ok(());
@@ -172,7 +173,7 @@ pub(crate) fn check_lineage(lineage: Lineage) -> Result<()> {
 
 fn exchange(socket: &mut FrameSocket, request: &Request, fds: Vec<OwnedFd>) -> io::Result<(Result<Answer>, Vec<OwnedFd>)> {
     socket.send(request, fds)?;
-    // With a receive time-out the socket reports its end as "try again".
+    // A socket with a receive time-out reports its end as "try again".
     let frame: Frame = socket.receive()?.ok_or(io::Error::from(Errno::AGAIN))?;
     let answer = frame.decode()?;
     Ok((answer, frame.fds))
@@ -198,7 +199,7 @@ mod tests {
             let (user, group) = (rustix::process::Uid::from_raw(65_534), rustix::process::Gid::from_raw(65_534));
             rustix::thread::set_thread_res_gid(group, group, group).unwrap();
             rustix::thread::set_thread_res_uid(user, user, user).unwrap();
-            // Who listens is who called `listen` last.
+            // The last caller of `listen` is the listener.
             rustix::net::listen(&listener, 8).unwrap();
             listener
         };

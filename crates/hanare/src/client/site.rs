@@ -1,4 +1,4 @@
-//! Where locks and groups lie, as their callers say: at a name at the pool's home, or at a byte of a region, at the byte's node.
+//! Addresses of locks and groups, as their callers give them: a name at the pool's home, or a byte of a region, at the byte's node.
 
 use super::attachment::Shared;
 use super::cut::plan::parts;
@@ -13,7 +13,7 @@ use hanare_protocol::{Error, Result};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Where a lock or a group lies.
+/// Address of a lock or a group.
 #[derive(Clone, Copy)]
 pub(crate) enum Spot<'a> {
     Name(&'a Arc<Shared>, &'a str),
@@ -44,7 +44,7 @@ impl<'a> Spot<'a> {
         }
     }
 
-    /// What this program keeps it by: no name has a '/'.
+    /// The program's key for it: no name has a '/'.
     pub fn key(&self) -> Cow<'a, str> {
         match *self {
             Spot::Name(_, name) => Cow::Borrowed(name),
@@ -52,7 +52,7 @@ impl<'a> Spot<'a> {
         }
     }
 
-    /// What people call it.
+    /// People's name for it.
     pub fn title(&self) -> String {
         match self {
             Spot::Name(_, name) => (*name).to_owned(),
@@ -82,10 +82,10 @@ impl<'a> Spot<'a> {
         })
     }
 
-    /// How the byte's extent is reached, and the byte's place in it.
+    /// Route to the byte's extent, and the byte's offset in it.
     fn door(&self) -> Result<(ExtentDoor, u64)> {
         let Spot::Byte(region, offset) = self else { unreachable!("only bytes lie in extents") };
-        // It was checked to lie in the region.
+        // The offset was checked to lie in the region.
         let part = parts(region.routes(), Strided::contiguous(*offset, 1)).next();
         let part =
             part.ok_or_else(|| Error::BadUse { region: region.name().to_owned(), reason: "it has no such byte".to_owned() })?;

@@ -20,7 +20,7 @@ pub(crate) fn start(name: &str, stack_len: usize, run: impl FnOnce() + Send + 's
     started.map(drop).map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })
 }
 
-/// This thread's number in its process.
+/// The thread's number in its process.
 pub(crate) fn this_thread() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     thread_local! {

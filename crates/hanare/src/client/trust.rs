@@ -1,4 +1,4 @@
-//! Whose regions a program believes in.
+//! Users whose regions a program trusts.
 //!
 //! A name belongs to the user that makes a region of it first, and the mode bits of that region let others in. So a program that opens a name may find
 //! another user's region. Plain bytes may be anybody's, as those of a file. What a program takes for its own state may not: a queue, a mailbox, a
@@ -41,7 +41,7 @@ impl Trust {
         self
     }
 
-    /// Whether a region of that user is believed in.
+    /// True if a region of that user is trusted.
     pub fn includes(&self, owner: u32) -> bool {
         self.anyone || owner == self.uid || self.also.contains(&owner)
     }
@@ -59,12 +59,13 @@ impl Trust {
         self.check(region.name(), region.owner().uid)
     }
 
-    /// Whether this user owns the region, and by its mode nobody else may write it.
+    /// True if this user owns the region, and by its mode no other may write it.
     pub fn is_alone_in(&self, region: &Region) -> bool {
         region.owner().uid == self.uid && region.mode() & (GROUP_WRITES | ALL_WRITE) == 0
     }
 
-    /// Whether the region's owner is trusted, and by its mode nobody may write it but that user and its group. Where anyone is trusted, any region.
+    /// True if the region's owner is trusted, and by its mode only that user and its group may write it. Without limits on trust, any
+    /// region.
     pub fn vouches_for(&self, region: &Region) -> bool {
         self.anyone || self.includes(region.owner().uid) && region.mode() & ALL_WRITE == 0
     }

@@ -14,10 +14,10 @@ use hanare_ring::wait::{Backoff, Step};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often a rank that waits for a word looks how the others of its job are.
+/// Time between looks for dead ranks of the job while a rank waits for a word.
 const DEATH_LOOK: Duration = Duration::from_millis(DEATH_LOOK_MS);
 
-/// How long one of several places is waited at before the next.
+/// Time of a wait at one of several places before the next.
 const TURN: Duration = Duration::from_millis(4);
 
 /// Words that are looked at together.
@@ -42,12 +42,11 @@ impl Region {
     /// On memory that is mapped here nothing but the word is looked at: without a bound, a region that was removed or lost is
     /// waited for as any. A rank of a job hears that another has died, which may have been to change the word.
     ///
-    /// **Ordering**: what was written before the word is seen by this thread afterwards.
-    /// **Cost**: on memory that is mapped here, loads: a pause apart, then a yield, then a sleep that grows to a millisecond.
-    /// Else one message each way; the word's node looks after each command of a client, and every millisecond.
-    /// **Errors**: [`Error::NotInTime`]; [`Error::OutOfRange`]; [`Error::BadElement`] at an odd offset;
-    /// [`Error::UnknownRegion`] when the region is removed meanwhile, where it is not mapped; [`Error::NodeLost`];
-    /// [`Error::RankGone`] where the wait lasts and a rank of this program's job has died: it failed, or ended without detaching.
+    /// **Ordering**: this thread then sees writes from before the word. **Cost**: on memory that is mapped here, loads: a pause apart,
+    /// then a yield, then a sleep that grows to a millisecond. Else one message each way; the word's node looks after each command of a
+    /// client, and every millisecond. **Errors**: [`Error::NotInTime`]. [`Error::OutOfRange`]. [`Error::BadElement`] at an odd offset.
+    /// [`Error::UnknownRegion`] when the region is removed meanwhile, where it is not mapped. [`Error::NodeLost`]. [`Error::RankGone`]
+    /// where the wait lasts and a rank of this program's job has died: it failed, or ended without detaching.
     pub fn wait_until(&self, offset: u64, until: Wait, bound: Option<Duration>) -> Result<u64> {
         self.wait_for_any(&[(offset, until)], bound).map(|(_, seen)| seen)
     }
@@ -75,7 +74,7 @@ impl Region {
             let seats = self.seats(words)?;
             let count = seats.len();
             for seat in seats {
-                // One of several places is waited at for a while, and then the next.
+                // Several places are waited at in turn, for a while each.
                 let turn = (count > 1).then_some(TURN);
                 match self.wait_at(seat, left().into_iter().chain(turn).min()) {
                     Ok(Some(found)) => return Ok(found),
@@ -106,7 +105,7 @@ impl Region {
             self.wait_for_any(words, bound)?;
         }
         let mut seen = vec![0; words.len()];
-        // So many words in a row, up to the one before `next`, were as wanted at their last look.
+        // The words before `next` were as wanted at their last look, `met` of them.
         let (mut met, mut next) = (0, 0);
         while met < words.len() {
             let (offset, until) = words[next];

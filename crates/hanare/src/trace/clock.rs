@@ -1,4 +1,4 @@
-//! What a job's clock is ahead of this host's: by the round trip that took least of some.
+//! Offset of a job's clock from this host's: by the shortest round trip of some.
 
 use hanare_protocol::Result;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Round trips: the first makes the connection, and of the others one is hardly held up.
 const ROUND_COUNT: usize = 8;
 
-/// One round trip, in nanoseconds since 1970: when it began and ended by this host's clock, and what the other said meanwhile.
+/// A round trip, in nanoseconds since 1970: its begin and end by this host's clock, and the other's time meanwhile.
 #[derive(Clone, Copy)]
 struct Round {
     sent: u64,
@@ -22,12 +22,12 @@ pub(super) fn ahead_of(ask: impl Fn() -> Result<u64>) -> Option<i64> {
         let told = ask().ok()?;
         Some(Round { sent, told, received: now() })
     };
-    // One that fails has taken its time, and so would the others.
+    // A failed trip has taken its time, and so would the others.
     let rounds: Vec<Round> = (0..ROUND_COUNT).map_while(|_| round()).collect();
     best(&rounds)
 }
 
-/// By the shortest round trip. A difference that is no more than half of it is none: the clocks agree as far as can be told.
+/// The offset by the shortest round trip. A difference that is no more than half of it is none: the clocks agree as far as can be told.
 fn best(rounds: &[Round]) -> Option<i64> {
     let least = rounds.iter().filter(|round| round.received >= round.sent).min_by_key(|round| round.received - round.sent)?;
     let half = (least.received - least.sent) / 2;

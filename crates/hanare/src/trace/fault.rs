@@ -1,9 +1,9 @@
 //! Faults in the timeline: noted by the threads that fault, inside a signal handler, and written at an ordinary moment.
 //!
-//! Each mapping has a ring of fixed records, made with it where a timeline is wanted. A fault takes a place by one exchange, and
-//! where the ring is full it is counted and not noted: nobody waits for a timeline. What is in the rings goes to the file with
-//! the thread's next event of another kind, when counts are asked for, when a mapping ends, and when the process does by `exit`
-//! or the end of `main`. A killed process's last faults are not in its file.
+//! Each mapping has a ring of fixed records, made with it where a timeline is wanted. A fault takes a place by one exchange. In a full
+//! ring it is counted and not noted: nobody waits for a timeline. The rings go to the file with the thread's next event of another kind,
+//! when counts are asked for, and when a mapping ends. So they do when the process ends by `exit` or the end of `main`. A killed
+//! process's last faults are not in its file.
 //!
 //! ```text
 //! fault ── head: a place ── record ── turn := filled          turn of a place   free for lap k = 2k, filled in lap k = 2k + 1
@@ -23,7 +23,7 @@ use std::time::Instant;
 /// Faults that a mapping's ring holds until they are written: a quarter of a second at the speed of pages of this host.
 const RECORD_COUNT: u64 = 1 << 14;
 
-/// What resolving a fault took.
+/// Means by which a fault was resolved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Means {
     /// The page was here: in this host's frames or its own memory, of an explicit mapping in the process's.
@@ -37,7 +37,7 @@ pub(crate) enum Means {
     Upgraded,
     /// Others had it: on other hosts, or other threads of this one.
     Waited,
-    /// Nobody could supply it.
+    /// No node could supply it.
     Lost,
 }
 
@@ -56,7 +56,7 @@ impl Means {
     }
 }
 
-/// What is noted of a fault while it is resolved.
+/// Notes on a fault while it is resolved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     means: Means,
@@ -102,7 +102,7 @@ pub(super) struct Ring {
     /// Position of the next record.
     head: AtomicU64,
     dropped: AtomicU64,
-    /// What whoever takes them over has come to.
+    /// State of the reader that takes them over.
     taken: Mutex<Taken>,
 }
 
@@ -181,7 +181,7 @@ impl Ring {
     }
 }
 
-/// Where a mapping's faults are noted; its end takes them over.
+/// Ring of a mapping's faults; its end takes them over.
 pub(crate) struct Faults {
     trace: &'static Trace,
     ring: Arc<Ring>,
@@ -284,7 +284,7 @@ mod tests {
         let ring = Ring::new("r", 8);
         assert_eq!(taken(&ring), (vec![], 0));
         for lap in 0..5 {
-            // As many as fit, and 3 more.
+            // The ring's count of records, and 3 more.
             (0..11).for_each(|k| ring.note(record(lap * 100 + k)));
             let (records, dropped) = taken(&ring);
             assert_eq!(records, (0..8).map(|k| record(lap * 100 + k)).collect::<Vec<_>>());
@@ -329,7 +329,7 @@ mod tests {
         let pages: BTreeSet<u64> = records.iter().map(|record| record.page).collect();
         assert_eq!(pages.len(), records.len(), "none is taken twice");
         assert_eq!(records.len() as u64 + dropped, 3 * EACH);
-        // Of one thread they are in order.
+        // Records of one thread are in order.
         for thread in 0..3 {
             let own = records.iter().map(|record| record.page).filter(|page| page / EACH == thread);
             assert!(own.is_sorted());

@@ -15,9 +15,10 @@
 //! | `pages` of an event | messages for pages of mappings since the event before: how many, their bytes, pages that come to the node later, their nodes |
 //! | `wrote` of an event | microseconds that the writing of the timeline took this thread since its event before |
 //!
-//! One file for a process, which `hanare run` joins to one for the job, begun at its first event: a program that attaches and runs nothing leaves none. Every event is written
-//! at once, over the end of the array, so that what a killed program leaves is whole. Times are microseconds since midnight (UTC) of
-//! the day it began, by the clock of the job's home: a rank asks for it when it attaches ([`Trace::align`]).
+//! A timeline is one file for a process, which `hanare run` joins to one for the job, begun at its first event: a program that attaches
+//! and runs nothing leaves none. Every event is written at once, over the end of the array, so that a killed program's file is whole.
+//! Times are microseconds since midnight (UTC) of the day it began, by the clock of the job's home: a rank asks for it when it attaches
+//! ([`Trace::align`]).
 //!
 //! **Cost**: when unset, one load for each command that is drafted, and nothing on the way of gets and puts to mapped memory. When set,
 //! all of them are drafted, and each event costs a write to the file. A fault costs a branch when unset; when set about a
@@ -60,9 +61,9 @@ pub(crate) struct Trace {
     origin: Instant,
     /// Microseconds of the day at `origin`, by this host's clock.
     origin_us: f64,
-    /// What the job's clock is ahead of this host's, in nanoseconds.
+    /// Offset of the job's clock from this host's, in nanoseconds.
     ahead_ns: AtomicI64,
-    /// What tells this process from others of its job.
+    /// Number that tells this process from others of its job.
     pid: u32,
     /// A child made by `fork` has its parent's file, and must not write to it.
     process: u32,
@@ -74,10 +75,10 @@ pub(crate) struct Trace {
 
 struct Out {
     path: PathBuf,
-    /// What is written before the first event.
+    /// Text before the first event.
     about: Vec<Value>,
     file: Option<File>,
-    /// Where the end of the array begins.
+    /// Begin of the array's end.
     end: u64,
     failed: bool,
     /// Threads whose names were written, each with what its writing took since its last event, in microseconds.
@@ -116,7 +117,7 @@ pub(crate) fn on_attach(job: Option<JobRank>) -> Result<()> {
     Ok(())
 }
 
-/// What tells a job from others in a file that may be passed on: who has its number may speak for its ranks.
+/// Public form of a job's number, for a file that may be passed on: a reader of the number itself may speak for its ranks.
 fn told(job: JobId) -> String {
     blake3::derive_key("hanare timeline job", &job.0.to_le_bytes())[..4].iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -323,7 +324,7 @@ fn create(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-/// This thread's number.
+/// The thread's number.
 fn thread() -> i32 {
     thread_local!(static NUMBER: Cell<Option<i32>> = const { Cell::new(None) });
     // At the end of a thread its number may be gone.
@@ -333,7 +334,7 @@ fn thread() -> i32 {
     number
 }
 
-/// What a thread of this process is called: by the kernel, where it is another than this.
+/// Name of a thread of this process: the kernel's, where it is another than this.
 fn thread_name(tid: i32) -> String {
     let current = std::thread::current();
     let own = current.name().filter(|_| tid == thread()).map(str::to_owned);
@@ -373,16 +374,16 @@ const REGION_COUNT_MAX: usize = 4;
 /// A command or batch, from its drafting to its end.
 pub(crate) struct Span {
     begin: f64,
-    /// How many commands of each kind.
+    /// Number of commands of each kind.
     commands: BTreeMap<&'static str, u32>,
     regions: Vec<String>,
     bytes: u64,
     nodes: Vec<u32>,
     /// Its id, if it was begun without waiting for it.
     id: Option<u64>,
-    /// Whether its beginning was written: it has requests under way.
+    /// True if its begin was written: it has requests under way.
     is_open: bool,
-    /// What kept a request from being sent.
+    /// Error that kept a request from being sent.
     failed: Option<Error>,
 }
 
@@ -431,7 +432,7 @@ impl Span {
         self.failed = Some(error.clone());
     }
 
-    /// It has ended.
+    /// Ends the event.
     pub(crate) fn end(self, result: &Result<()>) {
         let Some(trace) = current() else { return };
         let text = self.failed.as_ref().map_or_else(|| outcome(result), ToString::to_string);

@@ -25,7 +25,7 @@ impl PortLife {
         PortLife { id, name, units: 0, waits: 0 }
     }
 
-    /// It closes.
+    /// Ends the port's event.
     pub fn end(&self) {
         if let (Some(trace), Some(id)) = (current(), self.id) {
             trace.async_event("e", self.name, "queue", trace.now(), id, json!({ "units": self.units, "waits": self.waits }));

@@ -16,19 +16,19 @@ use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How often a client that waits for long work hears that it goes on.
+/// Time between signs of life to a client that waits for long work.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// Failures remembered for clients that ask after their connection broke.
 const FAILURES_MAX: usize = 256;
 
-/// What goes out in answer to a message. `G` is what the driver grants to threads.
+/// Content of a reply to a message. `G` is the driver's grants to threads.
 pub enum Response<M: CommandMemory, G> {
     /// Commands: what is left of them is done first, and their results are sent.
     Commands {
         /// The commands.
         commands: Vec<AdmittedCommand<M>>,
-        /// Nobody waits for the answer just now: it may go together with later ones.
+        /// True if no client waits for the reply at present: it may go together with later ones.
         may_wait: bool,
     },
     /// Anything else.
@@ -37,21 +37,21 @@ pub enum Response<M: CommandMemory, G> {
     Granted(G),
 }
 
-/// What the driver of a link does next, with the number of the message that is answered.
+/// Next action of a link's driver, with the number of the message that is answered.
 pub enum Next<G> {
-    /// Nothing, before something else happens.
+    /// No action, before something else happens.
     Nothing,
     /// A step was made: it asks again.
     Again,
     /// A stage of long work was done, or waits for others: other links have their turn first.
     Others,
-    /// It sends the answers that were held back: [`Answers::leave`].
+    /// Send the delayed replies: [`Answers::leave`].
     Later,
-    /// It sends a reply.
+    /// Send a reply.
     Reply(u64, Reply),
-    /// It sends what was granted.
+    /// Send a grant.
     Granted(u64, G),
-    /// It sends the next bytes of the answer under way: [`Answers::begin_parts`].
+    /// Send the next bytes of the reply under way: [`Answers::begin_parts`].
     Send,
 }
 
@@ -60,7 +60,7 @@ pub struct Answers<M: CommandMemory, G> {
     /// Each with the number of its message.
     queue: VecDeque<(u64, Response<M, G>)>,
     current: Option<Current<M>>,
-    /// Those that nobody waits for just now.
+    /// Replies that no client waits for at present.
     later: LaterAnswers<<M::Execution as Execution>::Result>,
     /// Bytes given to the link last: what was given before has left when no more than these are unsent.
     given_len: u64,
@@ -211,7 +211,7 @@ impl<M: CommandMemory, G> Answers<M, G> {
         }
     }
 
-    /// What was given to the link must have left, because its buffers are used again; of an answer under way the last part may still leave.
+    /// Checks that earlier buffers have left the link, because they are used again. The last part of a reply under way may still leave.
     fn may_go_on(&self, unsent_len: u64) -> bool {
         let is_under_way = |current: &Current<M>| current.is_begun && !current.is_at_end();
         unsent_len == 0 || (unsent_len <= self.given_len && self.current.as_ref().is_some_and(is_under_way))

@@ -37,7 +37,7 @@ pub struct AdmittedCommand<M: CommandMemory> {
 /// The home of a command's bytes.
 #[derive(Clone, Debug)]
 pub enum Location<E> {
-    /// This home.
+    /// The own home.
     Here(E),
     /// Another one has the source of a copy.
     Elsewhere(Command),
@@ -116,7 +116,7 @@ impl<M: CommandMemory> AdmittedCommand<M> {
         matches!(&self.location, Location::Here(extent) if extent.is_by_pages())
     }
 
-    /// Where hosts are about to map the extent, the rest is done by pages. Queues' memory is reached as it is, or not at all.
+    /// Does the rest by pages if hosts are about to map the extent. Queues' memory has direct access or none.
     pub fn give_way(&mut self, memory: &M) {
         if let Location::Here(extent) = &mut self.location
             && !matches!(self.op, Op::Append { .. })
@@ -155,7 +155,7 @@ impl<M: CommandMemory> AdmittedCommand<M> {
         self.rest = bytes.to_vec();
     }
 
-    /// As [`AdmittedCommand::need`], for a stage of what is left; what it asks for is done by [`AdmittedCommand::step_by_pages`].
+    /// [`AdmittedCommand::need`] for a stage of the rest; [`AdmittedCommand::step_by_pages`] does it.
     pub fn next_need(&mut self, most: u64) -> Need {
         let most = if self.rest.is_empty() { most } else { self.rest.len() as u64 / self.op.operand_factor() };
         self.need(most)

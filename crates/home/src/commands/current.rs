@@ -35,7 +35,7 @@ pub(super) struct Current<M: CommandMemory> {
     /// Pages that are being brought home, and what for.
     pages: StagePages,
     pub failed: Option<Error>,
-    /// Nobody waits for it just now.
+    /// True if no client waits for it at present.
     pub may_wait: bool,
     /// The head has left.
     pub is_begun: bool,
@@ -43,7 +43,7 @@ pub(super) struct Current<M: CommandMemory> {
     pub heard: Duration,
 }
 
-/// What an answer waits for pages for.
+/// Reason that a reply waits for pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StagePages {
     Nothing,
@@ -58,7 +58,7 @@ enum StagePages {
     },
 }
 
-/// What is next of the commands that are left.
+/// The next step of the commands that are left.
 pub(super) enum Step {
     Nothing,
     Done(Result<()>),
@@ -74,11 +74,11 @@ pub struct Part {
     pub at: u64,
     /// See `at`.
     pub len: u64,
-    /// They leave from where they lie, and not through a buffer.
+    /// True if they leave from their extent, and not through a buffer.
     pub is_direct: bool,
 }
 
-/// What is given to a link at once: windows, or bytes gathered in a buffer of [`STAGE_LEN`]. The two never mix.
+/// Bytes given to a link at once: windows, or bytes gathered in a buffer of [`STAGE_LEN`]. The two never mix.
 pub(super) struct Filling {
     /// Bytes of the whole answer.
     pub total: u64,
@@ -173,7 +173,7 @@ impl<M: CommandMemory> Current<M> {
         }
     }
 
-    /// It waits for pages no more.
+    /// Ends its wait for pages.
     fn end_wait(&mut self) -> StagePages {
         std::mem::replace(&mut self.pages, StagePages::Nothing)
     }

@@ -10,7 +10,7 @@ use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, dims_list, index_
 /// Bytes that one request asks another node for.
 #[derive(Debug)]
 pub struct Fetch<E> {
-    /// Where that node is reached.
+    /// Address of that node.
     pub address: String,
     /// The node.
     pub node: NodeId,
@@ -18,7 +18,7 @@ pub struct Fetch<E> {
     pub commands: Vec<u8>,
     /// See `commands`.
     pub lists: Vec<u8>,
-    /// Where the bytes belong, in order.
+    /// Targets of the bytes, in order.
     pub targets: Vec<FetchTarget<E>>,
 }
 
@@ -66,7 +66,7 @@ impl<E> Fetch<E> {
         self.targets.iter().map(|target| target.shape.len()).sum()
     }
 
-    /// How many commands it has.
+    /// Number of its commands.
     pub fn command_count(&self) -> u32 {
         (self.commands.len() / COMMAND_LEN) as u32
     }

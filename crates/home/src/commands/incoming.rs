@@ -1,4 +1,4 @@
-//! Where a message's bytes go, and what it asks for.
+//! Destinations of a message's bytes, and its requests.
 //!
 //! ```text
 //! commands ──> lists ──> all admitted, or one refusal for all ──> operands: taken in as they arrive

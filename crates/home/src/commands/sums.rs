@@ -1,4 +1,4 @@
-//! What the commands of a message bring, give and are together.
+//! Sums over the commands of a message: operands, results and sizes.
 
 use super::command::AdmittedCommand;
 use super::memory::CommandMemory;

@@ -14,19 +14,19 @@ use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What parties want that wait at barriers.
+/// Pages wanted by parties that wait at barriers.
 #[derive(Debug, Default)]
 pub(super) struct Wants {
     /// Each by its link and request.
     waiting: BTreeMap<(u64, u64), Box<Carried>>,
-    /// Of those whose barrier is over.
+    /// Pages for parties whose barrier is over.
     due: VecDeque<(Waiter, Box<Carried>)>,
 }
 
 impl Wants {
     /// Keeps what a party wants: for so many of a connection as may be answered at once. All others bring their pages themselves.
     fn keep(&mut self, waiter: Waiter, mut carried: Box<Carried>) {
-        // They are put.
+        // The puts are done.
         (carried.puts, carried.bytes) = Default::default();
         let own = self.waiting.range((waiter.link, 0)..=(waiter.link, u64::MAX)).count();
         let due = self.due.iter().filter(|(other, _)| other.link == waiter.link).count();

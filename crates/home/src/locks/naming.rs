@@ -77,7 +77,7 @@ fn gone_region(name: &str, memory: &impl Memory) -> Option<Gid> {
     extent_of_name(name).filter(|(gid, slot)| !memory.has(*gid, *slot)).map(|(gid, _)| gid)
 }
 
-/// Whether anybody has a lock or a place in a group of that name.
+/// True if the name has a lock or a group with claims.
 fn is_used(locks: &lock::Locks, groups: &Groups, name: &str) -> bool {
     !matches!(locks.phase(name), lock::Phase::Free | lock::Phase::Orphaned) || groups.phase(name) != group::Phase::Empty
 }

@@ -11,7 +11,7 @@ use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::wire::sync::{LeaseWish, SyncAnswer};
 use std::time::Duration;
 
-/// How one that has given its lock back waits to have it again.
+/// Wait of a claimant that has given its lock back, to have it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sleep {
     /// Its deadline has not passed, so far.
@@ -20,7 +20,7 @@ pub(super) enum Sleep {
     Over,
 }
 
-/// One that waits for a condition: its request, how long it would wait, what it knows of the data bound to its lock, and whose program it is.
+/// A claimant that waits for a condition: its request, its time, its version of the data bound to its lock, and its user.
 pub(crate) struct SleepAsks {
     pub seq: u64,
     pub wait_ms: Option<u64>,
@@ -64,7 +64,7 @@ impl Locks {
         let Some(waiting) = self.waiting.get_mut(&who).filter(|waiting| waiting.sleep.is_some()) else { return false };
         match self.locks.on_sleep_bound(who) {
             Ok(true) => waiting.sleep = Some(Sleep::Over),
-            // It was notified, and has a place in the queue.
+            // The sleeper was notified, and has a place in the queue.
             Ok(false) => {}
             Err(full) => {
                 let seq = waiting.seq;

@@ -14,11 +14,11 @@ use std::time::Duration;
 /// The part of shared regions that differs from node to node.
 #[derive(Clone, Debug, Default)]
 pub struct PageTerms {
-    /// Where other nodes reach this one.
+    /// Address of this node for others.
     pub address: String,
-    /// This life of its process.
+    /// The life of its process.
     pub life: Incarnation,
-    /// How long others are waited for.
+    /// Time to wait for others.
     pub answer: Duration,
     /// Frames of all mappings of this host together.
     pub frames_max: u64,
@@ -40,7 +40,7 @@ pub enum PageInput<'a, M: PageMemory> {
     NodeLost {
         /// The node.
         node: NodeId,
-        /// Which lives.
+        /// The lives.
         over: Over,
     },
     /// Extents are no more.
@@ -118,7 +118,7 @@ pub enum PageOutput<M: PageMemory> {
     Dial {
         /// The node.
         node: NodeId,
-        /// Where it is reached.
+        /// Its network address.
         address: String,
     },
     /// Send a frame over a connection to or from another node.
@@ -164,14 +164,14 @@ pub enum PageOutput<M: PageMemory> {
         client: ClientId,
         /// The answer.
         result: Result<Answer>,
-        /// What the client maps.
+        /// Files that the client maps.
         files: <M::Frames as HostFrames>::Files,
     },
     /// Let commands that are under way go on by pages, because hosts wait to be let in.
     GiveWay,
 }
 
-/// Who asks for pages to come home.
+/// The requester of a recall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
     /// The commands of that link.

@@ -48,7 +48,7 @@ impl<M: PageMemory> Pages<M> {
         own.for_each(|extent| self.memory.cancel_share_wait(join.gid, extent.slot));
     }
 
-    /// Those who wait, once more.
+    /// Tries the waiting joins again.
     pub(super) fn try_pending_joins(&mut self) {
         self.lobby.due().into_iter().for_each(|waiting| self.try_join(waiting));
     }
@@ -92,7 +92,7 @@ impl<M: PageMemory> Pages<M> {
                 self.past.keep(left);
             }
             if lost.is_empty() {
-                // What was there is dropped first: it holds the extents. What knows of lost pages is not forgotten before the next does.
+                // The old home is dropped first, because it holds the extents. Its list of lost pages stays until the next home has it.
                 self.homes.remove(&join.gid);
             }
             let routes = PageRoutes::new(join, me)?;
@@ -124,7 +124,7 @@ impl<M: PageMemory> Pages<M> {
         rights.ok_or(Error::GrantRefused { gid: join.gid, node: me })
     }
 
-    /// What the node that joins was before is gone: it has begun anew, and this home has not heard of it.
+    /// The joining node has begun a new life, and this home has not heard that the old one ended.
     fn leave_for(&mut self, join: &Join, life: Life) {
         let (mut outgoing, mut keys) = (self.outbox(), Vec::new());
         let Some(home) = self.homes.get_mut(&join.gid).filter(|home| !home.is_returning()) else { return };
@@ -155,7 +155,7 @@ impl<M: PageMemory> Pages<M> {
             self.send_all(answer);
             return self.end_returns();
         }
-        // One that drains is asked again by the time.
+        // A draining host is asked again by the clock.
         if let Some((share, answer)) = home.leave(host, false, &mut outgoing) {
             self.shares.remove(&share);
             outgoing.push(answer);
@@ -181,7 +181,7 @@ impl<M: PageMemory> Pages<M> {
     }
 }
 
-/// Who a host is that wants to join.
+/// The host that wants to join.
 fn joiner(join: &Join, life: Life) -> Joiner {
     Joiner { node: join.node, life, address: join.address.clone(), key: join.key, readers: join.readers }
 }

@@ -1,4 +1,4 @@
-//! Pages that hosts of this node keep for a while, because their programs work on them, although other hosts wait for them.
+//! Holds: pages that hosts of this node keep for a while although other hosts wait. Programs here work on them.
 
 use super::Pages;
 use super::host::PageHost;

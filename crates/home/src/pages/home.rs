@@ -32,14 +32,14 @@ pub(super) struct PageHome<H> {
     memory: H,
     directory: Directory,
     moves: Moves,
-    /// Who may keep pages that go to and fro.
+    /// Decides which host may keep pages that go to and fro.
     tenure: Tenure,
     guests: Guests,
     /// Grants given to threads themselves that the home waits for, and the session they went to.
     direct: Directs<u64>,
     /// While this node, which was taken for lost, gets the newest bytes from the hosts that have them.
     returning: Option<Returning>,
-    /// What the directory says to stages of commands.
+    /// The directory's replies to stages of commands.
     news: VecDeque<(Page, Face, Option<Refusal>)>,
 }
 
@@ -63,7 +63,7 @@ impl<H: HomePages> PageHome<H> {
         }
     }
 
-    /// Whether another host may map it in that way.
+    /// Checks that another host may map the region in that way.
     pub fn check(&self, join: &Join) -> Result<()> {
         self.check_return()?;
         if self.is_left() && join.consistency != Consistency::Coherent && self.has_lost() {
@@ -86,17 +86,17 @@ impl<H: HomePages> PageHome<H> {
         Err(Error::BadUse { region: self.name.clone(), reason })
     }
 
-    /// Whether all who map it have left, and what they passed on is on its way.
+    /// True while a host maps it or a page that one passed on is under way.
     pub fn is_being_left(&self) -> bool {
         self.guests.draining().count() == self.guests.count()
     }
 
-    /// Whether nobody maps it.
+    /// True if no host maps it.
     pub fn is_left(&self) -> bool {
         self.returning.is_none() && self.guests.is_empty()
     }
 
-    /// Whether nothing of it need be known any more: pages that are lost are not forgotten as long as there is the region.
+    /// True if its state is no longer needed. Lost pages are remembered as long as the region exists.
     pub fn is_done_with(&self) -> bool {
         self.is_left() && !(self.has_lost() && self.memory.is_held())
     }
@@ -123,7 +123,7 @@ impl<H: HomePages> PageHome<H> {
         Joined { host, share, rights }
     }
 
-    /// Whether as many hosts have mapped it as can be numbered.
+    /// True if the numbers for hosts are used up.
     pub fn is_full(&self) -> bool {
         self.guests.is_full()
     }
@@ -133,12 +133,12 @@ impl<H: HomePages> PageHome<H> {
         self.guests.over(node, over)
     }
 
-    /// Whether a life of a node that goes on maps it.
+    /// True if a life of the node that is not over maps it.
     pub fn has_live(&self, node: NodeId, over: Over) -> bool {
         self.guests.has_live(node, over)
     }
 
-    /// Whether a host is called so.
+    /// True if a host has that key.
     pub fn knows(&self, key: u64) -> bool {
         self.guests.knows(key)
     }
@@ -166,7 +166,8 @@ impl<H: HomePages> PageHome<H> {
         self.tenure.on_host_gone(host);
         self.drain(outgoing);
         if host != OWN && is_lost {
-            // What one that leaves has sent comes: who asked again for it would have the page looked for where it is no more.
+            // Only a lost host is announced. A leaving host's messages still come, and a repeated request would look for the page at the
+            // wrong host.
             for (_, other) in self.guests.iter() {
                 outgoing.push(outgoing_to(other, NodeMessage::HostGone { key: other.who.key }, None));
             }
@@ -245,7 +246,7 @@ impl<H: HomePages> PageHome<H> {
         self.direct.give(host, session, page, ticket, grant);
     }
 
-    /// What a host is called in messages to it.
+    /// The host's key in messages to it.
     pub fn key_of(&self, host: HostId) -> Option<u64> {
         Some(self.guest(host)?.who.key)
     }
@@ -387,7 +388,7 @@ impl<H: HomePages> PageHome<H> {
         self.guests.get(host)
     }
 
-    /// What happened to its pages, as their home knows it; added to what the host knows.
+    /// Page counts as the home knows them, to be added to the host's.
     pub fn stat(&self) -> PageStat {
         PageStat {
             hosts: self.guests.count() as u32,
@@ -396,7 +397,7 @@ impl<H: HomePages> PageHome<H> {
         }
     }
 
-    /// How often its pages went to and fro, in so many cells.
+    /// Count of moves of its pages to and fro, summed into `cell_count` cells.
     pub fn map(&self, cell_count: usize) -> Vec<u32> {
         self.moves.map(self.routes.page_count(), cell_count)
     }
@@ -406,12 +407,12 @@ impl<H: HomePages> PageHome<H> {
         &self.memory
     }
 
-    /// Which pages lie here.
+    /// Parts of the region that lie here.
     pub fn routes(&self) -> &PageRoutes {
         &self.routes
     }
 
-    /// What is promised.
+    /// The mapping's promise.
     pub fn consistency(&self) -> Consistency {
         self.consistency
     }

@@ -58,7 +58,7 @@ pub(super) struct PageHost<F: HostFrames> {
 struct MappedPages<F> {
     frames: F,
     rules: Rules<PageBytes>,
-    /// Where the last eviction ended.
+    /// End of the last eviction.
     hand: u64,
 }
 
@@ -67,7 +67,7 @@ struct MappedPages<F> {
 pub(super) struct HomeDoor<H> {
     pub node: NodeId,
     pub address: String,
-    /// What the host is called by this home.
+    /// The host's key at this home.
     pub key: u64,
     me: HostId,
     pub peers: BTreeMap<HostId, PeerHost>,
@@ -97,7 +97,7 @@ struct HostClient {
     id: ClientId,
     /// Its first seat.
     seat: u16,
-    /// It has said how its node reaches its mapping.
+    /// True once it has said how its node reaches its mapping.
     holds: bool,
 }
 
@@ -171,17 +171,17 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         self.gid
     }
 
-    /// How its bytes lie.
+    /// The layout of its bytes.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Whether no client of this host maps it.
+    /// True if no client of this host maps it.
     pub fn is_unused(&self) -> bool {
         self.clients.is_empty()
     }
 
-    /// Whether a client maps it.
+    /// True if a client maps it.
     pub fn has(&self, client: ClientId) -> bool {
         self.clients.iter().any(|known| known.id == client)
     }
@@ -226,7 +226,7 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         self.part_one(id, true, outputs);
     }
 
-    /// Of one that may go on, what it is putting into frames comes to its end, and goes with the rest.
+    /// Detaches a client from the region. If its process may go on, its open fills end with the rest.
     fn part_one(&mut self, id: ClientId, is_over: bool, outputs: &mut Vec<HostOutput<PageBytes>>) {
         let Some(at) = self.clients.iter().position(|client| client.id == id) else { return };
         let HostClient { seat, .. } = self.clients.remove(at);
@@ -299,7 +299,7 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         }
     }
 
-    /// Whether pages are being taken, or waited for to be filled.
+    /// True while pages are being taken, or their filling is waited for.
     pub fn is_taking(&self) -> bool {
         self.pages.as_ref().is_some_and(|pages| pages.rules.is_taking())
     }
@@ -324,7 +324,7 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
     pub fn on_crowded(&mut self, outputs: &mut Vec<HostOutput<PageBytes>>) {
         let frames_max = self.frames_max;
         let found = self.pages.as_mut().map(|pages| pages.sweep(frames_max)).unwrap_or_default();
-        // Those of this node's own memory stay.
+        // Pages of this node's own memory stay.
         let elsewhere: Vec<Page> = found.into_iter().filter(|page| self.homes[self.home_of_page(*page)].own.is_none()).collect();
         self.with_rules(|rules, here| {
             elsewhere.into_iter().try_for_each(|page| rules.evict(here, page).map(drop))?;
@@ -342,19 +342,19 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         self.home_of[self.layout.pieces(page.0 * PAGE_LEN, 1).next().expect("pages are checked before").extent]
     }
 
-    /// Whether nothing of it is of use any more.
+    /// True if none of its pages can be used again.
     pub fn is_lost(&self) -> bool {
         self.pages.is_none() || (0..self.homes.len()).all(|home| self.sharing.is_lost(home))
     }
 
-    /// Whether its page words are of no more use.
+    /// True if its page words can be dropped.
     pub fn is_given_up(&self) -> bool {
         self.is_given_up
     }
 
-    /// All pages of some homes go, unsaved: this node was taken for lost, and they are not its own any more; or who maps them does not
-    /// let go of them. Programs that touch one ask its home, and are refused; they are told that stores were lost, if any were. Says
-    /// whether.
+    /// Drops all pages of some homes, unsaved. Either this node was taken for lost, and they are not its own any more. Or their users do
+    /// not let go of them. Programs that touch one ask its home, and are refused; they are told that stores were lost, if any were.
+    /// Returns true if so.
     pub fn drop_pages(&mut self, homes: &BTreeSet<usize>) -> bool {
         let mut has_lost = homes.iter().any(|at| !self.homes[*at].unsent.is_empty());
         let used = self.used_of(|home| homes.contains(&home));
@@ -363,14 +363,14 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         rules.forget(|page| homes.contains(&frames.home_of(page)));
         for page in used {
             let home = frames.home_of(page);
-            // Of this node's own memory the bytes stay where they are.
+            // Bytes of this node's own memory stay in place.
             let is_elsewhere = self.homes[home].own.is_none();
             has_lost |= is_elsewhere && matches!(frames.look(page).state(), Ok(State::Owned | State::TakingOwned));
             frames.take(page.0..page.0 + 1, Manner { home, keeps: false, wants_bytes: true });
             frames.forget(page);
         }
         if has_lost {
-            // They find out at their next barrier, unlock, flush, unmap or detach.
+            // Programs learn it at their next barrier, unlock, flush, unmap or detach.
             frames.tell_loss();
         }
         has_lost
@@ -421,8 +421,8 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         lost.filter(|(at, door)| !door.unsent.is_empty() || has_page(*at)).map(|(_, door)| door.node).next()
     }
 
-    /// Clients wrote nonsense into the words: the region is of no more use on this host. Nobody can say what was stored and is not at home: all
-    /// programs are told that stores were lost, and their next touch of a page from elsewhere is an error.
+    /// Clients wrote nonsense into the words: the region is of no more use on this host. It is unknown which stores are not at home. So
+    /// all programs are told that stores were lost, and their next touch of a remote page is an error.
     fn give_up(&mut self, corrupt: &Corrupt) {
         tracing::error!("region '{}' is given up on this host: {}", self.name, corrupt.0);
         self.is_given_up = true;
@@ -433,7 +433,7 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         }
     }
 
-    /// What happened to pages here.
+    /// Counts of page actions on this host.
     pub fn stat(&self) -> PageStat {
         let mut stat = PageStat::new(self.gid, self.name.clone(), self.consistency);
         stat.programs = self.clients.len() as u32;

@@ -1,4 +1,4 @@
-//! How clients begin to share a region: their host joins all homes of its pages, for each client anew. `leaves` is the way back.
+//! Start of sharing: the host joins all homes of a region's pages, again for each client. `leaves` is the way back.
 
 use super::Pages;
 use super::events::PageOutput;
@@ -18,7 +18,7 @@ use hanare_protocol::{Error, Result};
 
 /// A program's mapping, as its node reaches it.
 type Mapping<M> = <<M as PageMemory>::Frames as HostFrames>::Mapping;
-/// What a program gets to map a region.
+/// Files for a program that maps a region.
 type Files<M> = <<M as PageMemory>::Frames as HostFrames>::Files;
 
 impl<M: PageMemory> Pages<M> {
@@ -218,8 +218,8 @@ impl<M: PageMemory> Pages<M> {
         Ok(PageHost::new((view.gid, view.name.clone()), *consistency, view.layout.clone(), (homes, sharing), frames_max))
     }
 
-    /// Frames for a region of so many pages, from what mappings that came before have left: as many as it has pages, or half of the rest,
-    /// so that the next one finds some too.
+    /// Frames for a region of `pages` pages, from the rest that earlier mappings have left. The region gets as many as it has pages, or
+    /// half of the rest, so that the next one finds some too.
     fn reserve_frames(&self, pages: u64) -> Result<u64> {
         let left = self.terms.frames_max.saturating_sub(self.hosts.values().map(PageHost::frames_max).sum());
         let least = FRAME_COUNT_MIN.min(self.terms.frames_max).min(pages);
@@ -302,7 +302,7 @@ impl<M: PageMemory> Pages<M> {
         Ok((view, files))
     }
 
-    /// Where a client has a region.
+    /// The client's entry for a region.
     pub(super) fn place_of(&self, client: ClientId, gid: Gid) -> Option<HostKey> {
         self.hosts.iter().find(|(key, host)| key.gid == gid && host.has(client)).map(|(key, _)| *key)
     }
@@ -317,6 +317,6 @@ impl<M: PageMemory> Pages<M> {
 /// Refuses what a client says of a region where no coordinator said it.
 fn check_view(view: &RegionView) -> Result<()> {
     check_layout(&view.layout, &view.grants)?;
-    // It is part of messages, and of files' names.
+    // The name is part of messages and of files' names.
     check_name(&view.name)
 }

@@ -1,5 +1,4 @@
-//! How clients end to share a region: their host leaves its homes when the last client has gone and all that only this host had is home,
-//! or will not come.
+//! End of sharing: the host leaves a region's homes after its last client. Its own pages are home by then, or are lost.
 
 use super::Pages;
 use super::guests::PendingJoin;
@@ -29,7 +28,7 @@ impl<M: PageMemory> Pages<M> {
         self.settle();
     }
 
-    /// Whether this host shares nothing, and waits for no page of its own.
+    /// True if this host shares nothing and waits for no page of its own.
     pub fn is_left(&self) -> bool {
         self.hosts.is_empty() && self.ending.as_ref().is_none_or(Vec::is_empty)
     }
@@ -121,7 +120,7 @@ impl<M: PageMemory> Pages<M> {
             }
             self.act(place);
         }
-        // One that cannot be reached may live, and waits for its answer.
+        // An unreachable node may live, and waits for its reply.
         let has_ended = |pending: &PendingJoin| pending.from == node && pending.life.is_over(over) && over != Over::All;
         for gone in self.lobby.drop_those(has_ended) {
             self.cancel_share_wait(&gone.join);

@@ -1,4 +1,4 @@
-//! What programs are told of pages: counts of each region, which pages went to and fro, and a map of those.
+//! Reports on pages for programs: counts of each region, pages that went to and fro, and a map of those.
 
 use super::Pages;
 use super::home::PageHome;
@@ -29,11 +29,10 @@ impl Past {
 }
 
 impl<M: PageMemory> Pages<M> {
-    /// What happened to pages of regions that are shared or at home here, at most [`LOOK_COUNT_MAX`]. Names, and which pages went to and fro,
-    /// are told of regions that `tells` admits.
+    /// Page counts of at most [`LOOK_COUNT_MAX`] regions that are shared or at home here. Names and moves are told where `tells` admits.
     pub fn stats(&self, tells: impl Fn(Gid) -> bool) -> Vec<PageStat> {
         let mut stats: BTreeMap<Gid, PageStat> = BTreeMap::new();
-        // What was refused to map a region may have called it something else.
+        // A refused map may have used another name for the region.
         for host in self.hosts.values().filter(|host| !host.is_unused()) {
             stats.entry(host.gid()).and_modify(|stat| stat.add(&host.stat())).or_insert_with(|| host.stat());
         }
@@ -57,7 +56,7 @@ impl<M: PageMemory> Pages<M> {
         stats
     }
 
-    /// How often pages of a region went to and fro that are at home here, in so many cells.
+    /// Count of moves of a region's home pages, summed into `cell_count` cells.
     pub fn map(&self, gid: Gid, cell_count: u32) -> Vec<u32> {
         self.homes.get(&gid).map_or_else(Vec::new, |home| home.map((cell_count as usize).min(MAP_CELL_COUNT_MAX)))
     }

@@ -45,7 +45,7 @@ pub trait PageMemory {
 pub struct FrameTerms<'a> {
     /// Its name.
     pub name: &'a str,
-    /// How its bytes lie.
+    /// The layout of its bytes.
     pub layout: &'a Layout,
     /// The home of each extent of the layout.
     pub home_of: &'a [usize],
@@ -60,7 +60,7 @@ pub struct FrameTerms<'a> {
 pub struct NotShared {
     /// The error for the host that asked.
     pub error: Error,
-    /// It may be opened later, though nobody does anything.
+    /// True if it may be opened later, without anybody's doing.
     pub passes: bool,
 }
 
@@ -106,13 +106,13 @@ pub trait HostFrames: Place<Bytes = PageBytes> {
     type Home;
     /// A mapping of a program, as the node reaches it.
     type Mapping;
-    /// What a program gets to map the region.
+    /// Files for a program that maps the region.
     type Files: Default;
 
     /// A home calls this host `me`; `own` where its pages lie on this very node, and are mapped as they are.
     fn set_home(&mut self, home: usize, me: HostId, own: Option<Self::Home>);
 
-    /// What a program maps.
+    /// Files that a program maps.
     fn files(&self) -> Result<(FileParts, Self::Files)>;
 
     /// A program has mapped the region. **Errors**: [`Error::Garbage`] where the mapping is none of the region.

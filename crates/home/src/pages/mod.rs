@@ -134,7 +134,7 @@ impl<M: PageMemory> Pages<M> {
             local: VecDeque::new(),
             outputs: VecDeque::new(),
             open_reply: None,
-            // Who asked hears which host was silent before it gives up itself.
+            // The requester hears which host was silent before its own deadline.
             recalls: Recalls::new((answer - answer / 4).as_millis() as u64),
             ending: None,
             past: Past::default(),
@@ -158,7 +158,7 @@ impl<M: PageMemory> Pages<M> {
             PageInput::Dialed { node, place } => self.dialed(node, place),
             PageInput::Frames { place, frames } => {
                 frames.iter().for_each(|bytes| self.on_frame(place, bytes));
-                // What they want taken is taken together.
+                // The pages that they want taken are taken together.
                 self.settle();
             }
             PageInput::WireGone { place } => {
@@ -183,12 +183,12 @@ impl<M: PageMemory> Pages<M> {
         look.into_iter().chain(hold).min()
     }
 
-    /// Whether pages may be asked for at any moment.
+    /// True if a page request may come at any moment.
     pub fn is_sharing(&self) -> bool {
         !self.hosts.is_empty() || !self.homes.is_empty()
     }
 
-    /// Whether [`Pages::turn`] has to be called again and again.
+    /// True if [`Pages::turn`] must be called without a pause.
     pub fn is_busy(&self) -> bool {
         self.hosts.values().any(PageHost::is_taking)
     }
@@ -220,12 +220,12 @@ impl<M: PageMemory> Pages<M> {
         self.now.as_micros() as u64
     }
 
-    /// How long others are waited for.
+    /// Time to wait for others.
     fn answer_ms(&self) -> u64 {
         self.terms.answer.as_millis() as u64
     }
 
-    /// Whether somebody waits to share or leave a region, for pages, or for a node to be reached again.
+    /// True if a client waits to share or leave a region, for pages, or for a node to be reached again.
     fn waits(&self) -> bool {
         !self.lobby.is_empty()
             || self.hosts.values().any(|host| host.sharing.waits())
@@ -380,7 +380,7 @@ impl<M: PageMemory> Pages<M> {
         }
     }
 
-    /// Lives of a node are over, as the membership says, or because it cannot be reached any more, or another process is there.
+    /// Ends lives of a node: membership says so, it cannot be reached, or another process has its place.
     fn on_node_lost(&mut self, node: NodeId, over: Over) {
         let goes_on = |home: &PageHome<M::Pages>| home.has_live(node, over);
         // Late news of a life before: what is said to the one that goes on is said still.

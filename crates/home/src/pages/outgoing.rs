@@ -8,7 +8,7 @@ use hanare_protocol::wire::page::NodeMessage;
 #[derive(Clone, Debug)]
 pub(super) struct Outgoing {
     pub node: NodeId,
-    /// Where the node is reached.
+    /// The node's network address.
     pub address: String,
     pub message: NodeMessage,
     pub bytes: Option<PageBytes>,

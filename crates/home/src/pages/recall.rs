@@ -1,4 +1,4 @@
-//! Commands on pages that hosts map: a command is done at the home, a stage at a time, and each stage has its pages brought home first.
+//! Commands on mapped pages: a command runs at the home, in stages. Each stage first recalls its pages.
 //!
 //! ```text
 //!   Need ──┬── nobody else has a page of it ────────────────────────────────> done at once
@@ -13,8 +13,8 @@
 //!
 //! - A stage asks one directory for all its pages at one moment, in ascending order. Every page serves requests in the order in which
 //!   they came. So of two stages the one that asked first is first at each page that both want.
-//! - Nothing but hosts is waited for while pages are held: operands lie in this node's memory before a stage asks, and results leave
-//!   after it is done. Hosts give pages up by themselves.
+//! - A stage that holds pages waits for hosts alone. Operands arrive before it asks, results leave after it, and hosts give up pages by
+//!   themselves.
 //! - A stage holds pages of one home. A copy has the bytes of its source before it asks for its target's pages.
 
 use super::Pages;
@@ -30,14 +30,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl<M: PageMemory> Pages<M> {
-    /// Whether hosts map a region so that its newest pages may be on them.
+    /// True if hosts map the region so that they may have its newest pages.
     pub fn is_coherent(&self, gid: Gid) -> bool {
         self.homes.get(&gid).is_some_and(|home| home.consistency() == Consistency::Coherent)
     }
 
     /// Brings pages home for a stage.
     ///
-    /// **Cost**: two messages for each host that owns a page of it, or, where the stage writes, has a copy of one. **Errors**: [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
+    /// **Cost**: two messages for each host that owns a page; where the stage writes, for each with a copy. **Errors**:
+    /// [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
     // FEATURE: EU-F15 EU-F17
     pub fn recall(&mut self, now: Duration, asker: Asker, need: Need) -> Result<Recall> {
         self.now = self.now.max(now);
@@ -111,7 +112,7 @@ impl<M: PageMemory> Pages<M> {
         self.recalls.unasked(|gid| standing(&self.homes, gid)).into_iter().for_each(|face| self.ask_for_pages(face));
     }
 
-    /// Whether stages wait for pages of a region, of which a directory that begins anew would know nothing.
+    /// True if stages wait for pages of a region, of which a fresh directory would know nothing.
     pub(super) fn has_waiting_stages(&self, gid: Gid) -> bool {
         let standing = |of| if of == gid { HomeStanding::Unmapped } else { HomeStanding::Here };
         !self.recalls.unasked(standing).is_empty()
@@ -162,7 +163,7 @@ impl<M: PageMemory> Pages<M> {
     }
 }
 
-/// How the home of a region's pages stands.
+/// The state of the home of a region's pages.
 fn standing<H: HomePages>(homes: &BTreeMap<Gid, PageHome<H>>, gid: Gid) -> HomeStanding {
     match homes.get(&gid) {
         None => HomeStanding::Unmapped,

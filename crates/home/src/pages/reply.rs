@@ -69,7 +69,7 @@ impl<H: HomePages> PageReply<H> {
         }
     }
 
-    /// Whether some pages come later.
+    /// True if some pages come later.
     pub(super) fn is_partial(&self) -> bool {
         self.later().next().is_some()
     }
@@ -98,13 +98,13 @@ impl<H: HomePages> PageReply<H> {
 
 /// A reply that is put together: some of its records say that a page comes later.
 pub(super) struct OpenReply<H: HomePages> {
-    /// What the asking host is called in messages to it.
+    /// The requesting host's key.
     key: u64,
     reply: PageReply<H>,
     rules: PendingReply<Letter>,
 }
 
-/// Where a grant goes that is kept back, and the page's bytes.
+/// A deferred grant's address, and the page's bytes.
 struct Letter {
     node: NodeId,
     address: String,
@@ -130,7 +130,7 @@ impl<H: HomePages> OpenReply<H> {
     pub fn keep(&mut self, outgoing: Outgoing) -> Option<Outgoing> {
         let Outgoing { node, address, message, bytes } = outgoing;
         match message {
-            // Who waits for bytes that could not be read is told by its bound.
+            // A page whose bytes could not be read is not sent. Its requester's deadline ends the wait.
             NodeMessage::ToHost { key, page, message } if key == self.key && (bytes.is_some() || !message.has_bytes()) => {
                 let (message, letter) = self.rules.keep(page, message, Letter { node, address, bytes })?;
                 Some(letter.into_outgoing(key, page, message))

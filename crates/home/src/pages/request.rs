@@ -12,7 +12,7 @@ pub enum RegionRequest<F> {
     Share {
         /// The region, as the coordinator described it.
         view: Box<RegionView>,
-        /// What the mapping promises.
+        /// The mapping's promise.
         consistency: Consistency,
         /// The client's user.
         uid: u32,

@@ -9,10 +9,10 @@
 //!   when all have: begins anew  <----------    Leave; the host may join again, by another name
 //! ```
 //!
-//! A host that let go of the region meanwhile, or was lost itself, says `Forgot`: a page that may have been granted to it to write is
-//! lost, also where the home never heard that the grant came.
+//! A host that has left the region, or was lost itself, replies `Forgot`. A page that it may have owned is then lost, even if the grant
+//! was never confirmed.
 //!
-//! As a host, a node that was taken for lost drops what it has of others' pages: their homes have done without it.
+//! As a host, a node that was taken for lost drops its copies of others' pages. Their homes have gone on without it.
 
 use super::Pages;
 use super::home::PageHome;
@@ -30,8 +30,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl<M: PageMemory> Pages<M> {
-    /// This node, by the number `was`, was taken for lost: what it had of others' pages is void, and its homes ask all hosts for
-    /// what they have.
+    /// The node, formerly number `was`, was taken for lost. Its copies of others' pages are void, and its homes ask all hosts for theirs.
     pub(super) fn begin_anew(&mut self, was: NodeId) {
         for gone in self.lobby.drop_those(|_| true) {
             self.cancel_share_wait(&gone.join);
@@ -47,7 +46,7 @@ impl<M: PageMemory> Pages<M> {
         self.end_returns();
     }
 
-    /// What this host has of a region's pages elsewhere goes.
+    /// Drops this host's pages of a region's remote homes.
     fn leave_others_homes(&mut self, place: HostKey) {
         let Some(host) = self.hosts.get_mut(&place) else { return };
         let home = self.homes.get(&place.gid);

@@ -1,4 +1,4 @@
-//! Which pages of a region lie at a home.
+//! Routes of a region's pages that lie at a home.
 
 use hanare_protocol::id::{NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
@@ -31,7 +31,7 @@ impl PageRoutes {
         self.node
     }
 
-    /// How the region's bytes lie.
+    /// The layout of the region's bytes.
     pub fn layout(&self) -> &Layout {
         self.layout.layout()
     }
@@ -41,7 +41,7 @@ impl PageRoutes {
         self.layout.len().div_ceil(PAGE_LEN)
     }
 
-    /// Whether a page lies here.
+    /// True if a page lies on this node.
     pub fn is_here(&self, page: Page) -> bool {
         let Some(at) = page.0.checked_mul(PAGE_LEN).filter(|at| self.is_coherent && *at < self.layout.len()) else {
             return false;

@@ -137,7 +137,7 @@ impl VectorFrames {
         Ok(Some(installed))
     }
 
-    /// How often programs were told that stores were lost.
+    /// Number of times that programs were told of lost stores.
     pub fn losses(&self) -> u64 {
         self.losses.get()
     }

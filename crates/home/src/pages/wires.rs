@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Messages heard before a receipt is sent.
 const RECEIPT_COUNT: u32 = 32;
 
-/// What a frame brings.
+/// A frame's content.
 pub(super) enum Brought {
     Nothing,
     /// A message that is heard for the first time, and from which life of which node.
@@ -61,7 +61,7 @@ impl Wires {
         self.me = Some(me);
     }
 
-    /// Where a node is reached that messages went to.
+    /// The address of a node that messages went to.
     pub fn address_of(&self, node: NodeId) -> Option<String> {
         let own = (self.me == Some(node)).then(String::new);
         own.or_else(|| Some(self.channels.get(&node)?.address.clone()))
@@ -131,7 +131,7 @@ impl Wires {
         }
     }
 
-    /// Whether somebody is to be dialed again; then [`Wires::tick`] is called soon.
+    /// True if a node is to be dialed again; [`Wires::tick`] is then due soon.
     pub fn waits(&self) -> bool {
         self.channels.values().any(|channel| channel.dialing.phase() == Phase::Waiting)
     }
@@ -149,7 +149,7 @@ impl Wires {
         match frame {
             Frame::Hail { node, life, channel } => {
                 let who = (node, life, channel);
-                // What still comes over connections of another life of it is not heard.
+                // Later frames on connections of an older life are ignored.
                 self.from.retain(|_, known| known.0 != node || *known == who);
                 self.from.insert(place, who);
                 // A node has one life at a time.
@@ -180,7 +180,7 @@ impl Wires {
         }
     }
 
-    /// This node was taken for lost: what it had to say is void. Returns that.
+    /// The node was taken for lost: its unsent messages are void. Returns them.
     pub fn begin_anew<M: PageMemory>(&mut self, outputs: &mut VecDeque<PageOutput<M>>) -> Vec<Arc<Outgoing>> {
         let mut void = Vec::new();
         for channel in std::mem::take(&mut self.channels).into_values() {

@@ -35,19 +35,19 @@ const BLOCK: usize = 64;
 /// Words of a mask: one bit a byte.
 const MASK_WORDS: usize = PAGE / BLOCK;
 
-/// Which bytes of a page were changed.
+/// Changed bytes of a page.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Diff {
     mask: [u64; MASK_WORDS],
 }
 
 impl Diff {
-    /// What differs between two equal states.
+    /// The difference of two equal states.
     pub fn none() -> Diff {
         Diff { mask: [0; MASK_WORDS] }
     }
 
-    /// What differs between two states of a page.
+    /// The difference of two states of a page.
     ///
     /// **Cost**: for equal pages one `memcmp`; no allocation.
     // FEATURE: D2-F7
@@ -57,7 +57,7 @@ impl Diff {
         diff
     }
 
-    /// As [`Diff::between`], in place: for signal handlers, whose stack is too small for several of these.
+    /// [`Diff::between`] in place: for signal handlers, whose stack is too small for several of these.
     pub fn renew(&mut self, twin: &PageBytes, page: &PageBytes) {
         self.mask = [0; MASK_WORDS];
         if twin != page {
@@ -70,7 +70,7 @@ impl Diff {
         }
     }
 
-    /// Whether nothing was changed.
+    /// True if nothing was changed.
     pub fn is_empty(&self) -> bool {
         self.mask == [0; MASK_WORDS]
     }
@@ -107,7 +107,7 @@ impl std::fmt::Debug for Diff {
     }
 }
 
-/// One bit for each byte that differs, eight bytes at a time.
+/// A bit for each byte that differs, eight bytes at a time.
 fn changed_bytes(old: &[u8; BLOCK], new: &[u8; BLOCK]) -> u64 {
     let words = old.as_chunks::<8>().0.iter().zip(new.as_chunks::<8>().0);
     words
@@ -115,7 +115,7 @@ fn changed_bytes(old: &[u8; BLOCK], new: &[u8; BLOCK]) -> u64 {
         .fold(0, |mask, (at, (old, new))| mask | nonzero_bytes(u64::from_le_bytes(*old) ^ u64::from_le_bytes(*new)) << (8 * at))
 }
 
-/// One bit for each byte of a word that is not zero, lowest first.
+/// A bit for each byte of a word that is not zero, lowest first.
 fn nonzero_bytes(word: u64) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let high = (((word & LOW) + LOW) | word) & !LOW;

@@ -9,40 +9,40 @@
 //! # What to do, in which order
 //!
 //! 1. Map the frames; [`withhold_from_children`]; open and register the userfaultfd ([`crate::uffd`]).
-//! 2. [`watch`] the mapping with a resolver. It drives the page words (crate `ring`): `fault`; on `Map`
-//!    [`crate::uffd::Uffd::install`] and `leave`; on `Fetch` and `Upgrade` the request on the thread's own endpoint,
-//!    [`crate::frames::Frames::fill`], `grant`; on `Wait` pause and park. Then [`Resolved::Again`].
+//! 2. [`watch`] the mapping with a resolver. It drives the page words (crate `ring`) by `fault`. On `Map`: [`crate::uffd::Uffd::install`]
+//!    and `leave`. On `Fetch` and `Upgrade`: the request on the thread's own endpoint, [`crate::frames::Frames::fill`], `grant`. On
+//!    `Wait`: pause and park. Then [`Resolved::Again`].
 //! 3. Each thread that attaches: [`admit_thread`]. Threads made by an admitted thread inherit it.
 //! 4. To unmap: drop the [`Watch`], then the mapping.
 //!
-//! A fault that was resolved for reading and was a write faults again; one that another thread resolved meanwhile is resolved
-//! again, for nothing: a resolver finds that the page may be mapped, and maps it.
+//! A write whose fault was resolved for reading faults again. A fault that another thread resolved meanwhile is resolved again, for
+//! nothing: a resolver finds that the page may be mapped, and maps it.
 //!
 //! # What a resolver must not do
 //!
-//! The thread may be anywhere: inside malloc, inside a lock of ours, inside the dynamic linker. So no allocation, no lock that
-//! other code takes, no thread-local that is not made yet, no touch of a watched mapping (SIGBUS is blocked in the handler: the
-//! process would die), no panic. System calls are allowed; errno is kept by the handler. Where it needs memory, that was
-//! prepared for the thread.
+//! The thread may be anywhere: inside malloc, inside a lock of ours, inside the dynamic linker. So the handler makes no allocation, takes
+//! no lock that other code takes, uses no thread-local that is not made yet, and does not panic. It touches no watched mapping: SIGBUS is
+//! blocked in it, so the process would die. System calls are allowed; the handler keeps errno. Memory that it needs was prepared for the
+//! thread.
 //!
 //! # What programs must know
 //!
 //! - A system call that touches an absent page fails with `EFAULT`; no signal is raised. Touch it first ([`bring`]).
 //! - A thread that blocks SIGBUS dies of its first fault.
-//! - A program that installs a SIGBUS handler of its own *before* has it called for its own faults; one installed *afterwards*
-//!   must pass on what is not its own, or call [`crate::guard::install`]'s predecessor itself.
+//! - A SIGBUS handler that a program installed *before* is called for the program's own faults. One installed *afterwards* must pass on
+//!   other faults, or call [`crate::guard::install`]'s predecessor itself.
 //! - A child made by fork has no mapping: touching it is SIGSEGV, never silent zeros.
 //!
 //! # Costs
 //!
-//! One look at the table, 4 loads for each mapping in use, beside the signal itself (1.3 us) and what the resolver does.
+//! A look at the table, 4 loads for each mapping in use, beside the signal itself (1.3 us) and the resolver's work.
 //!
 //! Safety invariants of this module:
 //!
 //! 1. A table entry is read as whole or not at all: its start is 0 or `MAKING` while it changes, and is read again after the
 //!    rest.
 //! 2. A resolver lives from before its entry can be found until nobody touches its range any more ([`watch`]'s contract).
-//! 3. What runs in the handler is async-signal-safe: atomics here, and [`Resolve`] by its contract.
+//! 3. Code in the handler is async-signal-safe: atomics here, and [`Resolve`] by its contract.
 
 #[cfg(test)]
 mod tests;
@@ -59,16 +59,16 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, fence};
 
-/// What became of a fault.
+/// Outcome of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// The instruction is run again.
     Again,
-    /// Nobody can supply the page: a guarded copy reports it, anything else gets SIGBUS as without us.
+    /// The page cannot be supplied: a guarded copy reports it, anything else gets SIGBUS as without us.
     Lost,
 }
 
-/// What can resolve the faults of one mapping.
+/// A resolver of one mapping's faults.
 ///
 /// # Safety
 /// `resolve` is async-signal-safe, as the module says, and may run on many threads at a time.
@@ -83,7 +83,7 @@ pub const WATCH_COUNT_MAX: usize = 1024;
 /// The start of an entry that is being made: below every address that can be mapped.
 const MAKING: usize = 1;
 
-/// One watched mapping; free when `start` is 0.
+/// A watched mapping; free when `start` is 0.
 struct Entry {
     start: AtomicUsize,
     end: AtomicUsize,
@@ -184,8 +184,8 @@ pub fn withhold_from_children(mapping: &Mapping) -> Result<()> {
     done.map_err(crate::file::system("withholding a mapping from children"))
 }
 
-/// Brings the pages of a window that lie in watched mappings, before a system call reads or writes there: the kernel answers one
-/// that is not here with `EFAULT`, and raises no signal. What cannot be brought is left to the call.
+/// Brings the pages of a window that lie in watched mappings, before a system call reads or writes there. For an absent page the kernel
+/// returns `EFAULT`, and raises no signal. Pages that cannot be brought are left to the call.
 ///
 /// **Cost**: a look at the table; for each page of a watched mapping as its fault, less the signal, and two calls. A page may go
 /// again before the call, where a mapping has room for fewer than the window has.
@@ -206,8 +206,8 @@ pub fn bring(window: Window, access: Access) {
     }
 }
 
-/// Runs `work` with all signals of this thread held back: it has a page that faults wait for, so a handler of the program must
-/// not run on this very thread meanwhile, and touch that page.
+/// Runs `work` with all signals of this thread held back. The thread has a page that faults wait for, so no handler of the program may
+/// run on this very thread meanwhile, and touch that page.
 ///
 /// **Cost**: two system calls.
 pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
@@ -250,7 +250,7 @@ pub(crate) unsafe fn resolve(about: *const libc::siginfo_t, machine: *const c_vo
     resolved == Resolved::Again
 }
 
-/// Whether an address lies in a watched mapping.
+/// True if an address lies in a watched mapping.
 pub(crate) fn is_watched(address: usize) -> bool {
     find(address).is_some()
 }
@@ -271,7 +271,7 @@ fn find(address: usize) -> Option<(usize, Call, *const ())> {
     None
 }
 
-/// What the thread wanted to do. Where the machine does not say, a write: right, though it shares less.
+/// The thread's access. Where the machine does not say, a write: right, though it shares less.
 fn access(machine: *const c_void) -> Access {
     #[cfg(target_arch = "x86_64")]
     {

@@ -1,9 +1,9 @@
 //! The frames of a region on one host: a sparse memory file whose page `k` is the host's copy of the region's page `k`, or a
 //! hole.
 //!
-//! "Main memory as a cache of the pool" [D2 §4]: the node and that region's clients on the host share the file; a copy is
-//! charged once however many clients map it. Clients reach it through mappings registered with [`crate::uffd`], the node
-//! through calls on the file, or a [`Service`] mapping.
+//! "Main memory as a cache of the pool" [D2 §4]. The node and that region's clients on the host share the file; a copy is charged once
+//! however many clients map it. Clients reach it through mappings registered with [`crate::uffd`], the node through calls on the file, or
+//! a [`Service`] mapping.
 //!
 //! # What to do, in which order
 //!
@@ -23,8 +23,8 @@
 //!
 //! [`Frames::read`] plants nothing, whoever calls it: prefer it to a mapping.
 //!
-//! *Evict*: choose victims a batch at a time (32 and more: one shoot-down a call), mark those in their words, take the clean
-//! ones without reading, read and send home the owned ones.
+//! *Evict*: choose victims a batch at a time (32 and more: one shoot-down a call), and mark those in their words. Take the clean ones
+//! without reading; read and send home the owned ones.
 //!
 //! # Costs
 //!
@@ -62,7 +62,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// One page.
+    /// A page's record.
     pub fn one(page: u64) -> Run {
         Run { first: page, count: 1 }
     }
@@ -93,10 +93,10 @@ pub fn runs_of(pages: &[u64]) -> impl Iterator<Item = Run> + '_ {
     })
 }
 
-/// What stays of pages that are taken.
+/// State of pages after they are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stays {
-    /// Nothing: the frames are given back.
+    /// No pages: the frames are given back.
     Nothing,
     /// A copy that may be read, write-protected in all clients.
     Copy,
@@ -107,7 +107,7 @@ pub enum Stays {
 pub struct ClientFrames {
     /// The descriptor that the client handed over.
     pub uffd: Uffd,
-    /// Where the client mapped the whole file.
+    /// The client's mapping of the whole file.
     pub span: Span,
 }
 
@@ -202,7 +202,7 @@ impl Frames {
         Ok(())
     }
 
-    /// One page of it.
+    /// Reads a page of it.
     pub fn read_page(&self, page: u64) -> Result<Box<PageBytes>, Refused> {
         let mut bytes = Box::new([0; PAGE_LEN as usize]);
         self.read(Run::one(page), &mut bytes[..])?;
@@ -231,9 +231,8 @@ impl Frames {
         }
     }
 
-    /// Write-protects pages in all clients. `refused` is told which client would not: one that [`Refused::Ended`] has no
-    /// mapping any more, any other that refuses is to be given up as a whole, since it may write into pages that are not its
-    /// own.
+    /// Write-protects pages in all clients. `refused` is told which client would not. A client that [`Refused::Ended`] has no mapping any
+    /// more. Any other is to be given up as a whole, because it may write into pages that are not its own.
     ///
     /// **Cost**: one call a client.
     // FEATURE: EU-F13
@@ -265,8 +264,8 @@ impl Frames {
             return Ok(());
         }
         self.punch(run)?;
-        // There the mark that protection leaves is what protects the page when it comes back; a thread that touches the page
-        // while it is punched takes one away that was left before.
+        // There the mark that protection leaves protects the page when it comes back. A thread that touches the page while it is punched
+        // takes away a mark that was left before.
         protect_those(|client| !client.uffd.registers_present(), run, clients, refused);
         Ok(())
     }
@@ -295,7 +294,7 @@ fn protect_those(
 
 /// The node's own mapping of frames, unprotected: to receive into, and to send from, without a copy.
 ///
-/// Nobody touches a page through it without holding the page: a hole that is read becomes a page of zeros.
+/// Accesses through it need the page held: a hole that is read becomes a page of zeros.
 #[derive(Debug)]
 pub struct Service {
     mapping: Mapping,

@@ -1,6 +1,6 @@
 //! The table of lost pages: runs of addresses, noted by signal handlers of any thread and read after each guarded access.
 //!
-//! It has no lock and takes no memory, because a signal handler writes to it.
+//! The list has no lock and takes no memory, because a signal handler writes to it.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -34,7 +34,7 @@ static LOST: [LostRun; LOST_RUN_COUNT_MAX] =
     [const { LostRun { start: AtomicUsize::new(0), end: AtomicUsize::new(0), runs: AtomicUsize::new(0) } }; LOST_RUN_COUNT_MAX];
 static LOST_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether any page of this process is lost; asked after each access.
+/// True if any page of this process is lost; asked after each access.
 #[inline]
 pub(crate) fn is_any_lost() -> bool {
     // ORDERING: pairs with the fetch_add in `note_lost`: whoever read zeros from a replaced page finds it counted.

@@ -1,4 +1,4 @@
-//! What a region has on this node: bytes in one range of addresses, in a piece of a shared file, or in files of its own.
+//! A region's memory on this node: bytes in one range of addresses, in a piece of a shared file, or in files of its own.
 
 use super::slab::{Slab, SlabFile, advise_huge};
 use super::small::Piece;
@@ -54,12 +54,12 @@ impl Extent {
         self.len
     }
 
-    /// Whether it has no bytes (it always has some).
+    /// True if it has no bytes (it always has some).
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether it shares a file with others, and so has to get its own before it can be mapped.
+    /// True if it shares a file with others, and so must get its own before it can be mapped.
     pub fn is_shared_file(&self) -> bool {
         matches!(self.body(), Body::Piece(_))
     }

@@ -1,4 +1,4 @@
-//! What a node lends: memory in slabs, made, populated and wiped in the background, and extents cut from them.
+//! Memory that a node lends: in slabs, made, populated and wiped in the background, and extents cut from them.
 //!
 //! | module | holds |
 //! |---|---|
@@ -41,18 +41,18 @@ pub const SLAB_LEN_MIN: u64 = 32 << 20;
 /// About how many slabs a node has; each is a descriptor.
 pub const SLAB_COUNT: u64 = 1024;
 
-/// What to lend.
+/// Options of a lender.
 #[derive(Clone, Debug)]
 pub struct LenderOptions {
     /// Bytes to lend in all.
     pub bytes: u64,
     /// Bytes of a slab, a power of two of at least a page; by default [`SLAB_LEN_MIN`] or [`SLAB_COUNT`] slabs.
     pub slab_len: Option<u64>,
-    /// Whether larger pages are tried.
+    /// Use of larger pages.
     pub huge: Huge,
     /// Bytes that are populated before anybody asks for them; the rest is when a region is made.
     pub ahead: u64,
-    /// Where this user's nodes on this host tell each other of the memory that they may take; `None` tells nobody.
+    /// Folder in which this user's nodes on this host announce the memory that they may take; `None` for no announcement.
     pub promises: Option<PathBuf>,
 }
 
@@ -85,7 +85,7 @@ impl Lender {
         Ok(Lender { stock, worker: Some(worker) })
     }
 
-    /// What is lent, populated and used, and the page length obtained.
+    /// Memory that is lent, populated and used, and the page length obtained.
     pub fn memory(&self) -> Memory {
         self.stock.memory()
     }

@@ -50,7 +50,7 @@ impl SlabFile {
         self.total.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Whether all of it is populated.
+    /// True if all of it is populated.
     pub fn is_populated(&self) -> bool {
         self.populated() >= self.len
     }
@@ -60,7 +60,7 @@ impl SlabFile {
         self.is_handed_out.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody else may have it mapped.
+    /// True if another process may have it mapped.
     pub fn is_handed_out(&self) -> bool {
         self.is_handed_out.load(Ordering::Relaxed)
     }

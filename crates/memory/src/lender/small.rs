@@ -19,7 +19,7 @@ const SHARED_LEN_MIN: u64 = SMALL_REGION_LEN;
 /// Bytes of a shared file at most.
 const SHARED_LEN_MAX: u64 = 4 << 20;
 
-/// What a piece begins and ends on.
+/// Alignment of a piece's begin and end.
 const PIECE_ALIGN: u64 = 16;
 
 /// The shared files of a lender.
@@ -33,7 +33,7 @@ pub struct Small {
 #[derive(Debug, Default)]
 struct Class {
     files: BTreeMap<u64, Shared>,
-    /// Those that have a free piece.
+    /// Slabs with a free piece.
     open: BTreeSet<u64>,
 }
 

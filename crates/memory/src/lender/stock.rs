@@ -36,7 +36,7 @@ pub struct State {
     pub ready: Vec<Slab>,
     /// Populated, with an extent's bytes in them.
     pub dirty: Vec<Slab>,
-    /// How many of the dirty ones the worker is wiping.
+    /// Number of dirty ones that the worker is wiping.
     pub wiping: u64,
     /// The one that the worker is populating for nobody yet.
     pub growing: Option<Arc<SlabFile>>,
@@ -48,7 +48,7 @@ pub struct State {
     pub small: Small,
 }
 
-/// What a maker got: slabs with filled page tables, and files that are still empty.
+/// Files for a maker: slabs with filled page tables, and files that are still empty.
 #[derive(Debug, Default)]
 pub struct Taken {
     pub ready: Vec<Slab>,
@@ -180,7 +180,7 @@ impl Stock {
         self.notify();
     }
 
-    /// Whether another slab has room beside what there is.
+    /// True if another slab has room beside the present ones.
     pub fn has_room_to_grow(&self, state: &State) -> bool {
         let is_wanted = self.held(state) < self.ahead;
         state.may_grow && is_wanted && self.held(state) + self.slab_len <= self.bytes

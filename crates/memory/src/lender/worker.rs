@@ -1,6 +1,6 @@
 //! The thread that wipes, populates and makes slabs, in that order of importance.
 //!
-//! It works in short pieces and looks at the stock between them, so that a wipe somebody waits for comes soon.
+//! The worker works in short pieces and looks at the stock between them, so that a wipe somebody waits for comes soon.
 
 use super::slab::{Slab, SlabFile};
 use super::stock::{State, Stock};
@@ -46,7 +46,7 @@ impl Job {
         is_done && !self.file.is_populated()
     }
 
-    /// Whether nobody but the worker has the file any more.
+    /// True if the worker alone still has the file.
     fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.file) == 1
     }
@@ -153,7 +153,7 @@ fn step_growing<'a>(stock: &'a Stock, state: MutexGuard<'a, State>, mut job: Job
     (state, None)
 }
 
-/// Whether the kernel did join any pages of a populated mapping, by its own account.
+/// True if the kernel did join pages of a populated mapping, by its own account.
 fn is_joined(mapping: &Mapping) -> bool {
     let start = format!("{:x}-", mapping.ptr().addr());
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();

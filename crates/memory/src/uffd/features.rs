@@ -1,4 +1,4 @@
-//! What this kernel's userfaultfd can do, tried rather than read from a version.
+//! Features of this kernel's userfaultfd, tried rather than read from a version.
 
 use super::kernel;
 use super::{Refused, Span, Uffd};
@@ -29,13 +29,13 @@ bitflags! {
 /// A part of userfaultfd, for listings.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Which.
+    /// The home's index.
     pub feature: Features,
     /// Its name in listings.
     pub name: &'static str,
     /// The first kernel with it.
     pub since: (u32, u32),
-    /// What is done without it.
+    /// The way without it.
     pub without: &'static str,
 }
 
@@ -58,13 +58,13 @@ pub const PARTS: [Part; 4] = [
 ];
 
 impl Features {
-    /// What mapping remote memory cannot do without.
+    /// Features without which remote memory cannot be mapped.
     pub const NEEDED: Features = Features::FAULTS.union(Features::CONTINUE).union(Features::PROTECT);
 
-    /// What Linux 6.1 has: to run there, or here as if there.
+    /// Features of Linux 6.1: to run there, or here as if there.
     pub const LINUX_6_1: Features = Features::NEEDED;
 
-    /// What Linux of a version has, as far as versions tell.
+    /// Features of a version of Linux, as far as versions tell.
     pub fn of_linux(version: (u32, u32)) -> Features {
         let has = |part: &&Part| part.since <= version;
         PARTS.iter().filter(has).map(|part| part.feature).collect()
@@ -115,7 +115,7 @@ impl Features {
         }
     }
 
-    /// What is asked of the kernel for an open descriptor.
+    /// Features to ask of the kernel for an open descriptor.
     pub(super) fn asked(self) -> u64 {
         let bits = [
             (Features::FAULTS, kernel::FEATURE_SIGBUS | kernel::FEATURE_MISSING_SHMEM),

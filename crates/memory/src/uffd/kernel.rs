@@ -71,7 +71,7 @@ pub const UFFDIO_REGISTER: Opcode = opcode::read_write::<Register>(0xaa, 0);
 pub const UFFDIO_WAKE: Opcode = opcode::read::<Span>(0xaa, 2);
 pub const UFFDIO_COPY: Opcode = opcode::read_write::<Copy>(0xaa, 3);
 pub const UFFDIO_POISON: Opcode = opcode::read_write::<Fill>(0xaa, 8);
-/// Of `/dev/userfaultfd`: takes flags, returns a descriptor.
+/// The request of `/dev/userfaultfd`: takes flags, returns a descriptor.
 pub const USERFAULTFD_IOC_NEW: Opcode = opcode::none(0xaa, 0);
 pub const UFFDIO_WRITEPROTECT: Opcode = opcode::read_write::<WriteProtect>(0xaa, 6);
 pub const UFFDIO_CONTINUE: Opcode = opcode::read_write::<Fill>(0xaa, 7);

@@ -1,11 +1,11 @@
-//! An owned userfaultfd in user mode: page faults of registered ranges become SIGBUS in the thread that touched, and pages are
-//! mapped and write-protected by call, also from another process that was handed the descriptor.
+//! An owned userfaultfd in user mode. Page faults of registered ranges become SIGBUS in the thread that touched. Pages are mapped and
+//! write-protected by call, also from another process that was handed the descriptor.
 //!
 //! # What to do, in which order
 //!
-//! *A client*: [`Features::probe`] once, [`Features::check`]; map the region's frames (a memory file) and forbid the mapping to
-//! children (`crate::fault`); [`Uffd::open`]; [`Uffd::register`]; hand the descriptor to the node ([`Uffd::as_fd`] over the
-//! Unix socket), with the address of the mapping; from then on every touch is a SIGBUS in its handler.
+//! *A client*: [`Features::probe`] once, [`Features::check`]. Map the region's frames (a memory file) and forbid the mapping to children
+//! (`crate::fault`). [`Uffd::open`]; [`Uffd::register`]. Hand the descriptor to the node ([`Uffd::as_fd`] over the Unix socket), with the
+//! address of the mapping. From then on every touch is a SIGBUS in its handler.
 //!
 //! *Its node*: [`Uffd::adopt`]; it write-protects and unmaps pages of the client's mapping, never asking the client.
 //!
@@ -17,30 +17,27 @@
 //!
 //! Rules, each with a test in `tests.rs` or in [`crate::frames`]:
 //!
-//! 1. A page is mapped only while its word counts the thread that maps it. A `CONTINUE` that comes after the page was
-//!    write-protected maps it writable (unless it is `map_protected`); one that comes after it was punched and filled anew
-//!    shows the new bytes to a thread that was to see the old ones.
+//! 1. A page is mapped only while its word counts the thread that maps it. A `CONTINUE` after the page was write-protected maps it
+//!    writable (unless it is `map_protected`). One after it was punched and filled again shows the later bytes to a thread that was to
+//!    see the earlier ones.
 //! 2. A page that is in the file but not mapped is mapped with [`Uffd::map_protected`] if it may only be read: [`Uffd::map`]
 //!    overrides a write-protection made before.
-//! 3. On Linux 6.1 ([`Uffd::registers_present`] is false) that step does not exist. There present pages are not registered:
-//!    whoever fills a page has it write-protected in all clients *before* it is filled ([`Uffd::protect`] leaves a mark where
-//!    nothing is mapped), and the kernel maps it, write-protected, at the next touch. The marks survive punching, unless a
-//!    thread touches the page in that very moment: whoever punches protects again before others may fill. So there is
-//!    no late `CONTINUE` at all, but bytes are seen as soon as they are in the file: a grant must be taken as good *before* its
-//!    bytes are filled in (and the thread counted until they are), and a new client's whole mapping is protected at once after
-//!    registering (page tables, 2 MiB a GiB).
+//! 3. On Linux 6.1 ([`Uffd::registers_present`] is false) that step does not exist. There present pages are not registered. The filler of
+//!    a page has it write-protected in all clients *before* it is filled ([`Uffd::protect`] leaves a mark where nothing is mapped), and
+//!    the kernel maps it, write-protected, at the next touch. The marks survive punching, unless a thread touches the page in that very
+//!    moment: the puncher protects again before others may fill. So there is no late `CONTINUE` at all, but bytes are seen as soon as
+//!    they are in the file. A grant must be taken as good *before* its bytes are filled in (and the thread counted until they are). A
+//!    further client's whole mapping is protected at once after registering (page tables, 2 MiB a GiB).
 //!
 //! # Costs
 //!
-//! A map 0.4 us singly, 0.1 us a page in one call of 32; a protect 1.1 us singly, 0.06 us a page in one call of 512; 22 us more
-//! a call where another thread of the client runs on another processor (shoot-down): batch. A whole fault resolved by its own
-//! thread 2 to 3 us.
+//! A map costs 0.4 us singly, 0.1 us a page in one call of 32; a protect 1.1 us singly, 0.06 us a page in one call of 512. Another thread
+//! of the client on another processor adds 22 us a call (shoot-down): batch. A whole fault resolved by its own thread takes 2 to 3 us.
 //!
 //! Safety invariants of this module:
 //!
-//! 1. The kernel changes only ranges registered with this very descriptor; those of this process are registered by
-//!    [`Uffd::register`], whose caller promises that no Rust reference to the range exists; those of another process are not
-//!    our memory.
+//! 1. The kernel changes only ranges registered with this very descriptor. Those of this process are registered by [`Uffd::register`],
+//!    whose caller promises that no Rust reference to the range exists. Those of another process are not our memory.
 //! 2. Every structure handed to the kernel has the layout that its request number says (`kernel.rs` asserts the sizes).
 
 mod features;
@@ -102,7 +99,7 @@ impl Span {
     }
 }
 
-/// How long another process may hold a step up by changing its mappings: each change that is honest takes microseconds.
+/// Time that another process may delay a step by changing its mappings: each honest change takes microseconds.
 const FOREIGN_PATIENCE: Duration = Duration::from_millis(5);
 
 /// The kernel refused a step. A plain value: made and looked at inside a signal handler.
@@ -117,7 +114,7 @@ pub enum Refused {
     /// A part of the range is not (or no longer) registered with this descriptor.
     #[error("a part of the range is not registered; its process unmapped or replaced it")]
     Unregistered,
-    /// This kernel cannot, or was asked not to.
+    /// The kernel cannot, or was asked not to.
     #[error("this kernel's userfaultfd lacks '{0}'")]
     Unsupported(&'static str),
     /// Anything else.
@@ -136,7 +133,7 @@ impl From<Refused> for Error {
 pub struct Uffd {
     fd: OwnedFd,
     features: Features,
-    /// How long a step is tried while its process is said to change its mappings; another's may say so for ever.
+    /// Time that a step is tried while its process is said to change its mappings; another's may say so for ever.
     patience: Option<Duration>,
     /// A step took longer than that: no other is tried.
     is_stuck: AtomicBool,
@@ -158,14 +155,14 @@ impl Uffd {
 
     /// A descriptor that another process opened with those features, and handed over.
     ///
-    /// It is input: a descriptor that is none, or whose process unmapped its memory, makes every call fail, and nothing worse.
-    /// It must not be one of this very process. One that holds a step up for longer than `FOREIGN_PATIENCE` is stuck: no more are
-    /// tried ([`Uffd::is_stuck`]).
+    /// The descriptor is input: one that is none, or whose process unmapped its memory, makes every call fail, and nothing worse. Its
+    /// process must not be this one. A process that delays a step for longer than `FOREIGN_PATIENCE` is stuck: no more steps are tried
+    /// ([`Uffd::is_stuck`]).
     pub fn adopt(fd: OwnedFd, features: Features) -> Uffd {
         Uffd { fd, features, patience: Some(FOREIGN_PATIENCE), is_stuck: AtomicBool::new(false) }
     }
 
-    /// Whether another process's descriptor has held a step up for too long: that process is to be parted from what it shares.
+    /// True if another process's descriptor has delayed a step for too long: that process is to be detached from its shared state.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck.load(Ordering::Relaxed)
     }
@@ -175,12 +172,12 @@ impl Uffd {
         self.fd.as_fd()
     }
 
-    /// What it was opened with.
+    /// Features that it was opened with.
     pub fn features(&self) -> Features {
         self.features
     }
 
-    /// Whether a touch of a page that is in the file but not mapped faults; otherwise the kernel maps it (rule 3).
+    /// True if a touch of a page that is in the file but not mapped faults; otherwise the kernel maps it (rule 3).
     pub fn registers_present(&self) -> bool {
         self.features.contains(Features::CONTINUE_PROTECTED)
     }

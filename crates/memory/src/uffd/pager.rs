@@ -1,5 +1,5 @@
-//! A program's private memory, paged by another process: a touch of an absent or protected page, also by a system call, is an event
-//! that the pager reads; the toucher sleeps until the pager has resolved it.
+//! A program's private memory, paged by another process. A touch of an absent or protected page, also by a system call, is an event that
+//! the pager reads. The toucher sleeps until the pager has resolved it.
 //!
 //! | side | has | does |
 //! |---|---|---|
@@ -98,16 +98,16 @@ pub fn check_permission() -> PoolResult<()> {
 /// A thread of the program sleeps because it touched a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
-    /// Nothing is there.
+    /// The page is absent.
     Absent {
-        /// Where, on a page's boundary.
+        /// Address of the page.
         at: u64,
-        /// Whether it writes.
+        /// True for a write.
         is_write: bool,
     },
-    /// It writes to a page that is protected.
+    /// Write to a protected page.
     Protected {
-        /// Where, on a page's boundary.
+        /// Address of the page.
         at: u64,
     },
 }
@@ -217,13 +217,13 @@ impl Pager {
         let (process, count) = (self.process as libc::pid_t, ours.len() as c_ulong);
         // SAFETY: our pieces are whole borrowed slices, which outlive the call (invariant 3); theirs are another process's.
         let read = unsafe { libc::process_vm_readv(process, ours.as_ptr(), count, theirs.as_ptr(), count, 0) };
-        // Where the process has ended its number may have become another's.
+        // The number of a process that has ended may have become another's.
         usize::try_from(read) == Ok(wanted) && self.is_alive()
     }
 
-    /// Whether the program still has this memory: it has ended, or become another program, otherwise.
+    /// True while the program has this memory; false once it has ended, or become another program.
     pub fn is_alive(&self) -> bool {
-        // Nothing is ever mapped at the first page: an error, but where there is no memory at all an end of file.
+        // The first page is never mapped: an error, but where there is no memory at all an end of file.
         !matches!(self.memory.read_at(&mut [0], 0), Ok(0))
     }
 }

@@ -20,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 /// The user that a peer becomes where the test runs as root.
 pub const ORDINARY_USER: u32 = 65534;
 
-/// What a process of a test ends with when it came to its end: a test that did not run ends with 0.
+/// Exit code of a test's process that came to its end: a test that did not run ends with 0.
 pub const DONE: i32 = 42;
 
 /// Says that the program was started as a peer, as which user, and with which features.
@@ -31,7 +31,7 @@ pub fn users() -> Vec<Option<u32>> {
     if rustix::process::geteuid().is_root() { vec![None, Some(ORDINARY_USER)] } else { vec![None] }
 }
 
-/// This program again, for one test, with a socket as its standard input. `about` is what that test finds by [`about`].
+/// Starts this program again, for one test, with a socket as its standard input. `about` is what that test finds by [`about`].
 pub fn start(test: &str, about: &str, socket: UnixStream) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
@@ -42,7 +42,7 @@ pub fn start(test: &str, about: &str, socket: UnixStream) -> Child {
         .unwrap()
 }
 
-/// What the process was started for; `None` in an ordinary run of the tests.
+/// Purpose of the process; `None` in an ordinary run of the tests.
 pub fn about() -> Option<String> {
     std::env::var(VARIABLE).ok()
 }
@@ -79,7 +79,7 @@ impl Peer {
         self.ask(b'r', page, 0)
     }
 
-    /// Whether the first byte of a page could be written.
+    /// True if the first byte of a page could be written.
     pub fn write(&mut self, page: u64, byte: u8) -> bool {
         self.ask(b'w', page, byte).is_some()
     }
@@ -148,7 +148,7 @@ impl Client {
         }
     }
 
-    /// Whether the first byte of a page could be written.
+    /// True if the first byte of a page could be written.
     pub fn write(&self, page: u64, byte: u8) -> bool {
         rustix::io::pwrite(&self.scratch, &[byte], 0).unwrap();
         // SAFETY: the kernel writes one byte of the mapping, or says that it cannot.

@@ -32,7 +32,7 @@ pub(super) unsafe fn gather_run(base: *const u8, run: &Run<'_>, flat: *mut u8) {
 /// Moves blocks from `flat`, where they lie one after another, to `run` in the window that begins at `base`.
 ///
 /// # Safety
-/// As [`gather_run`].
+/// Like [`gather_run`].
 #[inline]
 pub(super) unsafe fn scatter_run(flat: *const u8, base: *mut u8, run: &Run<'_>) {
     // SAFETY: passed on.
@@ -106,7 +106,7 @@ unsafe fn move_line(steps: Steps) {
 }
 
 /// # Safety
-/// As [`move_line`], and `steps.block == LEN`.
+/// Like [`move_line`], and `steps.block == LEN`.
 #[inline(always)]
 unsafe fn move_sized<const LEN: usize>(steps: Steps) {
     let Steps { mut from, mut to, .. } = steps;
@@ -140,7 +140,7 @@ pub(super) fn prefetch(at: *const u8) {
 }
 
 /// # Safety
-/// As [`gather_run`].
+/// Like [`gather_run`].
 unsafe fn gather_list<I: Index>(base: *const u8, list: &List<'_, I>, flat: *mut u8) {
     let base = base.wrapping_add(list.offset);
     #[cfg(target_arch = "x86_64")]
@@ -159,7 +159,7 @@ unsafe fn gather_list<I: Index>(base: *const u8, list: &List<'_, I>, flat: *mut 
 }
 
 /// # Safety
-/// As [`gather_run`]; `base` is where index 0 lies, and `list.block == LEN`.
+/// Like [`gather_run`]; `base` is the address of index 0, and `list.block == LEN`.
 #[inline(always)]
 unsafe fn gather_sized<const LEN: usize>(base: *const u8, list: &List<'_, impl Index>, flat: *mut u8) {
     for (k, index) in list.indices.iter().enumerate() {
@@ -168,7 +168,7 @@ unsafe fn gather_sized<const LEN: usize>(base: *const u8, list: &List<'_, impl I
     }
 }
 
-/// How many blocks ahead [`gather_lines`] asks for memory.
+/// Blocks ahead for which [`gather_lines`] asks for memory.
 #[cfg(target_arch = "x86_64")]
 const LINES_AHEAD: usize = 16;
 
@@ -179,7 +179,7 @@ const PAST_CACHE_LEN: usize = 4 << 20;
 /// Gathers blocks of 64 bytes: the one length where vectors, prefetches and stores past the caches gain.
 ///
 /// # Safety
-/// As [`gather_run`]; `base` is where index 0 lies, and `list.block == 64`.
+/// Like [`gather_run`]; `base` is the address of index 0, and `list.block == 64`.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn gather_lines<I: Index>(base: *const u8, list: &List<'_, I>, flat: *mut u8) {
@@ -201,7 +201,7 @@ unsafe fn gather_lines<I: Index>(base: *const u8, list: &List<'_, I>, flat: *mut
 }
 
 /// # Safety
-/// As [`scatter_run`].
+/// Like [`scatter_run`].
 unsafe fn scatter_list<I: Index>(flat: *const u8, base: *mut u8, list: &List<'_, I>) {
     let base = base.wrapping_add(list.offset);
     // SAFETY: passed on.
@@ -215,7 +215,7 @@ unsafe fn scatter_list<I: Index>(flat: *const u8, base: *mut u8, list: &List<'_,
 }
 
 /// # Safety
-/// As [`scatter_run`]; `base` is where index 0 lies, and `list.block == LEN`.
+/// Like [`scatter_run`]; `base` is the address of index 0, and `list.block == LEN`.
 #[inline(always)]
 unsafe fn scatter_sized<const LEN: usize>(flat: *const u8, base: *mut u8, list: &List<'_, impl Index>) {
     for (k, index) in list.indices.iter().enumerate() {

@@ -45,7 +45,7 @@ fn compare_blocks(from: Window, shape: &Checked<'_>, at: u64, bytes: Window) -> 
     Ok(None)
 }
 
-/// Where two windows of the same length first differ.
+/// Offset of the first difference of two windows of the same length.
 fn difference(from: Window, other: Window) -> Result<Option<usize>, Lost> {
     let mut found = None;
     guarded(from.range(), other.range(), || {
@@ -73,7 +73,7 @@ unsafe fn first_difference(one: *const u8, other: *const u8, len: usize) -> Opti
         let place = unsafe {
             let (one, other) = (one.add(at), other.add(at));
             let differs = libc::memcmp(one.cast(), other.cast(), step) != 0;
-            // Where others changed the bytes meanwhile there may be no difference left.
+            // Bytes that others changed meanwhile may have no difference left.
             if differs { (0..step).find(|k| one.add(*k).read() != other.add(*k).read()) } else { None }
         };
         if let Some(place) = place {

@@ -26,7 +26,7 @@ pub fn fill_part(to: Window, shape: &Checked<'_>, at: u64, len: u64, pattern: &[
     if pattern.len() > STAGE_LEN / 2 {
         return fill_long(to, shape, at, len, pattern);
     }
-    // As many whole patterns as fit, turned so that they begin with the byte that belongs at `at`: every piece begins alike.
+    // Whole patterns that fit, rotated so that they begin with the byte that belongs at `at`: every piece begins alike.
     let tile_len = (STAGE_LEN / pattern.len() * pattern.len()).min((len as usize).next_multiple_of(pattern.len()));
     let mut stage = Stage::new();
     let tile = stage.tile(pattern, (at % pattern.len() as u64) as usize, tile_len);

@@ -95,7 +95,7 @@ mod tests {
     use hanare_protocol::shape::{Indexed, Shape, Strided};
     use proptest::prelude::*;
 
-    /// What a scatter leaves, the slow way.
+    /// Result of a scatter, the slow way.
     fn scattered(flat: &[u8], shape: &Checked<'_>) -> Vec<u8> {
         let mut bytes = vec![0xee; LEN];
         bytes_of(shape).into_iter().zip(flat).for_each(|(at, byte)| bytes[at] = *byte);

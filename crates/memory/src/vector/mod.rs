@@ -13,8 +13,8 @@
 //!
 //! Safety invariants of this module and its files:
 //!
-//! 1. A block that `Runs` gives lies within its shape's limit, because only `Shape::check` makes a checked shape; and
-//!    `enter` has compared that limit with the window, and the part with the stream, before any pointer is formed.
+//! 1. A block that `Runs` gives lies within its shape's limit, because only `Shape::check` makes a checked shape. `enter` has compared
+//!    that limit with the window, and the part with the stream, before any pointer is formed.
 //! 2. Memory is touched under a guard that covers every window which others can change; a caller's private buffers need
 //!    none.
 //! 3. Bytes of windows are read and written by raw pointers, or by atomics where a word is changed; no reference to them
@@ -51,8 +51,8 @@ use hanare_protocol::shape::Checked;
 use runs::Runs;
 use std::mem::MaybeUninit;
 
-/// Checks that `shape` was checked against no more than `window`, and that `len` bytes at `at` lie in its stream; panics
-/// otherwise: both are errors of the caller, never of a peer. Invariant 1.
+/// Checks that `shape` was checked against no more than `window`, and that `len` bytes at `at` lie in its stream. Panics otherwise: both
+/// are errors of the caller, never of a peer. Invariant 1.
 #[inline]
 fn enter(window: Window, shape: &Checked<'_>, at: u64, len: u64) {
     let (limit, stream) = (shape.limit(), shape.len());

@@ -59,7 +59,7 @@ impl Run<'_> {
         }
     }
 
-    /// Where each block begins, and its length. Not for hot loops.
+    /// Offset and length of each block. Not for hot loops.
     pub fn blocks(&self) -> impl Iterator<Item = (usize, usize)> {
         let count = match self {
             Run::Line(line) => line.count,
@@ -174,7 +174,7 @@ impl<'a> Blocks<'a> {
         Run::Line(Line { offset, block, step, count })
     }
 
-    /// Where the next block begins.
+    /// Offset of the next block.
     fn take_one(&mut self) -> usize {
         match self.take(1, 0) {
             Run::Line(line) => line.offset,
@@ -189,7 +189,7 @@ impl<'a> Blocks<'a> {
 struct Odometer<'a> {
     dims: &'a [Dim],
     digits: [u64; DIM_COUNT_MAX],
-    /// Where the block of these digits begins.
+    /// Offset of the block of these digits.
     next: usize,
 }
 

@@ -85,8 +85,8 @@ pub fn update_word(to: Window, offset: u64, operator: Operator, operand: u64) ->
 /// Swaps each element of the `len` bytes of `shape`'s stream from `at` on for the second of its pair where it equals the
 /// first, bit for bit.
 ///
-/// `pairs` has `2 * len` bytes, the expected and the new element by turns; `olds` has `len` and gets the elements as each
-/// step found them: the swap was done where that is the expected one. The rest is as for [`update_part`].
+/// `pairs` has `2 * len` bytes: each expected element, then its replacement. `olds` has `len` bytes and gets the elements as each step
+/// found them: the swap was done where that is the expected one. The rest is as for [`update_part`].
 pub fn compare_and_swap_part(
     to: Window,
     shape: &Checked<'_>,
@@ -108,7 +108,7 @@ pub fn compare_and_swap_part(
     })
 }
 
-/// How many blocks ahead of an update its memory is asked for. \[measured\]
+/// Blocks ahead of an update for which memory is asked. \[measured\]
 const WORDS_AHEAD: usize = 16;
 
 /// A word of memory that others may change at the same moment.
@@ -257,7 +257,7 @@ struct Words<'a> {
     runs: Runs<'a>,
     operand: *const u8,
     operand_step: usize,
-    /// Where the next old element goes; null where none are asked for.
+    /// Address for the next old element; null where none are asked for.
     old: *mut u8,
 }
 
@@ -402,7 +402,7 @@ mod tests {
     use hanare_protocol::shape::{Indexed, Shape, Strided};
     use proptest::prelude::*;
 
-    /// What an operator makes of two elements, told by their bytes.
+    /// An operator's result on two elements, in bytes.
     fn plain(operator: Operator, element: Element, old: &[u8], operand: &[u8]) -> Vec<u8> {
         macro_rules! number {
             ($number:ty) => {{
@@ -555,7 +555,7 @@ mod tests {
     }
 
     /// # Safety
-    /// As for [`Window::of_mut`].
+    /// Like [`Window::of_mut`].
     unsafe fn window_of(words: &mut [u64]) -> Window {
         // SAFETY: promised by the caller.
         unsafe { Window::new(words.as_mut_ptr().cast(), size_of_val(words)) }

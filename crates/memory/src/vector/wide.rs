@@ -4,7 +4,7 @@
 //!
 //! 1. Both functions are called where [`is_here`] says yes, on words at multiples of 16 bytes.
 
-/// Whether this machine's processor reads and changes words of 128 bits in one step: it has `cmpxchg16b`, and AVX, with which Intel and
+/// True if this machine's processor reads and changes words of 128 bits in one step. It has `cmpxchg16b`, and AVX, with which Intel and
 /// AMD promise that aligned loads of 16 bytes are atomic. **Cost**: two loads.
 #[inline]
 pub fn is_here() -> bool {
@@ -20,7 +20,7 @@ pub fn is_here() -> bool {
 /// **Ordering**: sequentially consistent with [`compare_and_swap`], as loads of this processor are.
 ///
 /// # Safety
-/// It lies in a window (invariant 1).
+/// The word lies in a window (invariant 1).
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(super) unsafe fn load(at: *mut u128) -> u128 {
@@ -44,7 +44,7 @@ pub(super) unsafe fn load(at: *mut u128) -> u128 {
 /// The word as it was; it is `new` where that is `expected`.
 ///
 /// # Safety
-/// As for [`load`], and it may be written.
+/// Like [`load`], and the word may be written.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(super) unsafe fn compare_and_swap(at: *mut u128, expected: u128, new: u128) -> u128 {

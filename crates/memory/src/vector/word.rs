@@ -1,4 +1,4 @@
-//! One word looked at, as those see it who wait for it to change.
+//! A look at one word, for waiters on its change.
 
 use crate::Window;
 use crate::guard::{Lost, watch};

@@ -85,7 +85,7 @@ pub enum CommandError {
     Write {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's message.
         problem: String,
     },
 }

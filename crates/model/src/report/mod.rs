@@ -83,7 +83,7 @@ pub enum ReportError {
     Write {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's message.
         problem: String,
     },
 }

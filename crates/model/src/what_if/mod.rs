@@ -49,7 +49,7 @@ pub enum WhatIfError {
     Pattern {
         /// The part that was read.
         text: String,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: String,
     },
     /// What a run recorded cannot be read.
@@ -57,13 +57,13 @@ pub enum WhatIfError {
     Recording {
         /// The file or folder.
         file: String,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: String,
     },
     /// A calibration that cannot be used, or could not be made.
     #[error("calibration: {problem}")]
     Calibration {
-        /// What is wrong with it.
+        /// The fault in it.
         problem: String,
     },
     /// A network was refused.
@@ -83,7 +83,7 @@ pub enum WhatIfError {
     Write {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's message.
         problem: String,
     },
 }

@@ -23,7 +23,7 @@ pub enum Place {
     Node(usize),
 }
 
-/// What a command does.
+/// Operation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     /// Bytes here.
@@ -79,7 +79,7 @@ impl Verb {
 /// A command of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VectorCommand {
-    /// What it does.
+    /// The setting's effect.
     pub verb: Verb,
     /// Elements; one for a get or put of contiguous bytes.
     pub elements: u64,
@@ -194,7 +194,7 @@ pub enum Step {
 pub struct Phase {
     /// The steps.
     pub steps: Vec<Step>,
-    /// How often.
+    /// Number of turns.
     pub times: u64,
     /// Commands that may be under way at a time.
     pub depth: u64,

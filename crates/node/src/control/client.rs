@@ -20,21 +20,21 @@ pub(crate) struct Client {
     /// Its supplementary groups.
     pub groups: Vec<u32>,
     pub id: ClientId,
-    /// Whether it has said `Attach`, and its place in a job if it has one.
+    /// Set once it has said `Attach`; inside, its place in a job if it has one.
     pub attached: Option<Option<JobRank>>,
-    /// Whether it has said that it detaches.
+    /// True if it has said that it detaches.
     pub has_detached: bool,
     /// The program has said that its end is no death.
     pub has_left: bool,
-    /// Whether it asked for memory of the node, to map it or to share it with other hosts.
+    /// True if it asked for memory of the node, to map it or to share it with other hosts.
     pub has_memory: bool,
     /// A request that the coordinator works on: no other is read meanwhile.
     pub waits_for: Option<u64>,
-    /// What epoll watches.
+    /// Events that epoll watches.
     pub interest: EventFlags,
-    /// Whether it has closed its end, or has died.
+    /// True if it has closed its end, or has died.
     pub has_ended: bool,
-    /// Whether it stands among those that want a turn.
+    /// True if it stands among those that want a turn.
     pub wants_turn: bool,
 }
 
@@ -84,17 +84,17 @@ impl Client {
         self.socket.flush()
     }
 
-    /// Whether nothing more of it is read: a request is worked on, or it has not read its last answer. So no answers pile up.
+    /// True if its socket is not read: a request is worked on, or its last reply is unread. So no replies pile up.
     pub fn waits(&self) -> bool {
         self.waits_for.is_some() || self.has_unread()
     }
 
-    /// Whether it has not read its last answer.
+    /// True if it has not read its last reply.
     pub fn has_unread(&self) -> bool {
         self.socket.has_unsent()
     }
 
-    /// What epoll should watch: nothing to read while it waits, but always for the end.
+    /// Events for epoll to watch: nothing to read while it waits, but always the end.
     pub fn wanted_interest(&self) -> EventFlags {
         let mut flags = if self.waits() { EventFlags::empty() } else { EventFlags::IN };
         if self.has_unread() {
@@ -124,7 +124,7 @@ impl Parted {
         Parted { id: client.id, user: client.user.uid, process, end: None }
     }
 
-    /// Whether its process is there, as far as it is waited for.
+    /// True while its process is there, as far as it is waited for.
     pub fn lives(&self) -> bool {
         self.process.is_some_and(|process| test_kill_process(process) != Err(Errno::SRCH))
     }

@@ -53,7 +53,7 @@ impl ClientTurns {
         self.counted = used;
     }
 
-    /// How long until somebody's turn comes; `None` where nobody wants one.
+    /// Time until somebody's turn comes; `None` where nobody wants one.
     pub fn wait(&self, is_alone: bool) -> Option<Duration> {
         let now = Instant::now();
         let wait = |user: Option<u32>| if is_alone { Duration::ZERO } else { self.times.wait(user.unwrap_or_default(), now) };

@@ -1,4 +1,4 @@
-//! What clients ask, and what the node answers by itself: attaching, mapping, proving. The rest goes to the coordinator.
+//! Clients' requests, and the node's own replies: attaching, mapping, proving. The rest goes to the coordinator.
 
 use super::client::{Client, Parted};
 use super::event_loop::{ControlLoop, LISTENER};
@@ -21,13 +21,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// What a client waits for that waits for the service: no request of the member has this number.
+/// Number in place of a member's request, for a client that waits for the service.
 const SERVICE: u64 = u64::MAX;
 
 /// New clients that are taken in before others have their turn.
 const ACCEPT_TURN_COUNT: usize = 16;
 
-/// How long clients have turns before the membership and other nodes come first again.
+/// Time of clients' turns before the membership and other nodes come first again.
 const CLIENTS_TIME: Duration = Duration::from_millis(1);
 
 /// An answer and the descriptors that go with it.
@@ -48,7 +48,7 @@ impl ControlLoop {
                 Ok(None) => return,
                 Err(errno) => {
                     tracing::warn!("clients cannot attach for {ACCEPT_PAUSE_MS} ms: {errno}");
-                    // Who waits makes the socket ready without end.
+                    // A waiting connection keeps the socket ready without end.
                     self.unwatch(listener.fd());
                     return self.listens_at_ms = Some(self.now_ms().saturating_add(ACCEPT_PAUSE_MS));
                 }
@@ -109,7 +109,7 @@ impl ControlLoop {
         }
     }
 
-    /// Whether one user alone has programs that this node serves.
+    /// True if one user alone has programs that this node serves.
     fn is_alone(&self) -> bool {
         self.extents.roll.user_count() <= 1
     }
@@ -124,7 +124,7 @@ impl ControlLoop {
     fn on_turn(&mut self, key: u64) {
         let Some(client) = self.clients.get_mut(&key) else { return };
         client.wants_turn = false;
-        // What it sent before its end is read as long as it may be; then nobody is left to hear an answer.
+        // Requests sent before its end are read as long as possible; then nobody is left to hear a reply.
         let is_over = client.has_ended && client.waits();
         let served = if is_over { Err(io::ErrorKind::UnexpectedEof.into()) } else { self.serve_client(key) };
         if let Err(error) = served {

@@ -15,7 +15,7 @@ use std::path::Path;
 /// The peer that is this process's own node.
 pub(crate) const OWN: Peer = Peer(0);
 
-/// How often a full journal's disk is looked at again.
+/// Time between looks at a full journal's disk.
 const JOURNAL_LOOK_MS: u64 = 1000;
 
 pub(crate) struct Coordination {
@@ -32,11 +32,11 @@ pub(crate) struct PeerLink {
     pub interest: EventFlags,
 }
 
-/// What the rest of the node is to do.
+/// An action for the rest of the node.
 pub(crate) enum CoordinatorAction {
     /// A message for this process's own node.
     Own(ToNode),
-    /// What the service is to know.
+    /// Tell the service.
     Tell(ToService),
 }
 
@@ -59,7 +59,7 @@ impl Coordination {
         Ok(Coordination { machine, journal, links: HashMap::new(), looked_ms: 0 })
     }
 
-    /// Whether the journal tells of a life before this one.
+    /// True if the journal tells of a life before this one.
     pub fn began_again(&self) -> bool {
         self.machine.began_again()
     }

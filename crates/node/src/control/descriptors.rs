@@ -1,4 +1,4 @@
-//! How many descriptors this process may have.
+//! The limit on this process's descriptors.
 
 use hanare_protocol::limits::USER_CLIENT_COUNT_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -10,11 +10,11 @@ const FDS_PER_CLIENT: u64 = 3;
 /// `select`.
 pub(crate) fn raise_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where it fails fewer clients attach, and each that does not is told.
+    // After a failure fewer clients attach, and each that does not is told.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// How many clients one user may have: with half of all descriptors they leave room for other users and for memory.
+/// Most clients of one user: with half of all descriptors they leave room for other users and for memory.
 pub(super) fn most_clients() -> usize {
     let share = getrlimit(Resource::Nofile).current.map_or(u64::MAX, |limit| limit / 2 / FDS_PER_CLIENT);
     usize::try_from(share).unwrap_or(usize::MAX).clamp(1, USER_CLIENT_COUNT_MAX)

@@ -35,10 +35,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-/// What the loop is made of.
+/// The loop's parts.
 pub(crate) struct Parts {
     pub member: Member,
-    /// Where the extents are written down at the end, if anywhere.
+    /// The folder for extents at the end, if there is one.
     pub keeper: Option<Arc<Keeper>>,
     pub schedule: Option<Schedule>,
     pub coordination: Option<Coordination>,
@@ -83,7 +83,7 @@ pub(crate) struct ControlLoop {
     /// When new clients are taken in again, after descriptors ran out.
     pub(super) listens_at_ms: Option<u64>,
     pub(super) clients: HashMap<u64, Client>,
-    /// Those that have no connection any more, and live.
+    /// Clients without a connection that live.
     pub(super) parted: HashMap<u64, Parted>,
     pub(super) clients_ever: u32,
     /// Clients of each user, and the most of one.
@@ -94,9 +94,9 @@ pub(crate) struct ControlLoop {
     pub(super) turns: ClientTurns,
     /// Since when clients have not read their answers.
     pub(super) unread: HashMap<u64, u64>,
-    /// Which client waits for which request of the member.
+    /// The client that waits for each request of the member.
     pub(super) asks: HashMap<u64, u64>,
-    /// Which of them ask how much may be spilled, and for which user.
+    /// Requests for an allowance of spilled units, with their users.
     pub(super) spill_asks: HashMap<u64, u32>,
     keys_ever: u64,
     stopping: bool,
@@ -107,7 +107,7 @@ const BELL: u64 = u64::MAX;
 pub(super) const LISTENER: u64 = u64::MAX - 1;
 const HOME: u64 = u64::MAX - 2;
 
-/// How often the loop looks at the clock when nothing else is due.
+/// Time between looks at the clock when nothing else is due.
 const TICK_MS: u64 = 1000;
 
 impl ControlLoop {
@@ -277,7 +277,7 @@ impl ControlLoop {
             Output::Home(_) => {}
             Output::NodeLost { node, epoch, reason } => {
                 tracing::info!("{node} has gone: {reason}");
-                // What it had lent it may not know of any more.
+                // The client may have forgotten its leases.
                 self.extents.seats.recall_words();
                 self.service.notify(ToService::NodeLost(node, epoch));
             }
@@ -344,7 +344,7 @@ impl ControlLoop {
         self.fail_start(error);
     }
 
-    /// What keeps a node from starting ends it; later, the same is worth going on trying.
+    /// Ends a node that cannot start. Later, the same failure is tried again.
     fn fail_start(&mut self, error: Error) {
         if self.ready.is_none() {
             return tracing::error!("the coordinator refuses this node: {error}");

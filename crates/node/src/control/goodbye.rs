@@ -5,10 +5,10 @@ use hanare_protocol::Result;
 use hanare_protocol::size::Size;
 use hanare_protocol::wire::control::ToNode;
 
-/// How long commands are waited for that programs of this host began on memory as it is.
+/// Time to wait for commands that programs of this host began with direct access.
 const COMMANDS_MS: u64 = 1000;
 
-/// How long the last words to the coordinator may take.
+/// Time for the last words to the coordinator.
 const LAST_WORDS_MS: u64 = 500;
 
 impl ControlLoop {

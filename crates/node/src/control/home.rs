@@ -11,7 +11,7 @@ use rustix::event::epoll::EventFlags;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long after a failure the next try begins.
+/// Time from a failure to the next try.
 const AGAIN_MS: u64 = 300;
 
 pub(crate) struct CoordinatorLink {

@@ -24,7 +24,7 @@ impl ControlLoop {
         }
     }
 
-    /// This node wants a lock back that it lent: it looks at words of its own host itself, whether or not it is a member.
+    /// Recalls a lock's lease. The node looks at words of its own host itself, member or not.
     pub(super) fn recall_lock(&mut self, client: ClientId, number: u64) {
         if self.member.identity().is_none_or(|(node, _)| node != client.node()) {
             self.member.recall_lock(client, number);

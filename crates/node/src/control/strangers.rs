@@ -1,7 +1,7 @@
 //! TCP connections from elsewhere: greeted by one thread that waits for none of them, then handed on.
 //!
-//! Strangers cost a descriptor each, so there are few places for them. One who comes when its address has no place left takes that
-//! of the longest silent one of that address, who has had its time; else the listener rests until a place is free.
+//! Unauthenticated peers cost a descriptor each, so there are few places for them. A peer whose address has no place left takes that of
+//! the longest silent one of that address, who has had its time. Else the listener rests until a place is free.
 
 use crate::notice_queue::NoticeQueue;
 use crate::notices::ToControl;
@@ -26,13 +26,13 @@ use std::time::{Duration, Instant};
 /// On what terms strangers are let in.
 #[derive(Clone)]
 pub(crate) struct GreetingTerms {
-    /// What they must prove.
+    /// Keys that they must prove.
     pub keys: Keys,
-    /// Where nodes must go instead, if this node is no coordinator.
+    /// Address for nodes to go to instead, if this node is no coordinator.
     pub join: Option<String>,
-    /// How long agreeing on a fabric may take.
+    /// Time to agree on a fabric.
     pub bound: Duration,
-    /// What commands travel by.
+    /// The choice of a fabric for commands.
     pub fabric: agree::Choice,
 }
 
@@ -68,11 +68,11 @@ impl Drop for Strangers {
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 
-/// How long a stranger keeps its place when others of its address want one: before it said hello, and before it proved itself.
+/// Time that an unauthenticated peer keeps its place when others of its address want one: before its hello, and before its proof.
 const SILENT_MIN: Duration = Duration::from_millis(20);
 const UNPROVED_MIN: Duration = Duration::from_millis(100);
 
-/// How often places are looked for while the listener rests.
+/// Time between looks for places while the listener rests.
 const REST: Duration = Duration::from_millis(5);
 
 /// At most one line about refused strangers in so long.
@@ -86,7 +86,7 @@ struct Porter {
     /// The oldest first.
     greetings: BTreeMap<u64, Greeting>,
     next_id: u64,
-    /// One who was accepted and has no place: the listener rests.
+    /// An accepted peer without a place: the listener rests.
     parked: Option<Incoming>,
     is_listening: bool,
     agreeing: Arc<AtomicUsize>,
@@ -106,7 +106,7 @@ impl Greeting {
         Duration::from_millis(if self.incoming.has_said_hello() { PROVING_MS } else { GREETING_MS })
     }
 
-    /// Whether it makes way for another; the silent first.
+    /// True if it makes way for another; the silent first.
     fn makes_way(&self, after_hello: bool) -> bool {
         let least = if after_hello { UNPROVED_MIN } else { SILENT_MIN };
         self.incoming.has_said_hello() == after_hello && self.since.elapsed() >= least
@@ -207,7 +207,7 @@ impl Porter {
         }
     }
 
-    /// Whether there is a place for one more of that address, perhaps since another has lost its own.
+    /// True if there is a place for one more of that address, perhaps because another has lost its own.
     fn makes_room(&mut self, host: IpAddr) -> bool {
         let is_own_full = self.greetings.values().filter(|greeting| greeting.host == host).count() >= HOST_GREETING_COUNT_MAX;
         if !is_own_full && self.greetings.len() < GREETING_COUNT_MAX {
@@ -252,7 +252,7 @@ impl Porter {
         }
     }
 
-    /// It has proved what it is.
+    /// Hands on a peer that has proved its role.
     fn hand_on(&mut self, greeted: Greeted) {
         match greeted.hello.role {
             Role::Control => self.notices.send(ToControl::Greeted(greeted)),
@@ -299,7 +299,7 @@ impl Porter {
     }
 }
 
-/// Whether one who has the key may come in.
+/// Checks that a peer with the key may come in.
 fn admit(join: Option<&str>, hello: &Hello) -> Result<()> {
     match (hello.role, join) {
         (Role::Control, Some(coordinator)) => Err(Error::BadSetting {

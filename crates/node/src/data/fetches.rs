@@ -24,13 +24,13 @@ pub(crate) type NodeFetch = Fetch<ReachedExtent>;
 
 type Target = FetchTarget<ReachedExtent>;
 
-/// What bytes that have come wait for.
+/// Reason of a pause in received bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pause {
     Nothing,
     /// Pages that nobody was asked for yet.
     Unasked,
-    /// Those of so many bytes.
+    /// Pages of that many bytes are wanted.
     Asked(u64),
 }
 
@@ -69,15 +69,15 @@ pub(crate) struct Peer {
 /// Answers in the order of their requests.
 struct Arrivals {
     waiting: VecDeque<WaitingFetch>,
-    /// Whether bytes of the answer to the first have places.
+    /// True if bytes of the first reply have places.
     is_begun: bool,
     /// The target that is written, and its byte that comes next.
     target: usize,
     at: u64,
     staged_len: usize,
-    /// How many of those were written.
+    /// Number of those written.
     settled_len: usize,
-    /// Whether the others wait for pages.
+    /// The pause of the others, for pages.
     wait: Pause,
     /// An answer that is whole but for those.
     whole: Option<Head>,
@@ -92,7 +92,7 @@ struct Arrivals {
 struct WaitingFetch {
     seq: u64,
     session: u64,
-    /// Whether the session lives.
+    /// True while the session lives.
     is_wanted: bool,
     fetch: NodeFetch,
 }
@@ -154,7 +154,7 @@ impl Peer {
         !is_begun
     }
 
-    /// What sessions that live wait for, once the link is dropped.
+    /// Fetches of sessions that live, once the link is dropped.
     pub fn others(mut self) -> Vec<(u64, NodeFetch)> {
         let waiting = std::mem::take(&mut self.sink.waiting);
         // The answers' windows are of extents that the fetches keep: the link goes first.
@@ -167,17 +167,17 @@ impl Peer {
         self.sink.waiting.front().filter(|waiting| waiting.is_wanted).map(|waiting| waiting.session)
     }
 
-    /// Whether it is asked for nothing.
+    /// True if no request is out.
     pub fn is_idle(&self) -> bool {
         self.sink.waiting.is_empty()
     }
 
-    /// Whether it has given no sign of life for so long while it was asked.
+    /// True if it gave no sign of life for `bound` while a request was out.
     pub fn is_silent(&self, bound: Duration) -> bool {
         !self.is_idle() && !self.waits_for_pages() && self.moved.elapsed() >= bound
     }
 
-    /// Whether bytes that have come wait for pages.
+    /// True if received bytes wait for pages.
     pub fn waits_for_pages(&self) -> bool {
         self.sink.wait != Pause::Nothing
     }
@@ -187,7 +187,7 @@ impl Peer {
         self.sink.need()
     }
 
-    /// Those pages are at home, or will not come.
+    /// The pages are at home, or will not come.
     pub fn recalled(&mut self, outcome: Result<()>) {
         self.moved = Instant::now();
         self.sink.recalled(outcome);
@@ -279,7 +279,7 @@ impl Arrivals {
         self.settle_some(len);
     }
 
-    /// So many bytes of the stage are seen to.
+    /// Counts `len` bytes of the stage as settled.
     fn settle_some(&mut self, len: u64) {
         (self.at, self.settled_len) = (self.at + len, self.settled_len + len as usize);
         if self.settled_len == self.staged_len {

@@ -11,7 +11,7 @@ use hanare_protocol::id::{Gid, Grant, Rights, Slot};
 use hanare_protocol::page::Face;
 use std::time::Duration;
 
-/// What the service lends its home for one input or output.
+/// Memory that the service lends its home for one input or output.
 pub(crate) struct NodeMemory<'a> {
     pub extents: &'a Extents,
     pub pages: &'a mut SharedRegions,

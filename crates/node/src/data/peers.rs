@@ -1,4 +1,4 @@
-//! Links to other nodes, made when a copy first needs them: dialed in threads of their own, since a node may be slow.
+//! Links to other nodes, made when a copy first needs them: dialed in threads of their own, because a node may be slow.
 
 use super::fetches::NodeFetch;
 use crate::notice_queue::NoticeQueue;
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 /// descriptor from then on.
 const PEER_COUNT_MAX: usize = 256;
 
-/// How other nodes are reached.
+/// Terms of connections to other nodes.
 pub(crate) struct DialTerms {
     /// Proved to them.
     pub keys: Keys,
-    /// How long they are waited for.
+    /// Time to wait for them.
     pub bound: Duration,
     pub fabric: agree::Choice,
     pub notices: Arc<NoticeQueue<ToService>>,
@@ -56,7 +56,7 @@ impl Peers {
         }
     }
 
-    /// Whether no link to a further node may be made.
+    /// True if no link to a further node may be made.
     pub fn is_full(&self) -> bool {
         self.ways.len() >= PEER_COUNT_MAX
     }

@@ -27,14 +27,14 @@ pub(crate) struct Replies {
     next_stage: usize,
     /// A reply's bytes.
     small: Vec<u8>,
-    /// What was granted to a thread, and the pages that go with it.
+    /// A grant to a thread, and its pages.
     granted: Option<SealedReply>,
     /// Results that were held back, shown to the link until it has nothing unsent.
     leaving: Vec<(u64, Vec<u8>)>,
     windows: Vec<Window>,
 }
 
-/// What pumping brought.
+/// Result of pumping.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Pumped {
     Nothing,

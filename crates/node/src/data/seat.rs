@@ -1,4 +1,4 @@
-//! What sits at one link of the service: a client that asks, another node that is asked, or one to talk about pages with.
+//! The user of one link of the service: a client, a node that is asked, or a node for messages on pages.
 
 use super::fetches::{Ended, Peer};
 use super::session::{Session, Turn};
@@ -16,10 +16,10 @@ pub(crate) enum Seat {
     Wire(Box<ControlLink>),
 }
 
-/// What a turn brought.
+/// Result of a turn.
 pub(crate) enum Did {
     Client(Turn),
-    /// Whether anything moved, the fetches that have ended, and pages to bring home.
+    /// True if anything moved; then the fetches that have ended, and pages to bring home.
     Peer(bool, Vec<Ended>, Option<Need>),
     /// Frames of another node, and whether the connection has ended after them.
     Wire(Vec<Vec<u8>>, std::result::Result<(), LinkError>),
@@ -37,7 +37,7 @@ impl Seat {
         }
     }
 
-    /// As [`Session::give_way`].
+    /// See [`Session::give_way`].
     pub fn give_way(&mut self) -> bool {
         match self {
             Seat::Client(session) => session.give_way(),
@@ -45,7 +45,7 @@ impl Seat {
         }
     }
 
-    /// What the client calls the connection.
+    /// The client's name for the connection.
     pub fn name(&self) -> Option<u128> {
         match self {
             Seat::Client(session) => session.name(),
@@ -53,12 +53,12 @@ impl Seat {
         }
     }
 
-    /// Whether an answer waits for the client to read.
+    /// True if a reply waits for the client to read.
     pub fn is_blocked(&self) -> bool {
         matches!(self, Seat::Client(session) if session.is_blocked())
     }
 
-    /// Whether it waits for bytes of another node, or for pages: nobody but those moves it.
+    /// True if it waits for another node's bytes, or for pages: only those move it.
     pub fn waits_for_others(&self) -> bool {
         match self {
             Seat::Client(session) => session.waits_for_others(),
@@ -82,12 +82,12 @@ impl Seat {
         }
     }
 
-    /// Whether nothing that arrives on it would be taken.
+    /// True if nothing that arrives on it would be taken.
     pub fn is_held_up(&self) -> bool {
         self.is_blocked() || self.waits_for_others()
     }
 
-    /// Whether it is looked after once in a while.
+    /// True if it needs a periodic look.
     pub fn waits(&self) -> bool {
         match self {
             Seat::Client(session) => session.waits_for_others(),
@@ -107,7 +107,7 @@ impl Seat {
         }
     }
 
-    /// Whether nothing but its event tells of what comes next.
+    /// True if its event alone tells of the next message.
     pub fn can_rest(&self) -> bool {
         match self {
             Seat::Client(session) => session.can_rest(),
@@ -116,7 +116,7 @@ impl Seat {
         }
     }
 
-    /// Whether a turn in which nothing moves is a system call.
+    /// True if a turn in which nothing moves is a system call.
     pub fn checks_by_call(&self) -> bool {
         match self {
             Seat::Client(session) => session.checks_by_call(),
@@ -136,12 +136,12 @@ impl Seat {
         match self {
             Seat::Client(session) => session.doze(),
             Seat::Peer(peer) => peer.doze(),
-            // It dozes since it was last moved, unless that was cut short.
+            // A link dozes after its last move, unless that was cut short.
             Seat::Wire(wire) => !wire.has_more(),
         }
     }
 
-    /// What tells of a client's end, where that is not [`Seat::event`].
+    /// Descriptor of a client's end, where [`Seat::event`] does not tell of it.
     pub fn life(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Seat::Client(session) => session.life(),

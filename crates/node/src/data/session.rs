@@ -1,4 +1,4 @@
-//! One link of a client, with what it asks and what it is told.
+//! A client's link, with its requests and replies.
 
 use super::fetches::NodeFetch;
 use super::inbox::Inbox;
@@ -28,16 +28,16 @@ pub(crate) struct Session {
     replies: Replies,
     /// The program, 0 for a node, and its user.
     who: (ClientId, User),
-    /// Whether each turn begins with a look whether the client is gone.
+    /// True if each turn begins with a check that the client is there.
     looks: bool,
-    /// Whether the last turn left nothing to be moved, and nothing was done with the session since.
+    /// True if the last turn left nothing to move, and nothing was done with the session after it.
     is_drained: bool,
 }
 
-/// What a turn did.
+/// Result of a turn.
 #[derive(Default)]
 pub(crate) struct Turn {
-    /// Whether anything moved.
+    /// True if anything moved.
     pub moved: bool,
     /// Queries of the client, with the number of each.
     pub queries: Vec<(u64, Query)>,
@@ -58,7 +58,7 @@ impl Session {
         &self.inbox.commands.answers
     }
 
-    /// Whose program the client is.
+    /// The user of the client's process.
     pub fn user(&self) -> User {
         self.who.1
     }
@@ -68,17 +68,17 @@ impl Session {
         self.who.0
     }
 
-    /// Whether the client has closed its end, or its process is gone.
+    /// True if the client has closed its end, or its process is gone.
     pub fn has_ended(&self) -> bool {
         self.link.has_ended()
     }
 
-    /// Whether what it has said and was not read goes with its client: so it is with commands, and not with what threads say of pages.
+    /// True if its unread messages go with its client: commands do, threads' messages on pages do not.
     pub fn ends_with_client(&self) -> bool {
         self.looks || !self.link.checks_by_call()
     }
 
-    /// Whether its client is gone, and what it has said and was not read with it.
+    /// True if its client is gone, with its unread messages.
     pub fn has_gone(&self) -> bool {
         self.ends_with_client() && self.has_ended()
     }
@@ -147,7 +147,7 @@ impl Session {
         self.inbox.commands.need()
     }
 
-    /// Those pages are at home, or will not come.
+    /// The pages are at home, or will not come.
     pub fn recalled(&mut self, outcome: Result<(), Error>) {
         self.is_drained = false;
         self.inbox.commands.recalled(outcome, &self.inbox.stage);
@@ -169,22 +169,22 @@ impl Session {
         show_life(answers, &mut *self.link, now)
     }
 
-    /// What the client calls this connection.
+    /// The client's name for this connection.
     pub fn name(&self) -> Option<u128> {
         self.inbox.commands.incoming.name()
     }
 
-    /// What would be known of this connection if it ended.
+    /// Outcomes to remember if this connection ended.
     pub fn outcomes(&self) -> LinkOutcomes {
         self.inbox.commands.outcomes()
     }
 
-    /// Whether an answer waits for the client to read.
+    /// True if a reply waits for the client to read.
     pub fn is_blocked(&self) -> bool {
         (!self.answers().is_idle() && !self.answers().waits_for_others()) || self.link.unsent_len() > 0
     }
 
-    /// Whether its message or its answer waits for bytes of another node, or for pages.
+    /// True if its message or its reply waits for another node's bytes, or for pages.
     pub fn waits_for_others(&self) -> bool {
         self.inbox.commands.waits_for_others()
     }
@@ -193,7 +193,7 @@ impl Session {
         self.link.checks_by_call()
     }
 
-    /// Whether nothing but its event tells of what comes next: a turn before that would move nothing.
+    /// True if its event alone tells of the next message: a turn before that would move nothing.
     pub fn can_rest(&self) -> bool {
         self.is_drained && self.checks_by_call() && !self.is_blocked() && !self.waits_for_others() && !self.answers().holds_back()
     }
@@ -206,7 +206,7 @@ impl Session {
         !self.inbox.commands.answers.hurry() && self.link.doze()
     }
 
-    /// What tells of the client's end, where that is not [`Session::event`].
+    /// Descriptor of the client's end, where [`Session::event`] does not tell of it.
     pub fn life(&self) -> Option<BorrowedFd<'_>> {
         let life = self.link.life();
         (life.as_raw_fd() != self.link.event().as_raw_fd()).then_some(life)

@@ -213,7 +213,7 @@ fn what_queues_have_spilled_is_read_back_in_order() {
     let held = after.describe()[0].1.clone();
     assert!(spilled(&held) == were);
     assert!(after.spills.len() > 700_000, "they count as their user's: {}", after.spills.len());
-    // They come back when the reader makes room, and the next writer's units go behind them.
+    // The units come back when the reader makes room, and the next writer's go behind them.
     held.with_queues(0, |home| home.open_reader(0, 1, reader)).unwrap();
     held.with_queues(0, |home| home.open_lane(0, PortId(7), 1002)).unwrap();
     let tail = {

@@ -22,10 +22,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
-/// How long a node that begins anew waits for threads that fill frames: longer than any that is not stopped takes.
+/// Time that a new life of a node waits for threads that fill frames. Only a stopped thread takes longer.
 const FILL_MAX: Duration = Duration::from_millis(100);
 
-/// What is there of a coherent region.
+/// A coherent region's words, frames and homes.
 pub(crate) struct NodeFrames {
     words: PageWords<Shared>,
     words_file: OwnedFd,
@@ -45,13 +45,13 @@ pub(crate) struct NodeFrames {
 /// A home of the region.
 #[derive(Clone)]
 struct FrameHome {
-    /// What this host is called there.
+    /// The host's number there.
     me: HostId,
     /// Bytes that lie on this very node.
     own: Option<SharedMemory>,
 }
 
-/// What was done with pages of a region on one host.
+/// Counts of a region's page actions on one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counters {
     invalidated: u64,
@@ -277,10 +277,10 @@ impl Place for NodeFrames {
         self.punch_run(Run::one(page.0));
     }
 
-    /// Of this node's own memory the bytes stay where they are.
+    /// Bytes of this node's own memory stay in place.
     ///
-    /// **Cost**: for all of the run one call that gives the frames back, and before that, where they may be stored to, one a client;
-    /// each shoots translations of running threads down.
+    /// **Cost**: one call for the run to give back frames; before it one for each client that may store. Each call shoots down
+    /// translations of running threads.
     fn take(&mut self, pages: Range<u64>, manner: Manner) -> Option<Vec<PageBytes>> {
         let Manner { home, keeps, wants_bytes } = manner;
         let run = Run { first: pages.start, count: pages.end - pages.start };

@@ -1,4 +1,4 @@
-//! Fuzz targets: what clients say of regions that they share, and what other nodes write about pages, to a node that has both.
+//! Fuzz targets of a node that has clients and peers: clients' requests to share regions, and page messages of other nodes.
 
 use super::{NodePages, RegionRequest, SharedRegions};
 use crate::extents::Extents;
@@ -20,7 +20,7 @@ const LEN: u64 = 8 * PAGE_LEN;
 const ME: NodeId = NodeId(0);
 const OTHER: NodeId = NodeId(1);
 
-/// Where the other node's connection is.
+/// Number of the other node's connection.
 const PLACE: u64 = 5;
 
 /// Stand in seeds for grants that nobody knows ahead.
@@ -32,7 +32,7 @@ thread_local! {
         let options = LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never, ahead: 0, promises: None };
         Arc::new(Lender::new(&options).expect("memory"))
     };
-    /// How many numbers were drawn: the first is 0.
+    /// Count of drawn numbers: the first is 0.
     static DRAWN: Cell<u64> = const { Cell::new(0) };
 }
 

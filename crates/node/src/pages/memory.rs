@@ -25,9 +25,9 @@ pub(crate) struct SharedMemory(pub Arc<HomeMemory>);
 pub(crate) struct HomeMemory {
     gid: Gid,
     layout: Routes,
-    /// By extent of the layout; those of other nodes are none.
+    /// An entry for each extent of the layout; `None` for those of other nodes.
     extents: Vec<Option<HomeExtent>>,
-    /// Those that are reached through their pages alone as long as this lives.
+    /// Extents reached only through their pages while this lives.
     shared: Vec<(Slot, Arc<Held>)>,
     table: Arc<Extents>,
 }
@@ -48,8 +48,8 @@ impl HomeMemory {
     /// The extents of a region that lie on `node`. While this lives they are reached through their pages alone, if the
     /// mapping is coherent.
     ///
-    /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where the memory is used or made in a way that does not allow it, which
-    /// passes where commands are under way that began before.
+    /// **Errors**: [`Error::GrantRefused`]. [`Error::BadUse`] where the memory's use or kind forbids it; with older commands under way
+    /// that passes.
     pub fn open(join: &Join, node: NodeId, table: &Arc<Extents>) -> Result<HomeMemory, NotShared> {
         let is_coherent = join.consistency == Consistency::Coherent;
         let mut memory = HomeMemory {
@@ -72,7 +72,7 @@ impl HomeMemory {
         Ok(memory)
     }
 
-    /// Whether the region is there: it was not removed meanwhile.
+    /// True if the region still exists.
     pub fn is_held(&self) -> bool {
         self.shared.iter().any(|(slot, _)| self.table.has(self.gid, *slot))
     }
@@ -96,7 +96,7 @@ impl HomeMemory {
         Ok(bytes.into_boxed_slice())
     }
 
-    /// As [`HomeMemory::read_page`], behind what is there.
+    /// Appends a page as [`HomeMemory::read_page`] reads it.
     pub fn append_page(&self, page: u64, into: &mut Vec<u8>) -> Result<()> {
         let place = self.place(page).ok_or_else(not_here)?;
         let at = into.len();
@@ -106,7 +106,7 @@ impl HomeMemory {
         from.read_into(&mut into[at..at + place.len]).map_err(|lost| lost_memory(&lost))
     }
 
-    /// Where a page's bytes lie, if all of them are the region's and stay where they are as long as this lives.
+    /// The window of a page that is all the region's, valid while this lives.
     pub fn window(&self, page: u64) -> Option<Window> {
         let place = self.place(page).filter(|place| place.len as u64 == PAGE_LEN)?;
         Some(place.extent.held.stays()?.slice(place.offset as usize, place.len))

@@ -54,7 +54,7 @@ fn regions() -> SharedRegions {
     regions
 }
 
-/// What a program says of a region at home elsewhere.
+/// A program's request to share a remote region.
 fn share(len: u64) -> RegionRequest {
     let extents = vec![Extent { node: ELSEWHERE, slot: Slot(0), len }];
     let view = RegionView {

@@ -78,7 +78,7 @@ fn who_writes_another_number_of_queues_over_one_in_use_reaches_no_memory_beyond(
     assert!(memory.with(0, |home| home.resume_lane(last, 0, PortId(1))).is_err());
 }
 
-/// It put its queue on the board, the reader took it from there, looked and left, and then the writer set the bell.
+/// Such a writer put its queue on the board. The reader took it from there, looked and left, and then the writer set the bell.
 #[test]
 fn a_writer_that_dies_before_it_puts_its_queue_on_the_board_again_leaves_it_there() {
     let mut memory = Memory::new();

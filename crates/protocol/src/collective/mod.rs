@@ -1,8 +1,8 @@
-//! What each party of a group sends, and what it makes of what comes, in a collective operation. Pure plans, without bytes.
+//! Plans of collective operations, without bytes: the parts that each party sends, and its use of those that come.
 //!
-//! Bytes are divided into *parts*. A plan is a list of steps; a party does them one after another, and in a step first sends, then
-//! *folds*: it takes one part from each of several parties, in a fixed order, whatever the order of arrival. So a result
-//! is the same, bit for bit, each time, and at every party.
+//! Bytes are divided into *parts*. A plan is a list of steps, which a party does in order. In a step it first sends, then *folds*: it
+//! takes one part from each of several parties, in a fixed order, whatever the order of arrival. So a result is the same, bit for bit,
+//! each time, and at every party.
 //!
 //! ```text
 //! all-reduce   parties of a host ──> its first party ──> first parties of the other hosts ──> back to the parties of each host
@@ -32,32 +32,32 @@ pub use plan::{Fold, PartyPlan, PlanStep, Source};
 
 use std::collections::BTreeMap;
 
-/// What all parties do together.
+/// A collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Collective {
     /// All have the root's vector. One part.
     Broadcast {
-        /// Whose.
+        /// The party that gets.
         root: u32,
     },
     /// The root has the fold of all vectors. One part.
     Reduce {
-        /// Who.
+        /// The waiting host.
         root: u32,
     },
     /// All have the fold of all vectors.
     AllReduce {
-        /// Whether the vector is so short that dividing it gains nothing. Does not change the result.
+        /// True if the vector is so short that dividing it gains nothing. Does not change the result.
         is_short: bool,
     },
     /// The root has a block of each party. A part for each party.
     Gather {
-        /// Who.
+        /// The waiting host.
         root: u32,
     },
     /// Each has a block of the root's. A part for each party.
     Scatter {
-        /// Whose.
+        /// The party that gets.
         root: u32,
     },
     /// All have a block of each party. A part for each party.
@@ -66,7 +66,7 @@ pub enum Collective {
     AllToAll,
 }
 
-/// Which parties share a host. PartyHosts are in the order of their first parties, and parties of a host in the order of their numbers.
+/// Parties by host. Hosts are in the order of their first parties, and parties of a host in the order of their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartyHosts {
     host_of: Vec<usize>,
@@ -74,7 +74,7 @@ pub struct PartyHosts {
 }
 
 impl PartyHosts {
-    /// Of parties on those nodes, one for each party; at most as many as a `u32` counts.
+    /// For parties on those nodes, one for each party; at most as many as a `u32` counts.
     pub fn new(nodes: &[u64]) -> PartyHosts {
         let mut hosts = PartyHosts { host_of: Vec::with_capacity(nodes.len()), members: Vec::new() };
         let mut known = BTreeMap::new();
@@ -89,12 +89,12 @@ impl PartyHosts {
         hosts
     }
 
-    /// How many parties there are.
+    /// Number of parties.
     pub fn party_count(&self) -> usize {
         self.host_of.len()
     }
 
-    /// How many hosts they are on.
+    /// Number of their hosts.
     pub fn host_count(&self) -> usize {
         self.members.len()
     }

@@ -1,33 +1,33 @@
-//! What comes before the bytes of a part: whose it is and of which operation. Little-endian.
+//! The fields before the bytes of a part: its sender and its operation. Little-endian.
 //!
 //! Notes are input: any program that may write the group's regions may have written one.
 
 /// Bytes of a note.
 pub const NOTE_LEN: usize = 32;
 
-/// What a party says of a part, or of its group.
+/// A party's message on a part, or on its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The party that says it.
     pub from: u32,
     /// The part; of a failure the party that is gone.
     pub part: u32,
-    /// Which piece of long vectors, from 0.
+    /// Piece of long vectors, from 0.
     pub piece: u32,
-    /// What follows.
+    /// Kind of the bytes that follow.
     pub kind: NoteKind,
-    /// Which operation of the group, from 0.
+    /// Operation of the group, from 0.
     pub operation: u64,
-    /// What the operation is and how long its vectors are: the same at all parties.
+    /// Digest of the operation and the length of its vectors: the same at all parties.
     pub digest: u64,
 }
 
-/// What follows a note.
+/// Kind of the bytes after a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteKind {
     /// The part's bytes.
     Part = 0,
-    /// How a party went, in words: the group has failed.
+    /// Words on a party's end: the group has failed.
     Gone = 1,
     /// Why the parties do not fit together, in words: the group has failed.
     Unlike = 2,

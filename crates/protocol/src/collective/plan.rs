@@ -1,12 +1,12 @@
 //! The plans of collective operations.
 //!
-//! - What one party sends to another comes in the order in which the other takes it.
-//! - Of one operation, no more bytes go from one party to another than [`PartyPlan::burst`] parts: who has room for them never has
-//!   a sender wait that others wait for.
+//! - Parts from one party to another come in the order in which the other takes them.
+//! - An operation sends at most the bytes of [`PartyPlan::burst`] parts from one party to another. A party with room for them never
+//!   delays a sender that others wait for.
 
 use super::{Collective, PartyHosts};
 
-/// Where a fold's operand comes from.
+/// Source of a fold's operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The party's own part, as it is before the fold.
@@ -27,25 +27,25 @@ pub struct Fold {
 /// Sends, then folds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanStep {
-    /// Which part goes to whom. Parts for one party stand together.
+    /// Parts and their receivers. Parts for one party stand together.
     pub sends: Vec<(u32, u32)>,
-    /// What is made of what comes.
+    /// Folds of received parts.
     pub folds: Vec<Fold>,
 }
 
-/// What one party does.
+/// A party's steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartyPlan {
     /// Into how many parts bytes are divided.
     pub parts: u32,
     /// Most parts that go from one party to another, by the plans of all.
     pub burst: u32,
-    /// One after another.
+    /// Steps in order.
     pub steps: Vec<PlanStep>,
 }
 
 impl PartyPlan {
-    /// What party `me` does. Parties and the root are below the number of parties.
+    /// The plan of party `me`. Parties and the root are below the number of parties.
     pub fn new(collective: Collective, hosts: &PartyHosts, me: u32) -> PartyPlan {
         // Parties are counted by a `u32`.
         let count = hosts.party_count() as u32;

@@ -64,7 +64,7 @@ fn go(party: &mut Party, me: u32, collective: Collective, lanes: &mut BTreeMap<(
     let step = party.plan.steps[party.at.0].clone();
     if let Some((to, part)) = step.sends.get(party.at.1) {
         let content = if collective == Collective::AllToAll { Content::Of(me, *to) } else { party.parts[*part as usize].clone() };
-        // What all-to-all calls a part is the receiver's to the sender, and the sender's to the receiver.
+        // All-to-all names a part after the other side: the sender's part is the receiver's number, and the reverse.
         let name = if collective == Collective::AllToAll { me } else { *part };
         lanes.entry((me, *to)).or_default().push_back((name, content));
         party.at.1 += 1;

@@ -35,7 +35,7 @@ enum Received {
     Refused(Error),
 }
 
-/// How far an open request is.
+/// Stage of an open request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AskStage {
     /// Others of its user come first.
@@ -57,7 +57,7 @@ struct UserRequests {
     asked_ms: u64,
 }
 
-/// What a request that arrives is.
+/// Standing of an arriving request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RequestArrival {
     /// Never seen, or only read: to be worked on.
@@ -219,7 +219,7 @@ impl ReceivedRequests {
         }
     }
 
-    /// How many are open or remembered.
+    /// Number of open or remembered requests.
     pub fn count(&self) -> usize {
         self.entries.len()
     }

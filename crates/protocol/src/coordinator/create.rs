@@ -16,7 +16,7 @@ use crate::table;
 use crate::wire::control::{Existing, HeldExtent, Order};
 use std::collections::BTreeSet;
 
-/// What somebody wants created.
+/// Terms of a region to create.
 #[derive(Clone, Copy)]
 pub(super) struct CreateRequest<'a> {
     pub name: &'a str,

@@ -9,7 +9,7 @@ use crate::limits::NODE_COUNT_MAX;
 use crate::wire::control::{Answer, HeldExtent, Memory, NodeAddress, ToNode};
 use std::collections::BTreeSet;
 
-/// What [`crate::wire::control::FromNode::Join`] says.
+/// The fields of [`crate::wire::control::FromNode::Join`].
 pub(super) struct NodeJoin {
     pub incarnation: Incarnation,
     pub attempt: u64,
@@ -22,7 +22,7 @@ pub(super) struct NodeJoin {
     pub restores: Option<Incarnation>,
 }
 
-/// What a join means by the rule.
+/// The rule's verdict on a join.
 enum Verdict {
     /// The node's record from here on, and whether it begins an epoch.
     Member(NodeRecord, bool),
@@ -31,19 +31,19 @@ enum Verdict {
     Late,
 }
 
-/// How a member goes.
+/// Manner of a member's going.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Going<'a> {
-    /// It said so; its bytes go with it.
+    /// The member said so; its bytes go with it.
     Left,
-    /// It said so, and keeps its bytes for its next start.
+    /// The member said so, and has written down its bytes for its next start.
     Kept,
-    /// It was noticed, and how.
+    /// Others noticed it; with the reason.
     Lost(Ended, &'a str),
 }
 
 impl Going<'_> {
-    /// What the journal keeps of it. A node that keeps its bytes is away as one that fell silent.
+    /// The journal's record of it. A node that has written down its bytes is away like one that fell silent.
     pub(super) fn how(&self) -> Ended {
         match self {
             Going::Left => Ended::Left,
@@ -52,7 +52,7 @@ impl Going<'_> {
         }
     }
 
-    /// What others are told.
+    /// The reason told to others.
     pub(super) fn reason(&self) -> &str {
         match self {
             Going::Left => "it left the pool",
@@ -78,7 +78,7 @@ impl Coordinator {
         }
     }
 
-    /// Whether it is the coordinator's own node that joins.
+    /// True if the coordinator's own node joins.
     fn is_home(&self, join: &NodeJoin) -> bool {
         join.name == self.settings.home && self.settings.home_life.is_none_or(|life| life == join.incarnation)
     }
@@ -259,9 +259,9 @@ impl Coordinator {
         }
     }
 
-    /// What a node that joins keeps: the extents of regions; those that it made for a region of which other parts are still being
-    /// made; and those that pending orders are about: what such an order makes is wanted, and what it frees must be freed by it
-    /// alone, for its slot may have another extent when it is repeated.
+    /// Extents that a joining node retains: those of regions, those made for a region with other parts in the making, and those of
+    /// pending orders. A pending order's extent is wanted. Only the order itself may free one, because the slot may have another extent
+    /// when it is repeated.
     fn keep(&self, node: NodeId, held: &[HeldExtent]) -> Vec<Slot> {
         let mut keep: Vec<Slot> = self.ledger.held_by(node).map(|(slot, _, _)| slot).collect();
         let parts = self.growths.values().flat_map(|growth| &growth.parts).filter(|part| part.node == node);
@@ -273,12 +273,12 @@ impl Coordinator {
         keep
     }
 
-    /// Where the coordinator's own node is.
+    /// Address of the coordinator's own node.
     fn home(&self) -> NodeAddress {
         self.node_address(NodeId(0)).expect("the coordinator's own node joins first")
     }
 
-    /// Where a node is reached.
+    /// Address of a node.
     pub(super) fn node_address(&self, node: NodeId) -> Option<NodeAddress> {
         let record = self.ledger.nodes.get(&node)?;
         Some(NodeAddress { node, epoch: record.epoch, address: record.address.clone() })

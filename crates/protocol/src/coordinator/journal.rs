@@ -1,4 +1,4 @@
-//! What must outlive the coordinator's process: records, and the ledger that they build.
+//! Records that outlive the coordinator's process, and the ledger that they build.
 //!
 //! The ledger changes by [`Ledger::apply`] only, in life as in replay, so a restart sees exactly what was journaled.
 
@@ -10,7 +10,7 @@ use crate::wire::control::Changes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many GIDs one record reserves: a create costs one record, not two.
+/// Number of GIDs that one record reserves: a create costs one record, not two.
 pub(super) const GID_RESERVE: u64 = 1024;
 
 /// Most superseded lives of a node that are remembered, so that a message of one is not taken for a new life.
@@ -36,7 +36,7 @@ pub enum Record {
     EpochEnded {
         /// The node.
         node: NodeId,
-        /// How.
+        /// Manner of the end.
         how: Ended,
     },
     /// A node of which nothing is left but the name is forgotten.
@@ -53,11 +53,11 @@ pub enum Record {
         /// The region whose name it takes, which is removed.
         instead: Option<Gid>,
     },
-    /// What is kept with a region's name is another, or the name.
+    /// A region's name or attributes have changed.
     Altered {
         /// The region.
         gid: Gid,
-        /// What changed.
+        /// The changes.
         changes: Changes,
         /// The request that did it.
         by: AskKey,
@@ -66,7 +66,7 @@ pub enum Record {
     Resized {
         /// The region.
         gid: Gid,
-        /// What was added.
+        /// The added span.
         span: Span,
         /// The request that did it.
         by: AskKey,
@@ -89,19 +89,19 @@ pub enum Record {
     Done {
         /// The request.
         by: AskKey,
-        /// What it did.
+        /// The request's effect.
         effect: Effect,
     },
 }
 
-/// How a node's epoch ended.
+/// Manner of the end of a node's epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ended {
-    /// It did not renew its lease; its process may live.
+    /// The node did not renew its lease; its process may live.
     Silent,
     /// Its connection closed: its process is taken for dead unless it comes back.
     Closed,
-    /// It said that it goes: its bytes are gone.
+    /// The node said that it goes: its bytes are gone.
     Left,
 }
 
@@ -112,17 +112,17 @@ pub struct NodeRecord {
     pub node: NodeId,
     /// Its name: what stays the same over its lives.
     pub name: String,
-    /// Where others reach it.
+    /// Address for others.
     pub address: String,
     /// Its life.
     pub incarnation: Incarnation,
     /// Its epoch.
     pub epoch: Epoch,
-    /// How that epoch ended, if it did.
+    /// Manner of that epoch's end, if it ended.
     pub ended: Option<Ended>,
     /// Lives that came before, the latest last.
     pub past: Vec<Incarnation>,
-    /// Whether this life has the extents of the one before, which wrote them down.
+    /// True if this life has the extents of the one before, which wrote them down.
     pub has_extents: bool,
 }
 
@@ -133,30 +133,30 @@ pub struct RegionRecord {
     pub gid: Gid,
     /// Its name.
     pub name: String,
-    /// Where its bytes were asked to go.
+    /// The requested placement of its bytes.
     pub placement: Placement,
-    /// Who made it.
+    /// The user that made it.
     pub owner: User,
     /// Its mode bits.
     pub mode: u32,
-    /// Where its bytes lie.
+    /// The layout of its bytes.
     pub layout: Layout,
     /// Nodes that went with bytes of it.
     pub lost: BTreeSet<NodeId>,
-    /// What its owner keeps with it.
+    /// The owner's attributes.
     pub attributes: Attributes,
 }
 
-/// What a request did, so that its repetition is answered and not carried out again.
+/// Effect of a request, so that its repetition is answered and not carried out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
-    /// It made this region.
+    /// The request made this region.
     Created(Gid),
-    /// It made this region in the place of one that was lost.
+    /// The request made this region in the place of one that was lost.
     Renewed(Gid),
-    /// It made this region longer.
+    /// The request made this region longer.
     Resized(Gid),
-    /// It removed a region, or changed what is kept with one.
+    /// The request removed a region, or changed its attributes.
     Changed,
 }
 
@@ -185,7 +185,7 @@ pub(super) struct Ledger {
     pub effects: BTreeMap<AskKey, Effect>,
 }
 
-/// What a region adds to the sums of its owner.
+/// A region's part of its owner's sums.
 struct Share {
     uid: u32,
     len: u64,
@@ -387,7 +387,7 @@ impl Ledger {
         records
     }
 
-    /// How many records [`Ledger::snapshot`] has.
+    /// Number of records of [`Ledger::snapshot`].
     pub fn snapshot_len(&self) -> usize {
         [2, self.node_next.min(1) as usize, self.nodes.len(), self.regions.len(), self.effects.len()].into_iter().sum()
     }

@@ -1,4 +1,4 @@
-//! What is shown of the pool: a region, a page of regions, the nodes.
+//! Views of the pool: a region, a page of regions, the nodes.
 
 use super::journal::RegionRecord;
 use super::region::unknown;

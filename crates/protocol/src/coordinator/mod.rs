@@ -1,13 +1,13 @@
 //! The coordinator: decides for the whole pool which nodes are members, what regions' names mean and where their bytes lie.
 //!
-//! One node of a pool runs it. It is driven like every machine here: [`Coordinator::handle`], [`Coordinator::disconnected`] and
-//! [`Coordinator::tick`] take what happens and the time, [`Coordinator::poll`] yields what to do.
+//! The coordinator runs on one node of a pool. It is driven like every machine here: [`Coordinator::handle`],
+//! [`Coordinator::disconnected`] and [`Coordinator::tick`] take events and the time, [`Coordinator::poll`] yields actions.
 //!
 //! **Ordering**: outputs are acted on in the order in which they come, and a [`Output::Journal`] must be durable before any output
 //! behind it is acted on. That is what makes an acknowledged create survive a restart.
 //!
-//! The coordinator's own node is a member like all others and joins by the same messages, over a [`Peer`] of its own; nobody else is
-//! welcomed before it, for the coordinator's node is what a welcome names as home.
+//! The coordinator's own node is a member like all others and joins by the same messages, over a [`Peer`] of its own. No node is welcomed
+//! before it, because a welcome names the coordinator's node as home.
 //!
 //! | file | decides |
 //! |---|---|
@@ -65,12 +65,12 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(pub u64);
 
-/// What a coordinator is started with.
+/// Settings of a coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a node is a member without renewing, in milliseconds.
+    /// Time that a node is a member without renewing, in milliseconds.
     pub lease_ms: u64,
-    /// How long a live node may take for making extents, in milliseconds.
+    /// Time that a live node may take to make extents, in milliseconds.
     pub make_ms: u64,
     /// Bytes that a user may have in regions, and spilled by queues; `None` for no limit.
     pub quota: Option<u64>,
@@ -87,7 +87,7 @@ impl Settings {
     }
 }
 
-/// What the coordinator wants done.
+/// An action for the coordinator's driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Make this record durable before acting on any later output.
@@ -100,9 +100,9 @@ pub enum Output {
         node: NodeId,
         /// The epoch that ended.
         epoch: Epoch,
-        /// How it was noticed.
+        /// The sign by which it was noticed.
         reason: String,
-        /// It said itself that it goes.
+        /// True if it said itself that it goes.
         in_order: bool,
     },
     /// A rank of a job is gone; for the job's barrier.
@@ -113,21 +113,21 @@ pub enum Output {
         rank: Rank,
         /// The job's size, where it is known.
         ranks: Option<u32>,
-        /// How it went.
+        /// Manner of its end.
         reason: String,
-        /// Whether it failed, or went without detaching.
+        /// True if it failed, or went without detaching.
         died: bool,
     },
 }
 
-/// What became of a request for now.
+/// A request's next step.
 #[expect(clippy::large_enum_variant, reason = "it is returned once a request, and kept nowhere")]
 enum Step {
-    /// It is answered.
+    /// The request is answered.
     Done(Result<Answer>),
-    /// It waits until something changes.
+    /// The request waits until something changes.
     Park,
-    /// It is answered when nodes have obeyed: its extents are made, or freed.
+    /// The request is answered when nodes have obeyed: its extents are made, or freed.
     Ordered,
 }
 
@@ -146,10 +146,10 @@ pub struct Coordinator {
     roster: Roster,
     orders: GivenOrders,
     asks: ReceivedRequests,
-    /// What is being made, by region.
+    /// Extents in the making, by region.
     growths: BTreeMap<Gid, Growth>,
     removals: Removals,
-    /// Whether nothing is to be recorded that can be refused.
+    /// True if the journal takes no record of a request that can be refused.
     journal_is_full: bool,
     ranks: Ranks,
     gid_next: u64,
@@ -196,7 +196,7 @@ impl Coordinator {
         coordinator
     }
 
-    /// Whether the journal tells of a life before this one.
+    /// True if the journal tells of a life before this one.
     pub fn began_again(&self) -> bool {
         self.ledger.life > 1
     }
@@ -229,7 +229,7 @@ impl Coordinator {
                 self.rank_gone(gone, &reason, died);
                 self.send(node, ToNode::ClientKnown { client, gone: true });
             }
-            // Where either of them is no member they are asked, or told, in vain: the home repeats it.
+            // A message to a node that is no member goes nowhere: the home repeats it.
             FromNode::RecallLock { client, number } => self.send(client.node(), ToNode::Recall { client, number, home: node }),
             FromNode::Recalled { client, number, recalled, home } if client.node() == node => {
                 self.send(home, ToNode::Recalled { client, number, recalled });
@@ -258,8 +258,8 @@ impl Coordinator {
 
     /// Time passes. To be called at [`Coordinator::next_deadline`] or sooner.
     ///
-    /// One that is called later by a look's time was stopped itself: the renewals of that time wait unread, so everyone gets one lease
-    /// to be heard in.
+    /// Advances the time. A tick that is late by a look's time was stopped itself, and renewals of that time wait unread. So every node
+    /// gets one lease to be heard in.
     pub fn tick(&mut self, now_ms: u64) {
         let late_ms = self.next_deadline().map_or(0, |due_ms| now_ms.saturating_sub(due_ms));
         if late_ms > self.look_ms() {
@@ -289,13 +289,13 @@ impl Coordinator {
         [leases, self.orders.deadline(), self.removals.deadline(), self.asks.deadline(), makes].into_iter().flatten().min()
     }
 
-    /// How often a tick is due while leases are watched. Stalls that are not noticed are shorter than twice this, which is what a lease
-    /// is longer than the time in which a renewal must arrive.
+    /// Time between ticks while leases are watched. Unnoticed stalls are shorter than twice this. A lease exceeds the time for a renewal
+    /// by as much.
     fn look_ms(&self) -> u64 {
         self.settings.lease_ms / 6
     }
 
-    /// What to do next; see the module for the order.
+    /// The next action; see the module for the order.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -305,7 +305,7 @@ impl Coordinator {
         self.ledger.snapshot()
     }
 
-    /// Whether a journal of `record_count` records is worth replacing by [`Coordinator::snapshot`].
+    /// True if [`Coordinator::snapshot`] is worth taking in place of a journal of `record_count` records.
     pub fn is_worth_compacting(&self, record_count: usize) -> bool {
         record_count / 2 > self.ledger.snapshot_len().saturating_add(512)
     }

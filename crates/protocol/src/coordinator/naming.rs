@@ -29,15 +29,15 @@ pub enum Phase {
     Absent,
     /// Its extents are being made.
     Creating,
-    /// It can be used.
+    /// The region can be used.
     Ready,
-    /// It can be used at its old length while extents for more are being made.
+    /// The region can be used at its old length while extents for more are being made.
     Growing,
     /// Some of its bytes are gone for good.
     Lost,
 }
 
-/// What happens to a region.
+/// An event of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Somebody creates it.
@@ -73,7 +73,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Remove, from: &[Phase::Ready, Phase::Lost], to: Phase::Absent },
 ];
 
-/// One extent that is being made.
+/// An extent that is being made.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub node: NodeId,
@@ -96,7 +96,7 @@ pub(super) struct Growth {
     pub instead: Option<Gid>,
     pub chunk: u64,
     pub parts: Vec<Part>,
-    /// Whether the region is there already.
+    /// True if the region is there already.
     pub grows: bool,
     pub since_ms: u64,
 }

@@ -67,7 +67,7 @@ impl GivenOrders {
         self.pending.retain(|_, pending| pending.node != node);
     }
 
-    /// Whether some order to `node` still makes extents for `gid`, or frees `slot`.
+    /// True if an order to `node` still makes extents for `gid`, or frees `slot`.
     pub fn is_about(&self, node: NodeId, gid: Gid, slot: Slot) -> bool {
         self.of(node).any(|(_, pending)| match &pending.what {
             Order::Make { gid: other, .. } => *other == gid,
@@ -75,7 +75,7 @@ impl GivenOrders {
         })
     }
 
-    /// What is to be repeated by now, and to whom.
+    /// Orders to repeat at `now_ms`, with their nodes.
     pub fn repeat(&mut self, now_ms: u64) -> Vec<(NodeId, ToNode)> {
         let due = |pending: &Pending| pending.sent_ms.saturating_add(REPEAT_MS) <= now_ms;
         let orders: Vec<u64> = self.pending.iter().filter(|(_, pending)| due(pending)).map(|(order, _)| *order).collect();

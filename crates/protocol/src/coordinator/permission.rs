@@ -1,4 +1,4 @@
-//! Who may do what: a region's mode bits, read like a file's.
+//! Rights of users: a region's mode bits, read like a file's.
 
 use super::journal::RegionRecord;
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ pub(super) fn may_see(region: &RegionRecord, user: &Asker) -> Result<()> {
     }
 }
 
-/// Whether a user decides over a region and its name, whatever its mode: its owner and root do.
+/// True if a user decides over a region and its name, whatever its mode: its owner and root do.
 pub(super) fn is_master(region: &RegionRecord, user: &Asker) -> bool {
     user.user.uid == 0 || user.user.uid == region.owner.uid
 }

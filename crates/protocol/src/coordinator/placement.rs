@@ -12,7 +12,7 @@ pub(super) struct Room {
     pub free: u64,
 }
 
-/// Where the extents of a span go, in chunk order.
+/// Destinations of a span's extents, in chunk order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub chunk: u64,

@@ -1,4 +1,4 @@
-//! How many bytes a user may have in regions and spilled by queues, and how many regions. Regions that are lost count until they are removed.
+//! Quotas: a user's limits on bytes in regions and spilled by queues, and on regions. Regions that are lost count until they are removed.
 
 use crate::error::{Error, Result};
 use crate::limits::{USER_ATTRIBUTES_LEN_MAX, USER_REGION_COUNT_MAX};

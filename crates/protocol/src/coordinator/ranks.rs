@@ -1,4 +1,4 @@
-//! Which ranks of jobs run on which node, so that a node's end, or a client's, becomes a rank's.
+//! Ranks of jobs on each node, so that a node's end, or a client's, becomes a rank's.
 
 use crate::id::{ClientId, JobId, JobRank, NodeId, Rank};
 use std::collections::{BTreeMap, BTreeSet};

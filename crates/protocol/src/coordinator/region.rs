@@ -131,7 +131,7 @@ impl Coordinator {
         match effect {
             Effect::Changed => Step::Done(Ok(Answer::Ok)),
             Effect::Created(gid) | Effect::Renewed(gid) => match region(gid) {
-                // Who creates a region gets to use it, whatever the mode says of later opens.
+                // The creator of a region may use it, whatever its mode says of later opens.
                 Some(region) => {
                     let made = if matches!(effect, Effect::Renewed(_)) { Made::Renewed } else { Made::New };
                     self.view(region, Rights::Write, made)
@@ -169,7 +169,7 @@ impl Coordinator {
         Step::Done(Ok(Answer::Region(view)))
     }
 
-    /// Whether a node's extents can be used; `false` when that is about to be known.
+    /// True if a node's extents can be used; `false` while that is uncertain.
     fn usable(&self, region: &str, node: NodeId) -> Result<bool> {
         let lost = |reason: &str| Err(Error::NodeLost { node, reason: reason.to_owned() });
         match self.roster.phase(node) {

@@ -13,7 +13,7 @@
 //!                           Dead                            Member
 //! ```
 //!
-//! Whether a join ends the old epoch:
+//! A join may end the old epoch:
 //!
 //! | who joins | its state here | epoch | its extents |
 //! |---|---|---|---|
@@ -26,10 +26,9 @@
 //!
 //! The coordinator's own node has no lease: a stall of their process must not count against it.
 //!
-//! What is said of a region with an extent on a node: `Silent` and `Closed` are "node lost, perhaps for now", `Dead`, `Left` and a new
-//! life are "region lost". A connection that closes says at once that a process ended; a network that breaks closes connections
-//! too, so the verdict "dead" waits for the rest of the lease, and even a dead node that comes back in the same life brings
-//! its bytes with it.
+//! Verdicts on a region with an extent on a node: `Silent` and `Closed` are "node lost, perhaps for now". `Dead`, `Left` and a new life
+//! are "region lost". A closed connection shows at once that a process ended. A broken network closes connections too, so the verdict
+//! "dead" waits for the rest of the lease. Even a dead node that comes back in the same life brings its bytes with it.
 
 use super::Peer;
 use super::journal::Ended;
@@ -55,24 +54,24 @@ pub enum Phase {
     Closed,
     /// Its connection closed, and it did not come back within a lease.
     Dead,
-    /// It said that it goes.
+    /// The node said that it goes.
     Left,
 }
 
-/// What happens to a node.
+/// An event of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It joins, in this life or a new one.
+    /// The node joins, in this life or a new one.
     Join,
-    /// It renews its lease.
+    /// The node renews its lease.
     Renew,
     /// Its lease ends.
     LeaseEnds,
     /// Its connection closes.
     Closes,
-    /// It has been away for a lease since its connection closed.
+    /// The node has been away for a lease after its connection closed.
     StaysClosed,
-    /// It says that it goes.
+    /// The node says that it goes.
     Leave,
 }
 
@@ -108,7 +107,7 @@ pub(super) struct Grants {
     pub write: Grant,
 }
 
-/// What the coordinator knows of a node beyond the journal.
+/// The coordinator's state of a node beyond the journal.
 ///
 /// - `grants` are of the node's epoch; `None` until it has listed them for this epoch.
 #[derive(Clone, Debug)]
@@ -116,7 +115,7 @@ pub(super) struct Seat {
     pub state: State,
     pub memory: Memory,
     pub grants: Option<BTreeMap<Slot, Grants>>,
-    /// What its queues may have spilled, by user.
+    /// Allowances of its queues' spills, by user.
     pub reserved: BTreeMap<u32, Reservation>,
     /// The last list of extents that its life sent.
     pub attempt: u64,

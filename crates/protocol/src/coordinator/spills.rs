@@ -1,4 +1,4 @@
-//! How much each node may have spilled for each user: what queues spill counts towards the quota of their writer's user, as its regions do.
+//! Allowances of each node's spills, by user: spilled units count towards the quota of their writer's user, as its regions do.
 //!
 //! A node asks ahead for more than it has spilled, so that its writers wait for nobody. What it was granted counts as used until it asks for
 //! less, or its epoch ends.
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::id::NodeId;
 use crate::wire::control::Answer;
 
-/// What a node may have spilled for a user.
+/// A node's allowance for a user's spilled units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reservation {
     /// The request by which it was granted; one before it that comes late changes nothing.

@@ -1,7 +1,7 @@
 //! Sums of floating-point numbers without rounding, in any order and any grouping.
 //!
-//! The sum is a fixed-point number wide enough for every finite binary64, kept in 64-bit *limbs* of 32 bits each, so that additions
-//! carry nothing: a number touches three neighbouring limbs at most, and a limb takes 2^30 numbers before its carries must be passed on.
+//! The sum is a fixed-point number wide enough for every finite binary64. It is kept in 64-bit *limbs* of 32 bits each, so additions
+//! carry nothing. A number touches three neighbouring limbs at most, and a limb takes 2^30 numbers before its carries must be passed on.
 //! [after Kulisch's long accumulator; R. Neal, "Fast exact summation using small and large superaccumulators"]
 
 /// Bits of a limb's own; the rest of its 64 bits holds carries until they are passed on.

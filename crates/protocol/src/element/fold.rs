@@ -2,7 +2,7 @@
 
 use super::{Element, Operator};
 
-/// Whether vectors of that kind can be combined so: bitwise for whole numbers alone; never [`Operator::Swap`] and [`Operator::Load`].
+/// True if vectors of that kind can be combined so: bitwise for whole numbers alone; never [`Operator::Swap`] and [`Operator::Load`].
 pub fn folds(operator: Operator, element: Element) -> bool {
     match operator {
         Operator::Add | Operator::Min | Operator::Max => true,
@@ -64,7 +64,7 @@ pub fn fold(operator: Operator, element: Element, own: &mut [u8], other: &[u8]) 
     }
 }
 
-/// One loop for each type and operator, so that the compiler makes vector instructions of it.
+/// A loop for each type and operator, so that the compiler makes vector instructions of it.
 #[inline(always)]
 fn each<const LEN: usize>(own: &mut [u8], other: &[u8], step: impl Fn([u8; LEN], [u8; LEN]) -> [u8; LEN]) {
     for (own, other) in own.as_chunks_mut::<LEN>().0.iter_mut().zip(other.as_chunks::<LEN>().0) {

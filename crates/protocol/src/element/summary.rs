@@ -1,4 +1,4 @@
-//! What a reduction tells of the numbers it looked at.
+//! Summary of the numbers that a reduction has read.
 
 use super::Element;
 use super::exact_sum::{ExactSum, LIMB_COUNT};
@@ -14,7 +14,7 @@ pub enum Value {
     Float(f64),
 }
 
-/// Which numbers a reduction counts: those from `low` to `high`, both included. NaN lies in no range.
+/// Numbers that a reduction counts: from `low` to `high`, both included. NaN lies in no range.
 ///
 /// Whole numbers below 2^64 and floating-point numbers as they are; the kind of elements decides which pair is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,7 +58,7 @@ impl Range {
     }
 }
 
-/// How many numbers were in the range, their sum, the least and the greatest.
+/// Count, sum, least and greatest of the numbers in the range.
 ///
 /// Merging summaries of parts gives that of the whole, bit for bit, whatever the parts.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,7 +82,7 @@ enum Sum {
 pub const SUMMARY_LEN: u64 = 8 + 16 + 16 + 8 * (LIMB_COUNT as u64 + 1);
 
 impl Summary {
-    /// Of no numbers.
+    /// The summary of no numbers.
     pub fn new(element: Element) -> Summary {
         let sum = if element.is_float() { Sum::Float(Box::default()) } else { Sum::Whole(0) };
         Summary { count: 0, sum, min: None, max: None }
@@ -233,7 +233,7 @@ fn lesser(a: f64, b: f64) -> f64 {
     if b.total_cmp(&a).is_lt() { b } else { a }
 }
 
-/// As [`lesser`].
+/// The greater of two; see [`lesser`].
 fn greater(a: f64, b: f64) -> f64 {
     if b.total_cmp(&a).is_gt() { b } else { a }
 }

@@ -29,7 +29,7 @@ struct Two {
     hides_bytes: bool,
     /// A release sends all that was changed in its pages.
     sends_pages: bool,
-    /// Who is to redo a release says so at once.
+    /// A holder that is to redo a release says so at once.
     skips_redo: bool,
     /// Locks are lent. How messages of recalls may cross is explored in `lock`; here an answer comes at once.
     lends: bool,

@@ -23,8 +23,8 @@
 //! | `Redo` | a mixture: the holder ended meanwhile, and this home has its changes | puts them there first |
 //! | `Torn` | a mixture: the holder ended meanwhile, with more changes than a message holds, or they are another user's | is told so |
 //!
-//! A holder names its changes *before* it puts the first of them, so a release happens as a whole or not at all for as long as they
-//! fit a message ([`RELEASE_LEN_MAX`]).
+//! A holder names its changes *before* it puts the first of them. So a release happens as a whole or not at all, if the changes fit a
+//! message ([`RELEASE_LEN_MAX`]).
 //!
 //! Whoever may take a lock may name any bytes, also of regions that it may not write. The regions' homes hold that against its rights; this
 //! home cannot. So bytes go with a lock to programs of the publisher's user alone, as does what is to be redone. Others fetch what the
@@ -34,8 +34,8 @@
 //! So the release is committed later: by the next one of the same holder, or when the holder's node says that the lock is only kept. Both come
 //! after the changes are at their homes. Where this home puts the changes in place itself, it commits them at once.
 //!
-//! What this home keeps of releases is bounded by [`RELEASE_LINE_COUNT_MAX`] lines of 4 KiB for all locks. The lock that was used
-//! least recently loses its oldest releases first. One that asks for more than is kept takes all that is bound for changed.
+//! Stored releases are bounded by [`RELEASE_LINE_COUNT_MAX`] lines of 4 KiB for all locks. The least recently used lock loses its oldest
+//! releases first. A claimant that asks for more than is stored takes all bound bytes for changed.
 //!
 //! [`RELEASE_LEN_MAX`]: crate::limits::RELEASE_LEN_MAX
 //! [`RELEASE_LINE_COUNT_MAX`]: crate::limits::RELEASE_LINE_COUNT_MAX
@@ -71,7 +71,7 @@ pub enum Phase {
     Torn,
 }
 
-/// What happens to it.
+/// An event of bound data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The holder says what it changed, before it puts any of it at its home.
@@ -80,13 +80,13 @@ pub enum Event {
     Commit,
     /// The holder ends, or gives up, before; the changes are known.
     Lose,
-    /// As `Lose`; they are not known, or other bytes were torn before.
+    /// See `Lose`; the changes are not known, or other bytes were torn before.
     Tear,
     /// A later holder has put the changes there.
     Redone,
     /// The next holder is another user's, which puts nothing anywhere for the first.
     Distrust,
-    /// One that was told that bytes are torn gives the lock back.
+    /// A holder that was told of torn bytes gives the lock back.
     Mend,
 }
 
@@ -110,23 +110,23 @@ pub struct Stamp {
     pub version: u64,
 }
 
-/// What one that takes a lock is told of the data bound to it.
+/// Message on bound data to a claimant that takes the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataGrant {
     /// The version that it has once it did what the rest says.
     pub stamp: Stamp,
-    /// What is bound, for one that does not know.
+    /// The bound shapes, for a claimant that does not know them.
     pub bound: Option<Vec<BoundShape>>,
-    /// What has changed since the version that it knows.
+    /// Changes after the version that it knows.
     pub changes: Stores,
-    /// Whether homes hold that version.
+    /// Tells if homes hold that version.
     pub condition: Condition,
 }
 
-/// How bytes at their homes are.
+/// State of bytes at their homes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
-    /// As the last release left them.
+    /// The bytes that the last release left.
     Whole,
     /// A holder died while it put these there; the taker is to put them there, and then to say so.
     Redo(Stores),
@@ -163,7 +163,7 @@ enum State {
         staged: Box<Staged>,
         is_torn: bool,
     },
-    /// With the user whose they are.
+    /// The lost stores, and their user.
     Redo(Stores, u32),
     Torn,
 }
@@ -171,7 +171,7 @@ enum State {
 /// Everybody takes bytes of this user, who may write all regions as it is.
 const ROOT: u32 = 0;
 
-/// What is bound to one lock.
+/// Data bound to one lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct BoundLock {
     /// The user in whose share of the table it is.
@@ -212,17 +212,17 @@ pub struct BoundData {
     /// The lock of each that publishes.
     publishing: BTreeMap<Claimant, String>,
     shelf: Shelf,
-    /// How many of the entries are in each user's share.
+    /// Number of entries of each user.
     shares: BTreeMap<u32, usize>,
 }
 
 impl BoundData {
-    /// Nothing is bound, in a life of the pool's home by that random number.
+    /// No bound data, in a life of the pool's home by that random number.
     pub fn new(life: u64) -> BoundData {
         BoundData { life, ..BoundData::default() }
     }
 
-    /// One of that user that has just got a lock is told what is bound to it; nothing where nothing is. `known` is the version that it has.
+    /// Message on bound data for a user that has just got a lock; `None` without any. `known` is the version that it has.
     ///
     /// **Cost**: a copy of the changes since then.
     pub fn on_grant(&mut self, name: &str, known: Option<Stamp>, uid: u32) -> Option<Box<DataGrant>> {
@@ -239,12 +239,12 @@ impl BoundData {
         let is_known = known.is_some_and(|known| known >= entry.bound_at);
         let (condition, redone) = match &entry.state {
             State::Whole | State::Publishing { .. } => (Condition::Whole, None),
-            // What is to be redone is not told twice.
+            // Stores to be redone are not told twice.
             State::Redo(changes, _) => (Condition::Redo(changes.clone()), Some(entry.version)),
             State::Torn => (Condition::Torn, None),
         };
         let changes = known.filter(|_| is_known).and_then(|known| self.shelf.since(name, known, redone, trusts));
-        // What is to be redone fills the message.
+        // Stores to be redone fill the message.
         let changes = if redone.is_some() { changes.map(Stores::without_bytes) } else { changes };
         Some(Box::new(DataGrant {
             stamp: Stamp { life: self.life, version: entry.version },
@@ -257,15 +257,15 @@ impl BoundData {
     /// A holder of that user says what it is about to put at their homes, and perhaps what is bound from then on. Returns the version that its
     /// release will be.
     ///
-    /// **Errors**: [`Error::LockMisused`] where it has not got the lock alone, or has not redone what it was
-    /// told to; [`Error::BadUse`] for changes beside what is bound; [`Error::LimitReached`] for too many locks with data.
+    /// **Errors**: [`Error::LockMisused`] where it has not got the lock alone, or has not redone what it was told to. [`Error::BadUse`]
+    /// for changes outside the bound bytes. [`Error::LimitReached`] for too many locks with data.
     pub fn on_publish(&mut self, locks: &Locks, who: Claimant, uid: u32, publication: Publication) -> Result<Stamp> {
         let Some((name, mode)) = locks.held(who) else { return misused("", "who publishes has not got it") };
         if mode != Mode::Exclusive {
             return misused(name, "who shares it may not change what is bound to it");
         }
         publication.check()?;
-        // What it had published before is at its homes.
+        // An earlier publication is at its homes.
         self.commit(name, who);
         let Publication { changes, binding } = publication;
         let bound = self.entries.get(name).map_or(&[][..], |entry| &entry.bound);
@@ -305,7 +305,7 @@ impl BoundData {
     /// **Errors**: [`Error::LockMisused`] where it has not got the lock.
     pub fn on_redone(&mut self, locks: &Locks, who: Claimant) -> Result<()> {
         let Some((name, _)) = locks.held(who) else { return misused("", "who redoes has not got it") };
-        // Of several that share the lock each redoes, and the first says so.
+        // Each sharing holder redoes, and the first says so.
         self.settle_redo(name);
         Ok(())
     }
@@ -331,7 +331,7 @@ impl BoundData {
         }
     }
 
-    /// One that a lock is lent to has only kept it, so all that it published is at its homes; call this before [`Locks::on_recalled`].
+    /// Takes the end of a lease that was only kept, so all its publications are at their homes; call this before [`Locks::on_recalled`].
     pub fn on_yield(&mut self, locks: &Locks, who: Claimant) {
         let Some(name) = locks.lent(who) else { return };
         self.commit(name, who);
@@ -339,7 +339,7 @@ impl BoundData {
         self.settle_redo(name);
     }
 
-    /// What one published is at its homes, if it published something.
+    /// Marks a claimant's publication as being at its homes, if there was one.
     fn commit(&mut self, name: &str, who: Claimant) {
         let is_its = |entry: &&mut BoundLock| matches!(&entry.state, State::Publishing { by, .. } if *by == who);
         if let Some(entry) = self.entries.get_mut(name).filter(is_its)
@@ -351,7 +351,7 @@ impl BoundData {
         }
     }
 
-    /// What was to be redone is at its homes.
+    /// Marks redone stores as being at their homes.
     fn settle_redo(&mut self, name: &str) {
         if let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.phase() == Phase::Redo)
             && let State::Redo(changes, by) = entry.step(Event::Redone, State::Whole)

@@ -1,4 +1,4 @@
-//! What is bound to a lock, and what a release says of it: values that come from clients, with their checks.
+//! Bound shapes and releases of a lock: values that come from clients, with their checks.
 
 use crate::error::{Error, Result};
 use crate::id::Gid;
@@ -15,7 +15,7 @@ use std::ops::Range;
 pub struct BoundShape {
     /// The region.
     pub gid: Gid,
-    /// Which of its bytes.
+    /// Bytes of the region.
     pub shape: Strided,
 }
 
@@ -44,14 +44,14 @@ pub struct BoundRange {
 pub enum Stores {
     /// Any that are bound.
     All,
-    /// Those of these ranges.
+    /// Ranges without their bytes.
     Ranges(Vec<BoundRange>),
-    /// Those of these ranges, with what they are: range behind range, and where two overlap the later counts.
+    /// Ranges with their bytes: range behind range, and where two overlap the later counts.
     Bytes(Vec<BoundRange>, #[serde(with = "packed_bytes")] Vec<u8>),
 }
 
 impl Stores {
-    /// None.
+    /// No stores.
     pub const NONE: Stores = Stores::Bytes(Vec::new(), Vec::new());
 
     /// The ranges; `None` for all that is bound.
@@ -83,7 +83,7 @@ impl Stores {
         }
     }
 
-    /// Whether nothing was changed.
+    /// True if nothing was changed.
     pub fn is_none(&self) -> bool {
         self.ranges().is_some_and(<[BoundRange]>::is_empty)
     }
@@ -99,8 +99,8 @@ impl Stores {
         self.len_bytes().div_ceil(PAGE_LEN as usize)
     }
 
-    /// Whether all bytes lie where shapes are, from the first byte of one to its last. Of ranges without bytes, others fetch what is
-    /// at their homes.
+    /// True if all bytes lie where shapes are, from the first byte of one to its last. For ranges without bytes, others fetch from their
+    /// homes.
     pub(super) fn lie_within<'s>(&self, shapes: impl Iterator<Item = &'s BoundShape>) -> bool {
         let Stores::Bytes(ranges, _) = self else { return true };
         let mut spans: Vec<(Gid, Range<u64>)> = shapes.map(|bound| (bound.gid, bound.span())).collect();
@@ -138,12 +138,12 @@ impl Stores {
     }
 }
 
-/// What a holder says before it puts its changes at their homes.
+/// A holder's message before it puts its changes at their homes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
-    /// What it changed.
+    /// The changes.
     pub changes: Stores,
-    /// What is bound to the lock from the end of this release on, where that is to be another.
+    /// The lock's new binding from the end of this release on, if it changes.
     pub binding: Option<Vec<BoundShape>>,
 }
 

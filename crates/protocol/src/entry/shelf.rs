@@ -1,5 +1,5 @@
-//! What the pool's home keeps of the last releases of each lock: a cache of lines of 4 KiB, with a bound for all locks together. The
-//! lock that was used least recently loses its oldest releases first. **Source**: [RF §3.3], the network page cache.
+//! The pool home's store of each lock's last releases: a cache of lines of 4 KiB, with a bound for all locks together. The least recently
+//! used lock loses its oldest releases first. **Source**: [RF §3.3], the network page cache.
 
 use super::publication::{BoundRange, Stores};
 use crate::limits::{
@@ -7,7 +7,7 @@ use crate::limits::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// One release of a lock.
+/// A lock's release.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Release {
     pub version: u64,
@@ -18,7 +18,7 @@ pub(super) struct Release {
 
 /// The last releases of one lock.
 ///
-/// - They ascend, and all behind `floor` are there.
+/// - Versions ascend, and all behind `floor` are there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct LockShelf {
     releases: VecDeque<Release>,
@@ -37,7 +37,7 @@ pub(super) struct Shelf {
     uses: u64,
     /// Lines that releases take, those included that are staged.
     line_count: usize,
-    /// Those that are staged, by user.
+    /// Staged releases, by user.
     staged: BTreeMap<u32, usize>,
 }
 
@@ -107,8 +107,8 @@ impl Shelf {
         }
     }
 
-    /// What was changed after a version, as it was kept, but for version `without`; `None` where not all of that is there. With its bytes
-    /// where `trusts` all users that changed it.
+    /// Changes after version `known`, as stored, except version `without`; `None` where not all of them are there. With their bytes where
+    /// `trusts` all users that made them.
     // FEATURE: RF-F11
     pub fn since(&self, name: &str, known: u64, without: Option<u64>, trusts: impl Fn(u32) -> bool) -> Option<Stores> {
         let row = self.rows.get(name)?;

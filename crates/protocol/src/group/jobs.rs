@@ -1,8 +1,8 @@
 //! The barriers of jobs: groups whose parties are ranks, from the first arrival on, whether they have arrived or not.
 //!
-//! Each round of a job has a *generation*: 0, 1, 2 … A rank says at which one it arrives, so it may say so again over another connection.
-//! A job that is over is remembered as long as there is room: a rank that was taken for gone because its node was, and that arrives all
-//! the same, must not begin the job anew and wait for ever.
+//! Each round of a job has a *generation*: 0, 1, 2 … A rank names it when it arrives, so it may repeat that over another connection. A
+//! job that is over is remembered as long as there is room. Otherwise a rank that was taken for gone with its node, and that arrives all
+//! the same, would begin the job again and wait for ever.
 
 use super::{Phase, Rounds};
 use crate::error::Error;
@@ -14,20 +14,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A rank's arrival at its job's barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
-    /// Who arrives.
+    /// The arriving rank.
     pub who: JobRank,
-    /// Which barrier of the job: 0 for the first, then 1, and so on.
+    /// Barrier of the job: 0 for the first, then 1, and so on.
     pub generation: u64,
 }
 
-/// What a rank that waits at a barrier is told. The driver knows on which link the rank waits.
+/// Message to a rank that waits at a barrier. The driver knows on which link the rank waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// All ranks have arrived.
     Release {
         /// The job.
         job: JobId,
-        /// Who is told.
+        /// The receiver.
         rank: Rank,
         /// The round that completed.
         generation: u64,
@@ -36,7 +36,7 @@ pub enum Output {
     Fail {
         /// The job.
         job: JobId,
-        /// Who is told.
+        /// The receiver.
         rank: Rank,
         /// The round it arrived at.
         generation: u64,
@@ -45,12 +45,12 @@ pub enum Output {
     },
 }
 
-/// One job: its ranks, and their rounds.
+/// A job: its ranks, and their rounds.
 ///
 /// - `gone` is not empty exactly when the rounds are broken or empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Job {
-    /// How many ranks the job has; unknown until one has arrived.
+    /// Number of the job's ranks; unknown until one has arrived.
     ranks: Option<u32>,
     rounds: Rounds<Rank>,
     gone: BTreeSet<Rank>,
@@ -125,7 +125,7 @@ impl Jobs {
         Jobs::default()
     }
 
-    /// How many jobs have ranks that are not gone.
+    /// Number of jobs with ranks that are not gone.
     pub fn count(&self) -> usize {
         self.jobs.values().filter(|job| job.rounds.phase() != Phase::Empty).count()
     }
@@ -137,9 +137,9 @@ impl Jobs {
 
     /// A rank arrives at its job's barrier. Answers follow by [`Jobs::poll`], some of them later.
     ///
-    /// **Errors**: as [`Output::Fail`]: [`Error::RankGone`] when a rank of the job is gone, [`Error::BadSetting`] when the ranks do
-    /// not agree on the job's size, [`Error::Garbage`] for a round that cannot have begun, [`Error::LimitReached`] for too many
-    /// ranks or jobs.
+    /// **Errors**, like [`Output::Fail`]: [`Error::RankGone`] when a rank of the job is gone. [`Error::BadSetting`] when the ranks do not
+    /// agree on the job's size. [`Error::Garbage`] for a round that cannot have begun. [`Error::LimitReached`] for too many ranks or
+    /// jobs.
     pub fn on_arrive(&mut self, arrival: Arrival) {
         let Arrival { who: who @ JobRank { job, rank, .. }, generation } = arrival;
         let answer = self.job(job).and_then(|job| job.on_arrive(who, generation));
@@ -155,7 +155,7 @@ impl Jobs {
         }
     }
 
-    /// Whether the barrier of an arrival has completed: then the arrival is a repetition.
+    /// True if the barrier of an arrival has completed: then the arrival is a repetition.
     pub fn is_over(&self, arrival: Arrival) -> bool {
         self.jobs.get(&arrival.who.job).is_some_and(|job| arrival.generation < job.rounds.completed)
     }
@@ -334,7 +334,7 @@ mod tests {
         gone: bool,
     }
 
-    /// One step of one rank; returns whether the step was possible.
+    /// Steps one rank; returns true if the step was possible.
     fn step(jobs: &mut Jobs, programs: &mut [Program; 3], rank: usize, action: u32) -> bool {
         let me = programs[rank];
         let (number, ranks) = (rank as u32, programs.len() as u32);

@@ -1,6 +1,6 @@
 //! Barriers: decides for the parties of a group when all have met, and that no one waits for a party that is gone.
 //!
-//! They live at the pool's home node. The parties of a *named* group are clients that joined it ([`Groups`]); those of a *job* are its
+//! Groups live at the pool's home node. The parties of a *named* group are clients that joined it ([`Groups`]); those of a *job* are its
 //! ranks, which need not join ([`Jobs`]). Both meet round after round, by the same machine:
 //!
 //! ```text
@@ -40,7 +40,7 @@ use std::collections::BTreeSet;
 /// The states of a group, as the table names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nobody waits.
+    /// No party waits.
     Idle,
     /// Some parties have arrived, some have not.
     Gathering,
@@ -50,10 +50,10 @@ pub enum Phase {
     Empty,
 }
 
-/// What happens to a group.
+/// An event of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// One becomes a party.
+    /// A client becomes a party.
     Join,
     /// A party arrives, and others are still missing.
     Meet,
@@ -85,18 +85,18 @@ pub const TABLE: &[Row<Phase, Event>] = &[
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State<P> {
-    /// Those that have arrived at the round that gathers; empty while idle.
+    /// Parties that have arrived at the round that gathers; empty while idle.
     Gathering { arrived: BTreeSet<P> },
     /// The error of every later arrival: it names the first party that went.
     Broken { why: Error },
-    /// As [`State::Broken`], and no party is left.
+    /// Broken like [`State::Broken`], and no party is left.
     Empty { why: Error },
 }
 
 /// The rounds of one group.
 ///
 /// - `completed` rounds have released everyone: an arrival at one of them is a repetition.
-/// - Who is a party, and how many parties there are, is known to the caller.
+/// - The caller knows the parties and their number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rounds<P> {
     completed: u64,
@@ -142,12 +142,12 @@ impl<P: Copy + Ord> Rounds<P> {
         }
     }
 
-    /// Whether a party waits.
+    /// True if a party waits.
     fn waits(&self, who: P) -> bool {
         matches!(&self.state, State::Gathering { arrived } if arrived.contains(&who))
     }
 
-    /// One of `count` parties arrives; returns whom to release when it was the last.
+    /// Counts the arrival of one of `count` parties; returns the parties to release when it was the last.
     ///
     /// **Errors**: the one that names the first party that went.
     fn on_meet(&mut self, who: P, count: u32) -> Result<BTreeSet<P>> {

@@ -16,32 +16,32 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub struct PartyPlace {
     /// The sitting's number: no other of this home's life has it.
     pub sitting: u64,
-    /// How many parties joined before.
+    /// Number of parties that joined before.
     pub party: u32,
 }
 
-/// What comes of an arrival at once.
+/// Immediate result of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
-    /// It was the last: all have arrived. The others are told by [`Groups::poll`].
+    /// The last arrival: all are there. The others are told by [`Groups::poll`].
     All,
     /// Its answer follows by [`Groups::poll`].
     Waits,
 }
 
-/// What one that waited is told.
+/// Message to a party that waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartyReply {
-    /// Who.
+    /// The waiting host.
     pub who: Claimant,
-    /// That all have arrived, or which party went.
+    /// Success if all have arrived, or the party that went.
     pub outcome: Result<()>,
 }
 
 /// Parties that meet.
 ///
 /// - There are never more parties than the group has; in a broken one, fewer.
-/// - Those that have arrived are among the parties.
+/// - Arrived parties are parties of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sitting {
     name: String,
@@ -67,7 +67,7 @@ impl Sitting {
         if self.parties.len() >= self.count as usize {
             return Err(self.bad(count, "all of its parties are there; wait until one leaves, or use another name"));
         }
-        // Nobody joins after one has left, so the number is nobody else's; it is below `count`, a `u32`.
+        // Parties do not join after one has left, so the number is free; it is below `count`, a `u32`.
         let party = self.parties.len() as u32;
         self.parties.insert(who, name);
         self.rounds.on_join();
@@ -101,7 +101,7 @@ pub struct Groups {
     latest: BTreeMap<String, u64>,
     /// The sitting of each party.
     parties: BTreeMap<Claimant, u64>,
-    /// How many places each connection has.
+    /// Number of parties of each connection.
     links: BTreeMap<u64, usize>,
     births: u64,
     replies: VecDeque<PartyReply>,
@@ -113,12 +113,12 @@ impl Groups {
         Groups::default()
     }
 
-    /// How many sittings there are.
+    /// Number of group instances.
     pub fn count(&self) -> usize {
         self.sittings.len()
     }
 
-    /// How many places a connection has in groups.
+    /// Number of parties of a connection.
     pub fn count_of(&self, link: u64) -> usize {
         self.links.get(&link).copied().unwrap_or_default()
     }
@@ -133,7 +133,7 @@ impl Groups {
         self.latest.get(name).map_or(Phase::Empty, |sitting| self.sittings[sitting].phase())
     }
 
-    /// One becomes a party of a group of `count`; returns its place.
+    /// Joins a group of `count`; returns the party's number.
     ///
     /// **Errors**: [`Error::BadGroup`] where the group has another number of parties, or all of them; [`Error::LimitReached`].
     pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, party: PartyName) -> Result<PartyPlace> {
@@ -207,7 +207,7 @@ impl Groups {
         self.replies.retain(|reply| reply.who.link != link);
     }
 
-    /// What the next of those that waited is told.
+    /// Message to the next of those that waited.
     pub fn poll(&mut self) -> Option<PartyReply> {
         self.replies.pop_front()
     }
@@ -338,11 +338,11 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody is released before all have arrived as often, and nobody waits with one that is gone.
+        /// No party is released before all have arrived as often, and none waits with one that is gone.
         #[test]
         fn no_history_releases_early_or_leaves_one_waiting(steps in prop::collection::vec((0..4u64, 0..8u32), 1..200)) {
             let mut groups = Groups::new();
-            // Of each: whether it is a party, the sitting it came into, how often it has met there, whether it waits.
+            // For each: party or not, the group instance, its rounds there, and whether it waits.
             let mut parties: [Option<(u64, u64, bool)>; 4] = [None; 4];
             for (link, action) in steps {
                 let at = link as usize;

@@ -1,7 +1,8 @@
 //! Conditions of locks: decides who waits for a notice, and in which order they have the lock again.
 //!
-//! One that has a lock alone gives it back and *sleeps*, in one step, so that no notice is missed in between. A notice, by one that has the lock
-//! alone, moves the longest sleeper of a condition, or all of them, to the end of the lock's queue: there it is like any that waits.
+//! A claimant that has a lock alone gives it back and *sleeps*, in one step, so that no notice is missed in between. A notice comes from
+//! an exclusive holder. It moves the longest sleeper of a condition, or all of them, to the end of the lock's queue, where they wait like
+//! any other.
 //!
 //! ```text
 //! has it alone --- on_sleep ---> asleep --- on_notify, on_bound, abandonment ---> waits for the lock ---> has it alone
@@ -9,8 +10,8 @@
 //!                                  +------- on_withdraw, on_link_gone ---> gone
 //! ```
 //!
-//! A condition is a number under a lock; nothing is kept of one for which nobody waits. A lock that is abandoned while nobody waits for it wakes
-//! all of its sleepers: who was to notify them may be the one that died, and the first of them is told.
+//! A condition is a number under a lock; without waiters it has no state. A lock that is abandoned while nobody waits for it wakes all of
+//! its sleepers, and the first of them is told. The dead holder may have been the one to notify them.
 
 use super::line::Line;
 use super::{Claim, Claimant, Locks, Mode, Parting, one_less};
@@ -18,7 +19,7 @@ use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Those that wait for conditions.
+/// Claimants that wait for conditions.
 ///
 /// - Both maps have the same claims, and no line is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,17 +29,17 @@ pub(super) struct Sleepers {
 }
 
 impl Sleepers {
-    /// How many there are.
+    /// The number of hosts.
     pub fn len(&self) -> usize {
         self.by_claimant.len()
     }
 
-    /// Whether one sleeps.
+    /// True if the claimant sleeps.
     pub fn has(&self, who: Claimant) -> bool {
         self.by_claimant.contains_key(&who)
     }
 
-    /// Those of a connection.
+    /// The sleepers of a connection.
     pub fn of_link(&self, link: u64) -> Vec<Claimant> {
         self.by_claimant.range(Claimant::all_of(link)).map(|(who, _)| *who).collect()
     }
@@ -49,7 +50,7 @@ impl Sleepers {
         self.by_claimant.insert(claim.who, key);
     }
 
-    /// One sleeps no more. Returns its lock, and what it claims there.
+    /// Ends a sleep. Returns its lock, and the claim to make there.
     fn remove(&mut self, who: Claimant) -> Option<(String, Claim)> {
         let key = self.by_claimant.remove(&who)?;
         let line = self.by_condition.get_mut(&key)?;
@@ -67,7 +68,7 @@ impl Sleepers {
         self.remove(first.who).map(|(_, claim)| claim)
     }
 
-    /// None of a lock's sleepers sleep any more: condition by condition, each in order of arrival.
+    /// Ends all sleeps of a lock: condition by condition, each in order of arrival.
     pub fn wake_all_of(&mut self, name: &str) -> Vec<Claim> {
         let of_lock = (Bound::Included((name.to_owned(), 0)), Bound::Included((name.to_owned(), u64::MAX)));
         let all: Vec<Claim> = self.by_condition.range(of_lock).flat_map(|(_, line)| line.iter().copied()).collect();
@@ -77,7 +78,7 @@ impl Sleepers {
 }
 
 impl Locks {
-    /// One gives back the lock that it has alone, and waits for a condition of it; `claim` is how it has the lock afterwards.
+    /// Gives back an exclusive lock and waits for a condition of it. `claim` says in which mode it is had afterwards.
     ///
     /// **Errors**: [`Error::LockMisused`] where it has not got the lock alone, or `claim` is not of its connection, alone and new.
     pub fn on_sleep(&mut self, who: Claimant, condition: u64, claim: Claim) -> Result<()> {
@@ -124,18 +125,18 @@ impl Locks {
         self.claims.insert(who, name.clone());
         let mut grants = std::mem::take(&mut self.grants);
         self.change(&name, |lock| lock.enter(claim, &mut grants));
-        // Nobody but this one was served.
+        // Only this claimant was served.
         grants.append(&mut self.grants);
         self.grants = grants;
         Ok(true)
     }
 
-    /// Whether a number is in use.
+    /// True if a number is in use.
     pub(super) fn is_used(&self, who: Claimant) -> bool {
         self.claims.contains_key(&who) || self.sleepers.has(who)
     }
 
-    /// One sleeps no more, and has no lock.
+    /// Ends a sleep without a claim for the lock.
     pub(super) fn forget_sleeper(&mut self, who: Claimant) {
         if self.sleepers.remove(who).is_some() {
             one_less(&mut self.links, who.link);

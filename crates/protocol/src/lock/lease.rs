@@ -1,8 +1,8 @@
 //! The word of a lock that is lent: decides, between a program and its node, whether the program may take the lock again without a message.
 //!
-//! The home lends a lock to a program that has it alone. From there on the program gives the lock back and takes it again in a word that
-//! it shares with its node. When somebody else wants the lock, the home asks the node, and the node answers by that word: no thread of the
-//! program is woken, and a program that is stopped or dead holds nobody up beyond what it holds.
+//! The home grants a lease to a program that has the lock alone. From there on the program gives the lock back and takes it again in a
+//! word that it shares with its node. When another program wants the lock, the home asks the node, and the node answers by that word. No
+//! thread of the program is woken, so a stopped or dead program delays nothing but the locks that it holds.
 //!
 //! ```text
 //!            Ask            Lend           Keep
@@ -26,9 +26,9 @@
 //! - A word ends after the home has answered a message that says so. Until then a recall, or its repetition, finds the same answer.
 //! - A program that finds its word `Wanted` gives the lock back by a message.
 //!
-//! Beside the words stands until when they hold, by the clock of the host: as long as the node is a member of the pool. A home that
-//! has had no answer for twice that long goes on without it. A program takes the lock first and looks at the clock then. A node takes all
-//! words back when another node is lost, because that one may be the home of some of them and know nothing of them in its next life.
+//! Beside the words stands their time, by the clock of the host: they hold as long as the node is a member of the pool. A home that has
+//! had no reply for twice that long goes on without it. A program takes the lock first and looks at the clock then. A node takes all
+//! words back when another node is lost. That one may be the home of some of them and know nothing of them in its next life.
 
 use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 /// The states of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeasePhase {
-    /// It is of no lock.
+    /// The word has no lock.
     Empty,
     /// The lock was asked for.
     Asked,
@@ -44,24 +44,24 @@ pub enum LeasePhase {
     Held,
     /// No thread has it, and the program may take it.
     Kept,
-    /// As `Asked` or `Held`, and the lock goes back by a message.
+    /// `Asked` or `Held`, and the lock goes back by a message.
     Wanted,
     /// No thread has it, and the program may not take it.
     Gone,
 }
 
-/// What happens to a word.
+/// An event of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseEvent {
     /// The lock is asked for.
     Ask,
-    /// It is granted, and lent.
+    /// The lock is granted with a lease.
     Lend,
     /// A thread gives it back.
     Keep,
     /// A thread takes it.
     Take,
-    /// It is wanted back.
+    /// The lease is recalled.
     Recall,
     /// The home knows that it is over.
     End,
@@ -83,7 +83,7 @@ pub const TABLE: &[Row<LeasePhase, LeaseEvent>] = &[
     },
 ];
 
-/// What a node says of a lock that is recalled.
+/// A node's report on a recalled lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Recalled {
     /// No thread had it, and none takes it any more.
@@ -111,7 +111,7 @@ const PHASES: [LeasePhase; 6] =
     [LeasePhase::Empty, LeasePhase::Asked, LeasePhase::Held, LeasePhase::Kept, LeasePhase::Wanted, LeasePhase::Gone];
 
 impl LeaseWord {
-    /// Whether a word has room for that number.
+    /// True if a word has room for that number.
     pub fn has_room(number: u64) -> bool {
         number <= u64::MAX >> PHASE_BITS
     }
@@ -122,7 +122,7 @@ impl LeaseWord {
         LeaseWord { number: word >> PHASE_BITS, phase }
     }
 
-    /// As it stands in shared memory; an empty one is zero.
+    /// The word in shared memory; an empty one is zero.
     pub fn to_word(self) -> u64 {
         if self.phase == LeasePhase::Empty { 0 } else { self.number << PHASE_BITS | self.phase as u64 }
     }
@@ -133,7 +133,7 @@ impl LeaseWord {
         table::next(TABLE, self.phase, event).map(|phase| LeaseWord { phase, ..self })
     }
 
-    /// What a node answers a recall that made the word this one.
+    /// A node's reply to a recall that made the word this one.
     pub fn recalled(self) -> Recalled {
         match self.phase {
             LeasePhase::Gone => Recalled::Kept,

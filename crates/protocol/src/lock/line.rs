@@ -1,4 +1,4 @@
-//! Those that wait for one lock, in the order in which they came.
+//! The queue of one lock, in order of arrival.
 
 use super::{Claim, Claimant};
 use std::collections::BTreeMap;
@@ -18,17 +18,17 @@ impl Line {
         self.by_arrival.is_empty()
     }
 
-    /// How many wait.
+    /// Number of waiting claims.
     pub fn len(&self) -> usize {
         self.by_arrival.len()
     }
 
-    /// Whether one waits.
+    /// True if the claimant waits.
     pub fn has(&self, who: Claimant) -> bool {
         self.by_claimant.contains_key(&who)
     }
 
-    /// One comes, who does not wait yet.
+    /// Adds a claimant that does not wait yet.
     pub fn push(&mut self, claim: Claim) {
         self.arrivals += 1;
         self.by_arrival.insert(self.arrivals, claim);
@@ -45,14 +45,14 @@ impl Line {
         self.by_arrival.values()
     }
 
-    /// One leaves. False where it does not wait.
+    /// Removes a claimant. False where it does not wait.
     pub fn remove(&mut self, who: Claimant) -> bool {
         let arrival = self.by_claimant.remove(&who);
         arrival.is_some_and(|arrival| self.by_arrival.remove(&arrival).is_some())
     }
 }
 
-/// One less is counted for a connection, or a user; of none nothing is kept.
+/// Counts one less for a connection, or a user; zero is not stored.
 pub(crate) fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, whose: K) {
     let left = counts.get_mut(&whose).map(|count| {
         *count = count.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Which locks somebody has, for who looks at a pool.
+//! Lists of locks, for a viewer of a pool.
 
 use super::{Claimant, Locks, Mode, State};
 
@@ -7,13 +7,13 @@ use super::{Claimant, Locks, Mode, State};
 pub struct Listed<'l> {
     /// Its name.
     pub name: &'l str,
-    /// How it is held.
+    /// Mode in which it is held.
     pub mode: Mode,
-    /// Those who have it, the first of them.
+    /// The first of its holders.
     pub holders: Vec<Claimant>,
-    /// Those who wait, the next one first; as many at most.
+    /// Waiting claimants, the next one first; at most as many.
     pub waiters: Vec<Claimant>,
-    /// How many have it, and how many wait.
+    /// Numbers of holders and of waiters.
     pub counts: (u64, u64),
 }
 

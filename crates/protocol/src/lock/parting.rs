@@ -24,7 +24,7 @@ impl Locks {
         self.busy.retain(|who| who.link != link);
     }
 
-    /// One lets its lock go, or waits for it no more; nothing happens where it does neither.
+    /// Releases a lock, or ends a wait for it; a claimant with neither changes nothing.
     pub(super) fn let_go(&mut self, who: Claimant, how: Parting) {
         if let Some(name) = self.claims.get(&who).cloned() {
             self.let_all_go(&name, &[who], how);

@@ -4,7 +4,7 @@ use super::Claimant;
 use crate::limits::{FAR_RECALL_MS, RECALL_MS, REPEAT_MS};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is due for a lock that is lent.
+/// Next step of a lock's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecallDue {
     /// Its holder's node is to be asked, at first or again.
@@ -16,9 +16,9 @@ pub enum RecallDue {
 /// The recalls of a home that are under way. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RecallTimes {
-    /// How long an answer is waited for.
+    /// Time to wait for a reply.
     patience_ms: u64,
-    /// Whether the home is no member of its pool: then it does not know whether nodes hear it.
+    /// True if the home is no member of its pool: then it does not know if nodes hear it.
     is_apart: bool,
     /// When each was begun, and when it is to be looked at.
     times: BTreeMap<Claimant, (u64, u64)>,
@@ -27,7 +27,7 @@ pub struct RecallTimes {
 }
 
 impl RecallTimes {
-    /// None yet, at the pool's home or at another of locks.
+    /// An empty list, at the pool's home or at another of locks.
     pub fn new(is_pools_home: bool) -> RecallTimes {
         let patience_ms = if is_pools_home { RECALL_MS } else { FAR_RECALL_MS };
         RecallTimes { patience_ms, is_apart: false, times: BTreeMap::new(), due: BTreeSet::new() }
@@ -49,7 +49,7 @@ impl RecallTimes {
         self.due.insert((now_ms, who));
     }
 
-    /// It need not be asked any more.
+    /// Ends the questions to a node.
     pub fn end(&mut self, who: Claimant) {
         if let Some((_, due_ms)) = self.times.remove(&who) {
             self.due.remove(&(due_ms, who));
@@ -61,7 +61,7 @@ impl RecallTimes {
         self.due.first().map(|(due_ms, _)| *due_ms)
     }
 
-    /// What is due next, if anything is.
+    /// The next due step, if there is one.
     pub fn next_due(&mut self, now_ms: u64) -> Option<RecallDue> {
         let (due_ms, who) = self.due.first().copied().filter(|(due_ms, _)| *due_ms <= now_ms)?;
         let (since_ms, next_ms) = self.times.get_mut(&who)?;

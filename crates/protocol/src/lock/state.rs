@@ -1,4 +1,4 @@
-//! One lock at its home: who has it, to whom it is lent, who waits.
+//! A lock at its home: holders, lease and queue.
 
 use super::line::Line;
 use super::{Claim, Claimant, Event, LockGrant, Mode, Phase, Recalled, TABLE};
@@ -8,20 +8,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// The thread of a lock that is lent: any of the program's may have it.
 const ANY_THREAD: u64 = u64::MAX;
 
-/// One that has a lock.
+/// A holder of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Holder {
     pub claim: Claim,
-    /// Whether its grant says that the lock was abandoned.
+    /// True if its grant says that the lock was abandoned.
     pub is_told: bool,
 }
 
-/// How one lets a lock go.
+/// Manner of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parting {
     InOrder,
     Dead,
-    /// It gave up waiting before it heard of its grant.
+    /// The claimant gave up waiting before it heard of its grant.
     Unused,
 }
 
@@ -31,39 +31,39 @@ pub(super) enum State {
         abandoned: bool,
     },
     Shared {
-        /// How all of them have it.
+        /// Their common mode.
         mode: Mode,
-        /// Those that share it; never empty.
+        /// The sharing holders; never empty.
         holders: BTreeMap<Claimant, Holder>,
-        /// Whether the next grant says that it was abandoned, because the one that said so was not heard of.
+        /// True if the next grant says that it was abandoned, because the one that said so was not heard.
         abandoned: bool,
     },
     Alone {
         holder: Holder,
     },
-    /// One has it alone or keeps it, and its program may take it again unasked.
+    /// The claimant holds it or has its lease, and its program may take it again unasked.
     Lent {
         holder: Holder,
-        /// Whether its node was asked to take it back.
+        /// True if its node was asked to take it back.
         is_recalled: bool,
     },
-    /// It was lent over a connection that ended, and the node is asked whether it was held.
+    /// The lease is from a connection that ended, and the node is asked if the lock was held.
     Parted {
         who: Claimant,
     },
 }
 
-/// One lock.
+/// A lock.
 ///
 /// - The queue is empty where the lock is free.
 /// - The queue is empty where the lock is lent and not recalled.
-/// - Where some share the lock, the first in the queue has no place beside them.
-/// - Those of `tries` are in the queue, and the lock is recalled or parted where there are any.
+/// - While several share the lock, there is no place beside them for the first in the queue.
+/// - All of `tries` are in the queue, and the lock is recalled or detached where there are any.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lock {
     pub state: State,
     pub queue: Line,
-    /// Those in the queue that would not wait for a holder: they wait until it is known whether there is one.
+    /// Queued claims that would not wait for a holder: they wait until it is known if there is one.
     tries: BTreeSet<Claimant>,
     /// Order of abandonment, for forgetting the oldest.
     pub orphaned: u64,
@@ -102,7 +102,7 @@ impl Lock {
         assert_eq!(table::next(TABLE, from, event), Some(self.phase()), "{event:?} in {from:?}");
     }
 
-    /// How a thread of a client has it, if it does. **Cost**: a look at each that the client has.
+    /// The mode in which a client's thread has it, if it does. **Cost**: a look at each that the client has.
     pub fn held_by(&self, link: u64, thread: u64) -> Option<Mode> {
         let is_its = |holder: &Holder| (holder.claim.who.link, holder.claim.thread) == (link, thread);
         match &self.state {
@@ -114,7 +114,7 @@ impl Lock {
         }
     }
 
-    /// Whether one has it, or it is lent to that one.
+    /// True if the claimant has it, or its lease.
     pub fn is_held_by(&self, who: Claimant) -> bool {
         match &self.state {
             State::Free { .. } | State::Parted { .. } => false,
@@ -123,7 +123,7 @@ impl Lock {
         }
     }
 
-    /// Whether it is lent to one, also over a connection that ended.
+    /// True if the claimant has its lease, also from a connection that ended.
     pub fn is_lent_to(&self, who: Claimant) -> bool {
         match &self.state {
             State::Lent { holder, .. } => holder.claim.who == who,
@@ -132,17 +132,17 @@ impl Lock {
         }
     }
 
-    /// How it is held.
+    /// Mode in which it is held.
     pub fn mode(&self) -> Mode {
         if let State::Shared { mode, .. } = self.state { mode } else { Mode::Exclusive }
     }
 
-    /// Whether one that comes at this moment gets it at once.
+    /// True if a claim at this moment gets it at once.
     pub fn is_open_to(&self, mode: Mode) -> bool {
         self.queue.is_empty() && self.has_room(mode)
     }
 
-    /// Whether those that have it leave room for one more.
+    /// True if its holders leave room for one more.
     fn has_room(&self, wanted: Mode) -> bool {
         match &self.state {
             State::Free { .. } => true,
@@ -154,12 +154,12 @@ impl Lock {
         }
     }
 
-    /// Whether it is not known if anybody has it.
+    /// True if it is unknown whether anybody has it.
     pub fn is_out(&self) -> bool {
         matches!(self.state, State::Lent { .. } | State::Parted { .. })
     }
 
-    /// One joins the queue, and leaves it again where `waits` is not said and somebody has the lock.
+    /// Queues a claim, and removes it again where `waits` is false and the lock is held.
     pub fn wait(&mut self, claim: Claim, waits: bool) {
         self.step(Event::Wait, |lock| {
             lock.queue.push(claim);
@@ -234,7 +234,7 @@ impl Lock {
         }
     }
 
-    /// One joins that was not asked whether it waits: it gets the lock, or a place behind those that wait.
+    /// Queues a claim that always waits: it gets the lock, or a place behind those that wait.
     pub fn enter(&mut self, claim: Claim, grants: &mut VecDeque<LockGrant>) {
         match self.is_open_to(claim.mode) {
             true => {
@@ -263,7 +263,7 @@ impl Lock {
         }
     }
 
-    /// One that has it, or waits for it, lets go.
+    /// Releases a holder, or removes a waiter.
     pub fn let_go(&mut self, who: Claimant, how: Parting) {
         if self.queue.has(who) {
             return self.quit(who);
@@ -271,7 +271,7 @@ impl Lock {
         match &mut self.state {
             State::Free { .. } | State::Parted { .. } => unreachable!("nobody has it"),
             State::Shared { mode, holders, abandoned } => {
-                // Who only read leaves nothing half-written.
+                // A reader leaves nothing half-written.
                 let is_left = how == Parting::Dead && *mode != Mode::Shared;
                 let is_unheard = *abandoned || is_left || how == Parting::Unused && holders[&who].is_told;
                 let event = match holders.len() {

@@ -91,7 +91,7 @@ impl ForwardedRequests {
         self.open.keys().next().copied().unwrap_or(self.next)
     }
 
-    /// How many are open.
+    /// Number of open requests.
     pub fn count(&self) -> usize {
         self.open.len()
     }

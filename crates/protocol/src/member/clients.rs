@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 struct Client {
     job: JobRank,
-    /// How it went, and whether it did so without detaching.
+    /// Manner of its end, and true inside if it did not detach.
     gone: Option<(String, bool)>,
     known: bool,
     sent_ms: Option<u64>,

@@ -18,8 +18,8 @@
 //! - `Regranting`: the coordinator gave a new epoch, because it had reported the old one's end. The driver makes new grants for the
 //!   extents that are kept ([`Output::NewEpoch`]) and gives them back ([`Member::regranted`]); the node then joins again, and its
 //!   `held` list carries the fresh grants. No other message carries grants than `Join` and `Obeyed`.
-//! - Orders are obeyed by members only, and a welcome judges exactly the extents that its own join listed: an extent made after that
-//!   list was sent is never freed by it.
+//! - Only members obey orders. A welcome judges exactly the extents that its own join listed: it never frees an extent that was made
+//!   after that list was sent.
 //!
 //! The driver has one connection to the coordinator at a time ([`Member::connected`], [`Member::disconnected`]) and acts on outputs
 //! in order.
@@ -46,15 +46,15 @@ pub enum Phase {
     Joining,
     /// Its lease holds.
     Member,
-    /// It has a new epoch, for which its extents have no grants yet.
+    /// The node has a new epoch, for which its extents have no grants yet.
     Regranting,
-    /// It was a member and asks to be one again.
+    /// The node was a member and asks to be one again.
     Lapsed,
-    /// It went in good order.
+    /// The node went in good order.
     Left,
 }
 
-/// What happens to a node's membership.
+/// An event of a node's membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The coordinator takes it in, and its grants are of the epoch.
@@ -71,7 +71,7 @@ pub enum Event {
     Disconnected,
     /// The coordinator does not know it.
     Unknown,
-    /// It goes.
+    /// The node goes.
     Leave,
 }
 
@@ -87,20 +87,20 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Leave, from: &[Phase::Joining, Phase::Member, Phase::Regranting, Phase::Lapsed], to: Phase::Left },
 ];
 
-/// What a node is started with.
+/// Settings of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// This life of the process: random.
+    /// The process's life: random.
     pub incarnation: Incarnation,
     /// Its name, the same in every life.
     pub name: String,
-    /// Where others reach it.
+    /// Address for others.
     pub address: String,
     /// The number that it would have in its pool, if that is free.
     pub wish: Option<NodeId>,
     /// The life whose extents it brings ([`Member::with_extents`]).
     pub restores: Option<Incarnation>,
-    /// How long an answer of the coordinator is waited for, in milliseconds.
+    /// Time to wait for a reply of the coordinator, in milliseconds.
     pub answer_ms: u64,
     /// After how many milliseconds something unanswered is sent again.
     pub repeat_ms: u64,
@@ -122,7 +122,7 @@ impl Settings {
     }
 }
 
-/// What the node's driver is to do.
+/// An action for the node's driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send to the coordinator.
@@ -166,12 +166,12 @@ pub enum Output {
     AskDone {
         /// Its number.
         request: u64,
-        /// Who asked.
+        /// The requesting client.
         client: ClientId,
-        /// What came of it.
+        /// The request's result.
         result: Result<Answer>,
     },
-    /// Where the coordinator's own node is.
+    /// Address of the coordinator's own node.
     Home(NodeAddress),
     /// Another node's epoch ended.
     NodeLost {
@@ -179,7 +179,7 @@ pub enum Output {
         node: NodeId,
         /// The epoch that ended.
         epoch: Epoch,
-        /// How it was noticed.
+        /// The sign by which it was noticed.
         reason: String,
     },
     /// A lock's home wants it back, and it is lent to a client here: look at its word, and call [`Member::recalled`].
@@ -197,14 +197,14 @@ pub enum Output {
         client: ClientId,
         /// Its number of the taking.
         number: u64,
-        /// What the node says.
+        /// The node's report.
         recalled: Recalled,
     },
     /// The node is no member any more: no client may take a lock again that is lent to it.
     RecallAll,
 }
 
-/// Where the membership stands, with what belongs to it.
+/// State of the membership, with its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Joining,
@@ -280,7 +280,7 @@ impl Member {
         Member { held: held.into_iter().map(|extent| (extent.slot, extent)).collect(), ..Member::new(settings) }
     }
 
-    /// Where the membership stands.
+    /// Phase of the membership.
     pub fn phase(&self) -> Phase {
         match self.state {
             State::Joining => Phase::Joining,
@@ -296,12 +296,12 @@ impl Member {
         self.was
     }
 
-    /// Where the coordinator's own node is, once known.
+    /// Address of the coordinator's own node, once known.
     pub fn home(&self) -> Option<&NodeAddress> {
         self.home.as_ref()
     }
 
-    /// What the node knows of itself and the pool, once it has been welcomed.
+    /// The node's knowledge of itself and the pool, once it has been welcomed.
     pub fn own_status(&self) -> Option<OwnStatus> {
         let ((node, epoch), coordinator) = (self.was?, self.home.clone()?);
         let (name, address) = (self.settings.name.clone(), self.settings.address.clone());
@@ -320,7 +320,7 @@ impl Member {
         self.asks.count()
     }
 
-    /// What the node lends changed; told with the next join or renewal.
+    /// Sets the memory that the node lends; told with the next join or renewal.
     pub fn set_memory(&mut self, memory: Memory) {
         self.memory = memory;
     }
@@ -403,7 +403,7 @@ impl Member {
         }
     }
 
-    /// Whether a client here has a lock that its home recalls.
+    /// Reports on a recalled lock of a client here.
     pub fn recalled(&mut self, home: NodeId, client: ClientId, number: u64, recalled: Recalled) {
         self.send(FromNode::Recalled { client, number, recalled, home });
     }
@@ -492,7 +492,7 @@ impl Member {
         [lease, renew, join, clients, asks].into_iter().flatten().min()
     }
 
-    /// What to do next, in order.
+    /// The next action, in order.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -656,7 +656,7 @@ impl Member {
     }
 }
 
-/// What [`ToNode::Welcome`] says.
+/// The fields of [`ToNode::Welcome`].
 struct Welcome {
     node: NodeId,
     epoch: Epoch,

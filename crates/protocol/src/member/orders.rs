@@ -5,7 +5,7 @@ use crate::id::Slot;
 use crate::wire::control::{FromNode, HeldExtent};
 use std::collections::BTreeMap;
 
-/// What became of an order.
+/// State of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OrderEntry {
     /// The driver is making extents; `wanted` is false once the coordinator has settled the order without them.
@@ -14,13 +14,13 @@ enum OrderEntry {
     Done { result: Result<Vec<HeldExtent>>, told: bool },
 }
 
-/// What to do about an order that arrives.
+/// Standing of an arriving order.
 #[allow(clippy::large_enum_variant, reason = "one at a time, on the stack")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum OrderArrival {
     /// Carry it out.
     New,
-    /// Nothing: it is being carried out, or is settled.
+    /// No action: it is being carried out, or is settled.
     Known,
     /// Send the result again.
     Done(FromNode),
@@ -90,7 +90,7 @@ impl ReceivedOrders {
         FromNode::Obeyed { order, result: Ok(Vec::new()) }
     }
 
-    /// How many are not settled.
+    /// Number of unsettled orders.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.entries.len()

@@ -8,7 +8,7 @@
 //!            └─> none: kept                                            └─> none: posted
 //! ```
 //!
-//! - Of a kept message and a posted receive, none fits the other.
+//! - No kept message fits a posted receive.
 //! - Two messages of one sender that fit one receive are taken in the order in which they were sent, because they arrive so.
 
 pub mod note;
@@ -17,30 +17,30 @@ pub mod strip;
 
 use std::collections::VecDeque;
 
-/// What a message says of itself beside its bytes.
+/// A message's description beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Envelope {
     /// The party that sends it.
     pub from: u32,
     /// Keeps the messages of libraries and phases apart.
     pub context: u32,
-    /// What it is for.
+    /// The sender's tag.
     pub tag: u32,
 }
 
-/// What a receive wants.
+/// Messages that a receive takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wanted {
     /// From whom; `None` from anybody.
     pub from: Option<u32>,
     /// In which context.
     pub context: u32,
-    /// Which tag; `None` any.
+    /// The tag; `None` for any.
     pub tag: Option<u32>,
 }
 
 impl Wanted {
-    /// Whether it takes such a message.
+    /// True if it takes such a message.
     pub fn fits(&self, envelope: &Envelope) -> bool {
         self.context == envelope.context
             && self.from.is_none_or(|from| from == envelope.from)
@@ -52,12 +52,12 @@ impl Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PostId(pub u64);
 
-/// What comes of a receive at once.
+/// Immediate result of a receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Posted<M> {
-    /// It has a message that had come before.
+    /// The receive has a message that had come before.
     Matched(Envelope, M),
-    /// It waits: [`Matching::on_arrival`] names it when its message comes.
+    /// The receive waits: [`Matching::on_arrival`] names it when its message comes.
     Waits(PostId),
 }
 
@@ -115,12 +115,12 @@ impl<M> Matching<M> {
         at.and_then(|at| self.posted.remove(at)).is_some()
     }
 
-    /// What a receive that waits wants.
+    /// Messages that a waiting receive takes.
     pub fn want(&self, id: PostId) -> Option<Wanted> {
         self.posted.iter().find(|(posted, _)| *posted == id).map(|(_, want)| *want)
     }
 
-    /// How many messages are kept.
+    /// Number of kept messages.
     pub fn kept_count(&self) -> usize {
         self.kept.len()
     }
@@ -135,7 +135,7 @@ mod tests {
     enum Event {
         Arrive(Envelope),
         Post(Wanted),
-        /// Of the receives so far, by its place.
+        /// Cancels a receive, by its index among those so far.
         Cancel(usize),
         Probe(Wanted),
     }

@@ -11,7 +11,7 @@
 //! Behind the head is the body, where it goes with the head, or which part of a region it is ([`super::part`]). A receiver's answer to that is
 //! a note without a head.
 //!
-//! With the word of its record a note fills whole cache lines, so that a short one is on one line.
+//! A header fills whole cache lines with the word of its record, so a short one is on one line.
 //!
 //! Notes are input: any program that may write the group's regions may have written one.
 
@@ -47,12 +47,12 @@ const fn on_lines(len: usize) -> usize {
 
 /// The place of a body that goes with its head.
 const INLINE: u64 = u64::MAX;
-/// That of a part of a region, which the receiver fetches.
+/// Mark of a part of a region, which the receiver fetches.
 const PART: u64 = u64::MAX - 1;
 /// In its stead in a receiver's answer.
 const FETCHED: u64 = u64::MAX - 2;
 
-/// Of a place: it is in its sender's strip. Below it are the turn, the slot, and the place in lines.
+/// Mark of a location in the sender's receive ring. Below it are the turn, the slot, and the location in lines.
 const IN_STRIP: u64 = 1 << 63;
 /// Bits of a strip's place in lines, of its slot, and of its turn.
 const LINE_BITS: u32 = 48;
@@ -62,13 +62,14 @@ const TURN_BITS: u32 = 8;
 /// Bytes of a receiver's memory in which bodies land.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyRoom {
-    /// Of the heap.
+    /// Bytes of the heap.
     pub heap_len: u64,
-    /// Of each sender's strip; 0 where there are none.
+    /// Bytes of each sender's receive ring; 0 where there are none.
     pub strip_len: u64,
 }
 
-/// Where a body is, which decides what its receiver does with it. The paper's header has 16 bytes for that; here it is a word of the front.
+/// Location of a body, which decides on the receiver's treatment of it. The paper's header has 16 bytes for that; here it is a word of
+/// the front.
 ///
 /// **Source**: [D3 §3.1]. FEATURE: D3-F5
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,21 +82,21 @@ pub enum BodyPlace {
     Strip(StripPlace),
     /// In a region: so many bytes behind the head say where ([`super::part::BodyPart`]). The receiver fetches it.
     Part(usize),
-    /// It was a part of a region: no message, but the receiver's answer, so many bytes long ([`super::part::decode_outcome`]). The sender's
+    /// A reply of a receiver that has fetched a part of a region, of this many bytes ([`super::part::decode_outcome`]). The sender's
     /// number of the part stands for the body's length.
     Fetched(usize),
 }
 
-/// What a note says before its bytes.
+/// Fields of a header, before its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
-    /// Whose, which context, which tag.
+    /// Sender, context and tag.
     pub envelope: Envelope,
     /// Bytes of the head.
     pub head_len: usize,
     /// Bytes of the body.
     pub body_len: u64,
-    /// Where the body is.
+    /// Location of the body.
     pub body: BodyPlace,
 }
 

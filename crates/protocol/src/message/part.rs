@@ -11,7 +11,7 @@ use crate::wire::control;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Which bytes a body is.
+/// Bytes that a body is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodyPart {
     /// The sender's number of the part, which the receiver's answer names.

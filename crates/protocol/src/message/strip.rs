@@ -8,7 +8,7 @@
 //! names place, slot and turn. The receiver stores the turn in the byte when it drops the body. So the sender sees that the block is free. A body
 //! for which a strip has no room lands in a heap, which costs messages.
 //!
-//! What lies in a strip is input: whoever may write it can have bodies of its sender overwritten, and no others.
+//! Bytes in a receive ring are input: a writer of them can have bodies of its sender overwritten, and no others.
 
 use crate::limits::{MESSAGE_STRIP_LEN_MAX, PAGE_LEN};
 use crate::queue::layout::LINE_LEN;
@@ -28,14 +28,14 @@ pub fn strip_len(landing_len: u64, parties: u32) -> u64 {
     if share > LINE_LEN.saturating_add(PAGE_LEN) { lines.saturating_mul(LINE_LEN) } else { 0 }
 }
 
-/// Where a body is in a strip.
+/// Location of a body in a receive ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StripPlace {
     /// Its first byte, from the strip's beginning.
     pub at: u64,
     /// The slot of its block, which is where the slot's byte is, too.
     pub slot: u8,
-    /// What that byte becomes when the block is free.
+    /// Value of that byte when the block is free.
     pub turn: u8,
 }
 
@@ -45,20 +45,20 @@ struct StripBlock {
     len: u64,
 }
 
-/// What a sender knows of its strip.
+/// A sender's state for its receive ring.
 #[derive(Debug)]
 pub struct Strip {
     len: u64,
-    /// Those that are taken, the oldest first.
+    /// Taken blocks, the oldest first.
     blocks: VecDeque<StripBlock>,
-    /// What each slot's byte was when it was last seen.
+    /// Value of each slot's byte at the last look.
     turns: [u8; SLOT_COUNT],
-    /// Where the block that was taken last ends.
+    /// End of the block that was taken last.
     end: u64,
 }
 
 impl Strip {
-    /// One of `len` bytes whose bytes are 0.
+    /// A ring of `len` zero bytes.
     pub fn new(len: u64) -> Strip {
         Strip { len, blocks: VecDeque::new(), turns: [0; SLOT_COUNT], end: LINE_LEN }
     }
@@ -74,8 +74,8 @@ impl Strip {
         Some(place)
     }
 
-    /// A place of `len` bytes beside what is taken: behind the last, and round after [`ROUND_LEN`]. A block that was just
-    /// dropped is in its receiver's cache, and to write there takes half as long again; all of a long strip would take more of the caches.
+    /// A place of `len` bytes beside the taken blocks: behind the last, and round after [`ROUND_LEN`]. A block that was just dropped is
+    /// in its receiver's cache, and a write there takes half as long again. The whole of a long ring would take more of the caches.
     fn room(&self, len: u64) -> Option<u64> {
         let fits = |at: u64, limit: u64| at.checked_add(len).is_some_and(|end| end <= limit);
         let round = self.len.min(ROUND_LEN);
@@ -88,7 +88,7 @@ impl Strip {
             true if fits(end, round) => Some(end),
             true if fits(LINE_LEN, begin) => Some(LINE_LEN),
             true => fits(end, self.len).then_some(end),
-            // What is taken goes round the strip's end.
+            // Taken blocks go round the ring's end.
             false => fits(end, begin).then_some(end),
         }
     }
@@ -110,7 +110,7 @@ impl Strip {
         self.blocks.retain(|block| block.place != place);
     }
 
-    /// Whether nothing is taken.
+    /// True if no block is taken.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }

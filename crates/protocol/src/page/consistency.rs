@@ -1,10 +1,10 @@
-//! What a mapping of a shared region promises.
+//! Promises of a mapping of a shared region.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What programs that map a region on several hosts see of each other's stores. One at a time for a region.
+/// Visibility of stores between programs that map a region on several hosts. A region has one at a time.
 ///
 /// **Source**: [D2 §4] for the first, [RF §3.4] for the second, [EU §1] for the third.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -12,10 +12,10 @@ pub enum Consistency {
     /// A store is visible elsewhere after `flush` there and `update` here; writers of different bytes of one page both
     /// survive.
     Explicit,
-    /// Bytes that are bound to a lock are, for one that has it, as the last release left them; a store to them is seen nowhere else
-    /// before the lock is given back. All other bytes are as with `Explicit`.
+    /// Bytes that are bound to a lock are, for its holder, as the last release left them. A store to them is seen nowhere else before the
+    /// lock is given back. All other bytes are as with `Explicit`.
     Entry,
-    /// What threads on one machine get: coherent for each location, x86-TSO order; atomics are atomic.
+    /// Visibility as between threads of one machine: coherent for each location, x86-TSO order, atomics are atomic.
     Coherent,
 }
 

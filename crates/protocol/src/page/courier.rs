@@ -1,23 +1,22 @@
 //! Messages between two nodes arrive once each, in any order, whatever their connections lose or repeat; pages need no more.
 //!
-//! One courier stands at each end of a pair of lives of nodes. Messages are numbered; the other end says which it has heard;
-//! what was not confirmed is sent again when a connection is made anew, and now and then. A courier ends with one of the two
-//! lives.
+//! A courier stands at each end of a pair of lives of nodes. Messages are numbered, and the other end confirms those that it has heard.
+//! Unconfirmed ones are sent again over a new connection, and from time to time. A courier ends with one of the two lives.
 
 use crate::id::Incarnation;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one end has heard: every number up to one, and some beyond.
+/// Numbers that one end has heard: all up to one, and some beyond.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Receipt {
     /// All numbers up to this, counted from 1.
     pub up_to: u64,
-    /// Those heard beyond, in order; few, since they fill up.
+    /// Numbers heard beyond, in order; few, because the gap fills up.
     pub beyond: Vec<u64>,
 }
 
-/// One end of a pair.
+/// A pair's end.
 ///
 /// **Cost**: what is sent stays here until it is confirmed; an owner that bounds it asks [`Courier::unconfirmed_count`]
 /// before it begins something new. No allocation for messages that are heard in order.
@@ -45,13 +44,13 @@ impl<M> Courier<M> {
         self.sent
     }
 
-    /// What may not have been heard, the oldest first: to be sent again when a connection is new, or nothing was confirmed
-    /// for a while.
+    /// Messages that may not have been heard, the oldest first: to be sent again over a new connection, or after a while without
+    /// confirmation.
     pub fn unconfirmed(&self) -> impl Iterator<Item = (u64, &M)> {
         self.unconfirmed.iter().map(|(number, message)| (*number, message))
     }
 
-    /// How much is not confirmed.
+    /// Number of unconfirmed messages.
     pub fn unconfirmed_count(&self) -> usize {
         self.unconfirmed.len()
     }
@@ -73,13 +72,12 @@ impl<M> Courier<M> {
         true
     }
 
-    /// What to tell the other end, if something arrived since the last time: with the next message to it, or by itself after
-    /// a while.
+    /// The receipt for the other end, if something arrived after the last one: it goes with the next message, or by itself after a while.
     pub fn receipt(&mut self) -> Option<Receipt> {
         self.receipt_after(1)
     }
 
-    /// As [`Courier::receipt`], if so many messages arrived since.
+    /// [`Courier::receipt`], if that many messages arrived after the last one.
     pub fn receipt_after(&mut self, count: u32) -> Option<Receipt> {
         let is_due = self.owes >= count.max(1);
         self.owes = if is_due { 0 } else { self.owes };
@@ -97,8 +95,8 @@ impl<M> Courier<M> {
 
 /// Decides whether a node that is reached again is the one that was talked to before.
 ///
-/// Another life at the same address means that the life before is over, and all that it had is gone: messages to it would be heard
-/// by one that knows nothing of them, and nobody would answer.
+/// Another life at the same address means that the life before is over, and its state is gone. Messages to the old life would reach one
+/// that knows nothing of them, and nobody would answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answering(Option<Incarnation>);
 
@@ -127,7 +125,7 @@ mod tests {
         #[test]
         fn every_message_is_heard_once(steps in prop::collection::vec((0..5u8, any::<prop::sample::Index>()), 1..300)) {
             let (mut here, mut there) = (Courier::default(), Courier::<u64>::default());
-            // What is on the wire, each of which may arrive, arrive again, or get lost.
+            // Messages on the wire: each may arrive, arrive again, or get lost.
             let (mut wire, mut receipts, mut heard, mut sent) = (Vec::new(), Vec::new(), BTreeSet::new(), 0u64);
             for (step, index) in steps {
                 match step {

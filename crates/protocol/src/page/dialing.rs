@@ -15,20 +15,20 @@
 use crate::limits::{DIAL_AGAIN_MS, REACH_MS};
 use crate::table::{self, Row};
 
-/// How a connection stands.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Nobody wanted it yet.
+    /// Not wanted yet.
     Down,
     /// A try is under way.
     Dialing,
     /// The last try failed: the next follows after a pause.
     Waiting,
-    /// It is there.
+    /// Connected.
     Up,
 }
 
-/// What happens to a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Something is to be said.
@@ -39,7 +39,7 @@ pub enum Event {
     Fail,
     /// The pause after a failure is over.
     Due,
-    /// It breaks.
+    /// The connection breaks.
     Break,
     /// The node was not reached for too long.
     GiveUp,
@@ -55,14 +55,14 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::GiveUp, from: &[Phase::Dialing], to: Phase::Down },
 ];
 
-/// What comes of a try.
+/// Result of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialed {
     /// The connection is there: what was not confirmed goes over it.
     Up,
     /// Another is there: this one is closed.
     Spare,
-    /// It is tried again after a while.
+    /// Tried again after a while.
     Again,
     /// The node was not reached for too long: it is lost.
     Lost,
@@ -87,7 +87,7 @@ impl<P> Default for Dialing<P> {
 }
 
 impl<P: Copy + PartialEq> Dialing<P> {
-    /// How it stands.
+    /// The connection's phase.
     pub fn phase(&self) -> Phase {
         match self.0 {
             State::Down => Phase::Down,
@@ -119,7 +119,7 @@ impl<P: Copy + PartialEq> Dialing<P> {
         begins
     }
 
-    /// What came of a try: a connection, or none.
+    /// Reports a try: a connection, or none.
     pub fn tried(&mut self, made: Option<P>, now_ms: u64) -> Dialed {
         match (made, self.0) {
             (Some(place), _) if self.may(Event::Make) => {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     proptest! {
-        /// One try is under way at a time; a node is lost only where it was not reached for so long, and always then.
+        /// Tries do not overlap. A node is lost only where it was not reached for the whole patience, and always then.
         #[test]
         fn a_node_is_dialed_once_at_a_time_and_lost_when_it_was_not_reached(steps in prop::collection::vec((0..6u8, 1..200u64), 1..200)) {
             let (mut dialing, mut now_ms, mut tries, mut place) = (Dialing::<u64>::default(), 0, 0, 0);

@@ -29,7 +29,7 @@ pub struct Again {
     pub host: HostId,
     /// For which page.
     pub page: Page,
-    /// What was granted.
+    /// The grant.
     pub grant: ToHost,
 }
 

@@ -1,10 +1,10 @@
-//! What the home remembers of pages: 16 bytes each, and nothing where no page near is used.
+//! The home's record of pages: 16 bytes each, and nothing where no page near is used.
 
 use super::hosts::{HostId, Hosts};
 use super::message::{Page, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who has a page while nothing is under way.
+/// Holders of a page while nothing is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Holding {
     /// The bytes at home are good; the sharers may have copies of them.
@@ -15,7 +15,7 @@ pub(super) enum Holding {
     Lost,
 }
 
-/// One page.
+/// A page's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub version: Version,
@@ -132,7 +132,7 @@ impl Entries {
     }
 }
 
-/// Where a page's words lie in its chunk.
+/// Index of a page's words in its chunk.
 fn at(page: Page) -> usize {
     (page.0 % CHUNK_PAGES) as usize * 2
 }

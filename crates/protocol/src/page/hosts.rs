@@ -17,7 +17,7 @@ impl fmt::Display for HostId {
     }
 }
 
-/// How many hosts a set holds without memory of its own.
+/// Number of hosts that a set holds without memory of its own.
 pub const INLINE_COUNT: u16 = u64::BITS as u16;
 
 /// A set of hosts: a bitmap for the first 64, a tree for those above.
@@ -30,7 +30,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Nobody.
+    /// The empty set.
     pub const NONE: Hosts = Hosts { low: 0, high: BTreeSet::new() };
 
     /// The set of a bitmap of the first 64 hosts and of others above.
@@ -54,24 +54,24 @@ impl Hosts {
         self.high
     }
 
-    /// One host.
+    /// A set of one host.
     pub fn one(host: HostId) -> Hosts {
         let mut hosts = Hosts::NONE;
         hosts.insert(host);
         hosts
     }
 
-    /// Whether nobody is in it.
+    /// True for the empty set.
     pub fn is_empty(&self) -> bool {
         self.low == 0 && self.high.is_empty()
     }
 
-    /// How many are in it.
+    /// The number of hosts in it.
     pub fn count(&self) -> usize {
         self.low.count_ones() as usize + self.high.len()
     }
 
-    /// Whether `host` is in it.
+    /// True if `host` is in it.
     pub fn has(&self, host: HostId) -> bool {
         match host.0 < INLINE_COUNT {
             true => self.low >> host.0 & 1 == 1,

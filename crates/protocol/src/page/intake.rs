@@ -1,4 +1,4 @@
-//! How a thread takes in the answer to its request for a page: which step follows which, and when the home hears of it.
+//! Steps by which a thread takes in the reply to its request for a page, and the time when the home hears of it.
 //!
 //! ```text
 //!             bytes            Go            Put             Here
@@ -23,7 +23,7 @@
 use super::word::{Fill, Installed};
 use crate::table::{self, Row};
 
-/// Where a thread is with an answer.
+/// A thread's phase in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// A grant has come with bytes.
@@ -32,7 +32,7 @@ pub enum Phase {
     Putting,
     /// The bytes are in the frame.
     Publishing,
-    /// They could not be put there.
+    /// The bytes could not be put there.
     Undoing,
     /// A grant has come for bytes that are here.
     Granting,
@@ -42,11 +42,11 @@ pub enum Phase {
     Acknowledging,
     /// The page may be mapped, as far as its word lets it.
     Mapping,
-    /// Nothing is left to do.
+    /// No step is left.
     Over,
 }
 
-/// How a step went.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The frame is this thread's to fill.
@@ -85,7 +85,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Mapped, from: &[Phase::Mapping], to: Phase::Over },
 ];
 
-/// What comes of a touch.
+/// Result of a touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     /// Look at the word again: the page is here, or another's.
@@ -98,25 +98,25 @@ pub enum End {
     Lost,
 }
 
-/// What a home answers.
+/// A home's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// The page.
     Granted {
-        /// Whether its bytes come along.
+        /// True if its bytes come along.
         has_bytes: bool,
-        /// Whether the home waits to hear of it.
+        /// True if the home waits to hear of it.
         firm: bool,
     },
     /// Its node gets the page: the claim stays.
     Later,
     /// The newest bytes are gone.
     Lost,
-    /// Nothing, at this moment.
+    /// No grant, at this moment.
     Refused,
 }
 
-/// What the thread does next.
+/// The thread's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// [`super::word::PageWord::fill`], then [`Intake::on_fill`].
@@ -135,7 +135,7 @@ pub enum Act {
     Acknowledge,
     /// Maps the page, if the word lets the thread in, then [`Intake::done`].
     Map,
-    /// Nothing more.
+    /// The steps are over.
     End(End),
 }
 
@@ -145,7 +145,7 @@ pub struct Intake {
     phase: Phase,
     firm: bool,
     has_bytes: bool,
-    /// Whether it was granted: who was refused maps nothing.
+    /// True if it was granted: a refused thread maps nothing.
     is_granted: bool,
     end: End,
 }
@@ -167,7 +167,7 @@ impl Intake {
         Intake { phase, firm, has_bytes, is_granted, end }
     }
 
-    /// What is next.
+    /// The next step.
     pub fn act(&self) -> Act {
         match self.phase {
             Phase::Claimed => Act::Fill,
@@ -220,14 +220,14 @@ impl Intake {
         self.take(Event::Void);
     }
 
-    /// What was fetched in another way meanwhile, or is being taken, leaves a claim that is open: it is as if it were overtaken.
+    /// An open claim is left behind if the page came in another way meanwhile, or is being taken. It counts as overtaken.
     fn on_gone(&mut self, is_open: bool) {
         if is_open { self.on_void() } else { self.take(Event::Gone) }
     }
 
     fn take(&mut self, event: Event) {
         self.phase = table::next(TABLE, self.phase, event).expect("what was next is done");
-        // What nobody waits for is passed over.
+        // A step that no home waits for is skipped.
         if self.phase == Phase::Acknowledging && !self.firm {
             self.phase = Phase::Mapping;
         }

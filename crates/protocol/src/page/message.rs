@@ -1,4 +1,4 @@
-//! What the directory of an extent and the hosts that map it say to each other about one page.
+//! Messages on one page between an extent's directory and the hosts that map it.
 
 use super::hosts::{HostId, Hosts};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Page(pub u64);
 
-/// Which bytes of a page are meant: a new one begins whenever a page gets an owner, or is written at its home.
+/// A version of a page's bytes: a new one begins whenever the page gets an owner, or is written at its home.
 ///
 /// Numbers wrap: of two that are compared, neither is 2^31 older. A page that changed its owner every microsecond would be
 /// back at the same number after an hour; no message lasts that long.
@@ -28,7 +28,7 @@ impl Version {
         Version(self.0.wrapping_sub(1))
     }
 
-    /// Whether it is newer than `other`.
+    /// True if it is newer than `other`.
     pub fn is_after(self, other: Version) -> bool {
         (self.0.wrapping_sub(other.0) as i32) > 0
     }
@@ -39,7 +39,7 @@ impl Version {
     }
 }
 
-/// What a page is wanted for, or granted for.
+/// Purpose of a request or grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Access {
     /// Loads.
@@ -48,11 +48,11 @@ pub enum Access {
     Write,
 }
 
-/// The number of a request at its host. A seat (a thread that can fault, or a slot of the host's prefetcher) has one request
-/// under way at a time, and numbers them upwards from 1, so that a repetition is known for one at any later time.
+/// The number of a request at its host. A slot (of a thread that can fault, or of the host's prefetcher) has one request under way at a
+/// time. It numbers them upwards from 1, so a repetition is recognised at any later time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ticket {
-    /// Who of the host asks.
+    /// The thread slot of the requester.
     pub seat: u16,
     /// The how-manieth request of that seat.
     pub number: u32,
@@ -67,7 +67,7 @@ pub enum Refusal {
     Full,
 }
 
-/// What a host says to a page's home.
+/// A host's message to a page's home.
 ///
 /// **Cost**: below 32 bytes each; [`ToHome::WriteBack`] carries the page as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ pub enum ToHome {
     Request {
         /// The request.
         ticket: Ticket,
-        /// What for.
+        /// The access for it.
         access: Access,
         /// The version of the copy that the host has and keeps until it is answered or told to drop it.
         has: Option<Version>,
@@ -96,7 +96,7 @@ pub enum ToHome {
     WriteBack {
         /// The version that the host owns (or of its copy, when the home asked after an owner's death).
         version: Version,
-        /// Whether the host keeps a copy for reading.
+        /// True if the host keeps a copy for reading.
         keeps: bool,
     },
     /// The page that is recalled has been passed on.
@@ -116,7 +116,7 @@ pub enum ToHome {
     },
 }
 
-/// What a host is told about a page: by the page's home or, for [`ToHost::Grant`] and [`ToHost::Ack`], by another host.
+/// A message on a page to a host: by the page's home or, for [`ToHost::Grant`] and [`ToHost::Ack`], by another host.
 ///
 /// **Cost**: below 32 bytes each while hosts are numbered below 64; a [`ToHost::Grant`] carries the page as well where it
 /// says so.
@@ -128,11 +128,11 @@ pub enum ToHost {
         ticket: Ticket,
         /// The version that the bytes are, or that begins with this owner.
         version: Version,
-        /// What for.
+        /// The access for it.
         access: Access,
-        /// Whether the page's bytes come along: not for a host that has them, nor for the home's own, whose frame they lie in.
+        /// True if the page's bytes come along: not for a host that has them, nor for the home's own, whose frame they lie in.
         has_bytes: bool,
-        /// Whose acknowledgements have to come before the first store.
+        /// Hosts whose acknowledgements must come before the first store.
         awaits: Hosts,
         /// The home waits for [`ToHome::Done`]; always so for [`Access::Write`].
         firm: bool,
@@ -148,11 +148,11 @@ pub enum ToHost {
     Forward {
         /// The version that the owner owns. If it does not own that, it has evicted it, and the home will serve the request.
         era: Version,
-        /// Who gets it.
+        /// The host that gets it.
         to: HostId,
         /// For what request.
         ticket: Ticket,
-        /// What for.
+        /// The access for it.
         access: Access,
         /// For how many microseconds the owner may keep it if a program works on it. The directory says 0; its driver says more.
         hold_us: u32,
@@ -161,23 +161,23 @@ pub enum ToHost {
     Recall {
         /// The version that the owner owns.
         era: Version,
-        /// Whether it may keep a copy for reading.
+        /// True if it may keep a copy for reading.
         keeps: bool,
-        /// As of [`ToHost::Forward`].
+        /// See [`ToHost::Forward`].
         hold_us: u32,
     },
     /// The owner that was to answer the request is gone. Has it?
     OwnerGone {
         /// The request.
         ticket: Ticket,
-        /// What it is for.
+        /// The access for it.
         access: Access,
         /// The version that the owner would have granted.
         version: Version,
     },
     /// A copy has been dropped; by the home in the name of a host that is gone.
     Ack {
-        /// Whose copy.
+        /// The host of the copy.
         from: HostId,
         /// The version that was invalidated.
         version: Version,
@@ -192,14 +192,14 @@ pub enum ToHost {
 }
 
 impl ToHome {
-    /// Whether the page's bytes travel with it.
+    /// True if the page's bytes travel with it.
     pub fn has_bytes(&self) -> bool {
         matches!(self, ToHome::WriteBack { .. })
     }
 }
 
 impl ToHost {
-    /// Whether the page's bytes travel with it.
+    /// True if the page's bytes travel with it.
     pub fn has_bytes(&self) -> bool {
         matches!(self, ToHost::Grant { has_bytes: true, .. })
     }

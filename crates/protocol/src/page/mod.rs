@@ -37,8 +37,8 @@
 //!
 //! # Costs
 //!
-//! Messages between hosts (those between a home and its own host are none), how many of them carry the page, and how many
-//! follow one another until the program goes on. `k` others have copies, none of them at home. Tests hold these numbers.
+//! The table counts messages between hosts (a home and its own host have none), how many of them carry the page, and how many follow one
+//! another until the program goes on. `k` others have copies, none of them at home. Tests hold these numbers.
 //!
 //! | access | messages | pages | one after the other |
 //! |---|---|---|---|
@@ -61,30 +61,31 @@
 //! - **Channels.** Messages of two live hosts arrive once each, in any order (grants and invalidations may use channels of
 //!   their own). A [`Courier`] for each pair of nodes makes that of connections that break and come back. A
 //!   [`ToHome::Request`] alone may be repeated freely ([`Host::part`]): its [`Ticket`] tells.
-//! - **At home**, for each message: [`Directory::handle`]; if it was [`Heard::Acted`] and brought the page (from another
-//!   host), write that into the extent; then drain [`Directory::poll`], reading the page anew for each output that carries it.
+//! - **At home**, for each message: [`Directory::handle`]. If it was [`Heard::Acted`] and brought the page from another host, write the
+//!   page into the extent. Then drain [`Directory::poll`], reading the page again for each output that carries it.
 //! - **At a host**, for each message: [`Host::on_message`]. As long as [`Host::is_taking`], now and then [`Host::turn`]: it takes
 //!   what was marked from the programs, through [`Place::take`], as soon as nobody maps it, and hears what waited.
-//! - **False sharing**: the home asks [`Tenure::on_demand`] for each [`ToHost::Forward`] and [`ToHost::Recall`] how long the owner may keep
-//!   the page, and writes it into the message ([`ToHost::held_for`]); the host hears that by [`Host::on_message_at`], and
-//!   [`Host::end_holds`] when [`Host::holds_until_us`] has come. A driver that does neither is right, and slow where hosts write one page.
+//! - **False sharing**: the home asks [`Tenure::on_demand`] for each [`ToHost::Forward`] and [`ToHost::Recall`] how long the owner may
+//!   keep the page. It writes that into the message ([`ToHost::held_for`]). The host hears it by [`Host::on_message_at`], and gets
+//!   [`Host::end_holds`] when [`Host::holds_until_us`] has come. A driver that does neither is right, and slow where hosts write one
+//!   page.
 //! - **At a fault**, in the thread itself: [`word::PageWord::fault`], and what that comes to. To make room: [`Host::evict`].
 //! - **A program is gone**: [`Host::part`] goes on in the names of its threads. What the home granted to a thread and was not
 //!   acknowledged it sends to the node, once more.
 //! - **A get or put at the home**: [`Directory::recall`] for each page, wait for [`directory::Output::Ready`], move the
 //!   bytes, and [`Directory::release`] after a put. Where nobody has the page elsewhere that is at once. [`Recalls`] says when all are
 //!   there, and what is let go of.
-//! - **A host is lost** (the membership says so): [`Directory::on_host_lost`] at each home whose extent it maps, and from
-//!   then on nothing of its epoch is passed on; [`Host::on_host_gone`] at each other host. A host that finds itself lost
-//!   removes all pages from its programs, and forgets them, before it joins again.
-//! - **The home's own host lets go of all**, since no program there maps the region any more: [`Directory::on_host_lost`] too. It comes
+//! - **A host is lost** (the membership says so): [`Directory::on_host_lost`] at each home whose extent it maps; from then on nothing of
+//!   its epoch is passed on. [`Host::on_host_gone`] at each other host. A host that finds itself lost removes all pages from its
+//!   programs, and forgets them, before it joins again.
+//! - **The home's own host lets go of all**, because no program there maps the region any more: [`Directory::on_host_lost`] too. It comes
 //!   again under the same number, and has nothing.
-//! - **The home is lost**: [`Host::on_home_lost`]; what is here stays readable. A page that another host passes on to one that
-//!   does not wait for it any more is kept for the home, as are those on their way there: it may be back.
+//! - **The home is lost**: [`Host::on_home_lost`]; present pages stay readable. The home may be back. So a page that another host passes
+//!   on to one that no longer waits for it is kept for the home, as are those on their way there.
 //! - **A home finds that it was taken for lost**: its directory becomes a [`Returning`]; each host is told, hands over
 //!   ([`Host::hand_over`]), and leaves. When that is over the home begins anew ([`Directory::after_return`]).
-//! - A program that has just got a page should run before the page is taken again: a driver that turns some microseconds later
-//!   delays a message, which is allowed, and saves programs that write to one page from never getting on.
+//! - A program that has just got a page should run before the page is taken again. A driver that turns some microseconds later delays a
+//!   message, which is allowed. It saves programs that write to one page from never getting on.
 //!
 //! # What may fail
 //!

@@ -1,4 +1,4 @@
-//! How often pages of a home went to and fro between hosts: shows programs that write one page without meaning to share it.
+//! Counts of moves of a home's pages to and fro between hosts: shows programs that write one page without meaning to share it.
 //!
 //! A *move* is an access of a host for which others have to give a page up. A move is a *return* where the host had the page before.
 //! Data that are written once and read once elsewhere make moves, and no returns.
@@ -22,23 +22,23 @@ const NAMED_HOSTS: u16 = 64;
 pub struct PageRun {
     /// The first of them, counted from the region's begin.
     pub first: u64,
-    /// How many there are.
+    /// The number of hosts.
     pub count: u64,
-    /// How often a host asked for one that it had had before, and that others had to give up.
+    /// Requests of a host for a page that it had had before, and that others had to give up.
     pub returns: u64,
-    /// How long they were under way in all, in microseconds, as their home saw it.
+    /// Total time of transits in microseconds, as their home saw them.
     pub micros: u64,
     /// The nodes of the hosts that had them, by number; of more than 64 hosts, not all.
     pub nodes: Vec<NodeId>,
 }
 
-/// What is known of one page.
+/// Record of one page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Track {
     /// Bitmap of the hosts that asked for it while others had it, by their number modulo 64.
     hosts: u64,
     returns: u32,
-    /// How long it was under way in all, in microseconds.
+    /// Total time of its transits in microseconds.
     micros: u32,
 }
 
@@ -77,12 +77,12 @@ impl Moves {
         is_return
     }
 
-    /// Whether a page is under way since [`Moves::on_move`].
+    /// True if a page is under way after [`Moves::on_move`].
     pub fn is_under_way(&self, page: Page) -> bool {
         self.begun.contains_key(&page)
     }
 
-    /// Nothing is under way for a page any more.
+    /// Ends the page's transit.
     pub fn on_rest(&mut self, page: Page, now_us: u64) {
         let Some(begun) = self.begun.remove(&page) else { return };
         let took = now_us.saturating_sub(begun).min(u64::from(u32::MAX)) as u32;

@@ -12,8 +12,8 @@
 //! that was taken for lost forgets what it was asked for: its stages ask again when it has begun anew. A stage waits for so long, and no
 //! longer. Who asked is told once.
 //!
-//! A stage that reads holds nothing; one that writes holds its pages from [`Output::Ready`](super::directory::Output::Ready) on. Where one
-//! page is refused or comes too late, the others go to whoever is next: [`Recalls`] says what is to be let go of, and forgets nothing
+//! A stage that reads holds nothing; one that writes holds its pages from [`Output::Ready`](super::directory::Output::Ready) on. If one
+//! page is refused or comes too late, the others go to the next in their queues. [`Recalls`] says which to let go, and forgets nothing
 //! that is held before [`Recalls::end`].
 
 use super::directory::Face;
@@ -21,7 +21,7 @@ use super::message::{Access, Page};
 use crate::table::{self, Row};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a stage stands.
+/// Phase of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Its home is away, or comes back.
@@ -30,11 +30,11 @@ pub enum Phase {
     Waiting,
     /// All its pages are at home, or it will not get them.
     Over,
-    /// Who asked knows.
+    /// The requester knows.
     Told,
 }
 
-/// What happens to a stage.
+/// An event of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The directory is asked for its pages.
@@ -43,13 +43,13 @@ pub enum Event {
     Come,
     /// The directory refuses a page.
     Refuse,
-    /// It has waited for too long.
+    /// The stage has waited for too long.
     Late,
-    /// Nobody maps the region any more: its pages are at home.
+    /// No host maps the region any more: its pages are at home.
     Unmap,
     /// The home was taken for lost.
     Return,
-    /// Who asked is told.
+    /// The requester is told.
     Tell,
 }
 
@@ -64,27 +64,27 @@ pub const STAGE: &[Row<Phase, Event>] = &[
     Row { event: Event::Tell, from: &[Phase::Over], to: Phase::Told },
 ];
 
-/// How the home of a stage's pages stands.
+/// State of the home of a stage's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HomeStanding {
-    /// Nobody maps the region.
+    /// The last client has unmapped the region.
     Unmapped,
-    /// It was taken for lost, and gets newer bytes first.
+    /// The home was taken for lost, and gets newer bytes first.
     Away,
-    /// It answers.
+    /// The home answers.
     Here,
 }
 
 /// Pages of a stage: to be asked for, or to be let go of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagePages<R> {
-    /// Whose.
+    /// The stage's number.
     pub face: Face,
-    /// Of which region.
+    /// The stage's region.
     pub region: R,
     /// Ascending, each once.
     pub pages: Vec<Page>,
-    /// What for.
+    /// The stage's access.
     pub access: Access,
 }
 
@@ -143,7 +143,7 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
         Recalls { stages: BTreeMap::new(), count: 0, patience_ms }
     }
 
-    /// How long a stage waits.
+    /// Time that a stage waits.
     pub fn patience_ms(&self) -> u64 {
         self.patience_ms
     }
@@ -190,7 +190,7 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
     #[must_use = "others wait for the pages"]
     pub fn on_page(&mut self, face: Face, page: Page, outcome: Result<(), E>) -> Option<StagePages<R>> {
         let stage = self.stages.get_mut(&face)?;
-        // What comes of pages that were let go of, or belongs to a life of the home before, is for nobody.
+        // A result for pages that were let go, or for an older life of the home, has no receiver.
         let State::Waiting(waits) = &mut stage.state else { return None };
         waits.remove(&page);
         let (is_last, is_refused) = (waits.is_empty(), outcome.is_err());
@@ -227,7 +227,7 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
         }
     }
 
-    /// What came of a stage, if it is over and nobody was told.
+    /// Outcome of a stage, if it is over and was not told.
     pub fn tell(&mut self, face: Face) -> Option<Result<(), E>> {
         let stage = self.stages.get_mut(&face).filter(|stage| stage.may(Event::Tell))?;
         match std::mem::replace(&mut stage.state, State::Told) {
@@ -253,12 +253,12 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
         self.stages.iter().filter(|(_, stage)| stage.asker == asker).map(|(face, _)| *face).collect()
     }
 
-    /// Whether there is no stage.
+    /// True if there is no stage.
     pub fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
 
-    /// Whether somebody waits for pages.
+    /// True if a stage waits for pages.
     pub fn any_wait(&self) -> bool {
         self.stages.values().any(|stage| stage.phase() != Phase::Told)
     }
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(recalls.tell_all(None), [(1, face, Ok(()))]);
     }
 
-    /// What is known of a stage without any rule.
+    /// The test's record of a stage, without any rule.
     #[derive(Debug, Default)]
     struct Known {
         begun_ms: u64,
@@ -324,8 +324,8 @@ mod tests {
     }
 
     proptest! {
-        /// Who asked is told once: that all is at home only where each page came since the directory was asked last, and in time. What was
-        /// refused or late is let go of, and nothing is held by a stage that has ended.
+        /// The requester is told once: success only where each page came after the last question to the directory, and in time. A refused
+        /// or late stage lets go, and one that has ended holds nothing.
         #[test]
         fn who_asks_is_told_once_and_the_truth(steps in prop::collection::vec((0..8u8, 0..4u64, 0..4u64), 1..200)) {
             let mut recalls = Recalls::<u64, u8, ()>::new(PATIENCE_MS);

@@ -1,10 +1,9 @@
-//! Which pages to fetch ahead: threads that read or write page after page are recognised by their faults, and each gets a window
-//! that doubles.
+//! Read-ahead: faults show threads that read or write page after page. Each such stream gets a window that doubles.
 //!
-//! A stream is where its next fault is expected, which is the first page behind what was fetched last: pages that were fetched
-//! ahead are mapped and do not fault. A stream that begins again where it began before (the border of a grid, once an iteration)
-//! gets at once what it came to need: up to its last fault, and not the window that was fetched behind that in vain. Where a
-//! program takes its own chunks of an interleaved region in turn, the stream goes on in the next chunk of the same home.
+//! A stream stands at its next expected fault, the first page behind the last fetch: pages that were fetched ahead are mapped and do not
+//! fault. A stream that starts again where it started before (the border of a grid, once an iteration) gets its former need at once: up
+//! to its last fault, without the window that was fetched behind that in vain. A program may take its own chunks of an interleaved region
+//! in turn. Then the stream goes on in the next chunk of the same home.
 //!
 //! Streams are a guess: two threads that change one at a time may lose it, no more.
 
@@ -17,7 +16,7 @@ const STREAM_COUNT: usize = 16;
 /// Longest window: pages fetched behind the one that is touched.
 const WINDOW_MAX: u64 = (1 << WINDOW_BITS) - 1;
 
-/// Of how often a stream began again, each so-manieth time half is fetched: a program that needs less by now is found out.
+/// Every 16th restart fetches only half, to notice programs that need less now.
 const DOUBT_COUNT: u64 = 16;
 
 /// Bits of a stream's `next` that hold its last window.
@@ -34,7 +33,7 @@ pub struct Streams {
     again: AtomicU64,
 }
 
-/// One stream; its two words are read and written apart, and a mix of two states is one more guess.
+/// A stream. Its two words are read and written apart, and a mix of two states is one more guess.
 #[derive(Default)]
 struct State {
     /// Its next page plus 1, whether it has gone on yet, and its last window; 0 for none.
@@ -50,7 +49,7 @@ pub struct Stream {
     course: Course,
     /// Pages to fetch behind the touched one.
     pub ahead: u64,
-    /// Whether it is known to go on, by more than this one fault: what it will touch next is worth taking from others.
+    /// True if more than this one fault shows that it goes on: its next pages are worth taking from others.
     pub is_sure: bool,
 }
 
@@ -84,7 +83,7 @@ impl Streams {
         Stream { index, course: Course::Begins, ahead: first, is_sure: false }
     }
 
-    /// How far a stream's last fault was behind its first; now and then no more than half of it, from then on.
+    /// Distance of a stream's last fault from its first. At each doubted restart half of it is the limit from then on.
     fn doubted(&self, stream: &State) -> u64 {
         let run = stream.run.load(Relaxed);
         let len = run & ((1 << RUN_BITS) - 1);
@@ -107,7 +106,7 @@ impl Streams {
         let went_on = u64::from(course != Course::Begins);
         let (next, window) = match (course, period) {
             (_, Some(period)) => (first + period, ahead),
-            // It ended here, or goes on from here slowly.
+            // The stream ended here, or goes on from here slowly.
             (Course::BeginsAgain, None) => (next, 0),
             (_, None) => (next, ahead),
         };
@@ -162,7 +161,7 @@ mod tests {
         let streams = Streams::default();
         assert_eq!(read(&streams, 100..132), [0, 1, 3, 7, 15, 31], "fetched up to page 162");
         assert_eq!(read(&streams, 100..132), [31], "which is all of it");
-        // One that does not end at a power of two is found out step by step.
+        // A stream that does not end at a power of two is found step by step.
         assert_eq!(read(&streams, 500..540), [0, 1, 3, 7, 15, 31]);
         for _ in 0..8 {
             read(&streams, 500..540);

@@ -1,8 +1,9 @@
-//! Which host may keep the pages of a region that hosts take from each other, and for how long: decided at their home.
+//! Hold time: the host that may keep pages of a region which hosts take from each other, and how long. Decided at their home.
 //!
-//! Two programs that write the same pages, though not the same bytes, would take each page from each other at every access. So while such
-//! pages go to and fro often, one host at a time has the *tenure*: what it gets it keeps until its time is over, as long as it works on it
-//! ([`super::host`] sees to that), and what it asks for comes at once. Then the tenure passes to the host that has waited longest.
+//! Two programs that write different bytes of the same pages would take each page from each other at every access. So while such pages go
+//! to and fro often, one host at a time has the *hold time*. It keeps its pages until the time is over, as long as it works on them
+//! ([`super::host`] sees to that), and its own requests are served at once. Then the hold time passes to the host that has waited
+//! longest.
 //!
 //! ```text
 //!            demand of a host, pages go to and fro            its time is over, a host was made to wait
@@ -11,9 +12,9 @@
 //!     +----- its time is over, and nobody waits -----+
 //! ```
 //!
-//! One tenure for all pages of a home, because a program that has one of its pages and waits for the next would hold up all others for
-//! nothing. A region at several homes has several tenures: a host may wait at one home and be waited for at another, for as long as two
-//! tenures at most.
+//! A home has one hold time for all its pages, because a program that has one of its pages and waits for the next would delay all others
+//! for nothing. A region at several homes has several: a host may wait at one home and be waited for at another, for two hold times at
+//! most.
 //!
 //! The directory knows nothing of it: a page that is kept for a while is a message that is on its way for a while.
 //!
@@ -30,12 +31,12 @@ const HOTTEST: u32 = 2 * HEAT_MIN;
 /// The time in which one return is forgotten. Two tenures: pages that move once a tenure are still seen.
 const COOL_US: u64 = 2 * PAGE_HOLD_US as u64;
 
-/// Who may keep pages of a home.
+/// The host that may keep pages of a home.
 ///
 /// **Cost**: some 50 bytes, and 2 for each host that waits for its tenure.
 #[derive(Clone, Debug, Default)]
 pub struct Tenure {
-    /// How many returns were seen of late, and when that was counted last.
+    /// Number of recent returns, and the time of the last count.
     heat: u32,
     heat_us: u64,
     holder: Option<HostId>,
@@ -113,7 +114,7 @@ mod tests {
 
     const HOLD: u64 = PAGE_HOLD_US as u64;
 
-    /// One at whose home pages go to and fro.
+    /// A home whose pages go to and fro.
     fn hot(now_us: u64) -> Tenure {
         let mut tenure = Tenure::default();
         (0..HOTTEST).for_each(|_| tenure.on_return(now_us));

@@ -56,7 +56,7 @@ impl fmt::Debug for NodeList {
     }
 }
 
-/// As in `0,2,5-7`: nodes that follow each other by number are a range.
+/// Nodes in the form `0,2,5-7`: consecutive numbers are a range.
 impl fmt::Display for NodeList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let follows = |pair: &[NodeId]| matches!(pair, [one, next] if one.0.checked_add(1) == Some(next.0));
@@ -81,7 +81,7 @@ impl FromStr for NodeList {
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let number = |text: &str| text.parse::<u32>().map_err(|_| Malformed("a node is a number, or two with - between"));
-            // One more than may be: the list's own check refuses it.
+            // A node beyond the limit makes the list's own check refuse it.
             nodes.extend((number(first)?..=number(last)?).map(NodeId).take(PLACEMENT_NODE_COUNT_MAX.saturating_add(1)));
             if nodes.len() > PLACEMENT_NODE_COUNT_MAX {
                 break;

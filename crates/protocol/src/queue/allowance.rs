@@ -1,5 +1,5 @@
-//! How much a node's queues may spill for each user: decides for the node whether a user may have more memory there, and what the
-//! coordinator is asked, which counts what users have in the whole pool.
+//! Allowances of a node's spills. They decide for the node if a user may have more memory there, and when to ask the coordinator, which
+//! counts users' memory in the whole pool.
 //!
 //! A node asks for more than it needs, and before it needs it, so that writers seldom wait. Where there is no quota nobody is asked.
 
@@ -18,7 +18,7 @@ pub struct SpillQuestion {
     pub wanted: u64,
 }
 
-/// One user's.
+/// A user's allowance.
 ///
 /// - `asked` is what the question under way wants; there is one at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,14 +27,14 @@ struct Allowance {
     granted: u64,
     /// Bytes that the user had in regions and at other nodes when the coordinator answered.
     elsewhere: u64,
-    /// What is to be asked for next.
+    /// The next amount to ask for.
     wanted: Option<u64>,
     asked: Option<u64>,
     /// Less was granted than was asked for: until then nobody is asked again.
     refused_until_ms: u64,
 }
 
-/// What queues of a node have spilled, by user.
+/// Spilled bytes of a node's queues, by user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowances {
     /// Bytes that each user may have in the pool; `None` for no limit, and before it is known.
@@ -119,7 +119,7 @@ impl Allowances {
         due
     }
 
-    /// Whether there are any.
+    /// True if there are any.
     pub fn is_due(&self) -> bool {
         self.users.values().any(|allowance| allowance.asked.is_none() && allowance.wanted.is_some())
     }
@@ -136,7 +136,7 @@ impl Allowances {
     }
 }
 
-/// How much more is asked for than is needed.
+/// Amount to ask for beyond the need.
 fn ahead(limit: u64) -> u64 {
     (limit / 64).clamp(QUEUE_SPILL_LEN, SPILL_AHEAD_LEN_MAX)
 }
@@ -213,7 +213,7 @@ mod tests {
         all.set_quota(Some(LIMIT));
         assert_eq!(all.due(), [SpillQuestion { uid: 1, used: 5 << 20, wanted: (5 << 20) + LIMIT / 64 }]);
         assert!(!all.is_due());
-        // Of a life of the coordinator before: it is asked once more.
+        // A former life of the coordinator gave it: it is asked once more.
         all.set_quota(Some(LIMIT));
         all.answered(0, 1, Some((6 << 20, 0)));
         assert_eq!(answer(&mut all, 0, LIMIT), 1);

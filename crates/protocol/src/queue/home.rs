@@ -1,5 +1,5 @@
-//! The home of an array of queues: decides who writes each lane and who reads, which units of an append count, and what becomes of
-//! what a writer or reader leaves. For the node that holds the memory.
+//! The home of an array of queues. It decides who writes each lane and who reads, which units of an append count, and what happens after
+//! a writer or reader has left. For the node that holds the memory.
 //!
 //! ```text
 //! lane:          Open            Break                    reader:            Take            Break
@@ -41,12 +41,12 @@ pub enum LaneState {
     Broken = 2,
 }
 
-/// What happens to a lane.
+/// An event of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneEvent {
     /// A writer comes.
     Open,
-    /// It leaves in good order.
+    /// The reader leaves in good order.
     Close,
     /// Its connection ends.
     Break,
@@ -71,7 +71,7 @@ pub const LANES: &[Row<LaneState, LaneEvent>] = &[
 /// The states of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReaderState {
-    /// Nobody reads.
+    /// No reader.
     Absent = 0,
     /// Somebody does.
     Held = 1,
@@ -79,12 +79,12 @@ pub enum ReaderState {
     Broken = 2,
 }
 
-/// What happens to a reader.
+/// An event of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReaderEvent {
-    /// One comes.
+    /// A reader comes.
     Take,
-    /// It leaves in good order.
+    /// The reader leaves in good order.
     Leave,
     /// Its connection ends.
     Break,
@@ -111,7 +111,7 @@ pub trait Store {
     fn front(&mut self) -> Option<&[u8]>;
     /// Drops the first unit.
     fn pop(&mut self);
-    /// How many there are.
+    /// The number of hosts.
     fn count(&self) -> u64;
 }
 
@@ -131,14 +131,14 @@ pub enum NoSpill {
     NotYet,
 }
 
-/// What became of an append.
+/// Result of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// Units of this writer that count, of all its appends.
     pub accepted: u64,
     /// Units of the lane in the spill.
     pub spilled: u64,
-    /// What kept the first further unit from being spilled, where one was to be.
+    /// Reason that the first further unit was not spilled, if one was to be.
     pub refused: Option<NoSpill>,
 }
 
@@ -174,11 +174,11 @@ struct Reading {
     state: ReaderState,
 }
 
-/// What the home of one array knows: nothing of queues that nobody uses and that have nothing spilled.
+/// State of an array at its home: nothing of queues without users and spilled units.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Home<S> {
     form: QueueForm,
-    /// How errors call the array.
+    /// Name of the array in errors.
     name: String,
     pub(super) lanes: BTreeMap<(u64, u32), Lane<S>>,
     /// Links that lanes had so far.
@@ -187,17 +187,17 @@ pub struct Home<S> {
 }
 
 impl<S: Store> Home<S> {
-    /// Nobody writes or reads yet.
+    /// An array without writers and readers.
     pub fn new(name: String, form: QueueForm) -> Home<S> {
         Home { form, name, lanes: BTreeMap::new(), links: 0, readers: BTreeMap::new() }
     }
 
-    /// What its queues are like.
+    /// The form of its queues.
     pub fn form(&self) -> QueueForm {
         self.form
     }
 
-    /// Whether there is nothing to remember.
+    /// True if there is nothing to remember.
     pub fn is_idle(&self) -> bool {
         self.lanes.is_empty() && self.readers.is_empty()
     }
@@ -255,11 +255,11 @@ impl<S: Store> Home<S> {
     /// **Errors**: [`Error::SecondReader`] where another reads one of them; [`Error::Garbage`] for none.
     pub fn open_reader(&mut self, first: u64, count: u64, port: PortId) -> Result<()> {
         if count == 0 {
-            // It would overlap nobody, and take the place of the reader that begins there.
+            // An empty range would overlap none, and take the place of the reader that begins there.
             return Err(Error::Garbage { peer: "a reader".to_owned(), reason: "it reads no queue".to_owned() });
         }
         let end = first.saturating_add(count);
-        // Those that are there do not overlap, so only one of those before may reach in.
+        // Present readers do not overlap, so only one of the earlier ones may reach in.
         let before = self.readers.range(..first).next_back().filter(|(at, reading)| first < at.saturating_add(reading.count));
         let from = before.map_or(first, |(at, _)| *at);
         if let Some(reading) = self.readers.get_mut(&first).filter(|reading| reading.port == port) {
@@ -330,21 +330,21 @@ impl<S: Store> Home<S> {
         Some(reading.count)
     }
 
-    /// Who reads a queue.
+    /// The reader of a queue.
     pub fn reader(&self, queue: u64) -> ReaderState {
         let before = self.readers.range(..=queue).next_back();
         let covers = before.filter(|(at, reading)| queue.saturating_sub(**at) < reading.count);
         covers.map_or(ReaderState::Absent, |(_, reading)| reading.state)
     }
 
-    /// Whether that port reads the queue, over a connection that is there.
+    /// True if that port reads the queue, over a connection that is there.
     pub fn reads(&self, queue: u64, port: PortId) -> bool {
         let before = self.readers.range(..=queue).next_back();
         let is_its = |reading: &Reading| reading.port == port && reading.state == ReaderState::Held;
         before.is_some_and(|(at, reading)| queue.saturating_sub(*at) < reading.count && is_its(reading))
     }
 
-    /// Who writes a lane.
+    /// The writer of a lane.
     pub fn lane(&self, queue: u64, lane: u32) -> LaneState {
         self.lanes.get(&(queue, lane)).map_or(LaneState::Free, |lane| lane.state)
     }
@@ -395,8 +395,8 @@ impl<S: Store> Home<S> {
     /// A writer appends units, the first of which is number `seq` of all that it appends. Those that were accepted before count once.
     /// The first that finds no room ends it; the writer sees from the number that counts which are left.
     ///
-    /// **Errors**: [`Error::NotAWriter`] where the lane is another's, or its writer's connection has ended: it resumes its lane then, and
-    /// repeats the append; [`Error::Garbage`] for numbers beyond those that count; the ring's.
+    /// **Errors**: [`Error::NotAWriter`] where the lane is another's, or its writer's connection has ended; the writer then resumes its
+    /// lane, and repeats the append. [`Error::Garbage`] for numbers beyond those that count. The ring's.
     pub fn append<'u>(
         &mut self,
         (queue, lane): (u64, u32),

@@ -1,4 +1,4 @@
-//! What an array of queues is made of, and where each part of it lies in memory. Little-endian 64-bit words.
+//! Parts of an array of queues, and their offsets in memory. Little-endian 64-bit words.
 //!
 //! ```text
 //! array   line 0   magic | version | unit | length | depth | ports | overflow | count     written once by the maker
@@ -15,8 +15,9 @@
 //! The form stands in the array alone, so a queue whose memory is all zero is an empty queue: making a million of them writes one line.
 //! Positions count bytes since the lane was made, so they never repeat.
 //!
-//! A record begins with a word that commits it: its length and one more, or all bits but the highest where the rest up to the lane's end is
-//! empty; the highest says whether its lap is odd. The word after the last record is zero, or of an earlier lap. A reader on the queue's host looks at these words alone; the tail is for all others, and follows.
+//! A record begins with a word that commits it: its length and one more. If the rest up to the lane's end is empty, the word is all bits
+//! but the highest. The highest bit says whether its lap is odd. The word after the last record is zero, or of an earlier lap. A reader
+//! on the queue's host looks at these words alone; the tail is for all others, and follows.
 //!
 //! News counts the home's changes of states, spills and writers: a side that finds it unchanged need not look at the lanes' lines.
 
@@ -64,7 +65,7 @@ pub const LINK_AT: u64 = WORD_LEN * 5;
 /// In a lane's line: the tail as it will be once the records that its writer publishes are committed.
 pub const TAIL_TO_BE_AT: u64 = WORD_LEN * 4;
 
-/// What is written and read as a whole.
+/// A unit of writing and reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Unit {
     /// Blocks of one length. **Source**: [VQ §3]. FEATURE: VQ-F1
@@ -79,18 +80,18 @@ pub enum Unit {
     },
 }
 
-/// What becomes of a unit for which its lane has no room.
+/// Treatment of a unit for which its lane has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Overflow {
     /// The writer is told at once.
     Refuse = 0,
     /// The writer waits until the reader has made room.
     Wait = 1,
-    /// It goes to other pool memory, and comes back in order. **Source**: [VQ §5]. FEATURE: VQ-F20
+    /// The unit goes to other pool memory, and comes back in order. **Source**: [VQ §5]. FEATURE: VQ-F20
     Spill = 2,
 }
 
-/// What queues of an array are like.
+/// Form of an array's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct QueueForm {
     /// Blocks or records.
@@ -99,7 +100,7 @@ pub struct QueueForm {
     pub depth: u32,
     /// Writers at once.
     pub ports: u32,
-    /// What becomes of more.
+    /// Treatment of further units.
     pub overflow: Overflow,
 }
 

@@ -30,7 +30,7 @@ pub const LINK_AFTER_COUNT: u64 = 16;
 /// Appends after which a port tries again that got no link, or whose reader did not read it.
 pub const LINK_AGAIN_COUNT: u64 = 256;
 
-/// How long appends wait on a link that nobody reads before they go by the node: several turns of a busy processor.
+/// Time that appends wait on a link that nobody reads before they go by the node: several turns of a busy processor.
 pub const LINK_PATIENCE_MS: u64 = 50;
 
 /// Appends of a link that one answer answers, of those whose answers nobody waits for: half of [`QUEUE_BEGUN_COUNT_MAX`](crate::limits::QUEUE_BEGUN_COUNT_MAX).
@@ -45,16 +45,16 @@ pub const READER_LINK_COUNT: usize = 16;
 /// Most sockets of one program on which it gets links: one for each mailbox or group with operations.
 pub const PROGRAM_SOCKET_COUNT: usize = 64;
 
-/// Whether a lane has a link.
+/// State of a lane's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkState {
     /// Its units come by its home.
     Apart,
-    /// They come by a link.
+    /// Units come by a link.
     Linked,
 }
 
-/// What happens to the link of a lane.
+/// An event of a lane's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
     /// The home hands a connection of the writer to the reader.
@@ -72,7 +72,7 @@ pub const LINKS: &[Row<LinkState, LinkEvent>] = &[
 /// The word of a lane's link, which the home and the reader share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkWord {
-    /// Which link of the array; 0 for none.
+    /// Number of the array's link; 0 for none.
     pub generation: u32,
     /// Units that the reader has taken from it.
     pub count: u32,
@@ -99,7 +99,7 @@ impl LinkWord {
     }
 }
 
-/// Whether a position of a lane is at a tail, or beyond it.
+/// True if a position of a lane is at a tail, or beyond it.
 pub fn has_reached(position: u64, tail: u64) -> bool {
     position.wrapping_sub(tail) < 1 << 63
 }
@@ -125,7 +125,7 @@ impl<S: Store> Home<S> {
         Some((self.links, entry.accepted))
     }
 
-    /// Whether a writer's lane has a link, and so its home may append only after [`Home::fence_lane`].
+    /// True if a writer's lane has a link, so that its home may append only after [`Home::fence_lane`].
     pub fn is_linked(&self, queue: u64, lane: u32, writer: PortId) -> bool {
         self.lanes.get(&(queue, lane)).is_some_and(|lane| lane.writer == writer && lane.link.is_some())
     }

@@ -25,14 +25,14 @@ pub struct Indexed<'a> {
 /// A list of indices, borrowed or owned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Indices<'a> {
-    /// Of 32 bits.
+    /// Indices of 32 bits.
     Narrow(Cow<'a, [u32]>),
-    /// Of 64 bits.
+    /// Indices of 64 bits.
     Wide(Cow<'a, [u64]>),
 }
 
 impl Indices<'_> {
-    /// How many there are.
+    /// The number of hosts.
     pub fn len(&self) -> usize {
         match self {
             Indices::Narrow(list) => list.len(),
@@ -40,7 +40,7 @@ impl Indices<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! Which bytes of a region, or of a buffer, a command touches, and in which order; checked before anything moves.
+//! Shapes: the bytes of a region or a buffer that a command touches, and their order; checked before anything moves.
 //!
 //! A shape is a list of *blocks* of equal length. Its bytes, block by block, form its *stream*: a get moves the stream of a
 //! region's shape into the stream of a buffer's shape, and so on for every command.
@@ -79,8 +79,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The same bytes in the same order with as few and as long blocks as can be told without looking at indices:
-    /// adjacent blocks join, dimensions of one step vanish, a sub-array of one dimension becomes strided.
+    /// The same bytes in the same order with as few and as long blocks as can be told without looking at indices. Adjacent blocks join,
+    /// dimensions of one step vanish, a sub-array of one dimension becomes strided.
     ///
     /// Not for commands that give each block a meaning of its own. The shape must have been checked.
     pub fn joined(self) -> Shape<'a> {
@@ -134,7 +134,7 @@ impl<'a> Checked<'a> {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// True if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -185,8 +185,8 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Where a block begins that is at no multiple of `len`. The shape has blocks. Looks at strides, not at blocks: strides of zero make
-    /// more blocks than anybody can look at.
+    /// Offset of a block that is no multiple of `len`. The shape has blocks. Looks at strides, not at blocks: strides of zero make more
+    /// blocks than anybody can look at.
     fn first_odd(&self, len: u64) -> Option<u64> {
         let is_odd = |offset: &u64| !offset.is_multiple_of(len);
         match &self.shape {
@@ -204,7 +204,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// As [`Shape::joined`].
+    /// See [`Shape::joined`].
     pub fn joined(self) -> Checked<'a> {
         Checked { shape: self.shape.joined(), ..self }
     }
@@ -219,13 +219,13 @@ impl<'a> Checked<'a> {
         Checked { shape: self.shape.into_owned(), len: self.len, limit: self.limit }
     }
 
-    /// Where each block begins, in order. **Cost**: no allocation; for hot loops the kernels have their own walks.
+    /// Offset of each block, in order. **Cost**: no allocation; for hot loops the kernels have their own walks.
     pub fn block_offsets(&self) -> impl Iterator<Item = u64> {
         let count = if self.len == 0 { 0 } else { self.len / self.shape.block() };
         (0..count).map(|k| self.block_offset(k))
     }
 
-    /// Where block `k` begins; `k` is less than the number of blocks.
+    /// Offset of block `k`, which is less than the number of blocks.
     pub fn block_offset(&self, k: u64) -> u64 {
         match &self.shape {
             Shape::Strided(shape) => shape.offset + k * shape.stride,

@@ -26,7 +26,7 @@ impl Strided {
         Strided { offset, block: len, count: 1, stride: len }
     }
 
-    /// Whether the bytes lie without gaps.
+    /// True if the bytes lie without gaps.
     pub fn is_contiguous(&self) -> bool {
         self.count <= 1 || self.stride == self.block
     }

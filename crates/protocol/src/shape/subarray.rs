@@ -4,7 +4,7 @@ use super::{Shape, Strided};
 use crate::error::{Error, Result};
 use crate::limits::DIM_COUNT_MAX;
 
-/// One dimension of a [`Subarray`].
+/// A dimension of a [`Subarray`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dim {
     /// Steps in this dimension.
@@ -108,7 +108,7 @@ impl Subarray {
 
     /// See [`Shape::joined`].
     pub(super) fn joined<'a>(self) -> Shape<'a> {
-        // Nothing bounds the dimensions of a shape without bytes.
+        // A shape without bytes has no bound on its dimensions.
         if self.block == 0 || self.dims().iter().any(|dim| dim.count == 0) {
             return Shape::contiguous(self.offset, 0);
         }
@@ -138,7 +138,7 @@ impl Subarray {
         }
     }
 
-    /// Where block `k` begins.
+    /// Offset of block `k`.
     pub(super) fn block_offset(&self, mut k: u64) -> u64 {
         let mut offset = self.offset;
         for dim in self.dims().iter().rev() {

@@ -29,20 +29,20 @@ pub struct ExtentPlace {
 /// Bytes to be put into one extent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutRuns {
-    /// Where the first gap begins.
+    /// Begin of the first gap.
     pub at: ExtentPlace,
-    /// Of each run how many bytes before it are left as they are, and its length in bytes.
+    /// For each run the bytes before it that stay as they are, and its length in bytes.
     pub runs: Vec<(u32, u32)>,
 }
 
 /// Pages wanted of one extent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedPages {
-    /// Where the first page begins.
+    /// Begin of the first page.
     pub at: ExtentPlace,
-    /// How many bytes; of the last page some may be beyond the region's end.
+    /// Number of bytes; the last page may end beyond the region's end.
     pub len: u64,
-    /// What the key of the digests follows from.
+    /// Seed of the digests' key.
     pub seed: [u8; DIGEST_SEED_LEN as usize],
     /// Pages that the client has, by their place here, ascending, and their digests: those that are the same are left out. The lowest
     /// three bits of a digest do not count.
@@ -50,21 +50,21 @@ pub struct WantedPages {
 }
 
 impl WantedPages {
-    /// How many pages they are.
+    /// Number of pages.
     pub fn count(&self) -> u64 {
         self.len.div_ceil(PAGE_LEN)
     }
 }
 
-/// What an arrival carries, and wants.
+/// Bytes that an arrival carries, and pages that it wants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
-    /// What is put before the party counts as arrived.
+    /// Bytes to put before the party counts as arrived.
     pub puts: Vec<PutRuns>,
     /// The bytes of all runs, one behind the other.
     #[serde(with = "packed_bytes")]
     pub bytes: Vec<u8>,
-    /// What is wanted once all have arrived.
+    /// Pages to read once all have arrived.
     pub wants: Vec<WantedPages>,
 }
 
@@ -114,9 +114,9 @@ impl Carried {
 /// Pages that were wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BroughtPages {
-    /// Of each page whether it comes here, because it is another than the client has.
+    /// True for each page that comes here, because it differs from the client's.
     pub changed: Vec<bool>,
-    /// Those pages, one behind the other.
+    /// Changed pages, one behind the other.
     #[serde(with = "packed_bytes")]
     pub bytes: Vec<u8>,
 }
@@ -181,7 +181,7 @@ mod tests {
         let place = ExtentPlace { slot: Slot(u32::MAX), grant: Grant([255; 16]), offset: u64::MAX };
         let pages = RELEASE_LEN_MAX / PAGE_LEN as usize;
         let part = RELEASE_RANGE_COUNT_MAX;
-        // What goes without a gap has a run for each extent, and each run of those that have takes 6 bytes of the others' room.
+        // Bytes without gaps have one run for each extent; in other extents each run takes 6 bytes of room.
         let puts = vec![PutRuns { at: place, runs: vec![(4095, (RELEASE_LEN_MAX / part) as u32)] }; part];
         let known = |count: usize| (0..count as u32).map(|page| (page, u128::MAX)).collect();
         let wants =

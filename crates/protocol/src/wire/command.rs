@@ -5,9 +5,9 @@
 //! answer:   head | their results
 //! ```
 //!
-//! Lists and operands come in the order of the commands. A *list* says which blocks a command touches where 64 bytes do not suffice: the
-//! outer dimensions of a sub-array, or indices; it is filled up to a multiple of 8 bytes. An *operand* is what the command takes in, a
-//! *result* what it gives. All lists come before the first operand, so that a node can admit or refuse all commands before it takes a byte.
+//! Lists and operands come in the order of the commands. A *list* says which blocks a command touches where 64 bytes do not suffice. It
+//! is the outer dimensions of a sub-array, or indices, filled up to a multiple of 8 bytes. An *operand* is the command's input, a
+//! *result* its output. All lists come before the first operand, so that a node can admit or refuse all commands before it takes a byte.
 
 use super::Malformed;
 use super::queue::APPENDED_LEN;
@@ -35,7 +35,7 @@ pub const DIGEST_SEED_LEN: u64 = 16;
 #[cfg(not(target_endian = "little"))]
 compile_error!("hanare's wire is little-endian, and so must be the machine");
 
-/// What a command does.
+/// Operation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Read the shape's stream into the answer. **Source**: [D2 Table 2] VL, VLS, RVL; [RF §3] Pull. FEATURE: RF-F6
@@ -56,14 +56,14 @@ pub enum Op {
     },
     /// Compare the stream with the operand; the result is [`DIFFERENCE_LEN`] bytes.
     Compare,
-    /// Tell the digest of each page's length of the stream, under the key that the operand is the seed of; of the last one, where it is
-    /// shorter, as if zeros followed.
+    /// Tell the digest of each page's length of the stream, under the key whose seed is the operand. If the last page is shorter, zeros
+    /// follow it.
     Digest,
     /// Summarise the elements of the stream that lie in the operand, a range; the result is a summary.
     Reduce(Element),
     /// Update each element of the stream by its operand, atomically.
     Update(Update),
-    /// As `Update`; the result is the elements before it.
+    /// See `Update`; the result is the elements before it.
     Fetch(Update),
     /// Swap each element for the second of its two operands where it equals the first; the result is the elements before it.
     CompareAndSwap(Element),
@@ -79,29 +79,29 @@ pub enum Op {
 pub const OP_KINDS: [&str; 10] =
     ["get", "put", "copy", "fill", "compare", "reduce", "update", "compare_and_swap", "append", "digest"];
 
-/// What is done to each element, and with what.
+/// Operation on each element, with its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Update {
     /// The operation.
     pub operator: Operator,
     /// The kind of elements.
     pub element: Element,
-    /// Whether there is one operand for all elements, not one for each.
+    /// True if there is one operand for all elements, not one for each.
     pub is_same: bool,
 }
 
 impl Op {
-    /// Whether it changes memory, and so needs the right to write.
+    /// True if it changes memory, and so needs the right to write.
     pub fn writes(self) -> bool {
         !matches!(self, Op::Get | Op::CopyFrom { .. } | Op::Compare | Op::Reduce(_) | Op::Digest) && !self.is_load()
     }
 
-    /// Whether running it twice is another thing than running it once.
+    /// True if running it twice differs from running it once.
     pub fn is_once(self) -> bool {
         matches!(self, Op::Update(_) | Op::Fetch(_) | Op::CompareAndSwap(_)) && !self.is_load()
     }
 
-    /// Whether it only tells elements, each read in one step.
+    /// True if it only returns elements, each read in one step.
     fn is_load(self) -> bool {
         matches!(self, Op::Fetch(Update { operator: Operator::Load, .. }))
     }
@@ -115,7 +115,7 @@ impl Op {
         }
     }
 
-    /// Whether its operand has bytes for each byte of the stream, or of each of its elements.
+    /// True if its operand has bytes for each byte of the stream, or of each of its elements.
     pub fn streams_operand(self) -> bool {
         match self {
             Op::Put | Op::Compare | Op::CompareAndSwap(_) => true,
@@ -130,17 +130,17 @@ impl Op {
         if matches!(self, Op::CompareAndSwap(_)) { 2 } else { 1 }
     }
 
-    /// Whether its result has a byte for each of the stream.
+    /// True if its result has a byte for each of the stream.
     pub fn streams_result(self) -> bool {
         self == Op::Get || self.gives_old()
     }
 
-    /// Whether its result is the elements before it.
+    /// True if its result is the elements before it.
     pub fn gives_old(self) -> bool {
         matches!(self, Op::Fetch(_) | Op::CompareAndSwap(_))
     }
 
-    /// Whether its result grows with the stream, and is kept until all of it is there.
+    /// True if its result grows with the stream, and is kept until all of it is there.
     pub fn keeps_result(self) -> bool {
         self.gives_old() || self == Op::Digest
     }
@@ -285,17 +285,17 @@ impl Op {
             12 => Op::Digest,
             _ => return None,
         };
-        // What an op does not use is zero, so that every command has one encoding.
+        // Unused fields are zero, so that every command has one encoding.
         (op.encode() == (number, element, operator, detail)).then_some(op)
     }
 }
 
-/// How a command's list is to be read.
+/// Format of a command's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// No list: `count` blocks, `stride` apart.
     Strided,
-    /// So many outer dimensions as pairs of words, a count and a stride, the slowest first; the command holds the fastest.
+    /// Outer dimensions as pairs of words, a count and a stride, the slowest first; the command holds the fastest.
     Subarray {
         /// Dimensions in the list; 0 where the command's own is the only one.
         outer: u8,
@@ -332,10 +332,10 @@ impl Form {
     }
 }
 
-/// One command on one extent, without its list.
+/// A command on one extent, without its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// The node on which `slot` is; only the source of a copy may name another node than the one that runs it.
     pub node: u32,
@@ -343,7 +343,7 @@ pub struct Command {
     pub slot: Slot,
     /// The right to do it.
     pub grant: Grant,
-    /// How its blocks are told.
+    /// The form of its blocks.
     pub form: Form,
     /// First byte: of the first block, or of index 0.
     pub offset: u64,

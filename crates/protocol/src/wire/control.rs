@@ -19,7 +19,7 @@ use crate::wire::link::LinkSocket;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
-/// What a client asks its node. The first message on its Unix socket is [`Request::Attach`].
+/// A client's request to its node. The first message on its Unix socket is [`Request::Attach`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// Becomes a client; answered by [`Answer::Attached`].
@@ -35,20 +35,20 @@ pub enum Request {
         name: String,
         /// Its length in bytes.
         len: u64,
-        /// Where its bytes go.
+        /// Placement of its bytes.
         placement: Placement,
-        /// Who may read and write: the bits of a file's mode.
+        /// Rights to read and write: the bits of a file's mode.
         mode: u32,
-        /// What its owner keeps with it.
+        /// The owner's attributes.
         attributes: Attributes,
-        /// What becomes of a region that has the name.
+        /// Treatment of an existing region of that name.
         existing: Existing,
     },
     /// Opens a region; answered by [`Answer::Region`].
     Open {
         /// Its name, or its number.
         which: Which,
-        /// What it is opened for; `None` for the most that the user may do.
+        /// Rights to open it with; `None` for the most that the user may do.
         rights: Option<Rights>,
     },
     /// Describes a region; answered by [`Answer::Stat`].
@@ -72,7 +72,7 @@ pub enum Request {
     Alter {
         /// Its name.
         name: String,
-        /// What changes.
+        /// The changes.
         changes: Changes,
     },
     /// Removes a region; mappings of it stay valid until they go. Answered by [`Answer::Ok`].
@@ -95,14 +95,14 @@ pub enum Request {
         slot: Slot,
         /// The right that decides between read-only and read-write descriptors.
         grant: Grant,
-        /// Whether a pointer to the memory is given out, which nobody can take back.
+        /// True if a pointer to the memory is given out, which nobody can take back.
         pins: bool,
     },
     /// Has no mapping of single extents of a region any more, or no pointer to them; answered by [`Answer::Ok`].
     Release {
         /// The region.
         gid: Gid,
-        /// Whether handles have it mapped still.
+        /// True if handles still have it mapped.
         keeps: bool,
     },
     /// Will map a region as others on other hosts do; answered by [`Answer::Shared`] with descriptors, when all homes of its
@@ -110,18 +110,18 @@ pub enum Request {
     Share {
         /// The region as it was opened.
         view: RegionView,
-        /// What is promised.
+        /// The mapping's promise.
         consistency: Consistency,
     },
     /// Has mapped what it shares: the descriptor of its userfaultfd comes along. Answered by [`Answer::Ok`].
     Hold {
         /// The region.
         gid: Gid,
-        /// Where it mapped the region: first byte.
+        /// First byte of its mapping of the region.
         start: u64,
         /// Bytes, whole pages.
         len: u64,
-        /// What its userfaultfd was opened with.
+        /// Features of its userfaultfd.
         features: u64,
     },
     /// Wants links of a queue's writers, each with its descriptor, on the socket whose descriptor comes along. Answered by [`Answer::Ok`].
@@ -142,9 +142,9 @@ pub enum Request {
         job: JobId,
         /// The rank.
         rank: Rank,
-        /// How.
+        /// Manner of the end.
         reason: String,
-        /// Whether it failed: its status is not 0.
+        /// True if it failed: its status is not 0.
         died: bool,
     },
     /// Asks how many bytes a node's queues may have spilled for the user; of nodes alone. Answered by [`Answer::Reserved`].
@@ -160,18 +160,18 @@ pub enum Request {
     Leave,
 }
 
-/// What becomes of a region that has the name of one to be created.
+/// Treatment of an existing region with the name of one to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Existing {
-    /// It stays, and nothing is created.
+    /// The region stays, and the call fails.
     Refuse,
-    /// It is opened, if it has the length; lost bytes are an error.
+    /// The region is opened, if it has the length; lost bytes are an error.
     Attach,
     /// The same, but where its bytes are lost its owner gets a new one in its place.
     AttachOrRenew,
 }
 
-/// Which region is meant.
+/// The name or number of a region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Which {
     /// The one that has this name today.
@@ -180,12 +180,12 @@ pub enum Which {
     Gid(Gid),
 }
 
-/// What is to change of a region; what is not named stays.
+/// Changes of a region; fields without a value stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     /// Its name.
     pub name: Option<String>,
-    /// Whose it is: its owner may give it to a group of its own, and root to anyone.
+    /// The new owner: an owner may give it to a group of its own, and root to anyone.
     pub owner: Option<User>,
     /// Its mode bits.
     pub mode: Option<u32>,
@@ -196,7 +196,7 @@ pub struct Changes {
 /// A node's answer to a [`Request`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// It was done.
+    /// Done.
     Ok,
     /// To `Attach`.
     Attached(Attached),
@@ -208,7 +208,7 @@ pub enum Answer {
     List {
         /// The regions of this page.
         regions: Vec<RegionStat>,
-        /// Whether there are more after the last one.
+        /// True if there are more after the last one.
         more: bool,
     },
     /// To `Status`.
@@ -246,7 +246,7 @@ pub struct FilePart {
 pub struct SharedView {
     /// The first of the client's seats in the page words.
     pub seat_first: u16,
-    /// How many it has.
+    /// Number of its slots.
     pub seat_count: u16,
     /// Seats of all of the host.
     pub seats: u16,
@@ -256,18 +256,18 @@ pub struct SharedView {
     pub files: Vec<Option<Vec<FilePart>>>,
     /// Frames that the host may fill before some are given back.
     pub frames_max: u64,
-    /// Where this node itself is reached.
+    /// Address of this node itself.
     pub address: String,
 }
 
-/// What happened on one host to the pages of a region that it shares, or is home of, since it began to.
+/// Counts of page actions on one host, for a region that it shares or is home of, from the begin of that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageStat {
     /// The region.
     pub gid: Gid,
     /// Its name; empty for who may not see it.
     pub name: String,
-    /// How it is mapped.
+    /// Promise of its mapping.
     pub consistency: Consistency,
     /// Programs of this host that map it.
     pub programs: u32,
@@ -285,7 +285,7 @@ pub struct PageStat {
     pub upgraded: u64,
     /// Requests for which others had to give a page up.
     pub waited: u64,
-    /// Copies dropped since others were to write.
+    /// Copies dropped because others were to write.
     pub invalidated: u64,
     /// Pages passed on to other hosts.
     pub forwarded: u64,
@@ -293,13 +293,13 @@ pub struct PageStat {
     pub recalled: u64,
     /// Pages given back to make room.
     pub evicted: u64,
-    /// Of the pages at home here, those that went to and fro most, most first: programs may share them without meaning to. Those of
-    /// earlier mappings are among them, as long as the node remembers them.
+    /// Pages at home here that went to and fro most, most first: programs may share them without meaning to. Pages of earlier mappings
+    /// are among them, as long as the node remembers them.
     pub contended: Vec<PageRun>,
 }
 
 impl PageStat {
-    /// Nothing happened yet.
+    /// Counts of zero.
     pub fn new(gid: Gid, name: String, consistency: Consistency) -> PageStat {
         PageStat {
             gid,
@@ -351,16 +351,16 @@ impl PageStat {
 /// Bounds of a histogram of times, in microseconds; what took longer is in none.
 pub const BUCKETS_US: [u64; 10] = [1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144];
 
-/// What a node has done of commands since its start.
+/// A node's counts of commands since its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeCounts {
-    /// By kind.
+    /// Counts by kind.
     pub commands: Vec<CommandCount>,
     /// Refused commands, by kind of error.
     pub refused: Vec<(String, u64)>,
 }
 
-/// Where a command came from.
+/// Origin of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CommandOrigin {
     /// A program of the node's own host, by shared memory.
@@ -374,15 +374,15 @@ pub enum CommandOrigin {
 pub struct CommandCount {
     /// Their kind: get, put ...
     pub kind: String,
-    /// Whose programs sent them: those of this host, or of others.
+    /// Origin of the commands: programs of this host, or of others.
     pub from: CommandOrigin,
-    /// How many were done.
+    /// Number of commands.
     pub count: u64,
     /// Bytes of regions that they touched.
     pub bytes: u64,
     /// Time from admission to the end of the answer, in microseconds, of all together.
     pub micros: u64,
-    /// How many took up to each of [`BUCKETS_US`], and longer than the one before.
+    /// Number of commands that took up to each of [`BUCKETS_US`], and longer than the one before.
     pub buckets: Vec<u64>,
 }
 
@@ -391,13 +391,13 @@ pub struct CommandCount {
 pub struct SharedHome {
     /// The node.
     pub node: NodeId,
-    /// Where it is reached.
+    /// Its network address.
     pub address: String,
-    /// What the host is called in messages to it.
+    /// The host's key in messages to it.
     pub share: u64,
 }
 
-/// What a client learns when it attaches.
+/// Reply to a client that attaches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attached {
     /// Its id.
@@ -410,11 +410,11 @@ pub struct Attached {
     pub epoch: Epoch,
     /// The node that is home to jobs' barriers: the coordinator's.
     pub home: NodeAddress,
-    /// Which connections its node seals, and so does it.
+    /// Connections that its node seals, and so does it.
     pub sealing: Sealing,
 }
 
-/// Where a node is reached.
+/// Address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeAddress {
     /// The node.
@@ -436,24 +436,24 @@ pub struct RegionView {
     pub owner: User,
     /// Its mode bits.
     pub mode: u32,
-    /// What the grants allow.
+    /// Rights of the grants.
     pub rights: Rights,
-    /// How its bytes lie.
+    /// The layout of its bytes.
     pub layout: Layout,
     /// A grant for each extent, in the layout's order.
     pub grants: Vec<Grant>,
     /// The nodes that hold extents.
     pub nodes: Vec<NodeAddress>,
-    /// What its owner keeps with it.
+    /// The owner's attributes.
     pub attributes: Attributes,
-    /// Whether this call made it.
+    /// Tells if this call made it.
     pub made: Made,
 }
 
-/// Whether a call made the region that it answers with.
+/// Origin of the region that a call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Made {
-    /// It was there.
+    /// The region was there.
     Found,
     /// No region had the name.
     New,
@@ -470,17 +470,17 @@ pub struct RegionStat {
     pub gid: Gid,
     /// Its length in bytes.
     pub len: u64,
-    /// Where its bytes were asked to go.
+    /// The requested placement of its bytes.
     pub placement: Placement,
     /// Bytes on each node that holds some.
     pub nodes: Vec<(NodeId, u64)>,
-    /// Whose it is.
+    /// The owner's user id.
     pub owner: u32,
     /// Its mode bits.
     pub mode: u32,
     /// A node that is gone with bytes of it, if one is.
     pub lost: Option<NodeId>,
-    /// What its owner keeps with it.
+    /// The owner's attributes.
     pub attributes: Attributes,
 }
 
@@ -489,7 +489,7 @@ pub struct RegionStat {
 pub struct PoolStatus {
     /// Its nodes, by number.
     pub nodes: Vec<NodeStatus>,
-    /// How many regions there are.
+    /// Number of regions.
     pub regions: u64,
 }
 
@@ -504,13 +504,13 @@ pub struct NodeStatus {
     pub address: String,
     /// Its epoch.
     pub epoch: Epoch,
-    /// Whether its lease holds.
+    /// True while its lease holds.
     pub alive: bool,
-    /// What it said of its memory when it last renewed.
+    /// Its report on its memory, at the last renewal.
     pub memory: Memory,
 }
 
-/// What a node knows by itself, whether its coordinator answers or not.
+/// A node's own knowledge, with or without a reply of its coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnStatus {
     /// The node; alive where it is a member just now.
@@ -521,7 +521,7 @@ pub struct OwnStatus {
     pub coordinator: NodeAddress,
 }
 
-/// What a node lends.
+/// Memory that a node lends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// Bytes lent in all.
@@ -536,25 +536,25 @@ pub struct Memory {
     pub page: u64,
     /// Clients attached.
     pub clients: u32,
-    /// Whether it does without sealing, as it was told to.
+    /// True if it was told to do without sealing.
     pub is_plain: bool,
 }
 
-/// What a node tells its coordinator.
+/// A node's message to its coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromNode {
     /// Asks to be a member, at first or again. Repeated until welcomed.
     Join {
-        /// This life of the process.
+        /// The process's life.
         incarnation: Incarnation,
         /// Counts the lists of held extents that this life has sent: a repetition keeps the number, a changed list takes the
         /// next one. It ties a `Welcome` to the list that it judges.
         attempt: u64,
         /// The name it was started with.
         name: String,
-        /// Where others reach it.
+        /// Address for others.
         address: String,
-        /// What it lends.
+        /// Memory that it lends.
         memory: Memory,
         /// The number and epoch it had, if it was a member before in this life; the grants in `held` are of that epoch.
         was: Option<(NodeId, Epoch)>,
@@ -569,12 +569,12 @@ pub enum FromNode {
     Renew {
         /// The epoch it believes in.
         epoch: Epoch,
-        /// What it lends.
+        /// Memory that it lends.
         memory: Memory,
     },
     /// Goes in good order.
     Leave {
-        /// Whether its bytes are written down, so that its next start brings them.
+        /// True if its bytes are written down, so that its next start brings them.
         keeps: bool,
     },
     /// Forwards a client's request. Repeated with the same `request` until replied to.
@@ -583,11 +583,11 @@ pub enum FromNode {
         request: u64,
         /// Requests below this one were replied to and are forgotten on both sides.
         settled: u64,
-        /// Who asks.
+        /// The requester.
         user: Asker,
         /// The client.
         client: ClientId,
-        /// What.
+        /// The request.
         what: Request,
     },
     /// An order of the coordinator was carried out, or could not be.
@@ -610,9 +610,9 @@ pub enum FromNode {
         client: ClientId,
         /// Its place in a job.
         job: JobRank,
-        /// How it went.
+        /// Manner of its end.
         reason: String,
-        /// Whether it went without detaching.
+        /// True if it went without detaching.
         died: bool,
     },
     /// Answers a `Recall`.
@@ -621,7 +621,7 @@ pub enum FromNode {
         client: ClientId,
         /// Its number of the taking.
         number: u64,
-        /// Whether it has the lock.
+        /// State of the lock there.
         recalled: Recalled,
         /// The lock's home, which asked.
         home: NodeId,
@@ -635,7 +635,7 @@ pub enum FromNode {
     },
 }
 
-/// What the coordinator tells a node.
+/// The coordinator's message to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToNode {
     /// The node is a member.
@@ -648,7 +648,7 @@ pub enum ToNode {
         node: NodeId,
         /// Its epoch: a new one makes all its older grants void.
         epoch: Epoch,
-        /// How long without renewal it stays a member, in milliseconds.
+        /// Time that it stays a member without renewal, in milliseconds.
         lease_ms: u64,
         /// Extents to keep; all others that it listed are freed.
         keep: Vec<Slot>,
@@ -677,7 +677,7 @@ pub enum ToNode {
     Reply {
         /// The request's number.
         request: u64,
-        /// What came of it.
+        /// The request's result.
         result: Result<Answer, Error>,
     },
     /// Make or free extents. Repeated with the same number until obeyed; a node obeys each number once.
@@ -688,23 +688,23 @@ pub enum ToNode {
         settled: u64,
         /// The epoch it is meant for.
         epoch: Epoch,
-        /// What to do.
+        /// The order.
         what: Order,
     },
-    /// What was said of a client of a job is known.
+    /// Confirms a message on a client of a job.
     ClientKnown {
         /// The client.
         client: ClientId,
-        /// Whether it is known to be gone.
+        /// True if it is known to be gone.
         gone: bool,
     },
     /// Another node is gone.
     NodeLost {
-        /// Which.
+        /// The home's index.
         node: NodeId,
         /// The epoch that ended.
         epoch: Epoch,
-        /// How it was noticed.
+        /// The sign by which it was noticed.
         reason: String,
     },
     /// A lock is wanted that is lent to a client of the node. Repeated until answered.
@@ -722,12 +722,12 @@ pub enum ToNode {
         client: ClientId,
         /// Its number of the taking.
         number: u64,
-        /// Whether it has the lock.
+        /// State of the lock there.
         recalled: Recalled,
     },
 }
 
-/// What a node is ordered to do with its memory.
+/// An order to a node on its memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Make extents for a region; all or none.

@@ -53,7 +53,7 @@ pub enum Query {
 }
 
 impl Query {
-    /// Whether messages of that kind are queries, whose bodies are taken in whole.
+    /// True for kinds of message that are queries, whose bodies are taken in whole.
     pub fn is_of(kind: Kind) -> bool {
         use Kind::*;
         matches!(kind, Ping | Name | Ask | Sync | Pages | Settled | Crowded | Look)
@@ -71,7 +71,7 @@ impl Query {
         }
     }
 
-    /// Whether it must not be carried out twice.
+    /// True if it must not be carried out twice.
     pub fn is_once(&self) -> bool {
         matches!(self, Query::Sync(request) if request.is_once())
     }

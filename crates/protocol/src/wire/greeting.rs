@@ -31,7 +31,7 @@ const ROOT: User = User { uid: 0, gid: 0 };
 
 const MAGIC: [u8; 8] = *b"HANARE\r\n";
 
-/// What the connector wants the connection for.
+/// Purpose of the connector's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Role {
@@ -45,15 +45,15 @@ pub enum Role {
     Link = 4,
 }
 
-/// Which of its connections a node seals.
+/// Connections that a node seals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sealing {
-    /// Those that leave its host, or pass through somebody on it.
+    /// Connections that leave its host, or pass through somebody on it.
     #[default]
     Auto,
     /// All.
     Always,
-    /// None, where the other side says so too.
+    /// No connections, where the other side says so too.
     Plain,
 }
 
@@ -62,10 +62,11 @@ pub enum Sealing {
 pub struct Hello {
     /// Wire version of the sender.
     pub version: u32,
-    /// What for.
+    /// The connection's purpose.
     pub role: Role,
-    /// Of a node's messages about pages: the node's number. Of commands: the [series](crate::session::Series) that the connection
-    /// continues, so that the node ends the one before; 0 where it continues none. Of a link the number of the write port. Of an acceptor: the names of its first two keys.
+    /// For a node's messages about pages: the node's number. For commands: the [series](crate::session::Series) that the connection
+    /// continues, so that the node ends the one before; 0 for a new one. For a link: the number of the write port. For an acceptor: the
+    /// names of its first two keys.
     pub from: u64,
     /// The user whose program the client is, as its node's kernel says; of no meaning where there is no client. The client's proof says it,
     /// because its node proves no other user.
@@ -75,7 +76,7 @@ pub struct Hello {
     /// The client that the connection is for, and 0 for a node's own. Each has another key, so a client's proof says which it is. Of an
     /// acceptor: the names of its next two keys.
     pub client: u64,
-    /// What the sender would do without sealing for: see [`Hello::is_plain_with`]. 0 where it insists.
+    /// The sender's reason to do without sealing: see [`Hello::is_plain_with`]. 0 where it insists.
     pub plain: u64,
 }
 
@@ -101,7 +102,7 @@ impl Hello {
         Hello { version: VERSION, role, from, user: ROOT, nonce, client: 0, plain: 0 }
     }
 
-    /// Whether both sides would do without sealing, for the same reason.
+    /// True if both sides would do without sealing, for the same reason.
     pub fn is_plain_with(&self, other: &Hello) -> bool {
         self.plain != 0 && self.plain == other.plain
     }

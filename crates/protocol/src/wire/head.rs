@@ -15,7 +15,7 @@ pub const MAY_WAIT: u64 = 1;
 /// Bytes of a head.
 pub const HEAD_LEN: usize = 32;
 
-/// What a message is. Its body is what [`super::exchange`], [`super::command`] or [`super::control`] makes of it.
+/// Kind of a message. Its body is decoded by [`super::exchange`], [`super::command`] or [`super::control`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromBytes, Immutable, KnownLayout)]
 #[repr(u8)]
 pub enum Kind {
@@ -27,7 +27,7 @@ pub enum Kind {
     Refused = 3,
     /// A control message or its answer: the body is postcard, see [`super::control`].
     Control = 4,
-    /// Nothing but a sign of life; answered by `Pong` with the same sequence number.
+    /// A mere sign of life; answered by `Pong` with the same sequence number.
     Ping = 7,
     /// Answer to `Ping`; `detail` is the node's clock, in nanoseconds since 1970.
     Pong = 8,
@@ -66,7 +66,7 @@ pub enum Kind {
 /// A message's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What the message is.
+    /// The message's kind.
     pub kind: Kind,
     /// Commands in a request; zero elsewhere.
     pub count: u32,
@@ -74,7 +74,7 @@ pub struct Head {
     pub seq: u64,
     /// Bytes that follow.
     pub body_len: u64,
-    /// One number that the kind gives its meaning to.
+    /// A number; the kind gives it its meaning.
     pub detail: u64,
 }
 

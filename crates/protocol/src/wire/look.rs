@@ -1,7 +1,7 @@
-//! What a program asks a node about itself, and is told: commands, programs, locks, and what happened to pages. One postcard value in
-//! the body of a [`Kind::Look`](super::head::Kind::Look), and one in the body of its answer.
+//! A program's look at a node, and the reply: commands, programs, locks, and page counts. One postcard value in the body of a
+//! [`Kind::Look`](super::head::Kind::Look), and one in the body of its reply.
 //!
-//! Nobody is told more than the user that asks may read:
+//! A reply has only what its requesting user may read:
 //!
 //! | what | is told to |
 //! |---|---|
@@ -15,30 +15,30 @@ use crate::id::{ClientId, Grant, JobRank, Slot};
 use crate::lock::Mode;
 use serde::{Deserialize, Serialize};
 
-/// What a program asks.
+/// A program's question.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
     /// Extents of the node with the right to read them: pages of their regions are told of. At most
     /// [`LOOK_COUNT_MAX`](crate::limits::LOOK_COUNT_MAX).
     pub readable: Vec<(Slot, Grant)>,
-    /// How many cells the map of the first of those regions is to have; 0 for none.
+    /// Number of cells for the map of the first of those regions; 0 for no map.
     pub cells: u32,
 }
 
-/// What a node tells.
+/// A node's reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// What it did of commands since its start.
+    /// Counts of its commands since its start.
     pub counts: NodeCounts,
     /// Programs of its host, by number.
     pub programs: Vec<ProgramStat>,
     /// Locks by name that somebody has, where the node is home to them.
     pub locks: Vec<LockStat>,
-    /// How many locks the user may see.
+    /// Number of locks that the user may see.
     pub lock_count: u64,
-    /// What happened to pages of regions that it shares, or is home of.
+    /// Page counts of regions that it shares, or is home of.
     pub pages: Vec<PageStat>,
-    /// How often pages went to and fro, summed over as many pages a cell as the question made it; empty where the node is no home of them.
+    /// Counts of moves of pages, summed over as many pages a cell as the question made it; empty where the node is no home of them.
     pub map: Vec<u32>,
 }
 
@@ -49,7 +49,7 @@ pub struct ProgramStat {
     pub client: ClientId,
     /// Its process on the node's host, as the kernel says.
     pub process: u32,
-    /// Whose it is.
+    /// The owner's user id.
     pub user: u32,
     /// Its place in a job, if it has one.
     pub job: Option<JobRank>,
@@ -60,13 +60,13 @@ pub struct ProgramStat {
 pub struct LockStat {
     /// Its name.
     pub name: String,
-    /// How it is held.
+    /// Mode in which it is held.
     pub mode: Mode,
     /// Programs that have it, at most [`LOOK_CLAIM_COUNT_MAX`](crate::limits::LOOK_CLAIM_COUNT_MAX); a number of 0 is a node's own.
     pub holders: Vec<ClientId>,
     /// Programs that wait for it, in the order in which they come to have it; as many at most.
     pub waiters: Vec<ClientId>,
-    /// How many have it, and how many wait.
+    /// Numbers of holders and of waiters.
     pub counts: (u64, u64),
 }
 

@@ -1,4 +1,4 @@
-//! What a program whose large memory lies in the pool tells its keeper (`hanare run --main-memory`), over a local socket of packets.
+//! Messages of a program with large memory in the pool to its keeper (`hanare run --main-memory`), over a local socket of packets.
 //!
 //! ```text
 //! program: Hello (its userfaultfd, a socket of its hand) -> keeper: an id
@@ -28,7 +28,7 @@ pub const REFUSED: u64 = u64::MAX;
 /// The variable that names the keeper's socket.
 pub const VARIABLE: &str = "HANARE_MAIN_MEMORY";
 
-/// One call of a program, or of its keeper to the program's hand.
+/// A call of a program, or of its keeper to the program's hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Its arena begins and is so long; with two descriptors. Answered by the program's id.
@@ -45,7 +45,7 @@ pub enum Call {
     },
     /// A child of a fork begins, with this ticket; its Hello follows. No answer.
     Child {
-        /// What its parent got.
+        /// Ticket that its parent got.
         ticket: u64,
     },
     /// The parent of a fork goes on. No answer.
@@ -81,7 +81,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// As it travels.
+    /// The call's bytes.
     pub fn encode(self) -> [u8; CALL_LEN] {
         let words = match self {
             Call::Hello { start, len } => [0, start, len],

@@ -1,4 +1,4 @@
-//! What travels between clients and nodes. Every decoder takes any bytes and returns a value or a reason.
+//! Messages between clients and nodes. Every decoder takes any bytes and returns a value or a reason.
 //!
 //! A stream carries messages: a [`head::Head`], then `body_len` bytes. The body of a request is its
 //! [`command::Command`]s, then the bytes of its puts in order; the body of a reply is the bytes of its gets in order.

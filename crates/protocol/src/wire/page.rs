@@ -8,8 +8,8 @@
 //!
 //! Records have fixed lengths and are read and written without memory of their own, because a signal handler does so.
 //!
-//! A *share* is a host's right to a region at a home: a random number that the home gives when the host joins, and that names
-//! region and host in every later message. A *key* is the same in the other direction.
+//! A *membership* is a host's right to a region at a home: a random number that the home gives when the host joins. It names region and
+//! host in every later message. A *key* is the same in the other direction.
 
 use super::Malformed;
 use crate::error::Error;
@@ -42,13 +42,13 @@ pub struct PageRequest {
     pub page: u64,
     /// The request.
     pub ticket: Ticket,
-    /// What for.
+    /// The access to grant.
     pub access: Access,
     /// The version of the copy that its host has.
     pub has: Option<Version>,
     /// See [`ToHome::Request`].
     pub firm: bool,
-    /// It is wanted only if nobody else has to be asked: beside a page that a program touched.
+    /// True for a page beside one that a program touched: wanted only if nobody else has to be asked.
     pub tries: bool,
 }
 
@@ -140,17 +140,17 @@ impl Settled {
     }
 }
 
-/// What became of a [`PageRequest`] at once.
+/// Immediate result of a [`PageRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Outcome {
     /// The page comes to the thread's node, which wakes the thread.
     Later = 0,
-    /// It may be read.
+    /// Granted for reading.
     Read = 1,
-    /// It may be written.
+    /// Granted for writing.
     Write = 2,
-    /// It was tried, and somebody would have to be asked.
+    /// Not granted: somebody else would have to be asked.
     NotNow = 3,
     /// Its newest bytes are gone.
     Lost = 4,
@@ -163,13 +163,13 @@ pub enum Outcome {
 /// A home's answer to a [`PageRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// What became of it.
+    /// The request's outcome.
     pub outcome: Outcome,
     /// The version granted.
     pub version: Version,
-    /// Whether the page's bytes come behind the records, in their order.
+    /// True if the page's bytes come behind the records, in their order.
     pub has_bytes: bool,
-    /// Whether the home waits for [`Settled`].
+    /// True if the home waits for [`Settled`].
     pub firm: bool,
 }
 
@@ -213,14 +213,14 @@ impl Granted {
     }
 }
 
-/// What two nodes tell each other about pages on one connection, which the sender of [`Frame::Hail`] made.
+/// Messages of two nodes on pages, on one connection, which the sender of [`Frame::Hail`] made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Frame {
     /// The first frame: who made the connection. Answered by [`Frame::Answers`].
     Hail {
         /// The node.
         node: NodeId,
-        /// This life of its process.
+        /// The life of its process.
         life: Incarnation,
         /// The number of its sender's channel to the other node. Messages of another channel are numbered anew.
         channel: u64,
@@ -233,7 +233,7 @@ pub enum Frame {
     Answers(Incarnation),
 }
 
-/// What one node tells another about a shared region.
+/// A node's message to another on a shared region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeMessage {
     /// A host will map a region; answered by [`NodeMessage::Joined`].
@@ -242,12 +242,12 @@ pub enum NodeMessage {
     Joined {
         /// The host's name for itself at this home.
         key: u64,
-        /// What the host is there, or why it may not be.
+        /// The host's membership there, or the reason of a refusal.
         result: Result<Joined, Error>,
     },
     /// A host has no mapping any more, and has sent all it owned; answered by [`NodeMessage::Left`].
     Leave {
-        /// Whose.
+        /// The membership.
         share: u64,
     },
     /// All that a host sent before it left is in its place.
@@ -263,32 +263,32 @@ pub enum NodeMessage {
         host: HostId,
         /// Its node.
         node: NodeId,
-        /// Where that is reached.
+        /// Address of that host.
         address: String,
-        /// What it is called in messages to it.
+        /// Its key in messages.
         its_key: u64,
     },
     /// To a page's home.
     ToHome {
-        /// Who says it.
+        /// The sender's membership.
         share: u64,
         /// The page's position in the region.
         page: Page,
-        /// What.
+        /// The message.
         message: ToHome,
     },
     /// To a host.
     ToHost {
-        /// Who is told.
+        /// The receiver's key.
         key: u64,
         /// The page's position in the region.
         page: Page,
-        /// What.
+        /// The message.
         message: ToHost,
     },
     /// Another host is gone ([`crate::page::Host::on_host_gone`]).
     HostGone {
-        /// Who is told.
+        /// The receiver's key.
         key: u64,
     },
     /// The home was taken for lost, and is back: the host sends home what it owns, drops the rest, and says [`NodeMessage::Leave`]. So
@@ -299,14 +299,14 @@ pub enum NodeMessage {
         key: u64,
         /// Its right, which ends with this.
         share: u64,
-        /// Where the home is reached.
+        /// Address of the home.
         address: String,
-        /// Whether the home takes what the host owns.
+        /// True if the home takes the pages that the host owns.
         takes: bool,
     },
     /// To [`NodeMessage::Returned`]: the host has nothing, and does not know what it had: what it may have stored is lost.
     Forgot {
-        /// Whose.
+        /// The membership.
         share: u64,
     },
     /// To a message of a host that the home does not know, or not any more: what the host has is void, and it leaves.
@@ -317,7 +317,7 @@ pub enum NodeMessage {
 }
 
 impl NodeMessage {
-    /// Whether a page's bytes are behind it.
+    /// True if a page's bytes are behind it.
     pub fn has_bytes(&self) -> bool {
         match self {
             NodeMessage::ToHome { message, .. } => message.has_bytes(),
@@ -334,11 +334,11 @@ pub struct Join {
     pub gid: Gid,
     /// Its name, for messages to people.
     pub name: String,
-    /// How its bytes lie.
+    /// The layout of its bytes.
     pub layout: Layout,
     /// A grant for each extent, in the layout's order; the home looks at those of its own.
     pub grants: Vec<Grant>,
-    /// What is promised.
+    /// The mapping's promise.
     pub consistency: Consistency,
     /// The host's node.
     pub node: NodeId,
@@ -346,13 +346,13 @@ pub struct Join {
     pub epoch: Epoch,
     /// The user whose programs of that node may only read, and have frames of their own; `None` for those who may write.
     pub readers: Option<u32>,
-    /// Where it is reached.
+    /// Its network address.
     pub address: String,
-    /// What it is to be called in messages to it.
+    /// Its key in messages to it.
     pub key: u64,
 }
 
-/// What a host is at a home.
+/// A host's membership at a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Joined {
     /// Its number there.

@@ -1,4 +1,4 @@
-//! What travels between the ports of queues and the node that holds them: requests, and appends.
+//! Messages between the ports of queues and the node that holds them: requests, and appends.
 //!
 //! An append is a command whose operand is
 //!
@@ -30,7 +30,7 @@ pub struct ArrayAt {
     pub offset: u64,
 }
 
-/// What a port asks of its queue's node.
+/// A port's request to its queue's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueRequest {
     /// A writer comes; answered by its lane.
@@ -62,7 +62,7 @@ pub enum QueueRequest {
     OpenReader {
         /// The first of its queues.
         first: u64,
-        /// How many it reads.
+        /// Number of queues that it reads.
         count: u64,
         /// The reader.
         reader: u64,
@@ -113,7 +113,7 @@ pub enum QueueRequest {
 pub struct AppendFront {
     /// The queue.
     pub queue: u64,
-    /// Who appends.
+    /// The appending port.
     pub writer: PortId,
     /// The number of its first unit.
     pub seq: u64,

@@ -1,9 +1,9 @@
-//! What clients ask of each other through a node: locks and the data bound to them, named groups, barriers of jobs, words waited for, a region's heap, ports of queues. One postcard value in
-//! the body of a [`Kind::Sync`](super::head::Kind::Sync), and one in the body of its answer.
+//! Requests of clients to each other through a node: locks and the data bound to them, groups, jobs' barriers, awaited words, a region's
+//! heap, ports of queues. One postcard value in the body of a [`Kind::Sync`](super::head::Kind::Sync), and one in that of its reply.
 //!
-//! A client numbers its locks and its places in groups itself, each number once in its life. A node tells them apart by the
-//! connection that they came on and that number; when the connection ends they end with it, so nothing is taken twice by a
-//! request that is repeated on another connection.
+//! A client numbers its locks and its group memberships itself, each number once in its life. A node tells them apart by the connection
+//! that they came on and that number. When the connection ends they end with it, so a request that is repeated on another connection
+//! takes nothing twice.
 
 use super::carried::{BroughtPages, Carried, ExtentPlace};
 use super::queue::{ArrayAt, QueueRequest};
@@ -15,31 +15,31 @@ use serde::{Deserialize, Serialize};
 pub use crate::group::Arrival;
 pub use crate::lock::Mode;
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SyncRequest {
     /// Takes a lock, at its home; answered by [`SyncAnswer::Granted`] or [`SyncAnswer::Busy`].
     Lock {
-        /// Which.
+        /// The home's index.
         site: Site,
-        /// How.
+        /// The lock's mode.
         mode: Mode,
         /// The client's number of this taking.
         number: u64,
         /// The client's number of the thread that takes it: it may not take the lock twice.
         thread: u64,
-        /// How long to wait for it in milliseconds: `None` for ever, zero not at all (then `Busy` is no error).
+        /// Time to wait for it in milliseconds: `None` for ever, zero not at all (then `Busy` is no error).
         bound_ms: Option<u64>,
         /// The version that the client has of what is bound to the lock.
         known: Option<Stamp>,
-        /// What it says of leases of the lock.
+        /// The client's wish for a lease.
         lease: LeaseWish,
     },
     /// Says what is about to be put at its homes of what is bound to a lock; answered by [`SyncAnswer::Published`].
     Publish {
         /// The number that the lock was taken by.
         number: u64,
-        /// What was changed.
+        /// The changes.
         publication: Publication,
     },
     /// Gives a lock back with what was changed, all of which lies at the lock's home and is put there: as `Publish`, the puts and `Unlock`;
@@ -47,11 +47,11 @@ pub enum SyncRequest {
     Release {
         /// The number that the lock was taken by.
         number: u64,
-        /// What was changed, with its bytes.
+        /// The changes, with their bytes.
         publication: Publication,
-        /// Where each of its ranges lies.
+        /// Addresses of its ranges.
         places: Vec<ExtentPlace>,
-        /// Whether the client would keep the lock, because it is lent to it.
+        /// True if the client would keep its lease.
         keeps: bool,
     },
     /// Says that what a dead holder left half-done was redone; answered by [`SyncAnswer::Done`].
@@ -75,7 +75,7 @@ pub enum SyncRequest {
         next: u64,
         /// The client's number of the thread that waits.
         thread: u64,
-        /// How long to wait for a notice in milliseconds; `None` for ever. The lock itself is waited for as long as others have it.
+        /// Time to wait for a notice in milliseconds; `None` for ever. The lock itself is waited for as long as others have it.
         bound_ms: Option<u64>,
         /// The version that the client has of what is bound to the lock.
         known: Option<Stamp>,
@@ -91,20 +91,20 @@ pub enum SyncRequest {
     },
     /// Becomes a party of a group, at its home; answered by [`SyncAnswer::Joined`].
     Join {
-        /// Which group.
+        /// The group's address.
         site: Site,
-        /// How many parties the group has.
+        /// Number of parties in the group.
         parties: u32,
         /// The client's number of this place.
         number: u64,
-        /// What others call it, should it go.
+        /// The party's name for others, should it go.
         client: PartyName,
     },
     /// Says who may use a name of locks and groups, at the pool's home; answered by [`SyncAnswer::Done`].
     Permit {
         /// The name.
         name: String,
-        /// As a file's mode bits.
+        /// Rights, as a file's mode bits.
         mode: u32,
     },
     /// Arrives at its group's barrier; answered by [`SyncAnswer::Done`] when all have.
@@ -123,7 +123,7 @@ pub enum SyncRequest {
     Wait {
         /// The words: at least one, at most [`WAIT_WORD_COUNT_MAX`](crate::limits::WAIT_WORD_COUNT_MAX).
         words: Vec<WaitedWord>,
-        /// How long in milliseconds; `None` for ever.
+        /// Time in milliseconds; `None` for ever.
         bound_ms: Option<u64>,
     },
     /// Takes a block of a region's heap, at the node of the region's first extent; answered by [`SyncAnswer::Block`].
@@ -136,7 +136,7 @@ pub enum SyncRequest {
         region_len: u64,
         /// Bytes wanted.
         len: u64,
-        /// What the offset is to be a multiple of: a power of two.
+        /// Divisor of the offset: a power of two.
         align: u64,
     },
     /// Gives a block back; answered by [`SyncAnswer::Done`].
@@ -182,13 +182,13 @@ pub enum SyncRequest {
 }
 
 impl SyncRequest {
-    /// Whether it must not be carried out twice.
+    /// True if it must not be carried out twice.
     pub fn is_once(&self) -> bool {
         !matches!(self, SyncRequest::Arrive(_) | SyncRequest::AwaitDeath { .. })
     }
 }
 
-/// Where clients meet: by what a lock or a group is found at its home.
+/// Address of a lock or a group at its home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Site {
     /// A name, at the pool's home.
@@ -204,10 +204,10 @@ pub enum Site {
     },
 }
 
-/// What a client that asks for a lock says of leases of it.
+/// A client's wish for a lease, in its claim for a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseWish {
-    /// Whether it would keep the lock when it gives it back.
+    /// True if it would keep the lock when it gives it back.
     pub keeps: bool,
     /// The taking by which it was lent the lock before, where it has and keeps the lock by that one no more.
     pub returns: Option<u64>,
@@ -217,15 +217,15 @@ pub struct LeaseWish {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "it lives from a message to who asked")]
 pub enum SyncAnswer {
-    /// It was done.
+    /// Done.
     Done,
     /// The lock was taken.
     Granted {
-        /// Whether the last one to have it exclusively ended without giving it back: what it protects may be half-written.
+        /// True if the last exclusive holder ended without giving it back: the data under it may be half-written.
         abandoned: bool,
-        /// What is bound to it, and what of that has changed.
+        /// Data bound to it, and the part of that which has changed.
         data: Option<Box<DataGrant>>,
-        /// Whether the client may keep it when it gives it back: see [`lease`](crate::lock::lease).
+        /// True if the client may keep it when it gives it back: see [`lease`](crate::lock::lease).
         lent: bool,
     },
     /// The changes may be put at their homes.
@@ -239,18 +239,18 @@ pub enum SyncAnswer {
     Busy,
     /// The lock was taken again after a wait for a condition.
     Woken {
-        /// Whether somebody notified the condition; else the bound was over.
+        /// True if somebody notified the condition; else the time was over.
         notified: bool,
-        /// As of [`SyncAnswer::Granted`].
+        /// See [`SyncAnswer::Granted`].
         abandoned: bool,
-        /// As of [`SyncAnswer::Granted`].
+        /// See [`SyncAnswer::Granted`].
         data: Option<Box<DataGrant>>,
     },
     /// All parties of a barrier have arrived, and these are the pages that were wanted.
     Met(Box<BroughtPages>),
     /// A word is as wanted.
     Word {
-        /// Which, of those that were named.
+        /// Index among those that were named.
         index: u8,
         /// The word that was seen.
         seen: u64,
@@ -260,7 +260,7 @@ pub enum SyncAnswer {
         /// Its first byte in the region.
         offset: u64,
     },
-    /// How long a block is.
+    /// Length of a block.
     BlockLen {
         /// In bytes.
         len: u64,
@@ -281,7 +281,7 @@ pub enum SyncAnswer {
     },
     /// Queues that have something.
     Ready {
-        /// How many there are: of more than [`QUEUE_READY_COUNT_MAX`] the others come the next time.
+        /// Number of ready queues. Beyond [`QUEUE_READY_COUNT_MAX`] the others come the next time.
         count: u8,
         /// Their numbers, and zeros.
         queues: [u64; QUEUE_READY_COUNT_MAX],
@@ -297,7 +297,7 @@ pub struct WaitedWord {
     pub grant: Grant,
     /// The word's first byte in the extent; a multiple of its length.
     pub offset: u64,
-    /// What is waited for.
+    /// The condition to wait for.
     pub until: Wait,
 }
 
@@ -344,7 +344,7 @@ impl Word {
         }
     }
 
-    /// What bytes of a word of this kind say, which `seen` begins with.
+    /// Value of the bytes of a word of this kind, which `seen` begins with.
     fn of_its_kind(self, seen: u64) -> i128 {
         match self {
             Word::U16(_) => (seen as u16).into(),
@@ -357,20 +357,20 @@ impl Word {
     }
 }
 
-/// What is waited for of a word. Words are compared as their kind says: signed or unsigned.
+/// Condition on a word. Words are compared as their kind says: signed or unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wait {
-    /// It is this.
+    /// Equal to this.
     Equal(Word),
-    /// It is not this.
+    /// Not equal to this.
     NotEqual(Word),
-    /// It is this or more.
+    /// At least this.
     AtLeast(Word),
-    /// It is this or less.
+    /// At most this.
     AtMost(Word),
-    /// It is more than this.
+    /// More than this.
     Greater(Word),
-    /// It is less than this.
+    /// Less than this.
     Less(Word),
 }
 
@@ -382,7 +382,7 @@ impl Wait {
         word
     }
 
-    /// Whether a word that was `seen` is as wanted.
+    /// True if a word that was `seen` is as wanted.
     pub fn is_met(self, seen: u64) -> bool {
         let (seen, wanted) = (self.word().of_its_kind(seen), self.word().value());
         match self {

@@ -53,10 +53,10 @@ fn raised(error: hanare::Error) -> PyErr {
 /// A value's bytes as an object that is made for them.
 struct Made<'py> {
     py: Python<'py>,
-    /// Whether the bytes of arrays may be written to.
+    /// True if the bytes of arrays may be written to.
     is_writable: bool,
     object: Option<Bound<'py, PyAny>>,
-    /// Of an array that may be written to; else the object is bytes.
+    /// Set for a writable array; else the object is bytes.
     lent: Option<Lent>,
     failed: Option<PyErr>,
 }
@@ -223,7 +223,7 @@ impl Dictionary {
     }
 }
 
-/// How far a walk over all keys has come.
+/// Progress of a walk over all keys.
 #[pyclass(frozen, module = "hanare._hanare")]
 pub struct Cursor(Mutex<Walk>);
 

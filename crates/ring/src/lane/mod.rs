@@ -12,8 +12,9 @@
 //! writer of records:  claim: word behind the record := 0;  fill;  publish: tail to be;  word of the first that was kept;  tail
 //! ```
 //!
-//! The word behind the last record is zero, because that place may hold bytes of an earlier lap; in a full lane it is the word of the first
-//! record, which is told from a fresh one by its lap. A writer that dies between the word and the tail has committed: the tail is the one that was to be then ([`Place::tail`]).
+//! The word behind the last record is zero, because that place may hold bytes of an earlier lap. In a full lane it is the word of the
+//! first record, whose lap tells it from a fresh one. A writer that dies between the word and the tail has committed: the tail is the one
+//! that was to be then ([`Place::tail`]).
 //!
 //! [`crate::spsc`] is for two sides that end together; a lane outlives both.
 //!
@@ -38,7 +39,7 @@ const NOTHING: u64 = 0;
 /// In its place: the rest up to the lane's end is empty.
 const PADDING: u64 = LAP - 1;
 
-/// Where a lane lies in its words, and what its units are like.
+/// Offsets of a lane in its words, and the form of its units.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     head: usize,
@@ -60,7 +61,7 @@ struct Spot {
 /// A record that was committed, by its word.
 #[derive(Clone, Copy, Debug)]
 struct Committed {
-    /// Where its word is.
+    /// Position of its word.
     spot: Spot,
     len: usize,
     /// Bytes of its frame, and of the padding before it.
@@ -106,7 +107,7 @@ impl Place {
         if offset >= self.len { Spot { offset: offset - self.len, lap: spot.lap ^ LAP } } else { Spot { offset, ..spot } }
     }
 
-    /// What stands at a spot in place of a record's length and one.
+    /// Value at a position in place of a record's length and one.
     #[inline]
     fn load(&self, words: &impl Words, spot: Spot) -> u64 {
         let word = words.load(self.word(spot.offset));
@@ -134,7 +135,7 @@ impl Place {
         Ok(Some(Committed { spot, len: (word - 1) as usize, frame, padding }))
     }
 
-    /// Where the lane's next writer goes on: at the tail, or behind records that a writer committed and did not live to count there.
+    /// Begin of the lane's next writer: the tail, or behind records that a writer committed and did not live to count there.
     ///
     /// For who writes the lane, or has found its writer gone.
     pub fn tail(&self, words: &impl Words) -> u64 {

@@ -11,22 +11,22 @@ use hanare_protocol::queue::layout::Unit;
 pub struct Reader<W> {
     words: W,
     place: Place,
-    /// Where the first unit begins that was not freed.
+    /// Begin of the first unit that was not freed.
     head: u64,
-    /// Where the first begins that was not seen, and the same from the lane's begin.
+    /// Begin of the first unit that was not seen, and the same from the lane's begin.
     next: u64,
     spot: Spot,
-    /// Of blocks, the tail as last read.
+    /// Tail of a lane of blocks as last read.
     tail: u64,
 }
 
 /// A committed unit that was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Where its bytes are in the words.
+    /// Index of its bytes in the words.
     at: usize,
     len: usize,
-    /// Where the next begins.
+    /// Begin of the next.
     end: u64,
 }
 
@@ -41,7 +41,7 @@ impl Seen {
         self.len
     }
 
-    /// Whether it is a record of no bytes.
+    /// True for a record of no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -136,7 +136,7 @@ impl<W: Words> Reader<W> {
         self.next.wrapping_sub(self.head)
     }
 
-    /// Where the first unit begins that was not freed.
+    /// Begin of the first unit that was not freed.
     pub fn head(&self) -> u64 {
         self.head
     }
@@ -146,7 +146,7 @@ impl<W: Words> Reader<W> {
         (self.next, self.spot) = (self.head, self.place.spot(self.head));
     }
 
-    /// Whether something is there that was not seen. **Cost**, **Errors**: as for [`Reader::next`].
+    /// True if a unit is there that was not seen. **Cost**, **Errors**: as for [`Reader::next`].
     #[inline]
     pub fn has_more(&mut self) -> Result<bool, Corrupt> {
         match self.place.unit {

@@ -11,7 +11,7 @@ use hanare_protocol::queue::layout::Unit;
 pub struct Writer<W> {
     words: W,
     place: Place,
-    /// Where the next unit begins: behind all that was kept or committed.
+    /// Begin of the next unit: behind all that was kept or committed.
     next: u64,
     /// The same, counted from the lane's begin.
     spot: Spot,
@@ -20,18 +20,18 @@ pub struct Writer<W> {
     /// The head as last read.
     head: u64,
     claim: Option<Room>,
-    /// Of records that were kept since: the word of the first, which commits all of them.
+    /// Word of the first kept record, which commits all of them.
     withheld: Option<(usize, u64)>,
 }
 
-/// How far ahead of a block lines are asked for: as long as one takes to come from the reader, some eight blocks of a line are written.
+/// Distance ahead of a block at which lines are asked for: while one comes from the reader, some eight blocks of a line are written.
 const AHEAD_LEN: u64 = 512;
 
 #[derive(Clone, Copy, Debug)]
 struct Room {
     /// Bytes left empty before it, up to the lane's end.
     padding: u64,
-    /// Where its bytes are, from the lane's begin.
+    /// Begin of its bytes, from the lane's begin.
     at: u64,
     len: usize,
     /// Bytes of its frame.

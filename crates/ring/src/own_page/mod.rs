@@ -1,5 +1,5 @@
-//! The word of a page whose frame is one process's own: decides who may change the page's frame, twin and place in the page
-//! table, for the threads of one process.
+//! The word of a page whose frame is one process's own. It decides, for the threads of that process, which of them may change the page's
+//! frame, twin and place in the page table.
 //!
 //! ```text
 //!         Hold                 Fill                  Open
@@ -18,9 +18,9 @@
 //! | `Dirty` | those and this process's stores | the home's bytes, as they were | any |
 //! | `Held…` | as the state says, changed by the one who holds it | | |
 //!
-//! A page is held by one thread at a time, through all of a fault, flush, update or eviction; whoever finds it held waits. So
-//! there is no count of those who map it, as [`crate::page_word`] has: that one is shared by processes that may die
-//! at any step, this one by threads that only die together, and its frames are this process's own.
+//! A thread holds a page alone, through all of a fault, flush, update or eviction; others wait. So there is no count of mapping threads,
+//! as [`crate::page_word`] has. That word is shared by processes that may die at any step; this one by threads that only die together,
+//! and its frames are this process's own.
 //!
 //! ```text
 //! bits 0..3   state
@@ -44,17 +44,17 @@ pub enum State {
     Absent = 0,
     /// The home's bytes.
     Clean = 1,
-    /// Those and this process's stores, and a twin.
+    /// Clean bytes with this process's stores, and a twin.
     Dirty = 2,
-    /// As `Absent`, held.
+    /// `Absent`, held.
     HeldAbsent = 3,
-    /// As `Clean`, held.
+    /// `Clean`, held.
     HeldClean = 4,
-    /// As `Dirty`, held.
+    /// `Dirty`, held.
     HeldDirty = 5,
 }
 
-/// What happens to a page.
+/// An event of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A thread takes the page for itself.
@@ -188,7 +188,7 @@ impl OwnPages {
         }
     }
 
-    /// Whether a page was used since this was last asked.
+    /// True if a page was used since the last call.
     pub fn take_touch(&self, page: u64) -> bool {
         let word = self.0.at(page);
         word.load(Relaxed) & TOUCHED != 0 && word.fetch_and(!TOUCHED, Relaxed) & TOUCHED != 0

@@ -6,7 +6,7 @@ use hanare_memory::Mapping;
 use hanare_protocol::Result;
 use std::sync::atomic::AtomicU32;
 
-/// As many atomic numbers as were asked for.
+/// Atomic numbers, as many as were asked for.
 pub struct Numbers {
     mapping: Mapping,
     count: u64,
@@ -21,12 +21,12 @@ impl Numbers {
         Ok(Numbers { mapping, count })
     }
 
-    /// How many.
+    /// Their count.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// One of them.
+    /// The host of a number.
     pub fn at(&self, index: u64) -> &AtomicU32 {
         assert!(index < self.count, "number {index} of {}", self.count);
         // SAFETY: it lies within the mapping, aligned (a mapping begins on a page), and atomics alone reach it.

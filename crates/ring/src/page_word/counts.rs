@@ -1,6 +1,6 @@
-//! What threads and their node count at seats of the page words.
+//! Counts of threads and their node at slots of the page words.
 
-/// Which of a seat's counts is what, where threads count in the page words that they share with their node.
+/// Indices of a slot's counts, where threads count in the page words that they share with their node.
 pub mod seat {
     /// Touches that found no page.
     pub const FAULTS: usize = 0;

@@ -1,9 +1,9 @@
 //! The page words of a region on one host: what state each page is in there, in memory that the region's clients and their
 //! node share.
 //!
-//! It is where threads of many processes and the node meet: the thread that faults fetches and maps the page itself, and the node
-//! takes pages away while it may be at it. What becomes of a word are the rules of [`hanare_protocol::page::word`]; here they are
-//! applied by compare-exchange, and beside the words lie the seats of threads, with what they are at and what they counted.
+//! Threads of many processes and the node meet at a page word. A thread that faults fetches and maps the page itself, and the node may
+//! take the page away meanwhile. The rules of a word are those of [`hanare_protocol::page::word`]; here compare-exchange applies them.
+//! Beside the words lie the slots of threads, with their present pages and their counts.
 //!
 //! # A fault, in a client's signal handler
 //!
@@ -52,12 +52,12 @@
 //!
 //! # Death
 //!
-//! A seat says which page its thread is at, before the thread touches the page's word, until after it left it. A client that
-//! died at any step leaves a claim, a count, or both; [`PageWords::end_seat`], once the node knows (pidfd) that the client is
-//! dead, clears the seat and says which claim is left. The node punches a frame that was being filled ([`PageWord::unfill`]), and goes
-//! on with the request in the dead seat's name, which nobody gets until then. A count that is left too high costs a look at all seats at
-//! the next taking, and is mended by it. (After 511 deaths at one page that was never taken meanwhile, threads that touch it wait until
-//! it is: the node evicts it.)
+//! A slot says which page its thread is at, from before the thread touches the page's word until after it left it. A client that died at
+//! any step leaves a claim, a count, or both. Once the node knows (pidfd) that the client is dead, [`PageWords::end_seat`] clears the
+//! slot and says which claim is left. The node punches a frame that was being filled ([`PageWord::unfill`]), and goes on with the request
+//! in the dead slot's name, which nobody gets until then. A count that is left too high costs a look at all slots at the next taking,
+//! which mends it. (After 511 deaths at one page that was never taken meanwhile, threads that touch it wait until it is: the node evicts
+//! it.)
 //!
 //! # Costs
 //!
@@ -68,8 +68,8 @@
 //! # What may fail
 //!
 //! [`Corrupt`]: a client wrote nonsense into the words. The region is of no more use on this host; nothing else is touched.
-//! Nothing read here is trusted further than that: versions and claimers are compared, never used as places, but for a seat's
-//! page, which is checked.
+//! Words are trusted no further than that: versions and claimers are compared, never used as indices, except a slot's page, which is
+//! checked.
 
 mod counts;
 #[cfg(test)]
@@ -97,7 +97,7 @@ const NUMBER: usize = 1;
 /// Counts that a seat has room for behind that.
 pub const COUNT_COUNT: usize = SEAT_WORDS - 2;
 
-/// What a seat says of a thread at a page.
+/// A slot's value for a thread at a page.
 const fn place(page: u64) -> u64 {
     page + 1
 }
@@ -141,7 +141,7 @@ impl<W: Exchange> PageWords<W> {
         PageWord(self.words.load(self.at(page)))
     }
 
-    /// Where a page's word lies: its position among the memory's words. Its low half is what those who wait park on.
+    /// Index of a page's word among the memory's words. Waiters park on its low half.
     pub fn at(&self, page: u64) -> usize {
         assert!(page < self.pages, "page {page} of {}", self.pages);
         usize::from(self.seats) * SEAT_WORDS + page as usize
@@ -170,8 +170,8 @@ impl<W: Exchange> PageWords<W> {
         }
     }
 
-    /// A thread touches a page that is not mapped for it that way. What it is to ask for has the seat's [`PageWords::number`], which
-    /// no request had before: whoever goes on for a thread that died cannot tell whether it asked, and asks in the same words.
+    /// Takes the touch of a page that is not mapped for it in that way. Its request has the slot's [`PageWords::number`], which no
+    /// request had before. A successor of a dead thread cannot tell whether the thread asked, and asks in the same words.
     ///
     /// **Cost**: one store to the seat, two where the page is claimed, one exchange of the page's word; for [`Fault::Wait`] only a
     /// read.
@@ -201,8 +201,8 @@ impl<W: Exchange> PageWords<W> {
         }
     }
 
-    /// As [`PageWords::fault`] for a page that was not touched: counts the thread if the page may be mapped as it is, and
-    /// claims nothing. Says whether it did; then the thread maps the page at once, and leaves.
+    /// [`PageWords::fault`] for an untouched page: counts the thread if the page may be mapped as it is, and claims nothing. Returns true
+    /// if it did; then the thread maps the page at once, and leaves.
     pub fn enter(&self, page: u64, seat: u16, access: Access) -> Result<bool, Corrupt> {
         let at = self.at(page);
         let mut old = PageWord(self.words.load(at));
@@ -297,7 +297,7 @@ impl<W: Exchange> PageWords<W> {
         (marked.is_ok() || marked == Err(parked.0)).then_some(parked.0 as u32)
     }
 
-    /// Whether a marked page is mapped by nobody at this moment, so that it can be taken. Once so, it stays so until published.
+    /// True if no program maps a marked page at this moment, so that it can be taken. Once so, it stays so until published.
     ///
     /// **Cost**: one read; a scan of the seats, a line each, while somebody is counted.
     pub fn is_clear(&self, page: u64) -> bool {

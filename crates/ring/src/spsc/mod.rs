@@ -71,7 +71,7 @@ impl Data {
 pub struct Producer<W> {
     words: W,
     data: Data,
-    /// Where the next record (or its padding) begins.
+    /// Begin of the next record (or its padding).
     position: u64,
     /// The consumer's position as last read.
     head: u64,
@@ -81,7 +81,7 @@ pub struct Producer<W> {
 /// Room taken and not committed.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
-    /// Where its length word is, behind the padding if there is some.
+    /// Offset of its length word, behind the padding if there is some.
     start: u64,
     len: usize,
 }
@@ -210,7 +210,7 @@ impl Record {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// True if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,4 +1,4 @@
-//! What must hold at every moment, judged by a naive model that sees only what crosses the machines' borders.
+//! Invariants of every moment, judged by a naive model that sees only what crosses the machines' borders.
 //!
 //! The model is fed with durable records and with what clients asked; it shares no code with the coordinator's own ledger.
 
@@ -173,7 +173,7 @@ impl Checks {
         self.regions.iter().flat_map(of).collect()
     }
 
-    /// Whether a region that was acknowledged is there, or was removed by somebody who asked for it.
+    /// True if a region that was acknowledged is there, or was removed by somebody who asked for it.
     pub fn was_created(&self, gid: Gid) -> bool {
         self.gids.contains(&gid)
     }

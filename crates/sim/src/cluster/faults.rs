@@ -1,4 +1,4 @@
-//! What goes wrong, and its end: processes that die or stop, connections that break, hosts that are cut off, worse weather.
+//! Faults and their end: processes that die or stop, connections that break, hosts that are cut off, worse weather.
 
 use crate::check::Check;
 use crate::cluster::process::name;

@@ -11,23 +11,23 @@ use hanare_protocol::wire::control::Request;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use std::collections::BTreeMap;
 
-/// How often a rank that waits says again that it has arrived.
+/// Time between a waiting rank's repetitions of its arrival.
 const REPEAT_MS: u64 = 1_000;
 
-/// How often the launcher says that a rank's process ended, until the coordinator has answered.
+/// Time between the launcher's repetitions of a rank's end, until the coordinator has replied.
 const REPORT_MS: u64 = 8_000;
 
 /// The launcher's own client.
 const LAUNCHER: ClientId = ClientId(u64::MAX);
 
-/// What a rank is doing.
+/// State of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
-    /// It computes, and will arrive at the next barrier.
+    /// The rank computes, and will arrive at the next barrier.
     Runs,
-    /// It has arrived and waits.
+    /// The rank has arrived and waits.
     Waits,
-    /// It is gone: finished, failed, or dead.
+    /// The rank is gone: finished, failed, or dead.
     Gone,
 }
 
@@ -90,7 +90,7 @@ impl JobService {
     fn told(&mut self, output: hanare_home::Output) -> Option<Output> {
         let hanare_home::Output::Answer(waiter, outcome) = output else { return None };
         let Arrival { who: JobRank { job, rank, .. }, generation } = self.waiting.remove(&waiter)?;
-        // What the rank said before is not answered any more.
+        // Earlier arrivals of the rank are not answered any more.
         self.waiting.retain(|other, arrival| other.link != waiter.link || arrival.generation != generation);
         Some(match outcome {
             Ok(_) => Output::Release { job, rank, generation },
@@ -283,7 +283,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Nobody is released before all have arrived; nobody is failed unless somebody is gone.
+    /// Checks a barrier: no rank is released before all have arrived, and none is failed unless one is gone.
     fn judge_barrier(&mut self, output: &Output) -> Check {
         let (Output::Release { job, .. } | Output::Fail { job, .. }) = output;
         let Some(index) = self.programs.position(*job) else { return Err(format!("nobody launched {job}")) };

@@ -1,4 +1,4 @@
-//! What must hold after every event, and at the end.
+//! Invariants after every event, and at the end.
 
 use super::*;
 

@@ -64,7 +64,7 @@ impl Cluster {
         }
     }
 
-    /// How long the other side takes to notice a closed connection: at once, or only when keep-alives fail.
+    /// Time for the other side to notice a closed connection: at once, or only when keep-alives fail.
     pub fn notice_ms(&mut self, node: usize) -> u64 {
         match self.hosts[node].is_partitioned {
             true => self.dice.between(5_000, 20_000),

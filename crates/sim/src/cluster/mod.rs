@@ -1,5 +1,5 @@
-//! The simulated pool: virtual time, events, and coordinator, members and the home of job barriers driven as a node's process drives them,
-//! over a network that loses, delays, reorders, duplicates and partitions.
+//! The simulated pool: virtual time, events, and coordinator, members and the home of job barriers, driven as by a node's process. The
+//! network loses, delays, reorders, duplicates and partitions.
 //!
 //! Processes die at any output, restart, and stop for a while; clients ask at random and ranks of jobs meet at barriers and die.
 //! After every event a naive model judges what came out. At the end all faults heal, and nothing may be left over: no extent
@@ -165,7 +165,7 @@ impl World for Cluster {
 }
 
 impl Cluster {
-    /// What was meant for a stopped process waits until it goes on.
+    /// Delivers the events that waited for a stopped process.
     pub fn resume_deferred(&mut self) {
         for event in std::mem::take(&mut self.deferred) {
             self.at(0, event);

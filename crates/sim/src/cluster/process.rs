@@ -62,7 +62,7 @@ pub(crate) struct Host {
     pub is_partitioned: bool,
 }
 
-/// What node 0's process has beyond its node.
+/// State of node 0's process beyond its node.
 #[derive(Debug)]
 pub(crate) struct Home {
     pub life: u64,

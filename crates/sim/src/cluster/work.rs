@@ -1,4 +1,4 @@
-//! What clients do: create, attach, open, stat, list, resize, remove and use regions, at random.
+//! Clients' work: create, attach, open, stat, list, resize, remove and use regions, at random.
 
 use crate::check::{Check, check};
 use crate::cluster::lender::LENT;
@@ -16,7 +16,7 @@ use hanare_protocol::{Error, Result};
 /// Names that clients fight for.
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
-/// How much later than its bound an answer may come: a tick.
+/// Time after its bound that a reply may come: a tick.
 const SLACK_MS: u64 = 1;
 
 fn request(dice: &mut Dice, nodes: u64) -> Request {

@@ -7,12 +7,12 @@
 //! | way | what the kernel does for a connection that is closed |
 //! |---|---|
 //! | `Tcp` | it discards what was not sent, and sends a reset, which may be lost |
-//! | `Ucx` | it goes on sending, since the library's sockets are its own; the socket beside them sends a reset, which may be lost |
+//! | `Ucx` | it goes on sending, because the library's sockets are its own; the socket beside them sends a reset, which may be lost |
 //! | `Ring` | nothing: the bytes lie in shared memory; the node hears of the end at once |
 //!
-//! Known limits, which this world leaves out. A program dies while its packets are lost, so that no reset reaches the node: then the node
-//! goes on with what it had received, such as a copy that waits for its source. Sockets of UCX send for the dead in that case, too; over
-//! RDMA no kernel sends for anybody.
+//! Known limits, which this world leaves out. A program may die while its packets are lost, so that no reset reaches the node. Then the
+//! node goes on with what it had received, such as a copy that waits for its source. Sockets of UCX send for the dead in that case, too;
+//! over RDMA no kernel sends for anybody.
 //!
 //! The judge: once a version was answered, no byte of an older one is there. A program that gives a command up asks, on its next
 //! connection, what became of it: what is said to be done is there, and what is said not to be done never comes. Each user with links
@@ -228,7 +228,7 @@ impl World for CommandWorld {
         })
     }
 
-    /// Nothing hangs: all lines have got answers since the faults ended.
+    /// Checks that no line hangs: all have had replies since the faults ended.
     fn judge_rest(&mut self) -> Check {
         let since = self.plan.rough_ms();
         self.lines.iter().enumerate().try_for_each(|(line, state)| {

@@ -21,7 +21,7 @@ enum Arrived {
     Piece(Piece),
 }
 
-/// What the kernel holds of a connection.
+/// The kernel's part of a connection.
 #[derive(Debug, Default)]
 struct Buffer {
     held: VecDeque<Arrived>,
@@ -43,7 +43,7 @@ pub(super) struct Node {
     region: Vector,
     pub stopped_until_ms: u64,
     is_awake: bool,
-    /// Whether the service has not run since it was stopped.
+    /// True if the service has not run since it was stopped.
     pub was_stopped: bool,
 }
 
@@ -78,7 +78,7 @@ impl CommandWorld {
         self.lines[self.connections[&connection].line as usize].node
     }
 
-    /// Whether a node has received something of a connection, and is not done with it.
+    /// True if a node has received bytes of a connection, and is not done with them.
     pub(super) fn has_work(&self, node: u64, connection: u64) -> bool {
         let node = &self.nodes[node as usize];
         let is_under_way = |link: &ServedLink| link.commands.waits_for_others();
@@ -216,7 +216,7 @@ impl CommandWorld {
         node.buffers.remove(&connection);
     }
 
-    /// One connection's turn: a greeting, or a piece, and what comes of it. Returns whether anything moved.
+    /// A connection's turn: a greeting, or a piece, and its effect. Returns true if anything moved.
     fn turn(&mut self, node: u64, connection: u64) -> Result<bool, String> {
         let way = self.connections[&connection].way;
         let looks = way != Way::Ring && self.looks();

@@ -8,10 +8,10 @@ use hanare_protocol::shape::{Shape, Strided};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::wire::head::Kind;
 
-/// How long a program waits for an answer.
+/// Time that a program waits for a reply.
 const BOUND_MS: u64 = 1_000;
 
-/// How a program reaches its node.
+/// A program's way to its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Tcp,
@@ -24,7 +24,7 @@ pub(super) enum Way {
 pub(super) struct Line {
     pub node: u64,
     pub way: Way,
-    /// Which program of the line it is; a dead one has none.
+    /// Number of the line's program; a dead one has none.
     life: Option<u64>,
     lives: u64,
     series: Series,
@@ -48,9 +48,9 @@ pub(super) struct Channel {
     /// The command that its program asks about.
     pub asks: Option<GivenUp>,
     is_open: bool,
-    /// What the kernel of the program's host sends when packets pass again.
+    /// Events that the kernel of the program's host sends when packets pass again.
     queue: Vec<Event>,
-    /// What the node's kernel sends then.
+    /// Events that the node's kernel sends then.
     answers: Vec<Event>,
 }
 
@@ -188,7 +188,7 @@ impl CommandWorld {
         let series = Series(self.series_count);
         let state = self.line(line);
         state.lives += 1;
-        // It knows nothing of the connections of the program before.
+        // The new program knows nothing of its predecessor's connections.
         (state.life, state.series, state.sent_on) = (Some(state.lives), series, None);
         self.connect(line);
         self.await_answer(line);

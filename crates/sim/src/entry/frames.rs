@@ -100,7 +100,7 @@ impl Frames {
         those.map(|at| (at, self.load(at, &[0; LEN]))).collect()
     }
 
-    /// What is at a place is home.
+    /// Records that the byte at a place is home.
     pub fn settle(&mut self, at: usize, byte: u8) {
         if let Some(twin) = self.0[at / PAGE_LEN].as_mut().and_then(|frame| frame.twin.as_mut()) {
             twin[at % PAGE_LEN] = byte;

@@ -1,14 +1,14 @@
-//! What each lock's bytes are to be: those of the last release, from the moment on at which the locks' home heard of it.
+//! Each lock's true bytes: those of the last release, from the moment on at which the locks' home heard of it.
 
 use super::frames::{Bound, LOCK_COUNT};
 use crate::check::{Check, check};
 
-/// One lock's data.
+/// A lock's data.
 #[derive(Debug, Default)]
 struct LockTruth {
-    /// Nothing where nobody can say: after a life of the home, or a torn release.
+    /// `None` where the bytes are unknown: after a life of the home, or a torn release.
     is: Option<Bound>,
-    /// Who releases, by its connection, and whether the home has the bytes.
+    /// The releasing connection, and true if the home has the bytes.
     releases: Option<(u64, bool)>,
     /// A release is to be redone before the regions' homes have it.
     is_half_done: bool,
@@ -52,7 +52,7 @@ impl LocksTruth {
         }
     }
 
-    /// One has a lock, and sees this.
+    /// Checks that a holder of a lock sees the right bytes.
     pub fn on_seen(&mut self, lock: usize, sees: Bound, is_told_torn: bool) -> Check {
         let truth = &mut self.0[lock];
         check(is_told_torn || !truth.is_torn, || format!("lock {lock} is torn, and its holder was not told"))?;
@@ -60,7 +60,7 @@ impl LocksTruth {
         check(is == sees, || format!("a holder of lock {lock} sees {sees:?} in place of {is:?}"))
     }
 
-    /// What the regions' homes are to have, where they are to have something.
+    /// Bytes that the regions' homes must have, where that is known.
     pub fn at_homes(&self, lock: usize) -> Option<Bound> {
         let truth = &self.0[lock];
         truth.is.filter(|_| !truth.is_half_done && truth.releases.is_none() && !truth.is_torn)

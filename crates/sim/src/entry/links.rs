@@ -44,7 +44,7 @@ impl EntryWorld {
         }
     }
 
-    /// Whether the home has the connection, and a message that arrives was sent before it broke.
+    /// True if the home has the connection, and a message that arrives was sent before it broke.
     pub(super) fn is_open_at_home(&self, link: u64) -> bool {
         self.links.get(&link).is_some_and(|link| link.is_open(self.now_ms, true))
     }
@@ -59,7 +59,7 @@ impl EntryWorld {
         if open.is_empty() { None } else { Some(self.dice.pick(&open)) }
     }
 
-    /// Nothing passes for a while; nothing is lost.
+    /// Stalls a connection: nothing passes for a while; nothing is lost.
     pub(super) fn stall_one(&mut self) {
         let Some(id) = self.pick_link() else { return };
         self.count("connections that stood still");

@@ -1,13 +1,14 @@
-//! Data bound to locks, simulated: programs take locks whose bytes lie side by side in the same pages, store, release them page by page at
-//! two regions' homes, or all at once at the locks' home, and give the locks back, over connections that keep order and lose nothing until they break.
+//! Data bound to locks, simulated. Programs take locks whose bytes lie side by side in the same pages, and store. They release the bytes
+//! page by page at two regions' homes, or all at once at the locks' home, and give the locks back. Connections keep order and lose
+//! nothing until they break.
 //!
-//! Programs die at any moment, nodes with all of theirs; connections break, seen by either side at its own time; the pool's home dies and comes
-//! back knowing nothing of locks.
+//! Programs die at any moment, nodes with all of theirs. Connections break, seen by either side at its own time. The pool's home dies and
+//! comes back knowing nothing of locks.
 //!
 //! The home lends no lock with data, so there are no leases here.
 //!
-//! What a program had sent to the regions' homes is not carried out any more once the locks' home has seen its end. The product has that by
-//! its connections ending together; that a path between two hosts may be slower is a known limit of it, and not in this world.
+//! Unfinished accesses of a program at the regions' homes are dropped once the locks' home has seen its end. The product has that by its
+//! connections ending together; that a path between two hosts may be slower is a known limit of it, and not in this world.
 //!
 //! | module | holds |
 //! |---|---|
@@ -40,7 +41,7 @@ const PROGRAM_COUNT: u64 = 2;
 /// Most programs of a pool.
 const PROGRAMS_OF_POOL: u64 = 12;
 
-/// What is asked of a region's home.
+/// Request to a region's home.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Access {
     /// The bytes of a page.
@@ -66,7 +67,7 @@ pub(crate) enum Event {
         link: u64,
         access: Access,
     },
-    /// It answers.
+    /// The home answers.
     Accessed {
         link: u64,
         access: Access,
@@ -103,7 +104,7 @@ pub(crate) enum Event {
 }
 
 defects! {
-    /// Who is to redo a release says so at once.
+    /// A holder that is to redo a release says so at once.
     SkipRedo,
     /// A release sends all that was stored in its pages.
     SendPages,
@@ -119,7 +120,7 @@ defects! {
     KeepStale,
     /// A program that lost a lock takes its bytes for those of the version that it had named.
     KeepVersion,
-    /// What comes for a page with stores leaves the clean bytes as they were.
+    /// Bytes that come for a page with stores leave the clean bytes as they were.
     PatchFramesAlone,
     /// Stores of the dead arrive after others have the lock.
     LetDeadWrite,
@@ -137,13 +138,13 @@ pub(crate) struct EntryWorld {
     link_count: u64,
     programs: BTreeMap<u64, Holder>,
     program_count: u64,
-    /// What the regions' homes have.
+    /// Memory of the regions' homes.
     memory: Vectors,
     region: Vector,
     /// The last byte that was stored.
     stored: u8,
     truth: LocksTruth,
-    /// What the bytes of a lock are once a release under way counts: by its connection and the number of its taking.
+    /// Bytes of a lock once a release under way counts: by its connection and the number of its taking.
     drafts: BTreeMap<(u64, u64), Bound>,
 }
 

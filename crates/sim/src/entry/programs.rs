@@ -1,4 +1,4 @@
-//! What programs do: they take a lock or several in their order, look at what is bound to them, change it, and release it; each step in its
+//! Programs' acts: they take a lock or several in their order, look at the bound data, change them, and release them; each step in its
 //! turn, as `hanare`'s library does.
 
 use super::frames::{Bound, Frames, LEN, LOCK_COUNT, PAGE_COUNT, PAGE_LEN, Page, bound_of, page_range, places};
@@ -29,7 +29,7 @@ pub(super) struct Holder {
     todo: VecDeque<Todo>,
     /// The request under way at the locks' home.
     asks: Option<(u64, SyncRequest)>,
-    /// What is under way at the regions' homes.
+    /// Number of accesses under way at the regions' homes.
     accesses: usize,
 }
 
@@ -39,11 +39,11 @@ struct HeldData {
     lock: usize,
     number: u64,
     mode: Mode,
-    /// Nothing is bound to it: that is done when it is given back.
+    /// True if no data are bound yet: that is done when it is given back.
     binds: bool,
 }
 
-/// What a program is about to do.
+/// Next act of a program.
 #[derive(Clone, Debug)]
 enum Todo {
     Take(usize, Mode),
@@ -65,7 +65,7 @@ enum Todo {
 }
 
 impl Holder {
-    /// Whether something is under way at the regions' homes.
+    /// True if an access at the regions' homes is under way.
     pub fn is_accessing(&self) -> bool {
         self.accesses > 0
     }
@@ -130,7 +130,7 @@ impl EntryWorld {
         Ok(())
     }
 
-    /// What a program does next, of itself.
+    /// Decides a program's next act.
     fn decide(&mut self, program: u64) {
         let EntryWorld { course, programs, .. } = self;
         let me = programs.get_mut(&program).expect("the caller looked");
@@ -335,7 +335,7 @@ impl EntryWorld {
         Ok(())
     }
 
-    /// What comes with a lock is taken in, or brought.
+    /// Takes in the data of a lock, or brings them.
     fn enter(&mut self, program: u64, held: HeldData, data: Option<DataGrant>) {
         let [forgets, frames_alone, skips] =
             [Defect::ForgetBytes, Defect::PatchFramesAlone, Defect::SkipRedo].map(|defect| self.has(defect));

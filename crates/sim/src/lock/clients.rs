@@ -1,4 +1,4 @@
-//! What clients do: their threads take locks for a while, one or two in the order of their names, and meet in groups.
+//! Clients' acts: their threads take locks for a while, one or two in the order of their names, and meet in groups.
 //!
 //! No thread waits for its group with a lock in hand, so nobody waits for ever where the home does what it says.
 
@@ -42,7 +42,7 @@ pub(super) struct Held {
     is_lent: bool,
 }
 
-/// What a thread would do.
+/// A thread's act.
 enum Act {
     GiveBack(Held),
     Ask(SyncRequest),
@@ -117,7 +117,7 @@ impl LockWorld {
         Ok(())
     }
 
-    /// What a thread would do next, by that number where it takes one.
+    /// A thread's next act, by that number where it takes one.
     fn next_act(&mut self, client: u64, thread: usize, number: u64) -> Option<Act> {
         let Course { dice, is_rough: begins, .. } = &mut self.course;
         let (me, begins) = (&mut self.clients.get_mut(&client)?.threads[thread], *begins);
@@ -151,7 +151,7 @@ impl LockWorld {
         match act {
             Act::GiveBack(held) => {
                 let who = Claimant { link: held.link, number: held.number };
-                // As the library does: what it could not take again it gives back by a message.
+                // Like the library, the program gives back by a message a lock that it could not take again.
                 let holds = self.leases_hold(self.clients[&client].node);
                 if held.is_lent && holds && self.leases.step(client, held.number, LeaseEvent::Keep) {
                     self.model.on_kept(who);
@@ -292,8 +292,8 @@ impl LockWorld {
         Ok(())
     }
 
-    /// Of those who believe that they have a lock, over connections that the home has not given up, one has it alone, or all in one mode and
-    /// no more than that lets in.
+    /// Checks the threads that believe to have a lock, over connections that the home has not given up. Either one has it alone, or all
+    /// have it in one mode, and no more than that lets in.
     fn judge_belief(&self, name: &str) -> Check {
         let is_open = |held: &&Held| {
             let who = Claimant { link: held.link, number: held.number };
@@ -306,7 +306,7 @@ impl LockWorld {
         check(is_one_mode && have.len() <= most, || format!("lock '{name}' is held twice: {have:?}"))
     }
 
-    /// One that believes to have a lock in a mode, over any connection.
+    /// A thread that believes to have a lock in a mode, over any connection.
     pub(super) fn believer(&self, name: &str, mode: Mode) -> Option<Held> {
         let mut all = self.clients.values().flat_map(|client| &client.threads).flat_map(|thread| &thread.held);
         all.find(|held| held.name == name && held.mode == mode).cloned()
@@ -351,7 +351,7 @@ fn lock(dice: &mut Dice, name: &str, thread: usize, number: u64) -> SyncRequest 
     }
 }
 
-/// What a party of this client is called.
+/// Name of a party of this client.
 fn named(client: u64) -> PartyName {
     PartyName { client: ClientId(client), rank: None, process: 0, node: NodeId(0) }
 }

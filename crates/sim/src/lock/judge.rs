@@ -5,25 +5,25 @@ use crate::check::check;
 use hanare_protocol::wire::sync::Mode;
 use std::collections::BTreeSet;
 
-/// One lock as the model sees it.
+/// A lock as the model sees it.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Those that have it, and whether each was told that it was abandoned.
+    /// Holders, with their modes, and true for those told that it was abandoned.
     holders: Vec<(Claimant, Mode, bool)>,
-    /// Who waits, in the order in which they came, and until when.
+    /// Waiting claimants, in the order in which they came, with their deadlines.
     queue: Vec<(Claimant, Mode, Option<u64>)>,
-    /// Whether the last that had it alone went with it, or may have it from a life of the home before.
+    /// True if the last exclusive holder died with it, or may have it from a life of the home before.
     is_orphan: bool,
 }
 
 impl Seen {
-    /// Whether one may have it beside those that do.
+    /// True if another may have it beside the present holders.
     fn has_room(&self, mode: Mode) -> bool {
         self.holders.is_empty() || self.holders.iter().all(|(_, other, _)| *other == mode) && self.holders.len() < most_in(mode)
     }
 }
 
-/// How many may have a lock in a mode.
+/// Most holders of a lock in a mode.
 pub(super) fn most_in(mode: Mode) -> usize {
     match mode {
         Mode::Exclusive => 1,
@@ -37,9 +37,9 @@ pub(super) fn most_in(mode: Mode) -> usize {
 struct Together {
     count: u32,
     parties: BTreeSet<Claimant>,
-    /// Those that wait.
+    /// Waiting parties.
     arrived: BTreeSet<Claimant>,
-    /// Those that are to be told that all arrived.
+    /// Parties that are to be told that all arrived.
     owed: BTreeSet<Claimant>,
     is_broken: bool,
 }
@@ -49,10 +49,10 @@ struct Together {
 pub(super) struct Model {
     locks: BTreeMap<String, Seen>,
     groups: BTreeMap<u64, Together>,
-    /// Those under each name that began last.
+    /// Last group instance under each name.
     latest: BTreeMap<String, u64>,
     group_count: u64,
-    /// Whether the home had a life before.
+    /// True if the home had a life before.
     is_later_life: bool,
     leases: SeenLeases,
 }
@@ -61,11 +61,11 @@ pub(super) struct Model {
 #[derive(Debug, Default)]
 struct SeenLeases {
     all: BTreeSet<Claimant>,
-    /// Those that no thread has.
+    /// Leases that no thread uses.
     kept: BTreeSet<Claimant>,
-    /// Those of which a node said so.
+    /// Leases that a node gave up.
     yielded: BTreeSet<Claimant>,
-    /// Those whose connection ended for the home.
+    /// Leases whose connection ended for the home.
     parted: BTreeSet<Claimant>,
 }
 
@@ -83,15 +83,14 @@ impl Model {
         Model { is_later_life: life > 1, ..Model::default() }
     }
 
-    /// One would have a lock.
+    /// Records a claim for a lock.
     pub fn on_asked(&mut self, name: &str, who: Claimant, mode: Mode, until_ms: Option<u64>) {
         let is_orphan = self.is_later_life;
         let seen = self.locks.entry(name.to_owned()).or_insert_with(|| Seen { is_orphan, ..Seen::default() });
         seen.queue.push((who, mode, until_ms));
     }
 
-    /// One gets what it asked for: nobody has it that may not beside it, nobody came before it and waits, and it is told
-    /// whether the lock was abandoned.
+    /// Checks a grant: no excluding holder, no earlier claimant that waits, and a true word on whether the lock was abandoned.
     pub fn on_granted(&mut self, who: Claimant, abandoned: bool) -> Check {
         let place = |seen: &Seen| seen.queue.iter().position(|(other, ..)| *other == who);
         let found = self.locks.iter_mut().find_map(|(name, seen)| place(seen).map(|at| (name, seen, at)));
@@ -105,7 +104,7 @@ impl Model {
         Ok(())
     }
 
-    /// One gives its lock back.
+    /// Gives a lock back.
     pub fn on_given_back(&mut self, who: Claimant) {
         self.locks.values_mut().for_each(|seen| seen.holders.retain(|(other, ..)| *other != who));
         self.leases.end(who);
@@ -126,12 +125,12 @@ impl Model {
         self.leases.all.len()
     }
 
-    /// One gives a lock back that it keeps.
+    /// Records that a lock is given back and its lease kept.
     pub fn on_kept(&mut self, who: Claimant) {
         self.leases.kept.insert(who);
     }
 
-    /// One takes a lock that it kept: no node has said that it will not.
+    /// Checks that a kept lease may be used: no node has said that it will not.
     pub fn on_taken_again(&mut self, who: Claimant) -> Check {
         check(!self.leases.yielded.contains(&who), || format!("{who:?} takes what its node has taken back"))?;
         self.leases.kept.remove(&who);
@@ -167,7 +166,7 @@ impl Model {
         self.on_given_back(who);
     }
 
-    /// One that would not wait hears that others have the lock.
+    /// Checks a refusal to wait: others have the lock.
     pub fn on_busy(&mut self, who: Claimant) -> Check {
         let place = |seen: &Seen| seen.queue.iter().position(|(other, ..)| *other == who);
         let found = self.locks.values_mut().find_map(|seen| place(seen).map(|at| (seen, at)));
@@ -178,7 +177,7 @@ impl Model {
         Ok(())
     }
 
-    /// One does not wait any longer: what it may have been told it did not hear.
+    /// Records the end of a wait: earlier replies were not heard.
     pub fn on_withdrawn(&mut self, who: Claimant) {
         for seen in self.locks.values_mut() {
             seen.is_orphan |= seen.holders.iter().any(|(other, _, was_told)| *other == who && *was_told);
@@ -187,7 +186,7 @@ impl Model {
         self.on_given_back(who);
     }
 
-    /// One has waited long enough.
+    /// Checks a claimant that has waited long enough.
     pub fn on_late(&mut self, who: Claimant, now_ms: u64) -> Check {
         let places = self.locks.values_mut().map(|seen| &mut seen.queue);
         let mut found = places.filter_map(|queue| Some((queue.iter().position(|(other, ..)| *other == who)?, queue)));
@@ -212,7 +211,7 @@ impl Model {
         gone.into_iter().for_each(|who| self.on_party_gone(who));
     }
 
-    /// Who has a lock or waits for one over a connection.
+    /// Claimants that have a lock or wait for one over a connection.
     pub fn claims_of(&self, link: u64) -> Vec<Claimant> {
         let holders = self.locks.values().flat_map(|seen| seen.holders.iter().map(|(who, ..)| *who));
         let waiting = self.locks.values().flat_map(|seen| seen.queue.iter().map(|(who, ..)| *who));
@@ -224,7 +223,7 @@ impl Model {
         self.locks.values().filter(|seen| seen.is_orphan && seen.holders.is_empty()).count()
     }
 
-    /// One became a party.
+    /// Checks a join.
     pub fn on_joined(&mut self, name: &str, count: u32, who: Claimant) -> Check {
         let latest = self.latest.get(name).copied();
         let is_open = |id: &u64| self.groups.get(id).is_some_and(|group| !group.is_broken);
@@ -245,7 +244,7 @@ impl Model {
         found.ok_or_else(|| format!("{who:?} is no party"))
     }
 
-    /// One arrived, and waits.
+    /// Checks an arrival that waits.
     pub fn on_met(&mut self, who: Claimant) -> Check {
         let group = self.group(who)?;
         group.arrived.insert(who);
@@ -264,7 +263,7 @@ impl Model {
         Ok(())
     }
 
-    /// One that waited is told what came of it.
+    /// Checks the reply to a party that waited.
     pub fn on_told(&mut self, who: Claimant, outcome: &Outcome<()>) -> Check {
         let group = self.group(who)?;
         let is_due = match outcome {
@@ -274,7 +273,7 @@ impl Model {
         check(is_due, || format!("{who:?} is told {outcome:?}: {group:?}"))
     }
 
-    /// One that arrives is refused.
+    /// Checks the refusal of an arrival.
     pub fn on_refused(&mut self, who: Claimant, error: &Error) -> Check {
         let group = self.group(who)?;
         check(group.is_broken, || format!("{who:?} is refused ({error}), and no party went: {group:?}"))
@@ -306,7 +305,7 @@ impl Model {
         Ok(())
     }
 
-    /// One waits at the end: then not all parties came.
+    /// Checks a party that waits at the end: then not all parties came.
     pub fn judge_lonely(&self, who: Claimant) -> Check {
         let group = self.groups.values().find(|group| group.arrived.contains(&who));
         let is_due = group.is_some_and(|group| group.arrived.len() < group.count as usize);

@@ -1,6 +1,6 @@
 //! Locks that are lent: the words that clients share with their nodes, the home's questions, and the nodes' answers.
 //!
-//! Questions and answers go from node to node; any of them may be lost, and a node may be cut off from the pool's home for long while the
+//! Questions and answers go from node to node, and any of them may be lost. A node may be cut off from the pool's home for long while the
 //! connections of its clients go on. A node outlives its clients, and dies with them.
 //!
 //! In half of the pools the locks' home is another node than the pool's home, which passes questions and answers on. Then the locks' home may be cut
@@ -26,12 +26,12 @@ struct Lease {
 /// The locks' home's own node.
 const HOME: u64 = 0;
 
-/// What nodes know of locks that are lent.
+/// Nodes' knowledge of leases of locks.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    /// Whether the locks' home is another node than the pool's home.
+    /// True if the locks' home is another node than the pool's home.
     is_far: bool,
-    /// By client, and by the number of the taking.
+    /// Words by client, and by the number of the taking.
     words: BTreeMap<(u64, u64), Lease>,
     /// Nodes that are cut off from the home, since when and until when.
     away: BTreeMap<u64, (u64, u64)>,
@@ -42,7 +42,7 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    /// None yet.
+    /// No leases yet.
     pub fn new(is_far: bool) -> Leases {
         Leases { is_far, ..Leases::default() }
     }
@@ -93,12 +93,12 @@ impl LockWorld {
         self.leases.away.get(&node).is_some_and(|(_, until)| self.now_ms < *until)
     }
 
-    /// Whether the locks' home reaches the pool's home, which passes on what it asks nodes.
+    /// True if the locks' home reaches the pool's home, which passes on its questions to nodes.
     fn home_is_heard(&self) -> bool {
         !self.leases.is_far || !self.is_away(HOME)
     }
 
-    /// How long a question or an answer takes.
+    /// Time of a question or a reply.
     fn question_ms(&mut self) -> u64 {
         let once = self.delay_ms();
         if self.leases.is_far { once + self.delay_ms() } else { once }
@@ -114,7 +114,7 @@ impl LockWorld {
         self.is_pools_home() || self.leases_hold(HOME)
     }
 
-    /// Whether leases of a node's clients hold, by the time that the node has stored beside their words.
+    /// True if leases of a node's clients hold, by the time that the node has stored beside their words.
     pub(super) fn leases_hold(&self, node: u64) -> bool {
         !self.is_away(node) || self.now_ms < self.leases.away[&node].0 + LEASE_MS
     }

@@ -39,7 +39,7 @@ impl LockWorld {
         }
     }
 
-    /// Whether a message that arrives is one of a connection that is there for the side it comes to.
+    /// True if an arriving message is one of a connection that is there for its receiver.
     pub(super) fn is_open(&self, link: u64, at_home: bool) -> bool {
         self.links.get(&link).is_some_and(|link| link.is_open(self.now_ms, at_home))
     }
@@ -49,7 +49,7 @@ impl LockWorld {
         if open.is_empty() { None } else { Some(self.dice.pick(&open)) }
     }
 
-    /// Nothing passes for a while; nothing is lost.
+    /// Stalls a connection: nothing passes for a while; nothing is lost.
     pub(super) fn stall_one(&mut self) {
         let Some(id) = self.pick_link() else { return };
         self.count("connections that stood still");
@@ -125,7 +125,7 @@ impl LockWorld {
         let Some(link) = self.links.get_mut(&id).filter(|link| link.is_open_at_client) else { return self.forget(id) };
         link.is_open_at_client = false;
         let client = link.client;
-        // What it closes is closed at the home in the end.
+        // A connection closed by the client is closed at the home in the end.
         self.cut(id);
         let after = self.dice.pick(&[0, 5, 3_500]);
         self.at(after, Event::ClosedAtHome { link: id });

@@ -1,9 +1,9 @@
-//! Locks and named groups, simulated: threads of clients take, share and give back locks and meet in groups, over connections to
-//! their home that keep order and lose nothing until they break.
+//! Locks and named groups, simulated. Threads of clients take, share and give back locks and meet in groups, over connections to their
+//! home. Connections keep order and lose nothing until they break.
 //!
-//! A connection ends for its two sides at different moments; what was under way is lost from some message on. Clients die and
-//! others come, nodes die with their clients, the home dies and comes back knowing nothing: who gets a lock first then is told that another may have it. A client whose connection broke
-//! repeats over the next one what it had not got, by another number, as `hanare`'s clients do.
+//! A connection ends for its two sides at different moments; messages under way are lost from one of them on. Clients die and others
+//! come, nodes die with their clients, the home dies and comes back knowing nothing. The first to get a lock then is told that another
+//! may have it. A client whose connection broke repeats its open requests over the next one, by another number, as `hanare`'s clients do.
 //!
 //! | module | holds |
 //! |---|---|
@@ -101,7 +101,7 @@ pub(crate) enum Event {
 defects! {
     /// Some grants to waiters are not passed on.
     ForgetGrants,
-    /// Who waits for a lock is sometimes told that it has it.
+    /// A waiting claimant is sometimes told that it has the lock.
     GrantTwice,
     /// The home is not told of connections that end.
     KeepDead,
@@ -113,13 +113,13 @@ defects! {
     TickLate,
     /// The home does not hear that programs give up waiting, and they are answered.
     ForgetWithdrawals,
-    /// Who arrives first at a group's barrier is sometimes let through.
+    /// The first party at a group's barrier is sometimes let through.
     ReleaseEarly,
-    /// Nobody is told that a party went.
+    /// Parties are not told that one went.
     SwallowFailures,
     /// A home that begins again takes all locks for free.
     TrustRestart,
-    /// Who gives up waiting is taken for one that has the lock and gives it back.
+    /// A claimant that gives up waiting is taken for a holder that gives the lock back.
     WithdrawLikeUnlock,
     /// A node says of locks that are held that they are kept.
     YieldHeld,
@@ -249,7 +249,7 @@ impl LockWorld {
     }
 }
 
-/// How the home refuses what no correct client asks.
+/// True for the home's refusals of requests that no correct client makes.
 fn is_refusal(error: &Error) -> bool {
     !matches!(error, Error::NotInTime { .. } | Error::PartyGone { .. } | Error::BadGroup { .. })
 }

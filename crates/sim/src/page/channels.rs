@@ -12,7 +12,7 @@ use hanare_protocol::limits::REACH_MS;
 use hanare_protocol::page::dialing::Dialed;
 use hanare_protocol::page::{Answering, Courier, Dialing, Receipt};
 
-/// How long after [`REACH_MS`] a node may still be dialed: a try and a pause.
+/// Time after [`REACH_MS`] that a node may still be dialed: a try and a pause.
 const GIVE_UP_LATE_MS: u64 = 1_000;
 /// A connection breaks with one of so many messages that a network without connections would lose.
 const LOSSES_A_BREAK: u64 = 10;
@@ -46,7 +46,7 @@ impl Process {
         self.heard.remove(&to);
     }
 
-    /// This node begins a new life: what it had to say is void, but for the pages among it, and nothing is heard by the old one.
+    /// Begins a new life of this node: its unsent messages are void, except the pages among them, and the old life hears nothing.
     pub(super) fn forget_channels(&mut self) {
         let all: Vec<Life> = self.channels.keys().copied().collect();
         all.into_iter().for_each(|to| self.forget_channel(to));
@@ -124,13 +124,13 @@ impl PageWorld {
         self.at(after, Event::Tried { from, to });
     }
 
-    /// Whether a try to reach a life succeeds at this moment.
+    /// True if a try to reach a life succeeds at this moment.
     fn is_reached(&self, from: Life, to: Life) -> bool {
         let is_cut = self.cuts.get(&(from, to)).is_some_and(|until_ms| self.now_ms < *until_ms);
         self.processes.contains_key(&to) && !self.still.contains_key(&to) && !is_cut
     }
 
-    /// What came of a try.
+    /// The outcome of a try.
     pub(super) fn on_tried(&mut self, from: Life, to: Life) -> Check {
         let (now_ms, is_taken_for_old) = (self.now_ms, self.has(Defect::TakeForOld));
         let mut is_reached = self.is_reached(from, to);

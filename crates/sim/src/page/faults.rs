@@ -40,7 +40,7 @@ impl PageWorld {
         }
         self.end_connections_to(life, false, (0, 500));
         for other in self.others(life) {
-            // Who dials it finds out before the slowest news.
+            // A host that dials it finds out before the slowest news.
             let after = self.dice.between(0, 2 * SILENCE_MS);
             self.at(after, Event::Lost { life: other, lost: life });
         }
@@ -57,7 +57,7 @@ impl PageWorld {
         if from == to {
             return Ok(());
         }
-        // What a host does then that lives is seldom seen.
+        // Acts of a fenced host that lives are seldom seen.
         let dismissals = if self.has(Defect::TakeLeaveForAnswer) { 9_000 } else { 2_000 };
         if self.dice.chance(dismissals) {
             return self.dismiss(from, to);

@@ -1,8 +1,8 @@
 //! The home's side of sharing: hosts join, wait to be let in, and leave. The machines are those that nodes run: [`Guests`] and
 //! [`Lobby`](hanare_protocol::page::share::Lobby).
 //!
-//! Two things let a host wait. Its home is back from being taken for lost, and gets newer bytes from others first; or programs of the
-//! home's node have commands under way that go past the pages.
+//! Two causes let a host wait. Its home is back from being taken for lost, and gets newer bytes from others first. Or programs of the
+//! home's node have direct accesses under way, which go past the pages.
 //!
 //! [`Guests`]: hanare_protocol::page::share::Guests
 
@@ -19,7 +19,7 @@ pub(super) struct Joining {
     key: u64,
 }
 
-/// Who is called how at a home.
+/// Name and life of a host at a home.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     pub(super) host: HostId,
@@ -34,17 +34,17 @@ impl Peer {
 }
 
 impl Process {
-    /// How a home calls the host that has this share.
+    /// A home's number for the host that has this membership.
     pub(super) fn guest_of(&self, share: u64) -> Option<HostId> {
         self.guests.iter().find(|(_, guest)| guest.share == share).map(|(host, _)| host)
     }
 
-    /// How a home calls a host, and where it is.
+    /// A home's name for a host, and its life.
     pub(super) fn peer(&self, host: HostId) -> Option<Peer> {
         self.guests.get(host).map(|guest| Peer::of((host, guest)))
     }
 
-    /// Those hosts wait to be let in no more.
+    /// Ends the waits of those hosts.
     fn end_wait(&mut self, has_ended: impl Fn(&Joining) -> bool) {
         self.lobby.drop_those(has_ended);
     }
@@ -64,7 +64,7 @@ impl PageWorld {
         self.try_join(home, waiting)
     }
 
-    /// Those who wait, once more.
+    /// Tries the waiting joins again.
     pub(super) fn try_again(&mut self, home: Life) -> Check {
         if self.has(Defect::TryOnce) {
             return Ok(());
@@ -188,12 +188,12 @@ impl PageWorld {
             self.count("hosts that their home did without");
             self.done_without.insert(share);
         }
-        // What it was granted to write is lost, although it lives.
+        // Pages that it was granted to write are lost, although it lives.
         self.excuse(of, extent);
         self.do_without(home, over)
     }
 
-    /// Whether a host does not know yet that its home did without it.
+    /// True if a host does not know yet that its home did without it.
     pub(super) fn is_dismissed(&self, life: Life, home: Extent) -> bool {
         let share = self.processes.get(&life).and_then(|process| process.share_at(home));
         share.is_some_and(|share| self.done_without.contains(&share))

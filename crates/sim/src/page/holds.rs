@@ -19,7 +19,7 @@ impl PageWorld {
         }
     }
 
-    /// What a home says, with how long an owner may keep a page that is to be given up.
+    /// A home's message, with the time that an owner may keep a page that is to be given up.
     pub(super) fn held(&mut self, life: Life, to: HostId, message: ToHost) -> ToHost {
         let by = match &message {
             ToHost::Recall { .. } => OWN,

@@ -1,18 +1,17 @@
-//! What must hold of a page at every moment, and at the end.
+//! Invariants of a page at every moment, and at the end.
 
 use super::*;
 
 impl PageWorld {
-    /// What holds of a page at every moment.
+    /// Checks a page at every moment.
     pub(super) fn judge(&mut self, home: Extent, page: Page) -> Check {
         let Some(truth) = self.truths.get(&(home, page)) else { return Ok(()) };
         let state = |process: &Process| {
             process.mapped.get(&home).map_or(State::Absent, |mapped| mapped.place.look(page).state().expect("nobody scribbles"))
         };
-        // What is being put into a frame may be seen at once.
+        // Bytes that are being put into a frame may be seen at once.
         let may_load = |process: &Process| !matches!(state(process), State::Absent | State::Fetching | State::FetchingWrite);
-        // Who stands still is told when it goes on.
-        // So is who does not know yet that the home does without it.
+        // A stopped life is told when it goes on. So is one that does not know yet that the home does without it.
         let is_told_later = |life: &Life| self.still.contains_key(life) || self.is_dismissed(*life, home);
         let going = || self.processes.iter().filter(|(life, _)| !is_told_later(life));
         let readers: Vec<Life> = going().filter(|(_, process)| may_load(process)).map(|(life, _)| *life).collect();

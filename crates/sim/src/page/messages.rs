@@ -1,4 +1,4 @@
-//! What a message between two lives comes to; and what a life does again and again.
+//! Effects of a message between two lives; and a life's repeated acts.
 
 use super::*;
 

@@ -1,14 +1,14 @@
-//! Pages shared by hosts, simulated: every node is home to an extent and maps those of all others, over connections that break, repeat,
-//! delay and reorder, with couriers between; threads of programs claim pages, put them into frames, load and store, and are
-//! killed in the middle; programs map extents and unmap them, so that hosts join homes, wait there to be let in, and leave; gets and puts
-//! come by command, pages are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they are
-//! taken for lost, and come back with their bytes, while others own pages of them and go on storing; as hosts they drop what they had of
-//! others. A home does without a host that lives and goes on with what it has, until it is told. The first node is the coordinator's: nobody
-//! is told of its death when its next life begins soon.
+//! Pages shared by hosts, simulated. Every node is home to an extent and maps those of all others. Connections break, repeat, delay and
+//! reorder, with couriers between. Threads of programs claim pages, put them into frames, load and store, and are killed in the middle.
+//! Programs map extents and unmap them, so that hosts join homes, wait there to be let in, and leave. Gets and puts come by command,
+//! pages are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they are taken for lost,
+//! and come back with their bytes, while others own pages of them and go on storing; as hosts they drop their copies of others' pages. A
+//! home goes on without a host that lives and uses its copies until it is told. The first node is the coordinator's: nobody is told of
+//! its death when its next life begins soon.
 //!
-//! A naive model knows of each page what was stored last. After every event: whatever may be loaded is that; a host that may
-//! store is the only one that has the page; a page is refused or lost only where a node died that had been granted writing.
-//! At the end all faults stop and nobody may be left waiting.
+//! A naive model knows the last store to each page. After every event: a load sees that store; a host that may store is the only one that
+//! has the page; a page is refused or lost only after the death of a node that had been granted writing. At the end all faults stop and
+//! nobody may be left waiting.
 
 mod channels;
 mod faults;
@@ -41,16 +41,16 @@ use std::collections::{BTreeMap, BTreeSet};
 const PAGE_COUNT: u64 = 6;
 /// The node whose deaths the membership does not tell of, if it is back soon.
 const COORDINATOR: usize = 0;
-/// How long a node that cannot be reached counts as there.
+/// Time that an unreachable node counts as there.
 const SILENCE_MS: u64 = 3_500;
 /// Threads of each node's programs.
 const THREAD_COUNT: u16 = 3;
-/// Seats of each region on a host: the node's own, and two for each thread, since a killed one's is kept while its claim is open.
+/// Seats of each region on a host: the node's own, and two for each thread, because a killed one's is kept while its claim is open.
 const SEAT_COUNT: u16 = 1 + 2 * THREAD_COUNT;
-/// How often a node sends again what was not confirmed, and confirms.
+/// Time between a node's repetitions of unconfirmed messages, and its confirmations.
 const TICK_MS: u64 = 40;
 
-/// How long a host waits to be let in at a home: some of what it waits for lasts longer.
+/// Time that a host waits to be let in at a home: some of its causes last longer.
 const LOBBY_PATIENCE_MS: u64 = 5_000;
 
 /// A life of a node's process. Never given again.
@@ -60,7 +60,7 @@ type Extent = u16;
 /// The number of a home's own host.
 const OWN: HostId = HostId(0);
 
-/// What travels between two lives: about a page of an extent.
+/// A message between two lives: about a page of an extent.
 #[derive(Clone, Debug)]
 pub(crate) struct Parcel {
     home: Extent,
@@ -109,7 +109,7 @@ pub(crate) enum Event {
         number: u64,
         parcel: Parcel,
     },
-    /// What a home and its own host say to each other arrives once, in any order.
+    /// A message between a home and its own host: it arrives once, in any order.
     Local {
         life: Life,
         parcel: Parcel,
@@ -168,7 +168,7 @@ pub(crate) enum Event {
     },
 }
 
-/// What a node has of the extent of a home: its rules, and the words and frames that they work on.
+/// A node's state of a home's extent: its rules, and the words and frames that they work on.
 #[derive(Debug)]
 struct Mapped {
     rules: Host<u64>,
@@ -177,7 +177,7 @@ struct Mapped {
     peers: BTreeMap<HostId, Peer>,
 }
 
-/// What a thread waits for.
+/// Cause of a thread's wait.
 #[derive(Clone, Debug)]
 struct Waiting {
     home: Extent,
@@ -193,7 +193,7 @@ struct Process {
     /// Its own.
     extent: Extent,
     directory: Directory,
-    /// Which of them may keep pages that go to and fro.
+    /// Decides which of them may keep pages that go to and fro.
     tenure: Tenure,
     /// The hosts that share its extent.
     guests: Guests,
@@ -204,11 +204,11 @@ struct Process {
     memory: Vec<u64>,
     /// The extents that it shares.
     shares: BTreeMap<Extent, Share>,
-    /// What it has of each.
+    /// Its state of each.
     mapped: BTreeMap<Extent, Mapped>,
-    /// What it says to others.
+    /// Messages to others.
     channels: BTreeMap<Life, PeerChannel>,
-    /// What it heard of others, and the connections that they made.
+    /// Messages heard of others, and the connections that they made.
     heard: BTreeMap<Life, Courier<()>>,
     connections: BTreeMap<ConnectionId, Life>,
     /// Hosts that its home did without, and by which share: they may live, and are told.
@@ -222,24 +222,24 @@ struct Process {
     leaves: BTreeSet<(Life, Extent, u64)>,
     /// Shares at homes that are back and have got all, and in which life those are.
     handed: HandedShares<Life, Parcel>,
-    /// What this home waits for, after it was taken for lost.
+    /// State of this home's return, after it was taken for lost.
     returning: Option<Returning>,
 }
 
-/// What is known of a page without any rule.
+/// The model's knowledge of a page, without any rule.
 #[derive(Debug, Default)]
 struct Truth {
     last: u64,
-    /// Who was ever granted writing.
+    /// Lives that were ever granted writing.
     writers: BTreeSet<Life>,
-    /// One of them forgot what it had.
+    /// True if one of them forgot its pages.
     is_forgotten: bool,
 }
 
 defects! {
     /// Repetitions of the network are taken for new messages.
     HearTwice,
-    /// What was lost is not sent again.
+    /// Lost messages are not sent again.
     SendOnce,
     /// The home is not told of deaths.
     KeepDead,
@@ -298,7 +298,7 @@ pub(crate) struct PageWorld {
     unseen: BTreeSet<Life>,
     /// Connections that were numbered.
     next_connection: ConnectionId,
-    /// Who cannot reach whom, and until when.
+    /// Pairs that cannot reach each other, and until when.
     cuts: BTreeMap<(Life, Life), u64>,
     /// Shares of hosts that their homes did without.
     done_without: BTreeSet<u64>,
@@ -430,7 +430,7 @@ impl PageWorld {
         self.processes.iter().find(|(_, process)| process.extent == home).map(|(life, _)| *life)
     }
 
-    /// What happens in a life again and again begins.
+    /// Starts a life's repeated events.
     fn set_going(&mut self, life: Life) {
         self.at(0, Event::Tick { life });
         for _ in 0..THREAD_COUNT {

@@ -1,4 +1,4 @@
-//! What programs do: threads that touch pages, gets and puts by command, and what comes of both.
+//! Programs' acts: threads that touch pages, gets and puts by command, and the results of both.
 
 use super::*;
 
@@ -46,7 +46,7 @@ impl PageWorld {
         (0..installed).for_each(|_| self.count("pages installed"));
     }
 
-    /// Whether a thread takes what it was granted itself, and puts it into the frame.
+    /// Fills a frame by the thread that was granted the page, if it does so itself.
     pub(super) fn fill_by_thread(&mut self, life: Life, home: Extent, page: Page, message: &ToHost, value: Option<u64>) -> bool {
         let ToHost::Grant { ticket, version, access, awaits, .. } = message else { return false };
         let process = self.processes.get_mut(&life).expect("it lives");
@@ -203,7 +203,7 @@ impl PageWorld {
     fn use_page(&mut self, life: Life, home: Extent, page: Page, access: Access) -> Check {
         self.count("hits");
         let (read, last) = (self.frame(life, home, page), self.truths.get(&(home, page)).map(|truth| truth.last));
-        // Who does not know yet that its home does without it may have older bytes.
+        // A host that does not know yet that its home does without it may have older bytes.
         if last.is_some() && !self.is_dismissed(life, home) {
             check(read == last, || format!("life {life} loads {read:?} where {last:?} was stored last"))?;
             if access == Access::Write {

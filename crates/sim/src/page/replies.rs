@@ -11,10 +11,10 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct Reply {
     home: Life,
-    /// What the asking host is called.
+    /// The asking host's key.
     key: u64,
     rules: PendingReply<(Life, Parcel)>,
-    /// What the home and its own host say to each other meanwhile.
+    /// Messages between the home and its own host meanwhile.
     own: VecDeque<Parcel>,
 }
 

@@ -1,5 +1,5 @@
-//! Homes that stand still for so long that they are taken for lost, and come back with their bytes while others own pages; and
-//! a next life of the coordinator's node, which nobody was told of.
+//! Homes that stand still for so long that they are taken for lost, and come back with their bytes while others own pages. And a next
+//! life of the coordinator's node, which nobody was told of.
 
 use super::*;
 use hanare_protocol::id::{Epoch, NodeId};
@@ -27,7 +27,7 @@ impl PageWorld {
         self.processes.keys().copied().filter(|other| *other != life).collect()
     }
 
-    /// Whether an event has to wait until a life goes on: what its programs and commands do then begins anew.
+    /// True if an event has to wait until a life goes on; its programs and commands then begin again.
     pub(super) fn is_deferred(&mut self, event: &Event) -> bool {
         let life = match event {
             Event::Program { life } | Event::Command { life } if self.still.contains_key(life) => return true,
@@ -49,7 +49,7 @@ impl PageWorld {
         }
     }
 
-    /// It is taken in again, as a new life: as a host it drops what it had of others, as a home it asks for what others have.
+    /// Takes a node in again, as a new life: as a host it drops its pages of others, as a home it asks for its own.
     pub(super) fn on_return(&mut self, node: usize, was: Life) -> Check {
         if self.processes.contains_key(&was) {
             self.hear_itself(was)?;
@@ -96,7 +96,7 @@ impl PageWorld {
         self.end_return(life)
     }
 
-    /// What a node says to itself is heard before anything else happens to it.
+    /// Delivers a node's messages to itself before anything else happens to it.
     fn hear_itself(&mut self, life: Life) -> Check {
         let is_own = |event: &Event| matches!(event, Event::Local { life: own, .. } if *own == life);
         while let Some(event) = self.course.pull(is_own) {
@@ -279,7 +279,7 @@ impl PageWorld {
         self.end_connections_to(life, true, (after_ms + 1, after_ms + 500));
     }
 
-    /// Who dialed again is answered by another life: all are told that the one before is over.
+    /// Tells all that a life is over, because a host that dialed again was answered by another.
     pub(super) fn tell_of_another(&mut self, life: Life, before: Life) {
         let others: Vec<Life> = self.others(life).into_iter().chain([life]).collect();
         for other in others {
@@ -292,7 +292,7 @@ impl PageWorld {
     }
 }
 
-/// Whether a page goes home with it.
+/// True if a page goes home with it.
 pub(super) fn is_page(parcel: &Parcel) -> bool {
     matches!(parcel.what, What::ToHome(ToHome::WriteBack { .. }))
 }

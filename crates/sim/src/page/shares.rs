@@ -1,8 +1,8 @@
 //! The host's side of sharing: programs map extents and unmap them, so that their host joins homes and leaves them, or drops all when its
 //! node was taken for lost. The machine is that which nodes run: [`Sharing`].
 //!
-//! A node's connections keep order, and the network of this world does not: a leave waits until the home has confirmed all before it,
-//! and a message brings along who it names.
+//! A node's connections keep order, and the network of this world does not. So a leave waits until the home has confirmed all before it,
+//! and a message brings along the host that it names.
 
 use super::returns::is_page;
 use super::{Defect, Extent, Life, Mapped, PAGE_COUNT, PageWorld, Parcel, Process, SEAT_COUNT, What};
@@ -14,7 +14,7 @@ use hanare_protocol::page::word::State;
 use hanare_protocol::page::{Host, HostId, Page, Place, Plain};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a region that is left waits for pages that programs keep. No program of this world stands still, so it outlasts all delays.
+/// Time that a region that is left waits for pages that programs keep. No program of this world stands still, so it outlasts all delays.
 const PATIENCE_MS: u64 = 30_000;
 /// Programs of one host that map an extent, or wait to, at most.
 const PROGRAM_COUNT: usize = 2;
@@ -37,7 +37,7 @@ impl MapRequest for Mapper {
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) sharing: Sharing<Mapper, &'static str>,
-    /// What the host is called in messages to it.
+    /// The host's key in messages to it.
     pub(super) key: u64,
     /// The life in which its home is reached.
     pub(super) at: Life,
@@ -57,12 +57,12 @@ impl Process {
         self.shares.get(&home)?.sharing.share(0)
     }
 
-    /// Whether a message to a host by that key is for what it shares of a home.
+    /// True if a message to a host by that key is for its membership at a home.
     pub(super) fn is_called(&self, home: Extent, key: u64) -> bool {
         self.shares.get(&home).is_some_and(|share| share.key == key)
     }
 
-    /// What a home may not have heard before it was lost: the pages among it are kept for its return.
+    /// Keeps the pages among messages that a home may not have heard before it was lost, for its return.
     pub(super) fn keep_unsent(&mut self, unheard: impl IntoIterator<Item = Parcel>) {
         for parcel in unheard.into_iter().filter(is_page) {
             let known = self.shares.get_mut(&parcel.home).filter(|share| share.sharing.share(0) == Some(parcel.by));
@@ -84,7 +84,7 @@ impl Process {
         others
     }
 
-    /// Whether bytes that programs here stored would be lost with a home, or with what this host has of it.
+    /// True if stores of programs here would be lost with a home, or with this host's pages of it.
     pub(super) fn has_unsaved(&self, home: Extent) -> bool {
         let owned =
             |place: &Plain<u64>, page: u64| matches!(place.look(Page(page)).state(), Ok(State::Owned | State::TakingOwned));
@@ -110,7 +110,7 @@ impl PageWorld {
         self.drain_share(life, home)
     }
 
-    /// It is a program's turn to map an extent, or it waits.
+    /// Gives a program its turn to map an extent, or has it wait.
     fn share(&mut self, life: Life, home: Extent, program: Mapper) {
         let (key, at) = (self.draw(), self.life_of(home));
         let process = self.processes.get_mut(&life).expect("it lives");
@@ -226,7 +226,7 @@ impl PageWorld {
         Ok(())
     }
 
-    /// Nothing is under way between a host and a home: the host has forgotten the extent.
+    /// Ends a membership with nothing under way: the host has forgotten the extent.
     fn end_share(&mut self, life: Life, home: Extent) -> Check {
         self.count("hosts that left");
         let process = self.processes.get_mut(&life).expect("it lives");
@@ -376,11 +376,11 @@ impl PageWorld {
             share.sharing.on_lost(0);
         }
         self.drain_share(life, home)?;
-        // One that may come back keeps its programs.
+        // A home that may come back keeps its programs.
         if self.life_of(home).is_some() { Ok(()) } else { self.end_programs(life, home) }
     }
 
-    /// This node was taken for lost: of others' extents, whose pages are dropped already, all shares are void.
+    /// Drops all memberships at others' extents, whose pages are gone already: this node was taken for lost.
     pub(super) fn leave_others_homes(&mut self, life: Life, others: &BTreeMap<Extent, bool>) -> Check {
         let shared: Vec<Extent> = self.processes[&life].shares.keys().copied().collect();
         for home in shared {

@@ -5,9 +5,9 @@ use super::*;
 use hanare_protocol::page::Refusal;
 use hanare_protocol::page::recalls::{HomeStanding, StagePages};
 
-/// How long a stage waits for hosts. All that hosts do lasts shorter, so only stages that came late in it are not done in time.
+/// Time that a stage waits for hosts. All acts of hosts last shorter, so only stages that came late in one are not done in time.
 pub(super) const STAGE_PATIENCE_MS: u64 = 30_000;
-/// How long those wait.
+/// Time that those wait.
 const SHORT_PATIENCE_MS: u64 = 300;
 
 /// Why a stage is not done.
@@ -89,7 +89,7 @@ impl PageWorld {
     /// A page of a stage is at home; or may be looked at there.
     pub(super) fn on_ready(&mut self, life: Life, page: Page, face: Face) -> Check {
         if !self.processes[&life].stages.contains_key(&face) {
-            // It gave up, and has let go of this one.
+            // The program gave up, and has let go of this one.
             return Ok(());
         }
         self.check_newest(life, page)?;

@@ -1,4 +1,4 @@
-//! What writers send and readers see.
+//! Blocks that writers send and readers see.
 
 use hanare_protocol::queue::PortId;
 

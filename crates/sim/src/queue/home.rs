@@ -24,7 +24,7 @@ const SPILL_COUNT: usize = 12;
 /// The user of all programs.
 const UID: u32 = 1;
 
-/// What a program asks.
+/// A program's question.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
     OpenLane {
@@ -68,7 +68,7 @@ impl Request {
     }
 }
 
-/// What the home says.
+/// The home's reply.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Done,
@@ -135,7 +135,7 @@ pub(super) struct QueueNode {
     form: QueueForm,
     memory: SpillingVectors<Spill>,
     extent: SpillingVector<Spill>,
-    /// It answers nobody until then.
+    /// End of the home's silence.
     pub still_until_ms: u64,
     defect: Option<Defect>,
 }

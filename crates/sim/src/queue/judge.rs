@@ -1,4 +1,4 @@
-//! What must come of each writer's blocks, whatever happens to connections and programs.
+//! Invariants of each writer's blocks, whatever happens to connections and programs.
 
 use super::block::Block;
 use crate::check::{Check, check};

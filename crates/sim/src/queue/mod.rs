@@ -84,7 +84,7 @@ pub(crate) struct QueueWorld {
     nodes: Vec<QueueNode>,
     programs: BTreeMap<u64, Program>,
     links: BTreeMap<u64, Wire>,
-    /// Those of each program that its home takes for open.
+    /// Connections of each program that its home takes for open.
     open: BTreeMap<u64, Vec<u64>>,
     next_number: u64,
     judge: Judge,

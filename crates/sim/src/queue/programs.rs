@@ -1,4 +1,4 @@
-//! What writers and readers do, and what comes of answers.
+//! Writers' and readers' acts, and effects of replies.
 
 use super::home::{Answer, Request};
 use super::judge::Judge;
@@ -31,7 +31,7 @@ enum Role {
         sent: u64,
         /// Blocks that it is going to write.
         goal: u64,
-        /// It says that it leaves.
+        /// True if it says that it leaves.
         is_leaving: bool,
         /// Its lane is resumed before its appends are repeated.
         is_resuming: bool,
@@ -39,13 +39,13 @@ enum Role {
     Reader {
         is_open: bool,
         is_reopening: bool,
-        /// What it has read of each lane.
+        /// Bytes that it has read of each lane.
         freed: BTreeMap<u32, u64>,
     },
 }
 
 impl Program {
-    /// Whether it waits for nothing: a writer goes on while some of its appends are under way.
+    /// True if it waits for nothing: a writer goes on while some of its appends are under way.
     fn may_ask(&self) -> bool {
         let is_append = |request: &Request| matches!(request, Request::Append { .. });
         self.asked.is_empty() || self.asked.len() < BEGUN_COUNT && self.asked.iter().all(is_append)
@@ -82,7 +82,7 @@ impl QueueWorld {
             Role::Writer { lane: None, .. } if !is_rough => return Ok(()),
             Role::Writer { lane: None, .. } => Request::OpenLane { writer: port },
             Role::Writer { lane: Some(lane), sent, goal, is_leaving, .. } if *sent >= *goal || !is_rough => {
-                // It leaves when all that it sent was answered.
+                // The writer leaves when all that it sent was answered.
                 if !program.asked.is_empty() {
                     return Ok(());
                 }
@@ -105,7 +105,7 @@ impl QueueWorld {
         let is_append = matches!(request, Request::Append { .. });
         self.ask(at, request);
         if is_append && self.dice.chance(400) {
-            // It does not wait for the answer.
+            // The program does not wait for the reply.
             self.count("appends that were not waited for");
             let pause_ms = self.dice.between(0, 20);
             self.at(pause_ms, super::Event::Next { program: at, life });
@@ -156,7 +156,7 @@ impl QueueWorld {
         Ok(())
     }
 
-    /// How long the writer waits before its next thing; `None` where it has asked again, or another has begun in its place.
+    /// Time that the writer waits before its next act; `None` where it has asked again, or another has begun in its place.
     fn on_answer_to_writer(&mut self, at: u64, asked: Option<Request>, answer: Outcome<Answer>) -> Result<Option<u64>, String> {
         let program = self.programs.get_mut(&at).expect("it was there");
         let (port, is_idle) = (program.port, program.asked.is_empty());
@@ -173,7 +173,7 @@ impl QueueWorld {
                 *known = appended.accepted;
                 let is_whole = asked.is_some_and(|asked| asked.end() <= appended.accepted);
                 if !is_whole {
-                    // What was sent behind it is refused.
+                    // Appends behind it are refused.
                     self.count(if is_reader_dead { "writers told of a dead reader" } else { "appends without room" });
                     return Ok(self.begin_anew(at, 20));
                 }
@@ -189,7 +189,7 @@ impl QueueWorld {
                 Ok(None)
             }
             Err(Error::NotAWriter { .. }) if matches!(asked, Some(Request::ResumeLane { .. })) => {
-                // It was taken for dead.
+                // The writer was taken for dead.
                 self.count("lanes lost");
                 self.begin(at);
                 Ok(None)
@@ -219,7 +219,7 @@ impl QueueWorld {
         is_idle.then_some(pause_ms)
     }
 
-    /// As [`QueueWorld::on_answer_to_writer`], for a reader.
+    /// [`QueueWorld::on_answer_to_writer`] for a reader.
     fn on_answer_to_reader(&mut self, at: u64, asked: Option<&Request>, answer: Outcome<Answer>) -> Result<Option<u64>, String> {
         let program = self.programs.get_mut(&at).expect("it was there");
         let port = program.port;

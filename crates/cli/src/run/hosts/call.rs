@@ -1,4 +1,4 @@
-//! One host as its launcher sees it: the ssh process, what was said, and why it ended.
+//! A host as its launcher sees it: the ssh process, its messages, and the reason of its end.
 //!
 //! ```text
 //! Calling --Greet--> Greeted --Setup--> Lending --Ready--> Ready --Work--> Working --Over--> Ready
@@ -26,24 +26,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What runs when `HANARE_SSH` is not set.
+/// Program to run when `HANARE_SSH` is not set.
 const SSH: &str = "ssh";
-/// It never asks, it has no terminal, and it finds out within seconds that a host has gone.
+/// Options: ssh never asks, has no terminal, and finds out within seconds that a host has gone.
 const SSH_OPTIONS: &[&str] = &["-T", "-x", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"];
 
-/// How long after the link ended ssh has to tell why.
+/// Time for ssh to tell why the link ended.
 const REASON_MAX: Duration = Duration::from_secs(2);
 /// Lines of ssh's own that are kept until the host is up.
 const LINES_MAX: usize = 16;
 
-/// How far a host has come.
+/// Phase of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// ssh connects.
     Calling,
     /// The deputy is there, of the same build.
     Greeted,
-    /// It starts its node.
+    /// The host starts its node.
     Lending,
     /// Its node is a member of the pool.
     Ready,
@@ -53,10 +53,10 @@ pub enum Phase {
     Gone,
 }
 
-/// What happens to a host.
+/// An event of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It greets.
+    /// The host greets.
     Greet,
     /// We ask for a node.
     Setup,
@@ -90,12 +90,12 @@ pub const TABLE: &[Row<Phase, Step>] = &[
 /// Our end of a deputy's standard input; `None` when we have nothing more to say.
 pub type Voice = Arc<Mutex<Option<ChildStdin>>>;
 
-/// One host.
+/// A set of one host.
 pub struct Call {
-    /// As the user named it.
+    /// The user's name for it.
     pub name: String,
     phase: Phase,
-    /// Where its node is reached.
+    /// Address of its node.
     pub address: Option<String>,
     /// Its ranks that have not ended.
     pub living: BTreeSet<Rank>,
@@ -106,10 +106,10 @@ pub struct Call {
     errors_thread: JoinHandle<()>,
 }
 
-/// What ssh and the other side's processes print themselves.
+/// Own output of ssh and the other side's processes.
 #[derive(Default)]
 struct Errors {
-    /// Whether the lines are shown as they come; before that the last of them are kept.
+    /// True if the lines are shown as they come; before that the last of them are kept.
     is_up: AtomicBool,
     kept: Mutex<VecDeque<String>>,
 }
@@ -151,7 +151,7 @@ impl Call {
         })
     }
 
-    /// How far it has come.
+    /// Its phase.
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -173,7 +173,7 @@ impl Call {
         say(&self.voice, frame);
     }
 
-    /// What others may speak with.
+    /// Voice for others.
     pub fn voice(&self) -> Voice {
         self.voice.clone()
     }
@@ -201,12 +201,12 @@ impl Call {
         }
     }
 
-    /// Whether nothing of it is left on this host.
+    /// True if none of its processes is left on this host.
     pub fn is_reaped(&self) -> bool {
         self.exit.is_some()
     }
 
-    /// Whether all is known that will be of why the link ended.
+    /// True if all is known that will be of why the link ended.
     fn is_told(&self) -> bool {
         self.exit.is_some() && self.errors_thread.is_finished()
     }
@@ -217,7 +217,7 @@ impl Call {
         let said = kept.iter().rev().find(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned());
         let said = |otherwise: &str| said.clone().unwrap_or_else(|| otherwise.to_owned());
         match (self.phase, self.exit) {
-            // What ssh itself ends with.
+            // Status 255 is ssh's own.
             (Phase::Calling, Some(End::Exited(255))) => format!("ssh cannot reach it: {}", said("the connection was closed")),
             (_, Some(End::Exited(255))) => format!("the connection broke: {}", said("ssh does not say why")),
             (Phase::Calling, Some(End::Exited(126 | 127))) => {
@@ -252,7 +252,7 @@ fn lock(voice: &Voice) -> std::sync::MutexGuard<'_, Option<ChildStdin>> {
     voice.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the other host's shell runs: this very file where it is there too, else the `hanare` of its PATH.
+/// Line for the other host's shell: this very file where it is there too, else the `hanare` of its PATH.
 fn remote_line() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@,".contains(c);
     let own = std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
@@ -272,7 +272,7 @@ fn hear(number: usize, stdout: ChildStdout, events: &Sender<Event>, credit: &Sen
     let (shows_stdout, shows_stderr) = (io::stdout().is_terminal(), io::stderr().is_terminal());
     while let Some(frame) = Frame::read(&mut from)? {
         match frame.kind {
-            // Where our own output is closed the ranks are told so, as by a pipe.
+            // Ranks learn, as by a pipe, that our own output is closed.
             Kind::Output if write_stdout(&line(&frame, shows_stdout)).is_err() => {
                 say(voice, &Frame::new(Kind::Closed, 1, Vec::new()))
             }

@@ -30,13 +30,13 @@ use std::time::Duration;
 /// The first argument of a deputy's process.
 pub const DEPUTY: &str = "__host";
 
-/// How long the last words may take.
+/// Time for the last words.
 const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
 
-/// What a deputy has begun.
+/// State of a deputy.
 struct Deputy {
     writer: FrameWriter,
-    /// Where events of its ranks go.
+    /// Receiver of its ranks' events.
     events: Sender<Event>,
     setup: Option<Setup>,
     nodes: Nodes,
@@ -213,7 +213,7 @@ fn feed(mut stdin: ChildStdin, writer: FrameWriter) -> Result<Sender<Vec<u8>>> {
     Ok(input)
 }
 
-/// Where the node listens: at the address by which ssh reached this host, and at all of them where it does not say.
+/// Address for the node: the one by which ssh reached this host, or all of them where it does not say.
 fn listening_address(ssh_connection: Option<&str>) -> String {
     let address = ssh_connection.and_then(|text| text.split(' ').nth(2)?.parse::<IpAddr>().ok());
     match address {

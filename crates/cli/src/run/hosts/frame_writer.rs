@@ -26,7 +26,7 @@ struct Unsent {
     /// Bytes of output on their way; `None` when the launcher reads no more.
     len: Mutex<Option<usize>>,
     changed: Condvar,
-    /// Whether output, or error output, is read no more.
+    /// True if output, or error output, is read no more.
     is_closed: [AtomicBool; 2],
 }
 
@@ -63,13 +63,13 @@ impl FrameWriter {
         self.unsent.changed.notify_all();
     }
 
-    /// What passes a rank's standard output on.
+    /// Writer for a rank's standard output.
     pub fn output(&self, rank: Rank) -> impl FnMut(&[u8]) -> io::Result<()> + Send + 'static {
         let writer = self.clone();
         move |line| writer.pass(Kind::Output, rank, line)
     }
 
-    /// What passes its standard error output on.
+    /// Writer for its standard error output.
     pub fn errors(&self, rank: Rank) -> impl FnMut(&[u8]) -> io::Result<()> + Send + 'static {
         let writer = self.clone();
         move |line| writer.pass(Kind::Errors, rank, line)
@@ -99,7 +99,7 @@ impl FrameWriter {
 fn write_all(frames: &Receiver<Frame>, to: impl io::Write, unsent: &Unsent) {
     let mut to = BufWriter::with_capacity(BUFFER_LEN, to);
     while let Ok(first) = frames.recv() {
-        // What else waits leaves with it.
+        // Other waiting frames leave with it.
         let is_out = std::iter::once(first).chain(frames.try_iter()).all(|frame| {
             let is_out = frame.write(&mut to).is_ok();
             if is_out {
@@ -128,7 +128,7 @@ impl Unsent {
     }
 }
 
-/// What a line costs while it waits.
+/// Weight of a waiting line.
 fn weight(line: &[u8]) -> usize {
     line.len() + 64
 }

@@ -1,4 +1,4 @@
-//! What a launcher and its deputy on another host say to each other: frames on the deputy's input and output.
+//! Messages of a launcher and its deputy on another host: frames on the deputy's input and output.
 //!
 //! A frame is its kind (1 byte), a number (4) and the length of its body (4), little-endian, then the body. The deputy's first
 //! words are a line, [`greeting`]: what a shell's start-up files print before it is skipped.
@@ -13,7 +13,7 @@ const BODY_LEN_MAX: usize = 8 << 20;
 /// Most that is skipped before the greeting.
 const NOISE_LEN_MAX: u64 = 1 << 20;
 
-/// What a frame says.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// To the deputy: start a node ([`Setup`]).
@@ -22,7 +22,7 @@ pub enum Kind {
     Work,
     /// To the deputy: send the ranks the signal of this number.
     Signal,
-    /// To the deputy: the same to their process groups, since it was typed at the terminal.
+    /// To the deputy: the same to their process groups, because it was typed at the terminal.
     Typed,
     /// To the deputy: bytes for the standard input of rank 0; none at its end.
     Input,
@@ -72,10 +72,10 @@ const KINDS: &[Kind] = &[
     Kind::NodeEnded,
 ];
 
-/// One thing said.
+/// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it says.
+    /// Its kind.
     pub kind: Kind,
     /// A rank, a signal or a stream, where it speaks of one.
     pub number: u32,
@@ -107,11 +107,11 @@ pub struct Setup {
 pub struct Work {
     /// The job's number.
     pub job: u128,
-    /// How many ranks it has on all hosts.
+    /// Number of its ranks on all hosts.
     pub ranks: u32,
     /// The first of those here.
     pub first: u32,
-    /// How many are here.
+    /// Number of ranks here.
     pub count: u32,
     /// The program and its arguments.
     pub program: Vec<String>,
@@ -169,7 +169,7 @@ impl Frame {
     }
 }
 
-/// What a deputy says first: both sides must be of one build.
+/// A deputy's first line: both sides must be of one build.
 pub fn greeting() -> String {
     format!("{MARK}{} wire {}", env!("CARGO_PKG_VERSION"), hanare_protocol::wire::VERSION)
 }

@@ -12,12 +12,12 @@ use hanare_protocol::limits::{NODE_COUNT_MAX, RANK_COUNT_MAX};
 use std::ops::Range;
 use std::path::Path;
 
-/// One host.
+/// A set of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// As ssh takes it: a name or an address, with a user before it or not.
+    /// Name for ssh: a host's name or address, with a user before it or not.
     pub name: String,
-    /// How many ranks it takes.
+    /// Number of ranks that it takes.
     pub slots: u32,
 }
 
@@ -26,7 +26,7 @@ pub struct Host {
 pub struct List {
     /// The hosts.
     pub hosts: Vec<Host>,
-    /// Whether slots were given, by a number or by naming a host twice: then they bound the ranks.
+    /// True if slots were given, by a number or by naming a host twice: then they bound the ranks.
     is_counted: bool,
 }
 
@@ -63,7 +63,7 @@ impl List {
         list.checked(&path.display().to_string())
     }
 
-    /// How many ranks run unless the user says otherwise.
+    /// Number of ranks unless the user says otherwise.
     pub fn slots(&self) -> u32 {
         self.hosts.iter().map(|host| host.slots).sum()
     }

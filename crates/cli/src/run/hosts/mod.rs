@@ -40,11 +40,11 @@ use std::ops::Range;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How long a host may take to answer, and then its node to be ready.
+/// Time for a host to reply, and then for its node to be ready.
 const READY_MAX: Duration = Duration::from_secs(40);
-/// How long the last words of ranks that have ended may take.
+/// Time for the last words of ranks that have ended.
 const OVER_MAX: Duration = Duration::from_secs(15);
-/// How long a host may take to end in good order.
+/// Time for a host to end in good order.
 const END_MAX: Duration = Duration::from_secs(8);
 /// Bytes of standard input in one piece; the next leaves when rank 0 has taken it.
 const INPUT_LEN_MAX: usize = 32 << 10;
@@ -62,13 +62,13 @@ const OWN_VARIABLES: &[&str] = &[
     "HANARE_LAUNCHER",
 ];
 
-/// What is to run on the hosts.
+/// Plan of a job on the hosts.
 pub struct Plan {
     /// The hosts.
     pub list: List,
     /// Bytes that each node lends.
     pub memory: u64,
-    /// How many ranks there are.
+    /// Number of ranks.
     pub ranks: u32,
     /// The program and its arguments.
     pub program: Vec<String>,
@@ -236,7 +236,7 @@ impl<'a> Hosts<'a> {
                 Ok(Event::Said { from, frame: Some(frame) }) => drop(self.hear(from, &frame)),
                 Ok(Event::Said { from, frame: None }) => drop(self.calls[from].step(Step::Close)),
                 Ok(Event::ChildEnded) => self.reap(),
-                // It ends anyway.
+                // The launch ends anyway.
                 Ok(Event::Signal { .. } | Event::Aborted { .. }) => {}
                 Err(_) => return false,
             }
@@ -327,7 +327,7 @@ fn pass_input(voice: &call::Voice, credits: &Receiver<()>) {
     }
 }
 
-/// Whether standard input is a terminal that belongs to another process group.
+/// True if standard input is a terminal that belongs to another process group.
 fn is_in_background() -> bool {
     use std::io::IsTerminal;
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What files are made of: their length, blocks and attributes.
+//! Files' content: their length, blocks and attributes.
 
 use super::super::record::{Attributes, Ino, SessionId, Stamp};
 use super::super::space::{BLOCK_LEN, Run};
@@ -7,7 +7,7 @@ use super::{Inode, Kind, Tree};
 /// Longest file: what `off_t` holds.
 pub const FILE_LEN_MAX: u64 = i64::MAX as u64;
 
-/// Whether a run may be at that block of a file.
+/// True if a run may be at that block of a file.
 pub(super) fn is_place(block: u64, run: Run) -> bool {
     block.checked_add(u64::from(run.count)).is_some_and(|end| end <= FILE_LEN_MAX.div_ceil(BLOCK_LEN))
 }

@@ -22,26 +22,26 @@ use super::space::{Run, Runs, Space};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a number stands for.
+/// The inode of a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// A file.
     File {
         /// Its length in bytes.
         size: u64,
-        /// Where its blocks are.
+        /// Its blocks.
         blocks: Blocks,
     },
     /// A folder.
     Folder {
         /// The one it is in; the root is in itself.
         parent: Ino,
-        /// What is in it.
+        /// Its entries.
         names: BTreeMap<Vec<u8>, Ino>,
     },
     /// A symbolic link.
     Link {
-        /// What it points to.
+        /// Its target.
         target: Vec<u8>,
     },
     /// A fifo, socket or device.
@@ -56,7 +56,7 @@ pub enum Kind {
 /// A file, folder, link or special file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inode {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Permission bits.
     pub mode: u32,
@@ -88,12 +88,12 @@ impl Inode {
         }
     }
 
-    /// Whether it is a folder.
+    /// True for a folder.
     pub fn is_folder(&self) -> bool {
         matches!(self.kind, Kind::Folder { .. })
     }
 
-    /// How many blocks it has.
+    /// Number of its blocks.
     pub fn blocks(&self) -> u64 {
         match &self.kind {
             Kind::File { blocks, .. } => blocks.count(),
@@ -101,7 +101,7 @@ impl Inode {
         }
     }
 
-    /// As [`Blocks::find`].
+    /// See [`Blocks::find`].
     pub fn find(&self, block: u64, limit: u64) -> Result<Run, u64> {
         match &self.kind {
             Kind::File { blocks, .. } => blocks.find(block, limit),
@@ -129,7 +129,7 @@ pub const SESSION_COUNT_MAX: u32 = 1024;
 /// The state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
-    /// How many frames of records it is made of.
+    /// Number of frames of records that built it.
     pub position: u64,
     next: Ino,
     inodes: BTreeMap<Ino, Inode>,
@@ -159,17 +159,17 @@ impl Tree {
         }
     }
 
-    /// What a number stands for.
+    /// The inode of a number.
     pub fn inode(&self, ino: Ino) -> Option<&Inode> {
         self.inodes.get(&ino)
     }
 
-    /// What a name in a folder stands for.
+    /// The inode of a name in a folder.
     pub fn child(&self, parent: Ino, name: &[u8]) -> Option<Ino> {
         self.names(parent)?.get(name).copied()
     }
 
-    /// What is in a folder.
+    /// Entries of a folder.
     pub fn names(&self, folder: Ino) -> Option<&BTreeMap<Vec<u8>, Ino>> {
         match &self.inodes.get(&folder)?.kind {
             Kind::Folder { names, .. } => Some(names),
@@ -185,7 +185,7 @@ impl Tree {
         }
     }
 
-    /// How many files, folders and links there are.
+    /// Number of files, folders and links.
     pub fn count(&self) -> u64 {
         self.inodes.len() as u64
     }
@@ -195,7 +195,7 @@ impl Tree {
         self.next
     }
 
-    /// Whether a file has no name left.
+    /// True if a file has no name left.
     pub fn is_orphan(&self, ino: Ino) -> bool {
         self.orphans.contains_key(&ino)
     }
@@ -207,7 +207,7 @@ impl Tree {
         orphans.min().into_iter().chain(self.space.oldest()).min()
     }
 
-    /// Whether there are blocks that may become free without anybody's doing.
+    /// True if there are blocks that may become free by themselves.
     pub fn is_waiting(&self) -> bool {
         !self.orphans.is_empty() || self.space.oldest().is_some()
     }
@@ -217,7 +217,7 @@ impl Tree {
         self.locks.get(&ino)
     }
 
-    /// Whether `folder` is `inner`, or is above it.
+    /// True if `folder` is `inner`, or is above it.
     pub fn is_above(&self, folder: Ino, mut inner: Ino) -> bool {
         for _ in 0..self.inodes.len() {
             match self.parent(inner) {

@@ -1,4 +1,4 @@
-//! What names stand for.
+//! Names and their inodes.
 
 use super::super::record::{Fresh, Ino, Stamp};
 use super::{Inode, Kind, Tree};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Longest name in bytes, as the kernel has it.
 pub const NAME_LEN_MAX: usize = 255;
 
-/// Whether a kernel takes it for a name in a folder: one that it does not take would hide all others there.
+/// True if a kernel takes it for a name in a folder: one that it does not take would hide all others there.
 pub(super) fn is_name(name: &[u8]) -> bool {
     let is_short = (1..=NAME_LEN_MAX).contains(&name.len());
     is_short && name != b"." && name != b".." && !name.iter().any(|byte| [b'/', 0].contains(byte))
@@ -45,7 +45,7 @@ impl Tree {
         true
     }
 
-    /// What is made in a folder is placed as the folder says.
+    /// Placement that a folder gives to things made in it.
     fn inherited(&self, parent: Ino, what: &Fresh) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let place = self.inodes.get(&parent).and_then(|folder| folder.xattrs.get(crate::files::PLACE));
         match (what, place) {
@@ -139,7 +139,7 @@ impl Tree {
         true
     }
 
-    /// What a name in a folder stands for from here on.
+    /// Sets the inode of a name in a folder.
     fn place(&mut self, at: (Ino, &[u8]), ino: Option<Ino>) {
         if let Some(Inode { kind: Kind::Folder { names, .. }, .. }) = self.inodes.get_mut(&at.0) {
             match ino {

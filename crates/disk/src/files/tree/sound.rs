@@ -1,4 +1,4 @@
-//! What holds of every state that a log builds: a snapshot is input, because any program that may write the log's region wrote it.
+//! Invariants of every state that a log builds: a snapshot is input, because any program that may write the log's region wrote it.
 
 use super::bytes::{FILE_LEN_MAX, is_place};
 use super::names::is_name;

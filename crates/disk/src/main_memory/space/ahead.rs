@@ -22,19 +22,19 @@ const AHEAD_FIRST: usize = 2;
 pub struct Order {
     first: Number,
     count: u64,
-    /// They come as pages that may be written.
+    /// True if they come as pages that may be written.
     is_write: bool,
 }
 
 impl Order {
-    /// How many blocks it is, at most.
+    /// Most blocks of the order.
     pub fn count(&self) -> u64 {
         self.count
     }
 }
 
 impl ProgramSpace {
-    /// What a stream needs that has come to a block: blocks behind it that are not here; more of them where it `goes_on`.
+    /// Order for a stream that has come to a block: blocks behind it that are not here; more of them where it `goes_on`.
     pub(super) fn order(&self, number: Number, goes_on: bool, is_write: bool) -> Order {
         let count = self.shared.ahead_count(if goes_on { AHEAD_TOGETHER } else { AHEAD_FIRST });
         let table = self.table();
@@ -54,7 +54,7 @@ impl ProgramSpace {
             pieces.extend(cut(area, held.absent()).map(|(run, bytes)| (slot, run.start, bytes)));
         }
         let fetched: usize = pieces.iter().map(|(_, _, bytes)| bytes.len()).sum();
-        // What does not come is reported by the touch itself.
+        // The touch itself reports blocks that do not come.
         if self.shared.store.read(lane, &mut pieces, None).is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! What leaves a program: the pages whose turn it is, several at once. A shoot-down, a message and a hand-over between threads cost as
+//! Eviction from a program: the pages whose turn it is, several at once. A shoot-down, a message and a hand-over between threads cost as
 //! much for one page as for many.
 //!
 //! A block of which pages leave is not held: others of its pages come and are written meanwhile. A touch of a page that leaves waits.
@@ -222,7 +222,7 @@ fn zap(hand: &OwnedFd, spans: &[Span]) -> Result<(), Option<Error>> {
     Ok(())
 }
 
-/// Whether all went; `None` where nobody answers.
+/// True if all went; `None` without a reply.
 fn zap_at_once(hand: &OwnedFd, spans: &[Span]) -> Option<bool> {
     let mut calls = [0; ZAP_COUNT_MAX * CALL_LEN];
     for (call, span) in calls.chunks_exact_mut(CALL_LEN).zip(spans) {

@@ -1,4 +1,4 @@
-//! What a program may write, and what a child of it may: reserved before the program has the memory.
+//! Memory that a program may write, and that a child of it may: reserved before the program has it.
 
 use super::ProgramSpace;
 use crate::main_memory::room::Reservation;

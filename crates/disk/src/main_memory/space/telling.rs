@@ -1,4 +1,4 @@
-//! What the user of a program is told: of a node that is waited for, of bytes that are gone, of memory that is refused. One line each.
+//! Messages for the user of a program: of a node that is waited for, of bytes that are gone, of memory that is refused. One line each.
 
 use super::ProgramSpace;
 use crate::main_memory::outage::{SILENT_MS, Waiter, in_words};
@@ -7,7 +7,7 @@ use hanare_memory::uffd::Span;
 use hanare_protocol::size::Size;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the user knows already.
+/// Messages that the user has had.
 #[derive(Default)]
 pub struct Told {
     is_gone: AtomicBool,
@@ -27,7 +27,7 @@ impl Waiter for ProgramSpace {
 }
 
 impl ProgramSpace {
-    /// What was waited for came.
+    /// The awaited thing came.
     pub(super) fn goes_on(&self) {
         if self.told.is_waited_for.load(Ordering::Relaxed) && self.told.is_waited_for.swap(false, Ordering::Relaxed) {
             self.tell("goes on");

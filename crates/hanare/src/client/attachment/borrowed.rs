@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a home may ask for a lock that it believes to be lent.
+/// Time that a home may ask for a lock whose lease it believes in.
 const ASKED: Duration = Duration::from_millis(FAR_RECALL_MS);
 
 /// The word of a lock that is lent to the program.
@@ -25,7 +25,7 @@ pub(crate) struct LentLock {
     slot: usize,
     /// The number of the taking that it was lent by.
     number: u64,
-    /// Whether data are bound to the lock.
+    /// True if data are bound to the lock.
     pub has_data: bool,
 }
 
@@ -36,22 +36,22 @@ pub(crate) struct Lease {
     pub taking: Arc<TakenLock>,
 }
 
-/// What a request for a lock came to.
+/// Result of a request for a lock.
 #[derive(Clone, Copy)]
 pub(crate) struct GrantOf<'a> {
     /// The connection that the answer came on.
     pub connection: u128,
     /// The taking, where the lock is lent.
     pub lent: Option<&'a Arc<TakenLock>>,
-    /// Whether data are bound to it.
+    /// True if data are bound to it.
     pub has_data: bool,
 }
 
-/// What comes of a try without a message.
+/// Result of a try without a message.
 pub(crate) enum Again {
-    /// This thread has the lock.
+    /// The thread has the lock.
     Taken(Lease),
-    /// It had it before.
+    /// The thread had it before.
     Mine,
     /// The home is to be asked.
     Ask,
@@ -59,7 +59,7 @@ pub(crate) enum Again {
     Return(Lease),
 }
 
-/// What a request for a lock says of leases, and what is to become of the words when it is answered.
+/// A request's wish for a lease, and the use of the words when it is answered.
 pub(crate) struct Wish {
     pub wire: LeaseWish,
     /// The word for the lease that is asked for.
@@ -67,7 +67,7 @@ pub(crate) struct Wish {
     number: u64,
 }
 
-/// What is remembered of a lock's name.
+/// Record of a lock's name.
 struct Known {
     lease: Option<Lease>,
     /// Takings by message since the last recall, and from how many on a lease is asked for.
@@ -94,7 +94,7 @@ impl Known {
 struct Table {
     names: HashMap<String, Known>,
     free: Vec<usize>,
-    /// How many words were ever used.
+    /// Number of words that were ever used.
     used: usize,
     /// Words put aside, and since when.
     aside: VecDeque<(usize, u64, Instant)>,
@@ -148,12 +148,12 @@ impl Borrowed {
         leases.filter(|lease| lease.taking.is_held()).map(|lease| lease.taking.key.clone()).collect()
     }
 
-    /// Whether a lock that is lent and was taken is kept: it is given back, and no message says so. **Cost**: an exchange.
+    /// Keeps a leased lock that was taken: it is given back, and no message says so. **Cost**: an exchange.
     pub fn keep(&self, words: &Leases<Shared>, lent: LentLock) -> bool {
         self.lineage.is_here() && words.holds(monotonic_ns()) && words.step(lent.slot, lent.number, LeaseEvent::Keep).is_ok()
     }
 
-    /// What a request for a lock is to say, by that number.
+    /// The wish for a lease in a request by that number.
     pub fn wish(&self, words: &Leases<Shared>, name: &str, mode: Mode, number: u64) -> Wish {
         let mut wish = Wish { wire: LeaseWish::default(), slot: None, number };
         let Some(mut table) = self.table() else { return wish };
@@ -165,7 +165,7 @@ impl Borrowed {
         // The words of another life of the node know nothing of it.
         let forgotten = known.lease.take_if(|lease| words.phase(lease.lent.slot, lease.lent.number) == LeasePhase::Empty);
         if let Some(lent) = known.lease.as_ref().map(|lease| lease.lent) {
-            // It is to be shared, or the lease is over.
+            // The lock is to be shared, or the lease is over.
             if words.phase(lent.slot, lent.number) == LeasePhase::Kept {
                 let _ = words.step(lent.slot, lent.number, LeaseEvent::Recall);
             }

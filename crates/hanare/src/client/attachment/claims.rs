@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Why a lock is not held any more.
 pub(crate) const CONNECTION_BROKE: &str = "the connection to the pool's home broke";
 
-/// What a client has taken, as far as it knows.
+/// Locks that a client has taken, as far as it knows.
 #[derive(Default)]
 pub(crate) struct Claims {
     /// The number of the next lock, or place in a group.
@@ -25,11 +25,11 @@ pub(crate) struct Claims {
     held: Mutex<BTreeMap<u64, Arc<TakenLock>>>,
     /// Locks that are lent to it.
     pub borrowed: Borrowed,
-    /// By lock.
+    /// Data by lock.
     data: Mutex<BTreeMap<String, LockData>>,
 }
 
-/// What is bound to a lock, and the version of it that this program has: all its mappings show that, or a later one.
+/// Shapes bound to a lock, and this program's version of them: all its mappings show that, or a later one.
 #[derive(Clone, Debug)]
 pub(crate) struct LockData {
     pub stamp: Stamp,
@@ -42,18 +42,18 @@ impl Claims {
         self.next.fetch_add(1, Relaxed)
     }
 
-    /// This thread has taken a lock, which the program keeps by a key and people call by a title.
+    /// Records a lock that this thread has taken, with the program's key and people's title for it.
     pub fn taken(&self, (key, title): (String, String), home: Arc<Remote>, number: u64, connection: u128) -> Arc<TakenLock> {
         let claims = std::ptr::from_ref(self).addr();
         Arc::new(TakenLock { key, title, home, number, connection, claims, state: LockState::mine() })
     }
 
-    /// What it knows of data bound to locks.
+    /// The known data bound to locks.
     pub fn data(&self) -> MutexGuard<'_, BTreeMap<String, LockData>> {
         self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it holds that is not lent, by number.
+    /// Locks that it holds without a lease, by number.
     pub fn held(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<TakenLock>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }

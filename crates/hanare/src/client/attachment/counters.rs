@@ -1,4 +1,4 @@
-//! What happened to the pages of a mapping so far, and what it moved.
+//! Counts of page actions of a mapping, and of the bytes that it moved.
 
 use crate::trace::PageTotals;
 use hanare_fabric::Traffic;
@@ -72,7 +72,7 @@ pub(crate) struct FaultTraffic {
     pub bytes_received: AtomicU64,
     /// Nodes that messages went to since the timeline looked: [`PageTotals::nodes`].
     nodes: AtomicU64,
-    /// Of the received bytes, those that nodes had brought for mappings that ended.
+    /// Part of the received bytes that nodes had brought for mappings that ended.
     brought_len: AtomicU64,
     /// Pages that homes granted later: they come to this host's node from another host.
     pub pages_later: AtomicU64,
@@ -100,7 +100,7 @@ impl FaultTraffic {
         PageTotals { messages, bytes_sent, bytes_received, pages_later, nodes: self.nodes.swap(0, Relaxed) }
     }
 
-    /// So many pages that the node brought: a message each. The count is from memory that programs share, and may be nonsense.
+    /// Traffic of pages that the node brought: a message each. The count is from memory that programs share, and may be nonsense.
     pub fn brought(pages: u64) -> Traffic {
         Traffic { messages_received: pages, bytes_received: pages.saturating_mul(PAGE_LEN), ..Traffic::default() }
     }

@@ -1,4 +1,4 @@
-//! What a rank knows of deaths in its job: those that wait for a word hear of them, since nobody may be left to change it.
+//! A rank's knowledge of deaths in its job. Threads that wait for a word hear of them, because nobody may be left to change it.
 //!
 //! A rank that waits longer than a moment asks the pool's home once, and is answered when a rank of its job has died. While the home is
 //! away words are waited for without it.
@@ -13,19 +13,19 @@ use hanare_protocol::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a home that could not be asked is not asked again: making a connection may hold a wait up.
+/// Time that an unreachable home is not asked again: making a connection may delay a wait.
 const PAUSE: Duration = Duration::from_millis(ANSWER_MS);
 
-/// How long a thread sleeps between two looks for a death that it expects.
+/// Time that a thread sleeps between two looks for a death that it expects.
 const NAP: Duration = Duration::from_millis(2);
 
-/// What is known, shared by a program's threads.
+/// Known deaths, shared by a program's threads.
 #[derive(Default)]
 pub(crate) struct Deaths(Mutex<Hearing>);
 
 #[derive(Default)]
 enum Hearing {
-    /// Nobody has asked.
+    /// Not asked yet.
     #[default]
     Unasked,
     /// The home has been asked, and answers by that number.

@@ -17,12 +17,12 @@ use std::time::Duration;
 /// Most lives of an attachment: the memory of each stays, because threads may still be at work in it.
 const LIFE_COUNT_MAX: u64 = 256;
 
-/// One life.
+/// A life.
 pub(crate) struct Life {
-    /// How many there were before.
+    /// Number of lives before.
     pub number: u64,
     pub session: NodeSession,
-    /// Where threads say that they work on memory as it is.
+    /// Words in which threads announce direct access.
     pub seats: Seats,
     pub attached: Attached,
     /// The link to the node, until it is opened.
@@ -93,7 +93,7 @@ impl Life {
         Ok(Life { number, session, seats: Seats::open(seats)?, attached, link, next: OnceLock::new() })
     }
 
-    /// Whether no other has begun.
+    /// True if no other has begun.
     #[inline]
     pub fn is_last(&self) -> bool {
         self.next.get().is_none()

@@ -1,4 +1,4 @@
-//! Which regions this program has mapped, and how: one mapping of a region at a time, shared by all who ask for it.
+//! Mappings of this program: one at a time for a region, shared by all who ask for it.
 
 use super::Shared;
 use super::counters::{FaultTraffic, PageCounts};
@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Ranges are of bytes of the region. **Errors** of all: [`Error::OutOfRange`], and [`Error::NodeLost`] where a page's home does not
 /// give or take it.
 pub(crate) trait MappedRegion: Send + Sync {
-    /// What it promises.
+    /// The mapping's promise.
     fn consistency(&self) -> Consistency;
 
-    /// What may be done through it.
+    /// Rights of access through it.
     fn rights(&self) -> Rights;
 
     /// The region's bytes, which others may change at any time.
@@ -53,15 +53,15 @@ pub(crate) trait MappedRegion: Send + Sync {
         self.update(offset, len)
     }
 
-    /// What happened to its pages so far.
+    /// Counts of its pages so far.
     fn counts(&self) -> PageCounts;
 
-    /// How many pages this host's node brought for it so far.
+    /// Number of pages that this host's node brought for it so far.
     fn brought(&self) -> u64 {
         0
     }
 
-    /// Whether what was stored through it is still there. **Errors**: [`Error::NodeLost`] for good where it is not.
+    /// Checks that stores through it were not lost. **Errors**: [`Error::NodeLost`] for good where they were.
     fn check_stores(&self) -> Result<()> {
         Ok(())
     }
@@ -87,7 +87,7 @@ pub(crate) trait MappedRegion: Send + Sync {
 ///
 /// Ranges are of bytes of the region, ascend, and do not overlap. **Errors** of all: as for [`MappedRegion`].
 pub(crate) trait BoundMemory {
-    /// What was stored in the ranges and is not home.
+    /// Stores in the ranges that are not home.
     fn stores_in(&self, ranges: &[Range<u64>]) -> Result<Stored>;
 
     /// Sends that home, and nothing else.
@@ -114,8 +114,8 @@ pub(crate) trait CarriedMemory {
     /// The node and the extent where a range lies; `None` where it lies in parts.
     fn place_of(&self, range: &Range<u64>) -> Option<(NodeId, ExtentPlace)>;
 
-    /// Bytes of the pages of a range that have stores, and of those that come again if their home is asked: they are not here, or have changed
-    /// at home each time. **Cost**: a look at a word of each page.
+    /// Bytes of a range's pages that have stores, and of those that come again if their home is asked. The latter are not here, or have
+    /// changed at home each time. **Cost**: a look at a word of each page.
     fn moving_len(&self, range: &Range<u64>) -> (u64, u64);
 
     /// Has `send` send to `home` what was stored in the ranges and is not home, if anything was. In `spans` it may have bytes with it that
@@ -128,30 +128,30 @@ pub(crate) trait CarriedMemory {
         send: &mut SendStores<'_>,
     ) -> Result<Option<(u64, PostedSync)>>;
 
-    /// What was sent by that number is at home; or it is not, and counts as stores as before.
+    /// Reports the stores sent by that number: they are at home, or count as stores as before.
     fn have_arrived(&self, number: u64, are_home: bool) -> Result<()>;
 
-    /// Pages of the ranges that are not mapped as they are, as their home is asked for them; `None` where not all of them lie at that node,
-    /// each in one extent.
+    /// Pages of the ranges that are not mapped directly, in the form that their home is asked; `None` unless all lie at that node, each
+    /// in one extent.
     fn want(&self, ranges: &[Range<u64>], node: NodeId) -> Result<Option<PageWish>>;
 
     /// Shows what came of a wish, page by page. Returns ranges of pages that changed here since it was made, which are to be renewed.
     fn take_pages(&self, wish: &PageWish, brought: &[BroughtPage<'_>]) -> Result<Vec<Range<u64>>>;
 }
 
-/// Which bytes go along.
+/// Choice of the bytes that go along.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spans {
-    /// Those that were changed, but for bytes that are bound to locks which this program holds.
+    /// Changed bytes, except those bound to locks which this program holds.
     Changed,
-    /// Of each page all from the first to the last that was changed.
+    /// All bytes of each page from the first to the last changed one.
     Whole,
 }
 
 /// Pages that are wanted.
 #[derive(Default)]
 pub(crate) struct PageWish {
-    /// As their home is asked.
+    /// Pages wanted, in the form that their home is asked.
     pub wants: Vec<WantedPages>,
     /// In the same order, each with the turns that it had taken.
     pub pages: Vec<(u64, u64)>,
@@ -160,7 +160,7 @@ pub(crate) struct PageWish {
 /// A page of a wish: its bytes, unless it is the same as here.
 pub(crate) type BroughtPage<'a> = Option<&'a [u8]>;
 
-/// What was stored in some ranges: for each page and range the bytes from the first to the last that differs.
+/// Stores in some ranges: for each page and range the bytes from the first to the last that differs.
 #[derive(Debug)]
 pub(crate) struct Stored {
     /// Places in the region, ascending.
@@ -170,14 +170,14 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Nothing was.
+    /// No stores.
     pub fn nothing() -> Stored {
         Stored { ranges: Vec::new(), bytes: Some(Vec::new()) }
     }
 }
 
-/// Whether loads and stores through a mapping are those of one memory for all hosts: then this program's commands go through it too,
-/// and its atomics reach other hosts.
+/// True if loads and stores through a mapping are those of one memory for all hosts: then this program's commands go through it too, and
+/// its atomics reach other hosts.
 pub(crate) fn is_one_memory(consistency: Consistency) -> bool {
     consistency == Consistency::Coherent
 }
@@ -190,12 +190,12 @@ pub(crate) struct Mapped {
     mappings: Mutex<Mappings>,
     /// Regions of which this program has extents mapped as they are: by handles, and by pointers that it gave out.
     direct: Mutex<BTreeMap<Gid, (usize, usize)>>,
-    /// How often one has begun or ended: handles of regions look again when it is another.
+    /// Count of begins and ends: handles of regions look again when it has changed.
     changes: AtomicU64,
 }
 
 impl Mapped {
-    /// How often a mapping has begun or ended.
+    /// Count of begins and ends of mappings.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
@@ -234,10 +234,10 @@ impl Mapped {
         mappings.iter().filter_map(|(gid, mapping)| Some((*gid, mapping.upgrade()?))).collect()
     }
 
-    /// What moved for faults so far: by themselves, and by way of the node. Mappings that ended count with `faults`.
+    /// Traffic of faults so far, their own and by way of the node. Mappings that ended count with `faults`.
     pub fn traffic(&self, faults: &FaultTraffic) -> Traffic {
         let mappings = self.lock();
-        // As long as it is locked none ends: a page counts once, here or there.
+        // The lock keeps mappings from ending: a page counts once, here or there.
         let mut traffic = faults.read();
         let those = Mapped::all(&mappings);
         drop(mappings);
@@ -281,7 +281,7 @@ impl Mapped {
         Ok(mapping)
     }
 
-    /// Whether a pointer to extents as they are was given out.
+    /// True if a pointer to extents as they are was given out.
     pub fn has_pointer(&self, gid: Gid) -> bool {
         self.lock_direct().get(&gid).is_some_and(|(_, pointers)| *pointers > 0)
     }
@@ -298,9 +298,9 @@ impl Mapped {
         }
     }
 
-    /// As [`Mapped::let_go`]. **Errors**: [`Error::NodeLost`] where not all that was stored is at home, or on its way.
+    /// Ends a mapping, like [`Mapped::let_go`]. **Errors**: [`Error::NodeLost`] where not all stores are at home, or on their way.
     pub fn end(&self, gid: Gid, mut mapping: Arc<dyn MappedRegion>) -> Result<()> {
-        // As long as it is locked nobody gets the mapping anew: a count of one stays so.
+        // The lock keeps others from getting the mapping: a count of one stays so.
         let mut mappings = self.lock();
         if Arc::strong_count(&mapping) > 1 {
             return mapping.check_stores();
@@ -311,7 +311,7 @@ impl Mapped {
     }
 }
 
-/// As long as this is there, the node counts this program among those that have extents of a region mapped as they are.
+/// A hold on a region's extents. While it lives, the node counts this program among those that have them mapped as they are.
 pub(crate) struct DirectHold {
     shared: Arc<Shared>,
     gid: Gid,

@@ -1,6 +1,6 @@
 //! The thread that does what a thread in a fault may not: it allocates, takes locks, and makes connections.
 //!
-//! One thread for each attachment, from its first mapping on; it sleeps until its bell is rung.
+//! A thread for each attachment, from its first mapping on; it sleeps until its bell is rung.
 
 use super::Shared;
 use crate::client::threads;
@@ -20,11 +20,11 @@ pub(crate) trait Mend: Send + Sync {
     fn carry_out(&self, shared: &Shared);
 }
 
-/// What an attachment knows of its mender.
+/// An attachment's reconnector.
 #[derive(Default)]
 pub(crate) struct Mender(Mutex<Option<Arc<Bench>>>);
 
-/// What the thread works on.
+/// The thread's work.
 struct Bench {
     bell: Arc<OwnedFd>,
     orders: Mutex<Vec<Weak<dyn Mend>>>,

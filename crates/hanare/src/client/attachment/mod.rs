@@ -52,16 +52,16 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// What the pool's handles share.
+/// State that the pool's handles share.
 pub(crate) struct Shared {
     lives: Lives,
-    /// This host's node, and the user of this program as that knows it: the same in all lives.
+    /// The host's node, and its number for this program's user: the same in all lives.
     pub node: NodeId,
     pub user: User,
     pub job: Option<JobRank>,
-    /// What is known of deaths in its job.
+    /// Known deaths in its job.
     pub deaths: Deaths,
-    /// How long a node's answer is waited for.
+    /// Time to wait for a node's reply.
     pub bound: Duration,
     fabric: agree::Choice,
     remotes: Mutex<BTreeMap<NodeId, KnownNode>>,
@@ -71,15 +71,15 @@ pub(crate) struct Shared {
     pub mapped: Mapped,
     /// The generation of the next barrier.
     pub barriers: Mutex<u64>,
-    /// What the handles of its job's group share, while there are any.
+    /// State shared by handles of its job's group, while there are any.
     exchange: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
     /// The program's parts in what several programs do.
     memberships: Mutex<Vec<Weak<dyn Membership>>>,
     /// Locks that it holds by name.
     pub claims: Claims,
-    /// What moved on connections of mappings.
+    /// Traffic on connections of mappings.
     pub faults: Arc<FaultTraffic>,
-    /// What moved on links to and from other programs.
+    /// Traffic on links to and from other programs.
     pub links: Arc<FaultTraffic>,
     /// Makes those anew that broke.
     pub mender: Mender,
@@ -91,7 +91,7 @@ pub(crate) trait Membership: Send + Sync {
     fn leave(&self);
 }
 
-/// Where the number of a life stands in what handles look at: beyond mappings and rights that changed within it.
+/// Shift of a life's number in the value that handles look at: beyond mappings and rights that changed within it.
 const LIFE_SHIFT: u32 = 48;
 
 struct KnownNode {
@@ -151,7 +151,7 @@ impl Shared {
         self.life().session.nonsense(answer)
     }
 
-    /// This client's id in the pool.
+    /// The client's id in the pool.
     pub fn client(&self) -> ClientId {
         self.life().attached.client
     }
@@ -161,8 +161,8 @@ impl Shared {
         if self.life().number == number { Ok(()) } else { Err(self.own_lost()) }
     }
 
-    /// How often what handles of a region have decided may be another: this program mapped something or unmapped it, its node took rights back, or
-    /// another life of the node began.
+    /// Count of events that may change decisions of a region's handles: this program mapped something or unmapped it, its node took
+    /// rights back, or another life of the node began.
     #[inline]
     pub fn changes(&self, gid: Gid) -> u64 {
         let life = self.life();
@@ -177,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// What the handles of the job's group share, which is of one type; made where there is none.
+    /// State shared by handles of the job's group, which is of one type; made where there is none.
     pub fn exchange<T: Any + Membership + Default>(&self) -> Arc<T> {
         let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
         let there = exchange.as_ref().and_then(Weak::upgrade).and_then(|any| any.downcast().ok());
@@ -283,7 +283,7 @@ impl Shared {
         let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, user, sealing };
         let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
         let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
-        // What a thread in a fault has said of pages must arrive, though its program is killed: the home counts on it.
+        // A thread's message on pages must arrive from a fault, though its program is killed: the home counts on it.
         if series.is_some() {
             greeted.end_by_reset(self.bound)?;
         }
@@ -310,12 +310,12 @@ impl Shared {
         Error::NodeLost { node: self.node, reason: reason.to_owned() }
     }
 
-    /// Where this host's node is not there, the node that was called is not to blame.
+    /// Blames this host's node for the loss, if it is not there, instead of the node that was called.
     fn own_lost_for(&self, error: Error) -> Error {
         if let Error::NoNode { .. } = error { self.own_lost() } else { error }
     }
 
-    /// This host's node, where that has ended: others end its clients' connections then.
+    /// The blame when this host's node has ended: others end its clients' connections then.
     fn own_loss(self: &Arc<Self>) -> Box<Blame> {
         let shared: Weak<Shared> = Arc::downgrade(self);
         Box::new(move || {
@@ -340,7 +340,7 @@ impl Shared {
     }
 }
 
-/// Nobody listens where the node was, or it went in the middle of the greeting: to a client that is a lost node.
+/// Turns a refused or broken greeting into a lost node: no process listens at the node's address, or it went in the middle.
 pub(crate) fn lost_while_greeted(node: NodeId, error: Error) -> Error {
     match error {
         Error::NoNode { reason, .. } => Error::NodeLost { node, reason },

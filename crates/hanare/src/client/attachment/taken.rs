@@ -17,46 +17,46 @@ thread_local! {
 
 /// A lock as its home granted it: a thread has it, or the program keeps it because it is lent.
 pub(crate) struct TakenLock {
-    /// What this program keeps it by.
+    /// The program's key for it.
     pub key: String,
-    /// What people call it.
+    /// People's name for it.
     pub title: String,
     pub home: Arc<Remote>,
     /// The program's number of it.
     pub number: u64,
     /// The connection that it came on.
     pub connection: u128,
-    /// Where the attachment's claims are, which tells them from those of others.
+    /// Address of the attachment's claims, which tells them from those of others.
     pub claims: usize,
     pub state: LockState,
 }
 
-/// What becomes of a lock that was taken.
+/// State of a lock that was taken.
 pub(crate) struct LockState {
     thread: AtomicU64,
-    /// Whether its thread knows that it was lost.
+    /// True if its thread knows that it was lost.
     is_told: AtomicBool,
 }
 
 impl LockState {
-    /// This thread has it.
+    /// A lock of this thread.
     pub fn mine() -> LockState {
         LockState { thread: AtomicU64::new(this_thread()), is_told: AtomicBool::new(false) }
     }
 }
 
 impl TakenLock {
-    /// Whether the connection lasts that it came on.
+    /// True while the connection of its grant lasts.
     pub fn is_connected(&self) -> bool {
         self.home.connection() == Some(self.connection)
     }
 
-    /// Whether any thread has it.
+    /// True if a thread has it.
     pub fn is_held(&self) -> bool {
         self.state.thread.load(Relaxed) != NOBODY
     }
 
-    /// Whether this thread has it.
+    /// True if this thread has it.
     pub fn is_mine(&self) -> bool {
         self.state.thread.load(Relaxed) == this_thread()
     }
@@ -66,7 +66,7 @@ impl TakenLock {
         self.state.thread.store(if is_mine { this_thread() } else { NOBODY }, Relaxed);
     }
 
-    /// Whether its thread knows that it was lost.
+    /// True if its thread knows that it was lost.
     pub fn is_told(&self) -> bool {
         self.state.is_told.load(Relaxed)
     }
@@ -76,7 +76,7 @@ impl TakenLock {
         self.state.is_told.store(true, Relaxed);
     }
 
-    /// One of these claims that this thread has, was lost, and that nobody was told of.
+    /// A lost lock of these claims that this thread has and was not told of.
     pub fn lost(claims: usize) -> Option<Arc<TakenLock>> {
         let is_own = |taking: &TakenLock| taking.claims == claims && taking.is_mine() && !taking.is_told();
         let is_lost = |taking: &&Arc<TakenLock>| is_own(taking) && !taking.is_connected();
@@ -87,7 +87,7 @@ impl TakenLock {
     pub fn enter(self: &Arc<TakenLock>) {
         let _ = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
-            // One that another thread gave back, against the rules, is left over.
+            // A lock that another thread gave back, against the rules, is left over.
             held.retain(|taking| taking.is_mine());
             held.push(self.clone());
         });

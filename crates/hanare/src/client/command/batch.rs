@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Batch<'buffers> {
     /// Buffers and index lists are borrowed until the batch has ended.
     drafts: Drafts<'buffers>,
-    /// Of the first command that could not be added. Half of it may be among the drafts, without the memory that it was to use.
+    /// Error of the first command that could not be added. Half of it may be among the drafts, without the memory that it was to use.
     failed: Option<Error>,
 }
 
@@ -181,13 +181,13 @@ impl<'buffers> Batch<'buffers> {
 }
 
 impl Batch<'static> {
-    /// As [`Batch::run`], returning at once.
+    /// [`Batch::run`], returning at once.
     pub(crate) fn start(fill: impl FnOnce(&mut Batch<'static>) -> Result<()>) -> Result<Completion<()>> {
         let mut tickets = Tickets::to_keep();
         match Batch::post(fill, &mut tickets)? {
             Ok(()) => Ok(Completion::new(tickets, || ())),
             Err(error) => {
-                // What did leave must be settled before anybody takes its memory back.
+                // Sent requests must be settled before anybody takes their memory back.
                 let _ = tickets.wait();
                 Err(error)
             }

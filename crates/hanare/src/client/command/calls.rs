@@ -139,7 +139,7 @@ impl Region {
         Command::update(self, shape.into(), modify, operands).run()
     }
 
-    /// As [`Region::update`]; `olds` gets the elements before it, in order.
+    /// [`Region::update`] that returns the elements before it in `olds`, in order.
     pub fn fetch<'s>(&self, shape: impl Into<Shape<'s>>, modify: Modify, operands: &[u8], olds: &mut [u8]) -> Result<()> {
         Command::fetch(self, shape.into(), modify, operands, olds).run()
     }
@@ -171,8 +171,8 @@ impl Region {
         Ok(u64::from_le_bytes(old))
     }
 
-    /// Reads the 64-bit word at `offset`, a multiple of 8, in one step: a value that somebody put there by an update, a fetch, a swap or an
-    /// atomic store, never a mix of two. A [`Region::get`] promises that for single bytes alone.
+    /// Reads the 64-bit word at `offset`, a multiple of 8, in one step. The result is one value that an update, a fetch, a swap or an
+    /// atomic store has put there, never a mix of two. [`Region::get`] promises that for single bytes alone.
     ///
     /// **Ordering**: what was written before the word that is seen is seen after it. **Cost**: on this host a load; else one message each
     /// way. **Errors**: as for [`Region::get`]; [`Error::BadElement`] at an odd offset.
@@ -200,28 +200,28 @@ impl Region {
         self.start_put_shape(Strided::contiguous(offset, len), bytes)
     }
 
-    /// As [`Region::get_shape`], returning at once.
+    /// [`Region::get_shape`], returning at once.
     pub fn start_get_shape(&self, shape: impl Into<Shape<'static>>, mut into: Vec<u8>) -> Result<Completion<Vec<u8>>> {
         // SAFETY: the completion owns the buffer's heap memory and gives it back only once all answers are here.
         let window = unsafe { Window::of_mut(&mut into) };
         self.start(shape, What::Get { into: window, local: None }, move || into)
     }
 
-    /// As [`Region::put_shape`], returning at once.
+    /// [`Region::put_shape`], returning at once.
     pub fn start_put_shape(&self, shape: impl Into<Shape<'static>>, bytes: Vec<u8>) -> Result<Completion<Vec<u8>>> {
         // SAFETY: as in `start_get_shape`; a put only reads.
         let window = unsafe { Window::of(&bytes) };
         self.start(shape, What::Put { from: window, local: None }, move || bytes)
     }
 
-    /// As [`Region::fill`], returning at once.
+    /// [`Region::fill`], returning at once.
     pub fn start_fill(&self, shape: impl Into<Shape<'static>>, pattern: Vec<u8>) -> Result<Completion<()>> {
         // SAFETY: as in `start_put_shape`.
         let window = unsafe { Window::of(&pattern) };
         self.start(shape, What::Fill { pattern: window }, move || drop(pattern))
     }
 
-    /// As [`Region::compare`], returning at once.
+    /// [`Region::compare`], returning at once.
     pub fn start_compare(&self, shape: impl Into<Shape<'static>>, bytes: Vec<u8>) -> Result<Completion<Option<u64>>> {
         let found = ResultCell::default();
         // SAFETY: as in `start_put_shape`.
@@ -233,21 +233,21 @@ impl Region {
         })
     }
 
-    /// As [`Region::reduce`], returning at once.
+    /// [`Region::reduce`], returning at once.
     pub fn start_reduce(&self, shape: impl Into<Shape<'static>>, element: Element, range: Range) -> Result<Completion<Summary>> {
         let summary = ResultCell::default();
         let what = What::Reduce { element, range, summary: Arc::new(summary.setter()) };
         self.start(shape, what, move || summary.take())
     }
 
-    /// As [`Region::update`], returning at once.
+    /// [`Region::update`], returning at once.
     pub fn start_update(&self, shape: impl Into<Shape<'static>>, modify: Modify, operands: Vec<u8>) -> Result<Completion<()>> {
         // SAFETY: as in `start_put_shape`.
         let window = unsafe { Window::of(&operands) };
         self.start(shape, What::Update { modify, operands: window }, move || drop(operands))
     }
 
-    /// As [`Region::fetch`], returning at once; the elements before come from [`Completion::wait`].
+    /// [`Region::fetch`], returning at once; the elements before come from [`Completion::wait`].
     pub fn start_fetch(
         &self,
         shape: impl Into<Shape<'static>>,
@@ -265,7 +265,7 @@ impl Region {
         })
     }
 
-    /// As [`Region::compare_and_swap`], returning at once; the elements before come from [`Completion::wait`].
+    /// [`Region::compare_and_swap`], returning at once; the elements before come from [`Completion::wait`].
     pub fn start_compare_and_swap(
         &self,
         shape: impl Into<Shape<'static>>,
@@ -310,7 +310,7 @@ impl Pool {
         Command::copy(from, from_shape.into(), to, to_shape.into()).run()
     }
 
-    /// As [`Pool::copy`], returning at once.
+    /// [`Pool::copy`], returning at once.
     pub fn start_copy(
         &self,
         from: &Region,
@@ -323,7 +323,7 @@ impl Pool {
         Ok(Completion::new(unsafe { command.start() }?, || ()))
     }
 
-    /// As [`Pool::batch`], returning at once. Buffers and index lists live for ever, so that they outlive the commands.
+    /// [`Pool::batch`], returning at once. Buffers and index lists live for ever, so that they outlive the commands.
     pub fn start_batch(&self, fill: impl FnOnce(&mut Batch<'static>) -> Result<()>) -> Result<Completion<()>> {
         Batch::start(fill)
     }

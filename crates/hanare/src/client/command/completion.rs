@@ -1,4 +1,4 @@
-//! What a non-blocking command returns: its end, and what it brings then.
+//! The end of a non-blocking command, and its result.
 
 use crate::client::drafts::Tickets;
 use hanare_protocol::Result;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 /// A command under way. Dropping it waits for its end.
 ///
-/// Where hosts have the region mapped coherently its home does the command all the same, and gets the pages that it needs from them.
+/// A region that hosts have mapped coherently takes no other way: its home does the command, and gets the pages that it needs from them.
 #[must_use = "a completion that is dropped at once makes the command a blocking one"]
 pub struct Completion<T> {
     tickets: Tickets<'static>,
-    /// What the caller gets: its buffer, or what was told. Until then the buffer is held here.
+    /// The caller's result: its buffer, or a value. Until the end the buffer is held here.
     brings: Option<Box<dyn FnOnce() -> T + Send>>,
 }
 
@@ -20,7 +20,7 @@ impl<T> Completion<T> {
         Completion { tickets, brings: Some(Box::new(brings)) }
     }
 
-    /// Whether all is done, so that `wait` returns at once. Moves messages along, and waits for no answer.
+    /// True if all is done, so that `wait` returns at once. Moves messages along, and waits for no reply.
     pub fn is_done(&self) -> bool {
         self.tickets.are_done()
     }
@@ -45,7 +45,7 @@ impl<T> Drop for Completion<T> {
     }
 }
 
-/// What a command tells when its answers are here.
+/// Result of a command, filled when its replies are here.
 pub(super) struct ResultCell<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Default for ResultCell<T> {

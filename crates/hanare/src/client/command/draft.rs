@@ -1,4 +1,4 @@
-//! How a checked command is cut: its parts on this host are done at once, the others become commands in requests.
+//! Cutting of a checked command: its parts on this host are done at once, the others become commands in requests.
 //!
 //! Operand and result lie contiguously in the caller's memory. A share that is spread over the stream is packed on its way out and spread
 //! again when its answer is here.
@@ -168,12 +168,12 @@ fn blocks<'b>(
     Ok(())
 }
 
-/// One command that is being cut.
+/// A command that is being cut.
 struct Cutter<'r, 'd, 'b> {
     region: &'r Region,
     op: Op,
     way: Way<'r>,
-    /// Which extents it reaches directly. Decided once for each: a share done at once must not overtake one that was drafted.
+    /// Extents that it reaches directly. Decided once for each: a part done at once must not overtake one that was drafted.
     reached: BTreeMap<usize, Option<Window>>,
     drafts: &'d mut Drafts<'b>,
 }
@@ -203,7 +203,7 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
     /// Does a share, or drafts it in pieces.
     fn share(&mut self, share: Share<'_>, operand: Window, result: Window) -> Result<()> {
         let local = self.reach(share.extent)?;
-        // Where a resize has left an odd border, an element that is whole in the region may be cut or odd on its extent.
+        // A resize may leave an odd border, where an element that is whole in the region is cut or odd on its extent.
         self.op.check(self.region.name(), &share.shape)?;
         pieces(self.op, share, local.is_some())?.into_iter().try_for_each(|piece| self.piece(piece, local, operand, result))
     }
@@ -409,7 +409,7 @@ fn pack(operand: Window, share: &Share<'_>, factor: u64) -> Result<(Window, Vec<
     Ok((window, packed))
 }
 
-/// Where in the pattern a share begins, if all of its blocks begin there.
+/// Offset in the pattern at which a part begins, if all of its blocks begin there.
 fn phase(share: &Share<'_>, pattern_len: u64) -> Option<u64> {
     match &share.stream {
         StreamPart::At(at) => Some(at % pattern_len),

@@ -31,7 +31,7 @@ use hanare_protocol::shape::Shape;
 use std::ops::Deref;
 use what::What;
 
-/// What is done to each element of a shape. Operands have one element's bytes for all, or one for each in order.
+/// An update of each element of a shape. Operands have one element's bytes for all, or one for each in order.
 ///
 /// **Source**: [RF §3] atomic primitives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +44,8 @@ pub struct Modify {
 
 /// A vector command that was not run yet.
 ///
-/// It borrows the caller's memory and index lists for `'b`, and holds its regions by `R`. Nothing is checked, sent or
-/// written before it is run, or added to a [`Batch`].
+/// A command borrows the caller's memory and index lists for `'b`, and holds its regions by `R`. Nothing is checked, sent or written
+/// before it is run, or added to a [`Batch`].
 #[must_use = "a command does nothing before it is run or added to a batch"]
 pub struct Command<'b, R = &'b Region> {
     region: R,
@@ -92,7 +92,7 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
         match unsafe { drafts::post(|drafts| self.draft(drafts), &mut tickets) } {
             Ok(()) => Ok(tickets),
             Err(error) => {
-                // What did leave must be settled before the caller takes its memory back.
+                // Sent requests must be settled before the caller takes its memory back.
                 let _ = tickets.wait();
                 Err(error)
             }

@@ -16,7 +16,7 @@ pub struct Signal<'r> {
     pub region: &'r Region,
     /// The word, at a multiple of 8.
     pub offset: u64,
-    /// What is done to it: [`Operator::Swap`] sets it, [`Operator::Add`] counts.
+    /// Update of the word: [`Operator::Swap`] sets it, [`Operator::Add`] counts.
     pub operator: Operator,
     /// The operand.
     pub value: u64,

@@ -12,7 +12,7 @@ use hanare_protocol::{Error, Result};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What is done, and with what. Shapes beside the first are on the heap: they are large, and most commands have none.
+/// Operation of a command, with its operands. Shapes beside the first are on the heap: they are large, and most commands have none.
 pub(super) enum What<'b, R> {
     Get { into: Window, local: Option<Box<Shape<'b>>> },
     Put { from: Window, local: Option<Box<Shape<'b>>> },
@@ -230,11 +230,11 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
     }
 }
 
-/// What the buffer for elements as they were is called.
+/// Name of the buffer for old elements.
 const OLDS: &str = "the buffer for old values";
 
 impl<R> What<'_, R> {
-    /// Whether running it twice is another thing than running it once.
+    /// True if running it twice differs from running it once.
     pub(super) fn is_once(&self) -> bool {
         match self {
             What::Fetch { modify, .. } => modify.operator != Operator::Load,

@@ -1,4 +1,4 @@
-//! How a shape on a region becomes shapes on extents. Nothing here sends or touches memory.
+//! Cutting of a shape on a region into shapes on extents. Nothing here sends or touches memory.
 
 pub(crate) mod plan;
 pub(crate) mod runs;

@@ -1,8 +1,7 @@
-//! How a command on a region becomes commands on extents.
+//! Cutting of a command on a region into commands on extents.
 //!
-//! A shape on one extent stays one command, whatever its strides. Over several extents it is cut at their
-//! borders: a run of whole blocks inside one piece stays one strided command, a block that a border cuts
-//! becomes one contiguous command on each side.
+//! A shape on one extent stays one command, whatever its strides. Over several extents it is cut at their borders. A run of whole blocks
+//! inside one piece stays one strided command. A block that a border cuts becomes one contiguous command on each side.
 
 use hanare_protocol::place::{Piece, Routes};
 use hanare_protocol::shape::Strided;

@@ -1,6 +1,6 @@
-//! How a copy is cut: runs that are one shape on one extent at either side.
+//! Cutting of a copy: runs that are one shape on one extent at either side.
 //!
-//! Where each side lies on one extent a copy is one pair of commands, whatever the shapes. Strided shapes over several extents are cut where
+//! A copy with each side on one extent is one pair of commands, whatever the shapes. Strided shapes over several extents are cut where
 //! either side is cut; other shapes become lists of blocks for each pair of extents.
 
 use super::plan::{CutPart, parts};
@@ -236,7 +236,7 @@ mod tests {
         checked.block_offsets().flat_map(|at| (at..at + block).map(|byte| (extent, byte))).collect()
     }
 
-    /// Where every byte of a shape lies.
+    /// Extent and offset of every byte of a shape.
     fn slowly(routes: &Routes, shape: &Checked<'_>) -> Vec<(usize, u64)> {
         let block = shape.shape().block();
         let locate = |byte| routes.pieces(byte, 1).next().map(|piece| (piece.extent, piece.offset)).unwrap();

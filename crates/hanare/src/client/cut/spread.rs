@@ -1,8 +1,8 @@
-//! How a shape of any kind becomes shapes on extents.
+//! Cutting of a shape of any kind into shapes on extents.
 //!
-//! On one extent a shape stays what it is. Over several, strided shapes are cut at the extents' borders (`plan`), lines of sub-arrays too
-//! where they are long; all else becomes one list of indices for each extent, so that the message a node gets does not grow with the
-//! number of borders. A block that a border cuts ends the lists under way and goes in pieces, so that on every extent blocks keep their order.
+//! A shape on one extent stays as it is. Over several extents, strided shapes are cut at the borders (`plan`), and so are long lines of
+//! sub-arrays. All else becomes one list of indices for each extent, so a node's message does not grow with the number of borders. A
+//! block that a border cuts ends the lists under way and goes in pieces, so blocks keep their order on every extent.
 
 use crate::client::cut::plan::{self, CutPart};
 use hanare_protocol::place::{Extent, Routes};
@@ -20,7 +20,7 @@ pub(crate) struct Share<'a> {
     pub stream: StreamPart,
 }
 
-/// Which bytes of a stream.
+/// Bytes of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum StreamPart {
     /// From this byte on, as many as the share has.
@@ -92,7 +92,7 @@ impl List {
     fn take(&mut self, extent: usize, block: u64, limit: u64) -> Option<Share<'static>> {
         let List { offsets, positions } = std::mem::take(self);
         let greatest = offsets.iter().max()?;
-        // Of 32 bits where they fit: a list of offsets is then half as long.
+        // Indices of 32 bits, if they fit, make a list of offsets half as long.
         let indices = match u32::try_from(*greatest) {
             Ok(_) => Indices::Narrow(Cow::Owned(offsets.iter().map(|offset| *offset as u32).collect())),
             Err(_) => Indices::Wide(Cow::Owned(offsets)),

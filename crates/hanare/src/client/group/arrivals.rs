@@ -1,4 +1,4 @@
-//! What a mailbox knows of messages that come: which have come, who waits for which, and who may still send.
+//! A mailbox's state: messages that have come, receives that wait, and parties that may still send.
 
 use super::failure::{Failure, Outcome};
 use super::fetching::{FetchId, Fetches};
@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReceiveId(pub u64);
 
-/// How long a wait sleeps at first while something of its party is on its way.
+/// First sleep of a wait while something of its party is on its way.
 pub(super) const SHORTEST_NAP: Duration = Duration::from_micros(50);
 
-/// What a mailbox is full of.
+/// Contents of a full mailbox, as an error names them.
 pub(super) const UNRECEIVED: &str = "messages that have come and that nobody receives";
 
-/// What a mailbox knows.
+/// State of a mailbox.
 pub(super) struct MailboxState {
     pub outbox: Outbox,
     /// Before the landing memory, into which bodies may still move.
@@ -41,14 +41,14 @@ pub(super) struct MailboxState {
     /// Receives that wait, by their numbers.
     pub waiting: BTreeMap<ReceiveId, PostId>,
     pub next: u64,
-    /// Who writes each lane, of those that wrote.
+    /// The writer of each lane that was written.
     pub writers: Vec<Option<u32>>,
     pub gone: BTreeSet<u32>,
-    /// Who left in good order: nothing comes from them any more.
+    /// Parties that left in good order; nothing comes from them any more.
     pub left: BTreeSet<u32>,
-    /// Who is looked at next by those who wait for anybody.
+    /// The party that waits for any sender look at next.
     pub turn: u32,
-    /// How a wait goes on while something of this party is on its way, and how long it sleeps the next time.
+    /// Pace of a wait while something of this party is on its way, and its next sleep.
     pub pace: Backoff,
     pub next_nap: Duration,
     /// When senders were last looked at.
@@ -223,7 +223,7 @@ impl MailboxState {
         Ok(())
     }
 
-    /// Whether so many messages are kept that further ones stay in their lanes.
+    /// True if so many messages are kept that further ones stay in their lanes.
     pub fn is_full(&self) -> bool {
         self.matching.kept_count() >= MESSAGE_KEPT_COUNT_MAX
     }
@@ -241,8 +241,8 @@ impl MailboxState {
         }
     }
 
-    /// Passes a little time while something of this party is on its way, which nobody wakes this thread for at its queue, nor at its
-    /// connections for what comes to its queue. Others may have its processor; then it sleeps at a connection, for longer each time.
+    /// Passes a little time while something of this party is on its way. Nobody wakes this thread for that at its queue, nor for messages
+    /// of its queue at its connections. If others want its processor, it sleeps at a connection, for longer each time.
     pub fn nap(&mut self, bound: Duration) {
         if self.pace.step_after(true) == Step::Again {
             return;
@@ -264,7 +264,7 @@ impl MailboxState {
 
     fn look_around(&mut self, receives: &[ReceiveId]) -> Outcome<()> {
         self.senders_seen = Instant::now();
-        // Who is waited for may wait for a message that was lost with a connection.
+        // A party that is waited for may wait for a message that was lost with a connection.
         self.outbox.settle(&mut self.peers);
         self.look_at_senders(receives)
     }
@@ -291,7 +291,7 @@ impl MailboxState {
         gone.map_or(Ok(()), |party| Err(Failure::gone(party, ENDED)))
     }
 
-    /// One at a time of those who may be the sender of anything.
+    /// Looks at one of the possible senders.
     fn look_at_senders(&mut self, receives: &[ReceiveId]) -> Outcome<()> {
         for sender in self.senders(receives) {
             let party = sender.unwrap_or_else(|| {
@@ -302,7 +302,7 @@ impl MailboxState {
                 continue;
             }
             let seen = self.peers.look_at(party);
-            // What it sent before it went counts.
+            // Messages sent before it went count.
             self.take_in()?;
             let is_matched = receives.iter().any(|receive| self.done.contains_key(receive));
             match seen {
@@ -336,7 +336,7 @@ impl MailboxState {
                     if matches!(into.content.body, ComingBody::Arrived(_)) && want.fits(&into.envelope) {
                         return Ok(true);
                     }
-                    // It fits nobody: what came before does not either.
+                    // No receive matches it; messages before it do not match either.
                     self.arrive(std::mem::replace(into, Arrival::NONE));
                     if self.matching.probe(want).is_some() {
                         break;

@@ -1,5 +1,5 @@
-//! A barrier that carries what its parties have stored: with the arrival and its answer where that lies at the barrier's home, by flushes
-//! before it and gets after it where it lies elsewhere.
+//! Barriers that carry their parties' stores. Bytes at the barrier's home go with the arrival and its reply. Others go by flushes before
+//! it and gets after it.
 
 use super::{Group, GroupKind, Part};
 use crate::client::attachment::{BroughtPage, CarriedMemory, PageWish, Spans, Stored};
@@ -35,7 +35,7 @@ impl<'a> Part<'a> {
         end.div_ceil(PAGE_LEN).saturating_sub(start / PAGE_LEN).saturating_mul(PAGE_LEN)
     }
 
-    /// As [`CarriedMemory::moving_len`].
+    /// See [`CarriedMemory::moving_len`].
     fn moving_len(&self) -> (u64, u64) {
         self.mapping.carried().map_or((0, 0), |memory| memory.moving_len(&self.range()))
     }
@@ -48,7 +48,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What goes with an arrival, and comes with its answer.
+/// Bytes that go with an arrival, and that come with its reply.
 struct Cargo<'a> {
     home: Arc<Remote>,
     /// Stores of one mapping, and where they were made.
@@ -114,7 +114,7 @@ impl<'a> Cargo<'a> {
         Ok(())
     }
 
-    /// What goes with the arrival; `None` where the stores do not fit.
+    /// Bytes that go with the arrival; `None` where the stores do not fit.
     fn carried(&self, stored: &Stored) -> Option<Box<Carried>> {
         let (mut puts, mut next, mut more_len): (Vec<PutRuns>, u64, usize) = (Vec::new(), 0, 0);
         for range in &stored.ranges {
@@ -131,7 +131,7 @@ impl<'a> Cargo<'a> {
             }
             next = at.offset + u64::from(len);
         }
-        // Of each extent the first run has its room beside the bytes.
+        // Each extent's first run has room beside the bytes.
         let bytes = stored.bytes.clone().filter(|bytes| bytes.len() + more_len <= RELEASE_LEN_MAX)?;
         let wants = self.wishes.iter().flat_map(|(.., wish)| wish.wants.iter().cloned()).collect();
         (puts.len() <= RELEASE_RANGE_COUNT_MAX).then(|| Box::new(Carried { puts, bytes, wants }))
@@ -170,7 +170,7 @@ impl<'a> Cargo<'a> {
             Ok((SyncAnswer::Met(brought), _)) => self.unload(brought),
             _ => Ok(Vec::new()),
         };
-        // Who is told that another is gone had arrived.
+        // A party that is told of another's death had arrived.
         let is_home = matches!(answer, Ok(_) | Err(Broken { happened: Happened::Yes, .. } | PartyGone { .. } | RankGone { .. }));
         if let (Some(number), Some((_, memory, _))) = (sent, &self.gives) {
             memory.have_arrived(number, is_home)?;
@@ -225,21 +225,22 @@ fn in_order(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges
 }
 
-/// How far behind `next`, a place of the extent of `last`, `at` is.
+/// Distance from `next`, an offset in the extent of `last`, to `at`.
 fn gap(last: ExtentPlace, next: u64, at: ExtentPlace) -> Option<u32> {
     let is_same = (last.slot, last.grant) == (at.slot, at.grant);
     at.offset.checked_sub(next).filter(|_| is_same).and_then(|gap| u32::try_from(gap).ok())
 }
 
 impl Group {
-    /// As [`Group::barrier`], and carries what the parties have stored: this party's stores to the parts that it gives are made
-    /// visible before it arrives, and what others gave of the parts that it takes is here, ready to be read, when it goes on.
+    /// A [`Group::barrier`] that carries stores. This party's stores to `gives` are visible before it arrives. Other parties' stores to
+    /// `takes` are here, ready to be read, when it goes on.
     ///
-    /// **Cost**: one message each way, where each part lies whole in one extent at the barrier's home; the arrival has the stores that go
-    /// along, the answer the pages that changed. That holds for stores to one mapping, for parts of [`RELEASE_LEN_MAX`] bytes each way, and as
-    /// long as no more than 64 KiB of their pages were stored to, or are sure to come. All other parts cost as [`SharedMapping::flush`] before it and [`SharedMapping::bring`] after it; where a
-    /// mapping is coherent only the last moves anything. **Errors**: theirs, and those of [`Group::barrier`]. One that comes before it
-    /// arrives leaves the others waiting: drop the group, and they are told. **Source**: [RF §3.4]
+    /// **Cost**: one message each way, if each part lies whole in one extent at the barrier's home. The arrival has the stores that go
+    /// along, the reply the changed pages. That holds for stores to one mapping and parts of [`RELEASE_LEN_MAX`] bytes each way, with at
+    /// most 64 KiB of pages that were stored to or are sure to come. All other parts cost as [`SharedMapping::flush`] before it and
+    /// [`SharedMapping::bring`] after it; with a coherent mapping only the last moves anything. **Errors**: theirs, and those of
+    /// [`Group::barrier`]. An error before the arrival leaves the others waiting: drop the group, and they are told. **Source**: [RF
+    /// §3.4]
     // FEATURE: RF-F15
     pub fn barrier_with(&self, gives: &[Part<'_>], takes: &[Part<'_>]) -> Result<()> {
         let cargo = match self.home()? {

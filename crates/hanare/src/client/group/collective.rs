@@ -30,10 +30,10 @@ numbers!(u8 = U8, i8 = I8, u16 = U16, i16 = I16, u32 = U32, i32 = I32, u64 = U64
 /// each party, on its host, which goes with the group's last handle. The result is the same, bit for bit, whatever arrives first: vectors
 /// are folded in the order of the parties of each host, then in that of hosts.
 ///
-/// **Cost**: parties of one host exchange through shared memory; between hosts goes what [`hanare_protocol::collective`] says, each
-/// message with up to 128 KiB. No deadline while all parties live. **Errors**, of all operations: where a party has gone, all get
-/// [`Error::RankGone`] or [`Error::PartyGone`] with its number, and [`Error::BadGroup`] where calls do not fit together; the group
-/// does no further operation then. [`Error::BadGroup`] too, before anything happens, for a root that is no party and for buffers of a
+/// **Cost**: parties of one host exchange through shared memory. Between hosts goes what [`hanare_protocol::collective`] says, each
+/// message with up to 128 KiB. No deadline while all parties live. **Errors**, of all operations: [`Error::RankGone`] or
+/// [`Error::PartyGone`] at all parties, with the number of one that has gone; [`Error::BadGroup`] where calls do not fit together. The
+/// group does no further operation then. Before anything happens: [`Error::BadGroup`] for a root that is no party and for buffers of a
 /// wrong length; [`Error::LimitReached`] for more than 256 parties.
 impl Group {
     /// Gives all parties the root's values.
@@ -53,13 +53,13 @@ impl Group {
         self.all_reduce_bytes(T::ELEMENT, operator, values.as_mut_bytes())
     }
 
-    /// As [`Group::reduce`], of numbers of that kind. **Errors**: and [`Error::BadElement`] where they cannot be combined so.
+    /// [`Group::reduce`] for numbers given as bytes. **Errors**: also [`Error::BadElement`] where they cannot be combined so.
     pub fn reduce_bytes(&self, element: Element, operator: Operator, values: &mut [u8], root: u32) -> Result<()> {
         self.check_root(root)?;
         self.fold_bytes("reduce", Collective::Reduce { root }, element, operator, values)
     }
 
-    /// As [`Group::all_reduce`], of numbers of that kind. **Errors**: and [`Error::BadElement`] where they cannot be combined so.
+    /// [`Group::all_reduce`] for numbers given as bytes. **Errors**: also [`Error::BadElement`] where they cannot be combined so.
     pub fn all_reduce_bytes(&self, element: Element, operator: Operator, values: &mut [u8]) -> Result<()> {
         let is_short = values.len() < COLLECTIVE_SHORT_LEN;
         self.fold_bytes("all-reduce", Collective::AllReduce { is_short }, element, operator, values)

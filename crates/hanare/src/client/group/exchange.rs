@@ -1,4 +1,4 @@
-//! How parts of vectors go from party to party.
+//! Exchange of parts of vectors between parties.
 //!
 //! A part is a record in the lane of who sends it, behind a note. On one host that is a store into shared memory; between hosts
 //! parts for one party go in one `append`, whose answer nobody waits for. The reader takes each party's parts in their order and folds them from
@@ -30,7 +30,7 @@ pub(crate) struct ExchangeOf(Mutex<Option<Result<Exchange>>>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupWork {
     pub collective: Collective,
-    /// What folds do; of operations that fold, nothing else is looked at.
+    /// The folds' element; only operations that fold look at it and at `operator`.
     pub element: Element,
     pub operator: Operator,
     /// Bytes of the vector, or of one block.
@@ -41,7 +41,7 @@ pub(crate) struct GroupWork {
 
 /// A party's memory. A buffer of one block is a part's own; others have the blocks of all parties.
 pub(crate) struct Buffers<'a> {
-    /// What is sent; what is received where there is none.
+    /// Bytes to send; without any, bytes are received.
     pub from: Option<&'a [u8]>,
     pub into: &'a mut [u8],
 }
@@ -49,13 +49,13 @@ pub(crate) struct Buffers<'a> {
 /// Bytes that are folded at a time: two such pieces, and the part's own, lie in a usual L1 cache.
 const FOLD_LEN: usize = 8 << 10;
 
-/// What a party has at hand of its group's operations.
+/// A party's state for its group's operations.
 struct Exchange {
     peers: Parties,
     hosts: PartyHosts,
-    /// What came of each party and was not taken.
+    /// Parts that came of each party and were not taken.
     arrived: Vec<VecDeque<(Unread, Note)>>,
-    /// Who writes each lane, of those that wrote.
+    /// The writer of each lane that was written.
     writers: Vec<Option<u32>>,
     /// Parties that ended and whose parts are all read: only who waits for one of them fails.
     gone: BTreeSet<u32>,
@@ -64,7 +64,7 @@ struct Exchange {
     ending: Option<(u64, Failure)>,
     plan: Option<(Collective, Arc<PartyPlan>)>,
     failed: Option<Error>,
-    /// What a fold takes, of those sources that are other parties.
+    /// Sources of a fold that are other parties.
     taken: Vec<Option<Unread>>,
     /// Room for a fold.
     room: Box<[[u8; FOLD_LEN]; 2]>,
@@ -152,7 +152,7 @@ impl Exchange {
         for piece in 0..pieces.count() {
             for step in &plan.steps {
                 for (index, (to, part)) in step.sends.iter().enumerate() {
-                    // What all-to-all calls a part is the receiver's to the sender, and the sender's to the receiver.
+                    // All-to-all names a part after the other side: the sender's part is the receiver's number, and the reverse.
                     let name = if work.collective == Collective::AllToAll { self.peers.me } else { *part };
                     let note = self.note(work, name, piece);
                     let from = buffers.from.unwrap_or(buffers.into);
@@ -262,11 +262,11 @@ impl Exchange {
             match self.peers.inbox.see(LOOK) {
                 Ok(unread) => self.sort(unread)?,
                 Err(Error::NotInTime { .. }) => {
-                    // It may wait for a part of this one that was lost with a connection.
+                    // The other party may wait for a part of this one that was lost with a connection.
                     let unsettled = self.peers.settle(None).into_iter().next();
                     let settled = unsettled.map_or(Ok(()), |(to, error)| Err(Failure::on_the_way(to, error)));
                     let seen = self.peers.look_at(from).and(settled);
-                    // What it sent before it went counts.
+                    // Parts sent before it went count.
                     self.take_in()?;
                     if self.arrived[from as usize].is_empty() {
                         seen?;
@@ -365,13 +365,13 @@ impl Exchange {
     }
 }
 
-/// How an operation's bytes are divided into pieces, which are done one after another, and those into parts.
+/// Division of an operation's bytes into pieces, done one after another, and of pieces into parts.
 struct Pieces {
     /// Bytes of the vector, or of a block.
     len: usize,
-    /// Of a piece.
+    /// Bytes of a piece.
     piece_len: usize,
-    /// Of vectors, which are divided into so many parts; blocks are parts.
+    /// Number of parts of a vector; `None` for blocks, which are parts themselves.
     parts: Option<u32>,
     element_len: usize,
 }

@@ -10,7 +10,7 @@ pub(super) enum Failure {
     Gone {
         party: u32,
         reason: String,
-        /// It left in good order.
+        /// Left in good order.
         has_left: bool,
         /// Another party has told all.
         is_told: bool,
@@ -30,7 +30,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What an operation comes to inside of this party.
+/// Result of an operation inside this party.
 pub(super) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
@@ -56,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// What others are told: the kind, the party that is gone, and words. `None` where they know.
+    /// News for others: the kind, the party that is gone, and words. `None` where they know.
     pub fn news(&self) -> Option<(NoteKind, u32, String)> {
         match self {
             Failure::Gone { party, reason, is_told: false, .. } => Some((NoteKind::Gone, *party, reason.clone())),

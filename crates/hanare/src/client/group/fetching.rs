@@ -30,7 +30,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FetchId(u64);
 
-/// What came of a fetch, for its sender.
+/// A fetch's outcome, for its sender.
 pub(super) struct FetchNews {
     pub to: u32,
     /// The sender's number of the part.
@@ -52,12 +52,12 @@ enum FetchState {
     Over(Result<ArrivedBody>),
 }
 
-/// What this party fetches.
+/// Bodies that this party fetches.
 pub(super) struct Fetches {
     pool: Pool,
     landing: LandingMemory,
     list: BTreeMap<FetchId, BodyFetch>,
-    /// Those that wait, the oldest first, and some whose receives did not let them wait.
+    /// Waiting fetches, oldest first, with some that their receives did not allow to wait.
     waiting: VecDeque<FetchId>,
     moving: BTreeSet<FetchId>,
     news: Vec<FetchNews>,
@@ -80,7 +80,7 @@ impl Fetches {
         id
     }
 
-    /// Whether any body is on its way.
+    /// True if a body is on its way.
     pub fn are_moving(&self) -> bool {
         !self.moving.is_empty()
     }
@@ -111,7 +111,7 @@ impl Fetches {
         matches!(&self.list[&id].state, FetchState::Moves(completion, _) if completion.is_done())
     }
 
-    /// What the senders are to be told.
+    /// News for the senders.
     pub fn take_news(&mut self) -> Vec<FetchNews> {
         std::mem::take(&mut self.news)
     }
@@ -215,7 +215,7 @@ impl FetchedRegions {
                     let reason = format!("a message says that its body has {len} bytes, and its part of the region has {found}");
                     return Err(Error::BadUse { region: region.name().to_owned(), reason });
                 }
-                // It may have grown since it was opened.
+                // The region may have grown after it was opened.
                 Err(_) if is_old => self.0.retain(|other| other.gid() != part.gid),
                 Err(error) => return Err(error),
             }

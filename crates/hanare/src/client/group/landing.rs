@@ -1,4 +1,4 @@
-//! Where bodies land at the receivers' hosts: in the sender's strip there, or in the heap of the receiver's landing memory.
+//! Memory for bodies at their receivers' hosts: the sender's receive ring there, or the heap of the receiver's memory.
 
 use super::failure::{Failure, Outcome};
 use super::peers::Parties;
@@ -13,7 +13,7 @@ use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// This party's memory for what others send, which goes with the mailbox.
+/// The party's memory for bodies that others send; it ends with the mailbox.
 pub(super) struct OwnLanding {
     heap: OwnRegion,
     strips: Option<OwnRegion>,
@@ -21,7 +21,7 @@ pub(super) struct OwnLanding {
 }
 
 impl OwnLanding {
-    /// With a heap of `len` bytes, of party `me` among so many.
+    /// Makes a heap of `len` bytes for party `me` of `parties`.
     pub fn new(pool: &Pool, stem: &str, me: u32, len: u64, parties: u32) -> Result<OwnLanding> {
         let room = BodyRoom { heap_len: len, strip_len: strip_len(len, parties) };
         let heap = OwnRegion::new(pool, &heap_name(stem, me), len)?;
@@ -54,7 +54,7 @@ fn strips_name(stem: &str, party: u32) -> String {
     format!("{stem}strips{party}")
 }
 
-/// This party's landing memory.
+/// The party's receive memory.
 #[derive(Clone)]
 pub(super) struct LandingMemory(Arc<LandingRegions>);
 
@@ -63,12 +63,12 @@ struct LandingRegions {
     /// A strip for each party.
     strips: Option<Arc<Region>>,
     room: BodyRoom,
-    /// Whether a block of the heap may be free: false from a refused block on, until one is given back.
+    /// False from a refused block until one is given back.
     has_room: AtomicBool,
 }
 
 impl LandingMemory {
-    /// How much of it there is.
+    /// Size of the heap and of the rings.
     pub fn room(&self) -> BodyRoom {
         self.0.room
     }
@@ -120,7 +120,7 @@ enum LandedPlace {
 }
 
 impl Landed {
-    /// Where its bytes are.
+    /// The region of its bytes.
     pub fn region(&self) -> &Region {
         let LandingRegions { heap, strips, .. } = &*self.memory.0;
         match (&self.place, strips) {
@@ -133,14 +133,14 @@ impl Landed {
 
 impl Drop for Landed {
     fn drop(&mut self) {
-        // Where the node is gone, so is the block.
+        // With the node the block is gone, too.
         match self.place {
             LandedPlace::Heap => {
                 let _ = self.region().heap().free(self.offset);
                 self.memory.0.has_room.store(true, Ordering::Relaxed);
             }
             LandedPlace::Strip { byte, turn } => {
-                // What was read of the body was read before its sender finds the byte.
+                // Reads of the body come before its sender finds the byte.
                 fence(Ordering::Release);
                 let _ = self.region().put(byte, &[turn]);
             }
@@ -156,7 +156,7 @@ pub(super) struct Room {
     pub region: Arc<Region>,
     pub at: u64,
     pub place: BodyPlace,
-    /// Whether bytes may go there in one message with their head, and be put twice: it is on another host, and this party's alone.
+    /// True if bytes may go there in one message with their head, and be put twice: another host's memory that only this party writes.
     pub takes_ahead: bool,
 }
 
@@ -172,9 +172,9 @@ impl Room {
 struct Landing {
     heap: Arc<Region>,
     strips: Option<Arc<Region>>,
-    /// This party's strip.
+    /// The party's receive ring.
     strip: Strip,
-    /// Where it begins.
+    /// Offset of its first byte.
     begin: u64,
 }
 
@@ -186,7 +186,7 @@ pub(super) struct Landings {
 }
 
 impl Landings {
-    /// Of a party among `count`, each with landing memory of `len` bytes whose names begin with `stem`.
+    /// For a party among `count`, each with receive memory of `len` bytes and names that begin with `stem`.
     pub fn new(count: u32, stem: String, len: u64) -> Landings {
         Landings { all: (0..count).map(|_| None).collect(), stem, strip_len: strip_len(len, count) }
     }
@@ -244,7 +244,7 @@ impl Landing {
         let Some(strips) = self.strips.as_ref().filter(|_| !self.strip.is_empty()) else { return Ok(()) };
         let mut bytes = [0; SLOT_COUNT];
         strips.get(self.begin, &mut bytes)?;
-        // What is written there is written after the receiver has read.
+        // Writes there come after the receiver's reads.
         fence(Ordering::Acquire);
         self.strip.look(&bytes);
         Ok(())

@@ -1,8 +1,8 @@
 //! A party's messages with a head and a body, to and from the other parties of its group.
 //!
-//! Envelope and head go to the receiver's queue, in the sender's lane: on one host by a store, between hosts by one `append` that is not waited for. What a lane has no
-//! room for is spilled in order. A short body goes with its head. A longer one first lands in memory of the receiver's host (`landing`), from where it is:
-//! the sender's bytes by a put, bytes of a region by a copy from the node that holds them.
+//! Envelope and head go to the receiver's queue, in the sender's lane: on one host by a store, between hosts by one `append` without a
+//! wait. Heads beyond a lane's room are spilled in order. A short body goes with its head. A longer one first lands in memory of the
+//! receiver's host (`landing`). The sender's bytes go there by a put, bytes of a region by a copy from the node that holds them.
 
 use super::Group;
 use super::arrivals::{Arrival, ComingBody, Content, MailboxState, ReceiveId, SHORTEST_NAP, UNRECEIVED};
@@ -28,18 +28,18 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Who waits for so long waits for a body's command, which ends before.
+/// A wait of this length is for a body's command, which ends before.
 const BODY: Duration = Duration::from_millis(ANSWER_MS);
 
 /// A party's messages. Opened by all parties of a group at once. Threads of a party take turns, also while one of them waits.
 ///
-/// Messages of one sender that fit one receive are received in the order in which they were sent; receives that fit one message
-/// get it in the order in which they were posted. A send returns when the message is on its way, whether or not somebody receives it: the
-/// sender's bytes are free again. It is in memory of the receiver's host when [`Mailbox::settle`] returns.
+/// A receive gets messages of one sender in the order in which they were sent; receives that fit one message get it in the order in which
+/// they were posted. A send returns when the message is on its way, received or not: the sender's bytes are free again. When
+/// [`Mailbox::settle`] returns, the message is in memory of the receiver's host.
 ///
-/// **Cost**: of a message with a body of up to a page, on one host two copies, no system call while the receiver is awake, and no lock;
-/// between hosts a message, whose answer a later call takes. A longer body goes with its head between hosts, and its
-/// answer is waited for; a message each way more, or two, for its place where many are not dropped yet; one more for a part that a node sends.
+/// **Cost**: on one host, for a body of up to a page, two copies, no system call while the receiver is awake, and no lock. Between hosts
+/// a message, whose reply a later call takes. A longer body goes with its head between hosts, and its reply is waited for. Its place
+/// costs a message each way more, or two, where many are not dropped yet. A part that a node sends costs one more.
 ///
 /// FEATURE: D3-F6 D3-F8
 pub struct Mailbox {
@@ -77,7 +77,7 @@ impl Membership for MailboxPlace {
             Err(TryLockError::WouldBlock) => None,
         };
         if let Some(mut state) = place {
-            // Who wants to know what came of a send waits for it.
+            // A sender that wants a send's outcome waits for it.
             state.outbox.send_on_all(&mut state.peers, true);
         }
     }
@@ -95,7 +95,7 @@ impl Group {
         self.mailbox_with(&MailboxOptions { landing_len, ..MailboxOptions::default() })
     }
 
-    /// As [`Group::mailbox`], with options.
+    /// [`Group::mailbox`] with options.
     pub fn mailbox_with(&self, options: &MailboxOptions<'_>) -> Result<Mailbox> {
         let MailboxOptions { purpose, landing_len, fetch_parts } = *options;
         let unit = Unit::Records { len_max: LONGEST_LEN as u32 };
@@ -129,16 +129,16 @@ impl Group {
     }
 }
 
-/// How a mailbox is opened.
+/// Options of a mailbox.
 #[derive(Clone, Copy, Debug)]
 pub struct MailboxOptions<'p> {
     /// A word, for groups with several mailboxes at once: of those with one purpose, a group has one at a time.
     pub purpose: &'p str,
     /// Bytes in which bodies longer than a page land and stay until they are dropped; the same for all parties.
     pub landing_len: u64,
-    /// Parts of regions ([`Body::Part`]) of more than a page are fetched by their receivers: a send sends the head alone, and its receiver begins
-    /// to fetch the body in the call, of any kind, in which its mailbox finds the head. Until then, and while the body moves, the part must stay as
-    /// it is: [`Mailbox::settle`] and [`Mailbox::wait_sent`] wait until it was fetched. Each party may choose for what it sends.
+    /// Receivers fetch parts of regions ([`Body::Part`]) of more than a page: a send sends the head alone. The receiver begins to fetch
+    /// in the call, of any kind, in which its mailbox finds the head. Until then, and while the body moves, the part must stay as it is:
+    /// [`Mailbox::settle`] and [`Mailbox::wait_sent`] wait until it was fetched. Each party may choose for its own sends.
     ///
     /// **Cost**: of a send a message; none for the body's place. An answer to the sender, which it takes in its next calls.
     ///
@@ -162,10 +162,10 @@ impl Mailbox {
 
     /// Sends a message to party `to`, which may be this one. Returns when it is on its way, and its bytes are free again.
     ///
-    /// **Errors**: [`Error::BadGroup`] for a party that there is not; [`Error::LimitReached`] for a head of more than 48 bytes, and for a body
-    /// that is longer than the landing memory; [`Error::HeapFull`] where bodies that were not dropped fill that, and [`Error::QueueFull`]
-    /// where the receiver's node has no room for heads: nothing was sent. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is gone,
-    /// then or by a message before; those of [`crate::Pool::copy`].
+    /// **Errors**: [`Error::BadGroup`] for an unknown party; [`Error::LimitReached`] for a head of more than 48 bytes, and for a body
+    /// longer than the receive memory. [`Error::HeapFull`] where bodies that were not dropped fill that, and [`Error::QueueFull`] where
+    /// the receiver's node has no room for heads: nothing was sent. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is
+    /// gone, then or by a message before. Those of [`crate::Pool::copy`].
     ///
     /// FEATURE: D3-F4 D3-F9
     pub fn send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: Body<'_>) -> Result<()> {
@@ -205,7 +205,7 @@ impl Mailbox {
         outcome.map_err(|failure| inner.peers.error(failure))
     }
 
-    /// Whether a send is over: then its outcome is told, and its number means nothing any more. Never waits for the receiver.
+    /// Tests a send. A send that is over reports its outcome, and its number means nothing after that. Never waits for the receiver.
     ///
     /// **Errors**: those of [`Mailbox::send`], where it failed; [`Error::BadGroup`] for a send whose outcome was told.
     pub fn test_sent(&self, send: SendId) -> Result<bool> {
@@ -261,7 +261,7 @@ impl Mailbox {
         }
     }
 
-    /// What goes before a head. **Errors**: as for [`Mailbox::send`].
+    /// Writes the fields before a head. **Errors**: as for [`Mailbox::send`].
     #[inline(always)]
     fn front(&self, inner: &MailboxState, to: u32, envelope: Envelope, head: &[u8], body_len: u64) -> Result<Front> {
         if to >= self.parties {
@@ -285,7 +285,7 @@ impl Mailbox {
         if want.from.is_some_and(|from| from >= self.parties) {
             return Err(inner.peers.bad("a receive wants the message of a party that there is not".to_owned()));
         }
-        // What has come before is matched before.
+        // Earlier messages are matched first.
         inner.take_in().map_err(|failure| inner.peers.error(failure))?;
         let id = ReceiveId(inner.next);
         inner.next += 1;
@@ -303,9 +303,9 @@ impl Mailbox {
     /// The message of a receive, if it has come. Never waits for a sender. The receive is over then.
     ///
     /// **Errors**: [`Error::BadGroup`] for a receive that is over; [`Error::LimitReached`] where 65,536 messages have come that nobody
-    /// receives; and where the message has not come, [`Error::RankGone`] or [`Error::PartyGone`] for a sender that is gone, or for
-    /// any party that is, or where all others have left, where it may come from anybody: the receive stays posted. Where it has come, and its
-    /// body lies in a region that cannot be fetched from, what [`crate::Pool::copy`] says, as [`Error::NodeLost`]: the receive is over.
+    /// receives. For a message that has not come: [`Error::RankGone`] or [`Error::PartyGone`] if its sender is gone. If any sender may
+    /// send it, the same for any party that is gone, or when all others have left. The receive stays posted. For a message whose body
+    /// lies in a region that cannot be fetched from: the error of [`crate::Pool::copy`], as [`Error::NodeLost`]. The receive is over.
     pub fn test(&self, receive: ReceiveId) -> Result<Option<Message>> {
         self.wait_any_within(&[receive], Some(Duration::ZERO)).map(|found| found.map(|(_, message)| message))
     }
@@ -367,7 +367,7 @@ impl Mailbox {
             return Ok(Message { envelope, head, body });
         }
         let receive = self.post(want)?;
-        // Where the wait has ended the receive, its own error says why.
+        // A wait that ended the receive has an error that says why.
         self.wait(receive, bound).or_else(|error| self.take_back(receive).ok().flatten().ok_or(error))
     }
 

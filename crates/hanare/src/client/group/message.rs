@@ -55,16 +55,16 @@ impl MessageHead {
     }
 }
 
-/// Where a body is.
+/// Location of a body.
 pub(super) enum ArrivedBody {
-    /// It came with its head.
+    /// In the message, behind its head.
     Here(Vec<u8>),
     /// In memory of this party's host.
     Landed(Landed),
 }
 
 impl Message {
-    /// Who sent it, in which context, by which tag.
+    /// Sender, context and tag.
     pub fn envelope(&self) -> Envelope {
         self.envelope
     }
@@ -82,7 +82,7 @@ impl Message {
         }
     }
 
-    /// Whether it has no body.
+    /// True for a message without a body.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -103,8 +103,8 @@ impl Message {
         }
     }
 
-    /// Puts the body's bytes to the blocks of a shape, which has as many, in a region on any node. A body that has landed goes from node to
-    /// node, or within one, and this program's processor never touches it: what was gathered from a sub-array ([`crate::Body::Part`]) is
+    /// Puts the body's bytes to the blocks of a shape of equal length, in a region on any node. A landed body goes from node to node, or
+    /// within one, and this program's processor never touches it. So bytes gathered from a sub-array ([`crate::Body::Part`]) are
     /// scattered to another.
     ///
     /// **Errors**: those of [`crate::Pool::copy`].
@@ -120,8 +120,8 @@ impl Message {
         }
     }
 
-    /// Where a long body lies, as a region of this host and the body's first byte there: handed over without another copy. Good while this
-    /// message lives. `None` for a body that came with its head.
+    /// A long body's region on this host and its offset there: handed over without another copy. Good while this message lives. `None`
+    /// for a body that came with its head.
     pub fn place(&self) -> Option<(&Region, u64)> {
         match &self.body {
             ArrivedBody::Here(_) => None,

@@ -47,12 +47,12 @@ use std::time::Duration;
 
 /// A place among parties that meet: the ranks of a job, or those who joined under a name. Left when dropped.
 ///
-/// One place is one party: threads that meet each have their own.
+/// Each handle is one party: threads that meet each have their own.
 pub struct Group {
     pool: Pool,
     name: String,
     parties: u32,
-    /// This party.
+    /// The calling party.
     me: u32,
     kind: GroupKind,
     /// Held while it waits: a party arrives once at a time.
@@ -60,11 +60,11 @@ pub struct Group {
     exchange: Arc<ExchangeOf>,
 }
 
-/// What makes clients a group.
+/// The tie between a group's clients.
 enum GroupKind {
-    /// They are the ranks of a job.
+    /// Ranks of a job.
     Job,
-    /// They joined, under a name or at a byte of a region.
+    /// Clients that joined under a name or at a byte of a region.
     Joined(JoinedSeat),
 }
 
@@ -72,7 +72,7 @@ enum GroupKind {
 struct JoinedSeat {
     /// Its number.
     number: u64,
-    /// Where the group is kept, and the connection that the place is held by.
+    /// The group's home, and the connection that holds the membership.
     home: Arc<Remote>,
     connection: u128,
     /// No other sitting of the pool has it.
@@ -91,7 +91,7 @@ pub struct Part<'a> {
 }
 
 impl Pool {
-    /// What other parties are told, should this one go.
+    /// News for other parties if this one goes.
     fn party_name(&self) -> PartyName {
         let rank = self.shared.job.map(|job| job.rank);
         PartyName { client: self.client(), rank, process: std::process::id(), node: self.node() }
@@ -138,8 +138,8 @@ impl Pool {
 }
 
 impl Region {
-    /// Becomes one of the `parties` of the group at a byte of the region, which is kept at the node that holds the byte: barriers and all else
-    /// that groups do ([`Pool::group`]). The byte itself is neither read nor written. Who may write the region may be a party.
+    /// Becomes one of the `parties` of the group at a byte of the region. The byte's node keeps the group, for barriers and all other
+    /// calls ([`Pool::group`]). The byte itself is neither read nor written. A program may be a party if it may write the region.
     ///
     /// **Cost**: one message each way to that node. **Errors**: as for [`Pool::group`]; [`Error::OutOfRange`]; [`Error::BadUse`] where the region was
     /// opened for reading; [`Error::UnknownRegion`] where it is removed, also while others are waited for.
@@ -156,12 +156,12 @@ impl Group {
         &self.name
     }
 
-    /// How many parties it has.
+    /// The number of parties.
     pub fn parties(&self) -> u32 {
         self.parties
     }
 
-    /// This party's number, from 0: its rank, or how many had joined before.
+    /// The party's number, from 0: its rank, or the count of those that joined before.
     pub fn number(&self) -> u32 {
         self.me
     }
@@ -169,9 +169,10 @@ impl Group {
     /// Waits until every party is here, as often as this one. No deadline while all parties live, and none for those that are
     /// still to join.
     ///
-    /// **Ordering**: as for [`Pool::barrier`]: what any party wrote by calls that returned is seen by all afterwards.
-    /// **Cost**: one message each way. **Errors**: of a job those of [`Pool::barrier`]; else [`Error::PartyGone`] with the client's id when a party left or ended, this
-    /// one's connection included: drop the group and join it anew to go on; [`Error::NodeLost`] where the home is gone, or as for [`Pool::check_stores`].
+    /// **Ordering**: as for [`Pool::barrier`]: all parties then see what any of them wrote by calls that returned. **Cost**: one message
+    /// each way. **Errors**: in a job those of [`Pool::barrier`]. Else [`Error::PartyGone`] with the client's id when a party left or
+    /// ended, this one's connection included: drop the group and join it again to go on. [`Error::NodeLost`] where the home is gone, or
+    /// as for [`Pool::check_stores`].
     pub fn barrier(&self) -> Result<()> {
         let GroupKind::Joined(seat) = &self.kind else { return self.pool.barrier() };
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,7 +203,7 @@ impl Group {
         }
     }
 
-    /// What the names of this sitting's regions begin with that serve a purpose.
+    /// Prefix of the names of this instance's regions for a purpose.
     fn stem(&self, purpose: &str) -> String {
         match (&self.kind, self.pool.shared.job) {
             (GroupKind::Joined(JoinedSeat { stem, .. }), _) => format!(".group-{stem}.{purpose}."),
@@ -212,7 +213,7 @@ impl Group {
         }
     }
 
-    /// This party itself is gone.
+    /// The calling party itself is gone.
     fn is_out(&self) -> Error {
         let reason = "its connection to the pool's home broke".to_owned();
         Error::PartyGone { group: self.name.clone(), party: self.pool.client(), reason }
@@ -229,7 +230,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let GroupKind::Joined(JoinedSeat { number, home, connection, .. }) = &self.kind else { return };
         if home.connection() == Some(*connection) {
-            // It has left when its connection has ended at the latest.
+            // The party has left when its connection has ended at the latest.
             let _ = home.ask_sync(&SyncRequest::Leave { number: *number }, Patience::Usual);
         }
     }

@@ -20,7 +20,7 @@ use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How long a party waits for another before it looks whether that one is there.
+/// Time that a party waits for another before it checks on that one.
 pub(super) const LOOK: Duration = Duration::from_millis(DEATH_LOOK_MS);
 
 /// In a party's region: the roster, and in an entry of it the node and the client. The queue follows.
@@ -31,10 +31,10 @@ const READS: u64 = 1;
 /// And of one that has died.
 const BROKEN: u64 = 2;
 
-/// How a party went that did not leave.
+/// Text on a party that went without leaving.
 pub(super) const ENDED: &str = "its process or its connection ended";
 
-/// How long a party that finds another gone waits for the home to name the first.
+/// Time that a party that finds another gone waits for the home to name the first.
 const FIRST: Duration = Duration::from_millis(DEATH_LOOK_MS);
 
 struct PartyReach {
@@ -63,8 +63,8 @@ impl Parties {
     /// Meets the others three times: all have a queue of this form; all are in the roster; all have read it. `purpose` tells the regions
     /// from the group's other ones. `other` is what this party has made besides, `ahead` its memory for bytes that go before notes.
     ///
-    /// A party that could make nothing, or not find the roster, meets the others all the same, and is not in the roster: then all fail,
-    /// and none waits for another.
+    /// A party that cannot make its region, or cannot find the roster, meets the others all the same and stays out of the roster. All
+    /// fail then, and none waits for another.
     pub fn open<T>(
         group: &Group,
         purpose: &str,
@@ -196,7 +196,7 @@ impl Parties {
         Ok(())
     }
 
-    /// Whether a party of this host reads its queue; `None` of one elsewhere. **Cost**: a load.
+    /// True if a party of this host reads its queue; `None` of one elsewhere. **Cost**: a load.
     #[inline]
     pub fn reads_here(&mut self, party: u32) -> Outcome<Option<bool>> {
         self.writer(party)?.is_read().map_err(|error| Failure::on_the_way(party, error))
@@ -249,13 +249,13 @@ fn roster_len(parties: u32) -> u64 {
     (u64::from(parties) * ENTRY_LEN).next_multiple_of(LINE_LEN)
 }
 
-/// This party's queue, whose units are freed in any order.
+/// The party's queue; its units are freed in any order.
 ///
 /// A mailbox reads and frees each unit before it sees the next, at the reader itself.
 pub(super) struct PartyInbox {
     pub reader: ReadPort,
-    /// What was seen of each lane and not freed, and whether it was taken: a lane of a party that left is another's next, and units are
-    /// taken in an order of their own.
+    /// Units of each lane that were seen and not freed, each with a mark when it was taken. A lane of a party that left goes to another,
+    /// and units are taken in any order.
     seen: Vec<VecDeque<(Unread, bool)>>,
 }
 

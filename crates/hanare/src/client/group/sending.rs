@@ -5,8 +5,8 @@
 //! start_send ──> [`super::begun`] ──> over: wait_sent and its kin tell what came of it
 //! ```
 //!
-//! Heads for one party follow in the order in which their sends were begun, so that a short message does not pass a long one. A send at
-//! once waits for those before it. Every call to the mailbox sends on what may go.
+//! Heads for one party follow the order of their sends, so a short message does not pass a long one. A blocking send waits for those
+//! before it. Every call to the mailbox sends on the messages that may go.
 
 use super::failure::{Failure, Outcome};
 use super::fetching::FetchNews;
@@ -26,30 +26,30 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
-/// How a party sends to others.
+/// The sending half of a party.
 pub(super) struct Outbox {
     pub(super) landings: Landings,
     /// When each party was last seen to read its messages.
     looked: Vec<Option<Instant>>,
     /// To whom messages did not come that were on their way, and why: told once.
     failed: BTreeMap<u32, Failure>,
-    /// Of the sends that were begun, for each party those that are not over, in their order.
+    /// Unfinished sends for each party, in their order.
     pub(super) under_way: BTreeMap<u32, VecDeque<Sending>>,
-    /// What came of those that nobody has asked for since.
+    /// Outcomes that nobody has asked for.
     pub(super) over: BTreeMap<SendId, Outcome<()>>,
     pub(super) next: u64,
-    /// Whether receivers fetch parts of regions.
+    /// True if receivers fetch parts of regions.
     lends: bool,
     /// Parts that receivers have not fetched: the party, the part's number, and the send where it was begun.
     pub(super) lent: BTreeMap<(u32, u64), Option<SendId>>,
     next_part: u64,
-    /// Whether each party of this host knows this one by its lane: it has had a note that names its sender. A head alone goes there in one line,
-    /// by one store. FEATURE: D3-F3
+    /// True for each party of this host that has had a note with its sender, and so knows this one by its lane. A head alone goes there
+    /// in one line, by one store. FEATURE: D3-F3
     is_known: Vec<bool>,
 }
 
 impl Outbox {
-    /// Of a party among `count`, whose receivers fetch parts of regions where it `lends` them.
+    /// For a party among `count`; receivers fetch parts of regions where it `lends` them.
     pub fn new(count: u32, landings: Landings, lends: bool) -> Outbox {
         let looked = vec![None; count as usize];
         let (failed, under_way, over, lent) = Default::default();
@@ -57,12 +57,12 @@ impl Outbox {
         Outbox { landings, looked, failed, under_way, over, next: 0, lends, lent, next_part: 0, is_known }
     }
 
-    /// Whether any send that was begun is under way.
+    /// True if a begun send is under way.
     pub fn is_sending(&self) -> bool {
         !self.under_way.is_empty()
     }
 
-    /// What came of a send that was begun; `None` while it is under way. Told once. **Errors**: where it was told before.
+    /// The outcome of a begun send; `None` while it is under way. Told once. **Errors**: where it was told before.
     pub fn outcome(&mut self, send: SendId) -> Result<Option<Outcome<()>>, &'static str> {
         if let Some(outcome) = self.over.remove(&send) {
             return Ok(Some(outcome));
@@ -117,7 +117,7 @@ impl Outbox {
         Ok(part.map(|part| (number, part)))
     }
 
-    /// Whether there are parts that receivers have not fetched.
+    /// True if receivers have yet to fetch parts.
     pub fn has_lent(&self) -> bool {
         !self.lent.is_empty()
     }
@@ -213,9 +213,9 @@ impl Outbox {
         to: u32,
         (front, head, body): (&Front, &[u8], &[u8]),
     ) -> Outcome<&'p mut WritePort> {
-        // What was posted before tells its outcome before its port is used on.
+        // Earlier posts report their outcome before the port is used again.
         self.hear(peers, to);
-        // Nobody would tell that nobody receives it. On one host the queue's own memory tells.
+        // A message to a reader that has gone would go unnoticed. On one host the queue's own memory tells.
         let is_seen = match self.looked[to as usize] {
             None => false,
             Some(looked) => peers.reads_here(to)?.unwrap_or_else(|| looked.elapsed() <= LOOK),

@@ -1,4 +1,4 @@
-//! What is sent: bodies, and sends that were begun and are not over.
+//! Bodies, and sends that were begun and are not over.
 
 use super::failure::{Failure, Outcome};
 use crate::client::command::Completion;
@@ -9,23 +9,23 @@ use hanare_protocol::shape::Shape;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// What a message carries beside its head.
+/// A message's part after its head.
 pub enum Body<'b> {
     /// Bytes of the program.
     Bytes(&'b [u8]),
-    /// Bytes of a region, in the shape's order. Of more than a page, the node that holds them sends them, and this program's processor never
-    /// touches them. Fewer are got and go with their head, which saves two messages each way; and so are those of up to 64 KiB that lie on this host,
-    /// for a receiver on another.
+    /// Bytes of a region, in the shape's order. If they are more than a page, the node that holds them sends them, and this program's
+    /// processor never touches them. Fewer are read and go with their head, which saves two messages each way. So do up to 64 KiB on this
+    /// host, for a receiver on another.
     ///
     /// **Source**: [D3 §3.4] LHC.
     Part(&'b Region, Shape<'b>),
 }
 
-/// What a message carries whose send is begun and waited for later.
+/// A message's part after its head, for a send that is waited for later.
 pub enum LastingBody<'r> {
     /// Bytes that the send keeps.
     Bytes(Cow<'static, [u8]>),
-    /// As [`Body::Part`].
+    /// See [`Body::Part`].
     Part(&'r Region, Shape<'static>),
 }
 
@@ -46,7 +46,7 @@ pub(super) enum SendStage {
     /// Until its body is there, and those before it are posted.
     Waits {
         head: Vec<u8>,
-        /// What goes behind its head.
+        /// Bytes behind its head.
         behind: Cow<'static, [u8]>,
         moves: Option<Moving>,
     },

@@ -11,10 +11,10 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 impl LockGuard {
-    /// Gives the lock back, waits until a condition of it is notified, or for `bound` at most, and takes it again. Returns whether it was
-    /// notified. A condition is any number: the offset of what is waited for is a good one. What is waited for is looked at anew
-    /// afterwards, because others may have had the lock first, and because a lock that is abandoned wakes all who wait for its conditions:
-    /// then [`LockGuard::was_abandoned`] says so to the first of them.
+    /// Gives the lock back, waits for a notice of one of its conditions, or for `bound` at most, and takes it again. Returns true if it
+    /// was notified. A condition is any number: the offset of the awaited thing is a good one. Look at the awaited thing again
+    /// afterwards, because others may have had the lock first. An abandoned lock wakes all who wait for its conditions:
+    /// [`LockGuard::was_abandoned`] says so to the first of them.
     ///
     /// **Ordering**: those who wait for a condition go on in the order in which they came, each when it has the lock.
     /// **Cost**: one message each way, and those of data bound to the lock, as for [`LockGuard::unlock`] and [`crate::Pool::lock`].
@@ -88,7 +88,7 @@ impl LockGuard {
         self.notify(condition, false)
     }
 
-    /// As [`LockGuard::notify_one`], all of them, one after the other.
+    /// [`LockGuard::notify_one`] for all of them, in order.
     pub fn notify_all(&self, condition: u64) -> Result<()> {
         self.notify(condition, true)
     }

@@ -1,4 +1,4 @@
-//! How locks are taken: without a message where they are lent to this program, else by asking their home.
+//! Taking of locks: by a lease without a message, else by asking their home.
 
 use super::{LockGuard, ended, late, milliseconds, nonsense, patience};
 use crate::client::attachment::{Again, GrantOf, Lease, Shared, TakenLock};
@@ -21,8 +21,9 @@ impl Region {
     /// The lock at a byte of the region, kept at the node that holds the byte: as many locks as there are bytes, for what lies there or
     /// anywhere. The byte itself is neither read nor written.
     ///
-    /// It is a lock like those at names ([`Pool::lock`]): fair, within bounds, granted on when its holder dies, lent to a program that alone
-    /// wants it; data may be bound to it. Who may write the region may take it, and who may read the region may share it. It goes with the region.
+    /// The lock is like those at names ([`Pool::lock`]): fair, within bounds, granted on when its holder dies, leased to a program that
+    /// alone wants it. Data may be bound to it. A user who may write the region may take it, and one who may read the region may share
+    /// it. The lock goes with the region.
     pub fn lock_at(&self, offset: u64) -> RegionLock<'_> {
         RegionLock { region: self, offset, mode: Mode::Exclusive }
     }
@@ -30,9 +31,9 @@ impl Region {
 
 /// A lock at a byte of a region.
 ///
-/// **Ordering**, **Cost**, **Errors** of all: as for locks at names ([`Pool::lock`]), with the byte's node in place of the pool's home;
-/// [`Error::OutOfRange`]; [`Error::BadUse`] where the region was opened for reading, and the lock is not to be shared;
-/// [`Error::UnknownRegion`] where the region is removed, also while the lock is waited for.
+/// **Ordering**, **Cost**, **Errors** of all: as for locks at names ([`Pool::lock`]), with the byte's node in place of the pool's home.
+/// [`Error::OutOfRange`]. [`Error::BadUse`] where the region was opened for reading, and the lock is not to be shared.
+/// [`Error::UnknownRegion`] where the region is removed, also during the wait.
 #[derive(Clone, Copy, Debug)]
 pub struct RegionLock<'r> {
     region: &'r Region,
@@ -105,7 +106,7 @@ impl Spot<'_> {
             }
             match self.acquire_once(&key, mode, left()) {
                 Ok(taken) => return Ok(taken),
-                // That connection has ended at the home, too: what it took there it has no more.
+                // The connection has ended at the home, too: locks taken over it are gone.
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
                 Err(Error::NotInTime { .. }) => return Err(late(&self.title(), bound.unwrap_or_default())),
                 // The home could not be reached in that time.
@@ -173,7 +174,7 @@ impl Spot<'_> {
                 let mut guard = self.guard(taking, mode);
                 guard.lent = Some(lent);
                 if lent.has_data {
-                    // Nobody had the lock meanwhile, so all mappings show what this program left.
+                    // The lock was not granted elsewhere meanwhile, so all mappings show this program's last stores.
                     let data = shared.claims.data().get(key).cloned();
                     guard.data.enter_again(data.expect("as long as a lock is lent its data are known"));
                 }

@@ -16,7 +16,7 @@ use hanare_protocol::wire::command::{Command, Op};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What the queue's node puts into a region before it appends. Put twice, because a connection broke, it must do no harm.
+/// Bytes that the queue's node puts into a region before it appends. A broken connection may repeat the put, which must do no harm.
 pub(crate) struct BytesAhead {
     region: Arc<Region>,
     at: u64,
@@ -42,7 +42,7 @@ impl BytesAhead {
         BytesAhead { region: region.clone(), at, bytes: window, _own: Cow::Borrowed(&[]) }
     }
 
-    /// Whether they go in one message with an append at that node: a message is admitted whole or not at all.
+    /// True if they fit one message with an append at that node: a message is admitted whole or not at all.
     pub(super) fn fits(&self, node: &Arc<Remote>) -> bool {
         self.region.routes().extents().len() == 1 && Arc::ptr_eq(&self.region.door(0).remote, node)
     }

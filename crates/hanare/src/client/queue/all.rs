@@ -31,7 +31,7 @@ pub(super) struct ArrayPort {
     at_hand: BTreeMap<u64, QueueLanes>,
     /// Units that the first of them may still give before the next.
     turn: usize,
-    /// Whether queues may have something, or a bell of another, that the board does not tell of.
+    /// True if queues, or another host's bell, may have units that the board does not show.
     is_unsure: bool,
     is_open: bool,
 }
@@ -41,7 +41,7 @@ impl ArrayPort {
         const ABSENT: u64 = 0;
         let reads = Reads { id: QueueReach::port()?, first: 0, count: reach.count() };
         reach.here()?;
-        // One that is there now refuses this one, or dies before it is asked for.
+        // A reader that is there now refuses this one, or dies before it is asked for.
         let has_died = reach.reader_of_all()? != ABSENT;
         reach.ask(0, reads.open())?;
         let (ready, is_ready, at_hand) = Default::default();
@@ -160,7 +160,7 @@ impl ArrayPort {
         Ok(self.at_hand.get_mut(&queue).expect("it was just made"))
     }
 
-    /// Nothing is left in a queue: it is left to the board, unless something comes meanwhile.
+    /// A queue is empty. It is left to the board, unless something comes meanwhile.
     #[cold]
     fn leave_queue(&mut self, queue: u64) -> Result<()> {
         if self.lanes(queue)?.look_further()? {
@@ -202,7 +202,7 @@ impl ArrayPort {
         }
     }
 
-    /// Whether something came before sleep was announced.
+    /// True if something came before sleep was announced.
     pub fn has_come(&mut self) -> Result<bool> {
         Ok(!self.ready.is_empty() || self.take_ready()?)
     }
@@ -251,7 +251,7 @@ impl ArrayPort {
 
 impl Drop for ArrayPort {
     fn drop(&mut self) {
-        // Who wants to know calls `QueueSet::close`.
+        // A caller that wants the outcome calls `QueueSet::close`.
         let _ = self.leave();
     }
 }

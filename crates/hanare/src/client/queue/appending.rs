@@ -14,12 +14,12 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long appends wait for a reader that reads nothing.
+/// Time that appends wait for a reader that reads nothing.
 const PATIENCE: Duration = Duration::from_millis(LINK_PATIENCE_MS);
 
 pub(super) struct AppendLink {
     link: TcpLink,
-    /// Of the program, and the node by which it counts.
+    /// Counts of the program, and the node by which it counts.
     traffic: Arc<FaultTraffic>,
     node: NodeId,
     answers: LinkAnswers,
@@ -89,7 +89,7 @@ impl AppendLink {
         Ok(self.answers.counted)
     }
 
-    /// Whether the reader was asked for an answer and nothing has moved for long: neither that, nor a byte towards its host.
+    /// True if the reader was asked for a reply and nothing has moved for long: neither that, nor a byte towards its host.
     pub fn is_late(&mut self) -> bool {
         if self.asked.is_none_or(|asked| asked.elapsed() < PATIENCE) {
             return false;

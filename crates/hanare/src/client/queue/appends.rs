@@ -5,8 +5,8 @@
 //!                                        └─ refused, or its connection broke: sent again, and waited for
 //! ```
 //!
-//! Units are numbered, so an append that is sent again counts once, and one whose predecessor did not arrive is refused: none is read before
-//! those that were sent before it. Bytes are kept until they count.
+//! Units are numbered, so a repeated append counts once. An append whose predecessor did not arrive is refused, so units are read in the
+//! order of sending. Bytes are kept until they count.
 
 use super::afar::Afar;
 use super::ahead::BytesAhead;
@@ -77,18 +77,18 @@ pub(super) struct Linking {
 pub(super) struct Appends {
     /// Sends what is under way, which goes after it.
     pub(super) link: Option<Box<AppendLink>>,
-    /// Of a port that may have one.
+    /// The link of a port that may have one.
     pub(super) linking: Option<Linking>,
-    /// Whether units went by a link since the port asked its queue's home where its lane is.
+    /// True if units went by a link since the port asked its queue's home for its lane.
     pub(super) has_unlinked: bool,
     pub(super) reach: Arc<QueueReach>,
     pub(super) queue: u64,
     lane: u32,
     pub(super) id: PortId,
-    /// Of a lane elsewhere: told what room there is.
+    /// Room in a remote lane, as its node tells it.
     afar: Option<Arc<Afar>>,
     batch: AppendBatch,
-    /// What goes before the next append.
+    /// Bytes to put before the next append.
     ahead: Option<BytesAhead>,
     pub(super) under_way: VecDeque<UnderWay>,
     /// Bytes under way.
@@ -100,7 +100,7 @@ pub(super) struct Appends {
     pub(super) sent: u64,
     /// Units of the lane in the spill, by the last answer.
     pub(super) spilled: u64,
-    /// Whether the node may take its time for the answer of the last append.
+    /// True if the node may take its time with the reply to the last append.
     may_wait: bool,
     /// Why an append failed, so that nobody knows which units count.
     failed: Option<Error>,
@@ -130,19 +130,19 @@ impl Appends {
         }
     }
 
-    /// Whether nothing is claimed, kept or under way, and nothing went wrong.
+    /// True if nothing is claimed, kept or under way, and nothing went wrong.
     #[inline]
     pub fn are_untouched(&self) -> bool {
         self.is_idle() && self.batch.len == self.batch.kept_len && self.failed.is_none()
     }
 
-    /// Whether nothing is kept or under way.
+    /// True if nothing is kept or under way.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.batch.units == 0 && self.under_way.is_empty()
     }
 
-    /// Whether any is under way.
+    /// True if an append is under way.
     pub fn any_under_way(&self) -> bool {
         !self.under_way.is_empty()
     }
@@ -182,7 +182,7 @@ impl Appends {
         self.spilled
     }
 
-    /// Whether an append of the units that are kept and one more of such a frame is longer than `most` bytes.
+    /// True if an append of the kept units and one more of such a frame is longer than `most` bytes.
     pub fn is_beyond(&self, frame: usize, most: usize) -> bool {
         self.batch.units > 0 && self.batch.kept_len + frame > most
     }
@@ -322,7 +322,7 @@ impl Appends {
         let Some(mut first) = self.under_way.pop_front() else { return Ok(()) };
         self.begun_len -= first.append.len;
         let outcome = match first.append.finish() {
-            // Nobody waits twice as long for a node that says nothing.
+            // A silent node is waited for once.
             done @ (Ok(_) | Err(Error::Timeout { .. })) => done,
             Err(error) => {
                 let refreshed = self.reach.refresh_after(self.queue, &error);
@@ -348,7 +348,7 @@ impl Appends {
         self.batch.kept_len
     }
 
-    /// Those behind what failed were refused with it.
+    /// Gives up the failed append; the node refused the later ones with it.
     pub(super) fn give_up(&mut self, error: &Error) {
         self.under_way.clear();
         self.batch.clear();
@@ -390,7 +390,7 @@ impl Appends {
         if let Some(afar) = &self.afar {
             afar.advance_head(head);
         }
-        // One that was sent again finds those counted that followed it.
+        // A repeated append finds later ones counted.
         if appended.accepted >= end { Ok(()) } else { Err(self.not_spilled(appended.refused)) }
     }
 

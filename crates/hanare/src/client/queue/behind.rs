@@ -30,7 +30,7 @@ impl WritePort {
         started.and(settled)
     }
 
-    /// As [`WritePort::commit_behind`], and does not wait: see [`WritePort::publish_started`].
+    /// [`WritePort::commit_behind`] without a wait: see [`WritePort::publish_started`].
     pub(crate) fn commit_behind_started(&mut self, ahead: BytesAhead) -> Result<()> {
         let may_wait = self.appends.are_linked();
         self.start_behind(ahead, may_wait)
@@ -51,23 +51,24 @@ impl WritePort {
         self.appends.sent()
     }
 
-    /// Whether so many of them count. Takes answers that are there. **Errors**: why they may never: all later ones are given up.
+    /// Checks that the first `sent` units count. Takes replies that are there. **Errors**: why they may never: all later ones are given
+    /// up.
     pub(crate) fn counts(&mut self, sent: u64) -> Result<bool> {
         let taken = self.appends.take_answers();
         self.note(taken)?;
         Ok(self.appends.counted() >= sent)
     }
 
-    /// Whether an append has failed, and nothing was sent since: why. Learns which units count all the same, if the node tells.
+    /// The error of a failed append, if nothing was sent after it. Learns which units count all the same, if the node tells.
     pub(crate) fn failure(&mut self) -> Option<Error> {
         let error = self.appends.failure()?;
-        // Where the node does not tell, nobody knows.
+        // A silent node leaves that unknown.
         let _ = self.find_place();
         Some(error)
     }
 
-    /// What became of the units of an append that failed so. Bytes that went ahead of them by a link may still come to their place, as long as the reader
-    /// does not look.
+    /// Fate of the units of an append that failed so. Bytes that went ahead of them by a link may still come to their place, as long as
+    /// the reader does not look.
     pub(crate) fn what_happened(&self, error: &Error) -> Happened {
         if self.appends.has_unlinked { Happened::Unknown } else { error.happened() }
     }

@@ -20,24 +20,24 @@ const BROKEN: u64 = 2;
 /// A unit that was committed and is not freed yet: where it is, for the port that gave it.
 #[derive(Clone, Copy, Debug)]
 pub struct Unread {
-    /// Of a set, the number of what it came from.
+    /// The number of its source in a set.
     source: u32,
     queue: u64,
     lane: u32,
     seen: Seen,
-    /// Whether it came by its writer's link.
+    /// True if it came by its writer's link.
     is_linked: bool,
     /// First byte in the region; by a link, in the lane's ring.
     offset: u64,
 }
 
 impl Unread {
-    /// What it came from, of a set: the number that [`super::QueueSet::add`] or [`super::QueueSet::add_queue`] gave.
+    /// Its source in a set: the number that [`super::QueueSet::add`] or [`super::QueueSet::add_queue`] gave.
     pub fn source(&self) -> usize {
         self.source as usize
     }
 
-    /// One that came by its writer's link.
+    /// A unit that came by its writer's link.
     pub(super) fn by_link(queue: u64, lane: usize, seen: Seen) -> Unread {
         /// No byte of a region.
         const LINKED: u64 = 1 << 63;
@@ -64,7 +64,7 @@ impl Unread {
         self.seen.len()
     }
 
-    /// Whether it is a record of no bytes.
+    /// True for a record of no bytes.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
@@ -75,7 +75,7 @@ impl Unread {
     }
 }
 
-/// Who reads, as the queues' node knows it.
+/// The reader, as the queues' node knows it.
 #[derive(Clone, Copy)]
 pub(super) struct Reads {
     pub id: PortId,
@@ -104,13 +104,13 @@ pub(super) struct QueueLanes {
     pub(super) lanes: Vec<QueueLane>,
     /// The lane that is looked at first.
     turn: usize,
-    /// Whether the queue was left to the board while units were given and not freed: see [`QueueLanes::on_left`].
+    /// True if the queue was left to the board with units given and not freed: see [`QueueLanes::on_left`].
     is_left: bool,
     /// Bytes freed on the queue's host that no writer was told of: see [`QueueLanes::tell_room`].
     untold: u64,
-    /// So many are told at once.
+    /// Number of freed units to report at once.
     told_at: u64,
-    /// Whether the reader took its place again: another may have had it meanwhile.
+    /// True if the reader took its place again: another may have had it meanwhile.
     has_reopened: bool,
     /// The count of the home's news at which no lane's writer was dead and nothing spilled, on the queue's host.
     quiet_at: Option<u64>,
@@ -122,7 +122,7 @@ pub(super) struct QueueLanes {
 
 pub(super) struct QueueLane {
     pub(super) reader: Reader<LaneWords>,
-    /// Of a lane elsewhere.
+    /// State of a remote lane.
     afar: Option<Arc<Afar>>,
     /// The head that the queue's node knows, of a lane elsewhere; on this host, the one at which it was asked for what is spilled.
     told_head: u64,
@@ -130,8 +130,8 @@ pub(super) struct QueueLane {
     is_kept: bool,
 }
 
-/// Whether a queue has something, or a writer of it has died, or the board would not tell of what comes: by its bytes up to those of its
-/// lanes, as they were got.
+/// True if a queue has something, a writer of it has died, or the board would not show new units. Reads the queue's bytes up to its
+/// lanes.
 pub(super) fn may_have(form: &QueueForm, bytes: &[u8]) -> bool {
     let word = |at: u64| bytes.get(at as usize..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word));
     // A reader that died, or whose answer was lost, left the bell as it was.
@@ -202,7 +202,7 @@ impl QueueLanes {
         self.queue
     }
 
-    /// Whether they lie in memory of this host.
+    /// True if they lie in memory of this host.
     pub fn are_here(&self) -> bool {
         self.lanes.first().is_none_or(|lane| lane.afar.is_none())
     }
@@ -408,7 +408,7 @@ impl QueueLanes {
         }
         let lane = &mut self.lanes[unread.lane as usize];
         if lane.afar.is_none() {
-            // Nothing is freed for a successor.
+            // Successors find nothing freed.
             self.reach.here()?;
         }
         let before = lane.reader.head();
@@ -421,8 +421,9 @@ impl QueueLanes {
         if self.untold > self.told_at { self.tell_room() } else { Ok(()) }
     }
 
-    /// Wakes writers of this host that sleep for want of room, once a quarter of a lane is free, and before the reader finds nothing more:
-    /// a writer that is woken for each unit goes to sleep for each, and the fence before the look at its bell keeps the next unit waiting.
+    /// Wakes writers of this host that sleep for want of room, once a quarter of a lane is free, and before the reader finds nothing
+    /// more. A writer that is woken for each unit goes to sleep for each, and the fence before the look at its bell keeps the next unit
+    /// waiting.
     #[cold]
     fn tell_room(&mut self) -> Result<()> {
         if std::mem::take(&mut self.untold) > 0
@@ -444,8 +445,8 @@ impl QueueLanes {
         self.is_left = self.has_given();
     }
 
-    /// Whether the queue has to be looked at again, because a unit was freed after the queue was left: the last given one of its lane, or one
-    /// that makes room for what is spilled.
+    /// True if a unit freed after the queue was left calls for another look: the last given one of its lane, or one that makes room for
+    /// spilled units.
     #[inline]
     pub fn is_due(&mut self, freed: &Unread) -> bool {
         let spills = self.reach.form().overflow == Overflow::Spill;
@@ -454,12 +455,12 @@ impl QueueLanes {
         is_due
     }
 
-    /// Whether units were given and not freed.
+    /// True if units were given and not freed.
     pub fn has_given(&self) -> bool {
         self.lanes.iter().any(|lane| lane.reader.held() > 0)
     }
 
-    /// Whether something is there, on the queue's host.
+    /// True if the queue's host has something.
     pub fn has_more(&mut self) -> Result<bool> {
         self.tell_room()?;
         self.pump()?;
@@ -476,7 +477,7 @@ impl QueueLanes {
         Ok(false)
     }
 
-    /// Whether the reader took its place again since this was asked.
+    /// True if the reader took its place again after the last call.
     pub fn take_reopened(&mut self) -> bool {
         std::mem::take(&mut self.has_reopened)
     }

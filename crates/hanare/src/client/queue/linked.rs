@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a read port has of its writers' links.
+/// Links of a read port's writers.
 pub(super) struct ReadLinks {
     door: FrameSocket,
     /// The count of the home's news at which the door was looked at.
@@ -79,7 +79,7 @@ struct CameAppend {
     taken: usize,
 }
 
-/// Where what comes on a link goes.
+/// Sink of a link's bytes.
 struct AppendSink {
     ahead: Option<Window>,
     len_max: usize,
@@ -94,12 +94,12 @@ struct AppendSink {
 /// Memory of appends that is kept for those that come.
 const SPARE_COUNT: usize = 4;
 
-/// What came of a look at a link.
+/// Result of a look at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pumped {
-    /// It goes on.
+    /// Going on.
     Open,
-    /// It has ended, or its lane was taken back.
+    /// Ended, or its lane was taken back.
     Ended,
 }
 
@@ -247,7 +247,7 @@ impl LaneLink {
     }
 }
 
-/// What the reader shares with the queue's home of a lane that has a link.
+/// State of a linked lane that the reader shares with the queue's home.
 struct LaneOfLink<'a> {
     array: &'a Array<Shared>,
     form: &'a QueueForm,
@@ -261,7 +261,7 @@ impl LaneOfLink<'_> {
         LinkWord::decode(self.array.words().load(self.word))
     }
 
-    /// So many units count, unless the lane was taken back.
+    /// Counts `units`, unless the lane was taken back.
     fn commit(&self, generation: u32, units: u32) -> bool {
         let old = self.word();
         // ORDERING: one order with the swap of the home, which reads how many count.
@@ -282,12 +282,12 @@ impl ReadLinks {
         self.ahead = Some(memory);
     }
 
-    /// Whether any is open.
+    /// True if any is open.
     pub fn are_open(&self) -> bool {
         self.count > 0
     }
 
-    /// Whether a lane's is.
+    /// True if a lane's is open.
     pub fn is_open(&self, lane: usize) -> bool {
         self.lanes[lane].as_ref().is_some_and(|lane| lane.link.is_some())
     }
@@ -383,7 +383,7 @@ impl ReadLinks {
         self.lanes.iter().flatten().filter_map(|lane| lane.link.as_ref())
     }
 
-    /// Those that are watched already stay so.
+    /// Watches the links; already watched ones stay so.
     fn watch_links(&self, watch: &BellWatch) -> Result<()> {
         self.links().try_for_each(|link| watch.show_link(link.link.event()))
     }
@@ -401,7 +401,7 @@ impl ReadLinks {
         lane.ring.reader.free(seen);
     }
 
-    /// Whether a unit was not seen.
+    /// True if a unit was not seen.
     pub fn have_more(&mut self) -> Result<bool, hanare_ring::Corrupt> {
         for lane in self.lanes.iter_mut().flatten() {
             if lane.ring.reader.has_more()? {
@@ -420,7 +420,7 @@ impl ReadLinks {
 
     /// Sleeps at the queue's bell, at which sleep was announced, and at all links, for `nap` at most.
     pub fn sleep(&mut self, reach: &Arc<QueueReach>, queue: u64, nap: Duration) -> Result<()> {
-        // Who waits for an answer need not wait for the next unit.
+        // A writer that waits for a reply need not wait for the next unit.
         self.lanes.iter_mut().flatten().filter_map(|lane| lane.link.as_mut()).for_each(LaneLink::answer);
         if self.watch.is_none() {
             let mut watch = BellWatch::new(false)?;

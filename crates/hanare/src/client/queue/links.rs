@@ -16,7 +16,7 @@ use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use std::time::Duration;
 
-/// How long a wait for the reader sleeps at a time.
+/// Time that a wait for the reader sleeps at once.
 const NAP: Duration = Duration::from_millis(MESSAGE_NAP_MS);
 
 impl WritePort {
@@ -34,7 +34,7 @@ impl Appends {
         self.linking = Some(Linking { from: LINK_AFTER_COUNT, pause: LINK_AGAIN_COUNT });
     }
 
-    /// Whether units go by a link just now.
+    /// True if units go by a link at present.
     pub fn are_linked(&self) -> bool {
         self.link.is_some()
     }
@@ -74,7 +74,7 @@ impl Appends {
         }
     }
 
-    /// Whether one more append of such a frame goes by the link without a wait; `None` where there is no link.
+    /// True if one more append of such a frame goes by the link without a wait; `None` where there is no link.
     pub fn link_has_way(&mut self, frame: usize) -> Result<Option<bool>> {
         let has_way = |own: &Appends| {
             own.under_way.len() < QUEUE_BEGUN_COUNT_MAX && own.begun_len + own.kept_len() + frame <= QUEUE_BEGUN_LEN_MAX
@@ -142,7 +142,7 @@ impl Appends {
         }
     }
 
-    /// So many units count.
+    /// Advances to `counted` units.
     fn advance(&mut self, counted: u64) {
         self.counted = counted;
         while self.under_way.front().is_some_and(|first| first.end <= counted) {
@@ -156,7 +156,7 @@ impl Appends {
 
     /// Leaves the link. The node says which units count, and gets the others.
     pub(super) fn unlink(&mut self) -> Result<()> {
-        // It lets go of the bytes.
+        // The link lets go of the bytes.
         if self.link.take().is_none() {
             return Ok(());
         }

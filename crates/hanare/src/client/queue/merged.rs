@@ -18,7 +18,7 @@ impl QueueLanes {
         links.pump(&self.reach, self.queue, |lane| lanes[lane].reader.head().wrapping_add(lanes[lane].reader.held()))
     }
 
-    /// Whether units come by links.
+    /// True if units come by links.
     pub fn are_linked(&self) -> bool {
         self.links.as_ref().is_some_and(|links| links.are_open())
     }

@@ -18,7 +18,7 @@
 //! | `watch` | waiting at a bell, and event descriptors |
 //! | `lanes` | the lanes of one queue, read in turns |
 //!
-//! Who writes which lane and who reads is decided by the queue's node ([`hanare_protocol::queue::home`]).
+//! The queue's node ([`hanare_protocol::queue::home`]) decides which writer has which lane, and who reads.
 
 mod afar;
 mod ahead;
@@ -71,19 +71,19 @@ pub struct Queue {
     index: u64,
 }
 
-/// What a queue holds at one moment.
+/// Contents of a queue at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueStat {
-    /// Whether somebody reads it.
+    /// True if it has a reader.
     pub has_reader: bool,
-    /// What each lane holds.
+    /// Contents of each lane.
     pub lanes: Vec<LaneStat>,
 }
 
-/// What a lane holds at one moment.
+/// Contents of a lane at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneStat {
-    /// Whether a writer has it.
+    /// True if it has a writer.
     pub has_writer: bool,
     /// Bytes that were committed and not freed: of blocks a block's length each, up to a multiple of 8; of records 8 more each.
     pub bytes: u64,
@@ -110,8 +110,9 @@ impl Pool {
         self.create_queues(name, 1, form, options)?.queue(0)
     }
 
-    /// Makes `count` queues as a region of its own. **Cost**: that of making the region, however many they are; an idle one takes at most
-    /// 192 bytes, a cache line for each further writer and its share of the board, and its blocks. **Errors**: as for [`Pool::create_queue`].
+    /// Makes `count` queues as a region of its own. **Cost**: that of making the region, for any number of queues. An idle queue takes at
+    /// most 192 bytes, a cache line for each further writer and its share of the board, and its blocks. **Errors**: as for
+    /// [`Pool::create_queue`].
     ///
     /// FEATURE: VQ-F3 VQ-F4
     pub fn create_queues(&self, name: &str, count: u64, form: &QueueForm, options: &CreateOptions) -> Result<Queues> {
@@ -171,17 +172,17 @@ impl Queues {
         Ok(Queues { reach: Arc::new(QueueReach::new(region, offset)?) })
     }
 
-    /// How many they are.
+    /// The number of queues.
     pub fn count(&self) -> u64 {
         self.reach.count()
     }
 
-    /// What they are like.
+    /// Their form.
     pub fn form(&self) -> &QueueForm {
         self.reach.form()
     }
 
-    /// One of them. **Errors**: [`Error::NoQueue`] beyond the last.
+    /// The queue of an index. **Errors**: [`Error::NoQueue`] beyond the last.
     pub fn queue(&self, index: u64) -> Result<Queue> {
         self.reach.check(index)?;
         Ok(Queue { reach: self.reach.clone(), index })
@@ -201,7 +202,7 @@ impl Queue {
         self.reach.name(self.index)
     }
 
-    /// What it is like.
+    /// Its form.
     pub fn form(&self) -> &QueueForm {
         self.reach.form()
     }
@@ -228,7 +229,7 @@ impl Queue {
         ReadPort::new(self.reach.clone(), self.index)
     }
 
-    /// What it holds. Takes no part in it, and needs the right to read only.
+    /// Its contents. Takes no part in it, and needs the right to read only.
     ///
     /// **Cost**: that of a get, on a queue of many lanes of two. **Errors**: those of [`Region::get`].
     pub fn stat(&self) -> Result<QueueStat> {

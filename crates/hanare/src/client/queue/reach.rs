@@ -37,7 +37,7 @@ pub(super) struct QueueReach {
 struct ArrayHere {
     array: Array<Shared>,
     _mapping: LocalMapping,
-    /// This host's node, which gives the ports' places to others when the connection to it ends.
+    /// The host's node, which frees the ports when the connection to it ends.
     node: Arc<Remote>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct SentAppend {
     /// Its bytes, of which so many are sent. Not touched before its end.
     pub operand: Vec<u8>,
     pub len: usize,
-    /// What goes before it.
+    /// Bytes to put before it.
     pub ahead: Option<BytesAhead>,
     answer: Box<[u8; APPENDED_LEN as usize]>,
 }
@@ -82,7 +82,7 @@ impl SentAppend {
         }
     }
 
-    /// Whether bytes went before it.
+    /// True if bytes went before it.
     pub fn has_ahead(&self) -> bool {
         self.ahead.is_some()
     }
@@ -126,7 +126,7 @@ impl QueueReach {
         self.count
     }
 
-    /// Whether queues take units of that length.
+    /// True if queues take units of that length.
     #[inline]
     pub fn takes(&self, len: usize) -> bool {
         match self.form.unit {
@@ -161,7 +161,7 @@ impl QueueReach {
     /// ended, which is not made again: others may have the ports' places.
     #[inline]
     pub fn here(&self) -> Result<Option<&Array<Shared>>> {
-        // What was mapped lies here for good, and was mapped by one who may write it: extents stay on their nodes.
+        // A mapped array stays, because extents stay on their nodes. A client that may write it mapped it.
         if let Some(ArrayHere { array, node, .. }) = self.here.get() {
             return if node.has_parted() { Err(parted(node)) } else { Ok(Some(array)) };
         }
@@ -303,7 +303,7 @@ impl QueueReach {
 
     /// Asks the queues' node whether it lives. **Errors**: [`Error::NodeLost`].
     pub fn ping(&self, queue: u64) -> Result<()> {
-        // Nobody has this number: nothing is closed.
+        // Number 0 is no reader's: nothing is closed.
         self.ask(queue, QueueRequest::CloseReader { first: queue, reader: 0 }).map(drop)
     }
 

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 /// A unit is seen where it lies, several at once if wanted, and stays until it is freed; freeing one frees those of its lane that were
 /// seen before. So a unit that a reader dies with is seen again by its successor.
 ///
-/// **Cost**: on the queue's host a few nanoseconds a unit and no system call while there are any; elsewhere three messages each way for
-/// as many units as a lane holds.
+/// **Cost**: on the queue's host a few nanoseconds a unit, without a system call while there are any. Elsewhere three messages each way
+/// for as many units as a lane holds.
 ///
 /// FEATURE: VQ-F7 VQ-F10
 pub struct ReadPort {
@@ -34,7 +34,7 @@ pub struct ReadPort {
     /// Pauses before a look after nothing was found, and the units seen by then: see [`ReadPort::let_ahead`].
     lag: u32,
     units_before: u64,
-    /// How it waits, as it has learned from the waits before.
+    /// The pace of its waits, learned from earlier ones.
     backoff: Backoff,
     /// Once a descriptor was asked for.
     watch: Option<BellWatch>,
@@ -167,8 +167,8 @@ impl ReadPort {
         }
     }
 
-    /// Lets a writer get ahead that commits one unit after another: each look takes its line away from it, and a look for each unit costs both
-    /// sides more than the unit. Where more units came than there were pauses, there will be more pauses the next time.
+    /// Lets a writer get ahead that commits one unit after another. Each look takes its line away from it, and a look for each unit costs
+    /// both sides more than the unit. If more units came than there were pauses, the next wait has more pauses.
     fn let_ahead(&mut self) {
         let fresh = self.life.units - std::mem::replace(&mut self.units_before, self.life.units);
         self.lag = if fresh > u64::from(self.lag) { (self.lag + 1).min(QUEUE_LAG_COUNT_MAX) } else { self.lag / 2 };
@@ -178,7 +178,7 @@ impl ReadPort {
     #[cold]
     fn wait_to_see(&mut self, bound: Option<Duration>) -> Result<Unread> {
         self.let_ahead();
-        // What comes at once is not worth a look at the clock.
+        // A unit that comes at once is not worth a look at the clock.
         if self.is_here()
             && bound != Some(Duration::ZERO)
             && let Some(unread) = self.see_soon()?
@@ -209,7 +209,7 @@ impl ReadPort {
         }
     }
 
-    /// Whether the queue lies in memory of this host.
+    /// True if the queue lies in memory of this host.
     fn is_here(&self) -> bool {
         self.lanes.are_here()
     }
@@ -252,12 +252,12 @@ impl ReadPort {
                 array.announce(queue);
                 Ok(())
             }
-            // As on this host, by commands: whoever commits changes the bell.
+            // As on this host, a writer that commits by commands changes the bell.
             None => self.reach.region().put(self.reach.reader_bell(queue), &AFAR.to_le_bytes()),
         }
     }
 
-    /// Whether something came before sleep was announced.
+    /// True if something came before sleep was announced.
     pub(super) fn has_come(&mut self) -> Result<bool> {
         if self.is_here() { self.lanes.has_more() } else { self.lanes.look_further() }
     }
@@ -267,8 +267,9 @@ impl ReadPort {
         (self.reach.clone(), Some(self.lanes.queue()))
     }
 
-    /// A descriptor for `poll`, `epoll` and event loops: readable once the queue may have something, after [`ReadPort::arm`]. It is made at the
-    /// first call, and lives as long as any handle of it; on the queue's host a thread of the library's own waits in this one's place.
+    /// A descriptor for `poll`, `epoll` and event loops: readable once the queue may have something, after [`ReadPort::arm`]. The first
+    /// call makes it, and it lives as long as any handle of it. On the queue's host a thread of the library's own waits in this one's
+    /// place.
     ///
     /// **Errors**: [`Error::System`].
     pub fn event(&mut self) -> Result<QueueEvent> {
@@ -281,8 +282,8 @@ impl ReadPort {
         Ok(self.watch.as_ref().expect("it was just made").event().clone())
     }
 
-    /// Before a program waits for [`ReadPort::event`], when [`ReadPort::try_see`] has found nothing: from here on the descriptor becomes readable
-    /// as soon as there may be something, and stays so until it is armed again. Where something has come meanwhile it is readable at once.
+    /// Arms the descriptor of [`ReadPort::event`], when [`ReadPort::try_see`] has found nothing. From here on it becomes readable as soon
+    /// as there may be something, and stays so until it is armed again. If something has come meanwhile, it is readable at once.
     ///
     /// ```text
     /// loop { while let Some(unread) = port.try_see()? { ...; port.free(&unread)? }  port.arm()?;  wait until the descriptor is readable }
@@ -374,7 +375,7 @@ impl ReadPort {
 
 impl Drop for ReadPort {
     fn drop(&mut self) {
-        // Who wants to know calls `close`.
+        // A caller that wants the outcome calls `close`.
         let _ = self.leave();
     }
 }

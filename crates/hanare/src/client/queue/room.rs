@@ -1,4 +1,4 @@
-//! How a write port waits for room.
+//! Waits for room at a write port.
 
 use super::writer::{WritePort, get_word};
 use crate::client::locks::milliseconds;
@@ -12,7 +12,7 @@ use hanare_ring::wait::{Backoff, Step};
 use std::time::{Duration, Instant};
 
 impl WritePort {
-    /// As [`WritePort::try_claim`], and waits for room where the queue's overflow is to wait, for `bound` at most; `None` for ever.
+    /// [`WritePort::try_claim`] that waits for room where the queue's overflow is to wait, for `bound` at most; `None` for ever.
     ///
     /// **Errors**: [`Error::QueueFull`] where it is to refuse; [`Error::NotInTime`]; [`Error::ReaderGone`] where the reader has died and
     /// nobody has taken its place; [`Error::NodeLost`]; and those of [`WritePort::try_claim`].

@@ -18,10 +18,10 @@ const TURN_COUNT: usize = 32;
 
 /// The reader of all queues of some arrays, and of some single queues, on any hosts. Leaves them when dropped.
 ///
-/// **Cost**: of an array that of its queues that have something, however many there are: a bit for each, found through words of bits; and a
-/// load for each array and each single queue on this host, which are looked at in turn. Those of other hosts are looked at when their
-/// nodes say so. The thread that waits sleeps at all of them at once; one of the library's own waits in its place for those of this host
-/// where there is a descriptor, or queues elsewhere too.
+/// **Cost**: for an array that of its queues that have something, however many there are: a bit for each, found through words of bits. A
+/// load for each array and each single queue on this host, which are looked at in turn. Queues of other hosts are looked at when their
+/// nodes say so. The waiting thread sleeps at all of them at once. With a descriptor, or with remote queues, a thread of the library's
+/// own waits in its place for those of this host.
 ///
 /// FEATURE: VQ-F14
 #[derive(Default)]
@@ -32,7 +32,7 @@ pub struct QueueSet {
     turn: usize,
     /// Once something is waited for, or a descriptor was asked for.
     watch: Option<BellWatch>,
-    /// Whether any lies elsewhere.
+    /// True if a queue is remote.
     has_afar: bool,
 }
 
@@ -75,7 +75,7 @@ impl Source {
         Ok(true)
     }
 
-    /// Whether something came before sleep was announced.
+    /// True if something came before sleep was announced.
     fn has_come(&mut self) -> Result<bool> {
         match &mut self.port {
             SetPort::All(port) => port.has_come(),
@@ -129,7 +129,7 @@ impl QueueSet {
         Ok(self.sources.len() - 1)
     }
 
-    /// Whether it is one source without a descriptor, which is asked at each look and waits at its bell.
+    /// True for one source without a descriptor: it is asked at each look and waits at its bell.
     #[inline]
     fn is_simple(&self) -> bool {
         self.sources.len() == 1 && self.watch.is_none()
@@ -147,7 +147,7 @@ impl QueueSet {
         Ok(self.watch.as_mut().expect("it was just made"))
     }
 
-    /// Whether a look would cost messages, and the node has not said that there may be something.
+    /// True if a look would cost messages and the node has announced nothing.
     #[inline]
     fn is_asleep(&self, index: usize) -> bool {
         !self.sources[index].is_here && self.watch.as_ref().is_some_and(|watch| watch.is_asked(index))
@@ -180,7 +180,7 @@ impl QueueSet {
         self.first += 1;
         if self.first >= self.sources.len() {
             self.first = 0;
-            // Those elsewhere are heard of however busy those of this host are.
+            // Remote queues are heard however busy the local ones are.
             if self.has_afar
                 && let Some(watch) = &mut self.watch
             {
@@ -226,7 +226,7 @@ impl QueueSet {
                 fences = Some(source.bell().0);
             }
         }
-        // One for all: it has every processor pass one.
+        // A single barrier serves all arrays: it has every processor pass one.
         if let Some(array) = fences.as_ref().map(|reach| reach.here()).transpose()?.flatten() {
             array.fence();
         }
@@ -248,7 +248,7 @@ impl QueueSet {
     /// The next unit of any queue; waits for one, `bound` at most. **Errors**: [`Error::NotInTime`]; [`Error::BadUse`] for a set of nothing; as
     /// for [`QueueSet::try_see`].
     pub fn see(&mut self, bound: Option<Duration>) -> Result<Unread> {
-        // As for a port, the clock is asked only where there is something to wait for.
+        // The clock is asked only where a wait is needed, as at a port.
         match self.try_see()? {
             Some(unread) => Ok(unread),
             None => self.wait_to_see(bound),
@@ -305,7 +305,7 @@ impl QueueSet {
             }
             return crate::trace::at_queue("wait for a unit", || what, || wait_once(&reach, queue, nap));
         }
-        // What comes from here on makes the event readable again.
+        // Later units make the event readable again.
         let watch = self.make_watch()?;
         watch.clear();
         watch.hear_afar();

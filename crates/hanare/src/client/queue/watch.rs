@@ -1,4 +1,4 @@
-//! What one reader waits for: the bells of queues and arrays on this host and on others, however many, with one descriptor.
+//! Bells that one reader waits for: of queues and arrays on any host, with one descriptor.
 //!
 //! ```text
 //! of this host:  a thread, one for all of them, sleeps at all bells at once; the first that rings raises the event
@@ -32,10 +32,10 @@ type Bell = park::Bell<Shared>;
 /// Bytes of the thread's stack: it waits for words.
 const STACK_LEN: usize = 256 << 10;
 
-/// How long nothing comes before a reader is to look unasked.
+/// Time without units after which a reader looks unasked.
 const LOOK: Duration = Duration::from_millis(LEASE_MS / 3);
 
-/// How long a thread sleeps before it looks at the bells unasked: a writer may die between its commit and the wake.
+/// Time a thread sleeps before it looks at the bells unasked: a writer may die between its commit and the wake.
 const NAP: Duration = Duration::from_millis(QUEUE_NAP_MS);
 
 /// A descriptor that is readable once a queue may have something: see [`super::ReadPort::arm`]. Only to be waited for, not to be read.
@@ -109,7 +109,7 @@ pub(super) fn wait_once(reach: &QueueReach, queue: Option<u64>, nap: Duration) -
     }
 }
 
-/// What one reader waits for.
+/// The bells of one reader.
 pub(super) struct BellWatch {
     event: QueueEvent,
     bells: Vec<WatchedBell>,
@@ -133,12 +133,12 @@ struct AskedBell {
 }
 
 impl BellWatch {
-    /// Of bells of this host alone, or of others too. **Errors**: [`Error::System`].
+    /// For bells of this host alone, or for remote ones too. **Errors**: [`Error::System`].
     pub fn new(is_here: bool) -> Result<BellWatch> {
         Ok(BellWatch { event: QueueEvent::new(is_here)?, bells: Vec::new(), desk: None, links: Vec::new() })
     }
 
-    /// One bell more, of a queue or of all queues of an array: its place among them.
+    /// Adds the bell of a queue, or of an array. Returns its index.
     pub fn add(&mut self, reach: Arc<QueueReach>, queue: Option<u64>) -> Result<usize> {
         if let (Some(desk), Some(bell)) = (&self.desk, bell_here(&reach, queue)?) {
             desk.add((reach.clone(), bell));
@@ -151,7 +151,7 @@ impl BellWatch {
         &self.event
     }
 
-    /// Whether a bell of another host is waited for, and its node has said nothing.
+    /// True if a remote bell is waited for and its node has said nothing.
     pub fn is_asked(&self, index: usize) -> bool {
         self.bells[index].asked.is_some()
     }
@@ -183,7 +183,7 @@ impl BellWatch {
 
     fn unshow(&self, link: &OwnedFd) {
         if let Some(shown) = &self.event.shown {
-            // One that is closed is not shown any more.
+            // A closed descriptor is no longer shown.
             let _ = epoll::delete(shown, link);
         }
     }
@@ -288,7 +288,7 @@ impl Drop for BellWatch {
 /// A bell, and what keeps its memory.
 type BellHere = (Arc<QueueReach>, Bell);
 
-/// What a reader and its thread share.
+/// State that a reader and its thread share.
 ///
 /// ```text
 /// reader:  idle --arm--> armed                    thread:  armed --a bell has rung, or it is time for a look unasked--> idle, and the event is raised
@@ -354,7 +354,7 @@ impl Desk {
             drop(state);
             self.wait(&bells, calls);
             let mut state = self.lock();
-            // One more may have come meanwhile, whose reader waits for a thread that sleeps at it.
+            // Another bell may have come, whose reader waits for a thread that sleeps at it.
             if state.bells.len() == bells.len() && state.is_armed && !state.is_over {
                 state.is_armed = false;
                 self.told.raise();

@@ -22,8 +22,8 @@ use std::time::Duration;
 /// A unit is claimed, filled in place and committed: from then on the reader sees it, on every host. Several are *kept* and published
 /// together, in one store on this host, and in one message to another.
 ///
-/// **Cost**: on the queue's host a few nanoseconds a unit, no system call and no lock while the reader is awake and has room made;
-/// elsewhere a message each way for each commit or publication. What is spilled goes by messages on the same host, too.
+/// **Cost**: on the queue's host a few nanoseconds a unit, no system call and no lock while the reader is awake and has made room.
+/// Elsewhere a message each way for each commit or publication. Spilled units go by messages on the same host, too.
 ///
 /// FEATURE: VQ-F8
 pub struct WritePort {
@@ -31,12 +31,12 @@ pub struct WritePort {
     pub(super) queue: u64,
     lane: u32,
     id: PortId,
-    /// Of a lane elsewhere: claims in it, so that no more is sent than it has room for.
+    /// Claims in a remote lane, so that no more is sent than it has room for.
     writer: Writer<LaneWords>,
     pub(super) afar: Option<Arc<Afar>>,
     /// Units that go by message.
     pub(super) appends: Appends,
-    /// Whether units of this lane may be in the spill: further ones go behind them.
+    /// True if units of this lane may be in the spill: further ones go behind them.
     is_behind: bool,
     /// The count of the home's news at which the lane was this writer's, on the queue's host.
     own_at: Option<u64>,
@@ -74,7 +74,8 @@ impl WritePort {
         let writer = Writer::new(words, Place::new(reach.form(), at, lane)).map_err(|bad| reach.corrupt(bad))?;
         let appends = Appends::new(reach.clone(), (queue, lane), id, afar.clone());
         let name = reach.name(queue);
-        // What an earlier writer spilled may come back between two looks: the first claim looks whether it has, and at the tail after that.
+        // An earlier writer's spilled units may come back between two looks: the first claim looks whether they have, and at the tail
+        // after that.
         let is_behind = afar.is_none();
         Ok(WritePort {
             reach,
@@ -160,7 +161,7 @@ impl WritePort {
         Error::BadBlock { queue: self.reach.name(self.queue), len: len as u64, limit: self.reach.form().unit_len_max() }
     }
 
-    /// Whether this host's lane has to be left to the node, because units are before it in the batch or the spill.
+    /// True if this host's lane must be left to the node, because earlier units are in the batch or the spill.
     fn goes_by_message(&mut self) -> Result<bool> {
         if !self.appends.is_idle() {
             return Ok(true);
@@ -183,8 +184,8 @@ impl WritePort {
         Ok(())
     }
 
-    /// Whether a lane elsewhere has room for one more, behind those that were kept. Answers that are there tell what the reader has freed;
-    /// else its node is asked.
+    /// True if a remote lane has room for one more behind the kept ones. Replies that are there tell what the reader has freed; else its
+    /// node is asked.
     fn has_credit(&mut self, len: usize) -> Result<bool> {
         if self.appends.are_linked() {
             let frame = self.reach.form().frame_len(len as u64) as usize;
@@ -279,9 +280,9 @@ impl WritePort {
 
     /// Commits all that were kept, and waits until those are there that were published before by [`WritePort::publish_started`].
     ///
-    /// **Errors**: [`Error::QueueFull`] where the queue's node has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none: of
-    /// several units the first may have been committed, [`WritePort::appended`] says how many, and the others are given up.
-    /// [`Error::NotAWriter`] where this program was taken for dead and its lane given up: units without an answer may have been committed;
+    /// **Errors**: [`Error::QueueFull`] where the queue's node has no room to spill, [`Error::QuotaExceeded`] where its user has none.
+    /// The first of several units may have been committed: [`WritePort::appended`] says how many, and the others are given up.
+    /// [`Error::NotAWriter`] where this program was taken for dead and its lane given up: units without a reply may have been committed.
     /// [`Error::NodeLost`].
     #[inline]
     pub fn publish(&mut self) -> Result<()> {
@@ -289,8 +290,8 @@ impl WritePort {
         if self.appends.is_idle() { Ok(()) } else { self.settle() }
     }
 
-    /// As [`WritePort::publish`], and does not wait for the node of a queue on another host: the units are on their way, in their order, and
-    /// are read as soon as they are there. They count once, whatever becomes of the connection.
+    /// [`WritePort::publish`] that does not wait for a remote queue's node. The units are on their way, in order, and are read on
+    /// arrival. They count once, whatever becomes of the connection.
     ///
     /// **Cost**: on the queue's host that of `publish`; elsewhere one message, whose answer is taken by a later call. Waits for the oldest answer
     /// while 32 appends are under way, or 400 KiB. **Errors**: those of `publish`, of these units or of earlier ones, here or at a later
@@ -307,12 +308,12 @@ impl WritePort {
         self.publish_started()
     }
 
-    /// Whether the queue is on this host.
+    /// True if the queue is on this host.
     pub(crate) fn is_here(&self) -> bool {
         self.afar.is_none()
     }
 
-    /// Whether all answers of what was published are here and were taken.
+    /// True if all replies to published units were taken.
     pub(crate) fn is_settled(&self) -> bool {
         self.appends.is_idle()
     }
@@ -350,7 +351,7 @@ impl WritePort {
         Err(Error::NotAWriter { queue: self.reach.name(self.queue), lane: self.lane })
     }
 
-    /// Whether somebody reads the queue, as the memory of this host says; `None` of a queue elsewhere. **Cost**: a load of a line that each
+    /// True if the queue has a reader, as the memory of this host says; `None` of a queue elsewhere. **Cost**: a load of a line that each
     /// commit looks at.
     #[inline]
     pub(crate) fn is_read(&self) -> Result<Option<bool>> {
@@ -360,7 +361,7 @@ impl WritePort {
         Ok(Some(state == HELD))
     }
 
-    /// How many units this port has committed by messages, for one that has to know after an error.
+    /// Number of units that this port has committed by messages, for a caller that must know after an error.
     pub fn appended(&self) -> u64 {
         self.appends.counted()
     }
@@ -403,7 +404,7 @@ impl WritePort {
         self.send_within(unit, None)
     }
 
-    /// As [`WritePort::send`], for `bound` at most; `None` is for ever.
+    /// [`WritePort::send`] for `bound` at most; `None` is for ever.
     #[inline]
     pub fn send_within(&mut self, unit: &[u8], bound: Option<Duration>) -> Result<()> {
         if self.send_straight(unit)? { Ok(()) } else { self.send_otherwise(unit, bound) }
@@ -457,18 +458,18 @@ impl WritePort {
         if !std::mem::replace(&mut self.is_open, false) {
             return Ok(());
         }
-        // What the reader has not taken by now goes to the lane, which stays.
+        // Units that the reader has not taken by now go to the lane, which stays.
         let published = self.appends.unlink().and_then(|()| self.publish());
         self.life.end();
         let request = QueueRequest::CloseLane { queue: self.queue, lane: self.lane, writer: self.id.0 };
-        // What was kept and never published is an error, even where the queue is gone.
+        // Kept units that were never published are an error, even where the queue is gone.
         published.and(self.reach.end_port(self.queue, Ok(()), request))
     }
 }
 
 impl Drop for WritePort {
     fn drop(&mut self) {
-        // Who wants to know calls `close`.
+        // A caller that wants the outcome calls `close`.
         let _ = self.leave();
     }
 }

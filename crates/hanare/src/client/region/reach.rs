@@ -1,7 +1,7 @@
-//! How a handle reaches a region's bytes: as they are, where they lie on this host, through a coherent mapping, or by its nodes.
+//! Ways of a handle to a region's bytes: direct access on this host, a coherent mapping, or its nodes.
 //!
-//! A thread says that it is at work before it looks whether it may reach bytes as they are ([`hanare_protocol::page::bypass`]): who will map the
-//! region takes that right back, and waits for those at work alone.
+//! A thread says that it is at work before it looks whether it has direct access ([`hanare_protocol::page::bypass`]). A host that will
+//! map the region revokes that right, and waits for threads at work alone.
 
 use super::Region;
 use crate::client::attachment::{DirectHold, Life};
@@ -19,7 +19,7 @@ use std::sync::{PoisonError, RwLockWriteGuard};
 
 /// MappedExtents of this host that a handle has mapped as they are.
 pub(super) struct MappedExtents {
-    /// They stay until the handle is dropped: other threads may be at work there when the node takes the right back.
+    /// Mappings stay until the handle is dropped: other threads may be at work there when the node takes the right back.
     mappings: Vec<Option<Mapping>>,
     right: Right,
     /// The life of the node that they are of, and mappings of those before.
@@ -30,7 +30,7 @@ pub(super) struct MappedExtents {
 }
 
 impl MappedExtents {
-    /// None yet, of so many.
+    /// No mappings yet, of `count` extents.
     pub fn new(count: usize, life: &Life, gid: Gid) -> MappedExtents {
         let right = Right::new(count, life.seats.words().generation(gid.0));
         MappedExtents { mappings: (0..count).map(|_| None).collect(), right, life: life.number, old: Vec::new(), hold: None }
@@ -48,7 +48,7 @@ impl MappedExtents {
     }
 }
 
-/// Where a region's bytes are reached at once; looked at by every short command.
+/// Address of a region's bytes for immediate access; every short command looks at it.
 #[derive(Default)]
 pub(super) struct Direct(AtomicPtr<u8>);
 
@@ -85,8 +85,8 @@ impl Deref for InReach<'_> {
     }
 }
 
-/// How one call reaches a region: decided once for all its parts, since others may make it another way meanwhile. While it is there, hosts
-/// that will map the region wait, unless it is mapped coherently: nothing else is waited for meanwhile.
+/// A call's way to a region, decided once for all its parts, because others may change it meanwhile. While it lives, hosts that will map
+/// the region wait, unless it is mapped coherently: so the call waits for nothing else.
 pub(crate) struct Way<'r> {
     region: &'r Region,
     /// All bytes one after another, where the region is mapped coherently.
@@ -95,12 +95,12 @@ pub(crate) struct Way<'r> {
 }
 
 impl<'r> Way<'r> {
-    /// Whether the region is mapped coherently.
+    /// True if the region is mapped coherently.
     pub fn is_flat(&self) -> bool {
         self.flat.is_some()
     }
 
-    /// How the bytes lie: on extents, or one after another.
+    /// Layout of the bytes: on extents, or contiguous.
     pub fn routes(&self) -> &'r Routes {
         if self.flat.is_some() { &self.region.flat } else { self.region.routes() }
     }
@@ -162,7 +162,7 @@ impl Region {
             other => (None, other),
         };
         if coherent.is_some() {
-            // What this client began by commands comes before what it does to the memory itself.
+            // Earlier commands of this client come before its direct accesses.
             self.quiesce();
         }
         let mut mapped = self.mapped_to_change();
@@ -181,7 +181,7 @@ impl Region {
             None => {}
         }
         if coherent.is_some() || was_coherent {
-            // What is mapped as it is must not be used beside the pages; afterwards the node is asked anew.
+            // Direct access must not go on beside the pages; afterwards the node is asked for it again.
             mapped.right.close();
         }
         self.changes_seen.store(changes, Ordering::Release);
@@ -198,12 +198,12 @@ impl Region {
         mapped
     }
 
-    /// Whether its bytes are reached through a coherent mapping.
+    /// True if its bytes are reached through a coherent mapping.
     pub(crate) fn is_coherent(&self) -> bool {
         self.way().is_flat()
     }
 
-    /// How its bytes are reached just now.
+    /// The present way to its bytes.
     pub(crate) fn way(&self) -> Way<'_> {
         let at_work = self.enter();
         let flat = self.coherent.get(self.len);
@@ -252,7 +252,7 @@ impl Region {
     /// Asks the node for the right to reach an extent as it is. None where the node took it back on its way.
     #[cold]
     fn map_now(&self, extent: usize) -> Result<Option<Window>> {
-        // What this client began by commands comes before what it does to the memory itself.
+        // Earlier commands of this client come before its direct accesses.
         self.door(extent).remote.quiesce()?;
         // Held before the node is asked: another handle that goes meanwhile must not give back what is given now.
         self.mapped_to_change().hold.get_or_insert_with(|| DirectHold::new(&self.shared, self.gid, false));

@@ -1,4 +1,4 @@
-//! What a node is asked: about itself, and what became of a request whose connection broke.
+//! Questions to a node: about itself, and on a request whose connection broke.
 
 use super::{ASK, Patience, Remote};
 use hanare_protocol::error::Happened;
@@ -50,7 +50,7 @@ impl Remote {
         let _ = self.ask(Question { connection, seq: 0 }, patience.min(ASK));
     }
 
-    /// What is told of a request; where the connection broke and the request must not be repeated, the node is asked.
+    /// A request's result; the node is asked where the connection broke and the request must not be repeated.
     pub(super) fn explain(
         &self,
         outcome: Result<()>,

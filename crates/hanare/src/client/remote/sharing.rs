@@ -1,4 +1,4 @@
-//! What clients share, as they ask a node for it.
+//! Requests for synchronisation of clients, sent to a node.
 
 use super::{ASK, Patience, Remote, check_lineage};
 use hanare_protocol::error::Happened;
@@ -20,7 +20,7 @@ pub(crate) struct PostedSync {
     taking: Option<u64>,
 }
 
-/// What is left of a time.
+/// Rest of a time.
 fn left(until: Option<Instant>, most: Duration) -> Duration {
     until.map_or(most, |until| most.min(until.saturating_duration_since(Instant::now())))
 }
@@ -74,7 +74,7 @@ impl Remote {
     /// Gives up a lock that did not come in time, and may still come.
     fn withdraw(&self, number: u64) {
         let mut inner = self.lock();
-        // With a connection that has ended the node has forgotten what was asked for on it.
+        // The node has forgotten requests of a connection that has ended.
         if inner.link.is_none() {
             return;
         }

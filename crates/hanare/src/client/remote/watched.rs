@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A copy of a link's event descriptor.
 pub(crate) type LinkEvent = (Withheld, OwnedFd);
 
-/// What is told: a descriptor that is readable from then on, and the numbers of the requests that have an outcome.
+/// A descriptor that is readable from then on, and the numbers of the requests that have an outcome.
 pub(crate) struct Told {
     event: OwnedFd,
     has_news: AtomicBool,
@@ -85,7 +85,7 @@ impl Remote {
         Ok(seq)
     }
 
-    /// Nobody asks for the outcome of a request, whether or not it is there.
+    /// Drops the outcome of a request, present or not.
     pub fn forsake(&self, seq: u64) {
         let mut inner = self.lock();
         inner.watched.retain(|watched| watched.seq != seq);

@@ -1,4 +1,4 @@
-//! Where a mapping begins: at an address that follows from the region's number, so that all programs that map it agree without a word.
+//! Address of a mapping: it follows from the region's number, so that all programs that map it agree without a word.
 //!
 //! The addresses are far from where a kernel puts programs, libraries, stacks and mappings, and from where sanitizers put shadows. A
 //! region's place is free in a program unless that has mapped another region with the same remainder, or a longer one before it.
@@ -17,7 +17,7 @@ const STRIDE: u64 = 64 << 30;
 /// Places: 32 TiB of addresses. Numbers of regions count up, so those that a job makes one after another have places of their own.
 const PLACE_COUNT: u64 = 512;
 
-/// Where a mapping begins.
+/// Address of a mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MapAddress {
     /// At the region's own address, which is the same in all programs, where that is free; else anywhere.
@@ -35,7 +35,7 @@ impl MapAddress {
         (BASE + gid.0 % PLACE_COUNT * STRIDE) as usize
     }
 
-    /// Whether a mapping of the region that begins there is as wanted.
+    /// True if a mapping of the region that begins there is as wanted.
     pub(super) fn is_met(self, gid: Gid, begin: usize) -> bool {
         match self {
             MapAddress::Usual => true,

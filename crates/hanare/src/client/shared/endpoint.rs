@@ -1,15 +1,15 @@
 //! The connection to one node on which a faulting thread speaks for itself, inside the SIGBUS handler.
 //!
-//! Everything but [`Endpoint::connect`] is async-signal-safe: no allocation, lock, thread-local or panic; the system calls are
-//! `sendmsg`, `send`, `recv`, `poll`, `sched_yield` and `clock_gettime`. What it says is sealed as other connections' is: the keys are
-//! made when it connects, and sealing takes nothing but memory that is there. It is always TCP, whatever `HANARE_FABRIC` says, and whatever
-//! the node is set to: no library can be called where a fault may have happened, and an RDMA library takes locks.
+//! Every call but [`Endpoint::connect`] is async-signal-safe: no allocation, lock, thread-local or panic. The system calls are `sendmsg`,
+//! `send`, `recv`, `poll`, `sched_yield` and `clock_gettime`. Messages are sealed as on other connections. The keys are made when it
+//! connects, and sealing takes nothing but memory that is there. An endpoint is always TCP, whatever `HANARE_FABRIC` and the node say: no
+//! library can be called where a fault may have happened, and an RDMA library takes locks.
 //!
-//! One request at a time is under way, by the one thread that holds the endpoint's lane. What was lost once stays lost until there
-//! is another connection: an answer that comes too late would be taken for the next one's.
+//! An endpoint has one request at a time under way, by the one thread that holds its context. After one loss it stays lost until there is
+//! another connection: a late reply would be taken for the next one's.
 //!
-//! Safety invariant of this module: an endpoint is used by one thread at a time (it is not `Sync`), and what it calls never
-//! comes back to it, so nobody else looks at its buffer.
+//! Safety invariant of this module: one thread at a time uses an endpoint (it is not `Sync`). Its callees never come back to it, so
+//! nobody else looks at its buffer.
 
 use crate::client::attachment::{FaultTraffic, Shared, count, lost_while_greeted};
 use hanare_fabric::agree;
@@ -37,7 +37,7 @@ pub(crate) enum Broken {
     TimedOut,
     /// The kernel refused a step.
     System(Errno),
-    /// What came is no message, or none that answers ours.
+    /// The received bytes are no message, or none that answers ours.
     Nonsense,
     /// The home does not share the region with this host any more. The connection serves on.
     NotShared,
@@ -96,7 +96,7 @@ impl Endpoint {
         Endpoint::connect_within(shared, node, address, shared.bound)
     }
 
-    /// As [`Endpoint::connect`], in a time of its own.
+    /// [`Endpoint::connect`], in a time of its own.
     pub fn connect_within(shared: &Shared, node: NodeId, address: &str, patience: Duration) -> Result<Endpoint> {
         let deadline = Instant::now() + patience;
         let greeted = shared.greet(node, address, None, deadline)?;
@@ -133,7 +133,7 @@ impl Endpoint {
         self.broken.get()
     }
 
-    /// Whether it is of no more use, as far as is known without a message: what ended while nobody listened counts.
+    /// True if it is of no more use, as far as is known without a message: an end that came while no thread listened counts.
     ///
     /// **Cost**: one call.
     pub fn is_ended(&self) -> bool {
@@ -265,7 +265,7 @@ impl Endpoint {
     }
 }
 
-/// What a refused call says of the node.
+/// Verdict of a refused call on the node.
 fn after(errno: Errno) -> Broken {
     match errno {
         Errno::PIPE | Errno::CONNRESET | Errno::CONNABORTED | Errno::NOTCONN | Errno::HOSTUNREACH | Errno::NETUNREACH => {
@@ -277,7 +277,7 @@ fn after(errno: Errno) -> Broken {
     }
 }
 
-/// One wait: pauses, then yields, then parks, until the bound since it began.
+/// A wait: pauses, then yields, then parks, until the deadline.
 struct Wait {
     backoff: Backoff,
     /// When it parked first: before that next to no time has passed.

@@ -1,18 +1,18 @@
-//! What a thread needs while it resolves a fault, prepared beforehand and lent for the time of that fault: connections to the
-//! region's homes, and room for pages.
+//! Fault contexts: a thread that resolves a fault gets one for that time, prepared beforehand, with connections to the region's homes and
+//! room for pages.
 //!
-//! A mapping has a fixed number of lanes (`HANARE_FAULT_LANES`), since no thread can be prepared for a fault that may be its
+//! A mapping has a fixed number of lanes (`HANARE_FAULT_LANES`), because no thread can be prepared for a fault that may be its
 //! first call of ours. A thread takes a free one, and where there is none it pauses and yields until one is given back.
 //!
 //! # Rules
 //!
-//! - Take the page's claim first, a lane afterwards, and with a lane in hand never wait for a page, nor for a second lane: so
-//!   whoever holds a lane comes to an end, within the bound of its node's answer.
+//! - Take the page's claim first, then a context. With a context in hand never wait for a page, nor for a second context. So each holder
+//!   of a context comes to an end, within the bound of its node's reply.
 //! - [`Lanes::take`] and the guard's drop are async-signal-safe. A thread that is killed takes its process with it, and the lanes
 //!   are the process's own: none is left behind.
 //!
-//! Safety invariant of this module: what a lane holds is reached by the one thread that took it, from the exchange that took it
-//! until the store that gives it back.
+//! Safety invariant of this module: only the thread that took a context reaches its content, from the exchange that took it until the
+//! store that gives it back.
 
 use super::endpoint::{Broken, Endpoint};
 use super::orders::Orders;
@@ -31,7 +31,7 @@ use std::time::Duration;
 /// Pages that a lane has room for.
 pub(crate) const LANE_PAGE_COUNT: usize = hanare_protocol::limits::PAGES_ASKED_MAX;
 
-/// What one thread at a time works with.
+/// Tools of one thread at a time.
 struct Lane {
     is_taken: AtomicBool,
     tools: UnsafeCell<Tools>,
@@ -40,20 +40,20 @@ struct Lane {
 
 /// Room for numbers of pages: a signal handler's stack may be 8 KiB, of which the kernel takes up to half.
 pub(crate) struct Lists {
-    /// Those that are to be fetched.
+    /// Pages to fetch.
     pub window: [u64; LANE_PAGE_COUNT],
-    /// Those that make room.
+    /// Pages that make room.
     pub victims: [u64; LANE_PAGE_COUNT],
-    /// Those that go home.
+    /// Pages that go home.
     pub dirty: [u64; LANE_PAGE_COUNT],
 }
 
 /// Room of a lane for what goes before the bytes of a request: commands and lists. As many again for the bytes that go with it.
 pub(crate) const MESSAGE_LEN: usize = 128 << 10;
 
-/// What is lent with a lane.
+/// Tools of a context.
 pub(crate) struct Tools {
-    /// One connection a home, in the order in which the homes were given.
+    /// A connection for each home, in the order in which the homes were given.
     pub endpoints: Box<[Endpoint]>,
     /// Room for [`LANE_PAGE_COUNT`] pages.
     pub pages: Box<[u8]>,
@@ -63,11 +63,11 @@ pub(crate) struct Tools {
     pub operands: Box<[u8]>,
     /// Numbers of pages.
     pub numbers: Box<[u64; LANE_PAGE_COUNT]>,
-    /// What differs in the page that is being sent.
+    /// Differences of the page that is being sent.
     pub diff: Box<Diff>,
     /// The number of the next request; one lane's requests are numbered on their own.
     pub seq: u64,
-    /// How connections are made anew, by the lane's number there, and how long that may take.
+    /// Orders for new connections, the context's number there, and the time for them.
     mending: Option<(Arc<Orders>, usize, Duration)>,
 }
 

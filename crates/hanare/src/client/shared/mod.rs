@@ -10,7 +10,7 @@
 //! | `options` | what a mapping may use |
 //! | `report` | the last line of a program that touches what nobody can supply |
 //!
-//! What every consistency gives is [`MappedRegion`]. A further one is a folder beside `coherent` and `explicit`, and a line in [`make`].
+//! Every consistency gives a [`MappedRegion`]. A further one is a folder beside `coherent` and `explicit`, and a line in [`make`].
 
 mod address;
 pub(crate) mod coherent;
@@ -69,18 +69,18 @@ impl Region {
     /// mapped in one way at a time, by all programs of all hosts: to change it, all unmap it, meet at a barrier, and map it
     /// anew. Mapping it twice in one program gives the same mapping.
     ///
-    /// **Cost**: a message each way to each home of its bytes, and a few connections there. Waits for commands that programs of
-    /// the homes' hosts are in the middle of, on its memory as it is; their next ones go to the home. No other thread of this program
-    /// uses the region meanwhile. **Errors**: [`Error::BadUse`] where it is mapped otherwise, where a program has a pointer to its memory as it
-    /// is, or does not end such a command within half the time for an answer.
+    /// **Cost**: a message each way to each home of its bytes, and a few connections there. Waits for direct accesses that programs of
+    /// the homes' hosts are in the middle of; their next commands go to the home. No other thread of this program uses the region
+    /// meanwhile. **Errors**: [`Error::BadUse`] where it is mapped otherwise, where a program has a pointer to its memory, or does not
+    /// end such an access within half the time for a reply.
     ///
     /// FEATURE: EU-F3 D2-F6
     pub fn map(&self, consistency: Consistency) -> Result<SharedMapping> {
         SharedMapping::new(self, consistency, MapAddress::Usual)
     }
 
-    /// As [`Region::map`], at an address. With [`MapAddress::Same`] all ranks that map the region have it at one address, so pointers into
-    /// it may lie in shared memory; [`Region::map`] tries that too, and takes another address where it is in use.
+    /// [`Region::map`] at an address. With [`MapAddress::Same`] all ranks that map the region have it at one address, so pointers into it
+    /// may lie in shared memory. [`Region::map`] tries that too, and takes another address where it is in use.
     ///
     /// **Errors**: also [`Error::BadUse`] where something else is there, or this program has the region mapped elsewhere.
     pub fn map_at(&self, consistency: Consistency, address: MapAddress) -> Result<SharedMapping> {
@@ -91,7 +91,7 @@ impl Region {
 impl SharedMapping {
     fn new(region: &Region, consistency: Consistency, address: MapAddress) -> Result<SharedMapping> {
         if is_one_memory(consistency) {
-            // What this client began by commands comes before what it does through the pointer.
+            // Earlier commands of this client come before its accesses through the pointer.
             region.quiesce();
         }
         let (shared, gid, name) = (region.shared.clone(), region.gid(), region.name().to_owned());
@@ -110,12 +110,13 @@ impl SharedMapping {
         self.mapping.as_deref().expect("there until this is dropped")
     }
 
-    /// What it promises.
+    /// The mapping's promise.
     pub fn consistency(&self) -> Consistency {
         self.mapping().consistency()
     }
 
-    /// Whether it begins at the address that the region has in all programs: a pointer into it is good in each of them of which this is true.
+    /// True if it begins at the address that the region has in all programs: a pointer into it is good in each of them of which this is
+    /// true.
     pub fn is_at_usual_address(&self) -> bool {
         self.ptr().addr() == MapAddress::usual(self.gid)
     }
@@ -247,9 +248,9 @@ impl SharedMapping {
         })
     }
 
-    /// As [`SharedMapping::touch`], so that a system call may write them too, as `read` from a file into the mapping: each page is this
-    /// host's to write, and no byte of it changes. Where another host takes a page back before the system call is at it, that fails with
-    /// `EFAULT`: touch again and go on. Nothing can prevent that, because the kernel asks no program about its own accesses.
+    /// [`SharedMapping::touch`] for a system call that writes the pages, as `read` from a file into the mapping does. Each page is this
+    /// host's to write, and no byte of it changes. Another host may take a page back before the system call is at it. Then that fails
+    /// with `EFAULT`: touch again and go on. The kernel asks no program about its own accesses, so nothing can prevent that.
     ///
     /// **Cost**: pages that are not here come many at a time; an atomic step in each page. **Errors**: as for [`SharedMapping::write`], and
     /// [`Error::BadUse`] where it is mapped for reading.
@@ -262,7 +263,7 @@ impl SharedMapping {
         hanare_memory::fault::admit_thread();
     }
 
-    /// What happened to pages of this program's mapping so far.
+    /// Counts of this program's pages of the mapping so far.
     pub fn counts(&self) -> PageCounts {
         trace::take_over();
         self.mapping().counts()

@@ -1,13 +1,13 @@
-//! How much a mapping of memory of other nodes may use, and of which kernel.
+//! Limits of a mapping of other nodes' memory, and its kernel.
 
 use hanare_fabric::settings;
 use hanare_memory::uffd::Features;
 use hanare_protocol::Result;
 
-/// What a mapping may use.
+/// Limits of a mapping.
 #[derive(Clone, Copy, Debug)]
 pub struct MapOptions {
-    /// Bytes of frames; fewer than 256 KiB are taken for 256 KiB, since one instruction may touch several pages.
+    /// Bytes of frames; fewer than 256 KiB are taken for 256 KiB, because one instruction may touch several pages.
     pub frames_len: u64,
     /// Threads that may be fetching at a time; each is a connection to every home.
     pub lanes: usize,
@@ -16,7 +16,7 @@ pub struct MapOptions {
 }
 
 impl MapOptions {
-    /// As the settings and this kernel say.
+    /// Limits of the settings and this kernel.
     ///
     /// **Errors**: [`hanare_protocol::Error::BadSetting`]; [`hanare_protocol::Error::System`] where this kernel cannot map
     /// memory of other nodes, with what to do.

@@ -20,14 +20,14 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// Nobody wants a connection.
+/// No connection is wanted.
 const IDLE: usize = 0;
 /// A thread waits for one.
 const WANTED: usize = 1;
-/// It could not be made. All other numbers are addresses of boxed endpoints that are ready.
+/// The connection could not be made. All other numbers are addresses of boxed endpoints that are ready.
 const FAILED: usize = 2;
 
-/// How long a waiting thread sleeps before it looks again; connecting takes some round trips.
+/// Time that a waiting thread sleeps before it looks again; connecting takes some round trips.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 
 /// The orders of one mapping's lanes.

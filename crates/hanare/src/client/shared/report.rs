@@ -5,7 +5,7 @@ use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
 use std::fmt::Write;
 
-/// What is said of one region's pages.
+/// Report on one region's pages.
 pub(crate) struct Report {
     name: Box<str>,
 }

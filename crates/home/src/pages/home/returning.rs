@@ -8,7 +8,7 @@ use hanare_protocol::wire::page::NodeMessage;
 use hanare_protocol::{Error, Result};
 
 impl<H: HomePages> PageHome<H> {
-    /// This node was taken for lost, and is back: all hosts are asked for what they have ([`PageHome::ask_again`]). Nobody gets a page
+    /// The node was taken for lost and is back. All hosts are asked for their pages ([`PageHome::ask_again`]), and no page is granted
     /// before they have answered.
     pub fn begin_return(&mut self, was: NodeId, is: NodeId) {
         self.direct.clear();
@@ -27,7 +27,7 @@ impl<H: HomePages> PageHome<H> {
         }
     }
 
-    /// Whether it waits for bytes that others have.
+    /// True while it waits for bytes that hosts have.
     pub fn is_returning(&self) -> bool {
         self.returning.is_some()
     }
@@ -58,7 +58,7 @@ impl<H: HomePages> PageHome<H> {
         shares
     }
 
-    /// Whether hosts may come. **Errors**: [`Error::NodeLost`] while it waits for what others have.
+    /// Checks that hosts may join. **Errors**: [`Error::NodeLost`] while pages are being recovered.
     pub(super) fn check_return(&self) -> Result<()> {
         if self.returning.is_none() {
             return Ok(());

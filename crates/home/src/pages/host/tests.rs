@@ -1,4 +1,4 @@
-//! Grants that come twice because the thread that asked is dead, and what is said about a page while its frame is being filled.
+//! Grants sent twice because the requesting thread died, and messages on a page while its frame is filled.
 
 use super::*;
 use crate::pages::vectors::{PageVectors, VectorFrames};
@@ -35,7 +35,7 @@ fn claim(host: &Host, access: Access) -> Ticket {
     Ticket { seat: SEAT, number: words.next_number(SEAT) }
 }
 
-/// What the host says to a grant.
+/// The host's reply to a grant, as the number of its messages.
 fn grant(host: &mut Host, ticket: Ticket, version: u32, access: Access, byte: u8) -> usize {
     let firm = access == Access::Write;
     let message = ToHost::Grant { ticket, version: Version(version), access, has_bytes: true, awaits: Hosts::NONE, firm };

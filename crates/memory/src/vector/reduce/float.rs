@@ -1,14 +1,13 @@
 //! Floating-point numbers: exact sums at the speed of memory.
 //!
-//! Which numbers lie in the range, the least and the greatest are told by *keys*: whole numbers in the order of the numbers,
-//! so that one comparison does, as in [`super::whole`]. NaN has keys beyond those of the infinities.
+//! *Keys* decide on the range, the least and the greatest: whole numbers in the order of the numbers, so that one comparison does, as in
+//! [`super::whole`]. NaN has keys beyond those of the infinities.
 //!
-//! The sum of a block is kept exact by splitting each number at fixed places. Where all are below 2^T in size, adding and
-//! taking away 1.5 * 2^(T + 12) rounds a number to multiples of 2^(T - 40), and what is left is at most half of that: it is
-//! split in the same way 40 bits further down. The multiples of one level sum without rounding, as many as a block has. Where
-//! something is left below the last level, or a number is larger, the block is taken again with another T, and at last number
-//! by number. [after S. Rump, T. Ogita, S. Oishi, "Accurate floating-point summation", part I; J. Demmel, H. Nguyen, "Fast
-//! reproducible floating-point summation"]
+//! The sum of a block is kept exact by splitting each number at fixed places. Where all are below 2^T in size, adding and taking away 1.5
+//! * 2^(T + 12) rounds a number to multiples of 2^(T - 40). The rest is at most half of that: it is split in the same way 40 bits further
+//! down. The multiples of one level sum without rounding, as many as a block has. With a rest below the last level, or a larger number,
+//! the block is taken again with another T, and at last number by number. [after S. Rump, T. Ogita, S. Oishi, "Accurate floating-point
+//! summation", part I; J. Demmel, H. Nguyen, "Fast reproducible floating-point summation"]
 
 use super::super::blocks::prefetch;
 use super::AHEAD_LEN;
@@ -24,14 +23,14 @@ const LEVEL_BITS: i32 = 40;
 /// Numbers of a block at most: each is at most 2^40 units of its level, so that their sum is at most 2^52 units.
 const BLOCK_COUNT: usize = 4096;
 
-/// How much larger numbers may become from block to block before T has to change.
+/// Growth of numbers from block to block before T has to change.
 const HEADROOM: i32 = 8;
 
 /// T within which all levels and what they are split by are normal numbers.
 const TOP_MIN: i32 = -900;
 const TOP_MAX: i32 = 1000;
 
-/// What a pass over a block found; keys as distances above that of the range's low end.
+/// Result of a pass over a block; keys as distances above that of the range's low end.
 struct Found {
     count: u64,
     min: u64,
@@ -44,7 +43,7 @@ struct Found {
 /// Takes the elements of `len` bytes at `from` that lie from `low` to `high`.
 ///
 /// # Safety
-/// They lie in a window.
+/// The bytes lie in a window.
 #[inline(always)]
 pub(super) unsafe fn take(from: *const u8, len: usize, element: Element, low: f64, high: f64, summary: &mut Summary) {
     // SAFETY: passed on.

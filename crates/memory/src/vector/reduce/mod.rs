@@ -52,14 +52,14 @@ pub fn reduce_part(
     if is_any_lost() { check_runs(Side::Source, from, shape, at, len) } else { Ok(()) }
 }
 
-/// How far ahead of a pass memory is asked for: the work on a line keeps the processor from looking as far ahead as a plain
-/// sum would.
+/// Distance ahead of a pass at which memory is asked for: the work on a line keeps the processor from looking as far ahead as a plain sum
+/// would.
 const AHEAD_LEN: usize = 2048;
 
 /// Takes the elements of `len` bytes at `from`, by the widest vectors that this machine has.
 ///
 /// # Safety
-/// They lie in a window.
+/// The bytes lie in a window.
 unsafe fn take(from: *const u8, len: usize, element: Element, range: &Range, summary: &mut Summary) {
     // SAFETY: passed on; the machine has what it is compiled for.
     unsafe {
@@ -82,7 +82,7 @@ fn has_avx512() -> bool {
 }
 
 /// # Safety
-/// As [`take`], on a machine that [`has_avx512`].
+/// Like [`take`], on a machine that [`has_avx512`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn take_by_512(from: *const u8, len: usize, element: Element, range: &Range, summary: &mut Summary) {
@@ -91,7 +91,7 @@ unsafe fn take_by_512(from: *const u8, len: usize, element: Element, range: &Ran
 }
 
 /// # Safety
-/// As [`take`], on a machine that has AVX2.
+/// Like [`take`], on a machine that has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn take_by_256(from: *const u8, len: usize, element: Element, range: &Range, summary: &mut Summary) {
@@ -99,10 +99,10 @@ unsafe fn take_by_256(from: *const u8, len: usize, element: Element, range: &Ran
     unsafe { take_here(from, len, element, range, summary) }
 }
 
-/// As [`take`], compiled for whatever its caller is.
+/// Like [`take`], compiled for its caller's machine.
 ///
 /// # Safety
-/// As [`take`].
+/// Like [`take`].
 #[inline(always)]
 unsafe fn take_here(from: *const u8, len: usize, element: Element, range: &Range, summary: &mut Summary) {
     // SAFETY: passed on.

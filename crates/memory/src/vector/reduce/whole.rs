@@ -8,7 +8,7 @@ use super::super::blocks::prefetch;
 use super::AHEAD_LEN;
 use hanare_protocol::element::{Element, Summary};
 
-/// What a pass found, in distances.
+/// Result of a pass, in distances.
 struct Found {
     count: u64,
     sum: u128,
@@ -19,7 +19,7 @@ struct Found {
 /// Takes the elements of `len` bytes at `from` that lie from `low` to `high`.
 ///
 /// # Safety
-/// They lie in a window.
+/// The bytes lie in a window.
 #[inline(always)]
 pub(super) unsafe fn take(from: *const u8, len: usize, element: Element, low: i128, high: i128, summary: &mut Summary) {
     let (least, greatest) = bounds(element);
@@ -119,10 +119,10 @@ pass!(pass_u8, u8, u16, 255);
 pass!(pass_u16, u16, u32, 65_535);
 pass!(pass_u32, u32, u64, 1 << 20);
 
-/// As the passes above; a lane's sum is kept modulo 2^64, and that of the upper halves, from which its carries follow.
+/// Like the passes above; a lane's sum is kept modulo 2^64, and that of the upper halves, from which its carries follow.
 ///
 /// # Safety
-/// As above.
+/// Like the passes above.
 #[inline(always)]
 unsafe fn pass_u64<const ALL: bool>(from: *const u8, len: usize, low: u64, width: u64) -> Found {
     const LANES: usize = LANES_LEN / 8;

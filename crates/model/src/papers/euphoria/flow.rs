@@ -54,7 +54,7 @@ impl Cause {
 pub struct Phase {
     /// At the requesting node, on the line, or at the home.
     pub place: Place,
-    /// What happens.
+    /// The event.
     pub name: &'static str,
     /// What the time is spent on.
     pub cause: Cause,

@@ -20,7 +20,7 @@ pub struct Case {
     pub is_fixed: bool,
 }
 
-/// What came of it.
+/// The request's result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
     /// When the bus locked, if it did.

@@ -29,7 +29,7 @@ pub(super) enum Doing {
     Take,
     /// It waits for a message.
     Waits,
-    /// It has ended.
+    /// Ends the event.
     Ended,
 }
 

@@ -1,4 +1,4 @@
-//! What the loop has the kernel watch.
+//! Descriptors that the kernel watches for the loop.
 
 use super::{ControlLoop, HOME};
 use crate::control::home::CoordinatorLink;

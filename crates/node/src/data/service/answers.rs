@@ -1,4 +1,4 @@
-//! What turns of links bring, and the answers to those who wait.
+//! Results of links' turns, and replies to waiting clients.
 
 use super::*;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -71,7 +71,7 @@ impl ServiceLoop {
         self.serve_pages();
     }
 
-    /// What became of a request of another connection, which ends here if it has not yet.
+    /// Outcome of another connection's request, which ends here if it has not yet.
     pub(super) fn inquire(&mut self, question: Question) -> Happened {
         let alive = self.places.iter().find(|(_, place)| place.seat.name() == Some(question.connection));
         if let Some(id) = alive.map(|(id, _)| *id) {
@@ -81,7 +81,7 @@ impl ServiceLoop {
     }
 
     /// Has pages brought home for commands of a link, and goes on with what needs nobody else. Returns whether all of it did: then
-    /// the link has to have a turn, since bytes that it left where they were are no event.
+    /// the link has to have a turn, because bytes that it left where they were are no event.
     fn recall(&mut self, id: u64, need: Need) -> bool {
         let mut next = Some(need);
         while let Some(need) = next {
@@ -120,7 +120,7 @@ impl ServiceLoop {
                 self.tell_home(Input::Recalled { face, outcome });
                 None
             }
-            // What comes home at the end is held until then.
+            // Pages that come home at the end are held until then.
             Asker::End => return,
         };
         self.tell_pages(PageInput::Release(face));

@@ -34,7 +34,7 @@ struct ReaderSocket {
 }
 
 impl ReaderSocket {
-    /// Whether the reader has closed its end.
+    /// True if the reader has closed its end.
     fn is_closed(&self) -> bool {
         let mut watched = [PollFd::new(&self.socket, PollFlags::empty())];
         !matches!(poll(&mut watched, Some(&AT_ONCE)), Ok(0))

@@ -1,4 +1,4 @@
-//! What a program is told that looks at the node.
+//! The node's report to a program that looks at it.
 
 use super::{Seat, SeatedLink, ServiceLoop};
 use crate::user_times::{TimeQuota, processor_time};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub(super) const LOOK_SHARE: TimeQuota = TimeQuota { burst: Duration::from_millis(100), part: 10 };
 
 impl ServiceLoop {
-    /// What a link's user may see, and when it may look again.
+    /// The report for a link's user, and the time of its next look.
     pub(super) fn look_in_turn(&mut self, id: u64, look: &Look) -> Result<Reply> {
         let Some(SeatedLink { user: Some(uid), .. }) = self.places.get(&id) else { return self.look_at(id, look) };
         let (uid, begun) = (*uid, processor_time());
@@ -27,7 +27,7 @@ impl ServiceLoop {
         reply
     }
 
-    /// What a link's user may see. One look of a link is answered at a time, because an answer is long.
+    /// The report for a link's user. A link gets one report at a time, because it is long.
     fn look_at(&self, id: u64, look: &Look) -> Result<Reply> {
         let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return Ok(Reply::Working) };
         if session.is_blocked() {

@@ -51,12 +51,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the service works with.
+/// The service's surroundings.
 pub(crate) struct ServiceTerms {
     pub extents: Arc<Extents>,
     /// Proved to other nodes.
     pub keys: Keys,
-    /// How long they are waited for.
+    /// Time to wait for them.
     pub bound: Duration,
     pub fabric: Choice,
     pub locks: LockTerms,
@@ -115,10 +115,10 @@ const BELL: u64 = u64::MAX;
 /// Rounds of the awake before the dozing are looked at, where the rounds are short.
 const ROUNDS_PER_LOOK: u32 = 32;
 
-/// How long the dozing are left alone: a look costs a system call.
+/// Time between looks at dozing links: a look costs a system call.
 const LOOK_PAUSE: Duration = Duration::from_micros(100);
 
-/// What that is longer by for each link: a look sees all that have something, the awake too.
+/// Added to that for each link: a look sees all links with something to read, the awake too.
 const LOOK_PAUSE_PER_LINK: Duration = Duration::from_nanos(200);
 
 /// Awake links whose turns are system calls, from which on they rest.
@@ -130,17 +130,17 @@ const REST_UP_TO: usize = 64;
 /// For a look that waits for nothing.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// How long a client may sit on an answer over shared memory before it is looked at again: it cannot always ring.
+/// Time a client may leave a reply in shared memory before another look at it: it cannot always ring.
 const BLOCKED_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// How long the thread checks and yields while regions are shared: an access may wait for three nodes one after the other, and each
-/// that has parked costs it a wake.
+/// Time the thread checks and yields while regions are shared: an access may wait for three nodes in a row, and each that has parked
+/// costs it a wake.
 const SHARING_SPIN: Duration = Duration::from_micros(200);
 
-/// How long a node that ends in good order waits for pages of other nodes to be taken home.
+/// Time that a node that ends in good order waits for pages of other nodes to be taken home.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
-/// How often work that takes long is looked at: signs of life for clients, and the patience with other nodes.
+/// Time between looks at long work: signs of life for clients, and deadlines of other nodes.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// The thread's own state.
@@ -151,14 +151,14 @@ struct ServiceLoop {
     places: HashMap<u64, SeatedLink>,
     /// Links of each user.
     users: BTreeMap<u32, usize>,
-    /// Whose commands are carried out.
+    /// Sessions whose commands are carried out.
     sessions: Sessions,
     begun: Instant,
     /// Time since then, read once a turn of a link and after each look.
     now: Duration,
     next_id: u64,
     awake: Rounds,
-    /// Whether links rest.
+    /// True if links rest.
     rests: bool,
     /// When the dozing were looked at last.
     glanced: Instant,
@@ -177,7 +177,7 @@ struct ServiceLoop {
 
 struct SeatedLink {
     seat: Seat,
-    /// Whose it is; a link to another node is nobody's.
+    /// The link's user; a link to another node has none.
     user: Option<u32>,
     interest: EventFlags,
     is_awake: bool,
@@ -258,7 +258,7 @@ impl ServiceLoop {
         }
     }
 
-    /// Whether the node has been told to end, and has nothing of others any more, or no time.
+    /// True if the node was told to end, and has no pages or requests of others any more, or no time.
     fn is_over(&self) -> bool {
         self.stop_at.is_some_and(|stop_at| self.pages.is_left() || Instant::now() >= stop_at)
     }
@@ -301,7 +301,7 @@ impl ServiceLoop {
         }
     }
 
-    /// Whether a look at the links that are awake was a system call.
+    /// True if a look at the awake links was a system call.
     fn checks_by_call(&self) -> bool {
         self.rests || self.checked_by_call().next().is_some()
     }
@@ -335,7 +335,7 @@ impl ServiceLoop {
         moved
     }
 
-    /// One turn of a link. Returns whether anything moved.
+    /// Gives a link one turn. Returns true if anything moved.
     fn move_one(&mut self, id: u64) -> bool {
         if self.sessions.on_turn(self.now.as_millis() as u64) {
             self.close_ended();
@@ -351,7 +351,7 @@ impl ServiceLoop {
         }
     }
 
-    /// Whether links that doze have been left alone for long: many that are awake make long rounds.
+    /// True if dozing links wait for a look: many awake ones make long rounds.
     fn is_look_due(&self) -> bool {
         self.glanced.elapsed() >= LOOK_PAUSE + LOOK_PAUSE_PER_LINK * self.places.len() as u32
     }

@@ -52,7 +52,7 @@ impl ServiceLoop {
 
     /// A session has ended: bytes that come for it are written nowhere.
     ///
-    /// Where they may be on their way into an extent, the link ends, and what others wait for on it is asked for anew.
+    /// Ends a link with bytes on their way into an extent; other sessions' fetches on it are asked for again.
     pub(super) fn end_fetches(&mut self, session: u64) {
         self.peers.cancel(session);
         let cannot = |place: &mut SeatedLink| match &mut place.seat {
@@ -91,7 +91,7 @@ impl ServiceLoop {
                 waiting.into_iter().for_each(|(session, fetch)| self.ask_peer(id, session, fetch));
             }
             Err(error) => {
-                // Nobody listens where the node was: to those who wait that is a lost node.
+                // No process listens at the node's address: for those that wait the node is lost.
                 let error = match error {
                     Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
                     other => other,

@@ -8,7 +8,7 @@ impl ServiceLoop {
         self.next_id += 1;
         let interest = EventFlags::IN | EventFlags::RDHUP;
         let watched = epoll::add(&self.epoll, seat.event(), EventData::new_u64(id), interest).and_then(|()| match seat.life() {
-            // What tells of the client's end beside the link must do so while the link is not looked at.
+            // The descriptor that tells of the client's end must do so while the link is not looked at.
             Some(life) => epoll::add(&self.epoll, life, EventData::new_u64(id), EventFlags::RDHUP),
             None => Ok(()),
         });
@@ -17,7 +17,7 @@ impl ServiceLoop {
                 let user = if let Seat::Client(session) = &seat { Some(session.user().uid) } else { None };
                 self.count_user(user, true);
                 self.places.insert(id, SeatedLink { seat, user, interest, is_awake: false });
-                // It may have sent something before it was watched.
+                // The client may have sent something before it was watched.
                 self.wake(id);
                 Some(id)
             }
@@ -91,7 +91,7 @@ impl ServiceLoop {
     /// Sends a link to sleep that was awake, if it lets itself be.
     pub(super) fn doze(&mut self, user: Option<u32>, id: u64) {
         let Some(place) = self.places.get_mut(&id) else { return };
-        // One that is held up is moved by others alone; what it sent meanwhile waits.
+        // A link that is held up is moved by others alone; its messages wait.
         let held_up = place.seat.is_held_up();
         if !place.seat.doze() && !held_up {
             return self.awake.push(user, id);

@@ -1,5 +1,5 @@
-//! Programs of a home's own host that reach an extent's memory as it is, past its pages; and how that right is taken back when a host
-//! will map the region.
+//! Direct access of programs on a home's own host to an extent's memory, past its pages; and its revocation when a host will map the
+//! region.
 //!
 //! ```text
 //!             Map                Revoke               Settle
@@ -15,11 +15,11 @@
 //! memory that it shares with its node ([`Right::look`]). The node takes the right back by raising the generation, and looks who is at work: a
 //! command that began before is waited for, and nothing else. So a program that is idle, or does not run, is not asked.
 //!
-//! Who is at work reads and writes bytes that no page is taken from, and no store of a command is lost: it ends before the region is shared.
-//! A program that has given out a pointer keeps its right, because nobody knows when the pointer is used.
+//! A program at work reads and writes bytes that no page is taken from, and no store of a command is lost: it ends before the region is
+//! shared. A program that has given out a pointer keeps its right, because no rule can tell when the pointer is used.
 //!
-//! A program has ended when its process has. One that lives and whose connection to the node ended is what it was: it goes on by the rights
-//! that it has until they are taken back in the words, and gets no others.
+//! A program has ended when its process has. A program that lives after its connection to the node has ended goes on by its rights until
+//! they are revoked in the words, and gets no others.
 //!
 //! | at | machine |
 //! |---|---|
@@ -38,22 +38,22 @@ use std::collections::BTreeMap;
 /// A program, as its node knows it for one extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// It has no memory of the extent.
+    /// The program has no memory of the extent.
     Nobody,
-    /// It works on the memory as it is, without asking.
+    /// The program works on the memory as it is, without asking.
     Direct,
     /// Its right was taken back. Commands that it began before may be under way.
     Revoked,
-    /// It has the memory, and does not touch it.
+    /// The program has the memory, and does not touch it.
     Idle,
-    /// It has given out a pointer.
+    /// The program has given out a pointer.
     Pinned,
 }
 
-/// What happens to a program.
+/// An event of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It gets the right, and the memory if it has none.
+    /// The program gets the right, and the memory if it has none.
     Map,
     /// The same for a pointer.
     Pin,
@@ -61,9 +61,9 @@ pub enum Event {
     Unpin,
     /// A host will map the region.
     Revoke,
-    /// What it began before is done.
+    /// The program's earlier commands are done.
     Settle,
-    /// It has no memory of the extent any more, or has ended.
+    /// The program has no memory of the extent any more, or has ended.
     Release,
 }
 
@@ -82,14 +82,14 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Release, from: &[Phase::Direct, Phase::Revoked, Phase::Idle, Phase::Pinned], to: Phase::Nobody },
 ];
 
-/// Whether the extent may be shared.
+/// Readiness of an extent to be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody touches its memory as it is.
+    /// No program has direct access.
     Free,
-    /// So many programs have commands under way.
+    /// Number of programs with commands under way.
     Busy(usize),
-    /// So many programs have given out pointers.
+    /// Number of programs that have given out pointers.
     Pinned(usize),
 }
 
@@ -152,7 +152,7 @@ impl<P: Ord + Copy> Bypass<P> {
         self.take(program, Event::Settle);
     }
 
-    /// Whether the extent may be shared, once [`Bypass::revoke`] was called.
+    /// The extent's readiness to be shared, once [`Bypass::revoke`] was called.
     pub fn standing(&self) -> Standing {
         let (pinned, busy) = (self.count(Phase::Pinned), self.count(Phase::Direct) + self.count(Phase::Revoked));
         match (pinned, busy) {
@@ -176,7 +176,7 @@ impl<P: Ord + Copy> Bypass<P> {
     }
 }
 
-/// What a handle of a program may reach, by extent.
+/// Extents that a program's handle may access.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Right {
     generation: u64,
@@ -184,7 +184,7 @@ pub struct Right {
 }
 
 impl Right {
-    /// Nothing yet, of so many extents.
+    /// No access yet, for that many extents.
     pub fn new(extents: usize, generation: u64) -> Right {
         Right { generation, open: vec![false; extents] }
     }
@@ -199,12 +199,12 @@ impl Right {
         is_other
     }
 
-    /// Nothing may be reached any more.
+    /// Ends all access.
     pub fn close(&mut self) {
         self.open.fill(false);
     }
 
-    /// Whether an extent may be reached. The caller has said that it is at work, and has looked, since.
+    /// True if an extent is open. The caller has said first that it is at work, and has looked after that.
     pub fn is_open(&self, extent: usize) -> bool {
         self.open[extent]
     }

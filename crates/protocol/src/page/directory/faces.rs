@@ -1,7 +1,7 @@
 //! Gets and puts of an extent that is mapped see and change what the hosts that map it see: they go through its directory.
 //!
-//! What the home's own host has mapped are the bytes at home themselves, so its copy need not be dropped for a face, nor its
-//! page be fetched: a put is then like a store of another thread.
+//! The home's own host maps the bytes at home themselves. So a command need not drop its copy or fetch its page: a put is then like a
+//! store of another thread.
 
 use super::*;
 
@@ -61,7 +61,7 @@ impl Directory {
         }
     }
 
-    /// One of the hosts that were to drop their copies has, or is gone; `last` if it was the last.
+    /// A host that was to drop its copy has, or is gone; `last` if it was the last.
     pub(super) fn on_cleared(&mut self, page: Page, event: Event, last: Event) {
         let Some(Busy { transit: Transit::Clearing { awaits, face }, .. }) = self.busy.get(&page) else {
             unreachable!("copies are being dropped")
@@ -72,13 +72,13 @@ impl Directory {
         let face = *face;
         let Entry { version, holding } = self.entries.get(page);
         let Holding::Free { sharers } = holding else { unreachable!("an owned page is recalled") };
-        // Those that dropped the version will not take it again.
+        // Hosts that dropped the version will not take it again.
         let own = if sharers.has(self.own) { Hosts::one(self.own) } else { Hosts::NONE };
         self.entries.set(page, Entry { version: version.next(), holding: Holding::Free { sharers: own } });
         self.turn(page, last, Transit::Held { face });
         match face {
             Some(face) => self.outputs.push_back(Output::Ready(page, face)),
-            // It went: nobody else would release the page.
+            // The waiting stage went: only this releases the page.
             None => self.release_held(page),
         }
     }

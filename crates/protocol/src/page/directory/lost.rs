@@ -3,9 +3,9 @@
 use super::*;
 
 impl Directory {
-    /// A host's node is lost, or it has let go of the whole extent: what it owned and had not written back is lost, and what
-    /// it was to do is done without it. What the home's own host had lies at home, so nothing of it is lost; when that host comes
-    /// again it has nothing, and numbers its requests anew.
+    /// A host's node is lost, or it has let go of the whole extent. Its owned pages that were not written back are lost, and its open
+    /// tasks are done without it. Pages of the home's own host lie at home, so none is lost. When that host comes again it has nothing,
+    /// and its requests have new numbers.
     ///
     /// The driver drops what comes from it afterwards: its epoch is over.
     ///
@@ -39,7 +39,7 @@ impl Directory {
         match transit {
             Transit::Granting { request, .. } if request.is_of(host) => match request.access {
                 Access::Write if host == self.own => self.take_back(page),
-                // It may have stored already.
+                // The new owner may have stored already.
                 Access::Write => self.lose(page, Some(host)),
                 Access::Read => self.end_firm(page, host),
             },
@@ -97,12 +97,12 @@ impl Directory {
         self.settle(page, event, Entry { version, holding: Holding::Free { sharers } });
     }
 
-    /// What is under way goes on, for less.
+    /// Continues a transit that has lost a participant.
     fn alter(&mut self, page: Page, transit: Transit) {
         self.busy.get_mut(&page).expect("something is under way").transit = transit;
     }
 
-    /// Whether a request is one that an owner answers itself: of another host than the home's own, which the home answers.
+    /// True if an owner answers the request itself: it is of another host than the home's own, which the home answers.
     fn is_elsewhere(&self, request: QueuedRequest) -> bool {
         matches!(request.who, Who::Host { host, .. } if host != self.own)
     }

@@ -1,8 +1,8 @@
-//! The directory of an extent: decides, at the home of its pages, for all hosts that map it and for the faces that read and
-//! write it by command, who may read and who may write each page.
+//! The directory of an extent, at the home of its pages. It decides who may read and who may write each page, for all hosts that map it
+//! and for the faces that read and write it by command.
 //!
-//! It is the paper's coherency keeper and the coherence half of its arbiter, without the one place that everybody's requests
-//! pass: each home keeps the directory of its own memory. [EU §1, §2.2, §2.3]
+//! The directory is the paper's coherency keeper and the coherence half of its arbiter, without one place for all requests: each home
+//! keeps the directory of its own memory. [EU §1, §2.2, §2.3]
 //!
 //! ```text
 //!                     Write (first invalidates all sharers)                   DoneWrite
@@ -29,11 +29,11 @@
 //!
 //! # What is kept true
 //!
-//! - One host owns a page, or several have copies of what is at home; a host that becomes owner stores nothing before all
-//!   that had copies have said that they dropped them.
+//! - A page has one owner, or several hosts have copies of the bytes at home. A new owner stores nothing before all hosts with copies
+//!   have confirmed that they dropped them.
 //! - A page whose newest bytes are gone is [`Phase::Lost`], and everybody who asks is told; it never shows older bytes or
 //!   zeros. Deaths of those who only read lose nothing, nor do deaths of others than the one that owns.
-//! - Who asks is answered, in the order in which requests came to the home.
+//! - Every request is answered, in the order of arrival at the home.
 //!
 //! # Costs
 //!
@@ -60,7 +60,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Face(pub u64);
 
-/// What the directory wants done. The driver drains all of it after each input, before anything else happens to the extent.
+/// An action for the driver. It drains all of them after each input, before anything else happens to the extent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
     /// A message to a host; with the page's bytes as they are at home now, where [`ToHost::has_bytes`] says so.
@@ -72,16 +72,16 @@ pub enum Output {
     Failed(Page, Face, Refusal),
 }
 
-/// What became of a message.
+/// Effect of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// It was acted on. Bytes that came with it are to be put in their place, before the outputs are drained.
+    /// The directory acted on it. Bytes that came with it go to their place before the outputs are drained.
     Acted,
-    /// It was overtaken by another, or is a repetition: bytes that came with it are of no use. Worth counting.
+    /// Another message overtook it, or it is a repetition: bytes that came with it are of no use. Worth counting.
     Stale,
 }
 
-/// Who asks.
+/// The requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Who {
     Host { host: HostId, ticket: Ticket, has: Option<Version>, firm: bool },
@@ -104,7 +104,7 @@ impl QueuedRequest {
     }
 }
 
-/// What is under way for a page, and what the home waits for.
+/// A page's transit, and the events that the home waits for.
 ///
 /// - The page's entry is as it was before, but for `Clearing` and `Held`, whose copies elsewhere are out of it.
 /// - A grant for writing that is under way is of the version after the entry's.
@@ -134,8 +134,8 @@ struct Busy {
 
 /// The directory of the pages of one extent.
 ///
-/// **Cost**: 16 bytes a page; about 100 bytes and its queue for each page that something is under way for; 8 bytes for each
-/// seat of a host that ever asked.
+/// **Cost**: 16 bytes a page. About 100 bytes and its queue for each page in transit. 8 bytes for each thread slot of a host that ever
+/// asked.
 ///
 /// **Source**: the coherency keeper [EU §1], requests combined with the access [EU §2.3], read-end notices [EU §2.1],
 /// accesses by proxy of the home [EU §2.1]. `FEATURE: EU-F12 EU-F13 EU-F15 EU-F16`
@@ -189,7 +189,7 @@ impl Directory {
         }
     }
 
-    /// Whether a host could be granted a page without asking anybody else.
+    /// True if a host could be granted a page without asking anybody else.
     pub fn is_free_for(&self, page: Page, host: HostId, access: Access) -> bool {
         if page.0 >= self.entries.count() || self.busy.contains_key(&page) {
             return false;
@@ -200,10 +200,10 @@ impl Directory {
         }
     }
 
-    /// Whether a host was told to pass a page on, and nobody has said yet that it came.
+    /// True if a host was told to pass a page on, and its arrival is not confirmed.
     ///
-    /// A host that leaves, having sent everything, is given up ([`Directory::on_host_lost`]) only when this is over: what it sent
-    /// may still be on its way, and whoever waits for it would be told that it does not come.
+    /// A host that has sent everything and leaves is given up ([`Directory::on_host_lost`]) only when this is over. Its pages may still
+    /// be on their way, and a host that waits for one would be told that it does not come.
     pub fn is_passing_on(&self, host: HostId) -> bool {
         self.busy.values().any(|busy| matches!(busy.transit, Transit::Transferring { owner, .. } if owner == host))
     }
@@ -214,12 +214,12 @@ impl Directory {
         self.entries.used().chain(self.busy.keys().copied()).filter(is_good).collect()
     }
 
-    /// Whether something is under way for a page.
+    /// True if a transit of a page is under way.
     pub fn is_busy(&self, page: Page) -> bool {
         self.busy.contains_key(&page)
     }
 
-    /// How many pages something is under way for.
+    /// Number of pages with a transit under way.
     pub fn busy_count(&self) -> usize {
         self.busy.len()
     }
@@ -332,13 +332,13 @@ impl Directory {
                 self.step(page, Event::PutBackHeld, |this| this.entries.set(page, free));
                 return Heard::Acted;
             }
-            // It evicted before it heard of the request, and will make nothing of it: the home serves it after all.
+            // The owner evicted before it heard of the request, which it will ignore: the home serves it after all.
             Some(Transit::Downgrading { owner, request }) if is_owner(owner) => {
                 request.into_iter().for_each(|request| self.push_front(page, request));
             }
             Some(Transit::Transferring { owner, request }) if is_owner(owner) => self.push_front(page, request),
             Some(Transit::Recalling { owner, face }) if is_owner(owner) => {
-                // What the owner had is never good again: it may have been told so.
+                // The owner's version is never good again: it may have been told so.
                 free.version = version.next();
                 if let Some(face) = face {
                     self.entries.set(page, free);
@@ -388,7 +388,7 @@ impl Directory {
         self.busy.get_mut(&page).expect("something is under way").queue.push_front(request);
     }
 
-    /// What was under way is over: the page is as `entry` says, and who waits is served.
+    /// The transit is over: the page is as `entry` says, and waiting requests are served.
     fn settle(&mut self, page: Page, event: Event, entry: Entry) {
         let mut queue = VecDeque::new();
         self.step(page, event, |this| {

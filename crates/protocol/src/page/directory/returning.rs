@@ -1,5 +1,5 @@
-//! A home that was taken for lost and is back decides which of its pages are good: it asks all hosts that mapped them, and begins
-//! anew when they have answered.
+//! A home that was taken for lost and is back decides which of its pages are good. It asks all hosts that mapped them, and begins again
+//! when they have replied.
 //!
 //! The home's silence lost messages in both directions, so nothing goes on that was under way. Each host is told to send home what
 //! it owns, to drop the rest, and to leave. Until all have left, or are lost, nobody gets a page.
@@ -19,13 +19,13 @@ use super::*;
 use crate::limits::REACH_MS;
 use std::collections::BTreeSet;
 
-/// What a home that is back waits for.
+/// State that a returned home waits for.
 ///
 /// **Cost**: some 60 bytes for each page that was not good at home; a scan of the directory to make it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Returning {
     awaited: BTreeMap<Page, Awaited>,
-    /// Those who have not left, and are not lost.
+    /// Hosts that have not left, and are not lost.
     hosts: BTreeSet<HostId>,
     lost: BTreeSet<Page>,
     /// When the last host had answered.
@@ -35,16 +35,16 @@ pub struct Returning {
 /// A page whose newest bytes may be elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Awaited {
-    /// Who may send it, and as which version.
+    /// Hosts that may send it, and as which version.
     from: Vec<(HostId, Version)>,
-    /// Whether it may be on its way from the first to the second.
+    /// True if it may be on its way from the first to the second.
     moves: bool,
-    /// Whether the home's bytes are the newest where a host leaves without it.
+    /// True if the home's bytes are the newest where a host leaves without it.
     may_be_home: bool,
 }
 
 impl Returning {
-    /// What `directory` says is elsewhere, with `guests`: all hosts that it knows, the home's own among them.
+    /// Pages that `directory` says are elsewhere. `guests` are all hosts that it knows, with the home's own.
     pub fn new(directory: &Directory, guests: impl IntoIterator<Item = HostId>) -> Returning {
         let hosts = guests.into_iter().collect();
         let mut returning = Returning { awaited: BTreeMap::new(), hosts, lost: BTreeSet::new(), heard_all_ms: None };
@@ -82,7 +82,7 @@ impl Returning {
         }
     }
 
-    /// Whether a host has not answered yet.
+    /// True if a host has not replied yet.
     pub fn awaits(&self, host: HostId) -> bool {
         self.hosts.contains(&host)
     }
@@ -129,8 +129,8 @@ impl Returning {
         });
     }
 
-    /// Whether every page is good, or lost. When all have answered a page that is under way between two of them is waited for as long as a
-    /// node that cannot be reached counts as there; then it is lost.
+    /// True if every page is good, or lost. After all have replied, a page between two hosts is waited for while a silent node counts as
+    /// there. Then it is lost.
     pub fn ends(&mut self, now_ms: u64) -> bool {
         if !self.hosts.is_empty() {
             return false;
@@ -141,7 +141,7 @@ impl Returning {
         self.is_over()
     }
 
-    /// Whether every page is good, or lost.
+    /// True if every page is good, or lost.
     pub fn is_over(&self) -> bool {
         self.hosts.is_empty() && self.awaited.is_empty()
     }

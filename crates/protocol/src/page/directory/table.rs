@@ -29,7 +29,7 @@ pub enum Phase {
     Asking,
 }
 
-/// What happens to a page at its home.
+/// An event of a page at its home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A host wants to read, and the bytes at home are good.
@@ -71,7 +71,7 @@ pub enum Event {
     ReleaseShared,
     /// A face has written; the home's own host owns the page.
     ReleaseOwned,
-    /// Who had the newest bytes is gone, or has passed them to one who is gone.
+    /// The host with the newest bytes is gone, or has passed them to one that is gone.
     BytesLost,
     /// The reader of a firm grant is gone, and nobody else has a copy.
     ReaderLost,

@@ -44,7 +44,7 @@ const OWN: u16 = 0;
 /// Of each host: the node's own, and those of two programs.
 const SEATS: u16 = 3;
 
-/// How much of everything a run may have.
+/// A run's remaining budget of each event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Left {
     /// Requests of each host.

@@ -1,4 +1,4 @@
-//! What a grant comes to at the node, in whoever's name the page was claimed; and what is said of owners that are gone.
+//! Grants at the node, in whoever's name the page was claimed, and messages about owners that are gone.
 
 use super::{Host, HostOutput, OWN_SEAT, Place, is_of};
 use crate::error::Corrupt;
@@ -6,10 +6,10 @@ use crate::page::hosts::Hosts;
 use crate::page::message::{Access, Page, Ticket, ToHome, ToHost, Version};
 use crate::page::word::{Fault, Fill, Installed, PageWord, State};
 
-/// What became of a page that came to the node.
+/// Result of a page that came to the node.
 enum Filled {
     Here,
-    /// This machine has no memory for it.
+    /// No frame is free on this machine.
     NoRoom,
     /// Its claim is not open any more, or its thread fills the frame itself.
     NotOurs,
@@ -39,7 +39,7 @@ impl<B: Clone> Host<B> {
             }
             return Ok(());
         }
-        // Where there is no room, who wanted it asks again; where it is not ours, its thread has an answer of its own.
+        // Without room the thread asks again; with a claim of another's its thread has a reply of its own.
         self.install(place, page, seat, (version, Access::Read), bytes.as_ref()).map(drop)
     }
 
@@ -59,7 +59,7 @@ impl<B: Clone> Host<B> {
             if word.had_before(version)? {
                 return Ok(());
             }
-            // Who asked is gone, and nobody else has asked: it is the node's until somebody touches it.
+            // The requesting thread is gone, and no other asked: the page is the node's until a program touches it.
             let is_ours = matches!((state, bytes.is_some()), (State::Absent, true) | (State::Shared, false));
             if !is_ours {
                 break word;
@@ -78,7 +78,7 @@ impl<B: Clone> Host<B> {
                 match self.install(place, page, word.claimer(), (version, Access::Write), bytes.as_ref())? {
                     Filled::Here => {}
                     Filled::NoRoom => {
-                        // It goes back, and who wanted it asks again.
+                        // The page goes back, and its requester asks again.
                         outputs.push(HostOutput::Home { page, message: ToHome::WriteBack { version, keeps: false }, bytes });
                         return Ok(());
                     }
@@ -97,9 +97,9 @@ impl<B: Clone> Host<B> {
             State::Filling | State::FillingWrite => {
                 self.wait_for_fill(page, granted_again(ticket, version, bytes.is_some()), bytes);
             }
-            // It was installed by the thread itself, which could not say so.
+            // The thread itself installed it, and could not say so.
             State::Owned if word.version() == version => outputs.push(HostOutput::home(page, ToHome::Done { ticket, version })),
-            // It is given straight back.
+            // The grant is given straight back.
             _ => {
                 let bytes = bytes.or_else(|| place.read(page));
                 outputs.push(HostOutput::Home { page, message: ToHome::WriteBack { version, keeps: false }, bytes });
@@ -159,7 +159,7 @@ impl<B: Clone> Host<B> {
             return Ok(());
         }
         match access {
-            // It came, and the home has been told, or is about to be.
+            // The grant came, and the home has been told, or is about to be.
             Access::Write => {}
             Access::Read if matches!(state, State::Shared | State::Upgrading) && word.version() == version => {
                 let bytes = place.read(page);

@@ -1,8 +1,8 @@
 //! Pages that another host waits for, and that are kept for a while because a program here works on them.
 //!
-//! The page's home says for how long its owner may keep it ([`super::super::tenure`]). The host keeps it for no longer than [`PAGE_HOLD_US`],
-//! whatever is said. It looks at the page when it is asked for it, and when it gives it: a page that did not change was kept in vain, and is
-//! given at once the next 2 times, then 4, 8, ... So a page that hosts hand to each other, such as a flag, is hardly ever kept.
+//! The page's home says how long its owner may keep it ([`super::super::tenure`]). The host keeps it for at most [`PAGE_HOLD_US`],
+//! whatever is said. It looks at the page when it is asked for it, and when it gives it. A page that did not change was kept in vain, and
+//! is given at once the next 2 times, then 4, 8, ... So a page that hosts hand to each other, such as a flag, is hardly ever kept.
 //!
 //! A page that is kept stays as it was: its word says that it is owned, and threads go on with it. What asks for it counts as not yet
 //! arrived.
@@ -32,9 +32,9 @@ struct Kept<B> {
 /// A page that was kept in vain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Vain {
-    /// How often in a row.
+    /// Times in a row.
     bits: u8,
-    /// How often it is given at once.
+    /// Times that it is given at once.
     skips: u32,
 }
 
@@ -54,13 +54,13 @@ impl<B> Default for Holds<B> {
 }
 
 impl<B> Holds<B> {
-    /// What was said about pages is void.
+    /// Messages on these pages are void.
     pub fn forget(&mut self, is_meant: &impl Fn(Page) -> bool) {
         self.kept.retain(|page, _| !is_meant(*page));
         self.vain.retain(|page, _| !is_meant(*page));
     }
 
-    /// Whether a page may be kept this time.
+    /// True if a page may be kept this time.
     fn may_keep(&mut self, page: Page) -> bool {
         match self.vain.get_mut(&page) {
             Some(vain) if vain.skips > 0 => {
@@ -87,7 +87,7 @@ impl<B> Holds<B> {
 }
 
 impl<B: Clone + PartialEq> Host<B> {
-    /// As [`Host::on_message`], at a moment of the driver's clock: a page that its home lets this host keep is kept if it may be of use.
+    /// [`Host::on_message`] at a moment of the driver's clock. A page that its home lets this host keep is kept if it may be of use.
     /// [`Host::end_holds`] follows at [`Host::holds_until_us`].
     ///
     /// **Cost**: beside that of the message, a read of the page where it is kept.
@@ -106,7 +106,7 @@ impl<B: Clone + PartialEq> Host<B> {
         if hold_us == 0 || !is_owned || !self.holds.may_keep(page) {
             return self.on_message(place, page, message, bytes, outputs);
         }
-        // Of an owned page the frame is there.
+        // An owned page has a frame.
         let Some(was) = place.read(page) else { return self.on_message(place, page, message, bytes, outputs) };
         let until_us = now_us.saturating_add(hold_us.min(PAGE_HOLD_US).into());
         self.holds.kept.insert(page, Kept { message, was, until_us });

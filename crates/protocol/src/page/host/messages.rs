@@ -1,4 +1,4 @@
-//! What homes and other hosts say about pages, and what comes of it.
+//! Messages of homes and other hosts on pages, and their effects.
 
 use super::{Collecting, Host, HostOutput, Place, Why, acknowledge, is_of, taken_by_nobody};
 use crate::error::Corrupt;
@@ -32,13 +32,13 @@ impl<B: Clone> Host<B> {
         self.act(place, page, message, bytes, outputs)
     }
 
-    /// What is said about a page that a thread is filling counts as not yet arrived.
+    /// A message on a page that a thread is filling counts as not yet arrived.
     pub(super) fn wait_for_fill(&mut self, page: Page, message: ToHost, bytes: Option<B>) {
         self.filling.insert(page);
         self.waiting.entry(page).or_default().push_front((message, bytes));
     }
 
-    /// What was said about a page while it was being taken, or filled.
+    /// Acts on messages on a page that came while it was taken, or filled.
     pub(super) fn act_on_waiting<P: Place<Bytes = B>>(
         &mut self,
         place: &mut P,
@@ -143,7 +143,7 @@ impl<B: Clone> Host<B> {
                 grant
             }
             Collecting::Early { version: dropped, from } => {
-                // One for an older version, which the home repeats in the name of a dead host, says nothing of a newer one.
+                // A message on an older version, which the home repeats in the name of a dead host, does not concern a newer one.
                 if version.is_after(*dropped) {
                     (*dropped, *from) = (version, Hosts::NONE);
                 }
@@ -174,7 +174,7 @@ impl<B: Clone> Host<B> {
         Ok(())
     }
 
-    /// What is owned here since `era` is to go elsewhere. Returns the floor where it is not.
+    /// Gives away pages owned since `era`. Returns the minimum version where they are not owned.
     fn give<P: Place<Bytes = B>>(
         &mut self,
         place: &mut P,

@@ -1,8 +1,9 @@
-//! What a host does with what it is told about pages: the other half of the directory.
+//! A host's reactions to messages on pages: the other half of the directory.
 //!
-//! Of each page a host has a word ([`PageWord`]), which threads of its programs and its node change, and a frame. These rules are the
-//! node's part: what homes and other hosts say, pages that are taken from programs for others or to make room, what dead threads leave.
-//! They work on a [`Place`]: shared memory and mappings in the product, plain numbers ([`Plain`]) in the explorer and the simulator.
+//! A host has a word ([`PageWord`]) and a frame for each page. Threads of its programs and its node change the word. These rules are the
+//! node's part. They act on messages of homes and other hosts, take pages from programs for others or to make room, and clean up after
+//! dead threads. They work on a [`Place`]: shared memory and mappings in the product, plain numbers ([`Plain`]) in the explorer and the
+//! simulator.
 //!
 //! | file | holds |
 //! |---|---|
@@ -14,10 +15,9 @@
 //!
 //! # Versions
 //!
-//! A host that has no copy remembers a *floor*: the newest version that it was told to drop, or gave away. A grant to read is
-//! installed only if its version is above the floor, whatever overtook what. So an invalidation that meets a page being
-//! fetched raises the floor and is acknowledged at once; the grant that it overtook is void, and the host asks again, firmly
-//! ([`ToHome::Request`]).
+//! A host without a copy remembers a *floor*: the newest version that it was told to drop, or gave away. A grant to read is installed
+//! only if its version is above the floor, whatever overtook what. So an invalidation that meets a page being fetched raises the floor
+//! and is acknowledged at once. The grant that it overtook is void, and the host asks again, firmly ([`ToHome::Request`]).
 //!
 //! # What waits
 //!
@@ -44,7 +44,7 @@ use std::ops::Range;
 /// The node's seat for requests that it makes itself.
 const OWN_SEAT: u16 = 0;
 
-/// Where the pages of a region lie on a host: what its rules look at and change.
+/// A host's memory of a region, which its rules look at and change.
 ///
 /// **Ordering**: threads of programs change words and seats at the same time; frames only as their words let them.
 pub trait Place {
@@ -55,9 +55,9 @@ pub trait Place {
     fn page_count(&self) -> u64;
     /// Number of seats: one that a word or a message names may be any.
     fn seat_count(&self) -> u16;
-    /// Which of the region's homes a page belongs to.
+    /// Index of a page's home among the region's homes.
     fn home_of(&self, page: Page) -> usize;
-    /// What this host is called by the home of a page.
+    /// The host's number at the home of a page.
     fn me(&self, page: Page) -> HostId;
 
     /// The word of a page.
@@ -76,7 +76,7 @@ pub trait Place {
     fn number(&self, seat: u16) -> u32;
     /// A number for a seat's next request.
     fn next_number(&mut self, seat: u16) -> u32;
-    /// Whether a marked page is mapped by nobody at this moment.
+    /// True if no program maps a marked page at this moment.
     fn is_clear(&self, page: Page) -> bool;
 
     /// Puts bytes that came for a seat into a page's frame. Says whether there was room.
@@ -94,11 +94,11 @@ pub trait Place {
 /// In which way a page is taken from the programs. Neighbours that are taken in the same way are taken together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
-    /// Which home of the region they belong to.
+    /// Index of their home among the region's homes.
     pub home: usize,
-    /// Whether a copy stays, which programs may read.
+    /// True if a readable copy stays for programs.
     pub keeps: bool,
-    /// Whether the bytes go somewhere; else they are copies, which nobody can store to.
+    /// True if the bytes go somewhere; else they are copies that no program can store to.
     pub wants_bytes: bool,
 }
 
@@ -109,7 +109,7 @@ pub enum HostOutput<B> {
     Home {
         /// About which page.
         page: Page,
-        /// What.
+        /// The message.
         message: ToHome,
         /// The page's bytes, where [`ToHome::has_bytes`] says so.
         bytes: Option<B>,
@@ -120,7 +120,7 @@ pub enum HostOutput<B> {
         to: HostId,
         /// About which page.
         page: Page,
-        /// What.
+        /// The message.
         message: ToHost,
         /// The page's bytes, where [`ToHost::has_bytes`] says so.
         bytes: Option<B>,
@@ -136,7 +136,7 @@ impl<B> HostOutput<B> {
 /// Acknowledgements of those who drop their copies for a grant to write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Collecting<B> {
-    /// They came before the grant: who dropped a copy of that version.
+    /// Confirmations that came before the grant: hosts that dropped a copy of that version.
     Early { version: Version, from: Hosts },
     /// The grant waits for these.
     Granted { ticket: Ticket, version: Version, bytes: Option<B>, awaits: Hosts },
@@ -174,17 +174,17 @@ impl<B> Default for Host<B> {
 }
 
 impl<B: Clone> Host<B> {
-    /// Whether what is said about a page waits: it is being taken, or filled.
+    /// True if messages on a page wait: it is being taken, or filled.
     fn is_held(&self, page: Page) -> bool {
         self.takes.contains_key(&page) || self.filling.contains(&page)
     }
 
-    /// Whether pages are being taken, or waited for to be filled.
+    /// True while pages are being taken, or their filling is waited for.
     pub fn is_taking(&self) -> bool {
         !self.takes.is_empty() || !self.filling.is_empty()
     }
 
-    /// What was said about pages is void, and nobody waits for them to be taken.
+    /// Messages on these pages are void, and none of them is waited for.
     pub fn forget(&mut self, is_meant: impl Fn(Page) -> bool) {
         self.holds.forget(&is_meant);
         self.takes.retain(|page, _| !is_meant(*page));
@@ -193,7 +193,7 @@ impl<B: Clone> Host<B> {
         self.collecting.retain(|page, _| !is_meant(*page));
     }
 
-    /// Whether seats may be given to a program: no claim in their names is open.
+    /// True if a program may have the slots: no claim in their names is open.
     pub fn is_free(&self, seats: Range<u16>) -> bool {
         self.dead_seats.range(seats).next().is_none()
     }
@@ -271,13 +271,12 @@ impl<B: Clone> Host<B> {
         let waiting: Vec<Page> = pages(place).filter(is_waited_for).collect();
         for page in waiting {
             let seat = place.look(page).claimer();
-            // What makes no sense is found by who touches it.
+            // A thread that touches it finds the senseless state.
             let _ = self.fail(place, page, seat);
         }
     }
 
-    /// Nobody fetches the page any more; who waited looks again. Where its thread has given up by itself, or has an answer, nothing is
-    /// to be done.
+    /// Ends the fetch of a page; its waiters look again. A thread that has given up by itself, or has a reply, is left alone.
     fn fail<P: Place<Bytes = B>>(&mut self, place: &mut P, page: Page, seat: u16) -> Result<(), Corrupt> {
         if seat >= place.seat_count() {
             return Err(Corrupt("a page claimed by a seat that there is not"));
@@ -295,7 +294,7 @@ fn pages<P: Place>(place: &P) -> impl Iterator<Item = Page> + use<P> {
     (0..place.page_count()).map(Page)
 }
 
-/// Whether a page is claimed by the request that a message names.
+/// True if the request that a message names claims the page.
 fn is_of<P: Place>(place: &P, page: Page, ticket: Ticket) -> bool {
     place.look(page).claimer() == ticket.seat && place.number(ticket.seat) == ticket.number
 }

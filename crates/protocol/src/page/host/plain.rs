@@ -23,11 +23,11 @@ struct PlainSeat {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Plain<B> {
     me: HostId,
-    /// Whether the frames are the home's own memory, where bytes stay when pages are taken.
+    /// True if the frames are the home's own memory, where bytes stay when pages are taken.
     is_home: bool,
     page_count: u64,
     seat_count: u16,
-    /// Of pages that were there.
+    /// Words of pages that were there.
     words: BTreeMap<Page, PageWord>,
     seats: BTreeMap<u16, PlainSeat>,
     frames: BTreeMap<Page, B>,
@@ -45,7 +45,7 @@ impl<B: Clone> Plain<B> {
         self.seats.entry(seat).or_default()
     }
 
-    /// What is in a frame.
+    /// A frame's content.
     pub fn frame(&self, page: Page) -> Option<&B> {
         self.frames.get(&page)
     }

@@ -9,32 +9,32 @@ use crate::page::word::{PageWord, State};
 /// Most pages that are taken at once: as many as are asked for at once.
 const RUN_COUNT_MAX: u64 = 64;
 
-/// What a page is taken for.
+/// Purpose of taking a page.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
     /// Another host will write.
     Invalidate {
         /// Copies up to this version are not good any more.
         version: Version,
-        /// Who waits for it; the home if none.
+        /// The host that waits for it; the home if none.
         tell: Option<HostId>,
     },
     /// Another host gets a copy, or the page.
     Forward {
         /// The version that is owned.
         era: Version,
-        /// Who gets it.
+        /// The host that gets it.
         to: HostId,
         /// For what request.
         ticket: Ticket,
-        /// What for.
+        /// The access for it.
         access: Access,
     },
     /// The home gets it.
     Recall {
         /// The version that is owned.
         era: Version,
-        /// Whether a copy stays.
+        /// True if a copy stays.
         keeps: bool,
     },
     /// There is no room for it.
@@ -73,7 +73,7 @@ impl<B: Clone> Host<B> {
         Ok(!filled.is_empty() || !clear.is_empty())
     }
 
-    /// Whether [`Host::turn`] would do something.
+    /// True if [`Host::turn`] would do something.
     #[cfg(test)]
     pub(in crate::page) fn may_turn(&self, place: &impl Place<Bytes = B>) -> bool {
         let is_filled = self.filling.iter().any(|page| !place.look(*page).is_being_filled());

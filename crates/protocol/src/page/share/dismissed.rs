@@ -7,8 +7,8 @@
 //!                                +----+ due: is told, again and again
 //! ```
 //!
-//! Such a host may live. It knows nothing of this, and uses copies that are not good any more, so it is told to drop all. Only `Forgot` is an
-//! answer. A `Leave` is none: it crossed the notice, and its host waits until a home says that it does not know it.
+//! A fenced host may live, not know of it, and use stale copies. So it is told to drop all. Only `Forgot` confirms that. A `Leave`
+//! crossed the notice, and its host waits until a home says that it does not know it.
 
 use super::guests::Guest;
 use super::life::{Life, Over};
@@ -47,12 +47,12 @@ impl<N: Clone> Dismissed<N> {
         self.0.push_back(DismissedHost { node: who.node, life: who.life, share: *share, notice, told_ms: None });
     }
 
-    /// Whether nobody is to be told.
+    /// True if no host is to be told.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What is said at this moment, to those that were not told for [`ASK_AGAIN_MS`]: a connection that breaks may take a notice with it.
+    /// Notices due at `now_ms`: hosts not told for [`ASK_AGAIN_MS`], because a connection that breaks may lose a notice.
     pub fn due(&mut self, now_ms: u64) -> Vec<N> {
         let is_due = |told_ms: u64| now_ms.saturating_sub(told_ms) >= ASK_AGAIN_MS;
         let mut due = Vec::new();

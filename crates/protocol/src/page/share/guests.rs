@@ -3,8 +3,8 @@
 //! A number is not used twice, except the home's own host's: a host that left leaves a hole. A host that joins again by the same key is
 //! the same guest. One that joins by another key has begun anew, and what it was before is gone.
 //!
-//! A guest that leaves while pages which it passed on are on their way *drains*: their receivers may ask for them again, and the page
-//! would be looked for where it is no more.
+//! A sharer that leaves while pages which it passed on are on their way *drains*. Their receivers may ask for them again, and the home
+//! would look for the page at the wrong host.
 
 use super::life::{Life, Over};
 use super::table::{GUEST, GuestEvent, GuestPhase};
@@ -14,16 +14,16 @@ use crate::page::hosts::HostId;
 use crate::table;
 use std::collections::BTreeSet;
 
-/// Who wants to join.
+/// A host that wants to join.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Joiner {
     /// Its node.
     pub node: NodeId,
-    /// Which life of it.
+    /// Its life.
     pub life: Life,
-    /// Where it is reached.
+    /// Its network address.
     pub address: String,
-    /// What it is called in messages to it.
+    /// Its key in messages.
     pub key: u64,
     /// The user whose programs it shares the region with, where they only read it.
     pub readers: Option<u32>,
@@ -32,11 +32,11 @@ pub struct Joiner {
 /// A host that maps the region.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Guest {
-    /// Who it is.
+    /// The host.
     pub who: Joiner,
-    /// What it calls its right.
+    /// The number of its membership.
     pub share: u64,
-    /// What it may do.
+    /// Its rights.
     pub rights: Rights,
     /// The others that it knows.
     knows: BTreeSet<HostId>,
@@ -49,12 +49,12 @@ pub struct Guest {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Guests {
     own: HostId,
-    /// By number.
+    /// Indexed by number.
     hosts: Vec<Option<Guest>>,
 }
 
 impl Guests {
-    /// Nobody; `own` is the number of the home's own host, 0.
+    /// No hosts; `own` is the number of the home's own host, 0.
     pub fn new(own: HostId) -> Guests {
         Guests { own, hosts: vec![None; usize::from(own.0) + 1] }
     }
@@ -64,22 +64,22 @@ impl Guests {
         self.hosts.iter().enumerate().filter_map(|(at, guest)| Some((HostId(at as u16), guest.as_ref()?)))
     }
 
-    /// One of them.
+    /// The host of a number.
     pub fn get(&self, host: HostId) -> Option<&Guest> {
         self.hosts.get(usize::from(host.0))?.as_ref()
     }
 
-    /// Whether nobody maps the region.
+    /// True if no host maps the region.
     pub fn is_empty(&self) -> bool {
         self.hosts.iter().all(Option::is_none)
     }
 
-    /// How many there are.
+    /// The number of hosts.
     pub fn count(&self) -> usize {
         self.hosts.iter().flatten().count()
     }
 
-    /// Whether as many hosts have mapped it as can be numbered.
+    /// True if the numbers for hosts are used up.
     pub fn is_full(&self) -> bool {
         self.hosts.len() > usize::from(u16::MAX)
     }
@@ -120,18 +120,18 @@ impl Guests {
         self.iter().filter(|(_, guest)| is_over(guest)).map(|(host, _)| host).collect()
     }
 
-    /// Whether a life of a node that goes on maps the region.
+    /// True if a life of the node that is not over maps the region.
     pub fn has_live(&self, node: NodeId, over: Over) -> bool {
         self.iter().any(|(_, guest)| guest.who.node == node && !guest.who.life.is_over(over))
     }
 
-    /// Whether a host is called so.
+    /// True if a host has that key.
     pub fn knows(&self, key: u64) -> bool {
         self.iter().any(|(_, guest)| guest.who.key == key)
     }
 
-    /// A host has let go of everything. Returns it, if it goes; it stays where pages that it passed on are still under way, and
-    /// [`Guests::draining`] has it until this is called once more.
+    /// A host has let go of everything. Returns it if it goes. While pages that it passed on are under way it stays, in
+    /// [`Guests::draining`], until the next call.
     pub fn leave(&mut self, host: HostId, is_passing_on: bool) -> Option<Guest> {
         let event = if is_passing_on { GuestEvent::LeaveEarly } else { GuestEvent::Leave };
         self.end(host, event)
@@ -171,12 +171,12 @@ impl Guests {
         }
     }
 
-    /// Those who have not answered to the home that is back.
+    /// Hosts that have not replied to the returned home.
     pub fn awaited(&self) -> impl Iterator<Item = HostId> {
         self.iter().filter(|(_, guest)| guest.phase == GuestPhase::Awaited).map(|(host, _)| host)
     }
 
-    /// Those among them who are asked at this moment: again and again, because late news of the loss make a host drop its answer.
+    /// Hosts to ask at `now_ms`. They are asked repeatedly, because late news of the loss makes a host drop its reply.
     pub fn due(&mut self, now_ms: u64) -> Vec<HostId> {
         let is_due = |guest: &Guest| guest.asked_ms.is_none_or(|asked| now_ms.saturating_sub(asked) >= ASK_AGAIN_MS);
         let due: Vec<HostId> = self.awaited().filter(|host| self.get(*host).is_some_and(is_due)).collect();

@@ -1,5 +1,5 @@
-//! Shares at homes that came back and got all that was here: such a home may ask once more, and others may still pass its pages on to this
-//! host, under the key that it had.
+//! Memberships at returned homes that got all their pages. Such a home may ask again, and others may still send its pages to this host's
+//! old key.
 //!
 //! A home that asks by a share that is remembered here is told that it has all; by any other, that this host does not know. A page that comes
 //! by the old key goes straight home. What such a home may not have heard, because it was lost again, is kept for its next return.
@@ -28,7 +28,7 @@ impl<H, M> Default for HandedShares<H, M> {
 }
 
 impl<H, M> HandedShares<H, M> {
-    /// A home by which this host was called by that key, and which knew it by that share, has got all.
+    /// A home, which knew this host by that key and membership, has all its pages.
     pub fn keep(&mut self, (key, share): (u64, u64), home: H) {
         if self.0.len() >= HANDED_COUNT_MAX {
             self.0.pop_front();
@@ -54,7 +54,7 @@ impl<H, M> HandedShares<H, M> {
         }
     }
 
-    /// Where a page that comes by an old key goes: the share, and its home.
+    /// The membership and home for a page sent to an old key.
     pub fn home_of(&self, key: u64) -> Option<(u64, &H)> {
         self.0.iter().find(|handed| handed.key == key).map(|handed| (handed.share, &handed.home))
     }

@@ -2,7 +2,7 @@
 
 use crate::id::{Epoch, Incarnation};
 
-/// Which life of a node somebody belongs to.
+/// A life of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Life {
     /// The epoch in which it joined.
@@ -11,19 +11,19 @@ pub struct Life {
     pub process: Option<Incarnation>,
 }
 
-/// Which lives of a node are over.
+/// The lives of a node that are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// Those of epochs up to this one, as the membership says.
+    /// Lives of epochs up to this one, as the membership says.
     UpTo(Epoch),
     /// All but this one, which answers at its address.
     AllBut(Incarnation),
-    /// It cannot be reached.
+    /// The node cannot be reached.
     All,
 }
 
 impl Life {
-    /// Whether it is one of those that are over.
+    /// True if it is one of the lives that are over.
     pub fn is_over(self, over: Over) -> bool {
         match over {
             Over::UpTo(epoch) => self.epoch <= epoch,

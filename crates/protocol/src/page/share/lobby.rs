@@ -21,20 +21,20 @@ use std::collections::VecDeque;
 /// A host that wants to join, until it is answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiting<J> {
-    /// Who.
+    /// The waiting host.
     pub who: J,
     /// When it is refused, if it is not let in.
     until_ms: u64,
 }
 
-/// What came of a try.
+/// The outcome of a try.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Tried<T, E> {
-    /// It is let in.
+    /// Let in.
     Admitted(T),
-    /// It is not, however long it waits.
+    /// Refused for good.
     Refused(E),
-    /// It is not at this moment, and that passes by itself.
+    /// Refused for the moment; it passes by itself.
     NotYet(E),
 }
 
@@ -46,12 +46,12 @@ pub struct Lobby<J> {
 }
 
 impl<J> Lobby<J> {
-    /// Nobody. A host waits so long.
+    /// An empty queue. A host waits at most `patience_ms`.
     pub fn new(patience_ms: u64) -> Lobby<J> {
         Lobby { patience_ms, waiting: VecDeque::new() }
     }
 
-    /// Whether nobody waits.
+    /// True if no host waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -61,7 +61,7 @@ impl<J> Lobby<J> {
         Waiting { who, until_ms: now_ms.saturating_add(self.patience_ms) }
     }
 
-    /// Those who wait, to be tried in this order; each goes on by [`Lobby::tried`].
+    /// The waiting hosts, to be tried in this order; report each by [`Lobby::tried`].
     #[must_use = "they wait for an answer"]
     pub fn due(&mut self) -> VecDeque<Waiting<J>> {
         std::mem::take(&mut self.waiting)

@@ -1,4 +1,4 @@
-//! How a region comes to be shared by a host with its homes, and how that ends.
+//! Membership: a host joins the homes of a region, and leaves them.
 //!
 //! ```text
 //!   a host: Sharing                                     a home: Guests

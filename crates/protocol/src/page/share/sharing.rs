@@ -14,12 +14,12 @@ use crate::id::{ClientId, Epoch, Incarnation, Rights};
 use crate::table;
 use std::collections::VecDeque;
 
-/// What a program wants.
+/// A program's wish to map a region.
 pub trait MapRequest {
-    /// Who it is.
+    /// The program.
     fn client(&self) -> ClientId;
 
-    /// What it is to be allowed.
+    /// The rights that it asks for.
     fn rights(&self) -> Rights;
 }
 
@@ -30,13 +30,13 @@ pub enum Refused<E> {
     ByHome(E),
     /// The grants allow less at this home.
     Rights(usize),
-    /// This home was lost, or came back, before it answered.
+    /// The home at this index was lost, or came back, before it replied.
     Lost(usize),
-    /// This node was taken for lost.
+    /// The node was taken for lost.
     CutOff,
 }
 
-/// What the driver does next.
+/// The driver's next action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action<W, E> {
     /// Ask all homes, with the grants of [`Sharing::wanted`].
@@ -49,18 +49,18 @@ pub enum Action<W, E> {
     Again(W),
     /// Tell a home that nothing is here any more.
     Tell {
-        /// Which.
+        /// The home's index.
         home: usize,
-        /// What it knows this host by.
+        /// The host's membership there.
         share: u64,
     },
     /// Answer to a home that is back: all that was here is on its way, or is not known.
     Farewell {
-        /// Which.
+        /// The home's index.
         home: usize,
-        /// What it knew this host by.
+        /// The host's former membership there.
         share: u64,
-        /// Whether it has all.
+        /// True if the home has all pages.
         has_all: bool,
     },
     /// The home may be joined by another key: what is said to this host by the old one is not for what it becomes.
@@ -71,10 +71,10 @@ pub enum Action<W, E> {
     End,
 }
 
-/// What comes of pages that a home which is back is to get.
+/// The state of pages that a returned home is to get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handed {
-    /// They are still being taken.
+    /// Still being taken.
     Waits,
     /// All are on their way.
     All,
@@ -87,7 +87,7 @@ pub enum Handed {
 struct Door {
     phase: HomePhase,
     share: Option<u64>,
-    /// Which life of its node it belongs to, as far as this host has heard.
+    /// Its node's life, as far as this host has heard.
     life: Life,
     /// Since when it gets what is here.
     since_ms: u64,
@@ -108,7 +108,7 @@ impl Door {
     }
 }
 
-/// What is known while a region is left.
+/// State of a region that is being left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Leaving<E> {
     since_ms: u64,
@@ -136,9 +136,9 @@ enum State<W, E> {
 pub struct Sharing<W, E> {
     state: State<W, E>,
     doors: Vec<Door>,
-    /// Who is next.
+    /// Programs that wait for their turn.
     then: VecDeque<W>,
-    /// How long pages are waited for that programs keep.
+    /// Time to wait for pages that programs keep.
     patience_ms: u64,
     actions: VecDeque<Action<W, E>>,
 }
@@ -156,7 +156,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         self.actions.pop_front()
     }
 
-    /// Where it stands.
+    /// The region's phase.
     pub fn phase(&self) -> Phase {
         match self.state {
             State::Rest => Phase::Rest,
@@ -167,17 +167,17 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         }
     }
 
-    /// Where a home stands.
+    /// A home's phase.
     pub fn home(&self, home: usize) -> HomePhase {
         self.doors[home].phase
     }
 
-    /// What a home knows this host by.
+    /// The host's membership at a home.
     pub fn share(&self, home: usize) -> Option<u64> {
         self.doors[home].share
     }
 
-    /// Whether a home is of no use to programs here: it is lost, or takes its pages back.
+    /// True if a home serves no programs here: it is lost, or takes its pages back.
     pub fn is_lost(&self, home: usize) -> bool {
         matches!(self.home(home), HomePhase::Lost | HomePhase::Handing)
     }
@@ -195,7 +195,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         }
     }
 
-    /// Whether time has to pass.
+    /// True if it waits for the clock.
     pub fn waits(&self) -> bool {
         self.phase() != Phase::Rest || self.handing().next().is_some()
     }
@@ -235,14 +235,14 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         }
     }
 
-    /// Whether a home belongs to one of those lives of its node that are over.
+    /// True if a home belongs to a life of its node that is over.
     pub fn is_over(&self, home: usize, over: Over) -> bool {
         self.doors[home].life.is_over(over)
     }
 
-    /// A home, by that process, takes this host in by that share, and allows so much. Returns whether it was asked; one that was not
-    /// is to hear `Forgot`, because it has a guest that does not know it: this host cannot say what that guest had. So is one that knew this
-    /// host by another share: it did without this host meanwhile, and says so.
+    /// A home, by that process, takes this host in with that membership and those rights. Returns true if it was asked. A home that was
+    /// not asked is to hear `Forgot`, because it has a sharer that does not know it, and this host cannot say what that sharer had. So is
+    /// a home that knew this host by another membership: it went on without this host meanwhile, and says so.
     pub fn on_accepted(&mut self, home: usize, process: Incarnation, (share, rights): (u64, Rights)) -> bool {
         let door = &mut self.doors[home];
         if door.share.is_some_and(|known| known != share) {
@@ -292,7 +292,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         }
     }
 
-    /// Nobody maps the region.
+    /// The last client has unmapped the region.
     pub fn on_unused(&mut self, now_ms: u64) {
         if self.phase() == Phase::Rest {
             self.leave(now_ms);
@@ -315,7 +315,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         }
     }
 
-    /// Whether pages are to go home: none of its homes is asked, nor takes them back by itself.
+    /// True if pages may go home: no home is being asked, and none takes its pages back.
     pub fn may_empty(&self) -> bool {
         let is_busy = |door: &Door| door.is_asked() || door.phase == HomePhase::Handing;
         self.phase() == Phase::Emptying && !self.doors.iter().any(is_busy)
@@ -368,7 +368,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         self.go_on();
     }
 
-    /// This node was taken for lost: `others` are homes that do without it, and know it no more.
+    /// The node was taken for lost. `others` are homes that have gone on without it and no longer know it.
     pub fn begin_anew(&mut self, others: impl IntoIterator<Item = usize>) {
         for home in others {
             self.forget(home);
@@ -394,10 +394,10 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
     ///
     /// The driver drops the home's pages where it does not take them.
     pub fn on_returned(&mut self, home: usize, share: u64, takes: bool, now_ms: u64) {
-        // Who is let in is known to all homes: also to those that had answered before this one came back.
+        // A client that is let in is known to all homes, including those that replied before this one came back.
         self.fail_asking(Refused::Lost(home));
         let door = &mut self.doors[home];
-        // It is back in a later life than the one that was lost: news of that loss, which come late, are not about this one.
+        // The home's new life is later than the lost one, so late news of that loss does not concern it.
         door.life.epoch = Epoch(door.life.epoch.0 + 1);
         let was = door.phase;
         match door.share {

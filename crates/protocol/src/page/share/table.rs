@@ -1,4 +1,4 @@
-//! Every transition of a region on a host, of a home as the host knows it, and of a guest as the home knows it.
+//! Every transition of a region on a host, of a home as the host knows it, and of a guest.
 
 use crate::table::Row;
 
@@ -17,7 +17,7 @@ pub enum Phase {
     Gone,
 }
 
-/// What happens to a region on a host.
+/// An event of a region on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A program wants to map it.
@@ -30,7 +30,7 @@ pub enum Event {
     Tell,
     /// The last home knows.
     LeftLast,
-    /// This node was taken for lost.
+    /// The node was taken for lost.
     BeginAnew,
 }
 
@@ -48,38 +48,38 @@ pub const REGION: &[Row<Phase, Event>] = &[
 /// A home, as a host of its region knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HomePhase {
-    /// It does not know this host.
+    /// The home does not know this host.
     Stranger,
-    /// It is asked for the first time.
+    /// The home has its first request.
     Asked,
-    /// It has given a share.
+    /// The home has given a membership.
     Shared,
-    /// It has given a share, and is asked for another program.
+    /// The home has given a membership, and is asked for another program.
     AskedAgain,
-    /// It was told that nothing is here.
+    /// The home was told that nothing is here.
     Told,
-    /// It is back after it was taken for lost, and gets what is here.
+    /// The home is back after it was taken for lost, and gets its pages.
     Handing,
-    /// It is lost. What is here of its pages stays, and nothing new comes.
+    /// The home is lost. Its pages here stay, and none come.
     Lost,
 }
 
-/// What happens between a host and a home.
+/// An event between a host and a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HomeEvent {
-    /// It is asked what the grants of a program allow.
+    /// The host asks what a program's grants allow.
     Ask,
-    /// It takes the host in.
+    /// The home takes the host in.
     Accept,
-    /// It does not, for this program.
+    /// The home refuses this program.
     Refuse,
-    /// It is told that nothing is here.
+    /// The host says that nothing is here.
     Tell,
-    /// It knows this host no more.
+    /// The home has forgotten this host.
     Forget,
-    /// It is lost.
+    /// The home is lost.
     Lose,
-    /// It is back, and wants what is here.
+    /// The home is back, and wants its pages.
     Return,
 }
 
@@ -128,32 +128,32 @@ pub const HOME: &[Row<HomePhase, HomeEvent>] = &[
 /// A host, as a home of the region knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GuestPhase {
-    /// Nobody is known by that number.
+    /// No host has that number.
     Nobody,
-    /// It maps the region.
+    /// The host maps the region.
     Here,
-    /// It has let go of everything, and pages that it passed on are on their way.
+    /// The host has let go of everything; pages that it passed on are under way.
     Draining,
     /// The home is back, and waits for what it has.
     Awaited,
-    /// It has sent all that it had, or is lost with it, while the home waits for others.
+    /// The host has sent all its pages, or is lost, while the home waits for others.
     Answered,
 }
 
-/// What happens to a guest.
+/// An event of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuestEvent {
-    /// It joins.
+    /// The host joins.
     Join,
-    /// It leaves, and what it passed on has come.
+    /// The host leaves, and the pages that it passed on have arrived.
     Leave,
-    /// It leaves, and what it passed on is on its way.
+    /// The host leaves before the pages that it passed on have arrived.
     LeaveEarly,
-    /// It is lost with its node.
+    /// The host is lost with its node.
     Lose,
     /// The home is back.
     Return,
-    /// It answers to the home that is back.
+    /// The host replies to the returned home.
     Answer,
     /// The home begins anew.
     End,

@@ -1,4 +1,4 @@
-//! One page's word: its 64 bits, its states, and every transition between them.
+//! A page's word: its 64 bits, its states, and every transition between them.
 //!
 //! ```text
 //! bits 0..4    state
@@ -10,8 +10,8 @@
 //! bits 32..64  version of what is here; where nothing is, the floor: the newest version that is known not to be good
 //! ```
 //!
-//! A word of zeros is a page that was never here. The rules in `steps` say what each thing that happens to a page makes of its word:
-//! pure functions, which the shared memory of a host applies by compare-exchange, and the explorer and the simulator to plain numbers.
+//! A word of zeros is a page that was never here. The rules in `steps` give the next word for each event of a page. They are pure
+//! functions. The shared memory of a host applies them by compare-exchange, the explorer and the simulator to plain numbers.
 //!
 //! ```text
 //!            Claim              Fill              Filled                      ClaimWrite
@@ -34,8 +34,8 @@
 //!     +--------- Drop ---------------------------+
 //! ```
 //!
-//! (`Fail` leads back from what was claimed, `Unfill` and `FailFill` from what was being filled; a grant without bytes, `GrantRead`
-//! or `GrantWrite`, leads from `Fetching…` straight to `Shared` or `Owned`; see [`TABLE`].)
+//! (`Fail` leads back from a claim, `Unfill` and `FailFill` from a filling. A grant without bytes, `GrantRead` or `GrantWrite`, leads
+//! from `Fetching…` straight to `Shared` or `Owned`; see [`TABLE`].)
 
 mod steps;
 
@@ -57,7 +57,7 @@ pub enum State {
     Shared = 2,
     /// The same, and the claimer has asked to write.
     Upgrading = 3,
-    /// It is here, and may be mapped for writing.
+    /// The page is here, and may be mapped for writing.
     Owned = 4,
     /// The node takes a copy from the programs.
     TakingShared = 5,
@@ -73,7 +73,7 @@ pub enum State {
     FillingWrite = 10,
 }
 
-/// What happens to a page word.
+/// An event of a page word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A thread will fetch a copy.
@@ -82,9 +82,9 @@ pub enum Event {
     ClaimWrite,
     /// A grant is good, and its bytes are going into the frame.
     Fill,
-    /// They are there.
+    /// The bytes are in the frame.
     Filled,
-    /// They are not, and the frame is a hole again; the claim stays.
+    /// The bytes are not in the frame, which is a hole again; the claim stays.
     Unfill,
     /// The same, and the request has failed.
     FailFill,
@@ -96,7 +96,7 @@ pub enum Event {
     Fail,
     /// A thread begins to map the page.
     Enter,
-    /// It has mapped it.
+    /// The thread has mapped it.
     Leave,
     /// A version is not good any more, and no copy is here.
     RaiseFloor,
@@ -160,7 +160,7 @@ const PARKED: u64 = 1 << 15;
 const CLAIMER_SHIFT: u32 = 16;
 const VERSION_SHIFT: u32 = 32;
 
-/// The value of a page word, as it was read: input, since any client of the region may write to it.
+/// The value of a page word, as it was read: input, because any client of the region may write to it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageWord(pub u64);
 
@@ -188,7 +188,7 @@ impl PageWord {
         STATES.get((self.0 & STATE_MASK) as usize).copied().ok_or(Corrupt("a page word in no state"))
     }
 
-    /// How many threads are mapping it, and those that died while they did.
+    /// Number of threads that are mapping it, with those that died while they did.
     pub fn installers(self) -> u16 {
         (self.0 >> INSTALLERS_SHIFT) as u16 & INSTALLER_COUNT_MAX
     }
@@ -203,40 +203,40 @@ impl PageWord {
         Version((self.0 >> VERSION_SHIFT) as u32)
     }
 
-    /// Whether its claimer waits for an answer.
+    /// True if its claimer waits for a reply.
     pub fn is_asked_for(self) -> bool {
         matches!(self.state(), Ok(Fetching | FetchingWrite | Upgrading | TakingUpgrade))
     }
 
-    /// Whether granted bytes are being put into its frame.
+    /// True if granted bytes are being put into its frame.
     pub fn is_being_filled(self) -> bool {
         matches!(self.state(), Ok(Filling | FillingWrite))
     }
 
-    /// Whether its claimer waits for it, or fills its frame.
+    /// True if its claimer waits for it, or fills its frame.
     pub fn is_claimed(self) -> bool {
         self.is_asked_for() || self.is_being_filled()
     }
 
-    /// Whether a thread of this host may have stored to it since it came; where nothing is, since it came the last time.
+    /// True if a thread of this host may have stored to it since it came. Without a page here, since its last coming.
     pub fn is_written(self) -> bool {
         self.0 & WRITTEN != 0
     }
 
-    /// Of a page that is not here: whether it was written both of the last times that it was. Such a page is *migratory*: who reads it next
-    /// is expected to write it, and asks to write at once.
+    /// True for an absent page that was written both of the last times it was here. Such a page is *migratory*: its next reader is
+    /// expected to write it, and asks to write at once.
     ///
     /// **Source**: as directories of cache lines find them (Stenström, Brorsson and Sandberg 1993), here by the host itself.
     pub fn is_migratory(self) -> bool {
         self.is_written() && self.0 & EXPECTED != 0
     }
 
-    /// Whether somebody has to be woken when it changes.
+    /// True if a thread must be woken when it changes.
     pub fn is_parked(self) -> bool {
         self.0 & PARKED != 0
     }
 
-    /// Whether the page may be mapped for `access` as it is.
+    /// True if the page may be mapped for `access` as it is.
     pub fn may_map(self, access: Access) -> bool {
         match self.state() {
             Ok(Owned) => true,
@@ -253,7 +253,7 @@ impl PageWord {
         }
     }
 
-    /// Where an event leads, or `None` where the table does not allow it.
+    /// The word after an event, or `None` where the table does not allow it.
     ///
     /// The claimer stays as it is wherever the state has one after; the installers stay until a taken page is published.
     /// Where the event ends what somebody may wait for, the mark of who is parked goes, and they are to be woken.
@@ -296,19 +296,19 @@ impl PageWord {
         PageWord(self.0 & !(u64::from(INSTALLER_COUNT_MAX) << INSTALLERS_SHIFT) | u64::from(count) << INSTALLERS_SHIFT)
     }
 
-    /// With the mark that somebody is parked until it changes.
+    /// The word with the mark that a thread is parked until it changes.
     pub fn parked(self) -> PageWord {
         PageWord(self.0 | PARKED)
     }
 
-    /// One more thread maps the page for that access; the others are not disturbed.
+    /// Adds a thread that maps the page for that access; the others are not disturbed.
     fn entered(self, access: Access) -> Option<PageWord> {
         let word = self.after(Event::Enter).filter(|_| self.installers() < INSTALLER_COUNT_MAX)?;
         let is_written = self.is_written() || access == Access::Write;
         Some(word.with_installers(self.installers() + 1).with_written(is_written))
     }
 
-    /// One thread less.
+    /// Removes one thread.
     fn left(self) -> Option<PageWord> {
         Some(self.after(Event::Leave)?.with_installers(self.installers().checked_sub(1)?))
     }

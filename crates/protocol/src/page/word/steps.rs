@@ -7,12 +7,12 @@ use super::{Event, PageWord, State};
 use crate::error::Corrupt;
 use crate::page::message::{Access, Version};
 
-/// What a rule makes of a word.
+/// A rule's effect on a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<T> {
     /// The word after it; the same where nothing changes.
     pub word: PageWord,
-    /// What it comes to.
+    /// The rule's result.
     pub value: T,
 }
 
@@ -20,7 +20,7 @@ pub struct Change<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "somebody may have to be woken"]
 pub struct Changed {
-    /// Whether somebody is parked on it.
+    /// True if a thread is parked on it.
     pub wakes: bool,
 }
 
@@ -31,7 +31,7 @@ impl Changed {
     }
 }
 
-/// What a thread that faults is to do.
+/// The next step of a thread that faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Map the page for that access at once, and leave.
@@ -40,7 +40,7 @@ pub enum Fault {
     Fetch {
         /// The newest version that is known not to be good.
         floor: Version,
-        /// What to ask for: to write where the page is migratory, whatever the thread does.
+        /// The access to ask for: to write where the page is migratory, whatever the thread does.
         access: Access,
     },
     /// Ask to write the copy that is here.
@@ -52,7 +52,7 @@ pub enum Fault {
     Wait(PageWord),
 }
 
-/// Whether granted bytes may be put into the frame.
+/// Permission to put granted bytes into the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// Put them there, then [`PageWord::filled`]; or [`PageWord::fail_fill`].
@@ -65,7 +65,7 @@ pub enum Fill {
     Gone,
 }
 
-/// What became of a grant.
+/// Result of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installed {
     /// The page may be mapped.
@@ -76,7 +76,7 @@ pub enum Installed {
     Gone,
 }
 
-/// What an invalidation found.
+/// Result of an invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalidated {
     /// No copy that it concerns is here: acknowledge.
@@ -87,13 +87,13 @@ pub enum Invalidated {
     Later,
 }
 
-/// What a forward or a recall found.
+/// Result of a forward or a recall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// The page is marked: take it, and publish.
     Take,
-    /// The page is not owned here in that version. The floor says why: from the asked version on, the page was passed on (a
-    /// recall is answered with `Missing`); below it, the page was evicted and is on its way home (nothing is answered).
+    /// The page is not owned here in that version. The floor says why. From the asked version on, the page was passed on (a recall is
+    /// answered with `Missing`). Below it, the page was evicted and is on its way home (nothing is answered).
     Elsewhere {
         /// The newest version that is known not to be good here.
         floor: Version,
@@ -178,7 +178,7 @@ impl PageWord {
         self.becomes(word, Installed::Here(Changed::between(self, word)))
     }
 
-    /// What a dead thread was filling is a hole again; its claim stays. Nobody is woken by it.
+    /// Makes a dead thread's half-filled frame a hole again. Its claim stays, and no thread is woken.
     pub fn unfill(self, seat: u16) -> Result<Change<()>, Corrupt> {
         let word = self.after(Event::Unfill).filter(|_| self.claimer() == seat);
         self.becomes(word.ok_or(Corrupt("a page emptied that was not being filled"))?, ())
@@ -212,8 +212,8 @@ impl PageWord {
         }
     }
 
-    /// Whether this host had the page before in that version, granted to write, and may have let go of it since. The home sends a
-    /// grant twice when the thread is dead that it went to, or its own host that was to pass the page on.
+    /// True if this host had the page in that version, granted to write, and may have let go of it since. The home sends a grant twice if
+    /// its thread is dead, or if its own host was to pass the page on.
     ///
     /// Between the floor of what is not here, and a version that is granted, lies at least one; and a copy is older than a grant.
     pub fn had_before(self, version: Version) -> Result<bool, Corrupt> {
@@ -239,9 +239,9 @@ impl PageWord {
                 self.becomes(self.after(Event::Take).expect("a copy can be taken"), Invalidated::Take)
             }
             State::TakingShared | State::TakingUpgrade | State::TakingOwned | State::Filling => self.stays(Invalidated::Later),
-            // Nothing was granted to write before all older copies had gone.
+            // A grant to write comes after all older copies have gone.
             State::FillingWrite => self.stays(Invalidated::Nothing),
-            // One of long ago, for the home's own host, which is gone.
+            // The message is an old one for the home's own host, which is gone.
             State::Owned if self.version().is_after(version.next()) => self.stays(Invalidated::Nothing),
             State::Owned => Err(Corrupt("an owned page that its home takes for a copy")),
         }
@@ -279,7 +279,7 @@ impl PageWord {
 
     fn published(self, event: Event, rule: impl Fn(PageWord) -> PageWord) -> Result<Change<()>, Corrupt> {
         let word = self.after(event).ok_or(Corrupt("a page published that was not taken"))?;
-        // Nobody maps it: counts that are left are those of the dead.
+        // No program maps it: counts that are left are those of the dead.
         self.becomes(rule(word).with_installers(0), ())
     }
 }

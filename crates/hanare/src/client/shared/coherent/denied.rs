@@ -1,4 +1,4 @@
-//! How asking for a page ends, and how long it may go on.
+//! Ends of a request for a page, and its deadline.
 
 use crate::client::shared::endpoint::Broken;
 use hanare_protocol::page::{Access, Version};
@@ -12,9 +12,9 @@ pub(super) struct Claimed {
     pub page: u64,
     /// The version of the copy that is here.
     pub has: Option<Version>,
-    /// What to ask for: to write where the page is migratory, whatever the thread does.
+    /// The access to ask for: to write where the page is migratory, whatever the thread does.
     pub access: Access,
-    /// Whether nothing may overtake the grant.
+    /// True if nothing may overtake the grant.
     pub firm: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Denials(AtomicU64);
 const WHY_BITS: u32 = 8;
 
 impl Denials {
-    /// What a denial is stored as, in the order of their numbers from 1 on.
+    /// Denials, stored by their numbers from 1 on in this order.
     const ALL: [Denied; 11] = [
         Denied::Gone,
         Denied::Home(0, Broken::Closed),
@@ -97,11 +97,11 @@ impl Denials {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 pub(super) enum Asked {
-    /// It was granted, and is mapped.
+    /// Granted and mapped.
     Mapped,
-    /// It may be here, or has to be asked for again.
+    /// Perhaps here, or to be asked for again.
     Again,
     /// An invalidation overtook the grant: the next request for it is one that nothing overtakes.
     Overtaken,
@@ -109,7 +109,7 @@ pub(super) enum Asked {
     Later,
 }
 
-/// How long a fault may go on.
+/// Deadline of a fault.
 pub(super) struct ClaimPatience {
     since: Option<Instant>,
     bound: Duration,

@@ -22,14 +22,14 @@ const FILL_COUNT: usize = 16;
 /// Pages fetched between two looks at how many frames there are.
 const CROWD_COUNT: u64 = 256;
 
-/// What comes along with a page: those behind it, as far as they are the same home's and nobody of this host is at them.
+/// Pages that come along: those behind it, as far as they are the same home's and no thread of this host is at them.
 #[derive(Clone, Copy)]
 struct Along {
     home: usize,
     access: Access,
     /// Behind the last.
     end: u64,
-    /// Whether others give them up.
+    /// True if others give them up.
     is_sure: bool,
 }
 
@@ -76,7 +76,7 @@ impl Resolver {
         let mut first = None;
         loop {
             let behind = match &mut other {
-                // Where these cannot be asked for, the one who touches them finds out why.
+                // A thread that touches these finds out why they cannot be asked for.
                 Some(lane) if next < along.end => self.ask(lane, None, next, along).unwrap_or(0),
                 _ => 0,
             };
@@ -177,19 +177,19 @@ impl Resolver {
         self.fail_all(tools, lane, count);
     }
 
-    /// Nobody fetches any more what the message of a lane asked for.
+    /// Ends the fetches of a context's message.
     fn fail_all(&self, tools: &Tools, lane: usize, count: usize) {
         (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(lane, k)));
     }
 
-    /// Where all up to the end of a home's chunk was fetched: how far behind a page the home's next chunk has its like.
+    /// Distance from a page to its like in the home's next chunk, if all up to the end of the present chunk was fetched.
     fn period_at(&self, page: u64, next: u64) -> Option<u64> {
         let is_at_border = next < self.frames.page_count() && self.home_of(next) != self.home_of(page);
         let period = self.layout.period(page * PAGE_LEN).filter(|_| is_at_border)?;
         Some(period / PAGE_LEN)
     }
 
-    /// Whether a page is not here in that way, and nobody is at it.
+    /// True if a page is not here in that way, and no thread is at it.
     fn is_wanted(&self, page: u64, access: Access) -> bool {
         match self.words.look(page).state() {
             Ok(State::Absent) => true,
@@ -214,7 +214,7 @@ impl Resolver {
         }
     }
 
-    /// Whether what a seat asked for ahead has come, so that it can ask again.
+    /// True if a slot's read-ahead has come, so that it can ask again.
     pub(super) fn is_seat_free(&self, lane: usize, k: usize) -> bool {
         let ahead = &self.ahead[lane * LANE_PAGE_COUNT + k];
         let Some(page) = ahead.load(Relaxed).checked_sub(1) else { return true };
@@ -365,8 +365,8 @@ impl Resolver {
         Ok(())
     }
 
-    /// Puts pages that were received into the frames, as far as their grants are good and their claims those of their seats still:
-    /// others the node got meanwhile, for a thread that died, and they may have been stored to since.
+    /// Puts received pages into the frames, as far as their grants are good and their claims still those of their slots. The node may
+    /// have got others meanwhile, for a thread that died, and they may have been stored to since.
     fn fill_granted(&self, tools: &Tools, lane: usize, which: Range<usize>, intakes: &mut [Intake]) -> Result<(), Denied> {
         let mut begin = which.start;
         while begin < which.end {
@@ -413,7 +413,7 @@ impl Resolver {
     /// Maps what was granted, in runs of pages that may be used in the same way. Says whether the first was mapped.
     fn map_granted(&self, tools: &Tools, lane: usize, intakes: &mut [Intake]) -> Result<bool, Denied> {
         let count = intakes.len();
-        // One that came to write for a thread that reads is mapped for that, so that its first store is seen.
+        // A page that came to write for a thread that reads is mapped for reading, so that its first store is seen.
         let access = |k: usize| {
             let granted = access_of(decode(&tools.operands, k)).filter(|_| intakes[k].act() == Act::Map)?;
             Some(if self.words.look(tools.numbers[k]).is_written() { granted } else { Access::Read })
@@ -450,13 +450,13 @@ impl Resolver {
             return;
         }
         if self.frames.present_count().is_ok_and(|present| present > self.frames_max) {
-            // Where it cannot be told, the node is gone, and so is the region soon.
+            // A failed message means that the node is gone, and so is the region soon.
             let _ = tools.endpoints[self.own].send(&[&crowded_head(self.gid).encode()]);
         }
     }
 }
 
-/// What a record says, for the one who asked.
+/// A record's ruling, for its requester.
 fn ruling_of(granted: Granted) -> Ruling {
     match granted.outcome {
         Outcome::Read | Outcome::Write => Ruling::Granted { has_bytes: granted.has_bytes, firm: granted.firm },
@@ -470,7 +470,7 @@ fn damaged() -> Denied {
     Denied::Here(Here::Damaged)
 }
 
-/// What a record grants.
+/// A record's access.
 fn access_of(granted: Granted) -> Option<Access> {
     match granted.outcome {
         Outcome::Read => Some(Access::Read),

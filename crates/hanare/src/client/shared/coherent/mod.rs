@@ -1,8 +1,8 @@
 //! A coherent mapping of a region: a plain pointer behind which every page is where it is touched.
 //!
-//! The thread that faults looks at the page's word, which all programs of this host and their node share; where the page is
-//! not here it asks the page's home itself, puts the answer into this host's frames, says so in the word, and maps the page.
-//! What the home cannot grant at once comes to the node, which puts it there and wakes the thread.
+//! A thread that faults looks at the page's word, which all programs of this host and their node share. If the page is absent, the thread
+//! asks the page's home itself, puts the reply into this host's frames, says so in the word, and maps the page. A page that the home
+//! cannot grant at once comes to the node, which puts it there and wakes the thread.
 //!
 //! ```text
 //! SIGBUS ── lane ── PageWords::fault ─┬─ Map ──────────────────────────────> map, leave
@@ -12,9 +12,9 @@
 //!                                     └─ Wait ─ give the lane back, wait for the word ─> again
 //! ```
 //!
-//! Neighbours come along: a stream of faults that goes on page after page asks for more and more of them, up to a lane's room; what
-//! others have to give up for that comes to the node, and the thread goes on. Of this host's own memory, where no bytes move, a
-//! run is asked for from the beginning, as far as nobody else has it.
+//! Neighbours come along. A stream of faults that goes on page after page asks for more and more of them, up to a context's room. Pages
+//! that others have to give up come to the node, and the thread goes on. A run of this host's own memory, where no bytes move, is asked
+//! for from the beginning, as far as nobody else has it.
 //!
 //! | module | holds |
 //! |---|---|
@@ -27,7 +27,7 @@
 //!
 //! 1. The resolver is async-signal-safe: atomics, a lane's tools, system calls; errno is kept by its caller.
 //! 2. A page is mapped only while its word counts a seat of this lane ([`hanare_ring::page_word`]).
-//! 3. Nobody makes a reference to the mapping's bytes.
+//! 3. References to the mapping's bytes do not exist.
 
 mod denied;
 mod fetch;
@@ -68,9 +68,9 @@ pub(crate) struct Coherent {
     name: String,
     len: u64,
     rights: Rights,
-    /// How often stores of programs of this host had been lost when it was made.
+    /// Count of lost stores of programs of this host when it was made.
     lost_before: u64,
-    /// Whether the node knows of its end.
+    /// True if the node knows of its end.
     is_told: bool,
     /// The life of the node that knows of it.
     life: u64,
@@ -81,8 +81,8 @@ pub(crate) struct Coherent {
 impl Coherent {
     /// Maps all of a region.
     ///
-    /// Memory of this host's node is mapped as it is; where the kernel maps what is in a file without asking (Linux 6.1), it is
-    /// fetched into frames like any other.
+    /// Memory of this host's node is mapped directly. On Linux 6.1, where the kernel maps file pages without asking, it is fetched into
+    /// frames like any other.
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise, or its memory is not made of small pages;
     /// [`Error::System`] where this kernel cannot.
@@ -166,13 +166,13 @@ impl Coherent {
     /// Brings those of pages `first .. end` that are not here for that access, many at a time. What cannot be had is found out by
     /// who touches it.
     ///
-    /// **Cost**: a look at each page's word; for those that are not here a message each way for each 64 pages of a home, two of
-    /// them under way at a time.
+    /// **Cost**: a look at each page's word. For absent pages a message each way for each 64 pages of a home, two of them under way at a
+    /// time.
     fn bring(&self, first: u64, end: u64, access: Access) {
         let resolver = self.resolver();
         let mut page = first;
         while page < end {
-            // It holds pages and a lane: no handler of the program may run on this thread and touch them.
+            // The resolver holds pages and a context: no handler of the program may run on this thread and touch them.
             page = fault::undisturbed(|| resolver.bring_some(page, end, access));
         }
     }
@@ -193,7 +193,7 @@ impl Coherent {
         self.mapping.as_ref().expect("mapped as long as this is there")
     }
 
-    /// One of its threads' counts, summed over its seats, since it was made.
+    /// A count of its threads, summed over its slots, since it was made.
     fn counted(&self, which: usize) -> u64 {
         let resolver = self.resolver();
         let seats = resolver.seat_first..resolver.seat_first + (resolver.lanes_count * LANE_PAGE_COUNT) as u16;
@@ -272,7 +272,7 @@ impl MappedRegion for Coherent {
         self.slice(offset, len).and_then(|_| self.check_stores())
     }
 
-    /// What others stored is visible already.
+    /// Does nothing: others' stores are visible already.
     fn update(&self, offset: u64, len: u64) -> Result<()> {
         self.slice(offset, len).map(drop)
     }
@@ -348,7 +348,7 @@ impl Drop for Coherent {
     }
 }
 
-/// How often stores of programs of this host to the region were lost so far.
+/// Count of lost stores of programs of this host to the region so far.
 fn losses(resolver: &Resolver) -> u64 {
     resolver.words.counted(LOSS_SEAT..LOSS_SEAT + 1, seat::LOST)
 }

@@ -1,4 +1,4 @@
-//! What to do about a touch of a page, inside the signal handler.
+//! Reaction to a touch of a page, inside the signal handler.
 
 use super::denied::{Asked, ClaimPatience, Claimed, Denials, Denied, Here};
 use crate::client::region::Region;
@@ -28,17 +28,17 @@ use std::time::{Duration, Instant};
 /// Pages of this host's own memory that are asked for at once, at first.
 pub(super) const OWN_COUNT: u64 = 16;
 
-/// How often a fault has connections made anew before it takes their ends for the home's.
+/// Times that a fault has connections renewed before it takes their ends for the home's.
 const RENEW_COUNT: u32 = 3;
 
-/// What resolves the faults of one mapping.
+/// The resolver of one mapping's faults.
 pub(super) struct Resolver {
     pub(super) report: Report,
     pub(super) layout: Layout,
     /// For each extent, which home it is on.
     pub(super) home_of: Box<[u16]>,
     pub(super) homes: Box<[FaultHome]>,
-    /// Where homes, and this host's own node, are reached: a lane's connections, in order.
+    /// Addresses of homes, and of this host's own node: a context's connections, in order.
     pub(super) doors: Box<[(NodeId, Box<str>)]>,
     /// The connection to this host's own node, among a lane's.
     pub(super) own: usize,
@@ -55,7 +55,7 @@ pub(super) struct Resolver {
     pub(super) ahead: Box<[AtomicU64]>,
     pub(super) seat_first: u16,
     pub(super) lanes_count: usize,
-    /// What the seats had counted for those who had them before.
+    /// Counts that the slots had before this mapping.
     pub(super) before: [u64; COUNT_COUNT],
     pub(super) rights: Rights,
     pub(super) bound: Duration,
@@ -63,7 +63,7 @@ pub(super) struct Resolver {
     pub(super) filled: AtomicU64,
     /// The last page that could not be had, and why.
     pub(super) denials: Denials,
-    /// Where faults are noted for the timeline.
+    /// Ring of faults for the timeline.
     pub(super) faults: Option<Faults>,
 }
 
@@ -90,7 +90,7 @@ impl Resolver {
         // SAFETY: the memory is dropped after the words (field order), and no copy of the window leaves them.
         let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, shared.seats);
         let here = attachment.node;
-        // What is not mapped as it is comes like memory of any other node.
+        // Memory without a direct mapping comes like that of any other node.
         let is_mapped = shared.files.iter().any(Option::is_some);
         let homes: Box<[FaultHome]> = shared
             .homes
@@ -197,7 +197,7 @@ impl Resolver {
 
     /// Maps a page that is here, and behind it, where a stream of faults goes on, pages that are here in the same way.
     pub(super) fn map_around(&self, lane: &LaneGuard<'_>, page: u64, access: Access, seen: &mut Seen) -> Result<(), Denied> {
-        // As long as the seat is counted an owned page stays owned: one that is written is mapped for stores to come, too.
+        // A counted slot keeps an owned page owned: a written page is mapped for stores to come, too.
         let is_stored_to = |page: u64| {
             let word = self.words.look(page);
             word.state() == Ok(State::Owned) && word.is_written()

@@ -13,10 +13,10 @@ use rustix::thread::futex;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// How long a thread sleeps before it looks again by itself.
+/// Time that a thread sleeps before it looks again by itself.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// How long a thread yields for what others do before it sleeps: they are three hops away, and a wake costs as much as those.
+/// Time that a thread yields for others before it sleeps: they are three hops away, and a wake costs as much as those.
 const SPIN_OTHERS_US: u64 = 2 * SPIN_ANSWER_US;
 
 impl Resolver {
@@ -25,7 +25,7 @@ impl Resolver {
         word.is_claimed() && word.claimer() == seat
     }
 
-    /// Whether a claim of this seat waits for an answer still.
+    /// True if a claim of this slot still waits for a reply.
     pub(super) fn is_asked_for_by(&self, page: u64, seat: u16) -> bool {
         let word = self.words.look(page);
         word.is_asked_for() && word.claimer() == seat

@@ -3,12 +3,12 @@
 use crate::client::shared::endpoint::{Broken, Endpoint};
 use hanare_protocol::wire::head::Kind;
 
-/// What a home did.
+/// A home's reaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Why {
     /// The connection is of no more use.
     Broken(Broken),
-    /// It refused; so many bytes of its reason are in the lane's message room.
+    /// Refused; the first bytes of the context's message room hold the reason.
     Refused(usize),
 }
 

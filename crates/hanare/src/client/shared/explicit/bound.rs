@@ -34,7 +34,7 @@ fn parts_of(ranges: &[Range<u64>], page: u64) -> impl Iterator<Item = Range<usiz
     those.map(move |range| (range.start.max(start) - start) as usize..(range.end.min(end) - start) as usize)
 }
 
-/// What of a range lies in none of `others`, which ascend.
+/// Parts of a range outside all of `others`, which ascend.
 pub(super) fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
     let (mut left, mut at) = (Vec::new(), range.start);
     for other in others {
@@ -71,7 +71,7 @@ impl Stored {
 }
 
 impl Pager {
-    /// Of pages that were read, puts the twin's bytes where no range is. Returns a bit for each page in which that changed something.
+    /// Puts the twin's bytes into pages that were read, outside the ranges. Returns a bit for each page in which that changed something.
     pub(super) fn leave_out(&self, pages: &[u64], ranges: &[Range<u64>], bytes: &mut [u8]) -> u64 {
         let mut others = 0;
         for (index, &page) in pages.iter().enumerate() {
@@ -166,7 +166,7 @@ impl Explicit {
             self.check(run.start * PAGE_LEN, 0)?;
             let (mut page, end) = (run.start, run.end.min(pager.page_count));
             while page < end {
-                // It holds pages: no handler of the program may run on this thread and touch them.
+                // The pager holds pages: no handler of the program may run on this thread and touch them.
                 let (next, done) = fault::undisturbed(|| pager.each_dirty(page, end, |page| work(pager, page)));
                 done?;
                 page = next;

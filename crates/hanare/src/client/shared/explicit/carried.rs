@@ -60,7 +60,7 @@ impl StoresUnderWay {
     }
 }
 
-/// As long as this is held no stores of a mapping are on their way home.
+/// A guard. While it is held no stores of a mapping are on their way home.
 pub(super) struct AtRest<'a>(#[expect(dead_code, reason = "it is held")] RwLockReadGuard<'a, Vec<SentStores>>);
 
 /// Stores of one page, as they were sent.
@@ -195,7 +195,7 @@ impl Pager {
                     known.map(|known| self.digests.is_as_at_home(*page, known));
                     count(&self.counters.kept, 1);
                 }
-                // One that finds no frame comes when it is touched.
+                // A page that finds no frame comes when it is touched.
                 (State::HeldAbsent, Some(bytes)) if self.slots.admit(*page) => absent.add(*page, bytes),
                 (State::HeldAbsent, Some(_)) => {}
                 (state, Some(bytes)) => {
@@ -251,7 +251,7 @@ impl Pager {
 }
 
 impl Explicit {
-    /// As long as this is held no stores are on their way home.
+    /// Returns a guard; while it is held no stores are on their way home.
     ///
     /// **Cost**: a lock that nobody has; where stores are under way a message each way to their home, which does what comes on a connection
     /// in its order.
@@ -272,14 +272,14 @@ impl Explicit {
         }
     }
 
-    /// What was stored in the ranges and is not home.
+    /// Stores in the ranges that are not home.
     pub(super) fn stored(&self, ranges: &[Range<u64>], spans: Spans) -> Result<Stored> {
         let mut stored = Stored::nothing();
         self.each_dirty(ranges, |pager, page| pager.note_stores(page, ranges, spans, &mut stored))?;
         Ok(stored)
     }
 
-    /// Whether pages with stores may make room for others: not while their stores are under way.
+    /// Forbids evicting pages with stores, while their stores are under way.
     fn keep_dirty(&self, keeps: bool) {
         if let Some(pager) = self.pages.as_deref() {
             pager.has_sent.store(keeps, SeqCst);

@@ -1,4 +1,4 @@
-//! What is known of pages' clean bytes: digests, to be compared with those of their homes, and how often that was in vain.
+//! Digests of pages' clean bytes, to be compared with those of their homes, and counts of vain comparisons.
 //!
 //! ```text
 //! bits 0..2     updates in a row that found it changed, at most 2
@@ -40,7 +40,7 @@ impl KnownDigest {
     }
 }
 
-/// What is known of a mapping's pages: 24 bytes each, as far as pages were looked at.
+/// Digests of a mapping's pages: 24 bytes each, as far as pages were looked at.
 pub(super) struct Digests {
     mapping: Mapping,
     page_count: u64,
@@ -49,7 +49,7 @@ pub(super) struct Digests {
 }
 
 impl Digests {
-    /// Nothing known, and a key that nobody guesses.
+    /// No digests, and a key that nobody guesses.
     pub fn new(page_count: u64) -> Result<Digests> {
         let mut mapping = Mapping::reserve(page_count.saturating_mul(size_of::<[AtomicU64; 3]>() as u64))?;
         mapping.map_sparse(0, mapping.len() as u64)?;
@@ -57,7 +57,7 @@ impl Digests {
         Ok(Digests { mapping, page_count, key: PageKey::new(seed), seed })
     }
 
-    /// What the key follows from.
+    /// Seed of the key.
     pub fn seed(&self) -> &[u8; DIGEST_SEED_LEN as usize] {
         &self.seed
     }
@@ -83,12 +83,12 @@ impl Digests {
         self.words(page)[0].load(Relaxed) & !DIGEST_MASK
     }
 
-    /// Whether the digest of the page's clean bytes is known. Held: the page, as for all that follow.
+    /// True if the digest of the page's clean bytes is known. Held: the page, as for all that follow.
     pub fn is_known(&self, page: u64) -> bool {
         self.flags(page) & IS_CURRENT != 0
     }
 
-    /// Whether the page changes all the time, so that it is not worth a question.
+    /// True if the page changes all the time, so that it is not worth a question.
     pub fn is_changing(&self, page: u64) -> bool {
         self.flags(page) & COUNT_MASK >= CHANGED_COUNT
     }
@@ -98,7 +98,7 @@ impl Digests {
         self.set(page, KnownDigest::of(self.key.digest(bytes)), self.flags(page) | IS_CURRENT);
     }
 
-    /// How often the page's clean bytes changed, came or were given up. Bytes of an answer that was asked for at another count may be
+    /// Count of changes of the page's clean bytes: changed, come or given up. Bytes of a reply that was asked for at another count may be
     /// older than those that are here, or were.
     pub fn turn(&self, page: u64) -> u64 {
         self.words(page)[2].load(Relaxed)
@@ -130,7 +130,7 @@ impl Digests {
         }
     }
 
-    /// This program changed the page's clean bytes: its stores went home, or those of a release came. Async-signal-safe.
+    /// Marks a change of the page's clean bytes by this program: its stores went home, or those of a release came. Async-signal-safe.
     pub fn change(&self, page: u64) {
         self.take_turn(page);
         if self.flags(page) != 0 {
@@ -138,7 +138,7 @@ impl Digests {
         }
     }
 
-    /// Whether the page's clean bytes are those that its home has; `false` where they are not known any more.
+    /// True if the page's clean bytes are those that its home has; `false` where they are not known any more.
     pub fn is_as_at_home(&self, page: u64, at_home: KnownDigest) -> bool {
         let is_same = self.is_known(page) && self.digest(page) == at_home;
         let count = if is_same { 0 } else { (self.flags(page) & COUNT_MASK).saturating_add(1).min(CHANGED_COUNT) };

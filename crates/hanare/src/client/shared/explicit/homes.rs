@@ -1,5 +1,5 @@
-//! Where a mapping's pages have their home, and the requests that bring them and send their changes there: ordinary vector
-//! commands over a lane's connections, written into the lane's own room.
+//! Homes of a mapping's pages, and the requests that bring pages and send changes: ordinary vector commands over a context's connections,
+//! written into the context's own room.
 //!
 //! Everything but [`Homes::new`] and [`Homes::error`] is async-signal-safe.
 
@@ -33,7 +33,7 @@ pub(super) struct Failed {
     pub why: Why,
 }
 
-/// How an extent is named in commands.
+/// An extent's name in commands.
 struct Target {
     home: usize,
     node: NodeId,
@@ -141,9 +141,9 @@ impl Homes {
         })
     }
 
-    /// Brings pages' bytes into the lane's room, in the order of `pages`; at the region's end zeros follow. `arrived` is told of
-    /// pages that are whole, by their place among `pages`, each once: in parts as they come where one home has them all, so that
-    /// its sending and what is done with them go on side by side.
+    /// Brings pages' bytes into the context's room, in the order of `pages`; zeros follow at the region's end. `arrived` is told of whole
+    /// pages, by their place among `pages`, each once. If one home has them all, it is told in parts as they come, so that sending and
+    /// using go on side by side.
     ///
     /// **Cost**: one message each way for each home touched, all at once. **Errors**: the first home that failed, with pages
     /// told of or not; what the others answered is taken in, so that their connections go on.
@@ -205,7 +205,7 @@ impl Homes {
         HomeRequest { count: request.count(), len: request.commands_len() }
     }
 
-    /// Whether a part of a page lies on a home.
+    /// True if a part of a page lies on a home.
     pub fn has_part(&self, page: u64, home: usize) -> bool {
         self.parts(page, home).next().is_some()
     }
@@ -275,7 +275,7 @@ struct HomeRequest {
     len: usize,
 }
 
-/// Where in the lane's room the bytes of an answer belong, in the order in which they come; places that touch are one.
+/// Ranges of the context's room for a reply's bytes, in order of arrival; ranges that touch are one.
 #[derive(Clone)]
 struct Ranges<'a> {
     homes: &'a Homes,

@@ -1,12 +1,12 @@
-//! One request of commands, written into a lane's room: no allocation, and no more than fits.
+//! A request of commands, written into a context's room: no allocation, and no more than fits.
 //!
 //! ```text
 //! message room:   commands, 64 bytes each | lists of indices          operands room:   changed bytes, seeds of digests
 //! ```
 //!
-//! A diff's runs become puts, a row of equal runs at equal distances one. Where the runs are so short that one put of single
-//! bytes by index is smaller on the wire, it is that: never more than 64 + 5 bytes for each changed byte. Pages whose digests are asked for
-//! are indices of one command for each extent.
+//! A diff's runs become puts; a row of equal runs at equal distances becomes one. If the runs are so short that one put of single bytes
+//! by index is smaller on the wire, it is that: never more than 64 + 5 bytes for each changed byte. Pages whose digests are asked for are
+//! indices of one command for each extent.
 
 use super::answer::{Why, expect};
 use crate::client::shared::endpoint::{Broken, Endpoint};
@@ -86,7 +86,7 @@ impl LaneMessage<'_> {
             last.count += 1;
         }
         self.rewrite();
-        // What fills the list up is zero.
+        // Padding of the list is zero.
         self.room[at..end].fill(0);
         self.room[at..at + INDEX_LEN].copy_from_slice(&index.unwrap_or(0).to_le_bytes());
         self.list_len += INDEX_LEN;
@@ -129,7 +129,7 @@ impl LaneMessage<'_> {
         if !fits || !self.add(Command { form: Form::Narrow, block: 1, count: count as u64, stride: 1, ..command }) {
             return false;
         }
-        // What fills the list up is zero.
+        // Padding of the list is zero.
         self.room[at + list_len - INDEX_LEN..at + list_len].fill(0);
         let indices = self.room[at..at + list_len].as_chunks_mut::<INDEX_LEN>().0;
         let operands = &mut self.operands[self.operand_len..];
@@ -228,7 +228,7 @@ impl Row {
     }
 }
 
-/// How many rows the runs make.
+/// Number of rows that the runs make.
 fn row_count(runs: impl Iterator<Item = Range<usize>>) -> usize {
     let mut last: Option<Row> = None;
     let begins = |run: &Range<usize>| {
@@ -256,7 +256,7 @@ mod tests {
         Command { op, node, slot, grant, form: Form::Strided, offset: 10_000, block: 0, count: 1, stride: 0 }
     }
 
-    /// What a node would do with the commands so far: bytes by their place in the extent.
+    /// A node's execution of the commands so far: bytes by their offset in the extent.
     fn apply(message: &LaneMessage<'_>, extent: &mut [u8]) {
         let mut lists = &message.room[COMMANDS_LEN_MAX..][..message.list_len];
         let mut operands = &message.operands[..message.operand_len];

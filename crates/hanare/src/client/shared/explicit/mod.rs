@@ -22,19 +22,19 @@
 //! | `slots` | the limit on frames, and the clock |
 //! | `twins` | the clean bytes of dirty pages |
 //!
-//! Who may change a page is the state machine of `hanare_ring::own_page`.
+//! Changes of a page follow the state machine of `hanare_ring::own_page`.
 //!
 //! # Why the frames are the process's own
 //!
-//! Several clients of a host could share frames, and save memory and fetches. But a store is in the frame before it is flushed,
-//! and whoever is killed leaves some of them there: half an update, in bytes that other programs take for the region's. With
-//! frames of its own a killed process's stores that it did not flush vanish whole, and nobody waits for what it held.
+//! Several clients of a host could share frames, and save memory and fetches. But a store is in the frame before it is flushed. A killed
+//! program would leave half an update there, in bytes that other programs take for the region's. With frames of its own a killed
+//! process's unflushed stores vanish whole, and nobody waits for its pages.
 //!
 //! # What a program must know
 //!
-//! - What `hanare_memory::fault` says of mapped memory: system calls on absent pages fail with `EFAULT` (commands of this
-//!   library bring them first, and [`Explicit::touch`] does for a program's own calls), a thread that blocks SIGBUS dies of its
-//!   first fault, children made by fork have no mapping.
+//! - Limits of mapped memory (`hanare_memory::fault`): system calls on absent pages fail with `EFAULT`. Commands of this library bring
+//!   them first, and [`Explicit::touch`] does for a program's own calls. A thread that blocks SIGBUS dies of its first fault. Children
+//!   made by fork have no mapping.
 //! - Unflushed stores may become visible earlier: a page that makes room for another is sent home first. Those that were neither
 //!   flushed nor sent when the mapping is dropped, or the process dies, are gone.
 //! - `flush` sends what differs from the clean bytes: a store of the value that was there is none.
@@ -94,7 +94,7 @@ const FRAME_COUNT_MIN: u64 = 64;
 /// FEATURE: D2-F4 D2-F7 EU-F12
 pub struct Explicit {
     // Before the mapping: nobody resolves its faults any more when it goes.
-    /// None where all pages are mapped as they are.
+    /// `None` where all pages are mapped as they are.
     pages: Option<PagerWatch>,
     under_way: StoresUnderWay,
     mapping: Mapping,
@@ -118,13 +118,13 @@ impl Explicit {
         Explicit::make(region, MapAddress::Usual, MapOptions::new, false)
     }
 
-    /// As [`Explicit::new`], with what it may use.
+    /// [`Explicit::new`] with its limits.
     pub fn with(region: &Region, options: &MapOptions) -> Result<Explicit> {
         Explicit::make(region, MapAddress::Usual, || Ok(*options), false)
     }
 
-    /// With `keeps_dirty` for bytes that are bound to locks: no page is mapped as it is, and no store is sent before it is released, so that
-    /// those of a program that dies vanish whole.
+    /// Makes a mapping. `keeps_dirty` is for bytes that are bound to locks. Then no page is mapped directly, and no store is sent before
+    /// its release, so that those of a program that dies vanish whole.
     fn make(
         region: &Region,
         address: MapAddress,
@@ -251,10 +251,9 @@ impl Explicit {
         Ok(())
     }
 
-    /// Brings a page from its home where that is still to be done, before a copy: a page that the copy itself does not get is
-    /// lost to this mapping for good.
+    /// Brings a page from its home, if needed, before a copy. A page that the copy itself does not get is lost to this mapping for good.
     ///
-    /// Those before `end` come along.
+    /// Brings a page. Those before `end` come along.
     fn bring(&self, page: u64, end: u64) -> Result<()> {
         match self.pages.as_deref() {
             Some(pager) if !pager.is_here(page) => self.attempt(pager, page, || {
@@ -265,7 +264,7 @@ impl Explicit {
         }
     }
 
-    /// As a fault, but for the errors, and once more where the home can be reached anew.
+    /// Serves like a fault, but for the errors, and once more where the home can be reached again.
     fn serve(&self, pager: &Pager, page: u64, access: Access) -> Result<()> {
         self.attempt(pager, page, || pager.serve(page, access, &mut trace::Seen::default()))
     }
@@ -280,10 +279,9 @@ impl Explicit {
     /// there. Whole pages are looked at: stores beside the range, in the same pages, go too, but for an `Entry` mapping. Of that, bytes
     /// that are bound to a lock which this program holds stay until it is given back.
     ///
-    /// **Cost**: a look at a word of 4 bytes for each page; for each 64 dirty pages about one message each way for each home,
-    /// with the changed bytes and no others. The next store to a flushed page faults once.
-    /// **Errors**: [`Error::NodeLost`] and those of [`Region::put`]; what is not home is still dirty, so that the next flush
-    /// sends it. All other pages of the range are home even so.
+    /// **Cost**: a look at a word of 4 bytes for each page. For each 64 dirty pages about one message each way for each home, with the
+    /// changed bytes and no others. The next store to a flushed page faults once. **Errors**: [`Error::NodeLost`] and those of
+    /// [`Region::put`]. Pages that are not home stay dirty, so the next flush sends them. All other pages of the range are home even so.
     ///
     /// FEATURE: D2-F7
     pub fn flush(&self, offset: u64, len: u64) -> Result<()> {
@@ -293,13 +291,13 @@ impl Explicit {
         trace::slice_on("flush", &self.name, (offset, len), || {
             let range = offset..offset.saturating_add(len);
             let keeps_dirty = self.pages.as_deref().is_some_and(|pager| pager.keeps_dirty);
-            // What goes home before its release would not be among the changes that this tells of.
+            // Stores that go home before their release would not be among its changes.
             let within = keeps_dirty.then(|| bound::without(range, &self.shared.claims.held_bytes(self.gid)));
             self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end, within.as_deref()))
         })
     }
 
-    /// What happened to its pages so far.
+    /// Counts of its pages so far.
     pub fn counters(&self) -> PageCounts {
         self.pages.as_ref().map_or_else(PageCounts::default, |pages| pages.counters.read())
     }
@@ -312,7 +310,7 @@ impl Explicit {
         let mut outcome = Ok(());
         let mut is_mended = false;
         while page < end {
-            // It holds pages and a lane: no handler of the program may run on this thread and touch them.
+            // The pager holds pages and a context: no handler of the program may run on this thread and touch them.
             let (next, mut done) = fault::undisturbed(|| work(pager, page, end));
             if done.is_err() && !is_mended {
                 is_mended = true;
@@ -443,7 +441,7 @@ fn map_direct(region: &Region, mapping: &mut Mapping) -> Result<Option<Vec<Range
     Ok(Some(pieces.into_iter().map(|(_, _, range)| pages(range)).collect()))
 }
 
-/// What lies between ascending ranges of pages, up to `end`.
+/// Gaps between ascending ranges of pages, up to `end`.
 fn between(ranges: &[Range<u64>], end: u64) -> impl Iterator<Item = Range<u64>> {
     let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
     let ends = ranges.iter().map(|range| range.start).chain([end]);
@@ -460,7 +458,7 @@ fn is_used(region: &Region, framed: &[Range<u64>]) -> Vec<bool> {
     is_used
 }
 
-/// Where a node that holds a part of the region is reached.
+/// Address of a node that holds a part of the region.
 fn address_of(region: &Region, node: NodeId) -> Arc<str> {
     let extent = region.layout().extents().position(|extent| extent.node == node);
     region.door(extent.expect("homes are nodes of the layout")).address

@@ -9,17 +9,16 @@
 //! | update of a dirty page that has changed | protect, read, take the home's bytes, put the changed ones back, twin := the home's bytes |
 //! | eviction | as flush where it is dirty; then punch |
 //!
-//! Stores of other threads meanwhile fault on the protected page, find it held, and wait: none is lost, none is sent half. Where
-//! present pages are not registered (Linux 6.1) a page is protected before it is filled, by the mark that registering and every
-//! later protection left, and punched pages are marked again: a thread that touched the page while it was punched may have
-//! taken the mark away.
+//! Stores of other threads meanwhile fault on the protected page, find it held, and wait: none is lost, none is sent half. Linux 6.1 does
+//! not register present pages. There the mark of registering, or of a later protection, protects a page before it is filled. Punched
+//! pages are marked again, because a thread that touched a punched page may have taken the mark away.
 //!
-//! What [`Pager::resolve`] does is async-signal-safe.
+//! [`Pager::resolve`] is async-signal-safe.
 //!
 //! Safety invariants of this module:
 //! 1. The twin of a page is used by the thread that holds the page, one reference at a time.
-//! 2. What runs in the handler allocates nothing, takes no lock of anybody, and touches no watched memory: atomics, system calls,
-//!    and the room of a lane.
+//! 2. Code in the handler allocates nothing, takes no lock of anybody, and touches no watched memory: atomics, system calls, and the room
+//!    of a context.
 
 use super::answer::Why;
 use super::digests::Digests;
@@ -78,7 +77,7 @@ pub(super) struct Pager {
     pub page_count: u64,
     /// Pages that lie in frames: all but those that are mapped as they are.
     pub framed_count: u64,
-    /// This host's node, where its extents are mapped as they are.
+    /// The host's node, where its extents are mapped as they are.
     pub direct: Option<NodeId>,
     pub homes: Homes,
     pub span: Span,
@@ -97,7 +96,7 @@ pub(super) struct Pager {
     pub has_sent: AtomicBool,
     /// Lines that were written about lost pages.
     pub lines: AtomicU32,
-    /// Where they are noted for the timeline.
+    /// Ring for the timeline.
     pub faults: Option<Faults>,
 }
 
@@ -141,7 +140,7 @@ unsafe impl Resolve for Pager {
 }
 
 impl Pager {
-    /// Whether a page lies whole, and on a page's boundary, in an extent that is mapped as it is.
+    /// True if a page lies whole, and on a page's boundary, in an extent that is mapped as it is.
     pub fn is_direct(&self, page: u64) -> bool {
         self.direct_run(page).is_some()
     }
@@ -170,7 +169,7 @@ impl Pager {
         self.serve_until(page, access, page + 1, seen)
     }
 
-    /// As [`Pager::serve`]; an absent page comes with those behind it, up to `end` if no stream of faults asks for more.
+    /// [`Pager::serve`] with more pages: an absent page comes with those behind it, up to `end` if no stream of faults asks for more.
     pub fn serve_until(&self, page: u64, access: Access, end: u64, seen: &mut Seen) -> Result<(), Trouble> {
         let state = self.words.try_hold(page).unwrap_or_else(|| {
             seen.by(Means::Waited);
@@ -192,7 +191,7 @@ impl Pager {
         done
     }
 
-    /// Whether a touch of a page needs nobody but this host, now.
+    /// True if a touch of a page needs only this host, now.
     pub fn is_here(&self, page: u64) -> bool {
         matches!(self.words.look(page), State::Clean | State::Dirty) || self.is_direct(page)
     }
@@ -200,7 +199,7 @@ impl Pager {
     /// The first write to a clean page. Held: the page.
     fn open(&self, page: u64) -> Result<(), Trouble> {
         self.make_twin(page)?;
-        // Where it is mapped, as it mostly is, that is all; where it is not, the store faults once more.
+        // A mapped page, the usual case, needs no more; for an absent one the store faults once more.
         Ok(self.uffd.unprotect(self.span.pages(page, 1))?)
     }
 
@@ -220,7 +219,7 @@ impl Pager {
         // A stream never drives more than a part of the frames out.
         let window = ((1 + stream.ahead).max(end - page) as usize).min(LANE_PAGE_COUNT).min(1 + self.slots.limit() as usize / 8);
         self.make_room(tools, victims, dirty, window);
-        // Where nothing can be given back there is one frame more than the limit: a fault never fails for that.
+        // A fault never fails for want of a victim: without one there is a frame more than the limit.
         let is_counted = self.slots.admit(page);
         pages[0] = page;
         let mut len = 1;
@@ -241,7 +240,7 @@ impl Pager {
             }
         }
         if fetched.is_err() {
-            // Those behind may lie on another home, which is the one that fails; or memory is short.
+            // Pages behind may lie on another home, which is the one that fails; or memory is short.
             self.disclaim(&pages[1..len]);
             let may_help = len > 1 || matches!(fetched, Err(Trouble::Kernel(_))) && self.evict(tools, victims, dirty) > 0;
             len = 1;
@@ -356,7 +355,7 @@ impl Pager {
         }
         let victims = &mut victims[..found];
         victims.sort_unstable();
-        // Those that are not home stay: their home is lost, and these are the last copies.
+        // Pages that are not home stay: their home is lost, and these are the last copies.
         let _ = self.settle(tools, victims, dirty, None);
         let mut gone = 0;
         self.by_state(victims, |run, state| match state {
@@ -453,7 +452,7 @@ impl Pager {
         failed.map_or(Ok(()), Err)
     }
 
-    /// What was stored in the ranges of a page is home; the rest stays to be sent. Held: the page, protected since that was read.
+    /// Marks stores in the ranges of a page as being home; the rest stays to be sent. Held: the page, protected since that was read.
     fn keep_others(&self, page: u64, ranges: &[Range<u64>], room: &mut [u8]) -> Result<(), Refused> {
         let room = &mut room[..PAGE];
         self.frames.read(Run::one(page), room)?;
@@ -471,8 +470,8 @@ impl Pager {
     /// Sends home what was stored in pages `first .. end`, or of that what lies in the ranges `within`, which ascend. A part of the
     /// work at a time, so that whoever needs a page waits for that part alone. Returns the page from which on nothing was looked at.
     ///
-    /// **Cost**: a look at each page's word; for each [`FLUSH_COUNT`] dirty pages a protection, and a message for each home, or more where their
-    /// changes take more room than it has; a read for each 64.
+    /// **Cost**: a look at each page's word. For each [`FLUSH_COUNT`] dirty pages a protection, and a message for each home, or more
+    /// where their changes exceed its room. A read for each 64.
     pub fn flush_some(&self, first: u64, end: u64, within: Option<&[Range<u64>]>) -> (u64, Result<()>) {
         let is_ours = |state| matches!(state, State::Dirty | State::HeldDirty);
         let mut pages = [0; FLUSH_COUNT];

@@ -7,7 +7,7 @@
 //! free: 2 -> next of 2 -> ...
 //! ```
 //!
-//! Which page is touched is in its word. A slot belongs to the thread that holds its page.
+//! The touched page is in the slot's word. A slot belongs to the thread that holds its page.
 
 use hanare_protocol::Result;
 use hanare_ring::own_page::Numbers;
@@ -22,8 +22,8 @@ pub(super) struct Slots {
     next: Numbers,
     /// For each page its slot plus 1, or 0.
     slots: Numbers,
-    /// The first free slot plus 1 in the low half; a count of changes in the high one, so that an exchange never takes a list
-    /// that was changed for one that was not.
+    /// The first free slot plus 1 in the low half. The high half counts changes, so that an exchange never takes a changed list for an
+    /// unchanged one.
     free: AtomicU64,
     /// Slots that were ever used.
     used: AtomicU32,

@@ -1,5 +1,5 @@
-//! The clean bytes of dirty pages, in a reservation as long as the region: the twin of page k at k pages from its start, so that
-//! a signal handler finds its place without a look-up or an allocation.
+//! The clean bytes of dirty pages, in a reservation as long as the region. The twin of page k lies k pages from its start, so a signal
+//! handler finds its place without a look-up or an allocation.
 //!
 //! Safety invariant of this module: a page's twin is reached by the thread that holds the page, and by nobody else.
 
@@ -14,7 +14,7 @@ use rustix::mm::{Advice, madvise};
 pub(super) struct Twins(Mapping);
 
 impl Twins {
-    /// None made yet. **Cost**: addresses, no memory.
+    /// An empty set of twins. **Cost**: addresses, no memory.
     pub fn new(pages: u64) -> Result<Twins> {
         let mut mapping = Mapping::reserve(pages.saturating_mul(PAGE_LEN))?;
         mapping.map_sparse(0, mapping.len() as u64)?;

@@ -6,9 +6,9 @@
 //! act     each page, held again: has it the same digest, it stays; else a clean one is punched, a dirty one merged
 //! ```
 //!
-//! Nobody holds a page between these steps. Whatever happens to it meanwhile keeps its clean bytes, or makes that their digest is not known
-//! any more. So a page stays only with the very bytes that its home had after the call began, however these came there: by commands, by
-//! stores of programs that map the home's memory, by another life of the node. Nothing is kept at the home, and nothing can be overrun.
+//! Pages are free between these steps. Events meanwhile keep a page's clean bytes, or make their digest unknown. So a page stays only
+//! with the very bytes that its home had after the call began. They may have come there by commands, by stores of programs that map the
+//! home's memory, or by another life of the node. The home keeps nothing, and nothing can be overrun.
 //!
 //! Safety: as in `pager`, invariant 1.
 
@@ -25,12 +25,12 @@ use hanare_protocol::Result;
 use hanare_ring::own_page::State;
 use std::sync::atomic::{Ordering, fence};
 
-/// What an update asks the homes.
+/// An update's question to the homes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asking {
-    /// Which pages have changed.
+    /// Ask for changed pages.
     Changed,
-    /// Nothing: all of them have.
+    /// No question: all of them have changed.
     Nothing,
 }
 
@@ -38,9 +38,9 @@ impl Pager {
     /// Has pages `first .. end` show what is at their homes, and this process's stores that were not flushed. As
     /// [`Pager::flush_some`], a part at a time.
     ///
-    /// **Cost**: a look at each page's word; a read and a digest of each page that is here, once until it changes; a message each way for each
-    /// home that has some, for 16,384 pages. Then for clean pages that have changed a punch for each run; for each 64 dirty ones a protection
-    /// and a message for each home.
+    /// **Cost**: a look at each page's word. A read and a digest of each present page, once until it changes. A message each way for each
+    /// home that has some, for 16,384 pages. Then for clean pages that have changed a punch for each run; for each 64 dirty ones a
+    /// protection and a message for each home.
     fn update_some(&self, first: u64, end: u64, asking: Asking) -> (u64, Result<()>) {
         let mut asked = Vec::new();
         let (next, mut done) = self.look_at(first, end, asking, &mut asked);
@@ -49,7 +49,7 @@ impl Pager {
             let told = self.homes.ask(lane.tools(), self.digests.seed(), &mut asked).map_err(Trouble::Home);
             done = done.and(told.map_err(|trouble| self.error(trouble, &lane.tools().message)));
         }
-        // Those of a home that did not tell are as they were, like those that it does not give.
+        // Pages of a silent home stay as they were, like those that it does not give.
         asked.retain(|one| !one.is_asked || one.at_home.is_some());
         let mut rest = &asked[..];
         while !rest.is_empty() {
@@ -69,7 +69,7 @@ impl Pager {
         while page < end && asked.len() + LANE_PAGE_COUNT <= Homes::ASKED_COUNT && done.is_ok() {
             asked.reserve(LANE_PAGE_COUNT);
             let mut pages: PageList = [0; LANE_PAGE_COUNT];
-            // One that is being fetched may be getting bytes of before.
+            // A page that is being fetched may get older bytes.
             let (len, next) = self.hold_some(page, end, |state| state != State::Absent, &mut pages);
             done = if asks { self.learn(&pages[..len]) } else { Ok(()) };
             for &page in &pages[..len] {
@@ -193,10 +193,10 @@ impl Explicit {
     /// Has loads in a range see what is at home when this is called; bytes that this process stored and did not flush stay as it
     /// stored them.
     ///
-    /// **Cost**: a look at a word of 4 bytes for each page; a digest of each page that is here, once until it changes; a message each way for
-    /// each home that has some of them, with 16 bytes a page. Those that have changed come again when they are touched, dirty ones at once.
-    /// What two updates in a row found changed is given up by the next ones without a question.
-    /// **Errors**: as [`Region::get`]; a page that could not be asked for or brought is as it was.
+    /// **Cost**: a look at a word of 4 bytes for each page. A digest of each present page, once until it changes. A message each way for
+    /// each home that has some of them, with 16 bytes a page. Changed pages come again when they are touched, dirty ones at once. Pages
+    /// that two updates in a row found changed are given up by the next ones without a question. **Errors**: as [`Region::get`]; a page
+    /// that could not be asked for or brought is as it was.
     ///
     /// FEATURE: D2-F7
     pub fn update(&self, offset: u64, len: u64) -> Result<()> {
@@ -205,7 +205,7 @@ impl Explicit {
         self.update_by(Asking::Changed, offset, len)
     }
 
-    /// As [`Explicit::update`], of a range that is known to have changed: nothing is asked, and all of it comes again.
+    /// [`Explicit::update`] for a range that is known to have changed: nothing is asked, and all of it comes again.
     ///
     /// **Cost**, **Errors**: as for [`Explicit::update`], without the question.
     pub fn renew(&self, offset: u64, len: u64) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What a home does: hosts that join, wait and leave, and its own silence and return.
+//! Steps of a home: hosts that join, wait and leave; its silence and return.
 
 use super::world::World;
 use super::{Off, PATIENCE_MS, ToHome, ToHost};
@@ -102,7 +102,7 @@ impl World {
         let had_page = it.is_owner(host);
         if it.is_returning {
             it.guests.answer(host);
-            // Who leaves without a page that it never said to have did not get it.
+            // A host that leaves without a page which it never confirmed did not get the page.
             it.is_lost |= had_page && (is_lost || it.owner == Some((host, true)));
             if had_page {
                 it.owner = None;
@@ -125,7 +125,7 @@ impl World {
     pub(super) fn come_back(&mut self, home: usize, off: Off) {
         let it = &mut self.homes[home];
         (it.is_silent, it.is_returning, it.epoch) = (false, true, it.epoch + 1);
-        // What it had to say is void.
+        // Its unsent messages are void.
         self.parts[home].to_host.clear();
         it.lobby.drop_those(|_| true);
         it.guests.begin_return(NodeId(0), NodeId(0));

@@ -1,4 +1,4 @@
-//! What the host does: its programs, and what it says to homes and hears of them.
+//! Steps of the host: its programs, its messages to homes, and its reaction to theirs.
 
 use super::world::{Home, World};
 use super::{Off, PATIENCE_MS, Program, ToHome, ToHost};
@@ -158,7 +158,7 @@ impl World {
         if self.sharing.as_ref().is_some_and(|sharing| !sharing.is_over(home, over)) {
             return;
         }
-        // What was under way may not have been heard: pages among it are kept.
+        // Messages under way may not have been heard: their pages are kept.
         let under_way = std::mem::take(&mut part.to_home);
         part.unsent.extend(under_way.into_iter().filter(is_page));
         if let Some(sharing) = &mut self.sharing {

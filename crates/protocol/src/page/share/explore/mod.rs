@@ -1,14 +1,15 @@
 //! Every order of what a host and the homes of a region say to each other, by stateright.
 //!
 //! One host with two programs, and two homes of one page each. The machines are those that run: [`Sharing`], [`Guests`]. Messages keep
-//! their order on each way and arrive once; those that were under way when a node was taken for lost arrive or do not. Programs
-//! map and unmap the region at any time, store, or end. A home refuses a program, or gives fewer rights, or lets it wait for a while. A home is lost for good, or only away: it comes back, the
-//! host hears of it before or after, or does without the host. The region may be given up at any moment.
+//! their order on each way and arrive once; those that were under way when a node was taken for lost arrive or do not. Programs map and
+//! unmap the region at any time, store, or end. A home refuses a program, or gives fewer rights, or lets it wait for a while. A home is
+//! lost for good, or is only away. An absent home comes back, and the host hears of it before or after, or goes on without the host. The
+//! region may be given up at any moment.
 //!
-//! What a host has of a home is one number: what it stored last, if it owns the page. Held in every state:
+//! A host's copy is one number: its last store, if it owns the page. Held in every state:
 //!
 //! - a program is in the region only while each home that is not lost knows its host;
-//! - what was stored lasts: when the host has let go of the region and said that all is kept, each home has it, or is lost for good;
+//! - stores last: after the host has let go of the region and reported success, each home has them or is lost for good;
 //! - a home that begins anew has what was stored last, or knows that it is lost.
 //!
 //! When nothing is under way, nobody waits, and a home knows exactly the hosts that know it.
@@ -35,7 +36,7 @@ use stateright::{Model, Property};
 use world::World;
 
 const OWN: HostId = HostId(0);
-/// How long a region that is left waits for what programs keep, and a host that wants to join.
+/// Time that a left region waits for pages that programs keep, and a host waits to join.
 const PATIENCE_MS: u64 = 10;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,10 +52,10 @@ impl MapRequest for Program {
     }
 }
 
-/// What the host says to a home.
+/// The host's messages to a home.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ToHome {
-    /// By grants of that epoch.
+    /// A request with grants of that epoch.
     Join {
         key: u64,
         epoch: u64,
@@ -75,7 +76,7 @@ enum ToHome {
     },
 }
 
-/// What a home says to the host.
+/// A home's messages to the host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ToHost {
     Joined { key: u64, answer: Option<(u64, bool)> },
@@ -83,7 +84,7 @@ enum ToHost {
     Returned { key: u64, share: u64, takes: bool },
 }
 
-/// How much of everything a run may have.
+/// A run's remaining budget of each event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Left {
     maps: u8,
@@ -150,7 +151,7 @@ enum Step {
     Dismiss(usize),
     /// A home reaches the host that it did without.
     Tell(usize),
-    /// This host was taken for lost.
+    /// The host was taken for lost.
     Cut,
 }
 

@@ -1,4 +1,4 @@
-//! What is explored.
+//! The cases that are explored.
 
 use super::{Exploration, Left, Off};
 

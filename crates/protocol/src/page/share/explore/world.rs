@@ -1,4 +1,4 @@
-//! What there is, one step of it, and what must hold when nothing is under way.
+//! The world, one step of it, and the rules for a state with nothing under way.
 
 use super::{Left, OWN, Off, PATIENCE_MS, Program, Step, ToHome, ToHost};
 use crate::explored::Judged;
@@ -15,16 +15,16 @@ use std::collections::{BTreeSet, VecDeque};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Home {
     pub(super) guests: Guests,
-    /// Whether it is a home in this moment; while it is silent nothing reaches it.
+    /// False while it is a home; a silent one gets no messages.
     pub(super) is_silent: bool,
     pub(super) is_dead: bool,
     pub(super) epoch: u64,
     pub(super) is_returning: bool,
     pub(super) value: u8,
-    /// Who may write the page, and whether that one has said that it does.
+    /// The page's owner, and whether it has confirmed that.
     pub(super) owner: Option<(HostId, bool)>,
     pub(super) is_lost: bool,
-    /// What was stored last, wherever.
+    /// The last store anywhere.
     pub(super) last: u8,
     /// Hosts that wait to be let in: their keys, and the epochs of their grants.
     pub(super) lobby: Lobby<(u64, u64)>,
@@ -32,7 +32,7 @@ pub(super) struct Home {
     pub(super) dismissed: Dismissed<ToHost>,
 }
 
-/// What the host has of a home.
+/// The host's state for one home.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Part {
     pub(super) key: u64,
@@ -41,7 +41,7 @@ pub(super) struct Part {
     pub(super) to_host: VecDeque<ToHost>,
     /// Pages that a home that was lost may not have heard.
     pub(super) unsent: Vec<ToHome>,
-    /// What this host was when it handed over.
+    /// The host's keys and memberships when it handed over.
     pub(super) handed: Vec<(u64, u64)>,
     /// The epoch whose end the host is to hear of.
     pub(super) unheard: Option<u64>,
@@ -115,7 +115,7 @@ impl World {
         self.wrong.get_or_insert(what);
     }
 
-    /// One step of a run.
+    /// Runs one step.
     pub(super) fn act(&mut self, step: Step, off: Off) {
         match step {
             Step::Map(_) | Step::Unmap(_) | Step::End(_) | Step::GiveUp => self.act_by_program(step),
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// Nothing is under way, and all that can be done by itself is.
+    /// True if nothing is under way and no step is left that needs no outside event.
     pub(super) fn is_quiet(&self) -> bool {
         let is_idle = |part: &Part| part.to_home.is_empty() && part.to_host.is_empty() && part.unheard.is_none();
         let may_turn = self.sharing.as_ref().is_some_and(|sharing| sharing.may_empty() || sharing.handing().next().is_some());

@@ -1,4 +1,4 @@
-//! Which pages have changed at their homes: asked by digests, so that what has not changed does not cross.
+//! Question on changed pages: asked by digests, so that unchanged pages do not cross.
 
 use super::super::answer::{Why, expect};
 use super::super::digests::KnownDigest;
@@ -15,9 +15,9 @@ const LEN: usize = DIGEST_LEN as usize;
 /// A page of a question.
 pub(in super::super) struct AskedPage {
     pub page: u64,
-    /// Whether its home is asked; it gives those up that are not.
+    /// True if its home is asked; pages without a question are given up.
     pub is_asked: bool,
-    /// What its home has, once it said so.
+    /// The home's digest, once it said so.
     pub at_home: Option<KnownDigest>,
 }
 
@@ -34,7 +34,7 @@ impl Homes {
         Some((target.home, Command { stride: PAGE_LEN, ..command }))
     }
 
-    /// Whether a page lies whole at one home, which then knows whether it has changed.
+    /// True if a page lies whole at one home, which then knows if it has changed.
     pub fn can_tell(&self, page: u64) -> bool {
         self.question(page).is_some()
     }
@@ -52,7 +52,7 @@ impl Homes {
             let mut request = LaneMessage::new(message, operands);
             for one in asked.iter_mut().filter(|one| one.is_asked) {
                 if let Some((_, command)) = self.question(one.page).filter(|(of, _)| *of == home) {
-                    // One that finds no room is given up, as what has changed.
+                    // A page that finds no room is given up like a changed one.
                     one.is_asked = request.list(command, seed);
                     *count += usize::from(one.is_asked);
                 }
