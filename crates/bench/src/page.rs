@@ -9,14 +9,14 @@ use std::fmt::Write;
 
 /// A result as `--json` prints it. A page is made from a file that anybody may have written: only what is read here is taken.
 #[derive(Debug, Deserialize)]
-struct Kept {
+struct SavedResult {
     bench: String,
-    machine: KeptMachine,
-    rows: Vec<KeptRow>,
+    machine: SavedMachine,
+    rows: Vec<SavedRow>,
 }
 
 #[derive(Debug, Deserialize)]
-struct KeptMachine {
+struct SavedMachine {
     cpu: String,
     cpus: usize,
     memory: u64,
@@ -26,7 +26,7 @@ struct KeptMachine {
 }
 
 #[derive(Debug, Deserialize)]
-struct KeptRow {
+struct SavedRow {
     case: String,
     value: f64,
     unit: String,
@@ -37,7 +37,7 @@ struct KeptRow {
     met: Option<bool>,
 }
 
-impl KeptMachine {
+impl SavedMachine {
     /// Terms in which two results must agree to stand under one machine.
     fn line(&self) -> String {
         let gib = self.memory as f64 / f64::from(1 << 30);
@@ -49,9 +49,9 @@ impl KeptMachine {
 ///
 /// **Errors**: a line that is no result, by its number; no result at all.
 pub fn page(lines: &str) -> Result<String> {
-    let mut kept: Vec<Kept> = Vec::new();
+    let mut kept: Vec<SavedResult> = Vec::new();
     for (number, line) in lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let result: Kept =
+        let result: SavedResult =
             serde_json::from_str(line).with_context(|| format!("line {} is no result of `hanare bench --json`", number + 1))?;
         kept.retain(|earlier| earlier.bench != result.bench);
         kept.push(result);
@@ -86,7 +86,7 @@ hanare bench --page docs/performance.md --from results.json
 Measured on:
 ";
 
-fn section(page: &mut String, result: &Kept, with_machine: bool) -> Result<()> {
+fn section(page: &mut String, result: &SavedResult, with_machine: bool) -> Result<()> {
     let about = super::list().iter().find(|bench| bench.name == result.bench).map_or("", |bench| bench.about);
     write!(page, "\n## {}\n\n{about}.", plain(&result.bench))?;
     if with_machine {

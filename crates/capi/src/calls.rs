@@ -25,7 +25,11 @@ macro_rules! command_calls {
             $crate::border::code_of(stringify!($begun), || {
                 let into = $crate::argument::place(request, "request")?;
                 // SAFETY: the caller's pointers; memory that the command names is the library's until hanare_wait.
-                unsafe { $crate::argument::give($make?.start()?, into) };
+                unsafe {
+                    let made = $make?;
+                    let request = $crate::request::CRequest::start(made.pool(), ::std::slice::from_ref(&made))?;
+                    $crate::argument::give(request, into);
+                }
                 Ok($crate::code::OK)
             })
         }

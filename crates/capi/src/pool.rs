@@ -3,7 +3,7 @@
 use crate::argument::{give, items, place, reference, take, text, write_sized};
 use crate::border::{Outcome, code_of};
 use crate::code;
-use crate::places::Places;
+use crate::group_ranks::GroupRanks;
 use hanare::{Pool, Trust};
 use std::ffi::{c_char, c_int};
 
@@ -11,14 +11,14 @@ use std::ffi::{c_char, c_int};
 pub struct CPool {
     pub(crate) pool: Pool,
     /// Left when the handle goes.
-    pub(crate) groups: Places,
+    pub(crate) groups: GroupRanks,
     /// Made by `hanare_trusting`: its end is not that of the program's part in groups.
     is_second: bool,
 }
 
 impl CPool {
     fn new(pool: Pool) -> CPool {
-        CPool { pool, groups: Places::default(), is_second: false }
+        CPool { pool, groups: GroupRanks::default(), is_second: false }
     }
 }
 

@@ -7,7 +7,6 @@ use crate::argument::{bytes, bytes_mut, reference};
 use crate::border::Outcome;
 use crate::code;
 use crate::region::CRegion;
-use crate::request::CRequest;
 use crate::shape::{CShape, shape};
 use hanare::{Batch, Command, Pool, Region};
 use hanare_protocol::{Error, Result};
@@ -83,13 +82,9 @@ impl Recorded {
         Ok(code::OK)
     }
 
-    /// Begins it, as a batch of its own.
-    ///
-    /// # Safety
-    /// See the module's rules, until the request has ended.
-    pub unsafe fn start(self) -> Outcome<CRequest> {
-        // SAFETY: promised by the caller.
-        unsafe { CRequest::start(&self.pool, std::slice::from_ref(&self)) }
+    /// The attachment that it was made with.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// Adds it to a batch.

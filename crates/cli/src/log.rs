@@ -1,7 +1,7 @@
 //! A long-running command's messages beside its work: lines on standard error, as much as HANARE_LOG asks for.
 
 use crate::lines::JsonLines;
-use crate::sparing::Sparing;
+use crate::rate_limit::RateLimit;
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
@@ -12,11 +12,11 @@ pub fn begin(unset: &str, as_json: bool) -> Result<()> {
     let filter = EnvFilter::try_new(&wanted).with_context(|| format!("HANARE_LOG cannot be '{wanted}'"))?;
     let registry = tracing_subscriber::registry().with(filter);
     if as_json {
-        registry.with(JsonLines.with_filter(Sparing::default())).init();
+        registry.with(JsonLines.with_filter(RateLimit::default())).init();
         return Ok(());
     }
     let is_terminal = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().compact().with_target(false).with_ansi(is_terminal).with_writer(std::io::stderr);
-    registry.with(lines.with_filter(Sparing::default())).init();
+    registry.with(lines.with_filter(RateLimit::default())).init();
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Completions and man pages, from the one definition of the command; what it does not hold stands in [`notes`].
+//! Completions and man pages, from the one definition of the command; what it does not hold stands in [`remarks`].
 
-mod notes;
+mod remarks;
 
 use crate::arguments;
 use crate::print;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use notes::Notes;
+use remarks::Remarks;
 use std::io::Write;
 use std::path::Path;
 
@@ -34,10 +34,10 @@ fn write_pages(command: &clap::Command, folder: &Path) -> std::io::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let page = Man::new(command.clone()).source(format!("hanare {}", env!("CARGO_PKG_VERSION"))).manual("Hanare");
     let mut file = std::fs::File::create(folder.join(page.get_filename()))?;
-    write_page(command, &page, notes::of(name), &mut file)
+    write_page(command, &page, remarks::of(name), &mut file)
 }
 
-fn write_page(command: &clap::Command, page: &Man, notes: Notes, file: &mut dyn Write) -> std::io::Result<()> {
+fn write_page(command: &clap::Command, page: &Man, notes: Remarks, file: &mut dyn Write) -> std::io::Result<()> {
     page.render_title(file)?;
     page.render_name_section(file)?;
     page.render_synopsis_section(file)?;

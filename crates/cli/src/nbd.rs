@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> Result<i32> {
     }
     let mut nbdkit = nbdkit(options);
     if options.command.is_empty() {
-        let place = Place::of(options)?;
+        let place = ServedAt::of(options)?;
         if options.socket.is_none() {
             println!("serving {} at {}", options.name, place.uri());
         }
@@ -81,8 +81,8 @@ pub fn run(options: &Options) -> Result<i32> {
     }
     let folder = tempfile::tempdir().context("cannot make a folder for a socket")?;
     let place = match options.socket {
-        None => Place::Socket(folder.path().join("socket")),
-        Some(_) => Place::of(options)?,
+        None => ServedAt::Socket(folder.path().join("socket")),
+        Some(_) => ServedAt::of(options)?,
     };
     place.tell(&mut nbdkit);
     let begun = folder.path().join("begun");
@@ -112,7 +112,7 @@ fn run_at_port(options: &Options, number: u16) -> Result<i32> {
             Err(error) => return Err(error.into()),
         }
     }
-    let (port, place) = (Port::open(number, options.anyone)?, Place::Port(number));
+    let (port, place) = (Port::open(number, options.anyone)?, ServedAt::Port(number));
     let each = options.clone();
     let serve = move || {
         port.serve(|| {
@@ -156,7 +156,7 @@ struct Accompanied {
 
 impl Accompanied {
     /// Starts it. A group apart would get nothing of the terminal, so a command that reads from one stays in ours.
-    fn start(options: &Options, place: &Place) -> Result<Accompanied> {
+    fn start(options: &Options, place: &ServedAt) -> Result<Accompanied> {
         let mut command = Command::new("sh");
         place.name(command.arg("-c").arg(shell_line(&options.command)));
         let is_apart = !std::io::stdin().is_terminal();
@@ -240,42 +240,42 @@ fn tell_region(nbdkit: &mut Command, options: &Options) {
 }
 
 /// Address of the device.
-enum Place {
+enum ServedAt {
     Socket(PathBuf),
     Port(u16),
 }
 
-impl Place {
+impl ServedAt {
     /// The socket that was asked for, or one beside that of the node.
-    fn of(options: &Options) -> Result<Place> {
+    fn of(options: &Options) -> Result<ServedAt> {
         match &options.socket {
-            Some(socket) => Ok(Place::Socket(std::path::absolute(socket)?)),
+            Some(socket) => Ok(ServedAt::Socket(std::path::absolute(socket)?)),
             None => {
                 let folder = hanare::settings::runtime_folder();
                 std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-                Ok(Place::Socket(folder.join(format!("nbd-{}.sock", options.name))))
+                Ok(ServedAt::Socket(folder.join(format!("nbd-{}.sock", options.name))))
             }
         }
     }
 
     fn tell(&self, nbdkit: &mut Command) {
-        if let Place::Socket(socket) = self {
+        if let ServedAt::Socket(socket) = self {
             nbdkit.arg("-U").arg(socket);
         }
     }
 
     fn uri(&self) -> String {
         match self {
-            Place::Socket(socket) => format!("nbd+unix:///?socket={}", socket.display()),
-            Place::Port(port) => format!("nbd://127.0.0.1:{port}"),
+            ServedAt::Socket(socket) => format!("nbd+unix:///?socket={}", socket.display()),
+            ServedAt::Port(port) => format!("nbd://127.0.0.1:{port}"),
         }
     }
 
     /// The variables that nbdkit's own option for commands has.
     fn name(&self, command: &mut Command) {
         let (socket, port, old) = match self {
-            Place::Socket(socket) => (socket.clone(), String::new(), format!("nbd:unix:{}", socket.display())),
-            Place::Port(port) => (PathBuf::new(), port.to_string(), format!("nbd:127.0.0.1:{port}")),
+            ServedAt::Socket(socket) => (socket.clone(), String::new(), format!("nbd:unix:{}", socket.display())),
+            ServedAt::Port(port) => (PathBuf::new(), port.to_string(), format!("nbd:127.0.0.1:{port}")),
         };
         command.env("uri", self.uri()).env("unixsocket", socket).env("port", port).env("nbd", old).env("exportname", "");
     }

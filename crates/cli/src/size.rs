@@ -1,6 +1,6 @@
 //! Sizes and placements as people write them, and as the command prints them.
 
-use hanare_protocol::place::Placement;
+use hanare_protocol::placement::Placement;
 use hanare_protocol::size::Size;
 pub use hanare_protocol::size::{parse, parse_some};
 

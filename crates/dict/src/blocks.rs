@@ -208,7 +208,7 @@ impl Heaps {
         self.lineage.is_here().then(|| self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn take_kept(&self, len: u64) -> Option<At> {
+    fn take_spare(&self, len: u64) -> Option<At> {
         self.kept()?.of_len(len)?.pop()
     }
 
@@ -226,7 +226,7 @@ impl Heaps {
     /// **Errors**: [`Fault::Full`] where no heap has room and none `may` be made to `grow`; [`Error::LimitReached`], [`Error::PoolFull`],
     /// [`Error::QuotaExceeded`].
     pub fn take(&self, len: u64, may_grow: bool) -> Result<At, Fault> {
-        if let Some(kept) = self.take_kept(len) {
+        if let Some(kept) = self.take_spare(len) {
             return Ok(kept);
         }
         let mut tried = 0;

@@ -70,7 +70,7 @@ pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank
 pub use hanare_protocol::message::{Envelope, Wanted};
 pub use hanare_protocol::page::Consistency;
 #[doc(inline)]
-pub use hanare_protocol::place::{Extent, Layout, NodeList, Placement};
+pub use hanare_protocol::placement::{Extent, Layout, NodeList, Placement};
 #[doc(inline)]
 pub use hanare_protocol::queue::{Overflow, QueueForm, Unit};
 #[doc(inline)]

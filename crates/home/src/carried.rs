@@ -8,7 +8,7 @@ use crate::memory::{Bytes, Memory};
 use hanare_protocol::digest::PageKey;
 use hanare_protocol::id::Rights;
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::wire::carried::{BroughtPages, Carried, DIGEST_MASK, ExtentPlace, WantedPages};
+use hanare_protocol::wire::carried::{BroughtPages, Carried, DIGEST_MASK, ExtentAddress, WantedPages};
 use hanare_protocol::{Error, Result};
 
 /// Bytes that may be put.
@@ -16,9 +16,12 @@ pub(crate) struct Puts<'a, E>(Vec<(E, u64, &'a [u8])>);
 
 impl<'a, E: Bytes + Clone> Puts<'a, E> {
     /// Checks all of them. **Errors**: [`Error::GrantRefused`]; [`Error::IsMapped`]; [`Error::BadUse`] for bytes beyond an extent.
-    pub fn check(pieces: impl Iterator<Item = (ExtentPlace, &'a [u8])>, memory: &impl Memory<Extent = E>) -> Result<Puts<'a, E>> {
+    pub fn check(
+        pieces: impl Iterator<Item = (ExtentAddress, &'a [u8])>,
+        memory: &impl Memory<Extent = E>,
+    ) -> Result<Puts<'a, E>> {
         let mut puts: Vec<(E, u64, &[u8])> = Vec::new();
-        let mut last: Option<ExtentPlace> = None;
+        let mut last: Option<ExtentAddress> = None;
         for (at, bytes) in pieces {
             let is_same = last.is_some_and(|last| (last.slot, last.grant) == (at.slot, at.grant));
             let extent = match puts.last().filter(|_| is_same) {
@@ -72,7 +75,7 @@ pub(crate) fn bring(carried: &Carried, memory: &impl Memory) -> Result<BroughtPa
     Ok(brought)
 }
 
-fn open<M: Memory>(at: ExtentPlace, rights: Rights, memory: &M) -> Result<M::Extent> {
+fn open<M: Memory>(at: ExtentAddress, rights: Rights, memory: &M) -> Result<M::Extent> {
     let extent = memory.open(at.slot, at.grant, rights)?;
     let gid = extent.gid();
     if memory.is_coherent(gid) { Err(Error::IsMapped { gid }) } else { Ok(extent) }

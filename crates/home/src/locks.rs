@@ -15,7 +15,7 @@ use crate::memory::Memory;
 use crate::quotas::{Quotas, Usage};
 use crate::waiter::{Waiter, deadline};
 use hanare_protocol::entry::{BoundData, Condition, Publication, Stamp};
-use hanare_protocol::group::{self, Groups, Jobs, Met, PartyPlace};
+use hanare_protocol::group::{self, Groups, Jobs, Met, PartySlot};
 use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::limits::{
     LINK_ARRIVAL_COUNT_MAX, LINK_GRANT_LEN_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX,
@@ -297,7 +297,7 @@ impl Locks {
     }
 
     pub fn join(&mut self, name: &str, parties: u32, who: Claimant, client: PartyName) -> AtOnce {
-        let PartyPlace { sitting, party } = self.groups.on_join(name, parties, who, client)?;
+        let PartySlot { sitting, party } = self.groups.on_join(name, parties, who, client)?;
         self.recount(who.link);
         Ok(Some(SyncAnswer::Joined { sitting, party }))
     }

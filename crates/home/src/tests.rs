@@ -4,7 +4,7 @@ use super::*;
 use hanare_protocol::Error;
 use hanare_protocol::id::{ClientId, Gid, Grant, Slot, User};
 use hanare_protocol::lock::{Claimant, Recalled};
-use hanare_protocol::wire::sync::{LeaseWish, Mode, Site, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAddress, SyncAnswer, SyncRequest};
 use std::time::Duration;
 
 /// A home, its memory and its clock in milliseconds.
@@ -46,7 +46,7 @@ fn answers(outputs: &[Output]) -> Vec<(u64, u64, bool)> {
 }
 
 fn lock(number: u64, bound_ms: Option<u64>, lease: LeaseWish) -> SyncRequest {
-    let site = Site::Name("a".to_owned());
+    let site = SyncAddress::Name("a".to_owned());
     SyncRequest::Lock { site, mode: Mode::Exclusive, number, thread: number, bound_ms, known: None, lease }
 }
 
@@ -71,7 +71,7 @@ fn a_wait_ends_at_its_deadline_and_not_before() {
 fn who_gets_a_lock_by_the_end_of_another_s_wait_is_told_so_though_its_own_wait_ends_too() {
     let mut driven = Driven::new();
     let shared = |number, bound_ms| SyncRequest::Lock {
-        site: Site::Name("a".to_owned()),
+        site: SyncAddress::Name("a".to_owned()),
         mode: Mode::Shared,
         number,
         thread: number,

@@ -12,7 +12,7 @@
 //! | [`fork`] | what children do not get: handles, connections |
 //! | [`frames`] | a region's pages on one host: filled, taken from all clients, given back |
 //! | [`uffd`] | userfaultfd: pages that fault to the thread that touched them, mapped and protected by call |
-//! | [`seat`] | a number for each thread |
+//! | [`thread_slot`] | a number for each thread |
 //! | [`diff`] | diffs: what a program changed of a page since it was clean |
 //! | [`capacity`] | how much memory the machine and its control group have |
 //! | [`prompt`] | threads that ask for short turns on the processor |
@@ -37,7 +37,7 @@ pub mod mapping;
 mod promise;
 pub mod prompt;
 pub mod random;
-pub mod seat;
+pub mod thread_slot;
 pub mod uffd;
 pub mod vector;
 pub mod vital;

@@ -5,7 +5,7 @@
 use hanare_protocol::Corrupt;
 use hanare_protocol::page::directory::Output as HomeOutput;
 use hanare_protocol::page::word::Fault;
-use hanare_protocol::page::{Access, Directory, Host, HostId, HostOutput, Page, Place, Plain, Ticket, ToHome, ToHost};
+use hanare_protocol::page::{Access, Directory, Host, HostId, HostMemory, HostOutput, Page, Plain, Ticket, ToHome, ToHost};
 
 /// What is said of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]

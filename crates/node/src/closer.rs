@@ -6,7 +6,7 @@
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 /// Most things that wait to be dropped; above that the bringer drops its own.
-const WAITING_COUNT_MAX: usize = 1024;
+const WAITING_COUNT: usize = 1024;
 
 /// Something that is of no use any more.
 type Leaving = Box<dyn Send>;
@@ -17,7 +17,7 @@ pub(crate) struct Closer(Option<SyncSender<Leaving>>);
 impl Closer {
     /// Starts the thread; where that fails, who brings something drops it.
     pub fn start() -> Closer {
-        let (sender, receiver) = sync_channel::<Leaving>(WAITING_COUNT_MAX);
+        let (sender, receiver) = sync_channel::<Leaving>(WAITING_COUNT);
         let started =
             std::thread::Builder::new().name("hanare-closer".to_owned()).spawn(move || receiver.into_iter().for_each(drop));
         Closer(started.ok().map(|_| sender))

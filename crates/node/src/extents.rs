@@ -2,22 +2,22 @@
 //!
 //! A caller that finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
-use super::bypass::Programs;
 use super::closer::Closer;
 use super::counts::Counts;
-use super::held::{Held, Writing};
-use super::roll::Roll;
-use super::seats::SeatsOfAll;
+use super::direct_access::Programs;
+use super::extent::{NodeExtent, Writing};
+use super::member_list::MemberList;
 use super::spill::Spills;
+use super::thread_slots::ThreadSlotsOfAll;
 use hanare_home::NotShared;
 use hanare_memory::{Lender, Window};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
-use hanare_protocol::page::bypass::Standing;
+use hanare_protocol::page::direct_access::Standing;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::Command;
-use hanare_protocol::wire::control::{FilePart, HeldExtent};
+use hanare_protocol::wire::control::{FilePart, ReportedExtent};
 use hanare_protocol::{Error, Result};
-use hanare_ring::seats::Seats;
+use hanare_ring::thread_slots::ThreadSlots;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -29,9 +29,9 @@ pub(crate) struct Extents {
     pub spills: Arc<Spills>,
     pub counts: Arc<Counts>,
     /// State shared with clients of this host.
-    pub seats: SeatsOfAll,
+    pub seats: ThreadSlotsOfAll,
     /// The attached programs.
-    pub roll: Roll,
+    pub roll: MemberList,
     /// Takes what they leave.
     pub closer: Closer,
     entries: RwLock<Entries>,
@@ -43,12 +43,12 @@ struct Entries {
     /// The empty ones.
     free: Vec<usize>,
     /// Extents of removed regions that clients may still have mapped, and which clients: their memory is lent as long as that.
-    lingering: Vec<(Arc<Held>, BTreeSet<ClientId>)>,
+    lingering: Vec<(Arc<NodeExtent>, BTreeSet<ClientId>)>,
 }
 
 impl Entries {
     /// The extent of that slot, if the grant allows what is needed.
-    fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
+    fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<NodeExtent>> {
         match self.slots.get(slot.0 as usize).and_then(Option::as_ref) {
             Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) => Ok(entry.held.clone()),
             Some(entry) => Err(Error::GrantRefused { gid: entry.held.gid(), node: self.node }),
@@ -64,7 +64,7 @@ impl Entries {
     }
 
     /// Enters an extent and says where.
-    fn enter(&mut self, entry: Entry) -> HeldExtent {
+    fn enter(&mut self, entry: Entry) -> ReportedExtent {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -84,7 +84,7 @@ impl Entries {
 }
 
 struct Entry {
-    held: Arc<Held>,
+    held: Arc<NodeExtent>,
     read: Grant,
     write: Grant,
     /// Clients of this host that have it mapped as it is.
@@ -99,14 +99,14 @@ struct Entry {
 /// An extent as a command reaches it.
 #[derive(Clone)]
 pub(crate) struct Opened {
-    held: Arc<Held>,
+    held: Arc<NodeExtent>,
     slot: Slot,
     is_by_pages: bool,
 }
 
 impl Opened {
     /// The extent.
-    pub fn held(&self) -> &Arc<Held> {
+    pub fn held(&self) -> &Arc<NodeExtent> {
         &self.held
     }
 
@@ -128,7 +128,7 @@ impl Opened {
         self.is_by_pages
     }
 
-    /// [`Held::stays`], but never for an extent that is reached by pages, which are taken out of mappings at times.
+    /// [`NodeExtent::stays`], but never for an extent that is reached by pages, which are taken out of mappings at times.
     pub fn stays(&self) -> Option<Window> {
         if self.is_by_pages { None } else { self.held.stays() }
     }
@@ -152,15 +152,15 @@ impl Extents {
         Extents {
             spills: Spills::new(lender),
             counts: Arc::default(),
-            seats: SeatsOfAll::default(),
-            roll: Roll::default(),
+            seats: ThreadSlotsOfAll::default(),
+            roll: MemberList::default(),
             closer: Closer::start(),
             entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new(), free: Vec::new(), lingering: Vec::new() }),
         }
     }
 
     /// Makes extents for a region, all or none.
-    pub fn make(&self, gid: Gid, lens: &[u64]) -> Result<Vec<HeldExtent>> {
+    pub fn make(&self, gid: Gid, lens: &[u64]) -> Result<Vec<ReportedExtent>> {
         let mut made = Vec::new();
         for len in lens {
             made.push((*len, self.spills.lender().make(*len)?));
@@ -168,7 +168,7 @@ impl Extents {
         let mut entries = self.write();
         made.into_iter()
             .map(|(len, extent)| {
-                let held = Arc::new(Held::new(gid, len, extent, self.spills.clone()));
+                let held = Arc::new(NodeExtent::new(gid, len, extent, self.spills.clone()));
                 let (read, write) = (fresh_grant()?, fresh_grant()?);
                 Ok(entries.enter(Entry::new(held, (read, write))))
             })
@@ -177,12 +177,12 @@ impl Extents {
 
     /// Enters extents of a life before this one at their slots, all zero; nothing else is there yet. Returns their reports, and what to
     /// fill, in the same order.
-    pub fn restore(&self, before: &[Described]) -> Result<(Vec<HeldExtent>, Vec<Arc<Held>>)> {
+    pub fn restore(&self, before: &[Described]) -> Result<(Vec<ReportedExtent>, Vec<Arc<NodeExtent>>)> {
         let (mut reports, mut all) = (Vec::new(), Vec::new());
         let mut entries = self.write();
         for Described { slot, gid, len, has_heap } in before {
             let extent = self.spills.lender().make(*len)?;
-            let held = Arc::new(Held::new(*gid, *len, extent, self.spills.clone()).restored(*has_heap));
+            let held = Arc::new(NodeExtent::new(*gid, *len, extent, self.spills.clone()).restored(*has_heap));
             let (read, write) = (fresh_grant()?, fresh_grant()?);
             let entry = Entry::new(held.clone(), (read, write));
             let at = slot.0 as usize;
@@ -198,7 +198,7 @@ impl Extents {
     }
 
     /// All extents, with what has to be known to restore them.
-    pub fn describe(&self) -> Vec<(Described, Arc<Held>)> {
+    pub fn describe(&self) -> Vec<(Described, Arc<NodeExtent>)> {
         let entries = self.read();
         let described = |(slot, entry): (usize, &Option<Entry>)| {
             let held = entry.as_ref()?.held.clone();
@@ -223,13 +223,13 @@ impl Extents {
     }
 
     /// All extents with their grants.
-    pub fn held(&self) -> Vec<HeldExtent> {
+    pub fn held(&self) -> Vec<ReportedExtent> {
         let entries = self.read();
         entries.slots.iter().enumerate().filter_map(|(slot, entry)| Some(entry.as_ref()?.report(slot))).collect()
     }
 
     /// Makes all grants anew, for a new epoch of the node: those of the epoch before fail from here on.
-    pub fn renew_grants(&self, node: NodeId) -> Result<Vec<HeldExtent>> {
+    pub fn renew_grants(&self, node: NodeId) -> Result<Vec<ReportedExtent>> {
         let mut entries = self.write();
         entries.node = node;
         for entry in entries.slots.iter_mut().flatten() {
@@ -259,12 +259,12 @@ impl Extents {
     }
 
     /// The same for what touches none of its bytes.
-    pub fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
+    pub fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<NodeExtent>> {
         self.read().hold(slot, grant, need)
     }
 
     /// A client of this host says here when it works on extents as they are.
-    pub fn client_came(&self, client: ClientId, seats: Seats) {
+    pub fn client_came(&self, client: ClientId, seats: ThreadSlots) {
         self.seats.enter(client, seats);
     }
 
@@ -322,7 +322,7 @@ impl Extents {
     /// **Cost**: where clients had the right, a barrier in their threads. **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where clients
     /// gave out pointers. It passes while commands that began before are under way: those that come after are done by pages, until
     /// [`Extents::cancel_share_wait`].
-    pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<Held>, ExtentFiles), NotShared> {
+    pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<NodeExtent>, ExtentFiles), NotShared> {
         let mut entries = self.write();
         let node = entries.node;
         let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
@@ -374,7 +374,7 @@ impl Extents {
     pub fn begin_image(&self, gid: Gid, must: bool) -> bool {
         // No command is admitted while the table is locked.
         let entries = self.write();
-        let those: Vec<&Arc<Held>> =
+        let those: Vec<&Arc<NodeExtent>> =
             entries.slots.iter().flatten().map(|entry| &entry.held).filter(|held| held.gid() == gid).collect();
         let begins = must || !those.iter().any(|held| held.is_written());
         if begins {
@@ -413,7 +413,7 @@ impl Extents {
     }
 
     /// Removes one home. After the last the extent has all accesses again. The slot of a removed region may have another extent.
-    pub fn unshare(&self, slot: Slot, held: &Arc<Held>) {
+    pub fn unshare(&self, slot: Slot, held: &Arc<NodeExtent>) {
         let mut entries = self.write();
         let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
         if let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.held, held)) {
@@ -431,7 +431,7 @@ impl Extents {
 }
 
 impl Entry {
-    fn new(held: Arc<Held>, (read, write): (Grant, Grant)) -> Entry {
+    fn new(held: Arc<NodeExtent>, (read, write): (Grant, Grant)) -> Entry {
         Entry { held, read, write, direct: Programs::default(), shares: 0, is_wanted: false }
     }
 
@@ -447,8 +447,8 @@ impl Entry {
         }
     }
 
-    fn report(&self, slot: usize) -> HeldExtent {
-        HeldExtent { slot: Slot(slot as u32), gid: self.held.gid(), len: self.held.len(), read: self.read, write: self.write }
+    fn report(&self, slot: usize) -> ReportedExtent {
+        ReportedExtent { slot: Slot(slot as u32), gid: self.held.gid(), len: self.held.len(), read: self.read, write: self.write }
     }
 }
 

@@ -6,15 +6,15 @@
 //! | `data` | the thread that serves vector commands and barriers |
 //! | `pages` | shared regions: directories of pages that lie here, frames of those that are mapped here |
 //! | `extents` | what the node holds, found by slot and opened by grant |
-//! | `held` | one extent: its bytes, its heap, its queues |
+//! | `extent` | one extent: its bytes, its heap, its queues |
 //! | `image` | its bytes at one moment |
 //! | `queues`, `spill` | queues in extents; what they spill, and for whom |
 //! | `journal` | the coordinator's durable records |
 //! | `closer` | the thread that unmaps and closes what programs leave that are gone |
 //! | `counts` | what was done of commands, for metrics |
-//! | `roll` | which programs are attached |
+//! | `member_list` | which programs are attached |
 //! | `user_times` | time that users have taken of a thread |
-//! | `kept` | extents on disk, from a good end to the next start |
+//! | `persistence` | extents on disk, from a good end to the next start |
 //! | `key` | the file with the pool's key |
 //! | `control_link` | messages between nodes |
 //! | `notice_queue`, `notices` | how the threads tell each other something, and what |
@@ -22,30 +22,30 @@
 //! | `options` | how a node is started |
 //! | `regular_file` | files that are opened by name |
 
-mod bypass;
 mod closer;
 mod control;
 mod control_link;
 mod counts;
 mod data;
+mod direct_access;
+mod extent;
 mod extents;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-mod held;
 mod image;
 mod journal;
-mod kept;
 mod key;
 mod lost;
+mod member_list;
 mod notice_queue;
 mod notices;
 mod options;
 mod pages;
+mod persistence;
 mod queues;
 mod regular_file;
-mod roll;
-mod seats;
 mod spill;
+mod thread_slots;
 mod user_times;
 
 #[cfg(test)]
@@ -55,11 +55,6 @@ pub(crate) use data::fuzz::sharing as fuzz_sharing;
 #[cfg(any(test, fuzzing))]
 pub(crate) use journal::fuzz as fuzz_journal;
 pub use journal::read_journal;
-pub use kept::Persist;
-#[cfg(any(test, fuzzing))]
-pub(crate) use kept::fuzz::kept as fuzz_kept;
-#[cfg(test)]
-pub(crate) use kept::fuzz::seeds as fuzz_kept_seeds;
 #[cfg(any(test, fuzzing))]
 pub(crate) use key::fuzz as fuzz_key;
 pub use key::{default_key_file, draw_key, drop_old_keys, new_key_file, rotate_key_file};
@@ -68,6 +63,11 @@ pub use options::{NodeOptions, SocketAccess};
 pub(crate) use pages::fuzz::pages as fuzz_pages;
 #[cfg(test)]
 pub(crate) use pages::fuzz::seeds as fuzz_pages_seeds;
+pub use persistence::Persist;
+#[cfg(any(test, fuzzing))]
+pub(crate) use persistence::fuzz::kept as fuzz_kept;
+#[cfg(test)]
+pub(crate) use persistence::fuzz::seeds as fuzz_kept_seeds;
 
 use control::{ControlLoop, Parts};
 use extents::Extents;
@@ -78,10 +78,10 @@ use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::member::{self, Member};
 use hanare_protocol::{Error, Result, coordinator};
-use kept::{Keeper, Schedule};
 use notice_queue::NoticeQueue;
 use notices::ToControl;
 use pages::{NodePages, SharedRegions};
+use persistence::{Keeper, Schedule};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -192,7 +192,7 @@ impl Node {
             schedule,
             coordination,
             home,
-            strangers: control::Strangers::start(
+            strangers: control::Acceptor::start(
                 listener,
                 control::GreetingTerms { keys: keys.clone(), join: options.join, bound, fabric },
                 notices.clone(),

@@ -1,6 +1,6 @@
 //! Options of a node, and the checks that refuse them at once.
 
-use super::kept::Persist;
+use super::persistence::Persist;
 use hanare_fabric::settings;
 use hanare_memory::file::Huge;
 use hanare_memory::uffd::Features;

@@ -56,7 +56,7 @@ impl SharedQueues {
 
 impl QueueWords for SharedQueues {
     type Store = Spill;
-    type Lane = LaneMemory;
+    type Lane = QueueLaneMemory;
 
     fn queue_at(&self, queue: u64) -> u64 {
         self.array.queue_at(queue)
@@ -74,9 +74,9 @@ impl QueueWords for SharedQueues {
         self.array.words().swap((at / WORD_LEN) as usize, value)
     }
 
-    fn lane(&self, queue: u64, lane: u32) -> Result<LaneMemory> {
+    fn lane(&self, queue: u64, lane: u32) -> Result<QueueLaneMemory> {
         let writer = lane::Writer::new(*self.array.words(), self.array.place(queue, lane)).map_err(|bad| self.corrupt(bad))?;
-        Ok(LaneMemory { writer, gid: self.gid, at: self.at })
+        Ok(QueueLaneMemory { writer, gid: self.gid, at: self.at })
     }
 
     fn free_to(&self, queue: u64, lane: u32, head: u64) -> Result<()> {
@@ -128,13 +128,13 @@ fn corrupt(gid: Gid, at: u64, bad: Corrupt) -> Error {
 }
 
 /// A lane, as its home appends to it.
-pub(crate) struct LaneMemory {
+pub(crate) struct QueueLaneMemory {
     writer: lane::Writer<Shared>,
     gid: Gid,
     at: u64,
 }
 
-impl Ring for LaneMemory {
+impl Ring for QueueLaneMemory {
     fn push(&mut self, unit: &[u8]) -> Result<bool> {
         self.writer.push(unit).map_err(|bad| corrupt(self.gid, self.at, bad))
     }

@@ -2,15 +2,15 @@
 #![allow(missing_docs, reason = "a target's name says what it feeds")]
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 
-use crate::collective::note::{NOTE_LEN, Note};
+use crate::collective::header::{NOTE_LEN, PartHeader};
 use crate::coordinator::{self, Coordinator, Peer};
 use crate::error::Error;
 use crate::id::Incarnation;
 use crate::member::{self, Member};
-use crate::message::note::{BodyPlace, BodyRoom, FRONT_LEN, Front};
+use crate::message::header::{BodyLocation, BodyRoom, FRONT_LEN, Front};
 use crate::message::part::{BodyPart, decode_outcome};
 use crate::message::{Matching, Posted, Wanted};
-use crate::place::Layout;
+use crate::placement::Layout;
 use crate::queue::layout::{LINE_LEN, QueueForm};
 use crate::wire::VERSION;
 use crate::wire::command::{COMMAND_LEN, Command};
@@ -146,7 +146,7 @@ pub fn queues(bytes: &[u8]) {
 pub fn notes(bytes: &[u8]) {
     let Some((count, bytes)) = bytes.split_first() else { return };
     let count = u32::from(*count) + 1;
-    if let Some(Ok(note)) = bytes.first_chunk::<NOTE_LEN>().map(|bytes| Note::decode(bytes, count)) {
+    if let Some(Ok(note)) = bytes.first_chunk::<NOTE_LEN>().map(|bytes| PartHeader::decode(bytes, count)) {
         assert!(note.from < count && note.part < count && bytes.starts_with(&note.encode()));
     }
     const ROOM: BodyRoom = BodyRoom { heap_len: 1 << 16, strip_len: 1 << 12 };
@@ -156,7 +156,7 @@ pub fn notes(bytes: &[u8]) {
         let Some(Ok((front, head_at))) = front else { continue };
         assert!(front.envelope.from < count);
         if head_at == FRONT_LEN {
-            assert!(front.note_len() == message.len() && message.starts_with(&front.encode()));
+            assert!(front.header_len() == message.len() && message.starts_with(&front.encode()));
             sender = Some(front.envelope.from);
         } else {
             let end = head_at + front.head_len;
@@ -164,10 +164,10 @@ pub fn notes(bytes: &[u8]) {
             assert_eq!((sender, &again[..end]), (Some(front.envelope.from), &message[..end]));
         }
         match front.body {
-            BodyPlace::Landed(at) => assert!(at + front.body_len <= ROOM.heap_len),
-            BodyPlace::Strip(place) => assert!(place.at + front.body_len <= ROOM.strip_len),
-            BodyPlace::Part(_) => assert!(front.body_len <= ROOM.heap_len),
-            BodyPlace::Here | BodyPlace::Fetched(_) => {}
+            BodyLocation::Landed(at) => assert!(at + front.body_len <= ROOM.heap_len),
+            BodyLocation::Strip(place) => assert!(place.at + front.body_len <= ROOM.strip_len),
+            BodyLocation::Part(_) => assert!(front.body_len <= ROOM.heap_len),
+            BodyLocation::Here | BodyLocation::Fetched(_) => {}
         }
         let behind = message.get(head_at + front.head_len..).and_then(|rest| rest.get(..front.behind_len()));
         let _ = behind.map(|bytes| (BodyPart::decode(bytes).map(|part| part.shape()), decode_outcome(bytes)));
@@ -238,25 +238,25 @@ pub fn member(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::note::NoteKind;
+    use crate::collective::header::PartHeaderKind;
     use crate::entry::{BoundRange, Publication, Stores};
     use crate::id::{ClientId, Epoch, Gid, Grant, JobId, JobRank, NodeId, PartyName, Rank, Rights, Slot, User};
     use crate::limits::QUEUE_READY_COUNT_MAX;
     use crate::lock::Recalled;
     use crate::message::Envelope;
-    use crate::message::note::SHORTEST_LEN;
+    use crate::message::header::SHORTEST_LEN;
     use crate::page::{Consistency, Page, ToHome, Version};
-    use crate::place::{Extent, Placement, Span};
+    use crate::placement::{Extent, Placement, Span};
     use crate::queue::{Overflow, PortId, Unit};
     use crate::shape::{Dim, Shape, Strided, Subarray};
     use crate::wire::command::{Op, dims_list};
-    use crate::wire::control::{HeldExtent, Memory, NodeAddress, Order, RegionView};
+    use crate::wire::control::{Memory, NodeAddress, Order, RegionView, ReportedExtent};
     use crate::wire::exchange::Question;
     use crate::wire::greeting::{NONCE_LEN, Role};
     use crate::wire::head::Kind;
     use crate::wire::page::{Frame, NodeMessage};
     use crate::wire::queue::{ArrayAt, QueueRequest};
-    use crate::wire::sync::{Site, SyncAnswer, SyncRequest};
+    use crate::wire::sync::{SyncAddress, SyncAnswer, SyncRequest};
     use hanare_fuzz::{Counting, drive};
 
     #[global_allocator]
@@ -295,7 +295,7 @@ mod tests {
             address: "127.0.0.1:1".to_owned(),
             memory: Memory { lent: 1 << 30, ..Memory::default() },
             was: None,
-            held: vec![HeldExtent { slot: Slot(1), gid: Gid(9), len: 4096, read: Grant([1; 16]), write: Grant([2; 16]) }],
+            held: vec![ReportedExtent { slot: Slot(1), gid: Gid(9), len: 4096, read: Grant([1; 16]), write: Grant([2; 16]) }],
             wish: None,
             restores: None,
         }
@@ -357,7 +357,7 @@ mod tests {
         let publication = Publication { changes: Stores::Bytes(vec![range], vec![1; 3]), binding: Some(Vec::new()) };
         let packed = |(head, body): (Head, Vec<u8>)| [&head.encode()[..], &body].concat();
         let array = ArrayAt { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
-        let site = Site::Byte { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
+        let site = SyncAddress::Byte { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
         let party = PartyName { client: ClientId(1), rank: Some(Rank(1)), process: 2, node: NodeId(3) };
         let settled = Settled { page: 1, ticket: request.ticket, version: Version(1) };
         let seeds = [
@@ -388,21 +388,21 @@ mod tests {
             [&form(Unit::Blocks { len: 16 }, Overflow::Wait).encode(70)[..], &front, &[7; 32]].concat(),
         ];
         drive("queues", &seeds, MOST, queues);
-        let note = Note { from: 1, part: 2, piece: 0, kind: NoteKind::Part, operation: 3, digest: 4 };
+        let note = PartHeader { from: 1, part: 2, piece: 0, kind: PartHeaderKind::Part, operation: 3, digest: 4 };
         let envelope = Envelope { from: 1, context: 0, tag: 5 };
-        let inline = Front { envelope, head_len: 2, body_len: 3, body: BodyPlace::Here };
-        let landed = Front { envelope, head_len: 2, body_len: 300, body: BodyPlace::Landed(64) };
+        let inline = Front { envelope, head_len: 2, body_len: 3, body: BodyLocation::Here };
+        let landed = Front { envelope, head_len: 2, body_len: 300, body: BodyLocation::Landed(64) };
         let pack = |front: &Front, rest: usize| {
             let bytes = [&front.encode()[..], &vec![7; rest]].concat();
             [&[0][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat()
         };
         let both = [pack(&inline, 5), pack(&landed, 2), pack(&inline, 5)].concat();
         let part = BodyPart::new(6, Gid(7), &Shape::contiguous(8, 300)).encode().expect("a note has room for it");
-        let fetched = Front { envelope, head_len: 2, body_len: 300, body: BodyPlace::Part(part.len()) };
+        let fetched = Front { envelope, head_len: 2, body_len: 300, body: BodyLocation::Part(part.len()) };
         let bytes = [&fetched.encode()[..], &[7; 2], &part].concat();
-        let filled = [&bytes[..], &vec![0; fetched.note_len() - bytes.len()]].concat();
+        let filled = [&bytes[..], &vec![0; fetched.header_len() - bytes.len()]].concat();
         let fetched = [&[3, 0][..], &(filled.len() as u16).to_le_bytes(), &filled].concat();
-        let empty = Front { envelope, head_len: 48, body_len: 0, body: BodyPlace::Here };
+        let empty = Front { envelope, head_len: 48, body_len: 0, body: BodyLocation::Here };
         let named = [&Front { head_len: 2, ..empty }.encode()[..], &[7; SHORTEST_LEN - FRONT_LEN]].concat();
         let short = empty.encode_short(&[7; 48]).expect("it has no body");
         let line = |bytes: &[u8]| [&[0][..], &(bytes.len() as u16).to_le_bytes(), bytes].concat();
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn a_coordinator_hears_anything() {
         let who = JobRank { job: JobId(1), rank: Rank(0), ranks: 2 };
-        let make = HeldExtent { slot: Slot(2), gid: Gid(1), len: 1 << 20, read: Grant([1; 16]), write: Grant([2; 16]) };
+        let make = ReportedExtent { slot: Slot(2), gid: Gid(1), len: 1 << 20, read: Grant([1; 16]), write: Grant([2; 16]) };
         let seeds = [
             packed(&[
                 (1, join(1)),

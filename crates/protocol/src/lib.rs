@@ -11,7 +11,7 @@
 //! | [`limits`] | every limit and default time, in one place |
 //! | [`error`] | the one error type that users see |
 //! | [`attributes`], [`mod@array`] | short values that a region's owner keeps with it; those that say which array it holds |
-//! | [`place`] | placement, and how a region's bytes lie in extents |
+//! | [`placement`] | placement, and how a region's bytes lie in extents |
 //! | [`shape`] | which bytes a command touches: strided, N-dimensional, indexed; checked |
 //! | [`size`] | sizes as people write and read them |
 //! | [`element`] | numbers in regions: kinds, updates, summaries |
@@ -59,7 +59,7 @@ pub mod name_owners;
 mod packed_bytes;
 pub mod page;
 #[deny(clippy::arithmetic_side_effects)]
-pub mod place;
+pub mod placement;
 pub mod queue;
 pub mod request;
 pub mod session;

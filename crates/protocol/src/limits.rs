@@ -29,10 +29,8 @@ pub const JOB_COUNT_MAX: usize = 4096;
 
 /// Most locks that are held, waited for or abandoned at once; beyond it those that were abandoned are forgotten first.
 pub const LOCK_COUNT_MAX: usize = 65_536;
-
 /// Most takings of locks at once, granted or waiting, of all clients together: some 100 MiB at a pool's home.
 pub const CLAIM_COUNT_MAX: usize = 1 << 20;
-
 /// Most takings of locks, and as many places in groups, on one connection: no client fills the pool's tables alone.
 pub const LINK_CLAIM_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
 
@@ -44,7 +42,6 @@ pub const LENT_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 2;
 
 /// Takings of a lock by messages before a program asks for a lease: many locks are taken once.
 pub const LEASE_TAKING_COUNT: u32 = 2;
-
 /// The same after recalls, at most; it doubles with each. A recall costs some messages between nodes, so one in so many pairs is little.
 pub const LEASE_TAKING_COUNT_MAX: u32 = 64;
 
@@ -463,25 +460,19 @@ pub const MAKE_MS: u64 = ANSWER_MS / 2;
 
 /// Pause iterations before a waiter begins to yield. [measured: below a line's transfer time nothing is gained by more]
 pub const SPIN_PAUSE_COUNT: u32 = 20;
-
 /// Time that a waiter checks and yields before it parks: about the cost of one wake across CPUs.
 pub const SPIN_YIELD_US: u64 = 50;
-
 /// Time that a client checks and yields for a node's reply: a parked node's wake and the way back. Less would cost a second wake.
 pub const SPIN_ANSWER_US: u64 = 2 * SPIN_YIELD_US;
 
 /// Steps of all ranks in a question of `what-if`: more take minutes.
 pub const WHAT_IF_STEP_COUNT_MAX: u64 = 20_000_000;
-
 /// Repetitions of a phase of a pattern: more is a typing error more often than a wish.
 pub const WHAT_IF_REPEAT_COUNT_MAX: u64 = 1_000_000_000;
-
 /// Processors of a host in a question: more than any machine has.
 pub const WHAT_IF_CORE_COUNT_MAX: usize = 4096;
-
 /// Spans of a timeline of `what-if`: a viewer opens no more in a few seconds.
 pub const WHAT_IF_SPAN_COUNT_MAX: usize = 200_000;
-
 /// Bytes of a rank's recorded timeline that is read: it is held in memory as a whole.
 pub const WHAT_IF_RECORDING_LEN_MAX: u64 = 1 << 30;
 
@@ -502,9 +493,7 @@ const _: () = {
 
 /// Most bytes of addresses that a program of `--main-memory` reserves: a table of them is 8 MiB, untouched until it is used.
 pub const ARENA_LEN_MAX: u64 = 256 << 30;
-
 /// Most blocks that such a program gives back at once: its keeper holds them until it has.
 pub const FREE_BLOCK_COUNT_MAX: u64 = 1024;
-
 /// Most ranges of pages that such a program is asked to take out at once: to wake it costs as much as to take 40 pages out.
 pub const ZAP_COUNT_MAX: usize = 256;

@@ -401,7 +401,7 @@ impl Locks {
     /// The lock that is lent by a taking, also over a connection that ended.
     pub fn lent(&self, who: Claimant) -> Option<&str> {
         let name = self.claims.get(&who).or_else(|| self.parted.get(&who))?;
-        self.locks.get(name).filter(|lock| lock.is_lent_to(who)).map(|_| name.as_str())
+        self.locks.get(name).filter(|lock| lock.is_leased_to(who)).map(|_| name.as_str())
     }
 
     /// True if the taking has a lease and nobody wants the lock.

@@ -2,7 +2,7 @@
 //!
 //! Safety invariants of this module:
 //!
-//! 1. A buffer keeps its object's memory where it is, and mapped, as long as the [`Lent`] lives.
+//! 1. A buffer keeps its object's memory where it is, and mapped, as long as the [`ObjectBytes`] lives.
 //! 2. Only C-contiguous buffers are taken; those that are written to are not read-only.
 //! 3. Other threads of the program may change the bytes during a call, as they may change any buffer that a system call works on. The
 //!    slices given out become windows of the command at once, and nothing else looks at them.
@@ -15,27 +15,27 @@ use pyo3::prelude::*;
 pub const BRIEF_LEN: usize = 64 << 10;
 
 /// A Python object's bytes.
-pub struct Lent {
+pub struct ObjectBytes {
     buffer: PyUntypedBuffer,
 }
 
-impl Lent {
+impl ObjectBytes {
     /// Bytes to read from.
     ///
     /// **Errors**: `BufferError` where the object has no bytes, or not one after another.
-    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
+    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<ObjectBytes> {
         let buffer = PyUntypedBuffer::get(object)?;
         match buffer.is_c_contiguous() {
-            true => Ok(Lent { buffer }),
+            true => Ok(ObjectBytes { buffer }),
             false => Err(PyBufferError::new_err("the buffer's bytes do not lie one after another")),
         }
     }
 
     /// Bytes to write to.
     ///
-    /// **Errors**: as for [`Lent::new`], and `BufferError` where the object is read-only.
-    pub fn new_mut(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
-        let lent = Lent::new(object)?;
+    /// **Errors**: as for [`ObjectBytes::new`], and `BufferError` where the object is read-only.
+    pub fn new_mut(object: &Bound<'_, PyAny>) -> PyResult<ObjectBytes> {
+        let lent = ObjectBytes::new(object)?;
         match lent.buffer.readonly() {
             true => Err(PyBufferError::new_err("the buffer is read-only")),
             false => Ok(lent),
@@ -56,7 +56,7 @@ impl Lent {
         unsafe { std::slice::from_raw_parts(self.buffer.buf_ptr().cast(), self.len()) }
     }
 
-    /// The bytes, to write to. For a [`Lent::new_mut`].
+    /// The bytes, to write to. For a [`ObjectBytes::new_mut`].
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         if self.len() == 0 {
             return &mut [];
@@ -90,7 +90,7 @@ impl Lent {
 /// Checks that no byte is in two buffers: each is written to on its own.
 ///
 /// **Errors**: `ValueError`.
-pub fn check_apart(buffers: &[Lent]) -> PyResult<()> {
+pub fn check_apart(buffers: &[ObjectBytes]) -> PyResult<()> {
     let mut ranges: Vec<(usize, usize)> = buffers.iter().map(|lent| (lent.buffer.buf_ptr() as usize, lent.len())).collect();
     ranges.sort_unstable();
     match ranges.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {

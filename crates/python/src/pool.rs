@@ -1,7 +1,7 @@
 //! The pool as Python sees it: names, listings, and what belongs to no region.
 
 use crate::errors::raise;
-use crate::memory::{Lent, check_apart, run};
+use crate::memory::{ObjectBytes, check_apart, run};
 use crate::queue::{self, Queue};
 use crate::region::{self, Region, SummaryTuple, element_of, range_of};
 use crate::shapes::ShapeTuple;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A region, an offset in it, and a buffer.
-type Place<'py> = (Bound<'py, Region>, u64, Bound<'py, PyAny>);
+type RegionBytes<'py> = (Bound<'py, Region>, u64, Bound<'py, PyAny>);
 
 /// An attachment to the pool.
 #[pyclass(frozen, module = "hanare._hanare")]
@@ -197,23 +197,23 @@ impl Pool {
     }
 
     /// Reads ranges of any regions, each into its buffer, as one batch: `(region, offset, buffer)` each.
-    fn get_each(&self, py: Python<'_>, gets: Vec<Place<'_>>) -> PyResult<()> {
-        let mut into = gets.iter().map(|get| Lent::new_mut(&get.2)).collect::<PyResult<Vec<Lent>>>()?;
+    fn get_each(&self, py: Python<'_>, gets: Vec<RegionBytes<'_>>) -> PyResult<()> {
+        let mut into = gets.iter().map(|get| ObjectBytes::new_mut(&get.2)).collect::<PyResult<Vec<ObjectBytes>>>()?;
         check_apart(&into)?;
         let (may_wait, len) = weight(&gets, &into);
         let regions = gets.iter().map(|get| (&*get.0.get().region, get.1));
-        let places: Vec<_> = regions.zip(into.iter_mut().map(Lent::bytes_mut)).collect();
+        let places: Vec<_> = regions.zip(into.iter_mut().map(ObjectBytes::bytes_mut)).collect();
         run(py, may_wait, len, || {
             self.pool.batch(|batch| places.into_iter().try_for_each(|((region, offset), into)| batch.get(region, offset, into)))
         })
     }
 
     /// Writes buffers into ranges of any regions, as one batch: `(region, offset, buffer)` each.
-    fn put_each(&self, py: Python<'_>, puts: Vec<Place<'_>>) -> PyResult<()> {
-        let from = puts.iter().map(|put| Lent::new(&put.2)).collect::<PyResult<Vec<Lent>>>()?;
+    fn put_each(&self, py: Python<'_>, puts: Vec<RegionBytes<'_>>) -> PyResult<()> {
+        let from = puts.iter().map(|put| ObjectBytes::new(&put.2)).collect::<PyResult<Vec<ObjectBytes>>>()?;
         let (may_wait, len) = weight(&puts, &from);
         let regions = puts.iter().map(|put| (&*put.0.get().region, put.1));
-        let places: Vec<_> = regions.zip(from.iter().map(Lent::bytes)).collect();
+        let places: Vec<_> = regions.zip(from.iter().map(ObjectBytes::bytes)).collect();
         run(py, may_wait, len, || {
             self.pool.batch(|batch| places.into_iter().try_for_each(|((region, offset), from)| batch.put(region, offset, from)))
         })
@@ -319,8 +319,8 @@ impl Pool {
 }
 
 /// True if any of the regions has bytes on other hosts; then the bytes of all buffers.
-fn weight(places: &[Place<'_>], buffers: &[Lent]) -> (bool, usize) {
-    (places.iter().any(|place| place.0.get().may_wait), buffers.iter().map(Lent::len).sum())
+fn weight(places: &[RegionBytes<'_>], buffers: &[ObjectBytes]) -> (bool, usize) {
+    (places.iter().any(|place| place.0.get().may_wait), buffers.iter().map(ObjectBytes::len).sum())
 }
 
 fn json(told: &impl serde::Serialize) -> PyResult<String> {

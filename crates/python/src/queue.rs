@@ -1,7 +1,7 @@
 //! Queues: ports that a program's thread or task uses. A wait is cut into short ones, between which signals are looked for.
 
 use crate::errors::raise;
-use crate::memory::Lent;
+use crate::memory::ObjectBytes;
 use crate::waiting::{Pending, begin, nothing};
 use hanare::{CreateOptions, Error, Overflow, QueueForm, Unit};
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyValueError};
@@ -160,7 +160,7 @@ impl Writer {
     /// Sends a unit, waiting `timeout` seconds at most for room.
     #[pyo3(signature = (data, timeout=None))]
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
-        let data = Lent::new(data)?;
+        let data = ObjectBytes::new(data)?;
         let bytes = data.bytes();
         let mut port = self.port.lock()?;
         wait(py, port.as_mut().ok_or_else(closed)?, timeout, |port, bound| port.send_within(bytes, Some(bound)))
@@ -168,15 +168,15 @@ impl Writer {
 
     /// Sends a unit if there is room just now.
     fn try_send(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let data = Lent::new(data)?;
+        let data = ObjectBytes::new(data)?;
         let bytes = data.bytes();
         self.port.with(py, |port| port.try_send(bytes))
     }
 
     /// Sends all units of a list, which the reader sees at once as far as there is room.
     fn send_all(&self, py: Python<'_>, units: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
-        let lent: Vec<Lent> = units.iter().map(Lent::new).collect::<PyResult<_>>()?;
-        let (bytes, mut at): (Vec<&[u8]>, usize) = (lent.iter().map(Lent::bytes).collect(), 0);
+        let lent: Vec<ObjectBytes> = units.iter().map(ObjectBytes::new).collect::<PyResult<_>>()?;
+        let (bytes, mut at): (Vec<&[u8]>, usize) = (lent.iter().map(ObjectBytes::bytes).collect(), 0);
         let mut port = self.port.lock()?;
         wait(py, port.as_mut().ok_or_else(closed)?, None, |port, bound| {
             while let Some(unit) = bytes.get(at) {
@@ -191,7 +191,7 @@ impl Writer {
 
     /// Begins to send a unit, for a task. Who gives the wait up may have sent it.
     fn begin_send(&self, data: &Bound<'_, PyAny>) -> PyResult<Pending> {
-        let bytes = Lent::new(data)?.bytes().to_vec();
+        let bytes = ObjectBytes::new(data)?.bytes().to_vec();
         let port = self.port.0.clone();
         Ok(begin(move |ending| {
             let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! A region as Python sees it: the vector commands on bytes that Python objects lend.
 
 use crate::errors::raise;
-use crate::memory::{Lent, run};
+use crate::memory::{ObjectBytes, run};
 use crate::shapes::ShapeTuple;
 use crate::view::View;
 use crate::waiting::{Pending, begin};
@@ -96,7 +96,7 @@ impl Region {
 
     /// Reads the blocks of a shape into a buffer.
     fn get(&self, py: Python<'_>, shape: ShapeTuple<'_>, into: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (shape, mut into) = (shape.hold()?, Lent::new_mut(into)?);
+        let (shape, mut into) = (shape.hold()?, ObjectBytes::new_mut(into)?);
         let (shape, len) = (shape.shape()?, into.len());
         let into = into.bytes_mut();
         run(py, self.may_wait, len, || self.region.get_shape(shape, into))
@@ -109,14 +109,14 @@ impl Region {
 
     /// Writes a buffer into the blocks of a shape.
     fn put(&self, py: Python<'_>, shape: ShapeTuple<'_>, bytes: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (shape, bytes) = (shape.hold()?, Lent::new(bytes)?);
+        let (shape, bytes) = (shape.hold()?, ObjectBytes::new(bytes)?);
         let (shape, bytes) = (shape.shape()?, bytes.bytes());
         run(py, self.may_wait, bytes.len(), || self.region.put_shape(shape, bytes))
     }
 
     /// Fills the blocks of a shape with a pattern, over and over.
     fn fill(&self, py: Python<'_>, shape: ShapeTuple<'_>, pattern: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (shape, pattern) = (shape.hold()?, Lent::new(pattern)?);
+        let (shape, pattern) = (shape.hold()?, ObjectBytes::new(pattern)?);
         let (shape, pattern) = (shape.shape()?, pattern.bytes());
         run(py, true, 0, || self.region.fill(shape, pattern))
     }
@@ -150,12 +150,12 @@ impl Region {
         olds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let modify = Modify { operator: operator_of(operator)?, element: element_of(element)? };
-        let (shape, operands) = (shape.hold()?, Lent::new(operands)?);
+        let (shape, operands) = (shape.hold()?, ObjectBytes::new(operands)?);
         let (shape, operands) = (shape.shape()?, operands.bytes());
         let Some(olds) = olds else {
             return run(py, self.may_wait, operands.len(), || self.region.update(shape, modify, operands));
         };
-        let mut olds = Lent::new_mut(olds)?;
+        let mut olds = ObjectBytes::new_mut(olds)?;
         let olds = olds.bytes_mut();
         run(py, self.may_wait, operands.len(), || self.region.fetch(shape, modify, operands, olds))
     }
@@ -174,7 +174,8 @@ impl Region {
         new: &Bound<'_, PyAny>,
         olds: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (shape, expected, new, mut olds) = (shape.hold()?, Lent::new(expected)?, Lent::new(new)?, Lent::new_mut(olds)?);
+        let (shape, expected, new, mut olds) =
+            (shape.hold()?, ObjectBytes::new(expected)?, ObjectBytes::new(new)?, ObjectBytes::new_mut(olds)?);
         let (shape, expected, new) = (shape.shape()?, expected.bytes(), new.bytes());
         let olds = olds.bytes_mut();
         run(py, self.may_wait, olds.len(), || self.region.compare_and_swap(shape, Element::U64, expected, new, olds))

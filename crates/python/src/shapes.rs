@@ -1,7 +1,7 @@
 //! Shapes as tuples: `(offset, block, [(count, stride), ...])` for a sub-array, `(offset, block, scale, indices)` for a list of indices.
 
 use crate::errors::raise;
-use crate::memory::Lent;
+use crate::memory::ObjectBytes;
 use hanare::{Dim, Indexed, Shape, Subarray};
 use pyo3::prelude::*;
 
@@ -15,36 +15,36 @@ pub enum ShapeTuple<'py> {
 }
 
 /// A shape, with the memory of its index list.
-pub enum HeldShape {
+pub enum OwnedShape {
     Subarray(Subarray),
-    Indexed { offset: u64, block: u64, scale: u64, list: Lent },
+    Indexed { offset: u64, block: u64, scale: u64, list: ObjectBytes },
 }
 
 impl ShapeTuple<'_> {
     /// The shape, with its index list borrowed of the object that has it.
     ///
-    /// **Errors**: `LimitReached` beyond 8 dimensions; those of [`Lent::new`].
-    pub fn hold(self) -> PyResult<HeldShape> {
+    /// **Errors**: `LimitReached` beyond 8 dimensions; those of [`ObjectBytes::new`].
+    pub fn hold(self) -> PyResult<OwnedShape> {
         match self {
             ShapeTuple::Subarray(offset, block, dims) => {
                 let dims: Vec<Dim> = dims.into_iter().map(|(count, stride)| Dim { count, stride }).collect();
-                Subarray::new(offset, block, &dims).map(HeldShape::Subarray).map_err(raise)
+                Subarray::new(offset, block, &dims).map(OwnedShape::Subarray).map_err(raise)
             }
             ShapeTuple::Indexed(offset, block, scale, list) => {
-                Ok(HeldShape::Indexed { offset, block, scale, list: Lent::new(&list)? })
+                Ok(OwnedShape::Indexed { offset, block, scale, list: ObjectBytes::new(&list)? })
             }
         }
     }
 }
 
-impl HeldShape {
+impl OwnedShape {
     /// The shape as commands take it.
     ///
-    /// **Errors**: those of [`Lent::indices`].
+    /// **Errors**: those of [`ObjectBytes::indices`].
     pub fn shape(&self) -> PyResult<Shape<'_>> {
         Ok(match self {
-            HeldShape::Subarray(shape) => Shape::from(*shape).joined(),
-            HeldShape::Indexed { offset, block, scale, list } => {
+            OwnedShape::Subarray(shape) => Shape::from(*shape).joined(),
+            OwnedShape::Indexed { offset, block, scale, list } => {
                 Indexed { offset: *offset, block: *block, scale: *scale, indices: list.indices()? }.into()
             }
         })

@@ -14,7 +14,7 @@
 //! that one that dies in between leaves the bell to the next. A reader that sleeps looks again unasked from time to time.
 
 use crate::board::Board;
-use crate::lane::Place;
+use crate::lane::LaneLayout;
 use crate::layout::WORD_LEN;
 use crate::park::{self, Bell};
 use crate::words::{Exchange, Shared, Words};
@@ -91,8 +91,8 @@ impl<W: Exchange + Clone> Array<W> {
     }
 
     /// A lane's layout.
-    pub fn place(&self, queue: u64, lane: u32) -> Place {
-        Place::new(&self.form, self.queue_at(queue), lane)
+    pub fn place(&self, queue: u64, lane: u32) -> LaneLayout {
+        LaneLayout::new(&self.form, self.queue_at(queue), lane)
     }
 
     #[inline]

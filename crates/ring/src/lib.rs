@@ -13,7 +13,7 @@
 //! | [`page_word`] | the state of each page of a shared region on one host, driven by all its clients and the node |
 //! | [`own_page`] | the state of each page whose frame is one process's own, driven by its threads |
 //! | [`revoke`] | a right that a node takes back from programs that use it without a message |
-//! | [`seats`] | the memory in which a program and its node keep both |
+//! | [`thread_slots`] | the memory in which a program and its node keep both |
 //! | [`lease`] | locks that are lent to a program, which its node takes back |
 //! | [`wait`] | how to wait: pause, yield, park |
 //!
@@ -32,10 +32,10 @@ pub mod own_page;
 pub mod page_word;
 pub mod park;
 pub mod revoke;
-pub mod seats;
 pub mod spsc;
 #[cfg(any(test, fuzzing))]
 mod testing;
+pub mod thread_slots;
 pub mod wait;
 pub mod words;
 

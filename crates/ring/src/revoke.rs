@@ -20,7 +20,7 @@
 
 use crate::layout::{LINE_LEN, WORD_LEN};
 use crate::words::Exchange;
-use hanare_memory::seat;
+use hanare_memory::thread_slot;
 
 /// Generations: each region has one of them, and shares it with others. A program looks again at a right when another's was taken.
 pub const GENERATION_COUNT: usize = 64;
@@ -34,7 +34,7 @@ const TURN: usize = 1;
 const GENERATIONS: usize = LINE_WORDS;
 const SEATS: usize = GENERATIONS + GENERATION_COUNT;
 /// Slots of threads, and the shared ones.
-const SEAT_COUNT: usize = seat::SHARED + 2;
+const SEAT_COUNT: usize = thread_slot::SHARED + 2;
 
 /// Bytes of the words of one program.
 pub const REVOKE_LEN: usize = (SEATS + SEAT_COUNT * LINE_WORDS) * WORD_LEN;
@@ -91,9 +91,9 @@ impl<W: Exchange> Revoke<W> {
     /// **Cost**: two stores to a line of its own; a full barrier, unless the node makes it; at a shared seat an exchange.
     #[inline]
     pub fn enter(&self, seat: usize, region: u64) -> usize {
-        let seat = if seat < seat::SHARED { seat } else { self.shared_seat() };
+        let seat = if seat < thread_slot::SHARED { seat } else { self.shared_seat() };
         let word = seat_at(seat);
-        if seat >= seat::SHARED {
+        if seat >= thread_slot::SHARED {
             self.change(word, |now| now.wrapping_add(1));
         } else {
             let now = self.words.load(word);
@@ -114,7 +114,7 @@ impl<W: Exchange> Revoke<W> {
 
     /// The shared seat that threads take which come at this moment.
     fn shared_seat(&self) -> usize {
-        seat::SHARED + (self.words.load(TURN) & 1) as usize
+        thread_slot::SHARED + (self.words.load(TURN) & 1) as usize
     }
 
     /// The command is done that [`Revoke::enter`] began at that seat.
@@ -122,7 +122,7 @@ impl<W: Exchange> Revoke<W> {
     pub fn leave(&self, seat: usize) {
         let word = seat_at(seat);
         // ORDERING: pairs with the node's look: what the command wrote is visible to who sees that it is done.
-        if seat >= seat::SHARED {
+        if seat >= thread_slot::SHARED {
             self.change(word, left);
         } else {
             self.words.store(word, left(self.words.load(word)));
@@ -163,7 +163,8 @@ impl<W: Exchange> Revoke<W> {
     pub fn entered(&self, region: u64) -> Entered {
         let seats = (0..SEAT_COUNT).map(|seat| (seat, self.words.load(seat_at(seat))));
         // A region that is read here and is of a later command is that of a thread that has left since.
-        let is_there = |seat: usize| seat >= seat::SHARED || [region, ANY].contains(&self.words.load(seat_at(seat) + REGION));
+        let is_there =
+            |seat: usize| seat >= thread_slot::SHARED || [region, ANY].contains(&self.words.load(seat_at(seat) + REGION));
         Entered(seats.filter(|(seat, word)| word & DEPTH != 0 && is_there(*seat)).collect())
     }
 
@@ -174,7 +175,7 @@ impl<W: Exchange> Revoke<W> {
             let now = self.words.load(seat_at(*seat));
             now & DEPTH != 0 && now / LEFT_ONCE == then / LEFT_ONCE
         });
-        let (taken, shared) = (self.shared_seat(), [seat::SHARED, seat::SHARED + 1]);
+        let (taken, shared) = (self.shared_seat(), [thread_slot::SHARED, thread_slot::SHARED + 1]);
         let is_empty = |seat: &usize| self.words.load(seat_at(*seat)) & DEPTH == 0;
         if entered.0.iter().any(|(seat, _)| *seat == taken) && shared.iter().filter(|seat| **seat != taken).all(is_empty) {
             self.words.store(TURN, self.words.load(TURN).wrapping_add(1));
@@ -211,7 +212,7 @@ mod tests {
         let before = program.generation(HERE);
         program.enter(3, HERE);
         program.enter(3, HERE);
-        let shared = program.enter(seat::SHARED, HERE + 1);
+        let shared = program.enter(thread_slot::SHARED, HERE + 1);
         node.revoke(HERE);
         assert_ne!(program.generation(HERE), before);
         assert_ne!(program.generation(HERE % GENERATION_COUNT as u64), 0, "others share the word");
@@ -244,11 +245,11 @@ mod tests {
     fn threads_that_take_turns_at_a_shared_seat_keep_nobody_waiting() {
         let (_, node, program) = both();
         for _ in 0..4 {
-            let mut at = program.enter(seat::SHARED, HERE);
+            let mut at = program.enter(thread_slot::SHARED, HERE);
             let (mut entered, mut other) = (node.entered(HERE), node.entered(HERE + 1));
             // Somebody is there at any moment, of this region and of others.
             let has_left = (0..4).any(|_| {
-                let next = program.enter(seat::SHARED, HERE + 1);
+                let next = program.enter(thread_slot::SHARED, HERE + 1);
                 program.leave(at);
                 at = next;
                 node.have_left(&mut entered) & node.have_left(&mut other)
@@ -261,10 +262,10 @@ mod tests {
     #[test]
     fn who_is_stopped_at_a_shared_seat_is_waited_for_while_others_come_and_go() {
         let (_, node, program) = both();
-        let stopped = program.enter(seat::SHARED, HERE);
+        let stopped = program.enter(thread_slot::SHARED, HERE);
         let mut entered = node.entered(HERE);
         for _ in 0..4 {
-            let at = program.enter(seat::SHARED, HERE);
+            let at = program.enter(thread_slot::SHARED, HERE);
             assert!(!node.have_left(&mut entered));
             program.leave(at);
         }

@@ -6,7 +6,7 @@ use crate::argument::text;
 use crate::border::{Failure, Outcome};
 use crate::code;
 use hanare::{Consistency, CreateOptions, Pool, Region, SharedMapping};
-use hanare_protocol::place::Placement;
+use hanare_protocol::placement::Placement;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

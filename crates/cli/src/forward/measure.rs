@@ -23,7 +23,7 @@ pub type Measurements = BTreeMap<String, Measured>;
 
 /// A bench's results.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct BenchResults {
     /// Its time.
     seconds: f64,
     claims: Measurements,
@@ -33,7 +33,7 @@ struct Kept {
 #[derive(Default, Serialize, Deserialize)]
 struct Progress {
     version: String,
-    benches: BTreeMap<String, Kept>,
+    benches: BTreeMap<String, BenchResults>,
 }
 
 impl Progress {
@@ -98,7 +98,7 @@ pub fn all(out: &Path, afresh: bool, page: &mut dyn FnMut(&Measurements) -> Resu
             };
             (claim.id.to_owned(), Measured { value: claim.value.to_string(), verdict: verdict.to_owned() })
         });
-        let kept = Kept { seconds: started.elapsed().as_secs_f64(), claims: claims.collect() };
+        let kept = BenchResults { seconds: started.elapsed().as_secs_f64(), claims: claims.collect() };
         progress.benches.insert((*name).to_owned(), kept);
         progress.write(&file)?;
         page(&progress.claims())?;
@@ -121,9 +121,9 @@ fn estimate(progress: &Progress, names: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn kept(seconds: f64) -> Kept {
+    fn kept(seconds: f64) -> BenchResults {
         let measured = Measured { value: "1.9x".to_owned(), verdict: "differs".to_owned() };
-        Kept { seconds, claims: Measurements::from([("D2-C10".to_owned(), measured)]) }
+        BenchResults { seconds, claims: Measurements::from([("D2-C10".to_owned(), measured)]) }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod listing;
 mod pipe;
 
-use crate::region::PlaceArguments;
+use crate::region::PlacementArguments;
 use crate::size;
 use crate::users::{self, Trusted};
 use anyhow::{Result, bail};
@@ -24,7 +24,7 @@ pub enum Command {
         #[arg(long, default_value_t = 1, value_name = "N")]
         count: u64,
         #[command(flatten)]
-        place: PlaceArguments,
+        place: PlacementArguments,
     },
     /// List the queues.
     Ls {

@@ -3,7 +3,7 @@
 //! A region holds bare elements: the terms of a `.npy` file's header (element type, order and shape) become attributes of the region, and
 //! the header again when it is saved. Others can be given then (`--like`, or `--shape` and `--dtype`).
 
-use super::PlaceArguments;
+use super::PlacementArguments;
 use super::npy;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail, ensure};
@@ -29,9 +29,9 @@ const CHUNK_LEN: usize = 4 << 20;
 )]
 pub struct CopyOptions {
     /// From this region or file.
-    pub src: Place,
+    pub src: CopyEnd,
     /// To this region or file.
-    pub dst: Place,
+    pub dst: CopyEnd,
     /// Shape of the .npy file to write, as 1024x1024.
     #[arg(long, value_parser = shape)]
     pub shape: Option<Shape>,
@@ -42,7 +42,7 @@ pub struct CopyOptions {
     #[arg(long, value_name = "FILE.npy", conflicts_with_all = ["shape", "dtype"])]
     pub like: Option<PathBuf>,
     #[command(flatten)]
-    pub place: PlaceArguments,
+    pub place: PlacementArguments,
 }
 
 /// The axes of an array.
@@ -55,21 +55,21 @@ fn shape(text: &str) -> Result<Shape, String> {
 
 /// An end of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CopyEnd {
     /// A region of the pool.
     Region(String),
     /// A file of this host.
     File(PathBuf),
 }
 
-impl FromStr for Place {
+impl FromStr for CopyEnd {
     type Err = std::convert::Infallible;
 
-    fn from_str(text: &str) -> Result<Place, Self::Err> {
+    fn from_str(text: &str) -> Result<CopyEnd, Self::Err> {
         Ok(match text.strip_prefix("region:") {
-            Some(name) => Place::Region(name.to_owned()),
-            None if text.contains(['/', '.']) => Place::File(PathBuf::from(text)),
-            None => Place::Region(text.to_owned()),
+            Some(name) => CopyEnd::Region(name.to_owned()),
+            None if text.contains(['/', '.']) => CopyEnd::File(PathBuf::from(text)),
+            None => CopyEnd::Region(text.to_owned()),
         })
     }
 }
@@ -81,20 +81,20 @@ fn is_npy(path: &Path) -> bool {
 /// Does the copy.
 pub fn run(pool: &Pool, options: &CopyOptions) -> Result<()> {
     let create = options.place.options();
-    let is_array = matches!(&options.dst, Place::File(path) if is_npy(path));
+    let is_array = matches!(&options.dst, CopyEnd::File(path) if is_npy(path));
     ensure!(
         is_array || (options.shape.is_none() && options.dtype.is_none() && options.like.is_none()),
         "--shape, --dtype and --like are for saving a region as .npy"
     );
     match (&options.src, &options.dst) {
-        (Place::Region(from), Place::Region(to)) => copy_inside(pool, from, to, &create),
-        (Place::File(path), Place::Region(name)) => load(pool, path, name, &create).map(|_| ()),
-        (Place::Region(name), Place::File(path)) => {
+        (CopyEnd::Region(from), CopyEnd::Region(to)) => copy_inside(pool, from, to, &create),
+        (CopyEnd::File(path), CopyEnd::Region(name)) => load(pool, path, name, &create).map(|_| ()),
+        (CopyEnd::Region(name), CopyEnd::File(path)) => {
             let region = pool.open(name)?;
             let array = if is_array { Some(array_of(options, &region)?) } else { None };
             save(&region, path, array.as_ref())
         }
-        (Place::File(from), Place::File(to)) => {
+        (CopyEnd::File(from), CopyEnd::File(to)) => {
             bail!(
                 "{} and {} are both files; a region's name has no '/' or '.' (or write region:NAME)",
                 from.display(),
@@ -262,10 +262,10 @@ mod tests {
 
     #[test]
     fn a_word_with_a_slash_or_a_dot_is_a_file_unless_it_says_region() {
-        let place = |text: &str| text.parse::<Place>().unwrap();
-        assert_eq!(place("a"), Place::Region("a".to_owned()));
-        assert_eq!(place("a.npy"), Place::File("a.npy".into()));
-        assert_eq!(place("./a"), Place::File("./a".into()));
-        assert_eq!(place("region:a.b"), Place::Region("a.b".to_owned()));
+        let place = |text: &str| text.parse::<CopyEnd>().unwrap();
+        assert_eq!(place("a"), CopyEnd::Region("a".to_owned()));
+        assert_eq!(place("a.npy"), CopyEnd::File("a.npy".into()));
+        assert_eq!(place("./a"), CopyEnd::File("./a".into()));
+        assert_eq!(place("region:a.b"), CopyEnd::Region("a.b".to_owned()));
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 use hanare::{Array, Changes, CreateOptions, PageRun, Pool, RegionStat, User};
 use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
-use hanare_protocol::place::Placement;
+use hanare_protocol::placement::Placement;
 
 pub use copy::{CopyOptions, load, save};
 pub use listing::run_value;
@@ -103,12 +103,12 @@ pub struct CreateArguments {
     #[arg(value_parser = size::parse_some)]
     pub size: u64,
     #[command(flatten)]
-    pub place: PlaceArguments,
+    pub place: PlacementArguments,
 }
 
 /// Where a new region goes, and who may use it.
 #[derive(Args, Clone, Debug)]
-pub struct PlaceArguments {
+pub struct PlacementArguments {
     /// Where its bytes go: local, node=K, interleave=CHUNK over all nodes, or nodes=K,L-M:CHUNK over those.
     #[arg(long, value_name = "PLACE", default_value = "local", value_parser = size::placement)]
     pub place: Placement,
@@ -117,7 +117,7 @@ pub struct PlaceArguments {
     pub mode: u32,
 }
 
-impl PlaceArguments {
+impl PlacementArguments {
     /// In the words of the library.
     pub fn options(&self) -> CreateOptions {
         CreateOptions { placement: self.place, mode: self.mode, ..CreateOptions::default() }

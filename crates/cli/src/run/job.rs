@@ -14,7 +14,7 @@ use super::nodes::{self, Nodes};
 use super::rank::Program;
 use super::ranks::{Ranks, Sink};
 use super::signals::Event;
-use super::verdict::{LostNode, Place, RankEnd, Verdict};
+use super::verdict::{LostNode, RankEnd, RankLocation, Verdict};
 use anyhow::{Result, bail};
 use hanare::Pool;
 use hanare_protocol::id::{JobId, JobRank, Rank};
@@ -80,7 +80,7 @@ pub trait Crew {
     /// Ends what the ranks left running, and waits until what they said is out.
     fn finish(&mut self);
     /// Location of a rank.
-    fn place(&self, rank: Rank) -> Place;
+    fn place(&self, rank: Rank) -> RankLocation;
     /// The nodes that ended before they were told to.
     fn lost_nodes(&self) -> Vec<LostNode>;
 }
@@ -129,14 +129,14 @@ impl Crew for Here<'_> {
         self.ranks.finish();
     }
 
-    fn place(&self, rank: Rank) -> Place {
+    fn place(&self, rank: Rank) -> RankLocation {
         let socket = rank.0 as usize % self.plan.sockets.len();
         // The launch's own nodes have its numbers; one that was there before tells its number.
         let node = match self.nodes.sockets().is_empty() {
             false => Some(socket as u32),
             true => Pool::attach_to(&self.plan.sockets[socket], None).ok().map(|pool| pool.node().0),
         };
-        Place { node, host: nodes::own_host() }
+        RankLocation { node, host: nodes::own_host() }
     }
 
     fn lost_nodes(&self) -> Vec<LostNode> {
@@ -350,8 +350,8 @@ mod tests {
 
         fn finish(&mut self) {}
 
-        fn place(&self, _: Rank) -> Place {
-            Place { node: None, host: String::new() }
+        fn place(&self, _: Rank) -> RankLocation {
+            RankLocation { node: None, host: String::new() }
         }
 
         fn lost_nodes(&self) -> Vec<LostNode> {

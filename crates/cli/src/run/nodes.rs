@@ -50,19 +50,19 @@ impl Plan<'_> {
 }
 
 /// A pool's key as a file of mode 0600 that has no name, and is gone with this process.
-pub struct HeldKey {
+pub struct UnnamedKeyFile {
     _file: OwnedFd,
     path: String,
 }
 
-impl HeldKey {
+impl UnnamedKeyFile {
     /// Holds the key, as its file has it.
-    pub fn new(key: &str) -> Result<HeldKey> {
+    pub fn new(key: &str) -> Result<UnnamedKeyFile> {
         let file = memfd_create("hanare-key", MemfdFlags::CLOEXEC).context("cannot make a file for the pool's key")?;
         fchmod(&file, Mode::RUSR | Mode::WUSR)?;
         rustix::io::write(&file, key.as_bytes())?;
         let path = format!("/proc/{}/fd/{}", getpid(), file.as_raw_fd());
-        Ok(HeldKey { _file: file, path })
+        Ok(UnnamedKeyFile { _file: file, path })
     }
 
     /// Path for nodes of this user, while this process holds it.
@@ -99,7 +99,7 @@ impl Nodes {
             bail!("a pool has 1 to {NODE_COUNT_MAX} nodes, not {count}");
         }
         let mark: u64 = rand::random();
-        let key = HeldKey::new(&hanare::node::draw_key()?)?;
+        let key = UnnamedKeyFile::new(&hanare::node::draw_key()?)?;
         let key = Some(key.path());
         let mut started = Nodes::default();
         let name = |number: usize| format!("node{number}");
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn the_key_is_a_file_for_this_user_alone() {
         use std::os::unix::fs::PermissionsExt;
-        let key = HeldKey::new("hanare-key 00").unwrap();
+        let key = UnnamedKeyFile::new("hanare-key 00").unwrap();
         assert_eq!(std::fs::metadata(key.path()).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read(key.path()).unwrap(), b"hanare-key 00");
     }

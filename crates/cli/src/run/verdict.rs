@@ -14,7 +14,7 @@ const TITLES: [&str; 4] = ["WHO", "NODE", "HOST", "HOW IT ENDED"];
 
 /// Location of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RankLocation {
     /// The number of the node that it was attached to, where that is known.
     pub node: Option<u32>,
     /// The host's name.
@@ -70,7 +70,7 @@ struct Row {
 
 impl Verdict {
     /// The table, its title first; `place` tells where a rank ran.
-    pub fn table(&self, place: impl Fn(Rank) -> Place) -> String {
+    pub fn table(&self, place: impl Fn(Rank) -> RankLocation) -> String {
         let mut rows: Vec<Row> = Vec::new();
         // A node that was lost before any rank failed is the first cause.
         let (causes, later): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|node| node.at <= self.first_at);
@@ -185,7 +185,7 @@ mod tests {
         let node = LostNode { number: 3, host: "delta".to_owned(), end: End::Killed(9), at: later(700) };
         let verdict = Verdict { blamed: Rank(1), first_at: later(3), ranks, nodes: vec![node] };
         let hosts = ["alpha", "beta", "gamma", "delta"];
-        let place = |rank: Rank| Place { node: Some(rank.0 % 4), host: hosts[rank.0 as usize % 4].to_owned() };
+        let place = |rank: Rank| RankLocation { node: Some(rank.0 % 4), host: hosts[rank.0 as usize % 4].to_owned() };
         let text = verdict.table(place);
         assert_eq!(
             text,
@@ -207,7 +207,7 @@ node 3                3         delta            signal 9, SIGKILL"
             LostNode { number: 0, host: "a-host-with-a-very-long-name.example.org".to_owned(), end: End::Killed(9), at: begun };
         let ranks = (0..40).map(|rank| end(rank * 2, End::Exited(1), begun, None)).collect();
         let verdict = Verdict { blamed: Rank(4), first_at: begun, ranks, nodes: vec![lost] };
-        let text = verdict.table(|_| Place { node: None, host: "b".to_owned() });
+        let text = verdict.table(|_| RankLocation { node: None, host: "b".to_owned() });
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "node 0                0         a-host-with-...  signal 9, SIGKILL");
         assert_eq!(lines[2], "rank 4                -         b                exit status 1");

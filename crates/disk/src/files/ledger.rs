@@ -10,7 +10,7 @@ use super::parts::Parts;
 use super::record::Record;
 use super::refusal::{Result, refused};
 use super::tree::Tree;
-use super::turn::{Taken, Turn, Turns};
+use super::turn::{Turn, TurnOutcome, Turns};
 use hanare::{CreateOptions, Error, NodeId, Operator, Placement, Pool, Region};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -142,8 +142,8 @@ impl Ledger {
     /// Waits for this mount's turn; takes it from a mount that stopped. `None` where it is to be tried again.
     fn take_turn(&self) -> Result<Option<Turn>, Error> {
         match self.turns.take()? {
-            Taken::Turn(turn) => Ok(Some(turn)),
-            Taken::Stopped(at) => {
+            TurnOutcome::Turn(turn) => Ok(Some(turn)),
+            TurnOutcome::Stopped(at) => {
                 self.try_catch_up()?;
                 let turn = self.replace(at)?;
                 if turn.is_some() {

@@ -41,7 +41,7 @@ impl Turn {
 }
 
 /// Outcome of waiting for a turn.
-pub enum Taken {
+pub enum TurnOutcome {
     /// The mount has it.
     Turn(Turn),
     /// Another mount has it, and has not moved the head from there for a while.
@@ -72,16 +72,16 @@ impl Turns {
     /// Waits for a turn.
     ///
     /// **Errors**: the pool's; [`Error::NotInTime`] where others make one change after the other.
-    pub fn take(&self) -> Result<Taken, Error> {
+    pub fn take(&self) -> Result<TurnOutcome, Error> {
         let begun = Instant::now();
         loop {
             let seen = self.head()?;
             let error = match self.lock(seen.log)? {
-                Ok(turn) => return Ok(Taken::Turn(turn)),
+                Ok(turn) => return Ok(TurnOutcome::Turn(turn)),
                 Err(error) => error,
             };
             if self.head()? == seen {
-                return Ok(Taken::Stopped(seen));
+                return Ok(TurnOutcome::Stopped(seen));
             }
             if begun.elapsed() > TURN_BOUND {
                 return Err(error);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Most that wait at once in one mount, each with a thread.
-const WAITING_COUNT_MAX: usize = 1024;
+const WAITING_COUNT: usize = 1024;
 
 /// Time between tries of a lock: short at first, because most are held for a moment.
 const TRY_FIRST: Duration = Duration::from_millis(2);
@@ -18,7 +18,7 @@ const TRY_LAST: Duration = Duration::from_millis(100);
 /// Answers when the lock is taken, when a signal is waiting for who asked, or when it cannot be had.
 pub fn wait_for_lock(files: &Arc<Files>, ino: Ino, claim: Claim, reply: ReplyEmpty) {
     static WAITING: AtomicUsize = AtomicUsize::new(0);
-    if WAITING.fetch_add(1, Ordering::Relaxed) >= WAITING_COUNT_MAX {
+    if WAITING.fetch_add(1, Ordering::Relaxed) >= WAITING_COUNT {
         WAITING.fetch_sub(1, Ordering::Relaxed);
         return reply.error(Code::ENOLCK);
     }

@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use store::{FreshRegion, Lane, SlotStore};
+use store::{FreshRegion, ReadConnections, SlotStore};
 
 pub use hanare_memory::uffd::pager::check_permission;
 pub use store::sweep;
@@ -76,7 +76,7 @@ struct Shared {
     /// Blocks that programs may write.
     room_of_blocks: Room,
     /// Read connections of the threads that resolve touches: one for those of all programs with one number; the last is for blocks ahead.
-    lanes: Arc<[Lane]>,
+    lanes: Arc<[ReadConnections]>,
     /// Most pages that may be here.
     limit: u64,
     /// Pages that are here, of all programs.
@@ -92,11 +92,11 @@ struct Shared {
     /// True if no block can be evicted: the limit has to be passed.
     is_stuck: AtomicBool,
     is_over: AtomicBool,
-    ahead: SyncSender<Ahead>,
+    ahead: SyncSender<Prefetch>,
 }
 
 /// Next need of a program's stream.
-struct Ahead {
+struct Prefetch {
     space: Weak<ProgramSpace>,
     order: Order,
 }
@@ -148,7 +148,7 @@ impl Shared {
     /// Has blocks of a stream brought, if there is somebody to do it.
     fn order(&self, space: &Weak<ProgramSpace>, order: Order) {
         // Blocks that are not brought come when they are touched.
-        let _ = self.ahead.try_send(Ahead { space: space.clone(), order });
+        let _ = self.ahead.try_send(Prefetch { space: space.clone(), order });
     }
 
     /// Evicts blocks whenever there is little room, until the run is over.
@@ -177,10 +177,10 @@ impl Shared {
 }
 
 /// Brings what is ordered, as long as there are programs.
-fn bring_ahead(shared: &Weak<Shared>, orders: &Receiver<Ahead>) {
+fn bring_ahead(shared: &Weak<Shared>, orders: &Receiver<Prefetch>) {
     shorten_turns(0);
     let mut buffer = space::buffer(AHEAD_TOGETHER);
-    while let Ok(Ahead { space, order }) = orders.recv() {
+    while let Ok(Prefetch { space, order }) = orders.recv() {
         let Some((shared, space)) = shared.upgrade().zip(space.upgrade()) else { continue };
         shared.make_room(order.count());
         if let Some(lane) = shared.lanes.last().filter(|_| !shared.is_full(order.count())) {
@@ -211,7 +211,7 @@ impl MainMemory {
         let (ahead, orders) = sync_channel(AHEAD);
         let (fresh, made) = channel::<FreshRegion>();
         let pages = limit.max(LIMIT_MIN) / PAGE_LEN;
-        let lanes: Arc<[Lane]> = (0..=processors().min(THREADS)).map(|_| Lane::new(socket)).collect();
+        let lanes: Arc<[ReadConnections]> = (0..=processors().min(THREADS)).map(|_| ReadConnections::new(socket)).collect();
         let shared = Arc::new(Shared {
             store: SlotStore::new(&Pool::attach_to(socket, None)?, fresh),
             room_of_blocks: Room::new(pages, kept_free(pages)),

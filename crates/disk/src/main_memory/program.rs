@@ -30,14 +30,14 @@ pub struct Listener {
 }
 
 /// Shared state of connections.
-struct Door {
+struct SharedConnections {
     shared: Arc<Shared>,
     programs: Mutex<HashMap<u64, Arc<ProgramSpace>>>,
     tickets: Mutex<HashMap<u64, Snapshot>>,
     last: AtomicU64,
 }
 
-impl Door {
+impl SharedConnections {
     fn programs(&self) -> MutexGuard<'_, HashMap<u64, Arc<ProgramSpace>>> {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +56,7 @@ impl Listener {
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         rustix::net::listen(&socket, 64)?;
-        let door = Arc::new(Door {
+        let door = Arc::new(SharedConnections {
             shared: shared.clone(),
             programs: Mutex::default(),
             tickets: Mutex::default(),
@@ -96,7 +96,7 @@ impl Listener {
 }
 
 /// Hears a program until it ends. `None` where it says what cannot be.
-fn converse(door: &Door, connection: &OwnedFd) -> Option<()> {
+fn converse(door: &SharedConnections, connection: &OwnedFd) -> Option<()> {
     let peer = rustix::net::sockopt::socket_peercred(connection).ok()?;
     if peer.uid != rustix::process::geteuid() && !peer.uid.is_root() {
         return None;
@@ -176,7 +176,7 @@ fn hear(space: &ProgramSpace, connection: &OwnedFd, call: Call) -> Option<()> {
 }
 
 /// Stops a program that is about to fork, and keeps what the child will have until the child comes, or cannot come any more.
-fn sell(door: &Door, connection: &OwnedFd, parent: u64) -> Option<()> {
+fn sell(door: &SharedConnections, connection: &OwnedFd, parent: u64) -> Option<()> {
     let parent = door.programs().get(&parent).cloned()?;
     let Some(room) = parent.room_of_child() else {
         answer(connection, REFUSED);

@@ -3,20 +3,20 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `ahead` | what comes before it is touched |
+//! | `prefetch` | what comes before it is touched |
 //! | `eviction` | what leaves |
 //! | `reserving` | what the program may write |
 //! | `telling` | what its user is told |
 
-mod ahead;
 mod eviction;
+mod prefetch;
 mod reserving;
 mod telling;
 
 use super::block::{Block, Number, PAGES, STREAM_MIN, bits, cut, has, len_of, runs};
 use super::policy::{Arrival, Policy};
 use super::room::Reservation;
-use super::store::Lane;
+use super::store::ReadConnections;
 use super::{Counts, Shared};
 use hanare::Result;
 use hanare_memory::uffd::pager::{Pager, Touch};
@@ -30,8 +30,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-pub use ahead::{AHEAD_TOGETHER, Order};
 pub use eviction::EVICTED_TOGETHER;
+pub use prefetch::{AHEAD_TOGETHER, Order};
 use telling::Told;
 
 /// A buffer of so many blocks, empty.
@@ -154,7 +154,7 @@ impl ProgramSpace {
     }
 
     /// Takes a block when nobody has it, and none of those pages leaves. `None` when the program is over.
-    fn hold(&self, number: Number, pages: u64) -> Option<Held<'_>> {
+    fn hold(&self, number: Number, pages: u64) -> Option<BlockClaim<'_>> {
         let mut table = self.table();
         loop {
             if table.is_over {
@@ -163,7 +163,7 @@ impl ProgramSpace {
             let is_frozen = table.is_frozen;
             let entry = table.blocks.entry(number).or_default();
             if !entry.is_held && entry.leaving & pages == 0 && !is_frozen {
-                let held = Held::new(self, number, entry);
+                let held = BlockClaim::new(self, number, entry);
                 table.held += 1;
                 return Some(held);
             }
@@ -201,7 +201,7 @@ impl ProgramSpace {
     }
 
     /// Resolves a touch.
-    pub fn on_touch(&self, touch: Touch, lane: &Lane, buffer: &mut [u8]) {
+    pub fn on_touch(&self, touch: Touch, lane: &ReadConnections, buffer: &mut [u8]) {
         let (Touch::Absent { at, .. } | Touch::Protected { at }) = touch;
         let Some((number, page)) = self.find(at) else { return };
         self.counts().faults.fetch_add(1, Ordering::Relaxed);
@@ -296,7 +296,7 @@ impl ProgramSpace {
 }
 
 /// A block that this thread alone changes, until it is dropped; but for pages that leave.
-struct Held<'a> {
+struct BlockClaim<'a> {
     space: &'a ProgramSpace,
     number: Number,
     block: Block,
@@ -308,7 +308,7 @@ struct Held<'a> {
     is_stream: bool,
 }
 
-impl Deref for Held<'_> {
+impl Deref for BlockClaim<'_> {
     type Target = Block;
 
     fn deref(&self) -> &Block {
@@ -316,13 +316,13 @@ impl Deref for Held<'_> {
     }
 }
 
-impl DerefMut for Held<'_> {
+impl DerefMut for BlockClaim<'_> {
     fn deref_mut(&mut self) -> &mut Block {
         &mut self.block
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for BlockClaim<'_> {
     fn drop(&mut self) {
         let capacity = self.space.capacity();
         let mut table = self.space.table();
@@ -343,10 +343,10 @@ impl Drop for Held<'_> {
     }
 }
 
-impl<'a> Held<'a> {
-    fn new(space: &'a ProgramSpace, number: Number, entry: &mut Entry) -> Held<'a> {
+impl<'a> BlockClaim<'a> {
+    fn new(space: &'a ProgramSpace, number: Number, entry: &mut Entry) -> BlockClaim<'a> {
         entry.is_held = true;
-        Held { space, number, block: entry.block, leaving: entry.leaving, brought: 0, is_stream: false }
+        BlockClaim { space, number, block: entry.block, leaving: entry.leaving, brought: 0, is_stream: false }
     }
 
     /// Lets a write go on.
@@ -370,7 +370,7 @@ impl<'a> Held<'a> {
     }
 
     /// Brings an absent page, and others with it.
-    fn bring(&mut self, page: u32, is_write: bool, lane: &Lane, buffer: &mut [u8]) -> Result<()> {
+    fn bring(&mut self, page: u32, is_write: bool, lane: &ReadConnections, buffer: &mut [u8]) -> Result<()> {
         if has(self.block.here, page) {
             // Another thread's touch brought it meanwhile, or the program gave it back behind our back: then it is zero.
             self.install(page..page + 1, true, &[0; PAGE_LEN as usize]);
@@ -414,7 +414,7 @@ impl<'a> Held<'a> {
     }
 
     /// Brings pages, all of them kept, or all zero.
-    fn fetch(&mut self, pages: u64, is_write: bool, lane: &Lane, bytes: &mut [u8]) -> Result<()> {
+    fn fetch(&mut self, pages: u64, is_write: bool, lane: &ReadConnections, bytes: &mut [u8]) -> Result<()> {
         match self.block.slot.filter(|_| self.block.kept & pages != 0) {
             Some(slot) => {
                 let mut pieces: Vec<_> = cut(bytes, pages).map(|(run, bytes)| (slot, run.start, bytes)).collect();

@@ -26,7 +26,7 @@ struct Slots {
 
 /// A thread's own connections for reading. On others' its reply would wait behind their bytes, and for a thread of theirs to be woken
 /// first.
-pub struct Lane {
+pub struct ReadConnections {
     socket: String,
     /// Attached when the first region is made: most small programs need none.
     pool: OnceLock<Option<Pool>>,
@@ -34,10 +34,10 @@ pub struct Lane {
     regions: Mutex<HashMap<usize, Arc<Region>>>,
 }
 
-impl Lane {
+impl ReadConnections {
     /// A connection to the node at that address.
-    pub fn new(socket: &str) -> Lane {
-        Lane { socket: socket.to_owned(), pool: OnceLock::new(), regions: Mutex::default() }
+    pub fn new(socket: &str) -> ReadConnections {
+        ReadConnections { socket: socket.to_owned(), pool: OnceLock::new(), regions: Mutex::default() }
     }
 
     fn regions(&self) -> MutexGuard<'_, HashMap<usize, Arc<Region>>> {
@@ -167,7 +167,7 @@ impl SlotStore {
     /// Reads pages: of each slot those from a page on. Where a node is silent and somebody waits for it, so does this.
     ///
     /// **Cost**: one message to each node that has some.
-    pub fn read(&self, lane: &Lane, pieces: &mut [Piece<'_>], waiter: Option<&dyn Waiter>) -> Result<()> {
+    pub fn read(&self, lane: &ReadConnections, pieces: &mut [Piece<'_>], waiter: Option<&dyn Waiter>) -> Result<()> {
         let mut read = |is_again: bool| {
             if is_again {
                 self.look(pieces.iter().map(|(slot, ..)| *slot), |index, region| lane.reach(index, region))?;

@@ -53,7 +53,7 @@ impl FrameData {
 }
 
 /// State that the callbacks work on.
-struct FrameIntake {
+struct FrameReceiver {
     arrivals: Arrivals<FrameData>,
     /// Opens frames, where they are sealed.
     opener: Option<Opener>,
@@ -97,7 +97,7 @@ pub(super) struct Endpoint {
     context: &'static Context,
     worker: ucp_worker_h,
     ep: ucp_ep_h,
-    incoming: Box<UnsafeCell<FrameIntake>>,
+    incoming: Box<UnsafeCell<FrameReceiver>>,
 }
 
 // SAFETY: the worker is made for use by one thread at a time, from any; the rest is memory of its own.
@@ -115,7 +115,7 @@ impl Endpoint {
         // SAFETY: the context is valid, and the parameters and the place for the call.
         check(ucp, unsafe { ucp.ucp_worker_create(context.handle(), &params, &mut worker) }, "ucp_worker_create")?;
         let opener = cover.map(|cover| Opener { cover, spare: Vec::new() });
-        let incoming = Box::new(UnsafeCell::new(FrameIntake { arrivals: Arrivals::new(token), opener }));
+        let incoming = Box::new(UnsafeCell::new(FrameReceiver { arrivals: Arrivals::new(token), opener }));
         let endpoint = Endpoint { context, worker, ep: null_mut(), incoming };
         // SAFETY: as above.
         let mut params: ucp_am_handler_param_t = unsafe { std::mem::zeroed() };
@@ -420,10 +420,10 @@ unsafe extern "C" fn on_frame(
     // SAFETY: invariant 2; the library's pointers are valid for the call, and a head may be missing.
     let (incoming, head, attributes) = unsafe {
         let head = if head.is_null() { &[] } else { std::slice::from_raw_parts(head.cast::<u8>(), head_len) };
-        (&mut *incoming.cast::<FrameIntake>(), head, (*param).recv_attr)
+        (&mut *incoming.cast::<FrameReceiver>(), head, (*param).recv_attr)
     };
     let may_keep = attributes & u64::from(UCP_AM_RECV_ATTR_FLAG_DATA) != 0;
-    let FrameIntake { arrivals, opener } = incoming;
+    let FrameReceiver { arrivals, opener } = incoming;
     if let Some(opener) = opener {
         arrivals.arrive_sealed(head, len, |head| {
             // SAFETY: the library's bytes are valid for the call; of a frame by rendezvous there are none.
@@ -439,5 +439,5 @@ unsafe extern "C" fn on_frame(
 /// The way to the peer has broken.
 unsafe extern "C" fn on_broken(incoming: *mut c_void, _: ucp_ep_h, status: ucs_status_t) {
     // SAFETY: invariant 2.
-    unsafe { &mut *incoming.cast::<FrameIntake>() }.arrivals.broken.get_or_insert(status);
+    unsafe { &mut *incoming.cast::<FrameReceiver>() }.arrivals.broken.get_or_insert(status);
 }

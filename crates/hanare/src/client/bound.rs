@@ -9,7 +9,7 @@
 //! A program keeps the version of each lock's data that all of its mappings show. A mapping that is made later fetches its pages
 //! after that, so it shows nothing older.
 
-use super::attachment::{BoundMemory, CarriedMemory, LockData, MappedRegion, Shared, Spans, Stored, TakenLock};
+use super::attachment::{BoundMemory, CarriedMemory, GrantedLock, LockData, MappedRegion, Shared, Spans, Stored};
 use super::remote::Remote;
 use super::request::Patience;
 use hanare_protocol::entry::{BoundRange, BoundShape, Condition, DataGrant, Publication, Stamp, Stores, check_binding};
@@ -18,7 +18,7 @@ use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::limits::{PAGE_LEN, RELEASE_LEN_MAX, RELEASE_RANGE_COUNT_MAX};
 use hanare_protocol::lock::Mode;
 use hanare_protocol::shape::Strided;
-use hanare_protocol::wire::carried::ExtentPlace;
+use hanare_protocol::wire::carried::ExtentAddress;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ pub(super) struct WentAlong {
 /// The data that a lock brought.
 pub(super) struct Section {
     /// The taking that holds the lock.
-    pub taking: Arc<TakenLock>,
+    pub taking: Arc<GrantedLock>,
     mode: Mode,
     shapes: Option<Arc<[BoundShape]>>,
     ranges: ByteRanges,
@@ -85,7 +85,7 @@ pub(super) struct Section {
 
 impl Section {
     /// A section that has a lock, and nothing that is bound to it yet.
-    pub fn new(taking: Arc<TakenLock>, mode: Mode) -> Section {
+    pub fn new(taking: Arc<GrantedLock>, mode: Mode) -> Section {
         Section { taking, mode, shapes: None, ranges: ByteRanges::new(), rebound: None, is_torn: false }
     }
 
@@ -319,7 +319,7 @@ impl Section {
     /// The request that gives the lock back with stores of a region; `None` where they are none, or do not go with it.
     fn release_request(&self, gid: Gid, stored: &Stored, memory: &dyn CarriedMemory, keeps: bool) -> Option<SyncRequest> {
         let bytes = stored.bytes.clone().filter(|_| (1..=RELEASE_RANGE_COUNT_MAX).contains(&stored.ranges.len()))?;
-        let places = stored.ranges.iter().map(|range| Some(memory.place_of(range)?.1)).collect::<Option<Vec<ExtentPlace>>>()?;
+        let places = stored.ranges.iter().map(|range| Some(memory.place_of(range)?.1)).collect::<Option<Vec<ExtentAddress>>>()?;
         let changes = Stores::Bytes(stored.ranges.iter().map(|range| bound_range(gid, range)).collect(), bytes);
         let publication = Publication { changes, binding: self.rebound.clone() };
         Some(SyncRequest::Release { number: self.taking.number, publication, places, keeps })

@@ -1,9 +1,9 @@
 //! The requests that one call of the user becomes: at most one for each node touched, unless there are thousands of commands or long lists.
 
-use super::door::ExtentDoor;
 use super::message::{CommandMessage, ListBytes, Needs};
 use super::remote::Remote;
 use super::request::Request;
+use super::route::ExtentRoute;
 use crate::trace::Span;
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
@@ -160,7 +160,7 @@ fn admit(has_written: bool, error: Error) -> Error {
 
 impl<'b> Drafts<'b> {
     /// Adds a get or put without a list, with the memory that it fills or reads. Goes on with the command before where it can.
-    pub fn push_plain(&mut self, door: &ExtentDoor, command: &Command, memory: Window) {
+    pub fn push_plain(&mut self, door: &ExtentRoute, command: &Command, memory: Window) {
         self.writes |= command.op.writes();
         self.open(&door.remote, Needs::default()).push_plain(command, memory);
     }
@@ -169,7 +169,7 @@ impl<'b> Drafts<'b> {
     /// is empty it is the operand.
     pub fn push(
         &mut self,
-        door: &ExtentDoor,
+        door: &ExtentRoute,
         command: &Command,
         list: ListBytes,
         operand: Window,
@@ -185,7 +185,7 @@ impl<'b> Drafts<'b> {
     }
 
     /// Adds two commands that must travel together to the node of the second, and the operand of the first.
-    pub fn push_pair(&mut self, from: (&ExtentDoor, &Command, ListBytes, Vec<u8>), to: (&ExtentDoor, &Command, ListBytes)) {
+    pub fn push_pair(&mut self, from: (&ExtentRoute, &Command, ListBytes, Vec<u8>), to: (&ExtentRoute, &Command, ListBytes)) {
         let list_len = |command: &Command| command.list_len().expect("lists go in pieces");
         let (list_len, held_len) = (list_len(from.1) + list_len(to.1), from.3.len() as u64);
         let needs = Needs { list_len, held_len, is_copy: true, ..Needs::default() };

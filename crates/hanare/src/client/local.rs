@@ -5,7 +5,7 @@ use super::mapping::{fetch_files, map_piece};
 use super::region::Region;
 use hanare_memory::{Mapping, Window};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::place::Extent;
+use hanare_protocol::placement::Extent;
 use hanare_protocol::wire::control::FilePart;
 use hanare_protocol::{Error, Result};
 use std::os::fd::OwnedFd;

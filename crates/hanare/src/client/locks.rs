@@ -11,12 +11,12 @@ mod taking;
 
 pub use taking::RegionLock;
 
-use super::attachment::{CONNECTION_BROKE, LentLock, LockData, TakenLock};
+use super::attachment::{CONNECTION_BROKE, GrantedLock, LeasedLock, LockData};
 use super::bound::{Section, WentAlong};
 use super::pool::Pool;
 use super::request::Patience;
 use super::shared::SharedMapping;
-use super::site::Spot;
+use super::sync_address::SyncTarget;
 use hanare_protocol::entry::{BoundShape, DataGrant};
 use hanare_protocol::error::Happened;
 use hanare_protocol::name::check_name;
@@ -46,7 +46,7 @@ fn lost(name: &str) -> Error {
 pub struct LockGuard {
     pool: Pool,
     /// The lease, if the program has one.
-    lent: Option<LentLock>,
+    lent: Option<LeasedLock>,
     was_abandoned: bool,
     is_open: bool,
     /// The taking, and the data bound to it.
@@ -68,7 +68,7 @@ impl LockGuard {
         &self.taking().title
     }
 
-    fn taking(&self) -> &Arc<TakenLock> {
+    fn taking(&self) -> &Arc<GrantedLock> {
         &self.data.taking
     }
 
@@ -178,9 +178,9 @@ impl LockGuard {
     }
 
     /// Puts stores to bound data at their homes, and gives the lock back; or keeps it, where it is lent and not wanted.
-    fn release_by_message(&self, told: bool, lent: Option<LentLock>) -> Result<Released> {
+    fn release_by_message(&self, told: bool, lent: Option<LeasedLock>) -> Result<Released> {
         let shared = &self.pool.shared;
-        let TakenLock { home, number, .. } = &**self.taking();
+        let GrantedLock { home, number, .. } = &**self.taking();
         self.ensure_held()?;
         let unlock = SyncRequest::Unlock { number: *number };
         let keeps = lent.filter(|_| !told);
@@ -330,7 +330,7 @@ impl Pool {
     }
 
     fn acquire(&self, name: &str, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
-        Spot::name(&self.shared, name)?.acquire(mode, bound)
+        SyncTarget::name(&self.shared, name)?.acquire(mode, bound)
     }
 }
 

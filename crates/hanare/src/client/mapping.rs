@@ -9,7 +9,7 @@ use hanare_memory::Mapping;
 use hanare_protocol::Result;
 use hanare_protocol::id::{Grant, Rights};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::place::Extent;
+use hanare_protocol::placement::Extent;
 use hanare_protocol::wire::control::{Answer, FilePart, Request};
 use std::os::fd::{AsFd, OwnedFd};
 

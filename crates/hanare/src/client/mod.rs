@@ -8,14 +8,13 @@
 //! ```
 
 mod attachment;
+mod attributes;
 mod bound;
 mod command;
 mod cut;
-mod door;
 mod drafts;
 mod group;
 mod heap;
-mod kept;
 mod local;
 mod locks;
 mod mapping;
@@ -28,9 +27,10 @@ mod queue;
 mod region;
 mod remote;
 mod request;
+mod route;
 mod session;
 mod shared;
-mod site;
+mod sync_address;
 mod threads;
 mod trust;
 mod words;

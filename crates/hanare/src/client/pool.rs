@@ -8,7 +8,7 @@ use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
-use hanare_protocol::place::Placement;
+use hanare_protocol::placement::Placement;
 use hanare_protocol::wire::control::{
     Answer, Changes, Existing, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus, RegionStat, Request, Which,
 };

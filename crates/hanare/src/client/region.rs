@@ -3,12 +3,12 @@
 mod reach;
 
 use super::attachment::Shared;
-use super::door::ExtentDoor;
 use super::remote::Remote;
+use super::route::ExtentRoute;
 use hanare_memory::Lost;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot, User};
-use hanare_protocol::place::{Extent, Layout, Routes, Span};
+use hanare_protocol::placement::{Extent, Layout, Routes, Span};
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::{Made, RegionView, Which};
 use hanare_protocol::{Error, Result};
@@ -39,7 +39,7 @@ pub struct Region {
     pub(super) attributes: Attributes,
     len: u64,
     /// Routes of commands to each extent; grants change when a node gets a new epoch.
-    doors: RwLock<Vec<Door>>,
+    doors: RwLock<Vec<RegionRoute>>,
     /// Number of refused grants of any region when it last asked for its own.
     refusals: AtomicU64,
     /// Extents of this host, mapped at their first use; which of them may be used; and whether the node knows that.
@@ -59,7 +59,7 @@ pub struct Region {
 }
 
 #[derive(Clone)]
-struct Door {
+struct RegionRoute {
     remote: Arc<Remote>,
     grant: Grant,
     /// Address of the extent's node for other nodes.
@@ -194,10 +194,10 @@ impl Region {
     }
 
     /// The route of commands to an extent.
-    pub(crate) fn door(&self, extent: usize) -> ExtentDoor {
+    pub(crate) fn door(&self, extent: usize) -> ExtentRoute {
         let at = self.routes().extent(extent);
-        let Door { remote, grant, address } = self.doors()[extent].clone();
-        ExtentDoor { remote, node: at.node.0, slot: at.slot, grant, address }
+        let RegionRoute { remote, grant, address } = self.doors()[extent].clone();
+        ExtentRoute { remote, node: at.node.0, slot: at.slot, grant, address }
     }
 
     /// Slot and grant of an extent of it on a node, if there is one.
@@ -206,7 +206,7 @@ impl Region {
         Some((self.routes().extent(at).slot, self.doors()[at].grant))
     }
 
-    fn doors(&self) -> RwLockReadGuard<'_, Vec<Door>> {
+    fn doors(&self) -> RwLockReadGuard<'_, Vec<RegionRoute>> {
         self.doors.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -293,12 +293,12 @@ impl std::fmt::Debug for Region {
     }
 }
 
-fn doors(shared: &Arc<Shared>, view: &RegionView) -> Result<Vec<Door>> {
-    let door = |(extent, grant): (&hanare_protocol::place::Extent, &Grant)| {
+fn doors(shared: &Arc<Shared>, view: &RegionView) -> Result<Vec<RegionRoute>> {
+    let door = |(extent, grant): (&hanare_protocol::placement::Extent, &Grant)| {
         let address = view.nodes.iter().find(|node| node.node == extent.node);
         let remote = shared.remote(extent.node, address.map(|node| node.address.as_str()))?;
         let address = address.map_or("", |node| node.address.as_str()).into();
-        Ok(Door { remote, grant: *grant, address })
+        Ok(RegionRoute { remote, grant: *grant, address })
     };
     view.layout.extents().zip(&view.grants).map(door).collect()
 }

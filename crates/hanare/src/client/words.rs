@@ -21,7 +21,7 @@ const DEATH_LOOK: Duration = Duration::from_millis(DEATH_LOOK_MS);
 const TURN: Duration = Duration::from_millis(4);
 
 /// Words that are looked at together.
-enum WordSeat {
+enum WordLocation {
     Here(Vec<LocalWord>),
     /// At a node, each with its place among the words that are waited for.
     There(Arc<Remote>, Vec<(usize, WaitedWord)>),
@@ -127,27 +127,27 @@ impl Region {
     }
 
     /// The words by where they are looked at: those of this host together, those of each other node together.
-    fn seats(&self, words: &[(u64, Wait)]) -> Result<Vec<WordSeat>> {
+    fn seats(&self, words: &[(u64, Wait)]) -> Result<Vec<WordLocation>> {
         let way = self.way();
-        let mut seats: Vec<WordSeat> = Vec::new();
+        let mut seats: Vec<WordLocation> = Vec::new();
         for (index, (offset, until)) in words.iter().enumerate() {
             let (extent, at) = self.place_of(&way, *offset, until.word())?;
             match way.local(extent)? {
                 Some(_) => {
                     let word = LocalWord { index, offset: *offset, until: *until };
-                    match seats.iter_mut().find_map(|seat| if let WordSeat::Here(words) = seat { Some(words) } else { None }) {
+                    match seats.iter_mut().find_map(|seat| if let WordLocation::Here(words) = seat { Some(words) } else { None })
+                    {
                         Some(words) => words.push(word),
-                        None => seats.push(WordSeat::Here(vec![word])),
+                        None => seats.push(WordLocation::Here(vec![word])),
                     }
                 }
                 None => {
                     let door = self.door(extent);
                     let word = WaitedWord { slot: door.slot, grant: door.grant, offset: at, until: *until };
-                    let of_node =
-                        |seat: &&mut WordSeat| matches!(seat, WordSeat::There(remote, _) if remote.node() == door.remote.node());
+                    let of_node = |seat: &&mut WordLocation| matches!(seat, WordLocation::There(remote, _) if remote.node() == door.remote.node());
                     match seats.iter_mut().find(of_node) {
-                        Some(WordSeat::There(_, words)) => words.push((index, word)),
-                        _ => seats.push(WordSeat::There(door.remote, vec![(index, word)])),
+                        Some(WordLocation::There(_, words)) => words.push((index, word)),
+                        _ => seats.push(WordLocation::There(door.remote, vec![(index, word)])),
                     }
                 }
             }
@@ -156,14 +156,14 @@ impl Region {
     }
 
     /// Waits at one place for so long; `None` where no word of it was as wanted by then, or the connection broke.
-    fn wait_at(&self, seat: WordSeat, bound: Option<Duration>) -> Result<Option<(usize, u64)>> {
+    fn wait_at(&self, seat: WordLocation, bound: Option<Duration>) -> Result<Option<(usize, u64)>> {
         let (remote, words) = match seat {
-            WordSeat::Here(words) => {
+            WordLocation::Here(words) => {
                 let begun = Instant::now();
                 let left = || bound.map(|bound| bound.saturating_sub(begun.elapsed()));
                 return crate::trace::slice("wait for a word", || self.watch(&words, left));
             }
-            WordSeat::There(remote, words) => (remote, words),
+            WordLocation::There(remote, words) => (remote, words),
         };
         // A rank looks from time to time how the others of its job are.
         let turn = self.shared.job.map(|_| DEATH_LOOK);

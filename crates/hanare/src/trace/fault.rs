@@ -86,7 +86,7 @@ struct Record {
 
 /// A place of the ring: words, so that a half-written one is never more than nonsense, which its turn keeps from being read.
 #[derive(Default)]
-struct TracePlace {
+struct TraceSlot {
     turn: AtomicU64,
     begin_ns: AtomicU64,
     end_ns: AtomicU64,
@@ -98,27 +98,27 @@ struct TracePlace {
 /// Records of one mapping.
 pub(super) struct Ring {
     region: Box<str>,
-    places: Box<[TracePlace]>,
+    places: Box<[TraceSlot]>,
     /// Position of the next record.
     head: AtomicU64,
     dropped: AtomicU64,
     /// State of the reader that takes them over.
-    taken: Mutex<Taken>,
+    taken: Mutex<DrainedRecords>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct DrainedRecords {
     tail: u64,
     dropped: u64,
 }
 
 impl Ring {
     fn new(region: &str, count: u64) -> Ring {
-        let places = (0..count).map(|_| TracePlace::default()).collect();
+        let places = (0..count).map(|_| TraceSlot::default()).collect();
         Ring { region: region.into(), places, head: AtomicU64::new(0), dropped: AtomicU64::new(0), taken: Default::default() }
     }
 
-    fn place(&self, position: u64) -> (&TracePlace, u64) {
+    fn place(&self, position: u64) -> (&TraceSlot, u64) {
         let count = self.places.len() as u64;
         (&self.places[(position % count) as usize], position / count)
     }

@@ -8,8 +8,8 @@ use crate::support;
 use hanare::{Consistency, CreateOptions, Error, LockGuard, Placement, Pool, Rights, SharedMapping, Strided};
 use hanare_protocol::entry::{BoundRange, BoundShape, DataGrant, Publication, Stores};
 use hanare_protocol::limits::{LEASE_TAKING_COUNT_MAX, RELEASE_LEN_MAX};
-use hanare_protocol::wire::carried::ExtentPlace;
-use hanare_protocol::wire::sync::{LeaseWish, Mode, Site, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::carried::ExtentAddress;
+use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAddress, SyncAnswer, SyncRequest};
 use support::{TestPool, on, pattern};
 
 const PAGE: u64 = 4096;
@@ -249,9 +249,9 @@ fn a_release_of_bytes_that_lie_at_the_locks_home_is_one_message() {
 }
 
 /// Where a byte of the region lies, which is one extent, as the library knows it.
-fn place_of(node: &str, offset: u64) -> ExtentPlace {
+fn place_of(node: &str, offset: u64) -> ExtentAddress {
     let view = Intruder::connect_as_we_are(node).open("data", Rights::Write);
-    ExtentPlace { slot: view.layout.extents().next().unwrap().slot, grant: view.grants[0], offset }
+    ExtentAddress { slot: view.layout.extents().next().unwrap().slot, grant: view.grants[0], offset }
 }
 
 #[test]
@@ -264,18 +264,18 @@ fn bytes_come_with_an_unlock_only_from_its_holder_with_the_right_to_write_them()
     let gid = here.bytes(bytes(0, 1)).unwrap().gid;
     let mut raw = Raw::connect_as(pool.nodes[0].address(), rustix::process::geteuid().as_raw());
     let good = place_of(pool.nodes[0].socket(), 11);
-    let release = |number, ranges: &[(u64, u64)], bytes: &[u8], places: &[ExtentPlace]| {
+    let release = |number, ranges: &[(u64, u64)], bytes: &[u8], places: &[ExtentAddress]| {
         let ranges = ranges.iter().map(|(offset, len)| BoundRange { gid, offset: *offset, len: *len }).collect();
         let publication = Publication { changes: Stores::Bytes(ranges, bytes.to_vec()), binding: None };
         SyncRequest::Release { number, publication, places: places.to_vec(), keeps: true }
     };
     let refused = raw.ask(&release(1, &[(11, 2)], b"xy", &[good]));
     assert!(matches!(refused, Err(Error::LockMisused { .. })), "it has not got the lock: {refused:?}");
-    let (site, mode) = (Site::Name("a".to_owned()), Mode::Exclusive);
+    let (site, mode) = (SyncAddress::Name("a".to_owned()), Mode::Exclusive);
     let lock = SyncRequest::Lock { site, mode, number: 1, thread: 1, bound_ms: None, known: None, lease: LeaseWish::default() };
     assert!(raw.ask(&lock).is_ok());
-    let forged = ExtentPlace { grant: hanare_protocol::id::Grant([7; 16]), ..good };
-    let beyond = [ExtentPlace { offset: PAGE - 1, ..good }, ExtentPlace { offset: u64::MAX, ..good }];
+    let forged = ExtentAddress { grant: hanare_protocol::id::Grant([7; 16]), ..good };
+    let beyond = [ExtentAddress { offset: PAGE - 1, ..good }, ExtentAddress { offset: u64::MAX, ..good }];
     for place in beyond {
         assert!(matches!(raw.ask(&release(1, &[(11, 2)], b"xy", &[place])), Err(Error::BadUse { .. })), "{place:?}");
     }
@@ -533,7 +533,7 @@ fn publishes(address: &str, changes: Stores) -> (Raw, DataGrant) {
 /// The same of another user.
 fn publishes_as(uid: u32, address: &str, changes: Stores) -> (Raw, DataGrant) {
     let mut raw = Raw::connect_as(address, uid);
-    let (site, mode, number) = (Site::Name("a".to_owned()), Mode::Exclusive, 1);
+    let (site, mode, number) = (SyncAddress::Name("a".to_owned()), Mode::Exclusive, 1);
     let lock = SyncRequest::Lock { site, mode, number, thread: 1, bound_ms: None, known: None, lease: LeaseWish::default() };
     let Ok(SyncAnswer::Granted { data: Some(data), .. }) = raw.ask(&lock) else { panic!("it has data") };
     let publish = SyncRequest::Publish { number, publication: Publication { changes, binding: None } };

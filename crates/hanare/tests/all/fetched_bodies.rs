@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
 const LANDING: u64 = 1 << 20;
-/// Of these the landing memory holds one.
+/// Of these the receive memory holds one.
 const LARGE: usize = 600_000;
 const ANY: Wanted = Wanted { from: None, context: 0, tag: None };
 
@@ -181,7 +181,7 @@ fn what_was_fetched_for_a_receive_that_is_taken_back_is_freed() {
         } else {
             drop(boxes[1].receive(ANY, SOON).unwrap());
         }
-        // The landing memory has room for one.
+        // The receive memory has room for one.
         start(&boxes[0], 10, &source);
         let message = boxes[1].receive(Wanted { tag: Some(10), ..ANY }, SOON).unwrap();
         assert!(message.place().is_some(), "round {round}: what was fetched before was freed");

@@ -7,8 +7,8 @@ use crate::support;
 
 use hanare::{Consistency, CreateOptions, Error, Group, Part, Placement, Pool, Rights, SharedMapping};
 use hanare_protocol::id::{Grant, NodeId, PartyName};
-use hanare_protocol::wire::carried::{Carried, ExtentPlace, PutRuns, WantedPages};
-use hanare_protocol::wire::sync::{Site, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::carried::{Carried, ExtentAddress, PutRuns, WantedPages};
+use hanare_protocol::wire::sync::{SyncAddress, SyncAnswer, SyncRequest};
 use std::sync::atomic::{AtomicU32, Ordering};
 use support::{TestPool, messages, on, once_more_as_on_linux};
 
@@ -336,10 +336,10 @@ fn a_party_brings_bytes_only_with_the_right_to_write_them_and_arrives_only_then(
     let (writes, reads) = (node.open("data", Rights::Write), node.open("data", Rights::Read));
     let slot = writes.layout.extents().next().unwrap().slot;
     let (write, read) = (writes.grants[0], reads.grants[0]);
-    let at = |grant, offset| ExtentPlace { slot, grant, offset };
+    let at = |grant, offset| ExtentAddress { slot, grant, offset };
     let mut raw = Raw::connect_as(pool.nodes[0].address(), rustix::process::geteuid().as_raw());
     let client = PartyName { client: near.client(), rank: None, process: 1, node: near.node() };
-    let join = SyncRequest::Join { site: Site::Name("g".to_owned()), parties: 2, number: 1, client };
+    let join = SyncRequest::Join { site: SyncAddress::Name("g".to_owned()), parties: 2, number: 1, client };
     assert!(matches!(raw.ask(&join), Ok(SyncAnswer::Joined { .. })));
     let group = near.group("g", 2).unwrap();
     let carried = |puts: Vec<PutRuns>, bytes: &[u8], wants: Vec<WantedPages>| {

@@ -13,7 +13,7 @@ use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list
 use hanare_protocol::wire::control::{self, Answer, Existing, RegionView, Request, Which};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
-use hanare_protocol::wire::sync::{LeaseWish, Mode, Site, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAddress, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -294,7 +294,7 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
     let (view, _session) = region(pool.nodes[0].socket(), LEN);
     let mut raw = Raw::connect(pool.nodes[0].address());
     let lock = |number, name: &str| SyncRequest::Lock {
-        site: Site::Name(name.to_owned()),
+        site: SyncAddress::Name(name.to_owned()),
         mode: Mode::Exclusive,
         number,
         thread: number,

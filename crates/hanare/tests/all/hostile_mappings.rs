@@ -6,7 +6,7 @@ use crate::support;
 
 use hanare::{Consistency, CreateOptions, Error, Pool};
 use hanare_protocol::id::{Epoch, Gid, NodeId, Rights, Slot, User};
-use hanare_protocol::place::{Extent, Layout, Span};
+use hanare_protocol::placement::{Extent, Layout, Span};
 use hanare_protocol::wire::control::{Answer, Existing, Made, NodeAddress, RegionView, Request};
 use intruder::{Intruder, forged};
 use std::os::unix::fs::FileExt;

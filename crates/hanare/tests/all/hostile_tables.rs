@@ -19,7 +19,7 @@ use hanare_protocol::wire::control::{self, Answer, RegionView, Request, Which};
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::look::Look;
-use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Site, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
+use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, SyncAddress, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use std::io::Write;
 use std::time::{Duration, Instant};
 use support::TestPool;
@@ -58,7 +58,7 @@ fn no_user_has_all_locks_nor_all_groups() {
     let pool = TestPool::start(1, 16 << 20);
     let address = pool.nodes[0].address();
     let share = |number| SyncRequest::Lock {
-        site: Site::Name("crowd".to_owned()),
+        site: SyncAddress::Name("crowd".to_owned()),
         mode: Mode::Shared,
         number,
         thread: number,
@@ -67,7 +67,7 @@ fn no_user_has_all_locks_nor_all_groups() {
         lease: LeaseWish::default(),
     };
     let join = |number| SyncRequest::Join {
-        site: Site::Name("crowd".to_owned()),
+        site: SyncAddress::Name("crowd".to_owned()),
         parties: RANK_COUNT_MAX,
         number,
         client: PartyName { client: ClientId(1), rank: None, process: 1, node: NodeId(0) },
@@ -87,10 +87,10 @@ fn no_user_has_all_locks_nor_all_groups() {
         let mut other = Raw::connect_as(address, OTHER);
         let own = match request(1) {
             SyncRequest::Lock { mode, number, thread, bound_ms, known, lease, .. } => {
-                SyncRequest::Lock { site: Site::Name("other".to_owned()), mode, number, thread, bound_ms, known, lease }
+                SyncRequest::Lock { site: SyncAddress::Name("other".to_owned()), mode, number, thread, bound_ms, known, lease }
             }
             SyncRequest::Join { parties, number, client, .. } => {
-                SyncRequest::Join { site: Site::Name("other".to_owned()), parties, number, client }
+                SyncRequest::Join { site: SyncAddress::Name("other".to_owned()), parties, number, client }
             }
             request => request,
         };
@@ -107,7 +107,7 @@ fn no_user_has_all_locks_nor_all_groups() {
 
 fn lock(name: &str, number: u64, mode: Mode, known: Option<Stamp>) -> SyncRequest {
     SyncRequest::Lock {
-        site: Site::Name(name.to_owned()),
+        site: SyncAddress::Name(name.to_owned()),
         mode,
         number,
         thread: number,

@@ -114,7 +114,7 @@ fn a_receiver_that_does_not_read_gets_all_in_order_when_it_does() {
     let boxes = opened(&jobs(&pool, 2), |group| group.mailbox(LANDING).unwrap());
     play(&boxes, 0, WARM);
     let begun = Instant::now();
-    // Heads alone: bodies would fill the landing memory.
+    // Heads alone: bodies would fill the receive memory.
     (0..500u64).for_each(|k| boxes[0].send(1, 1, k as u32, &k.to_le_bytes(), Body::Bytes(&[])).unwrap());
     boxes[0].settle().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(20), "a send does not wait for its receiver");

@@ -101,7 +101,7 @@ fn heads_and_bodies_of_any_length_arrive_in_order_from_this_host_and_another() {
             scope.spawn(move || {
                 for k in 0..60u64 {
                     let head = pattern(k as usize % 49, k);
-                    // The landing memory may be full just now.
+                    // The receive memory may be full just now.
                     while let Err(error) = sending.send(0, 0, sender, &head, Body::Bytes(&pattern(len(k), k))) {
                         assert!(matches!(error, Error::HeapFull { .. }), "{error}");
                         std::thread::sleep(Duration::from_millis(1));

@@ -9,7 +9,7 @@ use hanare::{Consistency, Error, Pool, Region, Rights, Strided};
 use hanare_protocol::id::{Grant, Slot};
 use hanare_protocol::limits::LEASE_TAKING_COUNT;
 use hanare_protocol::wire::control::{Request, Which};
-use hanare_protocol::wire::sync::{LeaseWish, Mode, Site, SyncRequest};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAddress, SyncRequest};
 use raw_link::Raw;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -426,7 +426,7 @@ fn hostile_places_are_refused_and_leave_nothing() {
     let mut number = 0;
     let mut ask = |slot, grant, offset, mode| {
         number += 1;
-        let (site, lease) = (Site::Byte { slot, grant, offset }, LeaseWish::default());
+        let (site, lease) = (SyncAddress::Byte { slot, grant, offset }, LeaseWish::default());
         raw.ask(&SyncRequest::Lock { site, mode, number, thread: 1, bound_ms: Some(0), known: None, lease })
     };
     assert!(ask(slot, reads, 0, Mode::Shared).is_ok());

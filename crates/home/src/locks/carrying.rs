@@ -9,7 +9,7 @@ use hanare_protocol::entry::Publication;
 use hanare_protocol::group::Arrival;
 use hanare_protocol::limits::{LINK_GRANT_LEN_MAX, RELEASE_LEN_MAX};
 use hanare_protocol::lock::Claimant;
-use hanare_protocol::wire::carried::{Carried, ExtentPlace};
+use hanare_protocol::wire::carried::{Carried, ExtentAddress};
 use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
@@ -75,7 +75,7 @@ impl Locks {
         &mut self,
         (who, uid, keeps): (Claimant, u32, bool),
         publication: Publication,
-        places: &[ExtentPlace],
+        places: &[ExtentAddress],
         memory: &impl Memory,
     ) -> AtOnce {
         publication.check()?;

@@ -8,20 +8,20 @@ use hanare_protocol::group::{self, Groups};
 use hanare_protocol::id::{Gid, Rights, User};
 use hanare_protocol::lock::{self, Claimant};
 use hanare_protocol::name::{check_name, extent_of_name, name_of_byte};
-use hanare_protocol::wire::sync::{Site, SyncAnswer};
+use hanare_protocol::wire::sync::{SyncAddress, SyncAnswer};
 use hanare_protocol::{Error, Result};
 
 impl Locks {
     /// The name by which a lock or a group is kept here. Refuses a user the names of others, and bytes that its grant does not open.
-    pub fn find(&mut self, site: Site, rights: Rights, user: User, memory: &impl Memory) -> Result<String> {
+    pub fn find(&mut self, site: SyncAddress, rights: Rights, user: User, memory: &impl Memory) -> Result<String> {
         match site {
-            Site::Name(name) => {
+            SyncAddress::Name(name) => {
                 check_name(&name)?;
                 let Locks { locks, groups, names, .. } = self;
                 names.on_use(&name, user, rights, |name| is_used(locks, groups, name))?;
                 Ok(name)
             }
-            Site::Byte { slot, grant, offset } => {
+            SyncAddress::Byte { slot, grant, offset } => {
                 let extent = memory.open(slot, grant, rights)?;
                 if offset >= extent.len_bytes() {
                     let reason = format!("there is no byte {offset} in its extent");

@@ -5,7 +5,7 @@ use super::reply::PageReply;
 use super::request::RegionRequest;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::page::Face;
-use hanare_protocol::page::share::Over;
+use hanare_protocol::page::membership::Over;
 use hanare_protocol::wire::control::Answer;
 use hanare_protocol::wire::page::{PageRequest, Settled};
 use hanare_protocol::{Error, Result};

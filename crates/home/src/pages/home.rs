@@ -10,10 +10,10 @@ use super::routes::PageRoutes;
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
 use hanare_protocol::page::directory::Output;
-use hanare_protocol::page::share::{Guest, Guests, Joiner, Over};
+use hanare_protocol::page::membership::{Joiner, Over, Sharer, Sharers};
 use hanare_protocol::page::{
-    Access, Again, Consistency, Directory, Directs, Face, Heard, HostId, Moves, Page, Refusal, Returning, Tenure, Ticket, ToHome,
-    ToHost,
+    Access, Again, Consistency, Directory, Directs, Face, Heard, HoldTimes, HostId, Moves, Page, Refusal, Returning, Ticket,
+    ToHome, ToHost,
 };
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::{Granted, Join, Joined, NodeMessage, Outcome, PageRequest, Settled};
@@ -33,8 +33,8 @@ pub(super) struct PageHome<H> {
     directory: Directory,
     moves: Moves,
     /// Decides which host may keep pages that go to and fro.
-    tenure: Tenure,
-    guests: Guests,
+    tenure: HoldTimes,
+    guests: Sharers,
     /// Grants given to threads themselves that the home waits for, and the session they went to.
     direct: Directs<u64>,
     /// While this node, which was taken for lost, gets the newest bytes from the hosts that have them.
@@ -53,10 +53,10 @@ impl<H: HomePages> PageHome<H> {
             consistency: join.consistency,
             directory: Directory::after_return(routes.page_count(), OWN, lost),
             moves: Moves::default(),
-            tenure: Tenure::default(),
+            tenure: HoldTimes::default(),
             routes,
             memory,
-            guests: Guests::new(OWN),
+            guests: Sharers::new(OWN),
             direct: Directs::default(),
             returning: None,
             news: VecDeque::new(),
@@ -384,7 +384,7 @@ impl<H: HomePages> PageHome<H> {
         }
     }
 
-    fn guest(&self, host: HostId) -> Option<&Guest> {
+    fn guest(&self, host: HostId) -> Option<&Sharer> {
         self.guests.get(host)
     }
 
@@ -419,7 +419,7 @@ impl<H: HomePages> PageHome<H> {
 }
 
 /// A message to a host that maps the region.
-fn outgoing_to(guest: &Guest, message: NodeMessage, bytes: Option<PageBytes>) -> Outgoing {
+fn outgoing_to(guest: &Sharer, message: NodeMessage, bytes: Option<PageBytes>) -> Outgoing {
     Outgoing { node: guest.who.node, address: guest.who.address.clone(), message, bytes }
 }
 

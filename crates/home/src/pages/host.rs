@@ -4,14 +4,14 @@
 
 use super::memory::{FileParts, FrameTerms, HostFrames, PageBytes, PageMemory};
 use super::outgoing::Outgoing;
-use super::request::ShareRequest;
+use super::request::JoinRequest;
 use hanare_protocol::id::{ClientId, Gid, NodeId};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::host::Manner;
-use hanare_protocol::page::share::Sharing;
+use hanare_protocol::page::membership::Sharing;
 use hanare_protocol::page::word::{PageWord, State};
 use hanare_protocol::page::{Consistency, Host as Rules, HostId, HostOutput, Page, ToHost};
-use hanare_protocol::place::Layout;
+use hanare_protocol::placement::Layout;
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::{Corrupt, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,9 +40,9 @@ pub(super) struct PageHost<F: HostFrames> {
     pub name: String,
     pub consistency: Consistency,
     layout: Layout,
-    pub homes: Vec<HomeDoor<F::Home>>,
+    pub homes: Vec<HomeRoute<F::Home>>,
     /// The program whose turn it is to map the region, what each home knows, and when the region is left.
-    pub sharing: Sharing<ShareRequest, Error>,
+    pub sharing: Sharing<JoinRequest, Error>,
     /// For each extent of the layout, its home.
     home_of: Vec<usize>,
     clients: Vec<HostClient>,
@@ -64,7 +64,7 @@ struct MappedPages<F> {
 
 /// A home of the region, as this host knows it.
 #[derive(Debug)]
-pub(super) struct HomeDoor<H> {
+pub(super) struct HomeRoute<H> {
     pub node: NodeId,
     pub address: String,
     /// The host's key at this home.
@@ -77,10 +77,10 @@ pub(super) struct HomeDoor<H> {
     own: Option<H>,
 }
 
-impl<H> HomeDoor<H> {
+impl<H> HomeRoute<H> {
     /// A home that has not been asked yet.
-    pub fn new(node: NodeId, address: String, key: u64) -> HomeDoor<H> {
-        HomeDoor { node, address, key, me: HostId(0), peers: BTreeMap::new(), unsent: Vec::new(), own: None }
+    pub fn new(node: NodeId, address: String, key: u64) -> HomeRoute<H> {
+        HomeRoute { node, address, key, me: HostId(0), peers: BTreeMap::new(), unsent: Vec::new(), own: None }
     }
 }
 
@@ -115,7 +115,7 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         (gid, name): (Gid, String),
         consistency: Consistency,
         layout: Layout,
-        (homes, sharing): (Vec<HomeDoor<F::Home>>, Sharing<ShareRequest, Error>),
+        (homes, sharing): (Vec<HomeRoute<F::Home>>, Sharing<JoinRequest, Error>),
         frames_max: u64,
     ) -> PageHost<F> {
         let home_of = layout

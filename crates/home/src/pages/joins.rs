@@ -2,16 +2,16 @@
 
 use super::Pages;
 use super::events::PageOutput;
-use super::guests::check_layout;
-use super::host::{Admission, CLIENT_SEATS, HomeDoor, PageHost, SEATS};
+use super::host::{Admission, CLIENT_SEATS, HomeRoute, PageHost, SEATS};
 use super::memory::{HostFrames, PageMemory};
 use super::outgoing::Outgoing;
-use super::request::{HostKey, RegionRequest, ShareRequest};
+use super::request::{HostKey, JoinRequest, RegionRequest};
+use super::sharers::check_layout;
 use hanare_protocol::id::{ClientId, Gid, Incarnation, NodeId};
 use hanare_protocol::limits::{FRAME_COUNT_MIN, PAGE_LEN};
 use hanare_protocol::name::check_name;
 use hanare_protocol::page::Consistency;
-use hanare_protocol::page::share::{self, Life, Refused, Sharing};
+use hanare_protocol::page::membership::{self, Life, Refused, Sharing};
 use hanare_protocol::wire::control::{Answer, RegionView, SharedHome, SharedView};
 use hanare_protocol::wire::page::{Join, Joined, NodeMessage};
 use hanare_protocol::{Error, Result};
@@ -27,7 +27,7 @@ impl<M: PageMemory> Pages<M> {
         match request {
             RegionRequest::Share { view, consistency, uid } => match check_view(&view) {
                 Ok(()) => {
-                    let wanted = ShareRequest { client, uid, view: *view, consistency };
+                    let wanted = JoinRequest { client, uid, view: *view, consistency };
                     let key = wanted.key();
                     self.share(wanted);
                     self.act(key);
@@ -64,7 +64,7 @@ impl<M: PageMemory> Pages<M> {
 
     /// Begins to share a region, or puts the program into its queue. What the rules want then is for [`Pages::act`], which this does
     /// not call: programs say how long the queue is, and each would be a level of the stack.
-    pub(super) fn share(&mut self, wanted: ShareRequest) {
+    pub(super) fn share(&mut self, wanted: JoinRequest) {
         let (key, client) = (wanted.key(), wanted.client);
         let its_turn = match self.hosts.get_mut(&key) {
             Some(host) => host.sharing.share_with(wanted),
@@ -78,7 +78,7 @@ impl<M: PageMemory> Pages<M> {
 
     /// Has the homes asked for a client, each time: nobody else can say what its grants are good for. Before they have answered, the client
     /// hears nothing of how other programs map the region.
-    fn begin_share(&mut self, wanted: ShareRequest) -> Result<()> {
+    fn begin_share(&mut self, wanted: JoinRequest) -> Result<()> {
         let (key, view, now_ms) = (wanted.key(), &wanted.view, self.now_ms());
         let is_other = |host: &PageHost<M::Frames>| host.consistency != wanted.consistency || *host.layout() != view.layout;
         if let Some(host) = self.hosts.get_mut(&key).filter(|host| host.is_unused() && is_other(host)) {
@@ -119,8 +119,8 @@ impl<M: PageMemory> Pages<M> {
     pub(super) fn act(&mut self, place: HostKey) {
         while let Some(action) = self.hosts.get_mut(&place).and_then(|host| host.sharing.poll()) {
             match action {
-                share::Action::Ask => self.join_all(place),
-                share::Action::Admit(wanted) => {
+                membership::Action::Ask => self.join_all(place),
+                membership::Action::Admit(wanted) => {
                     let client = wanted.client;
                     let (result, files) = match self.admit(wanted, place) {
                         Ok((view, files)) => (Ok(Answer::Shared(view)), files),
@@ -128,16 +128,16 @@ impl<M: PageMemory> Pages<M> {
                     };
                     self.reply_with(client, result, files);
                 }
-                share::Action::Refuse(wanted, refused) => {
+                membership::Action::Refuse(wanted, refused) => {
                     let error = self.why(place, refused);
                     self.reply(wanted.client, Err(error));
                 }
-                share::Action::Again(wanted) => self.share(wanted),
-                share::Action::Tell { home, share } => self.tell(place, home, NodeMessage::Leave { share }),
-                share::Action::Farewell { home, share, has_all } => self.part_from(place, home, (share, has_all)),
-                share::Action::Rename(home) => self.begin_anew_with(place, home),
-                share::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err)),
-                share::Action::End => self.end(place),
+                membership::Action::Again(wanted) => self.share(wanted),
+                membership::Action::Tell { home, share } => self.tell(place, home, NodeMessage::Leave { share }),
+                membership::Action::Farewell { home, share, has_all } => self.part_from(place, home, (share, has_all)),
+                membership::Action::Rename(home) => self.begin_anew_with(place, home),
+                membership::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err)),
+                membership::Action::End => self.end(place),
             }
         }
         let now_ms = self.now_ms();
@@ -173,7 +173,7 @@ impl<M: PageMemory> Pages<M> {
     /// Asks all homes, with the grants of the client whose turn it is.
     fn join_all(&mut self, place: HostKey) {
         let (Some(host), Some((node, epoch))) = (self.hosts.get(&place), self.me) else { return };
-        let Some(ShareRequest { view, .. }) = host.sharing.wanted() else { return };
+        let Some(JoinRequest { view, .. }) = host.sharing.wanted() else { return };
         let join = |key: u64| {
             NodeMessage::Join(Join {
                 gid: view.gid,
@@ -188,7 +188,7 @@ impl<M: PageMemory> Pages<M> {
                 key,
             })
         };
-        let to = |door: &HomeDoor<M::Pages>| Outgoing {
+        let to = |door: &HomeRoute<M::Pages>| Outgoing {
             node: door.node,
             address: door.address.clone(),
             message: join(door.key),
@@ -198,15 +198,15 @@ impl<M: PageMemory> Pages<M> {
         self.send_all(outgoing);
     }
 
-    fn make_host(&mut self, ShareRequest { view, consistency, .. }: &ShareRequest) -> Result<PageHost<M::Frames>> {
-        let (mut homes, mut lives): (Vec<HomeDoor<M::Pages>>, Vec<Life>) = (Vec::new(), Vec::new());
+    fn make_host(&mut self, JoinRequest { view, consistency, .. }: &JoinRequest) -> Result<PageHost<M::Frames>> {
+        let (mut homes, mut lives): (Vec<HomeRoute<M::Pages>>, Vec<Life>) = (Vec::new(), Vec::new());
         for extent in view.layout.extents() {
             if homes.iter().any(|home| home.node == extent.node) {
                 continue;
             }
             let lost = || Error::NodeLost { node: extent.node, reason: "its address is not known".to_owned() };
             let known = view.nodes.iter().find(|known| known.node == extent.node).ok_or_else(lost)?;
-            homes.push(HomeDoor::new(extent.node, known.address.clone(), self.memory.draw()?));
+            homes.push(HomeRoute::new(extent.node, known.address.clone(), self.memory.draw()?));
             lives.push(Life { epoch: known.epoch, process: None });
         }
         let frames_max = match consistency {
@@ -258,7 +258,7 @@ impl<M: PageMemory> Pages<M> {
     }
 
     /// Refuses a client that would map a region in another way than other programs of this host. Its homes have accepted its grants.
-    fn check_way(&self, wanted: &ShareRequest, place: HostKey) -> Result<()> {
+    fn check_way(&self, wanted: &JoinRequest, place: HostKey) -> Result<()> {
         let bad_use = |reason: String| Err(Error::BadUse { region: wanted.view.name.clone(), reason });
         for (key, host) in self.hosts.iter().filter(|(key, host)| key.gid == place.gid && (**key == place || !host.is_unused())) {
             if host.consistency != wanted.consistency {
@@ -279,7 +279,7 @@ impl<M: PageMemory> Pages<M> {
         Ok(())
     }
 
-    fn admit(&mut self, wanted: ShareRequest, place: HostKey) -> Result<(SharedView, Files<M>)> {
+    fn admit(&mut self, wanted: JoinRequest, place: HostKey) -> Result<(SharedView, Files<M>)> {
         self.check_way(&wanted, place)?;
         let Some(host) = self.hosts.get_mut(&place) else { unreachable!("the caller has just joined") };
         host.name = wanted.view.name;

@@ -1,12 +1,12 @@
 //! End of sharing: the host leaves a region's homes after its last client. Its own pages are home by then, or are lost.
 
 use super::Pages;
-use super::guests::PendingJoin;
 use super::memory::PageMemory;
 use super::request::HostKey;
+use super::sharers::PendingJoin;
 use hanare_protocol::Error;
 use hanare_protocol::id::{ClientId, Gid, NodeId};
-use hanare_protocol::page::share::{self, Over};
+use hanare_protocol::page::membership::{self, Over};
 use hanare_protocol::wire::control::Answer;
 
 impl<M: PageMemory> Pages<M> {
@@ -58,8 +58,8 @@ impl<M: PageMemory> Pages<M> {
         }
         while let Some(action) = host.sharing.poll() {
             match action {
-                share::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err)),
-                share::Action::Again(wanted) => self.share(wanted),
+                membership::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err)),
+                membership::Action::Again(wanted) => self.share(wanted),
                 other => tracing::error!("{} has ended, and its rules want {other:?}", place.gid),
             }
         }

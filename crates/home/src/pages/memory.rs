@@ -1,8 +1,8 @@
 //! Memory of shared regions as a home reaches it: the pages that lie at it, and the frames of pages that its host's programs map.
 
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
-use hanare_protocol::page::{HostId, Page, Place};
-use hanare_protocol::place::Layout;
+use hanare_protocol::page::{HostId, HostMemory, Page};
+use hanare_protocol::placement::Layout;
 use hanare_protocol::wire::control::{FilePart, PageStat};
 use hanare_protocol::wire::page::Join;
 use hanare_protocol::{Error, Result};
@@ -101,7 +101,7 @@ pub trait HomePages: Clone {
 }
 
 /// The page words, frames and mappings of one region on its host: what the rules of [`hanare_protocol::page::Host`] work on.
-pub trait HostFrames: Place<Bytes = PageBytes> {
+pub trait HostFrames: HostMemory<Bytes = PageBytes> {
     /// Pages of this very node, whose frames are the memory of the home.
     type Home;
     /// A mapping of a program, as the node reaches it.

@@ -25,7 +25,7 @@
 //! | `delivery` | messages of homes and hosts: the effect of each, and how they leave |
 //! | `joins` | clients that will map: their host joins homes |
 //! | `leaves` | clients that unmap, or are gone: their host leaves homes |
-//! | `guests` | hosts that join homes of this node and leave them |
+//! | `sharers` | hosts that join homes of this node and leave them |
 //! | `recall` | pages that are brought home for commands |
 //! | `holds` | pages that are kept for a while although other hosts wait for them |
 //! | `looks` | counts of pages for programs that look at the node |
@@ -33,7 +33,6 @@
 
 mod delivery;
 mod events;
-mod guests;
 mod holds;
 mod home;
 mod host;
@@ -47,6 +46,7 @@ mod reply;
 mod request;
 mod returns;
 mod routes;
+mod sharers;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -59,9 +59,8 @@ pub use memory::{FileParts, FrameTerms, HomePages, HostFrames, NotShared, PageBy
 pub use reply::{PageBody, PageReply};
 pub use request::RegionRequest;
 
-use guests::PendingJoin;
 use hanare_protocol::id::{Epoch, Gid, NodeId};
-use hanare_protocol::page::share::{Dismissed, HandedShares, Lobby, Over};
+use hanare_protocol::page::membership::{FencedHosts, JoinQueue, Over, ReturnedPages};
 use hanare_protocol::page::{Face, HostId, Recalls};
 use hanare_protocol::wire::page::{PageRequest, Settled, decode_frame};
 use hanare_protocol::{Error, Result};
@@ -71,6 +70,7 @@ use looks::Past;
 use outgoing::Outgoing;
 use reply::{ClosedReply, OpenReply};
 use request::HostKey;
+use sharers::PendingJoin;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,11 +96,11 @@ pub struct Pages<M: PageMemory> {
     /// When pages that hosts keep for a while are to be given, and where the first of them is.
     holds: BTreeSet<(u64, HostKey)>,
     /// Hosts that wait to be let in at homes here.
-    lobby: Lobby<PendingJoin>,
+    lobby: JoinQueue<PendingJoin>,
     /// Homes that are back, and have got what was here.
-    handed: HandedShares<(NodeId, String), Arc<Outgoing>>,
+    handed: ReturnedPages<(NodeId, String), Arc<Outgoing>>,
     /// Hosts that could not be reached, and are members of the pool as far as is known: they are told that homes here do without them.
-    dismissed: Dismissed<Outgoing>,
+    dismissed: FencedHosts<Outgoing>,
     /// Messages of this node to itself.
     local: VecDeque<Outgoing>,
     outputs: VecDeque<PageOutput<M>>,
@@ -128,9 +128,9 @@ impl<M: PageMemory> Pages<M> {
             hosts: BTreeMap::new(),
             keys: BTreeMap::new(),
             holds: BTreeSet::new(),
-            lobby: Lobby::new(answer.as_millis() as u64 / 2),
-            handed: HandedShares::default(),
-            dismissed: Dismissed::default(),
+            lobby: JoinQueue::new(answer.as_millis() as u64 / 2),
+            handed: ReturnedPages::default(),
+            dismissed: FencedHosts::default(),
             local: VecDeque::new(),
             outputs: VecDeque::new(),
             open_reply: None,

@@ -7,7 +7,7 @@ use super::memory::{HomePages, PageBytes};
 use super::outgoing::Outgoing;
 use hanare_protocol::Result;
 use hanare_protocol::id::NodeId;
-use hanare_protocol::page::reply::KeptGrant;
+use hanare_protocol::page::reply::DeferredGrant;
 use hanare_protocol::page::{Access, Page, PendingReply, Ticket, ToHost};
 use hanare_protocol::wire::page::{Granted, NodeMessage, Outcome, PageRequest};
 
@@ -147,7 +147,7 @@ impl<H: HomePages> OpenReply<H> {
     /// The reply, with what came in time.
     pub fn finish(mut self) -> ClosedReply<H> {
         let (finished, mut firm) = (self.rules.finish(), Vec::new());
-        for KeptGrant { page, message, with } in finished.granted {
+        for DeferredGrant { page, message, with } in finished.granted {
             let ToHost::Grant { ticket, version, access, has_bytes, firm: is_firm, .. } = message else { continue };
             let outcome = if access == Access::Write { Outcome::Write } else { Outcome::Read };
             self.reply.replace(page, ticket, Granted { outcome, version, has_bytes, firm: is_firm }, with.bytes);

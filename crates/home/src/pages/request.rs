@@ -2,7 +2,7 @@
 
 use hanare_protocol::id::{ClientId, Gid, Rights};
 use hanare_protocol::page::Consistency;
-use hanare_protocol::page::share::MapRequest;
+use hanare_protocol::page::membership::MapRequest;
 use hanare_protocol::wire::control::RegionView;
 
 /// A client's request about a shared region. `F` is its mapping, as its node reaches it.
@@ -42,21 +42,21 @@ pub(super) struct HostKey {
 
 /// A client's request to share a region.
 #[derive(Debug)]
-pub(super) struct ShareRequest {
+pub(super) struct JoinRequest {
     pub client: ClientId,
     pub uid: u32,
     pub view: RegionView,
     pub consistency: Consistency,
 }
 
-impl ShareRequest {
+impl JoinRequest {
     pub fn key(&self) -> HostKey {
         let only_reads = self.consistency == Consistency::Coherent && self.view.rights < Rights::Write;
         HostKey { gid: self.view.gid, readers: only_reads.then_some(self.uid) }
     }
 }
 
-impl MapRequest for ShareRequest {
+impl MapRequest for JoinRequest {
     fn client(&self) -> ClientId {
         self.client
     }

@@ -21,8 +21,8 @@ use super::memory::{PageBytes, PageMemory};
 use super::outgoing::Outgoing;
 use super::request::HostKey;
 use hanare_protocol::id::NodeId;
-use hanare_protocol::page::share::Handed as HandedOver;
-use hanare_protocol::page::share::table::HomePhase;
+use hanare_protocol::page::membership::ReturnOutcome as HandedOver;
+use hanare_protocol::page::membership::table::HomePhase;
 use hanare_protocol::page::{Access, Page, ToHome, ToHost};
 use hanare_protocol::wire::page::NodeMessage;
 use hanare_protocol::{Error, Result};
@@ -185,7 +185,7 @@ impl<M: PageMemory> Pages<M> {
             self.with_host(place, |host, outputs| is_empty = host.hand_over(at, outputs));
             let Some(host) = self.hosts.get_mut(&place) else { continue };
             let knows = !host.is_given_up();
-            if host.sharing.on_handed(at, is_empty, knows, now_ms) == HandedOver::Late {
+            if host.sharing.on_pages_returned(at, is_empty, knows, now_ms) == HandedOver::Late {
                 tracing::error!("{}: a program that stands still keeps pages from their home, and they are lost", place.gid);
                 host.drop_pages(&BTreeSet::from([at]));
                 self.note_lost(place);

@@ -3,7 +3,7 @@
 use hanare_protocol::id::{NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Consistency, Page};
-use hanare_protocol::place::{Extent, Layout, Piece, Routes};
+use hanare_protocol::placement::{Extent, Layout, Piece, Routes};
 use hanare_protocol::wire::page::Join;
 use hanare_protocol::{Error, Result};
 

@@ -6,7 +6,7 @@ use crate::memory::{Need, Recall};
 use hanare_protocol::id::{Grant, Incarnation, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Access, Consistency};
-use hanare_protocol::place::{Extent, Layout, Span};
+use hanare_protocol::placement::{Extent, Layout, Span};
 use hanare_protocol::wire::page::{Frame, Join, NodeMessage, encode_frame};
 
 const GID: Gid = Gid(1);

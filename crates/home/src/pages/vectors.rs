@@ -5,8 +5,8 @@ use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::host::Manner;
 use hanare_protocol::page::word::{Change, Fault, Installed, PageWord};
-use hanare_protocol::page::{Access, HostId, Page, Place, Plain, Version};
-use hanare_protocol::place::Routes;
+use hanare_protocol::page::{Access, HostId, HostMemory, Page, Plain, Version};
+use hanare_protocol::placement::Routes;
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::Join;
 use hanare_protocol::{Corrupt, Result};
@@ -189,7 +189,7 @@ impl HostFrames for VectorFrames {
     fn add_counts(&self, _stat: &mut PageStat) {}
 }
 
-impl Place for VectorFrames {
+impl HostMemory for VectorFrames {
     type Bytes = PageBytes;
 
     fn page_count(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::slab::{Slab, SlabFile, advise_huge};
 use super::small::Piece;
-use super::stock::{Stock, Taken};
+use super::stock::{MadeFiles, Stock};
 use crate::file::{self, Pages};
 use crate::guard;
 use crate::mapping::Mapping;
@@ -156,7 +156,7 @@ impl Files {
         made
     }
 
-    fn place(stock: &Arc<Stock>, taken: Taken, rest_len: u64, counted: u64) -> Result<Files> {
+    fn place(stock: &Arc<Stock>, taken: MadeFiles, rest_len: u64, counted: u64) -> Result<Files> {
         let mut range = Mapping::reserve(counted)?;
         let mut slabs = Vec::new();
         for slab in taken.ready {

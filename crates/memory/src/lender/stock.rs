@@ -50,7 +50,7 @@ pub struct State {
 
 /// Files for a maker: slabs with filled page tables, and files that are still empty.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct MadeFiles {
     pub ready: Vec<Slab>,
     pub raw: Vec<Arc<SlabFile>>,
     /// Slabs that the maker makes itself.
@@ -121,10 +121,10 @@ impl Stock {
     }
 
     /// Claims `bytes` for an extent of `asked` bytes, `slab_count` whole slabs among them, and takes those slabs.
-    pub fn take(&self, asked: u64, bytes: u64, slab_count: u64) -> Result<Taken> {
+    pub fn take(&self, asked: u64, bytes: u64, slab_count: u64) -> Result<MadeFiles> {
         let mut state = self.lock();
         self.claim(&mut state, asked, bytes)?;
-        let mut taken = Taken::default();
+        let mut taken = MadeFiles::default();
         for _ in 0..slab_count {
             loop {
                 if let Some(slab) = state.ready.pop() {

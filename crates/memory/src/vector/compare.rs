@@ -4,7 +4,7 @@
 
 use super::gather::gather_part;
 use super::runs::Runs;
-use super::{LONG_BLOCK, STAGE_LEN, Stage, enter, pieces, shift};
+use super::{LONG_BLOCK, STAGE_LEN, StageBytes, enter, pieces, shift};
 use crate::guard::{Lost, Side, check_side, guarded, is_any_lost};
 use crate::window::Window;
 use hanare_protocol::shape::Checked;
@@ -18,7 +18,7 @@ pub fn compare_part(from: Window, shape: &Checked<'_>, at: u64, bytes: Window) -
     if shape.shape().block() >= LONG_BLOCK || shape.range().is_some() {
         return compare_blocks(from, shape, at, bytes);
     }
-    let mut stage = Stage::new();
+    let mut stage = StageBytes::new();
     for (done, len) in pieces(bytes.len() as u64, STAGE_LEN) {
         let staged = stage.window(len);
         gather_part(from, shape, at + done, staged)?;

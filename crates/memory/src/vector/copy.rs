@@ -2,7 +2,7 @@
 
 use super::gather::{gather_part, scatter_part};
 use super::runs::Runs;
-use super::{LONG_BLOCK, STAGE_LEN, Stage, enter, pieces, shift};
+use super::{LONG_BLOCK, STAGE_LEN, StageBytes, enter, pieces, shift};
 use crate::guard::{Lost, Side};
 use crate::window::Window;
 use hanare_protocol::shape::Checked;
@@ -38,7 +38,7 @@ pub fn copy_shapes(from: Window, source: &Checked<'_>, to: Window, target: &Chec
 }
 
 fn through_stage(from: Window, source: &Checked<'_>, to: Window, target: &Checked<'_>) -> Result<(), Lost> {
-    let mut stage = Stage::new();
+    let mut stage = StageBytes::new();
     for (at, len) in pieces(source.len(), STAGE_LEN) {
         let bytes = stage.window(len);
         gather_part(from, source, at, bytes)?;

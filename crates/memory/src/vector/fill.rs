@@ -3,7 +3,7 @@
 //! Safety invariants: those of the folder.
 
 use super::gather::scatter_part;
-use super::{STAGE_LEN, Stage, enter, pieces};
+use super::{STAGE_LEN, StageBytes, enter, pieces};
 use crate::guard::{self, Lost};
 use crate::window::Window;
 use hanare_protocol::shape::Checked;
@@ -28,7 +28,7 @@ pub fn fill_part(to: Window, shape: &Checked<'_>, at: u64, len: u64, pattern: &[
     }
     // Whole patterns that fit, rotated so that they begin with the byte that belongs at `at`: every piece begins alike.
     let tile_len = (STAGE_LEN / pattern.len() * pattern.len()).min((len as usize).next_multiple_of(pattern.len()));
-    let mut stage = Stage::new();
+    let mut stage = StageBytes::new();
     let tile = stage.tile(pattern, (at % pattern.len() as u64) as usize, tile_len);
     for (done, piece) in pieces(len, tile_len) {
         scatter_part(tile.slice(0, piece), to, shape, at + done)?;

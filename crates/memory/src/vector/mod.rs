@@ -79,7 +79,7 @@ fn shift(lost: Lost, side: Side, base: u64) -> Lost {
     if lost.side == side { Lost { offset: lost.offset + base, ..lost } } else { lost }
 }
 
-/// Bytes of a [`Stage`]: with what it is compared to or filled from, well within an L1 cache.
+/// Bytes of a [`StageBytes`]: with what it is compared to or filled from, well within an L1 cache.
 const STAGE_LEN: usize = 16 << 10;
 
 /// Blocks of at least so many bytes are worked on where they lie; shorter ones are gathered into a stage first.
@@ -87,11 +87,11 @@ const LONG_BLOCK: u64 = 512;
 
 /// A small buffer on the stack, through which kernels pass bytes that lie scattered.
 #[repr(align(64))]
-struct Stage([MaybeUninit<u8>; STAGE_LEN]);
+struct StageBytes([MaybeUninit<u8>; STAGE_LEN]);
 
-impl Stage {
-    fn new() -> Stage {
-        Stage([MaybeUninit::uninit(); STAGE_LEN])
+impl StageBytes {
+    fn new() -> StageBytes {
+        StageBytes([MaybeUninit::uninit(); STAGE_LEN])
     }
 
     /// Its first `len` bytes; written before they are read.

@@ -109,7 +109,7 @@ impl Client {
 }
 
 /// A client that has no connection any more.
-pub(super) struct Parted {
+pub(super) struct DetachedClient {
     pub id: ClientId,
     pub user: u32,
     /// Unless it has nothing, or says so.
@@ -118,10 +118,10 @@ pub(super) struct Parted {
     pub end: Option<OwnedFd>,
 }
 
-impl Parted {
-    pub fn new(client: &Client) -> Parted {
+impl DetachedClient {
+    pub fn new(client: &Client) -> DetachedClient {
         let process = Pid::from_raw(client.process as i32).filter(|_| client.has_memory && !client.has_detached);
-        Parted { id: client.id, user: client.user.uid, process, end: None }
+        DetachedClient { id: client.id, user: client.user.uid, process, end: None }
     }
 
     /// True while its process is there, as far as it is waited for.

@@ -1,6 +1,6 @@
 //! Clients' requests, and the node's own replies: attaching, mapping, proving. The rest goes to the coordinator.
 
-use super::client::{Client, Parted};
+use super::client::{Client, DetachedClient};
 use super::event_loop::{ControlLoop, LISTENER};
 use crate::notices::ToService;
 use crate::pages::RegionRequest;
@@ -15,7 +15,7 @@ use hanare_protocol::wire::control::{Answer, Attached, Request};
 use hanare_protocol::wire::link::LinkSocket;
 use hanare_protocol::wire::look::ProgramStat;
 use hanare_protocol::{Error, Result};
-use hanare_ring::seats::Seats;
+use hanare_ring::thread_slots::ThreadSlots;
 use rustix::event::epoll::EventFlags;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -272,7 +272,7 @@ impl ControlLoop {
             return plain(Err(Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() }));
         };
         let client = self.clients.get_mut(&key).expect("the caller looked");
-        let made = ShmLink::create(&client.id.to_string()).and_then(|link| Ok((link, Seats::make()?)));
+        let made = ShmLink::create(&client.id.to_string()).and_then(|link| Ok((link, ThreadSlots::make()?)));
         let ((link, parts), (seats, seats_memory)) = match made {
             Ok(made) => made,
             Err(error) => return plain(Err(error)),
@@ -308,7 +308,7 @@ impl ControlLoop {
         self.unwatch(client.fd());
         self.unread.remove(&key);
         self.extents.roll.strike(client.id);
-        self.part(key, Parted::new(&client));
+        self.part(key, DetachedClient::new(&client));
         if error.kind() != io::ErrorKind::UnexpectedEof {
             tracing::warn!("{} of user {} was cut off: {error}", client.id, client.user.uid);
         }

@@ -41,7 +41,7 @@ pub(crate) enum CoordinatorAction {
 }
 
 /// The refusal of an address that leads everybody to the host that they are on, from a node on another host.
-fn unreachable_from_afar(peer: &str, address: &str) -> Option<Error> {
+fn unreachable_from_remote(peer: &str, address: &str) -> Option<Error> {
     let (peer, told) = (peer.parse::<SocketAddr>().ok()?, address.parse::<SocketAddr>().ok()?);
     let reason = "it came from another host, and this leads every host to itself; give --listen HOST:PORT, or HANARE_ADVERTISE";
     (!peer.ip().is_loopback() && told.ip().is_loopback()).then(|| Error::BadSetting {
@@ -85,7 +85,7 @@ impl Coordination {
         let has_more = peer.link.has_more();
         for message in messages {
             if let FromNode::Join { incarnation, address, .. } = &message
-                && let Some(error) = unreachable_from_afar(peer.link.peer(), address)
+                && let Some(error) = unreachable_from_remote(peer.link.peer(), address)
             {
                 peer.link.send(&ToNode::Refused { incarnation: *incarnation, error })?;
                 continue;
@@ -169,9 +169,9 @@ mod tests {
 
     #[test]
     fn a_loopback_address_is_refused_from_another_host_only() {
-        assert!(unreachable_from_afar("10.0.0.2:40000", "127.0.0.1:7411").is_some());
-        assert!(unreachable_from_afar("10.0.0.2:40000", "10.0.0.2:7411").is_none());
-        assert!(unreachable_from_afar("127.0.0.1:40000", "127.0.0.1:7411").is_none());
-        assert!(unreachable_from_afar("a peer", "host:7411").is_none());
+        assert!(unreachable_from_remote("10.0.0.2:40000", "127.0.0.1:7411").is_some());
+        assert!(unreachable_from_remote("10.0.0.2:40000", "10.0.0.2:7411").is_none());
+        assert!(unreachable_from_remote("127.0.0.1:40000", "127.0.0.1:7411").is_none());
+        assert!(unreachable_from_remote("a peer", "host:7411").is_none());
     }
 }

@@ -2,21 +2,21 @@
 
 mod watch;
 
-use super::client::{Client, Parted};
+use super::acceptor::Acceptor;
+use super::client::{Client, DetachedClient};
 use super::client_turns::ClientTurns;
 use super::coordination::{Coordination, CoordinatorAction};
 use super::descriptors;
 use super::home::CoordinatorLink;
 use super::listener::UnixListener;
-use super::strangers::Strangers;
 use crate::control_link::ControlLink;
 use crate::data::Service;
 use crate::extents::Extents;
-use crate::kept::{Keeper, Schedule};
 use crate::key::KeyFile;
 use crate::notice_queue::NoticeQueue;
 use crate::notices::{ToControl, ToService};
 use crate::options::SocketAccess;
+use crate::persistence::{Keeper, Schedule};
 use hanare_fabric::tcp::{Greeted, Keys};
 use hanare_memory::Lender;
 use hanare_protocol::id::{ClientId, Epoch, NodeId, User};
@@ -43,7 +43,7 @@ pub(crate) struct Parts {
     pub schedule: Option<Schedule>,
     pub coordination: Option<Coordination>,
     pub home: Option<CoordinatorLink>,
-    pub strangers: Strangers,
+    pub strangers: Acceptor,
     pub extents: Arc<Extents>,
     pub lender: Arc<Lender>,
     pub service: Service,
@@ -65,7 +65,7 @@ pub(crate) struct ControlLoop {
     coordination: Option<Coordination>,
     pub(super) home: Option<CoordinatorLink>,
     /// Greets who connects, for as long as the node lives.
-    _strangers: Strangers,
+    _strangers: Acceptor,
     pub(super) extents: Arc<Extents>,
     lender: Arc<Lender>,
     pub(super) service: Service,
@@ -84,7 +84,7 @@ pub(crate) struct ControlLoop {
     pub(super) listens_at_ms: Option<u64>,
     pub(super) clients: HashMap<u64, Client>,
     /// Clients without a connection that live.
-    pub(super) parted: HashMap<u64, Parted>,
+    pub(super) parted: HashMap<u64, DetachedClient>,
     pub(super) clients_ever: u32,
     /// Clients of each user, and the most of one.
     pub(super) users: HashMap<u32, usize>,
@@ -211,7 +211,7 @@ impl ControlLoop {
         }
         self.listen_again(now_ms);
         self.cut_off_unread(now_ms);
-        self.look_at_parted();
+        self.look_at_detached();
         if now_ms >= self.key_look_ms {
             self.key_look_ms = now_ms.saturating_add(KEY_LOOK_MS);
             if let Some(keys) = self.key_file.look() {

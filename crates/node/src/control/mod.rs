@@ -7,28 +7,28 @@
 //! | `descriptors` | how many this process may have, and what a user's share of them is |
 //! | `listener` | the Unix socket that clients attach to |
 //! | `leases` | locks that are lent to clients of this host |
-//! | `parted` | programs that live and have no connection any more |
-//! | `strangers` | TCP connections: greeted by a thread of their own, then handed on |
+//! | `detached` | programs that live and have no connection any more |
+//! | `acceptor` | TCP connections: greeted by a thread of their own, then handed on |
 //! | `home` | the link to the coordinator, where that is another node |
 //! | `coordination` | the coordinator, where it is this node |
 //! | `event_loop` | the thread's loop |
 
+mod acceptor;
 mod client;
 mod client_turns;
 mod clients;
 mod coordination;
 mod descriptors;
+mod detached;
 mod event_loop;
 mod goodbye;
 mod home;
 mod leases;
 mod listener;
-mod parted;
-mod strangers;
 
+pub(crate) use acceptor::{Acceptor, GreetingTerms};
 pub(crate) use event_loop::{ControlLoop, Parts};
 pub(crate) use home::CoordinatorLink;
-pub(crate) use strangers::{GreetingTerms, Strangers};
 
 pub(crate) use coordination::Coordination;
 pub(crate) use descriptors::raise_limit;

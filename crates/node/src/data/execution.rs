@@ -1,8 +1,8 @@
 //! The moves of a command's bytes. `hanare-home` decides which are next.
 
 use crate::counts::Timing;
+use crate::extent::Writing;
 use crate::extents::{Extents, Opened};
-use crate::held::Writing;
 use crate::lost::lost_memory;
 use hanare_home::{CommandExtent, CommandMemory, CopyEnd, Execution, StageBytes, runs};
 use hanare_memory::exec::{self, Exec, Stage};

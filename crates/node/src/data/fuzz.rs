@@ -103,7 +103,7 @@ pub(crate) fn sharing(bytes: &[u8]) {
 }
 
 /// Words, each behind two bytes of its place.
-fn scribble(held: &crate::held::Held, message: &[u8]) {
+fn scribble(held: &crate::extent::NodeExtent, message: &[u8]) {
     for one in message.chunks_exact(10) {
         let at = usize::from(u16::from_le_bytes([one[0], one[1]])) & !7;
         held.reach().window().slice(at, 8).write_from(&one[2..]).expect("memory");
@@ -114,10 +114,10 @@ fn scribble(held: &crate::held::Held, message: &[u8]) {
 #[cfg(test)]
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     use hanare_protocol::id::{JobId, JobRank, PartyName, Rank, Slot};
-    use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Site, Wait, WaitedWord, Word};
+    use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, SyncAddress, Wait, WaitedWord, Word};
     let (name, slot, grant) = ("a".to_owned(), Slot(0), WRITES);
     let lock = |number, mode| SyncRequest::Lock {
-        site: Site::Name(name.clone()),
+        site: SyncAddress::Name(name.clone()),
         mode,
         number,
         thread: number,
@@ -126,7 +126,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         lease: LeaseWish { keeps: true, returns: Some(0) },
     };
     let client = PartyName { client: ClientId(1), rank: None, process: 1, node: NodeId(0) };
-    let join = |number| SyncRequest::Join { site: Site::Name(name.clone()), parties: 2, number, client };
+    let join = |number| SyncRequest::Join { site: SyncAddress::Name(name.clone()), parties: 2, number, client };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
     let arrive = |rank| SyncRequest::Arrive(Arrival { who: who(rank), generation: 0 });
     let carried = carried();
@@ -207,9 +207,9 @@ fn carried() -> [SyncRequest; 4] {
     use hanare_protocol::entry::{BoundRange, BoundShape, Publication, Stores};
     use hanare_protocol::id::{JobId, JobRank, Rank, Slot};
     use hanare_protocol::shape::Strided;
-    use hanare_protocol::wire::carried::{Carried, ExtentPlace, PutRuns, WantedPages};
+    use hanare_protocol::wire::carried::{Carried, ExtentAddress, PutRuns, WantedPages};
     use hanare_protocol::wire::sync::Arrival;
-    let place = |offset| ExtentPlace { slot: Slot(0), grant: WRITES, offset };
+    let place = |offset| ExtentAddress { slot: Slot(0), grant: WRITES, offset };
     let carried = || {
         let puts = vec![PutRuns { at: place(100), runs: vec![(0, 2), (3, 1)] }];
         let wants = vec![WantedPages { at: place(0), len: LEN, seed: [1; 16], known: vec![(0, 7)] }];

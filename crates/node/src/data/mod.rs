@@ -15,12 +15,13 @@
 //! | `session` | one link of a client, with its inbox and replies |
 //! | `fetches` | bytes that copies need of other nodes, and the links to those |
 //! | `peers` | how such links are made |
-//! | `seat` | what sits at a link: a client or a peer |
+//! | `connection` | what sits at a link: a client or a peer |
 //! | `service` | the thread: which link to move, when to park |
 //! | `memory` | the node's memory as its home reaches it |
 //!
 //! Locks, groups, words, heaps, queues and commands are decided by `hanare-home`, which `service` and `session` drive.
 
+mod connection;
 mod execution;
 mod fetches;
 #[cfg(any(test, fuzzing))]
@@ -30,7 +31,6 @@ mod inbox;
 mod memory;
 mod peers;
 mod replies;
-mod seat;
 mod service;
 mod session;
 

@@ -10,8 +10,8 @@ use hanare_protocol::id::{ClientId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::host::{Manner, Why};
 use hanare_protocol::page::word::{Change, Fault, PageWord};
-use hanare_protocol::page::{Access, HostId, Page, Place};
-use hanare_protocol::place::Layout;
+use hanare_protocol::page::{Access, HostId, HostMemory, Page};
+use hanare_protocol::placement::Layout;
 use hanare_protocol::wire::control::{FilePart, PageStat};
 use hanare_protocol::{Corrupt, Error, Result};
 use hanare_ring::page_word::{LOSS_SEAT, PageWords, page_words_len, seat};
@@ -194,7 +194,7 @@ impl HostFrames for NodeFrames {
     }
 }
 
-impl Place for NodeFrames {
+impl HostMemory for NodeFrames {
     type Bytes = PageBytes;
 
     fn page_count(&self) -> u64 {

@@ -8,8 +8,8 @@ use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Consistency;
-use hanare_protocol::page::share::Over;
-use hanare_protocol::wire::control::{self, HeldExtent, RegionView};
+use hanare_protocol::page::membership::Over;
+use hanare_protocol::wire::control::{self, RegionView, ReportedExtent};
 use hanare_protocol::wire::page::{Frame, NodeMessage, PageRequest, encode_frame};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ thread_local! {
     static DRAWN: Cell<u64> = const { Cell::new(0) };
 }
 
-fn grants(grants: &mut [Grant], held: &HeldExtent) {
+fn grants(grants: &mut [Grant], held: &ReportedExtent) {
     for grant in grants {
         *grant = match *grant {
             WRITES => held.write,
@@ -53,7 +53,7 @@ fn drawn(number: &mut u64) {
     }
 }
 
-fn with_known(held: &HeldExtent, mut message: NodeMessage) -> NodeMessage {
+fn with_known(held: &ReportedExtent, mut message: NodeMessage) -> NodeMessage {
     match &mut message {
         NodeMessage::Join(join) => grants(&mut join.grants, held),
         NodeMessage::Leave { share }
@@ -136,8 +136,8 @@ pub(crate) fn pages(bytes: &[u8]) {
 }
 
 #[cfg(test)]
-fn layout() -> hanare_protocol::place::Layout {
-    use hanare_protocol::place::{Extent, Layout, Span};
+fn layout() -> hanare_protocol::placement::Layout {
+    use hanare_protocol::placement::{Extent, Layout, Span};
     let extents = vec![Extent { node: ME, slot: hanare_protocol::id::Slot(0), len: LEN }];
     Layout { spans: vec![Span { len: LEN, chunk: LEN, extents }] }
 }

@@ -1,7 +1,7 @@
 //! The pages of a shared region that lie on this node: read, written, and taken out of all mappings.
 
+use crate::extent::NodeExtent;
 use crate::extents::{ExtentFiles, Extents};
-use crate::held::Held;
 use crate::lost::lost_memory;
 use hanare_home::{FileParts, HomePages, NotShared, PageBytes};
 use hanare_memory::Window;
@@ -9,7 +9,7 @@ use hanare_memory::frames::Run;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Consistency;
-use hanare_protocol::place::Routes;
+use hanare_protocol::placement::Routes;
 use hanare_protocol::wire::page::Join;
 use hanare_protocol::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstat};
@@ -28,17 +28,17 @@ pub(crate) struct HomeMemory {
     /// An entry for each extent of the layout; `None` for those of other nodes.
     extents: Vec<Option<HomeExtent>>,
     /// Extents reached only through their pages while this lives.
-    shared: Vec<(Slot, Arc<Held>)>,
+    shared: Vec<(Slot, Arc<NodeExtent>)>,
     table: Arc<Extents>,
 }
 
 struct HomeExtent {
-    held: Arc<Held>,
+    held: Arc<NodeExtent>,
     files: ExtentFiles,
 }
 
 /// A page's place: its extent, its first byte there, and how many of its bytes are the region's.
-struct PagePlace<'a> {
+struct PageLocation<'a> {
     extent: &'a HomeExtent,
     offset: u64,
     len: usize,
@@ -82,11 +82,11 @@ impl HomeMemory {
         self.shared.iter().for_each(|(_, held)| held.set_lacks_pages(lacks));
     }
 
-    fn place(&self, page: u64) -> Option<PagePlace<'_>> {
+    fn place(&self, page: u64) -> Option<PageLocation<'_>> {
         let (at, len) = (page.checked_mul(PAGE_LEN)?, self.layout.len());
         let piece = (at < len).then(|| self.layout.pieces(at, PAGE_LEN.min(len - at)).next())??;
         let extent = self.extents.get(piece.extent)?.as_ref()?;
-        Some(PagePlace { extent, offset: piece.offset, len: piece.len as usize })
+        Some(PageLocation { extent, offset: piece.offset, len: piece.len as usize })
     }
 
     /// A page's bytes; behind the region's end zeros.

@@ -3,7 +3,7 @@
 use super::frames::NodeFrames;
 use super::memory::HomeMemory;
 use super::*;
-use crate::kept::Keeper;
+use crate::persistence::Keeper;
 use hanare_home::{HostFrames, PageInput, PageTerms, SEATS};
 use hanare_memory::Mapping;
 use hanare_memory::file::Huge;
@@ -11,9 +11,9 @@ use hanare_memory::frames::Run;
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{ClientId, Epoch, Incarnation, User};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::share::Over;
+use hanare_protocol::page::membership::Over;
 use hanare_protocol::page::{Access, Consistency, HostId, Page, Ticket, ToHome, Version};
-use hanare_protocol::place::{Extent, Layout, Span};
+use hanare_protocol::placement::{Extent, Layout, Span};
 use hanare_protocol::wire::control::{FilePart, Made, NodeAddress, RegionView};
 use hanare_protocol::wire::page::{
     Frame, Granted, Join, Joined, NodeMessage, Outcome, PageRequest, Settled, decode_frame, encode_frame,

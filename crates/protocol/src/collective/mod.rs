@@ -20,9 +20,9 @@
 //! | module | holds |
 //! |---|---|
 //! | `plan` | the plans |
-//! | [`note`] | what comes before the bytes of a part |
+//! | [`header`] | what comes before the bytes of a part |
 
-pub mod note;
+pub mod header;
 mod plan;
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use crate::attributes::Attributes;
 use crate::error::{Error, Result};
 use crate::id::{Asker, Gid, NodeId, Rights};
 use crate::limits::{REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
-use crate::place::{Layout, Placement};
+use crate::placement::{Layout, Placement};
 use crate::size::Size;
 use crate::table;
-use crate::wire::control::{Existing, HeldExtent, Order};
+use crate::wire::control::{Existing, Order, ReportedExtent};
 use std::collections::BTreeSet;
 
 /// Terms of a region to create.
@@ -244,7 +244,7 @@ impl Coordinator {
     }
 
     /// A node carried an order out, or could not.
-    pub(super) fn on_obeyed(&mut self, now_ms: u64, node: NodeId, order: u64, result: Result<Vec<HeldExtent>>) {
+    pub(super) fn on_obeyed(&mut self, now_ms: u64, node: NodeId, order: u64, result: Result<Vec<ReportedExtent>>) {
         let Some(pending) = self.orders.obeyed(node, order) else { return };
         let Order::Make { gid, lens } = pending.what else { return self.on_freed(node, order) };
         let result = result.and_then(|made| self.check_made(node, gid, &lens, &made).map(|()| made));
@@ -264,9 +264,9 @@ impl Coordinator {
     }
 
     /// A node must make what it was ordered, in slots that no region has.
-    fn check_made(&self, node: NodeId, gid: Gid, lens: &[u64], made: &[HeldExtent]) -> Result<()> {
+    fn check_made(&self, node: NodeId, gid: Gid, lens: &[u64], made: &[ReportedExtent]) -> Result<()> {
         let fits = made.len() == lens.len() && made.iter().zip(lens).all(|(made, len)| made.gid == gid && made.len == *len);
-        let is_free = |extent: &HeldExtent| !self.ledger.extents.contains_key(&(node, extent.slot));
+        let is_free = |extent: &ReportedExtent| !self.ledger.extents.contains_key(&(node, extent.slot));
         match fits && made.iter().all(is_free) {
             true => Ok(()),
             false => {

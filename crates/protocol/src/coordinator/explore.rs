@@ -8,8 +8,8 @@ use super::*;
 use crate::attributes::Attributes;
 use crate::id::{ClientId, Grant, Incarnation, Slot, User};
 use crate::member::{self, Member};
-use crate::place::Placement;
-use crate::wire::control::{Existing, HeldExtent, Memory};
+use crate::placement::Placement;
+use crate::wire::control::{Existing, Memory, ReportedExtent};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -36,7 +36,7 @@ struct World {
     coordinator: Coordinator,
     member: Member,
     /// The node's extents.
-    extents: BTreeMap<Slot, HeldExtent>,
+    extents: BTreeMap<Slot, ReportedExtent>,
     grants: u8,
     peer: Peer,
     in_flight: Vec<(InFlight, u8)>,
@@ -148,7 +148,7 @@ impl World {
             member::Output::Send(message) => self.in_flight.push((InFlight::ToHome(self.peer, message), 2)),
             member::Output::Make { order, gid, lens } => {
                 let slot = (0..).map(Slot).find(|slot| !self.extents.contains_key(slot)).expect("slots do not end");
-                let extent = HeldExtent { slot, gid, len: lens[0], read: self.grant(), write: self.grant() };
+                let extent = ReportedExtent { slot, gid, len: lens[0], read: self.grant(), write: self.grant() };
                 self.extents.insert(slot, extent);
                 self.member.made(order, Ok(vec![extent]));
             }

@@ -6,7 +6,7 @@ use super::{Coordinator, Output, Peer, permission};
 use crate::error::{Error, Result};
 use crate::id::{Asker, Epoch, Gid, Incarnation, NodeId, Slot};
 use crate::limits::NODE_COUNT_MAX;
-use crate::wire::control::{Answer, HeldExtent, Memory, NodeAddress, ToNode};
+use crate::wire::control::{Answer, Memory, NodeAddress, ReportedExtent, ToNode};
 use std::collections::BTreeSet;
 
 /// The fields of [`crate::wire::control::FromNode::Join`].
@@ -17,7 +17,7 @@ pub(super) struct NodeJoin {
     pub address: String,
     pub memory: Memory,
     pub was: Option<(NodeId, Epoch)>,
-    pub held: Vec<HeldExtent>,
+    pub held: Vec<ReportedExtent>,
     pub wish: Option<NodeId>,
     pub restores: Option<Incarnation>,
 }
@@ -250,7 +250,7 @@ impl Coordinator {
     }
 
     /// Extents of regions that the node should hold and does not: their bytes are gone.
-    fn report_missing(&mut self, node: NodeId, held: &[HeldExtent]) {
+    fn report_missing(&mut self, node: NodeId, held: &[ReportedExtent]) {
         let is_there = |slot: Slot, gid, len| held.iter().any(|held| held.slot == slot && held.gid == gid && held.len == len);
         let missing: Vec<_> =
             self.ledger.held_by(node).filter(|(slot, gid, len)| !is_there(*slot, *gid, *len)).map(|(_, gid, _)| gid).collect();
@@ -262,11 +262,11 @@ impl Coordinator {
     /// Extents that a joining node retains: those of regions, those made for a region with other parts in the making, and those of
     /// pending orders. A pending order's extent is wanted. Only the order itself may free one, because the slot may have another extent
     /// when it is repeated.
-    fn keep(&self, node: NodeId, held: &[HeldExtent]) -> Vec<Slot> {
+    fn keep(&self, node: NodeId, held: &[ReportedExtent]) -> Vec<Slot> {
         let mut keep: Vec<Slot> = self.ledger.held_by(node).map(|(slot, _, _)| slot).collect();
         let parts = self.growths.values().flat_map(|growth| &growth.parts).filter(|part| part.node == node);
         keep.extend(parts.filter_map(|part| part.made.as_ref()).map(|made| made.slot));
-        let is_ordered = |held: &&HeldExtent| self.orders.is_about(node, held.gid, held.slot);
+        let is_ordered = |held: &&ReportedExtent| self.orders.is_about(node, held.gid, held.slot);
         keep.extend(held.iter().filter(is_ordered).map(|held| held.slot));
         keep.sort_unstable();
         keep.dedup();

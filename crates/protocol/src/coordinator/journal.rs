@@ -5,7 +5,7 @@
 use super::asks::AskKey;
 use crate::attributes::Attributes;
 use crate::id::{Epoch, Gid, Incarnation, NodeId, Slot, User};
-use crate::place::{Extent, Layout, Placement, Span};
+use crate::placement::{Extent, Layout, Placement, Span};
 use crate::wire::control::Changes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -186,15 +186,15 @@ pub(super) struct Ledger {
 }
 
 /// A region's part of its owner's sums.
-struct Share {
+struct OwnerUsage {
     uid: u32,
     len: u64,
     noted: u64,
 }
 
-impl Share {
-    fn of(region: &RegionRecord) -> Share {
-        Share { uid: region.owner.uid, len: region.layout.len(), noted: region.attributes.len_bytes() as u64 }
+impl OwnerUsage {
+    fn of(region: &RegionRecord) -> OwnerUsage {
+        OwnerUsage { uid: region.owner.uid, len: region.layout.len(), noted: region.attributes.len_bytes() as u64 }
     }
 }
 
@@ -255,7 +255,7 @@ impl Ledger {
         }
         let before = self.names.insert(region.name.clone(), gid);
         assert_eq!(before, None, "two regions of one name");
-        self.charge(&Share::of(region));
+        self.charge(&OwnerUsage::of(region));
         for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
             self.hold(gid, extent);
         }
@@ -277,7 +277,7 @@ impl Ledger {
 
     fn apply_altered(&mut self, gid: Gid, changes: &Changes, by: AskKey) {
         let region = self.regions.get_mut(&gid).expect("only a region that exists is altered");
-        let before = Share::of(region);
+        let before = OwnerUsage::of(region);
         if let Some(name) = &changes.name {
             self.names.remove(&region.name);
             let taken = self.names.insert(name.clone(), gid);
@@ -287,14 +287,14 @@ impl Ledger {
         region.mode = changes.mode.unwrap_or(region.mode);
         region.attributes.alter(&changes.attributes);
         region.owner = changes.owner.unwrap_or(region.owner);
-        let after = Share::of(region);
+        let after = OwnerUsage::of(region);
         self.discharge(&before);
         self.charge(&after);
         self.effects.insert(by, Effect::Changed);
     }
 
     /// A user has one region more.
-    fn charge(&mut self, share: &Share) {
+    fn charge(&mut self, share: &OwnerUsage) {
         add(self.used.entry(share.uid).or_default(), share.len);
         add(self.owned.entry(share.uid).or_default(), 1);
         if share.noted > 0 {
@@ -303,7 +303,7 @@ impl Ledger {
     }
 
     /// A user has one region less.
-    fn discharge(&mut self, share: &Share) {
+    fn discharge(&mut self, share: &OwnerUsage) {
         sub(&mut self.used, share.uid, share.len);
         sub(&mut self.owned, share.uid, 1);
         if share.noted > 0 {
@@ -314,7 +314,7 @@ impl Ledger {
     fn remove(&mut self, gid: Gid) {
         let region = self.regions.remove(&gid).expect("only a region that exists is removed");
         self.names.remove(&region.name);
-        self.discharge(&Share::of(&region));
+        self.discharge(&OwnerUsage::of(&region));
         for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
             self.let_go(extent.node, extent.slot);
         }

@@ -18,9 +18,9 @@ use super::asks::AskKey;
 use super::journal::Ledger;
 use crate::attributes::Attributes;
 use crate::id::{Gid, NodeId, User};
-use crate::place::{Extent, Placement, Span};
+use crate::placement::{Extent, Placement, Span};
 use crate::table::Row;
-use crate::wire::control::HeldExtent;
+use crate::wire::control::ReportedExtent;
 
 /// The states of a region, as the table names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(super) struct Part {
     pub node: NodeId,
     pub len: u64,
     pub order: u64,
-    pub made: Option<HeldExtent>,
+    pub made: Option<ReportedExtent>,
 }
 
 /// Extents that are being made, for a new region or one that grows.

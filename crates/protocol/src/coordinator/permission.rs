@@ -85,7 +85,7 @@ pub(super) fn may_give(region: &RegionRecord, user: &Asker, to: User) -> Result<
 mod tests {
     use super::*;
     use crate::id::Gid;
-    use crate::place::{Layout, Placement};
+    use crate::placement::{Layout, Placement};
 
     const OWNER: User = User { uid: 10, gid: 20 };
     const GROUP: User = User { uid: 11, gid: 20 };

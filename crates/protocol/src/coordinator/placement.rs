@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::NodeId;
-use crate::place::{Placement, Span};
+use crate::placement::{Placement, Span};
 
 /// A node that may take extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,7 +36,7 @@ use super::spills::Reservation;
 use crate::id::{Grant, NodeId, Slot};
 use crate::limits::FORGET_MS;
 use crate::table::{self, Row};
-use crate::wire::control::{HeldExtent, Memory};
+use crate::wire::control::{Memory, ReportedExtent};
 use std::collections::BTreeMap;
 
 /// The states of a node, as the table names them.
@@ -111,7 +111,7 @@ pub(super) struct Grants {
 ///
 /// - `grants` are of the node's epoch; `None` until it has listed them for this epoch.
 #[derive(Clone, Debug)]
-pub(super) struct Seat {
+pub(super) struct NodeEntry {
     pub state: State,
     pub memory: Memory,
     pub grants: Option<BTreeMap<Slot, Grants>>,
@@ -121,9 +121,9 @@ pub(super) struct Seat {
     pub attempt: u64,
 }
 
-impl Seat {
-    fn new(state: State) -> Seat {
-        Seat { state, memory: Memory::default(), grants: None, reserved: BTreeMap::new(), attempt: 0 }
+impl NodeEntry {
+    fn new(state: State) -> NodeEntry {
+        NodeEntry { state, memory: Memory::default(), grants: None, reserved: BTreeMap::new(), attempt: 0 }
     }
 
     pub fn phase(&self) -> Phase {
@@ -156,24 +156,24 @@ impl Seat {
     }
 
     /// Takes a list of extents as the node's grants.
-    pub fn set_grants(&mut self, held: &[HeldExtent]) {
+    pub fn set_grants(&mut self, held: &[ReportedExtent]) {
         self.grants = Some(held.iter().map(|extent| (extent.slot, grants_of(extent))).collect());
     }
 
     /// Takes the grants of extents that were made in this epoch.
-    pub fn add_grants(&mut self, held: &HeldExtent) {
+    pub fn add_grants(&mut self, held: &ReportedExtent) {
         self.grants.get_or_insert_default().insert(held.slot, grants_of(held));
     }
 }
 
-fn grants_of(extent: &HeldExtent) -> Grants {
+fn grants_of(extent: &ReportedExtent) -> Grants {
     Grants { read: extent.read, write: extent.write }
 }
 
 /// The seats of all nodes, and who sits behind which connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Roster {
-    seats: BTreeMap<NodeId, Seat>,
+    seats: BTreeMap<NodeId, NodeEntry>,
     peers: BTreeMap<Peer, NodeId>,
 }
 
@@ -187,27 +187,27 @@ impl Roster {
             Some(Ended::Closed) => State::Closed { dead_at_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms) },
             Some(Ended::Left) => State::Left { since_ms: now_ms },
         };
-        self.seats.insert(node, Seat::new(state));
+        self.seats.insert(node, NodeEntry::new(state));
     }
 
     /// A node's seat.
-    pub fn seat(&self, node: NodeId) -> Option<&Seat> {
+    pub fn seat(&self, node: NodeId) -> Option<&NodeEntry> {
         self.seats.get(&node)
     }
 
     /// A node's seat, to change.
-    pub fn seat_mut(&mut self, node: NodeId) -> Option<&mut Seat> {
+    pub fn seat_mut(&mut self, node: NodeId) -> Option<&mut NodeEntry> {
         self.seats.get_mut(&node)
     }
 
     /// All of them.
-    pub fn seats(&self) -> impl Iterator<Item = &Seat> {
+    pub fn seats(&self) -> impl Iterator<Item = &NodeEntry> {
         self.seats.values()
     }
 
     /// A node's state.
     pub fn phase(&self, node: NodeId) -> Phase {
-        self.seats.get(&node).map_or(Phase::Absent, Seat::phase)
+        self.seats.get(&node).map_or(Phase::Absent, NodeEntry::phase)
     }
 
     /// The node behind a connection.
@@ -221,16 +221,16 @@ impl Roster {
     }
 
     /// All members.
-    pub fn members(&self) -> impl Iterator<Item = (NodeId, &Seat)> {
+    pub fn members(&self) -> impl Iterator<Item = (NodeId, &NodeEntry)> {
         self.seats.iter().filter(|(_, seat)| seat.phase() == Phase::Member).map(|(node, seat)| (*node, seat))
     }
 
     /// A node joins behind a connection.
-    pub fn on_join(&mut self, node: NodeId, peer: Peer, lease_until_ms: u64) -> &mut Seat {
+    pub fn on_join(&mut self, node: NodeId, peer: Peer, lease_until_ms: u64) -> &mut NodeEntry {
         self.unbind(node);
         self.peers.insert(peer, node);
         let member = State::Member { lease_until_ms };
-        let seat = self.seats.entry(node).or_insert_with(|| Seat::new(member.clone()));
+        let seat = self.seats.entry(node).or_insert_with(|| NodeEntry::new(member.clone()));
         seat.step(Event::Join, member);
         seat
     }
@@ -298,7 +298,7 @@ impl Roster {
 
     /// When time alone changes something.
     pub fn deadline(&self) -> Option<u64> {
-        self.seats.values().filter_map(Seat::deadline).min()
+        self.seats.values().filter_map(NodeEntry::deadline).min()
     }
 
     /// Nodes that are gone for so long that they may be forgotten; those that are not are looked at again as long after.

@@ -6,8 +6,8 @@ use crate::id::{ClientId, Grant, Incarnation, JobRank, Rights, Slot, User};
 use crate::limits::REGION_LEN_MAX;
 use crate::lock::Recalled;
 use crate::member::{self, Member};
-use crate::place::Placement;
-use crate::wire::control::{Existing, HeldExtent, Made, Memory, RegionStat, RegionView, Which};
+use crate::placement::Placement;
+use crate::wire::control::{Existing, Made, Memory, RegionStat, RegionView, ReportedExtent, Which};
 use std::collections::BTreeSet;
 
 mod changes;
@@ -55,10 +55,10 @@ fn node(name: &str, incarnation: u128) -> Node {
 }
 
 impl Node {
-    fn grant(&mut self, gid: Gid, slot: u32, len: u64) -> HeldExtent {
+    fn grant(&mut self, gid: Gid, slot: u32, len: u64) -> ReportedExtent {
         self.grant_next += 1;
         let grant = |kind: u8| Grant([self.grant_next, kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        HeldExtent { slot: Slot(slot), gid, len, read: grant(0), write: grant(1) }
+        ReportedExtent { slot: Slot(slot), gid, len, read: grant(0), write: grant(1) }
     }
 
     fn make(&mut self, order: u64, gid: Gid, lens: &[u64]) {
@@ -87,7 +87,7 @@ impl Node {
                     assert!(slots.iter().all(|slot| self.slots.remove(&slot.0)), "freed twice");
                 }
                 member::Output::NewEpoch { epoch, .. } => {
-                    let held: Vec<HeldExtent> = self.member.held().copied().collect();
+                    let held: Vec<ReportedExtent> = self.member.held().copied().collect();
                     let fresh = held.iter().map(|extent| self.grant(extent.gid, extent.slot.0, extent.len)).collect();
                     self.member.regranted(now_ms, epoch, fresh);
                 }

@@ -43,7 +43,7 @@
 #[cfg(test)]
 mod explore;
 mod publication;
-mod shelf;
+mod staged_releases;
 #[cfg(test)]
 mod tests;
 
@@ -55,7 +55,7 @@ use crate::limits::{BOUND_LOCK_COUNT_MAX, USER_BOUND_LOCK_COUNT_MAX};
 use crate::lock::{Claimant, Locks, Mode, one_less};
 use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
-use shelf::{Release, Shelf};
+use staged_releases::{Release, StagedReleases};
 use std::collections::BTreeMap;
 
 /// The states of what is bound to a lock, as the table names them.
@@ -211,7 +211,7 @@ pub struct BoundData {
     entries: BTreeMap<String, BoundLock>,
     /// The lock of each that publishes.
     publishing: BTreeMap<Claimant, String>,
-    shelf: Shelf,
+    shelf: StagedReleases,
     /// Number of entries of each user.
     shares: BTreeMap<u32, usize>,
 }

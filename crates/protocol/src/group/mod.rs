@@ -31,7 +31,7 @@ mod jobs;
 mod named;
 
 pub use jobs::{Arrival, Jobs, Output};
-pub use named::{Groups, Met, PartyPlace, PartyReply};
+pub use named::{Groups, Met, PartyReply, PartySlot};
 
 use crate::error::{Error, Result};
 use crate::table::{self, Row};

@@ -1,8 +1,8 @@
-//! Named groups: any client may be a party, or several. Those who join under a name come into one *sitting* until it has as many as the
+//! Named groups: any client may be a party, or several. Those who join under a name come into one *group instance* until it has as many as the
 //! group has parties.
 //!
 //! A party goes by leaving or by the end of its connection; the others are told which it was and how it went. They leave and join again to
-//! go on: under the same name a new sitting has begun by then, with those who came anew. A sitting that all have left is not kept.
+//! go on: under the same name a new group instance has begun by then, with those who came anew. a group instance that all have left is not kept.
 
 use super::{Phase, Rounds};
 use crate::error::{Error, Result};
@@ -11,10 +11,10 @@ use crate::limits::{GROUP_COUNT_MAX, LINK_CLAIM_COUNT_MAX, RANK_COUNT_MAX};
 use crate::lock::{Claimant, one_less};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A party's place in its sitting.
+/// A party's place in its group instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartyPlace {
-    /// The sitting's number: no other of this home's life has it.
+pub struct PartySlot {
+    /// The group instance's number: no other of this home's life has it.
     pub sitting: u64,
     /// Number of parties that joined before.
     pub party: u32,
@@ -43,14 +43,14 @@ pub struct PartyReply {
 /// - There are never more parties than the group has; in a broken one, fewer.
 /// - Arrived parties are parties of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Sitting {
+struct GroupInstance {
     name: String,
     count: u32,
     parties: BTreeMap<Claimant, PartyName>,
     rounds: Rounds<Claimant>,
 }
 
-impl Sitting {
+impl GroupInstance {
     fn phase(&self) -> Phase {
         self.rounds.phase()
     }
@@ -96,10 +96,10 @@ impl Sitting {
 /// The groups of a pool. One is kept as long as it has a party.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
-    sittings: BTreeMap<u64, Sitting>,
-    /// The sitting of each name that began last.
+    sittings: BTreeMap<u64, GroupInstance>,
+    /// The group instance of each name that began last.
     latest: BTreeMap<String, u64>,
-    /// The sitting of each party.
+    /// The group instance of each party.
     parties: BTreeMap<Claimant, u64>,
     /// Number of parties of each connection.
     links: BTreeMap<u64, usize>,
@@ -128,7 +128,7 @@ impl Groups {
         self.parties.get(&who).and_then(|sitting| self.sittings.get(sitting)).map(|sitting| sitting.name.as_str())
     }
 
-    /// The state of the sitting that began last under a name.
+    /// The state of the group instance that began last under a name.
     pub fn phase(&self, name: &str) -> Phase {
         self.latest.get(name).map_or(Phase::Empty, |sitting| self.sittings[sitting].phase())
     }
@@ -136,7 +136,7 @@ impl Groups {
     /// Joins a group of `count`; returns the party's number.
     ///
     /// **Errors**: [`Error::BadGroup`] where the group has another number of parties, or all of them; [`Error::LimitReached`].
-    pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, party: PartyName) -> Result<PartyPlace> {
+    pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, party: PartyName) -> Result<PartySlot> {
         let bad = |reason: &str| {
             Err(Error::BadGroup { name: name.to_owned(), asked: count, parties: count, reason: reason.to_owned() })
         };
@@ -163,7 +163,7 @@ impl Groups {
         let party = self.sittings.get_mut(&id).expect("it was just found").on_join(who, count, party)?;
         self.parties.insert(who, id);
         *self.links.entry(who.link).or_default() += 1;
-        Ok(PartyPlace { sitting: id, party })
+        Ok(PartySlot { sitting: id, party })
     }
 
     fn begin(&mut self, name: &str, count: u32) -> Result<u64> {
@@ -171,7 +171,7 @@ impl Groups {
             return Err(Error::LimitReached { what: "named groups at once".to_owned(), limit: GROUP_COUNT_MAX as u64 });
         }
         self.births += 1;
-        let sitting = Sitting { name: name.to_owned(), count, parties: BTreeMap::new(), rounds: Rounds::new() };
+        let sitting = GroupInstance { name: name.to_owned(), count, parties: BTreeMap::new(), rounds: Rounds::new() };
         self.sittings.insert(self.births, sitting);
         self.latest.insert(name.to_owned(), self.births);
         Ok(self.births)
@@ -212,7 +212,7 @@ impl Groups {
         self.replies.pop_front()
     }
 
-    fn sitting(&mut self, who: Claimant) -> Result<&mut Sitting> {
+    fn sitting(&mut self, who: Claimant) -> Result<&mut GroupInstance> {
         let sitting = self.parties.get(&who).and_then(|id| self.sittings.get_mut(id));
         let reason = || "it is no party; join first".to_owned();
         sitting.ok_or_else(|| Error::BadGroup { name: String::new(), asked: 0, parties: 0, reason: reason() })
@@ -225,7 +225,7 @@ impl Groups {
         let (waiting, error) = sitting.on_go(who, reason);
         self.replies.extend(waiting.into_iter().map(|who| PartyReply { who, outcome: Err(error.clone()) }));
         if sitting.phase() == Phase::Empty {
-            let Sitting { name, .. } = self.sittings.remove(&id).expect("as just seen");
+            let GroupInstance { name, .. } = self.sittings.remove(&id).expect("as just seen");
             if self.latest.get(&name) == Some(&id) {
                 self.latest.remove(&name);
             }
@@ -248,7 +248,7 @@ mod tests {
         PartyName { client: ClientId(client), rank, process: 4711, node: NodeId(3) }
     }
 
-    fn join(groups: &mut Groups, count: u32, link: u64) -> Result<PartyPlace> {
+    fn join(groups: &mut Groups, count: u32, link: u64) -> Result<PartySlot> {
         groups.on_join("g", count, who(link), named(100 + link))
     }
 
@@ -261,7 +261,7 @@ mod tests {
         let mut groups = Groups::new();
         let first = join(&mut groups, 2, 0).unwrap();
         assert_eq!(groups.on_meet(who(0)), Ok(Met::Waits), "the other may join later");
-        assert_eq!(join(&mut groups, 2, 1), Ok(PartyPlace { party: 1, ..first }));
+        assert_eq!(join(&mut groups, 2, 1), Ok(PartySlot { party: 1, ..first }));
         assert_eq!(groups.on_meet(who(1)), Ok(Met::All));
         assert_eq!(told(&mut groups), [(0, true)]);
         assert_eq!(groups.on_meet(who(1)), Ok(Met::Waits));

@@ -124,7 +124,7 @@ impl Lock {
     }
 
     /// True if the claimant has its lease, also from a connection that ended.
-    pub fn is_lent_to(&self, who: Claimant) -> bool {
+    pub fn is_leased_to(&self, who: Claimant) -> bool {
         match &self.state {
             State::Lent { holder, .. } => holder.claim.who == who,
             State::Parted { who: other } => *other == who,

@@ -33,7 +33,9 @@ use crate::id::{Asker, ClientId, Epoch, Gid, Incarnation, JobRank, NodeId, Slot}
 use crate::limits;
 use crate::lock::Recalled;
 use crate::table::{self, Row};
-use crate::wire::control::{Answer, FromNode, HeldExtent, Memory, NodeAddress, NodeStatus, Order, OwnStatus, Request, ToNode};
+use crate::wire::control::{
+    Answer, FromNode, Memory, NodeAddress, NodeStatus, Order, OwnStatus, ReportedExtent, Request, ToNode,
+};
 use asks::{ForwardedRequests, GivenUp};
 use clients::Clients;
 use orders::{OrderArrival, ReceivedOrders};
@@ -217,7 +219,7 @@ enum State {
 /// A list of extents that was sent with a join and not judged yet.
 #[derive(Clone, Debug)]
 struct Attempt {
-    held: Vec<HeldExtent>,
+    held: Vec<ReportedExtent>,
     sent_ms: u64,
 }
 
@@ -233,7 +235,7 @@ pub struct Member {
     was: Option<(NodeId, Epoch)>,
     /// The epoch that is being granted for.
     next: Option<(NodeId, Epoch)>,
-    held: BTreeMap<Slot, HeldExtent>,
+    held: BTreeMap<Slot, ReportedExtent>,
     attempts: u64,
     attempt: Option<Attempt>,
     lease_ms: u64,
@@ -276,7 +278,7 @@ impl Member {
     }
 
     /// The same for one that has extents already, which the life before wrote down.
-    pub fn with_extents(settings: Settings, held: Vec<HeldExtent>) -> Member {
+    pub fn with_extents(settings: Settings, held: Vec<ReportedExtent>) -> Member {
         Member { held: held.into_iter().map(|extent| (extent.slot, extent)).collect(), ..Member::new(settings) }
     }
 
@@ -311,7 +313,7 @@ impl Member {
     }
 
     /// The extents that the node holds.
-    pub fn held(&self) -> impl Iterator<Item = &HeldExtent> {
+    pub fn held(&self) -> impl Iterator<Item = &ReportedExtent> {
         self.held.values()
     }
 
@@ -365,7 +367,7 @@ impl Member {
     }
 
     /// The driver made the extents of [`Output::Make`], or could not.
-    pub fn made(&mut self, order: u64, result: Result<Vec<HeldExtent>>) {
+    pub fn made(&mut self, order: u64, result: Result<Vec<ReportedExtent>>) {
         let wanted = self.orders.made(order, &result);
         let made = result.as_deref().unwrap_or(&[]);
         self.held.extend(made.iter().map(|extent| (extent.slot, *extent)));
@@ -380,7 +382,7 @@ impl Member {
     }
 
     /// The driver granted all held extents anew for the epoch of [`Output::NewEpoch`].
-    pub fn regranted(&mut self, now_ms: u64, epoch: Epoch, held: Vec<HeldExtent>) {
+    pub fn regranted(&mut self, now_ms: u64, epoch: Epoch, held: Vec<ReportedExtent>) {
         if self.next.is_none_or(|(_, next)| next != epoch) {
             return;
         }

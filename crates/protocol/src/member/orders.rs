@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::id::Slot;
-use crate::wire::control::{FromNode, HeldExtent};
+use crate::wire::control::{FromNode, ReportedExtent};
 use std::collections::BTreeMap;
 
 /// State of an order.
@@ -11,7 +11,7 @@ enum OrderEntry {
     /// The driver is making extents; `wanted` is false once the coordinator has settled the order without them.
     Making { wanted: bool },
     /// Done. `told`: the coordinator was sent the result at least once, so it decides what becomes of it.
-    Done { result: Result<Vec<HeldExtent>>, told: bool },
+    Done { result: Result<Vec<ReportedExtent>>, told: bool },
 }
 
 /// Standing of an arriving order.
@@ -74,7 +74,7 @@ impl ReceivedOrders {
     }
 
     /// The driver made extents, or could not; returns whether anybody wants to know.
-    pub fn made(&mut self, order: u64, result: &Result<Vec<HeldExtent>>) -> bool {
+    pub fn made(&mut self, order: u64, result: &Result<Vec<ReportedExtent>>) -> bool {
         match self.entries.remove(&order) {
             Some(OrderEntry::Making { wanted: true }) => {
                 self.entries.insert(order, OrderEntry::Done { result: result.clone(), told: false });
@@ -102,8 +102,8 @@ mod tests {
     use super::*;
     use crate::id::{Gid, Grant};
 
-    fn extent(slot: u32) -> HeldExtent {
-        HeldExtent { slot: Slot(slot), gid: Gid(1), len: 1, read: Grant([0; 16]), write: Grant([0; 16]) }
+    fn extent(slot: u32) -> ReportedExtent {
+        ReportedExtent { slot: Slot(slot), gid: Gid(1), len: 1, read: Grant([0; 16]), write: Grant([0; 16]) }
     }
 
     #[test]

@@ -40,8 +40,8 @@ fn make(order: u64, settled: u64) -> ToNode {
     ToNode::Order { order, settled, epoch: Epoch(1), what: Order::Make { gid: Gid(1), lens: vec![1] } }
 }
 
-fn extent(slot: u32) -> HeldExtent {
-    HeldExtent { slot: Slot(slot), gid: Gid(1), len: 1, read: Grant([0; 16]), write: Grant([0; 16]) }
+fn extent(slot: u32) -> ReportedExtent {
+    ReportedExtent { slot: Slot(slot), gid: Gid(1), len: 1, read: Grant([0; 16]), write: Grant([0; 16]) }
 }
 
 fn outputs(member: &mut Member) -> Vec<Output> {
@@ -96,7 +96,7 @@ fn a_new_epoch_is_granted_for_before_the_node_is_a_member_again() {
     assert_eq!(member.phase(), Phase::Regranting);
     let output = outputs(&mut member);
     assert!(output.contains(&Output::NewEpoch { node: NodeId(1), epoch: Epoch(2), held: vec![Slot(7)] }));
-    let fresh = HeldExtent { read: Grant([9; 16]), ..extent(7) };
+    let fresh = ReportedExtent { read: Grant([9; 16]), ..extent(7) };
     member.regranted(7, Epoch(2), vec![fresh]);
     let output = outputs(&mut member);
     let joins = |output: &Output| {

@@ -11,9 +11,9 @@
 //! - No kept message fits a posted receive.
 //! - Two messages of one sender that fit one receive are taken in the order in which they were sent, because they arrive so.
 
-pub mod note;
+pub mod header;
 pub mod part;
-pub mod strip;
+pub mod receive_ring;
 
 use std::collections::VecDeque;
 

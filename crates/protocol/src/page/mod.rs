@@ -3,7 +3,7 @@
 //! Pure rules. The extent's home has a [`Directory`]; every host that maps the extent, the home's own included, has a word for each
 //! page ([`word::PageWord`]) and its node follows [`Host`]. Nothing else decides about pages: the node, the threads of programs, the
 //! explorer and the simulator drive these. The home's driver attaches a page to the messages that say [`ToHost::has_bytes`]; the
-//! host's rules read and fill frames through their [`Place`].
+//! host's rules read and fill frames through their [`HostMemory`].
 //!
 //! | file | holds |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `host/` | what a host's node does with what it is told: taking pages, grants for dead threads, what waits for what |
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
 //! | `moves` | how often pages went to and fro, for who looks for false sharing |
-//! | `tenure` | which host may keep pages that go to and fro, and for how long |
+//! | `hold_time` | which host may keep pages that go to and fro, and for how long |
 //! | `direct` | grants that went to threads themselves, until they are acknowledged |
 //! | `recalls` | stages of commands at the home, which wait for pages, and for how long |
 //! | `reply` | grants that go with the reply to a thread's requests |
@@ -64,8 +64,8 @@
 //! - **At home**, for each message: [`Directory::handle`]. If it was [`Heard::Acted`] and brought the page from another host, write the
 //!   page into the extent. Then drain [`Directory::poll`], reading the page again for each output that carries it.
 //! - **At a host**, for each message: [`Host::on_message`]. As long as [`Host::is_taking`], now and then [`Host::turn`]: it takes
-//!   what was marked from the programs, through [`Place::take`], as soon as nobody maps it, and hears what waited.
-//! - **False sharing**: the home asks [`Tenure::on_demand`] for each [`ToHost::Forward`] and [`ToHost::Recall`] how long the owner may
+//!   what was marked from the programs, through [`HostMemory::take`], as soon as nobody maps it, and hears what waited.
+//! - **False sharing**: the home asks [`HoldTimes::on_demand`] for each [`ToHost::Forward`] and [`ToHost::Recall`] how long the owner may
 //!   keep the page. It writes that into the message ([`ToHost::held_for`]). The host hears it by [`Host::on_message_at`], and gets
 //!   [`Host::end_holds`] when [`Host::holds_until_us`] has come. A driver that does neither is right, and slow where hosts write one
 //!   page.
@@ -99,23 +99,23 @@
 //! own beside [`ToHost::Invalidate`] that carries bytes; acknowledgements and `Done` stay. *Exclusive grants to lone readers*
 //! (they would save the upgrade): `grant` in the same file. *Healing a lost page* by a put of all of it: [`Directory::recall`].
 
-pub mod bypass;
 pub mod consistency;
 pub mod courier;
 pub mod dialing;
 pub mod direct;
+pub mod direct_access;
 pub mod directory;
 mod entries;
+pub mod hold_time;
 pub mod host;
 pub mod hosts;
-pub mod intake;
+pub mod install_steps;
+pub mod membership;
 pub mod message;
 pub mod moves;
 pub mod recalls;
 pub mod reply;
-pub mod share;
 pub mod streams;
-pub mod tenure;
 pub mod word;
 
 #[cfg(test)]
@@ -128,11 +128,11 @@ pub use courier::{Answering, Courier, Receipt};
 pub use dialing::Dialing;
 pub use direct::{Again, Directs};
 pub use directory::{Directory, Face, Heard, Returning};
-pub use host::{Host, HostOutput, Place, Plain};
+pub use hold_time::HoldTimes;
+pub use host::{Host, HostMemory, HostOutput, Plain};
 pub use hosts::{HostId, Hosts};
 pub use message::{Access, Page, Refusal, Ticket, ToHome, ToHost, Version};
 pub use moves::Moves;
 pub use recalls::Recalls;
 pub use reply::PendingReply;
 pub use streams::Streams;
-pub use tenure::Tenure;

@@ -8,7 +8,7 @@ use super::message::{Page, Ticket, ToHost};
 
 /// A grant that is kept back, and what the driver sends with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptGrant<M> {
+pub struct DeferredGrant<M> {
     /// Its page.
     pub page: Page,
     /// [`ToHost::Grant`].
@@ -24,16 +24,16 @@ pub struct KeptGrant<M> {
 pub struct PendingReply<M> {
     /// The requests that wait.
     later: Vec<(Page, Ticket)>,
-    kept: Vec<KeptGrant<M>>,
+    kept: Vec<DeferredGrant<M>>,
 }
 
 /// A reply that is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedReply<M> {
     /// Grants for the thread itself.
-    pub granted: Vec<KeptGrant<M>>,
+    pub granted: Vec<DeferredGrant<M>>,
     /// Grants that others have to acknowledge first: they go to the thread's node.
-    pub awaited: Vec<KeptGrant<M>>,
+    pub awaited: Vec<DeferredGrant<M>>,
 }
 
 impl<M> PendingReply<M> {
@@ -50,11 +50,11 @@ impl<M> PendingReply<M> {
                     return Some((message, with));
                 };
                 self.later.swap_remove(at);
-                self.kept.push(KeptGrant { page, message, with });
+                self.kept.push(DeferredGrant { page, message, with });
                 None
             }
             ToHost::Ack { from, version } => {
-                let takes = |kept: &mut KeptGrant<M>| match &mut kept.message {
+                let takes = |kept: &mut DeferredGrant<M>| match &mut kept.message {
                     ToHost::Grant { version: granted, awaits, .. } => {
                         kept.page == page && *granted == version.next() && awaits.remove(*from)
                     }
@@ -68,13 +68,13 @@ impl<M> PendingReply<M> {
     }
 
     /// The grants that came in time.
-    pub fn kept(&self) -> impl Iterator<Item = &KeptGrant<M>> {
+    pub fn kept(&self) -> impl Iterator<Item = &DeferredGrant<M>> {
         self.kept.iter()
     }
 
     /// The home's own host has done what it can.
     pub fn finish(self) -> FinishedReply<M> {
-        let is_free = |kept: &KeptGrant<M>| matches!(&kept.message, ToHost::Grant { awaits, .. } if awaits.is_empty());
+        let is_free = |kept: &DeferredGrant<M>| matches!(&kept.message, ToHost::Grant { awaits, .. } if awaits.is_empty());
         let (granted, awaited) = self.kept.into_iter().partition(is_free);
         FinishedReply { granted, awaited }
     }
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(reply.keep(PAGE, ack(0, 4), 'b'), None);
         assert_eq!(reply.keep(PAGE, ack(0, 4), 'b'), Some((ack(0, 4), 'b')), "once");
         awaits.remove(HostId(0));
-        let granted = vec![KeptGrant { page: PAGE, message: grant(TICKET, awaits), with: 'a' }];
+        let granted = vec![DeferredGrant { page: PAGE, message: grant(TICKET, awaits), with: 'a' }];
         assert_eq!(reply.finish(), FinishedReply { granted, awaited: vec![] });
     }
 

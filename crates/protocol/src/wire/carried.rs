@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 /// A byte of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExtentPlace {
+pub struct ExtentAddress {
     /// The extent's slot.
     pub slot: Slot,
     /// The right to do there what is asked.
@@ -30,7 +30,7 @@ pub struct ExtentPlace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutRuns {
     /// Begin of the first gap.
-    pub at: ExtentPlace,
+    pub at: ExtentAddress,
     /// For each run the bytes before it that stay as they are, and its length in bytes.
     pub runs: Vec<(u32, u32)>,
 }
@@ -39,7 +39,7 @@ pub struct PutRuns {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedPages {
     /// Begin of the first page.
-    pub at: ExtentPlace,
+    pub at: ExtentAddress,
     /// Number of bytes; the last page may end beyond the region's end.
     pub len: u64,
     /// Seed of the digests' key.
@@ -73,13 +73,13 @@ pub const DIGEST_MASK: u128 = !0x7;
 
 impl Carried {
     /// The runs with their bytes, in order; those whose place no number holds have the last one.
-    pub fn pieces(&self) -> impl Iterator<Item = (ExtentPlace, &[u8])> {
+    pub fn pieces(&self) -> impl Iterator<Item = (ExtentAddress, &[u8])> {
         let mut rest = &self.bytes[..];
         let runs = self.puts.iter().flat_map(|put| {
             put.runs.iter().scan(put.at.offset, |next, (gap, len)| {
                 let offset = next.saturating_add((*gap).into());
                 *next = offset.saturating_add((*len).into());
-                Some((ExtentPlace { offset, ..put.at }, *len))
+                Some((ExtentAddress { offset, ..put.at }, *len))
             })
         });
         runs.map_while(move |(at, len)| {
@@ -139,8 +139,8 @@ mod tests {
     use crate::limits::SYNC_LEN_MAX;
     use crate::wire::control;
 
-    fn at(offset: u64) -> ExtentPlace {
-        ExtentPlace { slot: Slot(3), grant: Grant([7; 16]), offset }
+    fn at(offset: u64) -> ExtentAddress {
+        ExtentAddress { slot: Slot(3), grant: Grant([7; 16]), offset }
     }
 
     fn carried(runs: Vec<(u32, u32)>, bytes: Vec<u8>) -> Carried {
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_most_that_a_library_sends_and_gets_is_within_the_limit() {
-        let place = ExtentPlace { slot: Slot(u32::MAX), grant: Grant([255; 16]), offset: u64::MAX };
+        let place = ExtentAddress { slot: Slot(u32::MAX), grant: Grant([255; 16]), offset: u64::MAX };
         let pages = RELEASE_LEN_MAX / PAGE_LEN as usize;
         let part = RELEASE_RANGE_COUNT_MAX;
         // Bytes without gaps have one run for each extent; in other extents each run takes 6 bytes of room.

@@ -13,7 +13,7 @@ use crate::id::{Asker, ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank,
 use crate::lock::Recalled;
 use crate::page::Consistency;
 pub use crate::page::moves::PageRun;
-use crate::place::{Layout, Placement};
+use crate::placement::{Layout, Placement};
 use crate::wire::greeting::Sealing;
 use crate::wire::link::LinkSocket;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -559,7 +559,7 @@ pub enum FromNode {
         /// The number and epoch it had, if it was a member before in this life; the grants in `held` are of that epoch.
         was: Option<(NodeId, Epoch)>,
         /// The extents it still holds.
-        held: Vec<HeldExtent>,
+        held: Vec<ReportedExtent>,
         /// The number that it would have in the pool, where it is new there and the number is free.
         wish: Option<NodeId>,
         /// The life whose extents it brings, which that life wrote down: those in `held`, before the first welcome.
@@ -595,7 +595,7 @@ pub enum FromNode {
         /// The order's number.
         order: u64,
         /// The grants of extents made, or why not.
-        result: Result<Vec<HeldExtent>, Error>,
+        result: Result<Vec<ReportedExtent>, Error>,
     },
     /// A client of a job has attached. Repeated until the coordinator knows.
     ClientCame {
@@ -746,7 +746,7 @@ pub enum Order {
 
 /// An extent as its node reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldExtent {
+pub struct ReportedExtent {
     /// Its slot.
     pub slot: Slot,
     /// The region it belongs to.

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::id::{Epoch, Gid, Grant, Incarnation, NodeId, Rights};
 use crate::limits::PAGE_LEN;
 use crate::page::{Access, Consistency, HostId, Page, Receipt, Ticket, ToHome, ToHost, Version};
-use crate::place::Layout;
+use crate::placement::Layout;
 use serde::{Deserialize, Serialize};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -5,7 +5,7 @@
 //! that they came on and that number. When the connection ends they end with it, so a request that is repeated on another connection
 //! takes nothing twice.
 
-use super::carried::{BroughtPages, Carried, ExtentPlace};
+use super::carried::{BroughtPages, Carried, ExtentAddress};
 use super::queue::{ArrayAt, QueueRequest};
 use crate::entry::{DataGrant, Publication, Stamp};
 use crate::id::{Grant, JobId, PartyName, Slot};
@@ -21,7 +21,7 @@ pub enum SyncRequest {
     /// Takes a lock, at its home; answered by [`SyncAnswer::Granted`] or [`SyncAnswer::Busy`].
     Lock {
         /// The home's index.
-        site: Site,
+        site: SyncAddress,
         /// The lock's mode.
         mode: Mode,
         /// The client's number of this taking.
@@ -50,7 +50,7 @@ pub enum SyncRequest {
         /// The changes, with their bytes.
         publication: Publication,
         /// Addresses of its ranges.
-        places: Vec<ExtentPlace>,
+        places: Vec<ExtentAddress>,
         /// True if the client would keep its lease.
         keeps: bool,
     },
@@ -92,7 +92,7 @@ pub enum SyncRequest {
     /// Becomes a party of a group, at its home; answered by [`SyncAnswer::Joined`].
     Join {
         /// The group's address.
-        site: Site,
+        site: SyncAddress,
         /// Number of parties in the group.
         parties: u32,
         /// The client's number of this place.
@@ -190,7 +190,7 @@ impl SyncRequest {
 
 /// Address of a lock or a group at its home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Site {
+pub enum SyncAddress {
     /// A name, at the pool's home.
     Name(String),
     /// A byte of an extent, at the extent's node. The byte itself is neither read nor written.
@@ -267,7 +267,7 @@ pub enum SyncAnswer {
     },
     /// A place in a group.
     Joined {
-        /// The number of its sitting.
+        /// The number of its group instance.
         sitting: u64,
         /// The party's number in it, from 0.
         party: u32,
@@ -423,7 +423,7 @@ mod tests {
         let known = Some(Stamp { life: u64::MAX, version: u64::MAX });
         let number = u64::MAX;
         let lease = LeaseWish { keeps: true, returns: Some(number) };
-        let (site, mode) = (Site::Name(name), Mode::OneOf(u32::MAX));
+        let (site, mode) = (SyncAddress::Name(name), Mode::OneOf(u32::MAX));
         let lock = SyncRequest::Lock { site, mode, number, thread: number, bound_ms: Some(number), known, lease };
         let publication = Publication { changes: longest_changes(), binding: Some(longest_binding()) };
         let word = WaitedWord {
@@ -433,7 +433,7 @@ mod tests {
             until: Wait::Less(Word::I64(i64::MIN)),
         };
         let words = SyncRequest::Wait { words: vec![word; WAIT_WORD_COUNT_MAX], bound_ms: Some(u64::MAX) };
-        let place = ExtentPlace { slot: Slot(u32::MAX), grant: Grant([255; 16]), offset: u64::MAX };
+        let place = ExtentAddress { slot: Slot(u32::MAX), grant: Grant([255; 16]), offset: u64::MAX };
         let places = vec![place; RELEASE_RANGE_COUNT_MAX];
         let release = SyncRequest::Release { number, publication: publication.clone(), places, keeps: true };
         for longest in [lock, SyncRequest::Publish { number, publication }, release, words] {

@@ -10,7 +10,7 @@
 mod key;
 
 use crate::errors::raise;
-use crate::memory::Lent;
+use crate::memory::ObjectBytes;
 use crate::pool::Pool;
 use hanare_dict::{GRANULE, Hold, Key, Options, Sink, Told, VIEWED_LEN_MIN, Waiter, Walk, Writers, kind};
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
@@ -57,7 +57,7 @@ struct Made<'py> {
     is_writable: bool,
     object: Option<Bound<'py, PyAny>>,
     /// Set for a writable array; else the object is bytes.
-    lent: Option<Lent>,
+    lent: Option<ObjectBytes>,
     failed: Option<PyErr>,
 }
 
@@ -80,7 +80,7 @@ impl<'py> Made<'py> {
             ARRAY_LEN.. => py.import("numpy")?.call_method1("empty", (len, "u1"))?,
             _ => PyByteArray::new(py, &vec![0; len]).into_any(),
         };
-        self.lent = Some(Lent::new_mut(&made)?);
+        self.lent = Some(ObjectBytes::new_mut(&made)?);
         self.object = Some(made);
         Ok(())
     }
@@ -180,8 +180,8 @@ impl Dictionary {
         if let Ok(bytes) = value.cast::<PyBytes>() {
             return self.dict.set(&key, kind, bytes.as_bytes()).map_err(raised);
         }
-        let parts = value.cast::<PyList>()?.iter().map(|part| Lent::new(&part)).collect::<PyResult<Vec<Lent>>>()?;
-        let parts: Vec<&[u8]> = parts.iter().map(Lent::bytes).collect();
+        let parts = value.cast::<PyList>()?.iter().map(|part| ObjectBytes::new(&part)).collect::<PyResult<Vec<ObjectBytes>>>()?;
+        let parts: Vec<&[u8]> = parts.iter().map(ObjectBytes::bytes).collect();
         self.dict.set_parts(&key, kind, &parts).map_err(raised)
     }
 

@@ -14,7 +14,7 @@
 //!
 //! The word behind the last record is zero, because that place may hold bytes of an earlier lap. In a full lane it is the word of the
 //! first record, whose lap tells it from a fresh one. A writer that dies between the word and the tail has committed: the tail is the one
-//! that was to be then ([`Place::tail`]).
+//! that was to be then ([`LaneLayout::tail`]).
 //!
 //! [`crate::spsc`] is for two sides that end together; a lane outlives both.
 //!
@@ -41,7 +41,7 @@ const PADDING: u64 = LAP - 1;
 
 /// Offsets of a lane in its words, and the form of its units.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct LaneLayout {
     head: usize,
     tail: usize,
     tail_to_be: usize,
@@ -52,7 +52,7 @@ pub struct Place {
 
 /// A position of a lane, counted from the lane's begin.
 #[derive(Clone, Copy, Debug)]
-struct Spot {
+struct LanePosition {
     offset: u64,
     /// [`LAP`] in an odd lap, else 0.
     lap: u64,
@@ -62,20 +62,20 @@ struct Spot {
 #[derive(Clone, Copy, Debug)]
 struct Committed {
     /// Position of its word.
-    spot: Spot,
+    spot: LanePosition,
     len: usize,
     /// Bytes of its frame, and of the padding before it.
     frame: u64,
     padding: u64,
 }
 
-impl Place {
+impl LaneLayout {
     /// A lane of the queue that begins at byte `at` of the words.
-    pub fn new(form: &QueueForm, at: u64, lane: u32) -> Place {
+    pub fn new(form: &QueueForm, at: u64, lane: u32) -> LaneLayout {
         let word = |offset: u64| (at + offset) as usize / WORD_LEN;
         let [tail, tail_to_be] = [TAIL_AT, TAIL_TO_BE_AT].map(|at| word(form.lane_at(lane) + at));
         let bytes = (at + form.bytes_at(lane)) as usize;
-        Place { head: word(form.head_at(lane)), tail, tail_to_be, bytes, len: form.lane_len(), unit: form.unit }
+        LaneLayout { head: word(form.head_at(lane)), tail, tail_to_be, bytes, len: form.lane_len(), unit: form.unit }
     }
 
     /// Bytes from the head to the tail, if they can be a lane's.
@@ -96,20 +96,24 @@ impl Place {
     }
 
     #[inline]
-    fn spot(&self, position: u64) -> Spot {
-        Spot { offset: position % self.len, lap: if (position / self.len).is_multiple_of(2) { 0 } else { LAP } }
+    fn spot(&self, position: u64) -> LanePosition {
+        LanePosition { offset: position % self.len, lap: if (position / self.len).is_multiple_of(2) { 0 } else { LAP } }
     }
 
     /// The spot so many bytes on, which are at most a lap.
     #[inline]
-    fn behind(&self, spot: Spot, taken: u64) -> Spot {
+    fn behind(&self, spot: LanePosition, taken: u64) -> LanePosition {
         let offset = spot.offset + taken;
-        if offset >= self.len { Spot { offset: offset - self.len, lap: spot.lap ^ LAP } } else { Spot { offset, ..spot } }
+        if offset >= self.len {
+            LanePosition { offset: offset - self.len, lap: spot.lap ^ LAP }
+        } else {
+            LanePosition { offset, ..spot }
+        }
     }
 
     /// Value at a position in place of a record's length and one.
     #[inline]
-    fn load(&self, words: &impl Words, spot: Spot) -> u64 {
+    fn load(&self, words: &impl Words, spot: LanePosition) -> u64 {
         let word = words.load(self.word(spot.offset));
         if word & LAP == spot.lap { word & !LAP } else { NOTHING }
     }
@@ -117,7 +121,7 @@ impl Place {
     /// The record whose word is at that spot, or behind padding there; `None` where none was committed. **Errors**: [`Corrupt`] for a
     /// word that makes no sense.
     #[inline]
-    fn record(&self, words: &impl Words, mut spot: Spot, len_max: u32) -> Result<Option<Committed>, Corrupt> {
+    fn record(&self, words: &impl Words, mut spot: LanePosition, len_max: u32) -> Result<Option<Committed>, Corrupt> {
         // ORDERING: pairs with the store in `Writer::publish`: the records' bytes are visible before the first of their words.
         let (mut word, mut padding) = (self.load(words, spot), 0);
         if word == NOTHING {

@@ -1,6 +1,6 @@
 //! The reading side of a lane.
 
-use super::{Committed, Place, Spot};
+use super::{Committed, LaneLayout, LanePosition};
 use crate::Corrupt;
 use crate::layout::WORD_LEN;
 use crate::words::Words;
@@ -10,12 +10,12 @@ use hanare_protocol::queue::layout::Unit;
 #[derive(Debug)]
 pub struct Reader<W> {
     words: W,
-    place: Place,
+    place: LaneLayout,
     /// Begin of the first unit that was not freed.
     head: u64,
     /// Begin of the first unit that was not seen, and the same from the lane's begin.
     next: u64,
-    spot: Spot,
+    spot: LanePosition,
     /// Tail of a lane of blocks as last read.
     tail: u64,
 }
@@ -49,7 +49,7 @@ impl Seen {
 
 impl<W: Words> Reader<W> {
     /// Goes on at what the lane's last reader has not freed. **Errors**: [`Corrupt`].
-    pub fn new(words: W, place: Place) -> Result<Reader<W>, Corrupt> {
+    pub fn new(words: W, place: LaneLayout) -> Result<Reader<W>, Corrupt> {
         let head = words.load(place.head);
         // A writer of records stores their words before the tail, which may be behind the head just now.
         let tail = if let Unit::Blocks { .. } = place.unit { words.load(place.tail) } else { head };

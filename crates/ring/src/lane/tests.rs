@@ -11,14 +11,14 @@ fn form(unit: Unit, depth: u32) -> QueueForm {
 
 struct Pair {
     memory: Steps,
-    place: Place,
+    place: LaneLayout,
     writer: Writer<Steps>,
     reader: Reader<Steps>,
 }
 
 fn pair(form: &QueueForm) -> Pair {
     let memory = Steps::new(form.queue_len() as usize);
-    let place = Place::new(form, 0, 1);
+    let place = LaneLayout::new(form, 0, 1);
     let writer = Writer::new(memory.clone(), place).unwrap();
     let reader = Reader::new(memory.other_process(), place).unwrap();
     Pair { memory, place, writer, reader }

@@ -1,6 +1,6 @@
 //! The writing side of a lane.
 
-use super::{NOTHING, PADDING, Place, Spot};
+use super::{LaneLayout, LanePosition, NOTHING, PADDING};
 use crate::Corrupt;
 use crate::layout::WORD_LEN;
 use crate::words::Words;
@@ -10,11 +10,11 @@ use hanare_protocol::queue::layout::Unit;
 #[derive(Debug)]
 pub struct Writer<W> {
     words: W,
-    place: Place,
+    place: LaneLayout,
     /// Begin of the next unit: behind all that was kept or committed.
     next: u64,
     /// The same, counted from the lane's begin.
-    spot: Spot,
+    spot: LanePosition,
     /// The tail as stored last.
     tail: u64,
     /// The head as last read.
@@ -40,7 +40,7 @@ struct Room {
 
 impl<W: Words> Writer<W> {
     /// Goes on where the lane's last writer committed. **Errors**: [`Corrupt`].
-    pub fn new(words: W, place: Place) -> Result<Writer<W>, Corrupt> {
+    pub fn new(words: W, place: LaneLayout) -> Result<Writer<W>, Corrupt> {
         let (head, tail) = (words.load(place.head), place.tail(&words));
         place.used(head, tail)?;
         Ok(Writer { words, place, next: tail, spot: place.spot(tail), tail, head, claim: None, withheld: None })
@@ -74,7 +74,7 @@ impl<W: Words> Writer<W> {
     /// Room for a unit behind those that were kept.
     #[inline(always)]
     fn room(&mut self, len: usize) -> Result<Option<Room>, Corrupt> {
-        let Spot { offset, .. } = self.spot;
+        let LanePosition { offset, .. } = self.spot;
         let to_end = self.place.len - offset;
         let room = match self.place.unit {
             Unit::Blocks { .. } => Room { padding: 0, at: offset, len, frame: (len as u64).next_multiple_of(WORD_LEN as u64) },
@@ -153,7 +153,7 @@ impl<W: Words> Writer<W> {
         if self.next != self.tail {
             if let Some((word, value)) = self.withheld.take() {
                 self.words.store(self.place.tail_to_be, self.next);
-                // ORDERING: pairs with the load in `Place::record`: the records' bytes, their other words and the zero behind them are
+                // ORDERING: pairs with the load in `LaneLayout::record`: the records' bytes, their other words and the zero behind them are
                 // visible before this word.
                 self.words.store(word, value);
             }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::Steps;
 use crate::words::{Shared, Words};
-use hanare_protocol::page::word::{Invalidated, State, Taken};
+use hanare_protocol::page::word::{Invalidated, State, TakeOutcome};
 use std::cell::Cell;
 
 const PAGES: u64 = 3;
@@ -17,7 +17,7 @@ impl<W: Exchange> PageWords<W> {
         self.change(page, |word| word.invalidate(version)).map(|(_, found)| found)
     }
 
-    fn take_owned(&self, page: u64, era: Version) -> Result<Taken, Corrupt> {
+    fn take_owned(&self, page: u64, era: Version) -> Result<TakeOutcome, Corrupt> {
         self.change(page, |word| word.take_owned(era)).map(|(_, found)| found)
     }
 
@@ -91,11 +91,11 @@ fn a_page_is_fetched_once_and_mapped_by_all() {
 fn a_page_that_is_being_mapped_is_not_taken() {
     let pages = page_in(State::Owned);
     assert_eq!(pages.fault(1, 0, Access::Write), Ok(Fault::Map(Access::Write)));
-    assert_eq!(pages.take_owned(1, Version(4)), Ok(Taken::Elsewhere { floor: Version(4) }), "an older era");
-    assert_eq!(pages.take_owned(1, Version(5)), Ok(Taken::Take));
+    assert_eq!(pages.take_owned(1, Version(4)), Ok(TakeOutcome::Elsewhere { floor: Version(4) }), "an older era");
+    assert_eq!(pages.take_owned(1, Version(5)), Ok(TakeOutcome::Take));
     assert!(!pages.is_clear(1));
     assert!(matches!(pages.fault(1, 1, Access::Read), Ok(Fault::Wait(_))), "nobody enters any more");
-    assert_eq!(pages.take_owned(1, Version(5)), Ok(Taken::Later));
+    assert_eq!(pages.take_owned(1, Version(5)), Ok(TakeOutcome::Later));
     assert_eq!(pages.invalidate(1, Version(5)), Ok(Invalidated::Later));
     let seen = pages.look(1);
     assert!(pages.doze(1, seen).is_some());
@@ -107,7 +107,7 @@ fn a_page_that_is_being_mapped_is_not_taken() {
     assert_eq!(pages.invalidate(1, Version(5)), Ok(Invalidated::Take));
     assert!(pages.is_clear(1) && pages.drop_taken(1, Version(5)).is_ok());
     assert_eq!(pages.fault(1, 1, Access::Read), Ok(Fault::Fetch { floor: Version(5), access: Access::Read }));
-    assert_eq!(pages.take_owned(1, Version(5)), Ok(Taken::Elsewhere { floor: Version(5) }));
+    assert_eq!(pages.take_owned(1, Version(5)), Ok(TakeOutcome::Elsewhere { floor: Version(5) }));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn who_reads_what_was_written_here_asks_to_write_until_the_guess_was_wrong() {
     assert_eq!(pages.fault(1, 0, Access::Write), Ok(Fault::Upgrade { has: Version(5) }));
     assert!(matches!(pages.grant(1, 0, Version(6), Access::Write), Ok(Installed::Here(_))));
     let take = |era: Version| {
-        assert_eq!(pages.take_owned(1, era), Ok(Taken::Take));
+        assert_eq!(pages.take_owned(1, era), Ok(TakeOutcome::Take));
         assert!(pages.drop_taken(1, era).is_ok());
     };
     take(Version(6));
@@ -280,7 +280,7 @@ fn take_all(node: &PageWords<Steps>) {
     let word = node.look(1);
     let is_taken = match word.state().unwrap() {
         State::Absent | State::Fetching | State::FetchingWrite | State::Filling | State::FillingWrite => return,
-        State::Owned => node.take_owned(1, word.version()) == Ok(Taken::Take),
+        State::Owned => node.take_owned(1, word.version()) == Ok(TakeOutcome::Take),
         _ => node.invalidate(1, word.version()) == Ok(Invalidated::Take),
     };
     assert!(is_taken && node.is_clear(1), "nobody who lives maps it: {:?}", node.look(1));
@@ -303,7 +303,7 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
                     let is_marked = !dead_before_taking && {
                         let word = node.look(1);
                         let mark = match word.state().unwrap() {
-                            State::Owned => node.take_owned(1, word.version()) == Ok(Taken::Take),
+                            State::Owned => node.take_owned(1, word.version()) == Ok(TakeOutcome::Take),
                             State::Shared | State::Upgrading => node.invalidate(1, word.version()) == Ok(Invalidated::Take),
                             _ => false,
                         };
@@ -375,7 +375,7 @@ fn who_waits_for_an_answer_is_not_waited_for_where_the_dead_are_counted() {
 fn a_stopped_thread_holds_up_its_page_alone() {
     let pages = page_in(State::Owned);
     assert_eq!(pages.fault(1, 0, Access::Write), Ok(Fault::Map(Access::Write)));
-    assert_eq!(pages.take_owned(1, Version(5)), Ok(Taken::Take));
+    assert_eq!(pages.take_owned(1, Version(5)), Ok(TakeOutcome::Take));
     assert!(!pages.is_clear(1));
     assert!(matches!(pages.fault(2, 1, Access::Write), Ok(Fault::Fetch { .. })));
     assert!(matches!(pages.grant(2, 1, Version(9), Access::Write), Ok(Installed::Here(_))));
@@ -428,7 +428,7 @@ fn two_threads_and_a_taker_in_real_memory() {
         while threads.iter().any(|thread| !thread.is_finished()) {
             let word = words.look(1);
             let is_taken = match word.state().unwrap() {
-                State::Owned => words.take_owned(1, word.version()) == Ok(Taken::Take),
+                State::Owned => words.take_owned(1, word.version()) == Ok(TakeOutcome::Take),
                 // It may have become owned since.
                 State::Shared | State::Upgrading => words.invalidate(1, word.version()) == Ok(Invalidated::Take),
                 _ => false,

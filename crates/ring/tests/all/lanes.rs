@@ -5,7 +5,7 @@ use crate::ordered;
 use hanare_protocol::queue::layout::{Overflow, QueueForm, READER_BELL_AT, SET_BELL_AT, Unit};
 use hanare_ring::Words;
 use hanare_ring::array::{AFAR, ALL_ASLEEP, Array, Wake};
-use hanare_ring::lane::{Place, Reader, Writer};
+use hanare_ring::lane::{LaneLayout, Reader, Writer};
 use loom::thread;
 use ordered::Ordered;
 
@@ -34,7 +34,7 @@ fn read(reader: &mut Reader<Ordered>) -> Option<u8> {
 /// A writer of three units in a lane of one: what is read is a beginning of what was written, and none is overwritten unread.
 fn units_are_whole_in_order_and_once(form: QueueForm) {
     loom::model(move || {
-        let (memory, place) = (memory(&form), Place::new(&form, 0, 0));
+        let (memory, place) = (memory(&form), LaneLayout::new(&form, 0, 0));
         let mut writer = Writer::new(memory.clone(), place).unwrap();
         let mut reader = Reader::new(memory, place).unwrap();
         let writing = thread::spawn(move || {
@@ -76,7 +76,7 @@ fn records_are_whole_in_order_and_once_in_every_order() {
 fn records_that_were_kept_are_there_at_once_in_every_order() {
     loom::model(|| {
         let form = QueueForm { unit: Unit::Records { len_max: 16 }, ..form(4, 1) };
-        let (memory, place) = (memory(&form), Place::new(&form, 0, 0));
+        let (memory, place) = (memory(&form), LaneLayout::new(&form, 0, 0));
         let mut writer = Writer::new(memory.clone(), place).unwrap();
         let mut reader = Reader::new(memory, place).unwrap();
         let writing = thread::spawn(move || {
@@ -101,10 +101,10 @@ fn lanes_of_two_writers_are_apart_in_every_order() {
         let form = form(1, 2);
         let memory = memory(&form);
         let writers = [0u32, 1].map(|lane| {
-            let mut writer = Writer::new(memory.clone(), Place::new(&form, 0, lane)).unwrap();
+            let mut writer = Writer::new(memory.clone(), LaneLayout::new(&form, 0, lane)).unwrap();
             thread::spawn(move || assert!(writer.push(&block(lane as u8 + 1)).unwrap()))
         });
-        let mut readers = [0, 1].map(|lane| Reader::new(memory.clone(), Place::new(&form, 0, lane)).unwrap());
+        let mut readers = [0, 1].map(|lane| Reader::new(memory.clone(), LaneLayout::new(&form, 0, lane)).unwrap());
         let seen = [0, 1].map(|lane: usize| read(&mut readers[lane]));
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         for lane in 0..2 {

@@ -1,7 +1,7 @@
 //! Every order in which faulting threads and the node can meet at a page word, by loom; and deaths at each step among them.
 
 use hanare_protocol::Corrupt;
-use hanare_protocol::page::word::{Changed, Fault, Fill, Installed, Invalidated, State, Taken};
+use hanare_protocol::page::word::{Changed, Fault, Fill, Installed, Invalidated, State, TakeOutcome};
 use hanare_protocol::page::{Access, Version};
 use hanare_ring::page_word::{PageWords, page_words_len};
 use hanare_ring::{Exchange, Words};
@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicUsize as Plain;
 /// What the node does to a word.
 trait Node {
     fn invalidate(&self, page: u64, version: Version) -> Result<Invalidated, Corrupt>;
-    fn take_owned(&self, page: u64, era: Version) -> Result<Taken, Corrupt>;
+    fn take_owned(&self, page: u64, era: Version) -> Result<TakeOutcome, Corrupt>;
     fn drop_taken(&self, page: u64, floor: Version) -> Result<Changed, Corrupt>;
     fn unfill(&self, page: u64, seat: u16) -> Result<(), Corrupt>;
 }
@@ -23,7 +23,7 @@ impl<W: Exchange> Node for PageWords<W> {
         self.change(page, |word| word.invalidate(version)).map(|(_, found)| found)
     }
 
-    fn take_owned(&self, page: u64, era: Version) -> Result<Taken, Corrupt> {
+    fn take_owned(&self, page: u64, era: Version) -> Result<TakeOutcome, Corrupt> {
         self.change(page, |word| word.take_owned(era)).map(|(_, found)| found)
     }
 
@@ -183,7 +183,7 @@ fn a_page_that_was_taken_is_mapped_by_nobody() {
             });
             let is_marked = match access {
                 READ => pages.invalidate(0, Version(5)) == Ok(Invalidated::Take),
-                WRITE => pages.take_owned(0, Version(5)) == Ok(Taken::Take),
+                WRITE => pages.take_owned(0, Version(5)) == Ok(TakeOutcome::Take),
             };
             assert!(is_marked);
             let was_clear = pages.is_clear(0);

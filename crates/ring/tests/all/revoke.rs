@@ -9,7 +9,7 @@ use loom::thread;
 
 const REGION: u64 = 64;
 const SEAT: usize = 0;
-const SHARED_SEAT: usize = hanare_memory::seat::SHARED;
+const SHARED_SEAT: usize = hanare_memory::thread_slot::SHARED;
 
 /// The words that one region, a seat and the shared ones have, and no others.
 #[derive(Clone)]

@@ -118,7 +118,7 @@ impl Checks {
         let lost = seen.extents.iter().find(|(node, _, _, life)| self.lives.get(node) != Some(life));
         check(lost.is_none(), || format!("'{}' was opened although its bytes on {lost:?} are gone", view.name))?;
         check(view.grants.len() == view.layout.extents().count(), || format!("{view:?} lacks grants"))?;
-        let fits = |(grant, extent): (&Grant, &hanare_protocol::place::Extent)| {
+        let fits = |(grant, extent): (&Grant, &hanare_protocol::placement::Extent)| {
             self.grants.get(&grant.0).is_some_and(|(node, _, gid)| (*node, *gid) == (extent.node, view.gid))
         };
         check(view.grants.iter().zip(view.layout.extents()).all(fits), || format!("{view:?} has grants for something else"))

@@ -3,7 +3,7 @@
 use crate::dice::Dice;
 use hanare_protocol::error::{Error, Result};
 use hanare_protocol::id::{Epoch, Gid, Grant, Slot};
-use hanare_protocol::wire::control::{HeldExtent, Memory};
+use hanare_protocol::wire::control::{Memory, ReportedExtent};
 use std::collections::BTreeMap;
 
 /// Bytes that each node lends.
@@ -13,7 +13,7 @@ pub(crate) const LENT: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Lender {
     pub epoch: Epoch,
-    pub extents: BTreeMap<Slot, HeldExtent>,
+    pub extents: BTreeMap<Slot, ReportedExtent>,
     grants: Dice,
 }
 
@@ -35,7 +35,7 @@ impl Lender {
     }
 
     /// Makes extents, all or none.
-    pub fn make(&mut self, gid: Gid, lens: &[u64]) -> Result<Vec<HeldExtent>> {
+    pub fn make(&mut self, gid: Gid, lens: &[u64]) -> Result<Vec<ReportedExtent>> {
         let (asked, free) = (lens.iter().sum::<u64>(), LENT - self.used());
         if asked > free {
             return Err(Error::PoolFull { asked, free });
@@ -43,7 +43,7 @@ impl Lender {
         let mut made = Vec::new();
         for len in lens {
             let slot = (0..).map(Slot).find(|slot| !self.extents.contains_key(slot)).expect("slots do not end");
-            let extent = HeldExtent { slot, gid, len: *len, read: self.grant(), write: self.grant() };
+            let extent = ReportedExtent { slot, gid, len: *len, read: self.grant(), write: self.grant() };
             self.extents.insert(slot, extent);
             made.push(extent);
         }
@@ -51,7 +51,7 @@ impl Lender {
     }
 
     /// Begins an epoch: every grant is made anew.
-    pub fn regrant(&mut self, epoch: Epoch) -> Vec<HeldExtent> {
+    pub fn regrant(&mut self, epoch: Epoch) -> Vec<ReportedExtent> {
         self.epoch = epoch;
         let slots: Vec<Slot> = self.extents.keys().copied().collect();
         for slot in slots {

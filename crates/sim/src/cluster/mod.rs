@@ -27,7 +27,7 @@ use hanare_protocol::coordinator::{self, Coordinator, Peer, Record};
 use hanare_protocol::group;
 use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::member;
-use hanare_protocol::wire::control::{Answer, FromNode, HeldExtent, ToNode};
+use hanare_protocol::wire::control::{Answer, FromNode, ReportedExtent, ToNode};
 use hanare_protocol::wire::sync::Arrival;
 
 /// Bytes that a user may have in regions.

@@ -25,7 +25,7 @@ impl Cluster {
         self.drain_node(node)
     }
 
-    pub(super) fn granted(&mut self, node: usize, epoch: Epoch, held: &[HeldExtent]) {
+    pub(super) fn granted(&mut self, node: usize, epoch: Epoch, held: &[ReportedExtent]) {
         let Some((id, _)) = self.hosts[node].process.as_ref().and_then(|process| process.member.identity()) else { return };
         for extent in held {
             self.checks.on_granted(extent.read, id, epoch, extent.gid);
@@ -35,7 +35,7 @@ impl Cluster {
 
     pub(super) fn on_regranted(&mut self, node: usize, life: u64, epoch: Epoch) -> Check {
         let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) else { return Ok(()) };
-        let held: Vec<HeldExtent> = process.lender.extents.values().copied().collect();
+        let held: Vec<ReportedExtent> = process.lender.extents.values().copied().collect();
         process.member.regranted(self.course.now_ms, epoch, held);
         self.drain_node(node)
     }

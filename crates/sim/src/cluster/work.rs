@@ -9,7 +9,7 @@ use hanare_protocol::attributes::Attributes;
 use hanare_protocol::coordinator::AskKey;
 use hanare_protocol::id::{NodeId, Rights, User};
 use hanare_protocol::limits::ANSWER_MS;
-use hanare_protocol::place::Placement;
+use hanare_protocol::placement::Placement;
 use hanare_protocol::wire::control::{Answer, Existing, Made, RegionView, Request, Which};
 use hanare_protocol::{Error, Result};
 

@@ -10,8 +10,8 @@ use hanare_protocol::entry::{BoundRange, BoundShape, Condition, DataGrant, Publi
 use hanare_protocol::id::{Gid, Grant, Slot};
 use hanare_protocol::lock::Mode;
 use hanare_protocol::shape::Strided;
-use hanare_protocol::wire::carried::ExtentPlace;
-use hanare_protocol::wire::sync::{LeaseWish, Site, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::carried::ExtentAddress;
+use hanare_protocol::wire::sync::{LeaseWish, SyncAddress, SyncAnswer, SyncRequest};
 use std::collections::VecDeque;
 
 pub(super) const GID: Gid = Gid(1);
@@ -25,7 +25,7 @@ pub(super) struct Holder {
     next: u64,
     frames: Frames,
     known: [Option<Stamp>; LOCK_COUNT],
-    held: Vec<HeldData>,
+    held: Vec<LockedData>,
     todo: VecDeque<Todo>,
     /// The request under way at the locks' home.
     asks: Option<(u64, SyncRequest)>,
@@ -35,7 +35,7 @@ pub(super) struct Holder {
 
 /// A lock that a program has.
 #[derive(Clone, Copy, Debug)]
-struct HeldData {
+struct LockedData {
     lock: usize,
     number: u64,
     mode: Mode,
@@ -51,17 +51,17 @@ enum Todo {
     Touch(usize),
     /// Puts at their homes what one before it left half-done.
     Redo(Vec<(usize, u8)>),
-    SayRedone(HeldData),
+    SayRedone(LockedData),
     Enter {
-        held: HeldData,
+        held: LockedData,
         stamp: Option<Stamp>,
         is_torn: bool,
     },
-    See(HeldData),
-    Store(HeldData),
-    Publish(HeldData),
+    See(LockedData),
+    Store(LockedData),
+    Publish(LockedData),
     Send(Vec<(usize, u8)>),
-    Unlock(HeldData),
+    Unlock(LockedData),
 }
 
 impl Holder {
@@ -163,7 +163,7 @@ impl EntryWorld {
             Todo::Take(lock, mode) => {
                 let (number, known) = (me.next + 1, me.known[lock]);
                 let lease = LeaseWish::default();
-                let site = Site::Name(name_of(lock));
+                let site = SyncAddress::Name(name_of(lock));
                 let request = SyncRequest::Lock { site, mode, number, thread: 0, bound_ms: None, known, lease };
                 self.ask(program, link, request);
             }
@@ -202,7 +202,7 @@ impl EntryWorld {
     }
 
     /// A holder looks at what is bound to its lock. One whose end the home has seen may see anything.
-    fn see(&mut self, program: u64, link: u64, held: HeldData, is_told_torn: bool) -> Check {
+    fn see(&mut self, program: u64, link: u64, held: LockedData, is_told_torn: bool) -> Check {
         if !self.links.get(&link).is_some_and(|link| link.is_open_at_home) {
             return Ok(());
         }
@@ -218,7 +218,7 @@ impl EntryWorld {
     }
 
     /// Names what was stored, where anything was, and gives the lock back after that.
-    fn publish(&mut self, program: u64, link: u64, held: HeldData) {
+    fn publish(&mut self, program: u64, link: u64, held: LockedData) {
         let view = self.view(program, held.lock);
         let (sends_pages, sends_first) = (self.has(Defect::SendPages), self.has(Defect::SendBeforePublish));
         // A release that is too long for a message names places.
@@ -242,7 +242,7 @@ impl EntryWorld {
         self.drafts.insert((link, held.number), view);
         let publication = Publication { changes, binding };
         if goes_along && !sends_pages && matches!(&publication.changes, Stores::Bytes(ranges, _) if !ranges.is_empty()) {
-            let place = |(at, _): &(usize, u8)| ExtentPlace { slot: Slot(0), grant: Grant::default(), offset: *at as u64 };
+            let place = |(at, _): &(usize, u8)| ExtentAddress { slot: Slot(0), grant: Grant::default(), offset: *at as u64 };
             let places = changed.iter().map(place).collect();
             self.count("releases in one message");
             self.ask(program, link, SyncRequest::Release { number: held.number, publication, places, keeps: false });
@@ -312,10 +312,10 @@ impl EntryWorld {
         let asks = me.asks.take_if(|(other, _)| *other == seq);
         let (_, request) = asks.ok_or_else(|| format!("program {program} is answered twice: {answer:?}"))?;
         match (request, answer) {
-            (SyncRequest::Lock { site: Site::Name(name), mode, number, .. }, Ok(SyncAnswer::Granted { data, .. })) => {
+            (SyncRequest::Lock { site: SyncAddress::Name(name), mode, number, .. }, Ok(SyncAnswer::Granted { data, .. })) => {
                 let lock = (0..LOCK_COUNT).find(|lock| name_of(*lock) == name).expect("one of them");
                 let binds = data.is_none() && mode == Mode::Exclusive;
-                let held = HeldData { lock, number, mode, binds };
+                let held = LockedData { lock, number, mode, binds };
                 self.enter(program, held, data.map(|data| *data));
             }
             (SyncRequest::Publish { number, .. }, Ok(SyncAnswer::Published { stamp })) => {
@@ -336,7 +336,7 @@ impl EntryWorld {
     }
 
     /// Takes in the data of a lock, or brings them.
-    fn enter(&mut self, program: u64, held: HeldData, data: Option<DataGrant>) {
+    fn enter(&mut self, program: u64, held: LockedData, data: Option<DataGrant>) {
         let [forgets, frames_alone, skips] =
             [Defect::ForgetBytes, Defect::PatchFramesAlone, Defect::SkipRedo].map(|defect| self.has(defect));
         let me = self.programs.get_mut(&program).expect("the caller looked");

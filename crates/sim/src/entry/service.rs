@@ -8,8 +8,8 @@ use hanare_home::{Bytes, Input, LockTerms, Output, Waiter};
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::entry::{Condition, DataGrant, Stores};
 use hanare_protocol::lock::Mode;
-use hanare_protocol::wire::carried::ExtentPlace;
-use hanare_protocol::wire::sync::{Site, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::carried::ExtentAddress;
+use hanare_protocol::wire::sync::{SyncAddress, SyncAnswer, SyncRequest};
 use std::collections::BTreeMap;
 
 /// A life of the home's process.
@@ -76,7 +76,7 @@ impl EntryWorld {
         }
         self.note(format!("link {link}: {asks:?}"));
         let (waiter, before) = (Waiter { link, seq }, self.base());
-        if let SyncRequest::Lock { site: Site::Name(name), mode, number, .. } = &asks {
+        if let SyncRequest::Lock { site: SyncAddress::Name(name), mode, number, .. } = &asks {
             self.home.as_mut().expect("its links are open").asked.insert(waiter, (lock_of(name), *number, *mode));
         }
         let program = self.links[&link].client;
@@ -131,7 +131,7 @@ impl EntryWorld {
     }
 
     /// Takes back what a release put: half of it, or all of it until the release has been answered.
-    fn spoil(&mut self, places: &[ExtentPlace], before: &[u8; LEN]) {
+    fn spoil(&mut self, places: &[ExtentAddress], before: &[u8; LEN]) {
         let (half, late) = (self.has(Defect::PutHalf), self.has(Defect::AnswerBeforePut));
         let kept = if half { places.len() / 2 } else { 0 };
         let after = self.base();

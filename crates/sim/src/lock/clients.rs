@@ -8,7 +8,7 @@ use crate::dice::Dice;
 use hanare_protocol::id::{ClientId, NodeId, PartyName};
 use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::lock::lease::{LeaseEvent, LeasePhase};
-use hanare_protocol::wire::sync::{LeaseWish, Mode, Site};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAddress};
 use std::collections::BTreeSet;
 
 /// Locks that threads fight for.
@@ -34,7 +34,7 @@ pub(super) struct Client {
 
 /// A lock that a thread has, as far as it knows.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct GrantedLock {
     name: &'static str,
     mode: Mode,
     number: u64,
@@ -44,13 +44,13 @@ pub(super) struct Held {
 
 /// A thread's act.
 enum Act {
-    GiveBack(Held),
+    GiveBack(GrantedLock),
     Ask(SyncRequest),
 }
 
 #[derive(Debug, Default)]
 struct Thread {
-    held: Vec<Held>,
+    held: Vec<GrantedLock>,
     /// Its place in a group, by number.
     place: Option<u64>,
     /// The request under way: its number, what, and over which connection.
@@ -135,7 +135,7 @@ impl LockWorld {
             (None, Some(number)) if !begins || dice.chance(3_000) => Some(Act::Ask(SyncRequest::Leave { number })),
             (None, None) if begins && dice.chance(1_500) => {
                 let (name, parties) = dice.pick(&GROUPS);
-                let site = Site::Name(name.to_owned());
+                let site = SyncAddress::Name(name.to_owned());
                 Some(Act::Ask(SyncRequest::Join { site, parties, number, client: named(client) }))
             }
             (None, _) if begins => {
@@ -164,7 +164,7 @@ impl LockWorld {
                 }
                 Ok(Some(SyncRequest::Unlock { number: held.number }))
             }
-            Act::Ask(SyncRequest::Lock { site: Site::Name(name), mode, number, thread: own, bound_ms, known, .. }) => {
+            Act::Ask(SyncRequest::Lock { site: SyncAddress::Name(name), mode, number, thread: own, bound_ms, known, .. }) => {
                 let mut lease = LeaseWish::default();
                 let holds = self.leases_hold(self.clients[&client].node);
                 let me = self.clients.get_mut(&client).expect("the caller saw it");
@@ -178,7 +178,7 @@ impl LockWorld {
                     Some((before, on)) => {
                         if mode == Mode::Exclusive && holds && self.leases.step(client, before, LeaseEvent::Take) {
                             let name = LOCKS.into_iter().find(|known| *known == name).expect("one of them");
-                            me.threads[thread].held.push(Held { name, mode, number: before, link: on, is_lent: true });
+                            me.threads[thread].held.push(GrantedLock { name, mode, number: before, link: on, is_lent: true });
                             return self.took_again(name, Claimant { link: on, number: before }).map(|()| None);
                         }
                         if (mode != Mode::Exclusive || !holds) && self.leases.phase(client, before) == LeasePhase::Kept {
@@ -187,7 +187,7 @@ impl LockWorld {
                         lease.returns = (self.leases.phase(client, before) == LeasePhase::Gone).then_some(before);
                     }
                 }
-                let site = Site::Name(name);
+                let site = SyncAddress::Name(name);
                 Ok(Some(SyncRequest::Lock { site, mode, number, thread: own, bound_ms, known, lease }))
             }
             Act::Ask(request) => Ok(Some(request)),
@@ -204,7 +204,7 @@ impl LockWorld {
 
     /// The home has answered a request for a lock: it knows of the lease that was returned, and of the one that was asked for.
     fn settle_leases(&mut self, client: u64, link: u64, request: &SyncRequest, lent: bool) {
-        let SyncRequest::Lock { site: Site::Name(name), number, lease, .. } = request else { return };
+        let SyncRequest::Lock { site: SyncAddress::Name(name), number, lease, .. } = request else { return };
         let Some(me) = self.clients.get_mut(&client) else { return };
         if let Some(before) = lease.returns
             && let Some((_, on)) = me.lent.get(name.as_str()).copied().filter(|(number, _)| *number == before)
@@ -258,9 +258,9 @@ impl LockWorld {
         self.note(format!("client {client}, thread {thread}: {request:?} is answered {answer:?}"));
         let me = &mut self.clients.get_mut(&client).expect("as just seen").threads[thread];
         match (&request, &answer) {
-            (SyncRequest::Lock { site: Site::Name(name), mode, number, .. }, Ok(SyncAnswer::Granted { lent, .. })) => {
+            (SyncRequest::Lock { site: SyncAddress::Name(name), mode, number, .. }, Ok(SyncAnswer::Granted { lent, .. })) => {
                 let name = LOCKS.into_iter().find(|known| known == name).expect("one of them");
-                me.held.push(Held { name, mode: *mode, number: *number, link, is_lent: *lent });
+                me.held.push(GrantedLock { name, mode: *mode, number: *number, link, is_lent: *lent });
                 self.settle_leases(client, link, &request, *lent);
                 self.judge_belief(name)?;
             }
@@ -295,19 +295,19 @@ impl LockWorld {
     /// Checks the threads that believe to have a lock, over connections that the home has not given up. Either one has it alone, or all
     /// have it in one mode, and no more than that lets in.
     fn judge_belief(&self, name: &str) -> Check {
-        let is_open = |held: &&Held| {
+        let is_open = |held: &&GrantedLock| {
             let who = Claimant { link: held.link, number: held.number };
             self.links.get(&held.link).is_some_and(|link| link.is_open_at_home) && !self.leases.given_up.contains(&who)
         };
         let all = self.clients.values().flat_map(|client| &client.threads).flat_map(|thread| &thread.held);
-        let have: Vec<&Held> = all.filter(|held| held.name == name).filter(is_open).collect();
+        let have: Vec<&GrantedLock> = all.filter(|held| held.name == name).filter(is_open).collect();
         let most = have.iter().map(|held| most_in(held.mode)).min().unwrap_or_default();
         let is_one_mode = have.iter().all(|held| held.mode == have[0].mode);
         check(is_one_mode && have.len() <= most, || format!("lock '{name}' is held twice: {have:?}"))
     }
 
     /// A thread that believes to have a lock in a mode, over any connection.
-    pub(super) fn believer(&self, name: &str, mode: Mode) -> Option<Held> {
+    pub(super) fn believer(&self, name: &str, mode: Mode) -> Option<GrantedLock> {
         let mut all = self.clients.values().flat_map(|client| &client.threads).flat_map(|thread| &thread.held);
         all.find(|held| held.name == name && held.mode == mode).cloned()
     }
@@ -341,7 +341,7 @@ fn lock(dice: &mut Dice, name: &str, thread: usize, number: u64) -> SyncRequest 
     let mode = dice.pick(&[Mode::Exclusive, Mode::Exclusive, Mode::Shared, Mode::OneOf(2)]);
     let bound_ms = dice.pick(&[None, None, None, Some(0), Some(20), Some(1_000)]);
     SyncRequest::Lock {
-        site: Site::Name(name.to_owned()),
+        site: SyncAddress::Name(name.to_owned()),
         mode,
         number,
         thread: thread as u64,

@@ -111,7 +111,7 @@ impl Model {
     }
 
     /// A lock is lent to one that has it.
-    pub fn on_lent(&mut self, who: Claimant) {
+    pub fn on_leased(&mut self, who: Claimant) {
         self.leases.all.insert(who);
     }
 

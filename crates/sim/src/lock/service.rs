@@ -6,7 +6,7 @@ use crate::check::{Check, check};
 use crate::served::{ServedHome, request};
 use hanare_home::{Input, LockTerms, Output, Vectors, Waiter};
 use hanare_protocol::lock::{Claimant, Recalled};
-use hanare_protocol::wire::sync::{LeaseWish, Mode, Site, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAddress, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result as Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +85,7 @@ impl LockWorld {
         self.note(format!("link {link}: {asks:?}"));
         let who = |number| Claimant { link, number };
         let asked = match &asks {
-            SyncRequest::Lock { site: Site::Name(name), mode, number, bound_ms, lease, .. } => {
+            SyncRequest::Lock { site: SyncAddress::Name(name), mode, number, bound_ms, lease, .. } => {
                 self.on_lease_returned(link, *lease)?;
                 let until = bound_ms.filter(|ms| *ms > 0).map(|ms| self.now_ms + ms);
                 self.model.on_asked(name, who(*number), *mode, until);
@@ -137,7 +137,7 @@ impl LockWorld {
         let who = |number: &u64| Claimant { link: waiter.link, number: *number };
         match (asks, own) {
             (SyncRequest::Unlock { number }, Some(Ok(_))) => self.model.on_given_back(who(number)),
-            (SyncRequest::Join { site: Site::Name(name), parties, number, .. }, Some(Ok(_))) => {
+            (SyncRequest::Join { site: SyncAddress::Name(name), parties, number, .. }, Some(Ok(_))) => {
                 self.model.on_joined(name, *parties, who(number))?;
             }
             (SyncRequest::Meet { number }, Some(Ok(_))) => {
@@ -219,7 +219,7 @@ impl LockWorld {
                 self.model.on_granted(who, *abandoned)?;
                 self.count(if *abandoned { "grants of abandoned locks" } else { "grants" });
                 if *lent {
-                    self.model.on_lent(who);
+                    self.model.on_leased(who);
                     self.count("locks lent");
                 }
             }

@@ -74,6 +74,6 @@ impl PageWorld {
         let homes = process.shares.iter().filter(|(_, share)| share.at == lost).map(|(home, _)| *home);
         let homes: Vec<Extent> = homes.collect();
         homes.into_iter().try_for_each(|home| self.on_home_lost(life, home, lost))?;
-        self.lose_guests(life, lost)
+        self.lose_sharers(life, lost)
     }
 }

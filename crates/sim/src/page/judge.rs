@@ -12,7 +12,7 @@ impl PageWorld {
         // Bytes that are being put into a frame may be seen at once.
         let may_load = |process: &Process| !matches!(state(process), State::Absent | State::Fetching | State::FetchingWrite);
         // A stopped life is told when it goes on. So is one that does not know yet that the home does without it.
-        let is_told_later = |life: &Life| self.still.contains_key(life) || self.is_dismissed(*life, home);
+        let is_told_later = |life: &Life| self.still.contains_key(life) || self.is_fenced(*life, home);
         let going = || self.processes.iter().filter(|(life, _)| !is_told_later(life));
         let readers: Vec<Life> = going().filter(|(_, process)| may_load(process)).map(|(life, _)| *life).collect();
         let is_written = going().any(|(_, process)| matches!(state(process), State::Owned | State::TakingOwned));

@@ -37,7 +37,7 @@ impl PageWorld {
             }),
             What::HostGone => Ok(()),
             What::ToHome(message) => {
-                let Some(host) = process.guest_of(by) else { return Ok(()) };
+                let Some(host) = process.sharer_of(by) else { return Ok(()) };
                 if process.returning.is_some() {
                     return self.hear_in_return(to, host, page, (message, value));
                 }

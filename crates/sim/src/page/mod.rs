@@ -12,28 +12,28 @@
 
 mod channels;
 mod faults;
-mod guests;
 mod holds;
 mod judge;
 mod machines;
+mod memberships;
 mod messages;
 mod programs;
 mod replies;
 mod returns;
-mod shares;
+mod sharers;
 mod stages;
 
 use crate::check::{Check, check};
 use crate::harness::{Course, World, defects, on_course};
 use channels::{ConnectionId, PeerChannel};
-use guests::{Joining, Peer};
 use hanare_protocol::page::directory::{Output, Phase};
-use hanare_protocol::page::share::{Dismissed, Guests, HandedShares, Lobby};
+use hanare_protocol::page::membership::{FencedHosts, JoinQueue, ReturnedPages, Sharers};
 use hanare_protocol::page::word::{Fault, Fill, State};
-use hanare_protocol::page::{Access, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Recalls, Receipt};
-use hanare_protocol::page::{HostOutput, Returning, Tenure, Ticket, ToHome, ToHost, Version};
+use hanare_protocol::page::{Access, Courier, Directory, Face, Heard, Host, HostId, HostMemory, Page, Plain, Recalls, Receipt};
+use hanare_protocol::page::{HoldTimes, HostOutput, Returning, Ticket, ToHome, ToHost, Version};
+use memberships::HomeMembership;
 use replies::Reply;
-use shares::Share;
+use sharers::{Joining, Peer};
 use stages::{STAGE_PATIENCE_MS, Stage, Undone};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -194,16 +194,16 @@ struct Process {
     extent: Extent,
     directory: Directory,
     /// Decides which of them may keep pages that go to and fro.
-    tenure: Tenure,
+    tenure: HoldTimes,
     /// The hosts that share its extent.
-    guests: Guests,
+    guests: Sharers,
     /// Hosts that wait to share it.
-    lobby: Lobby<Joining>,
+    lobby: JoinQueue<Joining>,
     /// Until when its programs have commands under way that go past the pages.
     bypassed_until_ms: u64,
     memory: Vec<u64>,
     /// The extents that it shares.
-    shares: BTreeMap<Extent, Share>,
+    shares: BTreeMap<Extent, HomeMembership>,
     /// Its state of each.
     mapped: BTreeMap<Extent, Mapped>,
     /// Messages to others.
@@ -212,7 +212,7 @@ struct Process {
     heard: BTreeMap<Life, Courier<()>>,
     connections: BTreeMap<ConnectionId, Life>,
     /// Hosts that its home did without, and by which share: they may live, and are told.
-    dismissed: Dismissed<(Peer, u64)>,
+    dismissed: FencedHosts<(Peer, u64)>,
     lost: BTreeSet<Life>,
     threads: Vec<Option<Waiting>>,
     /// Gets and puts that are under way, and which pages they wait for.
@@ -221,7 +221,7 @@ struct Process {
     /// Lives of homes that are to be told that there is no more of an extent, by which share.
     leaves: BTreeSet<(Life, Extent, u64)>,
     /// Shares at homes that are back and have got all, and in which life those are.
-    handed: HandedShares<Life, Parcel>,
+    handed: ReturnedPages<Life, Parcel>,
     /// State of this home's return, after it was taken for lost.
     returning: Option<Returning>,
 }
@@ -398,9 +398,9 @@ impl PageWorld {
         let process = Process {
             extent: life,
             directory: Directory::new(PAGE_COUNT, OWN),
-            tenure: Tenure::default(),
-            guests: Guests::new(OWN),
-            lobby: Lobby::new(LOBBY_PATIENCE_MS),
+            tenure: HoldTimes::default(),
+            guests: Sharers::new(OWN),
+            lobby: JoinQueue::new(LOBBY_PATIENCE_MS),
             bypassed_until_ms: 0,
             memory: vec![0; PAGE_COUNT as usize],
             shares: BTreeMap::new(),
@@ -408,13 +408,13 @@ impl PageWorld {
             channels: BTreeMap::new(),
             heard: BTreeMap::new(),
             connections: BTreeMap::new(),
-            dismissed: Dismissed::default(),
+            dismissed: FencedHosts::default(),
             lost: self.dead.clone(),
             threads: vec![None; usize::from(THREAD_COUNT)],
             stages: BTreeMap::new(),
             recalls: Recalls::new(STAGE_PATIENCE_MS),
             leaves: BTreeSet::new(),
-            handed: HandedShares::default(),
+            handed: ReturnedPages::default(),
             returning: None,
         };
         self.processes.insert(life, process);

@@ -204,7 +204,7 @@ impl PageWorld {
         self.count("hits");
         let (read, last) = (self.frame(life, home, page), self.truths.get(&(home, page)).map(|truth| truth.last));
         // A host that does not know yet that its home does without it may have older bytes.
-        if last.is_some() && !self.is_dismissed(life, home) {
+        if last.is_some() && !self.is_fenced(life, home) {
             check(read == last, || format!("life {life} loads {read:?} where {last:?} was stored last"))?;
             if access == Access::Write {
                 self.store(life, home, page);

@@ -3,7 +3,7 @@
 
 use super::{Defect, Life, PageWorld, Parcel, What};
 use crate::check::Check;
-use hanare_protocol::page::reply::KeptGrant;
+use hanare_protocol::page::reply::DeferredGrant;
 use hanare_protocol::page::{Hosts, Page, PendingReply, Ticket, ToHost};
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ impl PageWorld {
     /// A thread of a host asked, and its home answers when its own host has done what it can.
     pub(super) fn reply_to(&mut self, (from, home): (Life, Life), share: u64, page: Page, ticket: Ticket) -> Check {
         let process = &self.processes[&home];
-        let Some(peer) = process.guest_of(share).and_then(|host| process.peer(host)).filter(|peer| peer.life == from) else {
+        let Some(peer) = process.sharer_of(share).and_then(|host| process.peer(host)).filter(|peer| peer.life == from) else {
             return self.drain_home(home, page);
         };
         let rules = PendingReply::new([(page, ticket)]);
@@ -34,7 +34,7 @@ impl PageWorld {
         let Some(reply) = self.reply.take() else { return Ok(()) };
         let finished = reply.rules.finish();
         (0..finished.granted.len()).for_each(|_| self.count("grants that went with a reply"));
-        for KeptGrant { message, with: (to, parcel), .. } in finished.granted.into_iter().chain(finished.awaited) {
+        for DeferredGrant { message, with: (to, parcel), .. } in finished.granted.into_iter().chain(finished.awaited) {
             let message = if self.has(Defect::ReplyEarly) { without_waiting(message) } else { message };
             self.send(home, to, Parcel { what: What::ToHost(message), ..parcel });
         }

@@ -3,7 +3,7 @@
 
 use super::*;
 use hanare_protocol::id::{Epoch, NodeId};
-use hanare_protocol::page::share::Over;
+use hanare_protocol::page::membership::Over;
 
 impl PageWorld {
     /// A node stands still: to the others this life is over. It goes on later, as a home that has its bytes.
@@ -62,7 +62,7 @@ impl PageWorld {
         self.count("homes that came back");
         if self.has(Defect::ForgetOwners) {
             process.directory = Directory::new(PAGE_COUNT, OWN);
-            process.guests = Guests::new(OWN);
+            process.guests = Sharers::new(OWN);
         }
         let guests: Vec<Peer> = process.guests.iter().map(Peer::of).collect();
         process.returning = Some(Returning::new(&process.directory, guests.iter().map(|peer| peer.host)));
@@ -166,7 +166,7 @@ impl PageWorld {
         if let Some(known) = process.shares.get_mut(&home) {
             known.sharing.on_returned(0, share, true, now_ms);
         }
-        self.drain_share(life, home)?;
+        self.drain_membership(life, home)?;
         self.hand_over(life, home)
     }
 
@@ -188,7 +188,7 @@ impl PageWorld {
         if let Some(known) = self.processes.get_mut(&life).and_then(|process| process.shares.get_mut(&home)) {
             known.sharing.on_returned(0, share, false, now_ms);
         }
-        self.drain_share(life, home)
+        self.drain_membership(life, home)
     }
 
     /// All that a host has of a home that is back goes there.
@@ -206,8 +206,8 @@ impl PageWorld {
         let now_ms = self.now_ms;
         let process = self.processes.get_mut(&life).expect("it lives");
         let share = process.shares.get_mut(&home).expect("just seen");
-        share.sharing.on_handed(0, true, true, now_ms);
-        self.drain_share(life, home)
+        share.sharing.on_pages_returned(0, true, true, now_ms);
+        self.drain_membership(life, home)
     }
 
     /// A host gives an extent up, with all that it had of it: its programs wrote nonsense into the words of its pages.

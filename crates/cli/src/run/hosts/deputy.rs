@@ -126,7 +126,7 @@ impl Deputy {
     fn lend(&mut self, setup: &Setup) -> Result<String> {
         ensure!(self.setup.is_none(), "the node is there already");
         std::env::set_current_dir(&setup.folder).with_context(|| format!("cannot work in {}", setup.folder))?;
-        let key = nodes::HeldKey::new(&setup.key)?;
+        let key = nodes::UnnamedKeyFile::new(&setup.key)?;
         let listen = listening_address(std::env::var("SSH_CONNECTION").ok().as_deref());
         let (nodes, address) = Nodes::start_one(&nodes::Plan {
             number: setup.number,

@@ -26,7 +26,7 @@ use super::children::{self, End};
 use super::guard;
 use super::job::Crew;
 use super::signals::Event;
-use super::verdict::{LostNode, Place};
+use super::verdict::{LostNode, RankLocation};
 use anyhow::{Context, Result, bail, ensure};
 use call::{Call, Phase, Step};
 use hanare_protocol::id::Rank;
@@ -283,9 +283,9 @@ impl Crew for Hosts<'_> {
         self.settle(OVER_MAX, |calls| calls.iter().all(|call| call.phase() != Phase::Working));
     }
 
-    fn place(&self, rank: Rank) -> Place {
+    fn place(&self, rank: Rank) -> RankLocation {
         let host = self.blocks.iter().position(|block| block.contains(&rank.0)).unwrap_or_default();
-        Place { node: Some(host as u32), host: self.calls[host].name.clone() }
+        RankLocation { node: Some(host as u32), host: self.calls[host].name.clone() }
     }
 
     fn lost_nodes(&self) -> Vec<LostNode> {

@@ -1,7 +1,7 @@
 //! Locks that a program holds, as far as it knows.
 
-use super::borrowed::Borrowed;
-use super::taken::{LockState, TakenLock};
+use super::granted_lock::{GrantedLock, LockState};
+use super::lock_leases::LockLeases;
 use crate::client::remote::Remote;
 use hanare_protocol::entry::{BoundShape, Stamp};
 use hanare_protocol::id::Gid;
@@ -22,9 +22,9 @@ pub(crate) struct Claims {
     /// The number of the next lock, or place in a group.
     next: AtomicU64,
     /// Locks that are held and not lent, by number.
-    held: Mutex<BTreeMap<u64, Arc<TakenLock>>>,
+    held: Mutex<BTreeMap<u64, Arc<GrantedLock>>>,
     /// Locks that are lent to it.
-    pub borrowed: Borrowed,
+    pub borrowed: LockLeases,
     /// Data by lock.
     data: Mutex<BTreeMap<String, LockData>>,
 }
@@ -43,9 +43,9 @@ impl Claims {
     }
 
     /// Records a lock that this thread has taken, with the program's key and people's title for it.
-    pub fn taken(&self, (key, title): (String, String), home: Arc<Remote>, number: u64, connection: u128) -> Arc<TakenLock> {
+    pub fn taken(&self, (key, title): (String, String), home: Arc<Remote>, number: u64, connection: u128) -> Arc<GrantedLock> {
         let claims = std::ptr::from_ref(self).addr();
-        Arc::new(TakenLock { key, title, home, number, connection, claims, state: LockState::mine() })
+        Arc::new(GrantedLock { key, title, home, number, connection, claims, state: LockState::mine() })
     }
 
     /// The known data bound to locks.
@@ -54,7 +54,7 @@ impl Claims {
     }
 
     /// Locks that it holds without a lease, by number.
-    pub fn held(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<TakenLock>>> {
+    pub fn held(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<GrantedLock>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +74,7 @@ impl Claims {
     ///
     /// **Cost**: a look at each lock that the thread has.
     pub fn check(&self, patience: Duration) -> Result<()> {
-        let Some(taking) = TakenLock::lost(std::ptr::from_ref(self).addr()) else { return Ok(()) };
+        let Some(taking) = GrantedLock::lost(std::ptr::from_ref(self).addr()) else { return Ok(()) };
         taking.tell();
         taking.home.end(taking.connection, patience);
         Err(Error::LockLost { name: taking.title.clone(), reason: CONNECTION_BROKE.to_owned() })

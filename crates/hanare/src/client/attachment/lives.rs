@@ -9,13 +9,13 @@ use hanare_fabric::shm::ShmParts;
 use hanare_protocol::id::JobRank;
 use hanare_protocol::wire::control::Attached;
 use hanare_protocol::{Error, Result};
-use hanare_ring::seats::Seats;
+use hanare_ring::thread_slots::ThreadSlots;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Most lives of an attachment: the memory of each stays, because threads may still be at work in it.
-const LIFE_COUNT_MAX: u64 = 256;
+const LIFE_COUNT: u64 = 256;
 
 /// A life.
 pub(crate) struct Life {
@@ -23,7 +23,7 @@ pub(crate) struct Life {
     pub number: u64,
     pub session: NodeSession,
     /// Words in which threads announce direct access.
-    pub seats: Seats,
+    pub seats: ThreadSlots,
     pub attached: Attached,
     /// The link to the node, until it is opened.
     link: Mutex<Option<ShmParts>>,
@@ -68,7 +68,7 @@ impl Lives {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let life = self.now();
         // Another thread may have been faster.
-        if !life.session.has_ended() || life.number.saturating_add(1) >= LIFE_COUNT_MAX {
+        if !life.session.has_ended() || life.number.saturating_add(1) >= LIFE_COUNT {
             return Ok(life);
         }
         let next = Life::begin(&self.address, None, self.bound, life.number.saturating_add(1))?;
@@ -90,7 +90,7 @@ impl Life {
             reason: format!("{} descriptors came with the attachment", fds.len()),
         })?;
         let link = Mutex::new(Some(ShmParts { memory, bell }));
-        Ok(Life { number, session, seats: Seats::open(seats)?, attached, link, next: OnceLock::new() })
+        Ok(Life { number, session, seats: ThreadSlots::open(seats)?, attached, link, next: OnceLock::new() })
     }
 
     /// True if no other has begun.

@@ -7,7 +7,7 @@ use hanare_fabric::Traffic;
 use hanare_memory::Window;
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::page::{Access, Consistency};
-use hanare_protocol::wire::carried::{ExtentPlace, WantedPages};
+use hanare_protocol::wire::carried::{ExtentAddress, WantedPages};
 use hanare_protocol::wire::control::Request;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ pub(crate) type SendStores<'a> = dyn FnMut(&Stored) -> Result<Option<PostedSync>
 /// Ranges and **Errors** as for [`BoundMemory`].
 pub(crate) trait CarriedMemory {
     /// The node and the extent where a range lies; `None` where it lies in parts.
-    fn place_of(&self, range: &Range<u64>) -> Option<(NodeId, ExtentPlace)>;
+    fn place_of(&self, range: &Range<u64>) -> Option<(NodeId, ExtentAddress)>;
 
     /// Bytes of a range's pages that have stores, and of those that come again if their home is asked. The latter are not here, or have
     /// changed at home each time. **Cost**: a look at a word of each page.

@@ -2,33 +2,33 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `borrowed` | locks that are lent to the program |
+//! | `lock_leases` | locks that are lent to the program |
 //! | `claims` | locks that the program holds by name, and the versions that it knows of data bound to them |
 //! | `counters` | what happened to pages, and what moved for them |
 //! | `deaths` | what a rank knows of deaths in its job |
 //! | `lives` | the connections to this host's node, one after another |
 //! | `mapped` | which regions are mapped, and how: [`MappedRegion`] is what every consistency gives |
-//! | `mender` | the thread that makes connections anew for those that may not |
-//! | `taken` | a lock that was taken, and which of them each thread has |
+//! | `reconnector` | the thread that makes connections anew for those that may not |
+//! | `granted_lock` | a lock that was taken, and which of them each thread has |
 
-mod borrowed;
 mod claims;
 mod counters;
 mod deaths;
+mod granted_lock;
 mod lives;
+mod lock_leases;
 mod mapped;
-mod mender;
-mod taken;
+mod reconnector;
 
-pub(crate) use borrowed::{Again, GrantOf, Lease, LentLock};
 pub(crate) use claims::{CONNECTION_BROKE, Claims, LockData};
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, PageCounters, count};
+pub(crate) use granted_lock::GrantedLock;
+pub(crate) use lock_leases::{Again, GrantOf, Lease, LeasedLock};
 pub(crate) use mapped::{
     BoundMemory, BroughtPage, CarriedMemory, DirectHold, Mapped, MappedRegion, PageWish, SendStores, Spans, Stored, is_one_memory,
 };
-pub(crate) use mender::Mend;
-pub(crate) use taken::TakenLock;
+pub(crate) use reconnector::Reconnect;
 
 use super::remote::{Blame, Dial, Remote};
 use deaths::Deaths;
@@ -44,7 +44,7 @@ use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 pub(crate) use lives::Life;
 use lives::Lives;
-use mender::Mender;
+use reconnector::Reconnector;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     /// Traffic on links to and from other programs.
     pub links: Arc<FaultTraffic>,
     /// Makes those anew that broke.
-    pub mender: Mender,
+    pub mender: Reconnector,
 }
 
 /// A part that the program has in what several programs do.

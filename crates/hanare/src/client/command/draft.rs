@@ -6,7 +6,7 @@
 use super::copy;
 use super::what::{Sound, With};
 use crate::client::cut::plan::parts;
-use crate::client::cut::spread::{Share, StreamPart, joined_shares, shares};
+use crate::client::cut::spread::{ExtentShape, StreamPart, joined_shapes, shares};
 use crate::client::drafts::Drafts;
 use crate::client::message::ListBytes;
 use crate::client::region::{Region, Way};
@@ -201,14 +201,14 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
     }
 
     /// Does a share, or drafts it in pieces.
-    fn share(&mut self, share: Share<'_>, operand: Window, result: Window) -> Result<()> {
+    fn share(&mut self, share: ExtentShape<'_>, operand: Window, result: Window) -> Result<()> {
         let local = self.reach(share.extent)?;
         // A resize may leave an odd border, where an element that is whole in the region is cut or odd on its extent.
         self.op.check(self.region.name(), &share.shape)?;
         pieces(self.op, share, local.is_some())?.into_iter().try_for_each(|piece| self.piece(piece, local, operand, result))
     }
 
-    fn piece(&mut self, share: Share<'_>, local: Option<Window>, operand: Window, result: Window) -> Result<()> {
+    fn piece(&mut self, share: ExtentShape<'_>, local: Option<Window>, operand: Window, result: Window) -> Result<()> {
         let (op, len) = (self.op, share.shape.len());
         let whole = |window: Window, len: u64, factor: u64| match &share.stream {
             StreamPart::At(at) => Some(window.slice((at * factor) as usize, len as usize)),
@@ -246,7 +246,7 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
     fn run(
         &mut self,
         op: Op,
-        share: Share<'_>,
+        share: ExtentShape<'_>,
         local: Option<Window>,
         operand: Window,
         result: Window,
@@ -268,7 +268,7 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
     fn fill(&mut self, shape: Checked<'_>, pattern: Window) -> Result<()> {
         let pattern = bytes_of(pattern)?;
         let (routes, len) = (self.way.routes(), pattern.len() as u64);
-        let all = if len == 1 { joined_shares(routes, shape) } else { shares(routes, shape) };
+        let all = if len == 1 { joined_shapes(routes, shape) } else { shares(routes, shape) };
         // A node fills when the whole message is there, and puts as it comes: blocks that overlap keep their order in one of the two alone.
         let is_patterned = all.iter().all(|share| phase(share, len).is_some());
         for share in all {
@@ -288,7 +288,7 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
     }
 
     /// Blocks that each begin the pattern elsewhere are put, not filled.
-    fn written_out(&mut self, share: Share<'_>, local: Option<Window>, pattern: &[u8]) -> Result<()> {
+    fn written_out(&mut self, share: ExtentShape<'_>, local: Option<Window>, pattern: &[u8]) -> Result<()> {
         let (block, len) = (share.shape.shape().block(), share.shape.len());
         let byte = |at: u64| pattern[(at % pattern.len() as u64) as usize];
         let bytes: Vec<u8> = match &share.stream {
@@ -298,7 +298,7 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
             }
         };
         let mut at = 0;
-        for piece in pieces(Op::Put, Share { stream: StreamPart::At(0), ..share }, local.is_some())? {
+        for piece in pieces(Op::Put, ExtentShape { stream: StreamPart::At(0), ..share }, local.is_some())? {
             let len = piece.shape.len() as usize;
             self.run(Op::Put, piece, local, Window::empty(), Window::empty(), bytes[at..at + len].to_vec())?;
             at += len;
@@ -339,7 +339,7 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
         let range = range.encode().to_vec();
         // SAFETY: the heap memory stays where it is while the vector is moved into what is run afterwards; it is only read.
         let operand = unsafe { Window::of(&range) };
-        for share in joined_shares(self.way.routes(), shape) {
+        for share in joined_shapes(self.way.routes(), shape) {
             let is_local = self.reach(share.extent)?.is_some();
             for piece in pieces(op, share, is_local)? {
                 let whole = whole.clone();
@@ -361,7 +361,7 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
     /// A piece whose result goes into a cell of its own; `take` gets that when all answers are here.
     fn cell(
         &mut self,
-        piece: Share<'_>,
+        piece: ExtentShape<'_>,
         operand: Window,
         len: u64,
         take: impl FnOnce(&[u8]) -> Result<()> + Send + 'b,
@@ -400,7 +400,7 @@ fn pairs(op: Op, expected: Window, new: Window) -> Result<Vec<u8>> {
 }
 
 /// The operand of a share that is spread over the stream, packed.
-fn pack(operand: Window, share: &Share<'_>, factor: u64) -> Result<(Window, Vec<u8>)> {
+fn pack(operand: Window, share: &ExtentShape<'_>, factor: u64) -> Result<(Window, Vec<u8>)> {
     let blocks = blocks_of(share, factor)?;
     let mut packed = vec![0u8; blocks.len() as usize];
     // SAFETY: the heap memory stays where it is while the vector is moved into the request.
@@ -410,7 +410,7 @@ fn pack(operand: Window, share: &Share<'_>, factor: u64) -> Result<(Window, Vec<
 }
 
 /// Offset in the pattern at which a part begins, if all of its blocks begin there.
-fn phase(share: &Share<'_>, pattern_len: u64) -> Option<u64> {
+fn phase(share: &ExtentShape<'_>, pattern_len: u64) -> Option<u64> {
     match &share.stream {
         StreamPart::At(at) => Some(at % pattern_len),
         // Each block begins the pattern anew where blocks hold it whole.
@@ -419,7 +419,7 @@ fn phase(share: &Share<'_>, pattern_len: u64) -> Option<u64> {
 }
 
 /// The blocks of the stream that a spread share stands for, as a shape on the caller's memory.
-fn blocks_of(share: &Share<'_>, factor: u64) -> Result<Checked<'static>> {
+fn blocks_of(share: &ExtentShape<'_>, factor: u64) -> Result<Checked<'static>> {
     let StreamPart::Blocks(positions) = &share.stream else { unreachable!("only spread shares are packed") };
     let block = share.shape.shape().block();
     let end = positions.iter().max().map_or(0, |last| (last + block) * factor);
@@ -428,7 +428,7 @@ fn blocks_of(share: &Share<'_>, factor: u64) -> Result<Checked<'static>> {
 }
 
 /// A share as commands of bounded size: lists, and old values that a node must hold, go in pieces.
-fn pieces<'a>(op: Op, share: Share<'a>, is_local: bool) -> Result<Vec<Share<'a>>> {
+fn pieces<'a>(op: Op, share: ExtentShape<'a>, is_local: bool) -> Result<Vec<ExtentShape<'a>>> {
     let unit = match (share.shape.range(), op.element()) {
         (Some(_), Some(element)) => element.len(),
         _ => share.shape.shape().block(),
@@ -452,7 +452,7 @@ fn units_at_once(op: Op, shape: &Checked<'_>, unit: u64) -> u64 {
 }
 
 /// Units `from .. to` of a share.
-fn piece(share: &Share<'_>, unit: u64, from: u64, to: u64) -> Result<Share<'static>> {
+fn piece(share: &ExtentShape<'_>, unit: u64, from: u64, to: u64) -> Result<ExtentShape<'static>> {
     let shape = match (share.shape.range(), share.shape.shape()) {
         (Some((offset, _)), _) => Shape::contiguous(offset + from * unit, (to - from) * unit),
         (None, Shape::Strided(shape)) => {
@@ -468,7 +468,7 @@ fn piece(share: &Share<'_>, unit: u64, from: u64, to: u64) -> Result<Share<'stat
         StreamPart::At(at) => StreamPart::At(at + from * unit),
         StreamPart::Blocks(positions) => StreamPart::Blocks(positions[from as usize..to as usize].to_vec()),
     };
-    Ok(Share { extent: share.extent, shape: shape.check("", share.shape.limit())?, stream })
+    Ok(ExtentShape { extent: share.extent, shape: shape.check("", share.shape.limit())?, stream })
 }
 
 fn too_long(len: u64) -> Error {

@@ -3,7 +3,7 @@
 //! A shape on one extent stays one command, whatever its strides. Over several extents it is cut at their borders. A run of whole blocks
 //! inside one piece stays one strided command. A block that a border cuts becomes one contiguous command on each side.
 
-use hanare_protocol::place::{Piece, Routes};
+use hanare_protocol::placement::{Piece, Routes};
 use hanare_protocol::shape::Strided;
 
 /// A command on one extent, and where its bytes lie in the caller's contiguous buffer.

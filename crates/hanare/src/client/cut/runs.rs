@@ -5,7 +5,7 @@
 
 use super::plan::{CutPart, parts};
 use hanare_protocol::limits::{BLOCK_LEN_MAX, LIST_LEN_MAX};
-use hanare_protocol::place::Routes;
+use hanare_protocol::placement::Routes;
 use hanare_protocol::shape::{Checked, Indexed, Indices, Shape, Strided};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -211,7 +211,8 @@ impl Stretch {
 /// The blocks of a shape in order, cut at borders of extents.
 fn pieces<'a>(routes: &'a Routes, shape: &'a Checked<'_>) -> impl Iterator<Item = Stretch> + 'a {
     let block = shape.shape().block();
-    let stretch = |piece: hanare_protocol::place::Piece| Stretch { extent: piece.extent, offset: piece.offset, len: piece.len };
+    let stretch =
+        |piece: hanare_protocol::placement::Piece| Stretch { extent: piece.extent, offset: piece.offset, len: piece.len };
     shape.block_offsets().flat_map(move |offset| routes.pieces(offset, block).map(stretch))
 }
 
@@ -219,7 +220,7 @@ fn pieces<'a>(routes: &'a Routes, shape: &'a Checked<'_>) -> impl Iterator<Item 
 mod tests {
     use super::*;
     use hanare_protocol::id::{NodeId, Slot};
-    use hanare_protocol::place::{Extent, Layout, Span};
+    use hanare_protocol::placement::{Extent, Layout, Span};
     use hanare_protocol::shape::{Dim, Subarray};
     use proptest::prelude::*;
 

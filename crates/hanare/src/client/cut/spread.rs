@@ -5,13 +5,13 @@
 //! block that a border cuts ends the lists under way and goes in pieces, so blocks keep their order on every extent.
 
 use crate::client::cut::plan::{self, CutPart};
-use hanare_protocol::place::{Extent, Routes};
+use hanare_protocol::placement::{Extent, Routes};
 use hanare_protocol::shape::{Checked, Indexed, Indices, Shape, Strided, Subarray};
 use std::borrow::Cow;
 
 /// A shape on one extent, and which bytes of the whole stream it stands for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Share<'a> {
+pub(crate) struct ExtentShape<'a> {
     /// Position of the extent in the layout.
     pub extent: usize,
     /// The bytes of the extent.
@@ -35,12 +35,12 @@ const LINE_BLOCKS_MIN: u64 = 16;
 /// The shares of a checked shape; on every extent, and over pieces of one block, in stream order.
 ///
 /// **Cost**: for one extent nothing is copied; else a word for each block that goes into a list.
-pub(crate) fn shares<'a>(routes: &Routes, shape: Checked<'a>) -> Vec<Share<'a>> {
+pub(crate) fn shares<'a>(routes: &Routes, shape: Checked<'a>) -> Vec<ExtentShape<'a>> {
     if shape.is_empty() {
         return Vec::new();
     }
     if routes.extents().len() == 1 {
-        return vec![Share { extent: 0, shape, stream: StreamPart::At(0) }];
+        return vec![ExtentShape { extent: 0, shape, stream: StreamPart::At(0) }];
     }
     match shape.shape() {
         Shape::Strided(strided) => plan::parts(routes, *strided).map(|part| of_part(part, routes.extents())).collect(),
@@ -49,8 +49,12 @@ pub(crate) fn shares<'a>(routes: &Routes, shape: Checked<'a>) -> Vec<Share<'a>> 
     }
 }
 
-fn of_part(part: CutPart, extents: &[Extent]) -> Share<'static> {
-    Share { extent: part.extent, shape: inside(part.shape.into(), extents[part.extent].len), stream: StreamPart::At(part.at) }
+fn of_part(part: CutPart, extents: &[Extent]) -> ExtentShape<'static> {
+    ExtentShape {
+        extent: part.extent,
+        shape: inside(part.shape.into(), extents[part.extent].len),
+        stream: StreamPart::At(part.at),
+    }
 }
 
 /// A shape that planning made inside an extent.
@@ -67,7 +71,7 @@ fn has_long_lines(routes: &Routes, shape: &Subarray) -> bool {
 }
 
 /// Each line of a sub-array as a strided shape.
-fn lines(routes: &Routes, shape: &Subarray, checked: &Checked<'_>) -> Vec<Share<'static>> {
+fn lines(routes: &Routes, shape: &Subarray, checked: &Checked<'_>) -> Vec<ExtentShape<'static>> {
     let line = shape.dims().last().copied().unwrap_or(hanare_protocol::shape::Dim { count: 1, stride: shape.block() as i64 });
     let line_len = line.count * shape.block();
     let mut all = Vec::new();
@@ -89,7 +93,7 @@ struct List {
 }
 
 impl List {
-    fn take(&mut self, extent: usize, block: u64, limit: u64) -> Option<Share<'static>> {
+    fn take(&mut self, extent: usize, block: u64, limit: u64) -> Option<ExtentShape<'static>> {
         let List { offsets, positions } = std::mem::take(self);
         let greatest = offsets.iter().max()?;
         // Indices of 32 bits, if they fit, make a list of offsets half as long.
@@ -98,11 +102,11 @@ impl List {
             Err(_) => Indices::Wide(Cow::Owned(offsets)),
         };
         let shape = inside(Shape::Indexed(Indexed { offset: 0, block, scale: 1, indices }), limit);
-        Some(Share { extent, shape, stream: StreamPart::Blocks(positions) })
+        Some(ExtentShape { extent, shape, stream: StreamPart::Blocks(positions) })
     }
 }
 
-fn lists(routes: &Routes, shape: &Checked<'_>) -> Vec<Share<'static>> {
+fn lists(routes: &Routes, shape: &Checked<'_>) -> Vec<ExtentShape<'static>> {
     let block = shape.shape().block();
     let is_short = block <= hanare_protocol::limits::BLOCK_LEN_MAX;
     let mut lists: Vec<List> = routes.extents().iter().map(|_| List::default()).collect();
@@ -120,7 +124,7 @@ fn lists(routes: &Routes, shape: &Checked<'_>) -> Vec<Share<'static>> {
         for piece in routes.pieces(offset, block) {
             all.extend(lists[piece.extent].take(piece.extent, block, limit(piece.extent)));
             let shape = inside(Shape::contiguous(piece.offset, piece.len), limit(piece.extent));
-            all.push(Share { extent: piece.extent, shape, stream: StreamPart::At(at + piece.at) });
+            all.push(ExtentShape { extent: piece.extent, shape, stream: StreamPart::At(at + piece.at) });
         }
     }
     all.extend(lists.iter_mut().enumerate().filter_map(|(extent, list)| list.take(extent, block, limit(extent))));
@@ -128,8 +132,8 @@ fn lists(routes: &Routes, shape: &Checked<'_>) -> Vec<Share<'static>> {
 }
 
 /// The shares of a shape whose order does not matter, runs that lie side by side on an extent joined.
-pub(crate) fn joined_shares<'a>(routes: &Routes, shape: Checked<'a>) -> Vec<Share<'a>> {
-    let mut all: Vec<Share<'a>> = Vec::new();
+pub(crate) fn joined_shapes<'a>(routes: &Routes, shape: Checked<'a>) -> Vec<ExtentShape<'a>> {
+    let mut all: Vec<ExtentShape<'a>> = Vec::new();
     let mut last: Vec<Option<usize>> = vec![None; routes.extents().len()];
     for share in shares(routes, shape) {
         if let (Some(index), Shape::Strided(next)) = (last[share.extent], share.shape.shape())
@@ -180,7 +184,7 @@ mod tests {
             .collect()
     }
 
-    fn quickly(shares: &[Share<'_>]) -> Vec<(u64, usize, u64)> {
+    fn quickly(shares: &[ExtentShape<'_>]) -> Vec<(u64, usize, u64)> {
         let mut all = Vec::new();
         for share in shares {
             let block = share.shape.shape().block();
@@ -214,9 +218,9 @@ mod tests {
         fn joined_shares_touch_the_same_bytes(len in 1u64..200_000, offset in 0u64..5000) {
             let routes = routes(&[(210_000, 3)]);
             let shape = Shape::contiguous(offset, len).check("r", 210_000).unwrap();
-            let joined = joined_shares(&routes, shape.clone());
+            let joined = joined_shapes(&routes, shape.clone());
             prop_assert!(joined.len() <= 3);
-            let bytes = |shares: &[Share<'_>]| {
+            let bytes = |shares: &[ExtentShape<'_>]| {
                 let mut bytes: Vec<_> = quickly(shares).into_iter().map(|byte| (byte.1, byte.2)).collect();
                 bytes.sort_unstable();
                 bytes

@@ -2,13 +2,13 @@
 
 use super::failure::{Failure, Outcome};
 use super::fetching::{FetchId, Fetches};
-use super::landing::{LandingMemory, OwnLanding};
 use super::message::{ArrivedBody, Message, MessageHead};
 use super::peers::{ENDED, LOOK, Parties};
+use super::receive_memory::{OwnReceiveMemory, ReceiveMemory};
 use super::sending::Outbox;
 use crate::client::queue::Unread;
 use hanare_protocol::limits::{MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS};
-use hanare_protocol::message::note::{BodyPlace, Front, SHORTEST_LEN};
+use hanare_protocol::message::header::{BodyLocation, Front, SHORTEST_LEN};
 use hanare_protocol::message::part::{BodyPart, decode_outcome};
 use hanare_protocol::message::{Envelope, Matching, PostId, Wanted};
 use hanare_protocol::{Error, Result};
@@ -29,12 +29,12 @@ pub(super) const UNRECEIVED: &str = "messages that have come and that nobody rec
 /// State of a mailbox.
 pub(super) struct MailboxState {
     pub outbox: Outbox,
-    /// Before the landing memory, into which bodies may still move.
+    /// Before the receive memory, into which bodies may still move.
     pub fetches: Fetches,
     pub peers: Parties,
-    pub landing: LandingMemory,
-    /// The landing memory goes with the mailbox.
-    pub _own: OwnLanding,
+    pub landing: ReceiveMemory,
+    /// The receive memory goes with the mailbox.
+    pub _own: OwnReceiveMemory,
     pub matching: Matching<Content>,
     /// Receives that have their messages, whose bodies may still be on their way.
     pub done: BTreeMap<ReceiveId, (Envelope, Content)>,
@@ -171,7 +171,7 @@ impl MailboxState {
     pub fn wait_for_borrowers(&mut self) -> Outcome<()> {
         loop {
             self.hear_borrowers()?;
-            if !self.outbox.has_lent() {
+            if !self.outbox.has_leased() {
                 return Ok(());
             }
             self.wait_for_borrower(LOOK)?;
@@ -188,7 +188,7 @@ impl MailboxState {
 
     /// Notes what those say who fetch from this party, and who of them is gone.
     pub fn hear_borrowers(&mut self) -> Outcome<()> {
-        if !self.outbox.has_lent() {
+        if !self.outbox.has_leased() {
             return Ok(());
         }
         self.take_in()?;
@@ -386,16 +386,16 @@ impl MailboxState {
         *envelope = front.envelope;
         self.writers[unread.lane() as usize] = Some(envelope.from);
         *body = match place {
-            BodyPlace::Here => ComingBody::Arrived(ArrivedBody::Here(behind)),
-            BodyPlace::Landed(offset) => ComingBody::Arrived(ArrivedBody::Landed(self.landing.in_heap(offset, body_len))),
-            BodyPlace::Strip(place) => {
-                ComingBody::Arrived(ArrivedBody::Landed(self.landing.in_strip(envelope.from, place, body_len)))
+            BodyLocation::Here => ComingBody::Arrived(ArrivedBody::Here(behind)),
+            BodyLocation::Landed(offset) => ComingBody::Arrived(ArrivedBody::Landed(self.landing.in_heap(offset, body_len))),
+            BodyLocation::Strip(place) => {
+                ComingBody::Arrived(ArrivedBody::Landed(self.landing.in_receive_ring(envelope.from, place, body_len)))
             }
-            BodyPlace::Part(_) => {
+            BodyLocation::Part(_) => {
                 let part = BodyPart::decode(&behind).map_err(|_| self.no_message())?;
                 ComingBody::Fetched { id: self.fetches.add(envelope.from, part, body_len), len: body_len }
             }
-            BodyPlace::Fetched(_) => {
+            BodyLocation::Fetched(_) => {
                 let outcome = decode_outcome(&behind).map_err(|_| self.no_message())?;
                 self.outbox.on_fetched(envelope.from, body_len, outcome);
                 return Ok(false);

@@ -11,11 +11,11 @@ use super::failure::{Failure, Outcome};
 use super::peers::Parties;
 use super::sending::Outbox;
 use super::sends::{LastingBody, Moving, SendId, SendStage, Sending, short_part};
-use crate::client::queue::{BytesAhead, WritePort};
+use crate::client::queue::{BodyPrefix, WritePort};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::{MESSAGE_BEGUN_COUNT_MAX, MESSAGE_INLINE_LEN_MAX};
-use hanare_protocol::message::note::{BodyPlace, Front};
+use hanare_protocol::message::header::{BodyLocation, Front};
 use hanare_protocol::shape::Shape;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -45,21 +45,21 @@ impl Outbox {
         front: &Front,
         head: &[u8],
         body: LastingBody<'_>,
-    ) -> Outcome<(BodyPlace, SendStage, Option<u64>)> {
+    ) -> Outcome<(BodyLocation, SendStage, Option<u64>)> {
         let len = front.body_len;
         match body {
             LastingBody::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => {
-                Ok((BodyPlace::Here, SendStage::waits(head, bytes, None), None))
+                Ok((BodyLocation::Here, SendStage::waits(head, bytes, None), None))
             }
             LastingBody::Part(region, shape) if len <= MESSAGE_INLINE_LEN_MAX as u64 => {
                 let bytes = short_part(region, &shape, len)?;
-                Ok((BodyPlace::Here, SendStage::waits(head, Cow::Owned(bytes), None), None))
+                Ok((BodyLocation::Here, SendStage::waits(head, Cow::Owned(bytes), None), None))
             }
             body => {
                 if let LastingBody::Part(region, shape) = &body
                     && let Some((number, part)) = self.lend(region, shape)?
                 {
-                    return Ok((BodyPlace::Part(part.len()), SendStage::waits(head, Cow::Owned(part), None), Some(number)));
+                    return Ok((BodyLocation::Part(part.len()), SendStage::waits(head, Cow::Owned(part), None), Some(number)));
                 }
                 self.start_to_land(peers, to, front, head, body).map(|(place, stage)| (place, stage, None))
             }
@@ -74,7 +74,7 @@ impl Outbox {
         front: &Front,
         head: &[u8],
         body: LastingBody<'_>,
-    ) -> Outcome<(BodyPlace, SendStage)> {
+    ) -> Outcome<(BodyLocation, SendStage)> {
         let len = front.body_len;
         let room = self.landings.take(peers, to, len)?;
         let body = match body {
@@ -92,8 +92,8 @@ impl Outbox {
         let begun = match body {
             LastingBody::Bytes(bytes) if is_next && room.takes_ahead => {
                 let front = Front { body: room.place, ..*front };
-                let ahead = BytesAhead::new(&room.region, room.at, bytes);
-                self.send_note(peers, to, (&front, head, &[]), |writer| writer.commit_behind_started(ahead))?;
+                let ahead = BodyPrefix::new(&room.region, room.at, bytes);
+                self.send_header(peers, to, (&front, head, &[]), |writer| writer.commit_behind_started(ahead))?;
                 return Ok((room.place, SendStage::Posted(peers.writer(to)?.sent())));
             }
             LastingBody::Bytes(Cow::Owned(bytes)) => room.region.start_put(room.at, bytes).map(Moving::Bytes),
@@ -129,7 +129,7 @@ impl Outbox {
             let moved = moves.map_or(Ok(()), |moves| moves.wait(to)).inspect_err(|_| self.landings.give_back(to, front.body));
             // Before it goes: the receiver may have fetched the part before this is known to count.
             self.lent.extend(sending.lent.map(|number| ((to, number), Some(sending.id))));
-            let sent = moved.and_then(|()| self.send_note(peers, to, (&front, &head, &behind), WritePort::commit_started));
+            let sent = moved.and_then(|()| self.send_header(peers, to, (&front, &head, &behind), WritePort::commit_started));
             match sent.and_then(|()| Ok(peers.writer(to)?.sent())) {
                 Ok(units) => {
                     sending.stage = SendStage::Posted(units);

@@ -9,7 +9,7 @@ use crate::client::shared::SharedMapping;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Gid, NodeId};
 use hanare_protocol::limits::{PAGE_LEN, RELEASE_LEN_MAX, RELEASE_RANGE_COUNT_MAX};
-use hanare_protocol::wire::carried::{BroughtPages, Carried, ExtentPlace, PutRuns};
+use hanare_protocol::wire::carried::{BroughtPages, Carried, ExtentAddress, PutRuns};
 use hanare_protocol::wire::sync::{Arrival, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
@@ -226,7 +226,7 @@ fn in_order(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// Distance from `next`, an offset in the extent of `last`, to `at`.
-fn gap(last: ExtentPlace, next: u64, at: ExtentPlace) -> Option<u32> {
+fn gap(last: ExtentAddress, next: u64, at: ExtentAddress) -> Option<u32> {
     let is_same = (last.slot, last.grant) == (at.slot, at.grant);
     at.offset.checked_sub(next).filter(|_| is_same).and_then(|gap| u32::try_from(gap).ok())
 }
@@ -280,7 +280,7 @@ impl Group {
         match (&self.kind, self.pool.shared.job) {
             (GroupKind::Joined(seat), _) => {
                 let alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
-                self.check_seat(seat)?;
+                self.check_rank(seat)?;
                 let meet = |carried| SyncRequest::MeetWith(seat.number, carried);
                 let met = crate::trace::slice("group barrier", || cargo.meet(&meet)).map_err(|error| self.failed(error))?;
                 drop(alone);
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_run_goes_on_in_its_extent_alone_and_forward() {
-        let at = |slot, offset| ExtentPlace { slot: Slot(slot), grant: Grant([1; 16]), offset };
+        let at = |slot, offset| ExtentAddress { slot: Slot(slot), grant: Grant([1; 16]), offset };
         assert_eq!(gap(at(1, 0), 10, at(1, 10)), Some(0));
         assert_eq!(gap(at(1, 0), 10, at(1, 17)), Some(7));
         assert_eq!(gap(at(1, 0), 10, at(1, 9)), None);

@@ -3,7 +3,7 @@
 use super::exchange::{Buffers, GroupWork};
 use super::{Group, GroupKind};
 use hanare_protocol::collective::Collective;
-use hanare_protocol::collective::note::digest;
+use hanare_protocol::collective::header::digest;
 use hanare_protocol::element::{Element, Operator, folds};
 use hanare_protocol::limits::COLLECTIVE_SHORT_LEN;
 use hanare_protocol::{Error, Result};

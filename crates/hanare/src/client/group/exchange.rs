@@ -12,7 +12,7 @@ use super::failure::{Failure, Outcome};
 use super::peers::{ENDED, LOOK, Parties};
 use crate::client::attachment::Membership;
 use crate::client::queue::Unread;
-use hanare_protocol::collective::note::{NOTE_LEN, Note, NoteKind};
+use hanare_protocol::collective::header::{NOTE_LEN, PartHeader, PartHeaderKind};
 use hanare_protocol::collective::{Collective, Fold, PartyHosts, PartyPlan, Source};
 use hanare_protocol::element::{Element, Operator, fold};
 use hanare_protocol::limits::{COLLECTIVE_FEW_COUNT, COLLECTIVE_LEN_MAX, COLLECTIVE_LEN_OF_MANY};
@@ -54,7 +54,7 @@ struct Exchange {
     peers: Parties,
     hosts: PartyHosts,
     /// Parts that came of each party and were not taken.
-    arrived: Vec<VecDeque<(Unread, Note)>>,
+    arrived: Vec<VecDeque<(Unread, PartHeader)>>,
     /// The writer of each lane that was written.
     writers: Vec<Option<u32>>,
     /// Parties that ended and whose parts are all read: only who waits for one of them fails.
@@ -169,12 +169,12 @@ impl Exchange {
         Ok(())
     }
 
-    fn note(&self, work: &GroupWork, part: u32, piece: u32) -> Note {
+    fn note(&self, work: &GroupWork, part: u32, piece: u32) -> PartHeader {
         let GroupWork { digest, .. } = *work;
-        Note { from: self.peers.me, part, piece, kind: NoteKind::Part, operation: self.operations, digest }
+        PartHeader { from: self.peers.me, part, piece, kind: PartHeaderKind::Part, operation: self.operations, digest }
     }
 
-    fn send(&mut self, to: u32, note: &Note, bytes: &[u8], is_last: bool) -> Outcome<()> {
+    fn send(&mut self, to: u32, note: &PartHeader, bytes: &[u8], is_last: bool) -> Outcome<()> {
         loop {
             let claimed = self.peers.writer(to)?.claim(NOTE_LEN + bytes.len(), Some(LOOK));
             match claimed {
@@ -237,9 +237,9 @@ impl Exchange {
     }
 
     /// The part that comes next from a party, which is to be as the note says, and as long.
-    fn expect(&mut self, from: u32, like: &Note, len: usize) -> Outcome<Unread> {
+    fn expect(&mut self, from: u32, like: &PartHeader, len: usize) -> Outcome<Unread> {
         let (unread, note) = self.next_from(from)?;
-        let expected = Note { from, ..*like };
+        let expected = PartHeader { from, ..*like };
         if note != expected || unread.len() != NOTE_LEN + len {
             let reason = format!(
                 "party {from} called another operation than party {}, or with vectors of another length, kind or root: \
@@ -251,7 +251,7 @@ impl Exchange {
         Ok(unread)
     }
 
-    fn next_from(&mut self, from: u32) -> Outcome<(Unread, Note)> {
+    fn next_from(&mut self, from: u32) -> Outcome<(Unread, PartHeader)> {
         loop {
             if let Some(next) = self.arrived[from as usize].pop_front() {
                 return Ok(next);
@@ -309,19 +309,19 @@ impl Exchange {
         if unread.len() >= NOTE_LEN {
             self.peers.inbox.read(&unread, 0, &mut bytes);
         }
-        let note = Note::decode(&bytes, self.peers.count()).ok().filter(|_| unread.len() >= NOTE_LEN);
+        let note = PartHeader::decode(&bytes, self.peers.count()).ok().filter(|_| unread.len() >= NOTE_LEN);
         let Some(note) = note else {
             return Err(Failure::unlike(format!("a program wrote into the region '{}'", self.peers.own_name())));
         };
         self.writers[unread.lane() as usize] = Some(note.from);
         let words = || String::from_utf8_lossy(&self.peers.inbox.rest(&unread, NOTE_LEN)).into_owned();
         let failure = match note.kind {
-            NoteKind::Part => {
+            PartHeaderKind::Part => {
                 self.arrived[note.from as usize].push_back((unread, note));
                 return Ok(());
             }
-            NoteKind::Gone => Failure::Gone { party: note.part, reason: words(), has_left: false, is_told: true },
-            NoteKind::Unlike => Failure::Unlike { reason: words(), is_told: true },
+            PartHeaderKind::Gone => Failure::Gone { party: note.part, reason: words(), has_left: false, is_told: true },
+            PartHeaderKind::Unlike => Failure::Unlike { reason: words(), is_told: true },
         };
         self.peers.inbox.free(&unread)?;
         if self.ending.as_ref().is_none_or(|(operation, _)| note.operation < *operation) {
@@ -337,11 +337,11 @@ impl Exchange {
         let gone = if let Failure::Gone { party, .. } = &failure { Some(*party) } else { None };
         self.peers.settle(gone);
         if let Some((kind, part, words)) = failure.news() {
-            let note = Note { from: self.peers.me, part, piece: 0, kind, operation: self.operations, digest: 0 };
+            let note = PartHeader { from: self.peers.me, part, piece: 0, kind, operation: self.operations, digest: 0 };
             let mut words = words.into_bytes();
             words.truncate(part_len_max(self.peers.count()) as usize);
-            let others =
-                (0..self.peers.count()).filter(|party| *party != self.peers.me && !(kind == NoteKind::Gone && *party == part));
+            let others = (0..self.peers.count())
+                .filter(|party| *party != self.peers.me && !(kind == PartHeaderKind::Gone && *party == part));
             for party in others.collect::<Vec<_>>() {
                 self.tell(party, &note, &words);
             }
@@ -352,7 +352,7 @@ impl Exchange {
     }
 
     /// Tells one party, if it can be told. One that is gone is found out by those who wait for it.
-    fn tell(&mut self, party: u32, note: &Note, words: &[u8]) {
+    fn tell(&mut self, party: u32, note: &PartHeader, words: &[u8]) {
         let told = self.peers.writer(party).ok().and_then(|writer| {
             writer.claim(NOTE_LEN + words.len(), Some(LOOK)).ok()?;
             writer.fill(0, &note.encode());

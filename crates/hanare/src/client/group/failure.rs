@@ -1,6 +1,6 @@
 //! Why a group cannot go on. Who finds out tells all: nobody waits for what does not come.
 
-use hanare_protocol::collective::note::NoteKind;
+use hanare_protocol::collective::header::PartHeaderKind;
 use hanare_protocol::{Error, Result};
 
 /// Why an operation failed.
@@ -57,11 +57,11 @@ impl Failure {
     }
 
     /// News for others: the kind, the party that is gone, and words. `None` where they know.
-    pub fn news(&self) -> Option<(NoteKind, u32, String)> {
+    pub fn news(&self) -> Option<(PartHeaderKind, u32, String)> {
         match self {
-            Failure::Gone { party, reason, is_told: false, .. } => Some((NoteKind::Gone, *party, reason.clone())),
-            Failure::Unlike { reason, is_told: false } => Some((NoteKind::Unlike, 0, reason.clone())),
-            Failure::Own(error) => Some((NoteKind::Unlike, 0, error.to_string())),
+            Failure::Gone { party, reason, is_told: false, .. } => Some((PartHeaderKind::Gone, *party, reason.clone())),
+            Failure::Unlike { reason, is_told: false } => Some((PartHeaderKind::Unlike, 0, reason.clone())),
+            Failure::Own(error) => Some((PartHeaderKind::Unlike, 0, error.to_string())),
             Failure::Gone { .. } | Failure::Unlike { .. } => None,
         }
     }

@@ -1,19 +1,19 @@
 //! Bodies that this party fetches from where they lie: begun as soon as their heads arrive, before anybody receives them.
 //!
 //! ```text
-//! head arrives ──> waits ──landing memory has room, few others move──> moves ──> over: it has landed, or why not. The sender is told
+//! head arrives ──> waits ──receive memory has room, few others move──> moves ──> over: it has landed, or why not. The sender is told
 //!                    └─────its receive waits, and there is no room─────────────> over: in memory of the program
 //! ```
 //!
 //! A fetch is a command at this party's own node, which gets the bytes from the node that holds them: they move while the program does
-//! something else. Bodies that nobody has received fill the landing memory at most.
+//! something else. Bodies that nobody has received fill the receive memory at most.
 //!
 //! **Source**: [D3 §2] HTP.
 //!
 //! FEATURE: D3-F10
 
-use super::landing::{Landed, LandingMemory};
 use super::message::ArrivedBody;
+use super::receive_memory::{ReceiveMemory, ReceivedBody};
 use crate::client::command::Completion;
 use crate::client::pool::Pool;
 use crate::client::region::Region;
@@ -48,14 +48,14 @@ struct BodyFetch {
 enum FetchState {
     Waits,
     /// The completion goes first: the block is in use until then.
-    Moves(Completion<()>, Landed),
+    Moves(Completion<()>, ReceivedBody),
     Over(Result<ArrivedBody>),
 }
 
 /// Bodies that this party fetches.
 pub(super) struct Fetches {
     pool: Pool,
-    landing: LandingMemory,
+    landing: ReceiveMemory,
     list: BTreeMap<FetchId, BodyFetch>,
     /// Waiting fetches, oldest first, with some that their receives did not allow to wait.
     waiting: VecDeque<FetchId>,
@@ -66,12 +66,12 @@ pub(super) struct Fetches {
 }
 
 impl Fetches {
-    pub fn new(pool: &Pool, landing: LandingMemory) -> Fetches {
+    pub fn new(pool: &Pool, landing: ReceiveMemory) -> Fetches {
         let (list, waiting, moving, news) = Default::default();
         Fetches { pool: pool.clone(), landing, list, waiting, moving, news, regions: FetchedRegions::default(), next: 0 }
     }
 
-    /// The head of a message of `from` has come, whose body is that part and has `len` bytes, which is no more than the landing memory.
+    /// The head of a message of `from` has come, whose body is that part and has `len` bytes, which is no more than the receive memory.
     pub fn add(&mut self, from: u32, part: BodyPart, len: u64) -> FetchId {
         let id = FetchId(self.next);
         self.next += 1;
@@ -116,7 +116,7 @@ impl Fetches {
         std::mem::take(&mut self.news)
     }
 
-    /// Has a body begin to move into landing memory, unless it has begun. False where that has no room.
+    /// Has a body begin to move into receive memory, unless it has begun. False where that has no room.
     fn begin(&mut self, id: FetchId) -> bool {
         let Some(BodyFetch { part, len, state: FetchState::Waits, .. }) = self.list.get(&id) else { return true };
         let len = *len;
@@ -140,7 +140,7 @@ impl Fetches {
         true
     }
 
-    /// Waits until a body is here: in memory of the program, where the landing memory has no room.
+    /// Waits until a body is here: in memory of the program, where the receive memory has no room.
     pub fn finish(&mut self, id: FetchId) {
         let has_room = self.begin(id);
         let Some(fetch) = self.list.get_mut(&id) else { return };
@@ -228,7 +228,7 @@ impl FetchedRegions {
         region.get_shape(shape, &mut bytes).map(|()| bytes)
     }
 
-    fn copy(&mut self, pool: &Pool, part: &BodyPart, block: &Landed) -> Result<()> {
+    fn copy(&mut self, pool: &Pool, part: &BodyPart, block: &ReceivedBody) -> Result<()> {
         let (region, shape) = self.part(pool, part, block.len)?;
         pool.copy(&region, shape, block.region(), Shape::contiguous(block.offset, block.len))
     }

@@ -8,9 +8,9 @@ use super::Group;
 use super::arrivals::{Arrival, ComingBody, Content, MailboxState, ReceiveId, SHORTEST_NAP, UNRECEIVED};
 use super::exchange::has_left;
 use super::fetching::Fetches;
-use super::landing::{Landings, OwnLanding};
 use super::message::Message;
 use super::peers::{LOOK, Parties};
+use super::receive_memory::{OwnReceiveMemory, PeerReceiveMemories};
 use super::sending::Outbox;
 use super::sends::{Body, LastingBody, SendId};
 use crate::client::attachment::Membership;
@@ -18,7 +18,7 @@ use crate::client::locks::milliseconds;
 use hanare_protocol::limits::{
     ANSWER_MS, MESSAGE_DEPTH, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX, MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS,
 };
-use hanare_protocol::message::note::{BodyPlace, Front, LONGEST_LEN};
+use hanare_protocol::message::header::{BodyLocation, Front, LONGEST_LEN};
 use hanare_protocol::message::{Envelope, Matching, Posted, Wanted};
 use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
 use hanare_protocol::{Error, Result};
@@ -43,14 +43,14 @@ const BODY: Duration = Duration::from_millis(ANSWER_MS);
 ///
 /// FEATURE: D3-F6 D3-F8
 pub struct Mailbox {
-    inner: Arc<MailboxPlace>,
-    /// Bytes of each party's landing memory.
+    inner: Arc<JoinedMailbox>,
+    /// Bytes of each party's receive memory.
     landing_len: u64,
     parties: u32,
 }
 
 /// A mailbox until it is left.
-struct MailboxPlace(Mutex<Option<MailboxState>>);
+struct JoinedMailbox(Mutex<Option<MailboxState>>);
 
 /// A mailbox that was not left, with its lock.
 struct MailboxGuard<'m>(MutexGuard<'m, Option<MailboxState>>);
@@ -69,7 +69,7 @@ impl DerefMut for MailboxGuard<'_> {
     }
 }
 
-impl Membership for MailboxPlace {
+impl Membership for JoinedMailbox {
     fn leave(&self) {
         let place = match self.0.try_lock() {
             Ok(mut place) => place.take(),
@@ -101,11 +101,11 @@ impl Group {
         let unit = Unit::Records { len_max: LONGEST_LEN as u32 };
         let form = QueueForm { unit, depth: MESSAGE_DEPTH, ports: self.parties, overflow: Overflow::Spill };
         let stem = self.stem(&format!("{purpose}bodies"));
-        let own = OwnLanding::new(&self.pool, &stem, self.me, landing_len.max(1), self.parties);
-        let (peers, own) = Parties::open(self, &format!("{purpose}heads"), form, own, OwnLanding::strips)?;
+        let own = OwnReceiveMemory::new(&self.pool, &stem, self.me, landing_len.max(1), self.parties);
+        let (peers, own) = Parties::open(self, &format!("{purpose}heads"), form, own, OwnReceiveMemory::strips)?;
         let landing = own.memory();
         let inner = MailboxState {
-            outbox: Outbox::new(self.parties, Landings::new(self.parties, stem, landing_len.max(1)), fetch_parts),
+            outbox: Outbox::new(self.parties, PeerReceiveMemories::new(self.parties, stem, landing_len.max(1)), fetch_parts),
             fetches: Fetches::new(&self.pool, landing.clone()),
             landing,
             _own: own,
@@ -123,7 +123,7 @@ impl Group {
             pace: Backoff::new(),
             next_nap: SHORTEST_NAP,
         };
-        let inner = Arc::new(MailboxPlace(Mutex::new(Some(inner))));
+        let inner = Arc::new(JoinedMailbox(Mutex::new(Some(inner))));
         self.pool.shared.enter(&inner);
         Ok(Mailbox { inner, landing_len: landing_len.max(1), parties: self.parties })
     }
@@ -147,7 +147,7 @@ pub struct MailboxOptions<'p> {
 }
 
 impl Default for MailboxOptions<'_> {
-    /// 1 MiB of landing memory; bodies begin to move when they are sent.
+    /// 1 MiB of receive memory; bodies begin to move when they are sent.
     fn default() -> Self {
         MailboxOptions { purpose: "", landing_len: 1 << 20, fetch_parts: false }
     }
@@ -274,7 +274,7 @@ impl Mailbox {
         if body_len > self.landing_len.max(MESSAGE_INLINE_LEN_MAX as u64) {
             return limit(format!("a message's body of {body_len} bytes in the receiver's landing memory"), self.landing_len);
         }
-        Ok(Front { envelope, head_len: head.len(), body_len, body: BodyPlace::Here })
+        Ok(Front { envelope, head_len: head.len(), body_len, body: BodyLocation::Here })
     }
 
     /// Posts a receive: [`Mailbox::wait`] and its kin give its message.

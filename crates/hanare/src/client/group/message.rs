@@ -1,10 +1,10 @@
 //! A message that was received.
 
-use super::landing::Landed;
+use super::receive_memory::ReceivedBody;
 use crate::client::command::Command;
 use crate::client::region::Region;
 use hanare_protocol::message::Envelope;
-use hanare_protocol::message::note::SHORTEST_LEN;
+use hanare_protocol::message::header::SHORTEST_LEN;
 use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
 
@@ -60,7 +60,7 @@ pub(super) enum ArrivedBody {
     /// In the message, behind its head.
     Here(Vec<u8>),
     /// In memory of this party's host.
-    Landed(Landed),
+    Landed(ReceivedBody),
 }
 
 impl Message {

@@ -16,10 +16,10 @@ mod collective;
 mod exchange;
 mod failure;
 mod fetching;
-mod landing;
 mod mailbox;
 mod message;
 mod peers;
+mod receive_memory;
 mod sending;
 mod sends;
 
@@ -36,7 +36,7 @@ use super::region::Region;
 use super::remote::Remote;
 use super::request::Patience;
 use super::shared::SharedMapping;
-use super::site::Spot;
+use super::sync_address::SyncTarget;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::PartyName;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
@@ -65,17 +65,17 @@ enum GroupKind {
     /// Ranks of a job.
     Job,
     /// Clients that joined under a name or at a byte of a region.
-    Joined(JoinedSeat),
+    Joined(JoinedRank),
 }
 
 /// A place in a group that was joined.
-struct JoinedSeat {
+struct JoinedRank {
     /// Its number.
     number: u64,
     /// The group's home, and the connection that holds the membership.
     home: Arc<Remote>,
     connection: u128,
-    /// No other sitting of the pool has it.
+    /// No other group instance of the pool has it.
     stem: String,
 }
 
@@ -102,14 +102,14 @@ impl Pool {
     /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's; [`Error::BadGroup`] where others
     /// gave another number, or where all parties are there; [`Error::NodeLost`].
     pub fn group(&self, name: &str, parties: u32) -> Result<Group> {
-        self.join(&Spot::name(&self.shared, name)?, parties, |sitting| {
+        self.join(&SyncTarget::name(&self.shared, name)?, parties, |sitting| {
             let name: String = name.chars().take(32).collect();
             format!("{sitting}-{name}")
         })
     }
 
-    /// Becomes a party of the group at a place; `stem` is what a sitting's regions have in their names.
-    fn join(&self, place: &Spot<'_>, parties: u32, stem: impl Fn(u64) -> String) -> Result<Group> {
+    /// Becomes a party of the group at a place; `stem` is what a group instance's regions have in their names.
+    fn join(&self, place: &SyncTarget<'_>, parties: u32, stem: impl Fn(u64) -> String) -> Result<Group> {
         let number = self.shared.claims.next();
         let (answer, home) = place
             .ask(|home, site| {
@@ -121,7 +121,7 @@ impl Pool {
             (SyncAnswer::Joined { sitting, party }, connection) if party < parties => (sitting, party, connection),
             _ => return Err(Error::Garbage { peer: home.node().to_string(), reason: "no place in a group".to_owned() }),
         };
-        let kind = GroupKind::Joined(JoinedSeat { number, connection, home, stem: stem(sitting) });
+        let kind = GroupKind::Joined(JoinedRank { number, connection, home, stem: stem(sitting) });
         let exchange = Arc::default();
         self.shared.enter(&exchange);
         Ok(Group { pool: self.clone(), name: place.title(), parties, me, kind, arrival: Mutex::default(), exchange })
@@ -145,8 +145,8 @@ impl Region {
     /// opened for reading; [`Error::UnknownRegion`] where it is removed, also while others are waited for.
     pub fn group_at(&self, offset: u64, parties: u32) -> Result<Group> {
         let pool = Pool::of(self.shared.clone());
-        // The node counts sittings, and no byte is another's.
-        pool.join(&Spot::byte(self, offset, false)?, parties, |sitting| format!("at-{sitting}-{}+{offset}", self.gid().0))
+        // The node counts group instances, and no byte is another's.
+        pool.join(&SyncTarget::byte(self, offset, false)?, parties, |sitting| format!("at-{sitting}-{}+{offset}", self.gid().0))
     }
 }
 
@@ -178,7 +178,7 @@ impl Group {
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.check_stores()?;
         fence(Ordering::SeqCst);
-        self.check_seat(seat)?;
+        self.check_rank(seat)?;
         let meet = SyncRequest::Meet { number: seat.number };
         crate::trace::slice("group barrier", || seat.home.ask_sync(&meet, patience(None))).map_err(|error| self.failed(error))?;
         fence(Ordering::SeqCst);
@@ -186,7 +186,7 @@ impl Group {
     }
 
     /// Refuses a place whose connection has broken; it ends at the home, too.
-    fn check_seat(&self, JoinedSeat { home, connection, .. }: &JoinedSeat) -> Result<()> {
+    fn check_rank(&self, JoinedRank { home, connection, .. }: &JoinedRank) -> Result<()> {
         if home.connection() == Some(*connection) {
             return Ok(());
         }
@@ -206,7 +206,7 @@ impl Group {
     /// Prefix of the names of this instance's regions for a purpose.
     fn stem(&self, purpose: &str) -> String {
         match (&self.kind, self.pool.shared.job) {
-            (GroupKind::Joined(JoinedSeat { stem, .. }), _) => format!(".group-{stem}.{purpose}."),
+            (GroupKind::Joined(JoinedRank { stem, .. }), _) => format!(".group-{stem}.{purpose}."),
             (GroupKind::Job, Some(who)) => format!(".job-{:032x}.{purpose}.", who.job.0),
             // Each program that was started alone is a group of its own.
             (GroupKind::Job, None) => format!(".client-{:016x}.{purpose}.", self.pool.client().0),
@@ -228,7 +228,7 @@ impl std::fmt::Debug for Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let GroupKind::Joined(JoinedSeat { number, home, connection, .. }) = &self.kind else { return };
+        let GroupKind::Joined(JoinedRank { number, home, connection, .. }) = &self.kind else { return };
         if home.connection() == Some(*connection) {
             // The party has left when its connection has ended at the latest.
             let _ = home.ask_sync(&SyncRequest::Leave { number: *number }, Patience::Usual);

@@ -10,15 +10,15 @@
 
 use super::failure::{Failure, Outcome};
 use super::fetching::FetchNews;
-use super::landing::Landings;
 use super::peers::{LOOK, Parties};
+use super::receive_memory::PeerReceiveMemories;
 use super::sends::{Body, SendId, Sending, short_part};
 use crate::client::queue::WritePort;
 use crate::client::region::Region;
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::{MESSAGE_BEGUN_COUNT_MAX, MESSAGE_INLINE_LEN_MAX};
 use hanare_protocol::message::Envelope;
-use hanare_protocol::message::note::{BodyPlace, FRONT_LEN, Front};
+use hanare_protocol::message::header::{BodyLocation, FRONT_LEN, Front};
 use hanare_protocol::message::part::{BodyPart, encode_outcome};
 use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
@@ -28,7 +28,7 @@ use std::time::Instant;
 
 /// The sending half of a party.
 pub(super) struct Outbox {
-    pub(super) landings: Landings,
+    pub(super) landings: PeerReceiveMemories,
     /// When each party was last seen to read its messages.
     looked: Vec<Option<Instant>>,
     /// To whom messages did not come that were on their way, and why: told once.
@@ -50,7 +50,7 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// For a party among `count`; receivers fetch parts of regions where it `lends` them.
-    pub fn new(count: u32, landings: Landings, lends: bool) -> Outbox {
+    pub fn new(count: u32, landings: PeerReceiveMemories, lends: bool) -> Outbox {
         let looked = vec![None; count as usize];
         let (failed, under_way, over, lent) = Default::default();
         let is_known = vec![false; count as usize];
@@ -81,22 +81,22 @@ impl Outbox {
         let start = WritePort::commit_started;
         match body {
             Body::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => {
-                self.send_note(peers, to, (&front, head, bytes), start)
+                self.send_header(peers, to, (&front, head, bytes), start)
             }
             Body::Part(region, shape) if front.body_len <= MESSAGE_INLINE_LEN_MAX as u64 => {
                 let bytes = short_part(region, shape, front.body_len)?;
-                self.send_note(peers, to, (&front, head, &bytes), start)
+                self.send_header(peers, to, (&front, head, &bytes), start)
             }
             body => {
                 if let Body::Part(region, shape) = body
                     && let Some((number, part)) = self.lend(region, shape)?
                 {
-                    let front = Front { body: BodyPlace::Part(part.len()), ..front };
-                    self.send_note(peers, to, (&front, head, &part), start)?;
+                    let front = Front { body: BodyLocation::Part(part.len()), ..front };
+                    self.send_header(peers, to, (&front, head, &part), start)?;
                     self.lent.insert((to, number), None);
                     return Ok(());
                 }
-                self.send_landing(peers, to, front, head, body)
+                self.send_receive_memory(peers, to, front, head, body)
             }
         }
     }
@@ -118,7 +118,7 @@ impl Outbox {
     }
 
     /// True if receivers have yet to fetch parts.
-    pub fn has_lent(&self) -> bool {
+    pub fn has_leased(&self) -> bool {
         !self.lent.is_empty()
     }
 
@@ -160,8 +160,8 @@ impl Outbox {
     pub fn tell_fetched(&mut self, peers: &mut Parties, news: &FetchNews) {
         let answer = encode_outcome(&news.outcome);
         let envelope = Envelope { from: peers.me, context: 0, tag: 0 };
-        let front = Front { envelope, head_len: 0, body_len: news.number, body: BodyPlace::Fetched(answer.len()) };
-        let _ = self.send_note(peers, news.to, (&front, &[], &answer), WritePort::commit_started);
+        let front = Front { envelope, head_len: 0, body_len: news.number, body: BodyLocation::Fetched(answer.len()) };
+        let _ = self.send_header(peers, news.to, (&front, &[], &answer), WritePort::commit_started);
     }
 
     /// Waits until the notes that are on their way are at their receivers' hosts. Failures are told by the next send to the party, or by
@@ -181,14 +181,14 @@ impl Outbox {
 
     /// Sends what goes to the receiver's queue. Where that did not happen, the body's block is given back; where nobody knows, the receiver may
     /// have it.
-    pub(super) fn send_note(
+    pub(super) fn send_header(
         &mut self,
         peers: &mut Parties,
         to: u32,
         note: (&Front, &[u8], &[u8]),
         commit: impl FnOnce(&mut WritePort) -> Result<()>,
     ) -> Outcome<()> {
-        let (failure, happened) = match self.fill_note(peers, to, note) {
+        let (failure, happened) = match self.fill_header(peers, to, note) {
             Ok(writer) => match commit(writer) {
                 Ok(()) => {
                     // On one host it is in the lane, or in the spill. Between hosts it may be lost on its way.
@@ -207,7 +207,7 @@ impl Outbox {
         Err(failure)
     }
 
-    fn fill_note<'p>(
+    fn fill_header<'p>(
         &mut self,
         peers: &'p mut Parties,
         to: u32,
@@ -232,7 +232,7 @@ impl Outbox {
             writer.fill(0, &line);
             return Ok(writer);
         }
-        claim(writer, front.note_len())?;
+        claim(writer, front.header_len())?;
         writer.fill(0, &front.encode());
         writer.fill(FRONT_LEN, head);
         if !body.is_empty() {
@@ -242,7 +242,7 @@ impl Outbox {
     }
 
     /// Sends a body that lands in memory of the receiver's host, and its note behind it.
-    fn send_landing(&mut self, peers: &mut Parties, to: u32, front: Front, head: &[u8], body: &Body<'_>) -> Outcome<()> {
+    fn send_receive_memory(&mut self, peers: &mut Parties, to: u32, front: Front, head: &[u8], body: &Body<'_>) -> Outcome<()> {
         let len = front.body_len;
         let room = self.landings.take(peers, to, len)?;
         let front = Front { body: room.place, ..front };
@@ -257,7 +257,7 @@ impl Outbox {
             },
         };
         if let Some(bytes) = bytes.as_ref().filter(|_| room.takes_ahead) {
-            return self.send_note(peers, to, (&front, head, &[]), |writer| writer.commit_behind(&room.region, room.at, bytes));
+            return self.send_header(peers, to, (&front, head, &[]), |writer| writer.commit_behind(&room.region, room.at, bytes));
         }
         let moved = match body {
             Body::Bytes(bytes) => room.region.put(room.at, bytes).map_err(|error| Failure::on_the_way(to, error)),
@@ -268,6 +268,6 @@ impl Outbox {
             }
         };
         moved.inspect_err(|_| self.landings.give_back(to, room.place))?;
-        self.send_note(peers, to, (&front, head, &[]), WritePort::commit_started)
+        self.send_header(peers, to, (&front, head, &[]), WritePort::commit_started)
     }
 }

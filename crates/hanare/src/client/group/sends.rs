@@ -4,7 +4,7 @@ use super::failure::{Failure, Outcome};
 use crate::client::command::Completion;
 use crate::client::region::Region;
 use hanare_protocol::Result;
-use hanare_protocol::message::note::Front;
+use hanare_protocol::message::header::Front;
 use hanare_protocol::shape::Shape;
 use std::borrow::Cow;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! Taking of locks: by a lease without a message, else by asking their home.
 
 use super::{LockGuard, ended, late, milliseconds, nonsense, patience};
-use crate::client::attachment::{Again, GrantOf, Lease, Shared, TakenLock};
+use crate::client::attachment::{Again, GrantOf, GrantedLock, Lease, Shared};
 use crate::client::bound::Section;
 use crate::client::pool::Pool;
 use crate::client::region::Region;
 use crate::client::request::Patience;
-use crate::client::site::Spot;
+use crate::client::sync_address::SyncTarget;
 use crate::client::threads::this_thread;
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::LATE_MS;
@@ -81,12 +81,12 @@ impl RegionLock<'_> {
         self.place()?.acquire(self.mode, bound)
     }
 
-    fn place(&self) -> Result<Spot<'_>> {
-        Spot::byte(self.region, self.offset, self.mode == Mode::Shared)
+    fn place(&self) -> Result<SyncTarget<'_>> {
+        SyncTarget::byte(self.region, self.offset, self.mode == Mode::Shared)
     }
 }
 
-impl Spot<'_> {
+impl SyncTarget<'_> {
     /// `None`: others have it, and the bound was less than a millisecond.
     pub(super) fn acquire(&self, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
         let shared = self.shared();
@@ -184,7 +184,7 @@ impl Spot<'_> {
     }
 
     /// A lock that this thread has, by that taking.
-    fn guard(&self, taking: Arc<TakenLock>, mode: Mode) -> LockGuard {
+    fn guard(&self, taking: Arc<GrantedLock>, mode: Mode) -> LockGuard {
         taking.enter();
         LockGuard {
             pool: Pool::of(self.shared().clone()),

@@ -237,14 +237,14 @@ impl ArrayPort {
                     array.leave(*queue);
                     self.reach.tell_reader(array, *queue);
                 }
-                None => left = left.and_then(|()| self.leave_afar(*queue)),
+                None => left = left.and_then(|()| self.leave_remote(*queue)),
             }
         }
         self.reach.end_port(0, told.and(left), self.reads.close())
     }
 
     /// Puts a queue of another host back on its board.
-    fn leave_afar(&self, queue: u64) -> Result<()> {
+    fn leave_remote(&self, queue: u64) -> Result<()> {
         self.reach.ask(queue, QueueRequest::Leave { queue, reader: self.reads.id.0 }).map(drop)
     }
 }

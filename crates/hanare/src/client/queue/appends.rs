@@ -8,10 +8,10 @@
 //! Units are numbered, so a repeated append counts once. An append whose predecessor did not arrive is refused, so units are read in the
 //! order of sending. Bytes are kept until they count.
 
-use super::afar::Afar;
-use super::ahead::BytesAhead;
 use super::appending::AppendLink;
+use super::prefix::BodyPrefix;
 use super::reach::{QueueReach, SentAppend};
+use super::remote::RemoteLane;
 use hanare_memory::Window;
 use hanare_protocol::limits::{
     ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_LATER_LEN_MAX, QUEUE_SPILL_LEN,
@@ -86,10 +86,10 @@ pub(super) struct Appends {
     lane: u32,
     pub(super) id: PortId,
     /// Room in a remote lane, as its node tells it.
-    afar: Option<Arc<Afar>>,
+    afar: Option<Arc<RemoteLane>>,
     batch: AppendBatch,
     /// Bytes to put before the next append.
-    ahead: Option<BytesAhead>,
+    ahead: Option<BodyPrefix>,
     pub(super) under_way: VecDeque<UnderWay>,
     /// Bytes under way.
     pub(super) begun_len: usize,
@@ -107,7 +107,7 @@ pub(super) struct Appends {
 }
 
 impl Appends {
-    pub fn new(reach: Arc<QueueReach>, (queue, lane): (u64, u32), id: PortId, afar: Option<Arc<Afar>>) -> Appends {
+    pub fn new(reach: Arc<QueueReach>, (queue, lane): (u64, u32), id: PortId, afar: Option<Arc<RemoteLane>>) -> Appends {
         Appends {
             link: None,
             linking: None,
@@ -163,7 +163,7 @@ impl Appends {
     }
 
     /// Has bytes go before the next append, in its message.
-    pub fn put_ahead(&mut self, ahead: BytesAhead) {
+    pub fn put_ahead(&mut self, ahead: BodyPrefix) {
         self.ahead = Some(ahead);
     }
 
@@ -241,7 +241,7 @@ impl Appends {
         self.begun_len += next.append.len;
         match &mut self.link {
             Some(link) => {
-                let ahead = next.append.ahead.as_ref().map(BytesAhead::place);
+                let ahead = next.append.ahead.as_ref().map(BodyPrefix::place);
                 // SAFETY: the bytes are on the heap, and are kept until they count, or until the link was dropped.
                 unsafe { link.send(ahead, Window::of(next.append.sent()), self.may_wait) };
             }

@@ -1,8 +1,8 @@
 //! The lanes of one queue, read in turns.
 
-use super::afar::{Afar, LaneWords};
 use super::linked::ReadLinks;
 use super::reach::QueueReach;
+use super::remote::{LaneWords, RemoteLane};
 use hanare_memory::Window;
 use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN};
 use hanare_protocol::queue::{Overflow, PortId, Unit};
@@ -11,7 +11,7 @@ use hanare_protocol::wire::queue::QueueRequest;
 use hanare_protocol::{Error, Result};
 use hanare_ring::Words;
 use hanare_ring::array::BOARD;
-use hanare_ring::lane::{Place, Reader, Seen};
+use hanare_ring::lane::{LaneLayout, Reader, Seen};
 use std::sync::Arc;
 
 /// A lane's state where its writer has died.
@@ -123,7 +123,7 @@ pub(super) struct QueueLanes {
 pub(super) struct QueueLane {
     pub(super) reader: Reader<LaneWords>,
     /// State of a remote lane.
-    afar: Option<Arc<Afar>>,
+    afar: Option<Arc<RemoteLane>>,
     /// The head that the queue's node knows, of a lane elsewhere; on this host, the one at which it was asked for what is spilled.
     told_head: u64,
     /// The reader was told that the writer's connection ended, and the lane is kept for the writer.
@@ -162,11 +162,11 @@ impl QueueLanes {
             }
         };
         let lane = |lane: u32| {
-            let place = Place::new(reach.form(), at, lane);
+            let place = LaneLayout::new(reach.form(), at, lane);
             let (words, afar, head) = match reach.here()? {
                 Some(array) => (LaneWords::Here(*array.words()), None, 0),
                 None => {
-                    let (afar, head) = (Arc::new(Afar::new(reach.form(), at, lane, true)), heads[lane as usize]);
+                    let (afar, head) = (Arc::new(RemoteLane::new(reach.form(), at, lane, true)), heads[lane as usize]);
                     afar.set_head(head);
                     afar.set_tail(head);
                     (LaneWords::Afar(afar.clone()), Some(afar), head)

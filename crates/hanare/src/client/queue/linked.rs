@@ -25,7 +25,7 @@ use hanare_protocol::wire::link::HandOver;
 use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, AppendFront, units};
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::Array;
-use hanare_ring::lane::{Place, Reader, Seen, Writer};
+use hanare_ring::lane::{LaneLayout, Reader, Seen, Writer};
 use hanare_ring::{Exchange, Shared, Words};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::UnsafeCell;
@@ -155,7 +155,7 @@ impl LinkRing {
         let len = memory.len() * WORD_LEN as usize;
         // SAFETY: the memory lives as long as the words, which are changed through the window alone; cells may be written to.
         let words = Shared::new(unsafe { Window::new(memory.as_ptr().cast_mut().cast(), len) });
-        let place = Place::new(&form, 0, 0);
+        let place = LaneLayout::new(&form, 0, 0);
         Ok(LinkRing { writer: Writer::new(words, place)?, reader: Reader::new(words, place)?, _memory: memory })
     }
 }

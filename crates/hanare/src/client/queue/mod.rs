@@ -8,37 +8,37 @@
 //! | module | holds |
 //! |---|---|
 //! | `reach` | an array of queues as a program reaches it: mapped, or by its node |
-//! | `afar` | lanes of other hosts: what a port knows of one without its memory |
+//! | `remote` | lanes of other hosts: what a port knows of one without its memory |
 //! | `writer`, `room`, `reader`, `all` | the ports: of one queue, and of all of an array |
 //! | `appends` | what a write port sends to a queue elsewhere, and what came of it |
 //! | `links`, `appending` | appends of a write port that go straight to the reader's program |
 //! | `linked`, `merged` | what comes so to a read port, beside what lies in its lanes |
-//! | `ahead`, `behind` | bytes that go before an append in its message, and the units behind them |
+//! | `prefix`, `suffix` | bytes that go before an append in its message, and the units behind them |
 //! | `set` | several of those for one thread |
 //! | `watch` | waiting at a bell, and event descriptors |
 //! | `lanes` | the lanes of one queue, read in turns |
 //!
 //! The queue's node ([`hanare_protocol::queue::home`]) decides which writer has which lane, and who reads.
 
-mod afar;
-mod ahead;
 mod all;
 mod appending;
 mod appends;
-mod behind;
 mod lanes;
 mod linked;
 mod links;
 mod merged;
+mod prefix;
 mod reach;
 mod reader;
+mod remote;
 mod room;
 mod set;
+mod suffix;
 mod watch;
 mod writer;
 
-pub(crate) use ahead::BytesAhead;
 pub use lanes::Unread;
+pub(crate) use prefix::BodyPrefix;
 pub use reader::ReadPort;
 pub use set::QueueSet;
 pub use watch::QueueEvent;

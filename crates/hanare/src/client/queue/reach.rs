@@ -2,7 +2,7 @@
 //!
 //! Safety: windows of the mapping are used by ports, which keep the reach that keeps the mapping.
 
-use super::ahead::BytesAhead;
+use super::prefix::BodyPrefix;
 use crate::client::drafts::{self, Drafts, Tickets};
 use crate::client::local::LocalMapping;
 use crate::client::locks::ended;
@@ -51,7 +51,7 @@ pub(super) struct SentAppend {
     pub operand: Vec<u8>,
     pub len: usize,
     /// Bytes to put before it.
-    pub ahead: Option<BytesAhead>,
+    pub ahead: Option<BodyPrefix>,
     answer: Box<[u8; APPENDED_LEN as usize]>,
 }
 
@@ -89,7 +89,7 @@ impl SentAppend {
 
     /// Puts what went before it alone.
     pub fn put_ahead(&self) -> Result<()> {
-        self.ahead.as_ref().map_or(Ok(()), BytesAhead::put)
+        self.ahead.as_ref().map_or(Ok(()), BodyPrefix::put)
     }
 
     /// The bytes that were sent.
@@ -258,7 +258,7 @@ impl QueueReach {
         &self,
         drafts: &mut Drafts<'_>,
         lane: u32,
-        (ahead, operand): (Option<&BytesAhead>, Window),
+        (ahead, operand): (Option<&BodyPrefix>, Window),
         answer: Window,
     ) -> Result<()> {
         self.region.refresh_if_refused()?;

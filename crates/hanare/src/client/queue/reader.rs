@@ -301,7 +301,7 @@ impl ReadPort {
 
     fn arm_at(&mut self, watch: &mut BellWatch) -> Result<()> {
         watch.clear();
-        watch.hear_afar();
+        watch.hear_remote();
         let is_ready = self.doze()?;
         if self.is_here() {
             watch.arm_here()?;

@@ -171,7 +171,7 @@ impl QueueSet {
             }
             self.next_source();
         }
-        if self.has_afar && !self.is_simple() { self.ask_afar() } else { Ok(None) }
+        if self.has_afar && !self.is_simple() { self.ask_remote() } else { Ok(None) }
     }
 
     #[inline]
@@ -184,18 +184,18 @@ impl QueueSet {
             if self.has_afar
                 && let Some(watch) = &mut self.watch
             {
-                watch.hear_afar();
+                watch.hear_remote();
             }
         }
     }
 
     /// Sources elsewhere that have nothing are not looked at again until their nodes say so.
     #[cold]
-    fn ask_afar(&mut self) -> Result<Option<Unread>> {
+    fn ask_remote(&mut self) -> Result<Option<Unread>> {
         self.make_watch()?;
         for index in 0..self.sources.len() {
             if !self.sources[index].is_here
-                && self.arm_afar(index)?
+                && self.arm_remote(index)?
                 && let Some(unread) = self.sources[index].try_see()?
             {
                 return Ok(Some(unread.with_source(index)));
@@ -205,7 +205,7 @@ impl QueueSet {
     }
 
     /// Has the node of a source elsewhere say when something comes. Whether something is there already.
-    fn arm_afar(&mut self, index: usize) -> Result<bool> {
+    fn arm_remote(&mut self, index: usize) -> Result<bool> {
         if self.is_asleep(index) {
             return Ok(false);
         }
@@ -239,7 +239,7 @@ impl QueueSet {
                     source.announce()?;
                     source.has_come()?
                 }
-                false => self.arm_afar(index)?,
+                false => self.arm_remote(index)?,
             };
         }
         Ok(is_ready)
@@ -308,7 +308,7 @@ impl QueueSet {
         // Later units make the event readable again.
         let watch = self.make_watch()?;
         watch.clear();
-        watch.hear_afar();
+        watch.hear_remote();
         if self.arm_all()? {
             return Ok(());
         }
@@ -326,7 +326,7 @@ impl QueueSet {
     pub fn arm(&mut self) -> Result<()> {
         let watch = self.make_watch()?;
         watch.clear();
-        watch.hear_afar();
+        watch.hear_remote();
         let is_ready = self.arm_all()?;
         let watch = self.make_watch()?;
         watch.arm_here()?;

@@ -89,7 +89,7 @@ fn bell_here(reach: &QueueReach, queue: Option<u64>) -> Result<Option<Bell>> {
 }
 
 /// The word to wait for at the node of a bell, and until what.
-fn bell_afar(reach: &QueueReach, queue: Option<u64>) -> (u64, Wait) {
+fn bell_remote(reach: &QueueReach, queue: Option<u64>) -> (u64, Wait) {
     match queue {
         Some(queue) => (reach.reader_bell(queue), Wait::NotEqual(Word::U64(AFAR))),
         None => (reach.set_bell(), Wait::Equal(Word::U64(0))),
@@ -102,7 +102,7 @@ pub(super) fn wait_once(reach: &QueueReach, queue: Option<u64>, nap: Duration) -
         park_at_any(&[bell], None, nap);
         return Ok(());
     }
-    let (bell, until) = bell_afar(reach, queue);
+    let (bell, until) = bell_remote(reach, queue);
     match reach.region().wait_until(bell, until, Some(nap)) {
         Ok(_) | Err(Error::NotInTime { .. }) => Ok(()),
         Err(error) => Err(error),
@@ -167,7 +167,7 @@ impl BellWatch {
     }
 
     /// Takes what is on its way from nodes, and gives up those that keep silent: a look by message says why.
-    pub fn hear_afar(&mut self) {
+    pub fn hear_remote(&mut self) {
         let links = self.links.iter().map(|(remote, _)| remote.attend()).collect::<Vec<_>>();
         for (at, event) in links.into_iter().enumerate().rev() {
             if !event.is_some_and(|event| Arc::ptr_eq(&event, &self.links[at].1)) {
@@ -193,7 +193,7 @@ impl BellWatch {
     /// **Cost**: a message. **Errors**: those of the node.
     pub fn ask(&mut self, index: usize) -> Result<()> {
         let WatchedBell { reach, queue, asked: None } = &self.bells[index] else { return Ok(()) };
-        let (door, (offset, until)) = (reach.region().door(0), bell_afar(reach, *queue));
+        let (door, (offset, until)) = (reach.region().door(0), bell_remote(reach, *queue));
         let word = WaitedWord { slot: door.slot, grant: door.grant, offset, until };
         let request = SyncRequest::Wait { words: vec![word], bound_ms: Some(LOOK.as_millis() as u64) };
         let seq = door.remote.start_sync(&request, Patience::UpTo(LOOK), (&self.event.told, index))?;

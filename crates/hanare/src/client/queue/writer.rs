@@ -1,8 +1,8 @@
 //! The writing side of a queue.
 
-use super::afar::{Afar, LaneWords};
 use super::appends::Appends;
 use super::reach::QueueReach;
+use super::remote::{LaneWords, RemoteLane};
 use crate::trace::PortLife;
 use hanare_memory::Window;
 use hanare_protocol::limits::{QUEUE_APPEND_LEN_MAX, STAGE_LEN};
@@ -12,7 +12,7 @@ use hanare_protocol::wire::queue::QueueRequest;
 use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::Array;
-use hanare_ring::lane::{Place, Writer};
+use hanare_ring::lane::{LaneLayout, Writer};
 use hanare_ring::{Shared, Words};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct WritePort {
     id: PortId,
     /// Claims in a remote lane, so that no more is sent than it has room for.
     writer: Writer<LaneWords>,
-    pub(super) afar: Option<Arc<Afar>>,
+    pub(super) afar: Option<Arc<RemoteLane>>,
     /// Units that go by message.
     pub(super) appends: Appends,
     /// True if units of this lane may be in the spill: further ones go behind them.
@@ -62,16 +62,16 @@ impl WritePort {
             _ => return Err(Error::Garbage { peer: "a queue's node".to_owned(), reason: "no lane".to_owned() }),
         };
         let at = reach.form().queue_at(reach.count(), queue);
-        let afar = (!here).then(|| Arc::new(Afar::new(reach.form(), at, lane, false)));
+        let afar = (!here).then(|| Arc::new(RemoteLane::new(reach.form(), at, lane, false)));
         if let Some(afar) = &afar {
-            look_afar(&reach, queue, lane, afar)?;
+            look_remote(&reach, queue, lane, afar)?;
         }
         let words = match (&afar, reach.here()?) {
             (Some(afar), _) => LaneWords::Afar(afar.clone()),
             (None, Some(array)) => LaneWords::Here(*array.words()),
             (None, None) => unreachable!("it is here, or afar"),
         };
-        let writer = Writer::new(words, Place::new(reach.form(), at, lane)).map_err(|bad| reach.corrupt(bad))?;
+        let writer = Writer::new(words, LaneLayout::new(reach.form(), at, lane)).map_err(|bad| reach.corrupt(bad))?;
         let appends = Appends::new(reach.clone(), (queue, lane), id, afar.clone());
         let name = reach.name(queue);
         // An earlier writer's spilled units may come back between two looks: the first claim looks whether they have, and at the tail
@@ -178,7 +178,7 @@ impl WritePort {
         if self.appends.find_place()?
             && let Some(afar) = &self.afar
         {
-            look_afar(&self.reach, self.queue, self.lane, afar)?;
+            look_remote(&self.reach, self.queue, self.lane, afar)?;
             self.writer.catch_up().map_err(|bad| self.reach.corrupt(bad))?;
         }
         Ok(())
@@ -488,7 +488,7 @@ pub(super) fn get_word(reach: &QueueReach, queue: u64, at: u64) -> Result<u64> {
 }
 
 /// Learns head and tail of a lane elsewhere.
-fn look_afar(reach: &QueueReach, queue: u64, lane: u32, afar: &Afar) -> Result<()> {
+fn look_remote(reach: &QueueReach, queue: u64, lane: u32, afar: &RemoteLane) -> Result<()> {
     afar.set_tail(get_word(reach, queue, reach.form().lane_at(lane) + TAIL_AT)?);
     afar.set_head(get_word(reach, queue, reach.form().head_at(lane))?);
     Ok(())

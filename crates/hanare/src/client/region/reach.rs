@@ -1,6 +1,6 @@
 //! Ways of a handle to a region's bytes: direct access on this host, a coherent mapping, or its nodes.
 //!
-//! A thread says that it is at work before it looks whether it has direct access ([`hanare_protocol::page::bypass`]). A host that will
+//! A thread says that it is at work before it looks whether it has direct access ([`hanare_protocol::page::direct_access`]). A host that will
 //! map the region revokes that right, and waits for threads at work alone.
 
 use super::Region;
@@ -9,10 +9,10 @@ use crate::client::mapping::{FilesHere, fetch_files, map_extent};
 use hanare_memory::{Mapping, Window};
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::SMALL_REGION_LEN;
-use hanare_protocol::page::bypass::Right;
-use hanare_protocol::place::Routes;
+use hanare_protocol::page::direct_access::Right;
+use hanare_protocol::placement::Routes;
 use hanare_protocol::{Error, Result};
-use hanare_ring::seats::AtWork;
+use hanare_ring::thread_slots::AtWork;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{PoisonError, RwLockWriteGuard};

@@ -5,7 +5,7 @@
 //! | `address` | where mappings begin |
 //! | `coherent` | what threads on one machine get, for programs on many |
 //! | `explicit` | stores that are seen after a flush there and an update here, or with a lock that they are bound to |
-//! | `lanes`, `endpoint` | what a thread works with while it resolves its own fault |
+//! | `fault_contexts`, `endpoint` | what a thread works with while it resolves its own fault |
 //! | `orders` | connections made anew for such a thread |
 //! | `options` | what a mapping may use |
 //! | `report` | the last line of a program that touches what nobody can supply |
@@ -16,7 +16,7 @@ mod address;
 pub(crate) mod coherent;
 mod endpoint;
 mod explicit;
-mod lanes;
+mod fault_contexts;
 mod options;
 mod orders;
 mod report;

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! thread in a fault: Idle --> Wanted, rings --> waits --> changes its endpoint for the new one, or gives up (Idle)
-//! the mender:                 Wanted --> connects, greets, proves --> Ready, or Failed
+//! the reconnector:                 Wanted --> connects, greets, proves --> Ready, or Failed
 //! ```
 //!
-//! The mender is the attachment's thread. An order is one word, so that what a
+//! The reconnector is the attachment's thread. An order is one word, so that what a
 //! faulting thread does to it is async-signal-safe: atomics, `write`, `poll`, `sched_yield` and `clock_gettime`.
 
 use super::endpoint::Endpoint;
-use crate::client::attachment::{Mend, Shared};
+use crate::client::attachment::{Reconnect, Shared};
 use hanare_protocol::Result;
 use hanare_protocol::id::NodeId;
 use hanare_ring::wait::{Backoff, Step};
@@ -63,7 +63,7 @@ impl Orders {
         let (begun, mut backoff) = (Instant::now(), Backoff::new());
         let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
         loop {
-            // ORDERING: pairs with the mender's exchange: the endpoint is ready.
+            // ORDERING: pairs with the reconnector's exchange: the endpoint is ready.
             match word.load(Acquire) {
                 WANTED => {}
                 FAILED => {
@@ -71,9 +71,9 @@ impl Orders {
                     return false;
                 }
                 ready => {
-                    // SAFETY: a number that is none of the states is a box that the mender gave away, to this thread alone.
+                    // SAFETY: a number that is none of the states is a box that the reconnector gave away, to this thread alone.
                     std::mem::swap(endpoint, unsafe { &mut *(ready as *mut Endpoint) });
-                    // ORDERING: pairs with the mender's exchange: it drops what is there before it makes the next, so the place is empty.
+                    // ORDERING: pairs with the reconnector's exchange: it drops what is there before it makes the next, so the place is empty.
                     self.spent[at].store(ready, Release);
                     word.store(IDLE, Release);
                     return true;
@@ -89,7 +89,7 @@ impl Orders {
     }
 }
 
-impl Mend for Orders {
+impl Reconnect for Orders {
     /// Makes what is wanted.
     fn carry_out(&self, shared: &Shared) {
         for (at, word) in self.words.iter().enumerate().filter(|(_, word)| word.load(Acquire) == WANTED) {

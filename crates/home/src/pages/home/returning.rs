@@ -1,8 +1,8 @@
 //! A home on a node that was taken for lost and is back.
 
-use super::{Guest, HomePages, OWN, Outbox, Outgoing, PageHome, outgoing_to};
+use super::{HomePages, OWN, Outbox, Outgoing, PageHome, Sharer, outgoing_to};
 use hanare_protocol::id::NodeId;
-use hanare_protocol::page::share::Dismissed;
+use hanare_protocol::page::membership::FencedHosts;
 use hanare_protocol::page::{Directory, Heard, HostId, Page, Returning, ToHome};
 use hanare_protocol::wire::page::NodeMessage;
 use hanare_protocol::{Error, Result};
@@ -80,7 +80,7 @@ impl<H: HomePages> PageHome<H> {
     }
 
     /// A host that is to be done without, and may live, is told so once it is reached again.
-    pub fn dismiss(&self, host: HostId, address: &str, dismissed: &mut Dismissed<Outgoing>) {
+    pub fn dismiss(&self, host: HostId, address: &str, dismissed: &mut FencedHosts<Outgoing>) {
         if let Some(guest) = self.guest(host) {
             dismissed.dismiss(guest, return_message(guest, address, false));
         }
@@ -88,7 +88,7 @@ impl<H: HomePages> PageHome<H> {
 }
 
 /// Says that this home is back, or that it took the host for lost.
-fn return_message(guest: &Guest, address: &str, takes: bool) -> Outgoing {
-    let Guest { share, who, .. } = guest;
+fn return_message(guest: &Sharer, address: &str, takes: bool) -> Outgoing {
+    let Sharer { share, who, .. } = guest;
     outgoing_to(guest, NodeMessage::Returned { key: who.key, share: *share, address: address.to_owned(), takes }, None)
 }

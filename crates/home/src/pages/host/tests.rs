@@ -3,10 +3,10 @@
 use super::*;
 use crate::pages::vectors::{PageVectors, VectorFrames};
 use hanare_protocol::id::{Epoch, Slot};
-use hanare_protocol::page::share::Life;
+use hanare_protocol::page::membership::Life;
 use hanare_protocol::page::word::{Fault, Fill, Installed};
-use hanare_protocol::page::{Access, Hosts, Place, Ticket, ToHome, Version};
-use hanare_protocol::place::{Extent, Span};
+use hanare_protocol::page::{Access, HostMemory, Hosts, Ticket, ToHome, Version};
+use hanare_protocol::placement::{Extent, Span};
 
 const SEAT: u16 = 300;
 
@@ -16,7 +16,7 @@ type Host = PageHost<VectorFrames>;
 fn host() -> Host {
     let extents = vec![Extent { node: NodeId(1), slot: Slot(0), len: PAGE_LEN }];
     let layout = Layout { spans: vec![Span { len: PAGE_LEN, chunk: PAGE_LEN, extents }] };
-    let door = HomeDoor::new(NodeId(1), String::new(), 1);
+    let door = HomeRoute::new(NodeId(1), String::new(), 1);
     let sharing = Sharing::new([Life { epoch: Epoch(1), process: None }], 1_000);
     let mut host = PageHost::new((Gid(1), "a".to_owned()), Consistency::Coherent, layout, (vec![door], sharing), 0);
     host.set_home(0, HostId(1), None);

@@ -7,7 +7,7 @@ mod whole;
 
 use super::gather::gather_part;
 use super::runs::Runs;
-use super::{LONG_BLOCK, STAGE_LEN, Stage, check_runs, enter, pieces};
+use super::{LONG_BLOCK, STAGE_LEN, StageBytes, check_runs, enter, pieces};
 use crate::guard::{Lost, Side, guarded, is_any_lost};
 use crate::window::Window;
 use hanare_protocol::element::{Element, Range, Summary};
@@ -32,7 +32,7 @@ pub fn reduce_part(
     let is_whole = |bytes: u64| bytes.is_multiple_of(element.len());
     assert!(is_whole(at) && is_whole(len) && (len == 0 || is_whole(block)), "whole elements of {element}");
     if block < LONG_BLOCK && shape.range().is_none() {
-        let mut stage = Stage::new();
+        let mut stage = StageBytes::new();
         for (done, piece) in pieces(len, STAGE_LEN) {
             let staged = stage.window(piece);
             gather_part(from, shape, at + done, staged)?;

@@ -54,7 +54,7 @@ impl ServiceLoop {
                 self.answer(id, seq, Response::Reply(Reply::Told(happened)));
             }
             Query::Sync(request) => {
-                let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return };
+                let Some(SeatedLink { seat: Connection::Client(session), .. }) = self.places.get(&id) else { return };
                 let from = (session.client(), session.user());
                 self.tell_home(Input::Request { waiter: Waiter { link: id, seq }, from, request });
             }
@@ -111,7 +111,8 @@ impl ServiceLoop {
             Asker::Link(id) => {
                 // Others may have been answered since its client has gone.
                 self.look_who_fetches(id);
-                if matches!(self.places.get(&id), Some(SeatedLink { seat: Seat::Client(session), .. }) if session.has_gone()) {
+                if matches!(self.places.get(&id), Some(SeatedLink { seat: Connection::Client(session), .. }) if session.has_gone())
+                {
                     self.close(id);
                 }
                 self.go_on(id, outcome).map(|need| (id, need))
@@ -148,7 +149,7 @@ impl ServiceLoop {
     }
 
     pub(super) fn answer(&mut self, id: u64, seq: u64, what: NodeResponse) {
-        let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
+        let Some(SeatedLink { seat: Connection::Client(session), .. }) = self.places.get_mut(&id) else { return };
         match session.answer(self.now, seq, what) {
             Ok(()) => self.await_more(id),
             Err(_) => self.close(id),
@@ -182,7 +183,7 @@ impl ServiceLoop {
             match output {
                 PageOutput::Dial { node, address } => self.peers.dial_wire(node, address),
                 PageOutput::Send { place, bytes } => {
-                    let Some(SeatedLink { seat: Seat::Wire(wire), .. }) = self.places.get_mut(&place) else { continue };
+                    let Some(SeatedLink { seat: Connection::Wire(wire), .. }) = self.places.get_mut(&place) else { continue };
                     match wire.send_bytes(bytes) {
                         Ok(()) => self.await_more(place),
                         Err(error) => self.end(place, &error),

@@ -9,7 +9,7 @@
 //! The node keeps nothing of a connection that it has handed over. The kernel closes it when either program ends.
 
 use super::{AT_ONCE, SeatedLink, ServiceLoop, system};
-use crate::data::seat::Seat;
+use crate::data::connection::Connection;
 use crate::notices::ToControl;
 use hanare_fabric::control_socket::FrameSocket;
 use hanare_fabric::tcp::Greeted;
@@ -87,7 +87,7 @@ impl ServiceLoop {
     }
 
     fn is_of(&self, link: u64, client: ClientId) -> bool {
-        matches!(self.places.get(&link), Some(SeatedLink { seat: Seat::Client(session), .. }) if session.client() == client)
+        matches!(self.places.get(&link), Some(SeatedLink { seat: Connection::Client(session), .. }) if session.client() == client)
     }
 
     fn hand_to_reader(&mut self, at: LaneAt, writer: PortId, greeted: Greeted) -> Result<(), String> {

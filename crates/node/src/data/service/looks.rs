@@ -1,6 +1,6 @@
 //! The node's report to a program that looks at it.
 
-use super::{Seat, SeatedLink, ServiceLoop};
+use super::{Connection, SeatedLink, ServiceLoop};
 use crate::user_times::{TimeQuota, processor_time};
 use hanare_protocol::id::{ClientId, Gid, Rights};
 use hanare_protocol::limits::LOOK_COUNT_MAX;
@@ -29,7 +29,7 @@ impl ServiceLoop {
 
     /// The report for a link's user. A link gets one report at a time, because it is long.
     fn look_at(&self, id: u64, look: &Look) -> Result<Reply> {
-        let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return Ok(Reply::Working) };
+        let Some(SeatedLink { seat: Connection::Client(session), .. }) = self.places.get(&id) else { return Ok(Reply::Working) };
         if session.is_blocked() {
             return Err(Error::LimitReached { what: "looks of one program at a node at once".to_owned(), limit: 1 });
         }
@@ -55,7 +55,7 @@ impl ServiceLoop {
     /// The program that a link is of; 0 for a node's own, and one that has ended.
     fn client_of(&self, link: u64) -> ClientId {
         match self.places.get(&link) {
-            Some(SeatedLink { seat: Seat::Client(session), .. }) => session.client(),
+            Some(SeatedLink { seat: Connection::Client(session), .. }) => session.client(),
             _ => ClientId(0),
         }
     }

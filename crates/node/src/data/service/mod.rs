@@ -10,19 +10,19 @@
 //! | `links` | connections of writers that readers of queues get |
 //! | `looks` | what a program is told that looks at the node |
 //! | `peers` | bytes of other nodes |
-//! | `seats` | links that come, are watched, doze and end |
+//! | `connections` | links that come, are watched, doze and end |
 
 mod answers;
+mod connections;
 mod links;
 mod looks;
 mod peers;
-mod seats;
 
+use super::connection::{Connection, Did};
 use super::fetches::{Ended, NodeFetch};
 use super::memory::NodeMemory;
 use super::peers::{DialTerms, Peers};
 use super::replies::NodeResponse;
-use super::seat::{Did, Seat};
 use super::session::Session;
 use crate::control_link::ControlLink;
 use crate::extents::Extents;
@@ -37,7 +37,7 @@ use hanare_home::{Asker, EndedLinks, Home, Input, LockTerms, Need, Output, PageI
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, NodeId, User};
 use hanare_protocol::page::Face;
-use hanare_protocol::page::share::Over;
+use hanare_protocol::page::membership::Over;
 use hanare_protocol::session::{Series, Sessions};
 use hanare_protocol::wire::exchange::{Query, Question, Reply};
 use hanare_protocol::{Error, Result};
@@ -176,7 +176,7 @@ struct ServiceLoop {
 }
 
 struct SeatedLink {
-    seat: Seat,
+    seat: Connection,
     /// The link's user; a link to another node has none.
     user: Option<u32>,
     interest: EventFlags,

@@ -23,16 +23,16 @@ impl ServiceLoop {
 
     /// Makes room for a link to a node that is needed.
     pub(super) fn close_idle_peer(&mut self) {
-        let is_idle = |place: &SeatedLink| matches!(&place.seat, Seat::Peer(peer) if peer.is_idle());
+        let is_idle = |place: &SeatedLink| matches!(&place.seat, Connection::Peer(peer) if peer.is_idle());
         let idle = self.places.iter().find(|(_, place)| is_idle(place)).map(|(id, _)| *id);
-        if let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = idle.and_then(|id| self.unseat(id)) {
+        if let Some(SeatedLink { seat: Connection::Peer(peer), .. }) = idle.and_then(|id| self.unseat(id)) {
             self.peers.forget(&peer.address);
         }
     }
 
     pub(super) fn ask_peer(&mut self, id: u64, session: u64, fetch: NodeFetch) {
         // The link may have ended under another's request just before.
-        let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.places.get_mut(&id) else {
+        let Some(SeatedLink { seat: Connection::Peer(peer), .. }) = self.places.get_mut(&id) else {
             return self.dial(session, fetch);
         };
         match peer.ask(session, fetch) {
@@ -43,9 +43,10 @@ impl ServiceLoop {
 
     /// Before bytes of another node are written: closes the session that waits for them, if its client is gone.
     pub(super) fn look_who_fetches(&mut self, id: u64) {
-        let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.places.get(&id) else { return };
+        let Some(SeatedLink { seat: Connection::Peer(peer), .. }) = self.places.get(&id) else { return };
         let Some(session) = peer.session() else { return };
-        if matches!(self.places.get(&session), Some(SeatedLink { seat: Seat::Client(session), .. }) if session.has_ended()) {
+        if matches!(self.places.get(&session), Some(SeatedLink { seat: Connection::Client(session), .. }) if session.has_ended())
+        {
             self.close(session);
         }
     }
@@ -56,12 +57,12 @@ impl ServiceLoop {
     pub(super) fn end_fetches(&mut self, session: u64) {
         self.peers.cancel(session);
         let cannot = |place: &mut SeatedLink| match &mut place.seat {
-            Seat::Peer(peer) => !peer.cancel(session),
-            Seat::Client(_) | Seat::Wire(_) => false,
+            Connection::Peer(peer) => !peer.cancel(session),
+            Connection::Client(_) | Connection::Wire(_) => false,
         };
         let begun: Vec<u64> = self.places.iter_mut().filter_map(|(id, place)| cannot(place).then_some(*id)).collect();
         for id in begun {
-            let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.unseat(id) else { continue };
+            let Some(SeatedLink { seat: Connection::Peer(peer), .. }) = self.unseat(id) else { continue };
             self.peers.forget(&peer.address);
             peer.others().into_iter().for_each(|(session, fetch)| self.fetch(session, fetch));
         }
@@ -70,7 +71,7 @@ impl ServiceLoop {
     /// Hands ended fetches to the sessions that wait for them.
     pub(super) fn deliver(&mut self, ended: Vec<Ended>) {
         for Ended { session, outcome } in ended {
-            if let Some(SeatedLink { seat: Seat::Client(waiting), .. }) = self.places.get_mut(&session) {
+            if let Some(SeatedLink { seat: Connection::Client(waiting), .. }) = self.places.get_mut(&session) {
                 waiting.fetched(outcome);
                 self.wake(session);
             }
@@ -83,7 +84,7 @@ impl ServiceLoop {
         let Some(node) = waiting.first().map(|(_, fetch)| fetch.node) else { return };
         let outcome = link.and_then(|link| {
             let peer = crate::data::fetches::Peer::new(link, address.to_owned(), node);
-            self.seat(Seat::Peer(Box::new(peer))).ok_or_else(|| system("watch a link", rustix::io::Errno::NOSPC))
+            self.seat(Connection::Peer(Box::new(peer))).ok_or_else(|| system("watch a link", rustix::io::Errno::NOSPC))
         });
         match outcome {
             Ok(id) => {
@@ -105,7 +106,7 @@ impl ServiceLoop {
     /// There is a connection for messages about pages, or there could not be.
     pub(super) fn wired(&mut self, node: Option<NodeId>, link: Result<Box<dyn Link>>) {
         let place = match link {
-            Ok(link) => self.seat(Seat::Wire(Box::new(ControlLink::new(link)))),
+            Ok(link) => self.seat(Connection::Wire(Box::new(ControlLink::new(link)))),
             Err(error) => {
                 tracing::debug!("{node:?} was not reached about pages: {error}");
                 None

@@ -95,7 +95,7 @@ fn what_a_node_keeps_is_not_made_anew_while_it_is_away() {
 fn a_node_that_was_started_again_with_its_extents_has_its_regions_in_a_new_epoch() {
     let mut pool = Pool::new(2);
     let made = pool.create(1, "a", 4096, Placement::Local).unwrap();
-    let held: Vec<HeldExtent> = pool.nodes[1].member.held().copied().collect();
+    let held: Vec<ReportedExtent> = pool.nodes[1].member.held().copied().collect();
     let start = |pool: &mut Pool, life: u128, restores: u128| {
         pool.nodes[1].member.leave(true);
         pool.run();

@@ -37,7 +37,7 @@ impl World {
             ToHost::Refused { reason: Refusal::Lost, .. } => (Ruling::Lost, None),
             _ => (Ruling::Refused, None),
         };
-        self.take_in(host, Taking { intake: Intake::new(answer), grant, value }, mode);
+        self.take_in(host, Taking { intake: InstallSteps::new(answer), grant, value }, mode);
     }
 
     /// Goes on with an answer until it is taken in, or the thread is about to publish what it has put into the frame.

@@ -23,7 +23,7 @@
 //! The tests at the end switch rules off, one at a time, and expect a counterexample.
 
 use super::directory::{self, Output};
-use super::intake::{Act, End, Intake, Ruling};
+use super::install_steps::{Act, End, InstallSteps, Ruling};
 use super::word::{Fault, Installed, PageWord, State};
 use super::*;
 use crate::error::Corrupt;

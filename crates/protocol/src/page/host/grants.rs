@@ -1,6 +1,6 @@
 //! Grants at the node, in whoever's name the page was claimed, and messages about owners that are gone.
 
-use super::{Host, HostOutput, OWN_SEAT, Place, is_of};
+use super::{Host, HostMemory, HostOutput, OWN_SEAT, is_of};
 use crate::error::Corrupt;
 use crate::page::hosts::Hosts;
 use crate::page::message::{Access, Page, Ticket, ToHome, ToHost, Version};
@@ -18,7 +18,7 @@ enum Filled {
 impl<B: Clone> Host<B> {
     /// Whatever request it answers, a grant to read above the floor is good: what would have made it stale would have raised
     /// the floor.
-    pub(super) fn on_grant_read<P: Place<Bytes = B>>(
+    pub(super) fn on_grant_read<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         page: Page,
@@ -44,7 +44,7 @@ impl<B: Clone> Host<B> {
     }
 
     /// A grant to write that nobody has to acknowledge to any more.
-    pub(super) fn on_grant_write<P: Place<Bytes = B>>(
+    pub(super) fn on_grant_write<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         page: Page,
@@ -109,7 +109,7 @@ impl<B: Clone> Host<B> {
     }
 
     /// Puts a page that its claimer waits for in its place, where its grant is good, and says so in its word.
-    fn install<P: Place<Bytes = B>>(
+    fn install<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         page: Page,
@@ -138,7 +138,7 @@ impl<B: Clone> Host<B> {
     }
 
     /// The owner that was to answer a request is gone. Has it?
-    pub(super) fn on_owner_gone<P: Place<Bytes = B>>(
+    pub(super) fn on_owner_gone<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         page: Page,

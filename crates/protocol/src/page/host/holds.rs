@@ -1,13 +1,13 @@
 //! Pages that another host waits for, and that are kept for a while because a program here works on them.
 //!
-//! The page's home says how long its owner may keep it ([`super::super::tenure`]). The host keeps it for at most [`PAGE_HOLD_US`],
+//! The page's home says how long its owner may keep it ([`super::super::hold_time`]). The host keeps it for at most [`PAGE_HOLD_US`],
 //! whatever is said. It looks at the page when it is asked for it, and when it gives it. A page that did not change was kept in vain, and
 //! is given at once the next 2 times, then 4, 8, ... So a page that hosts hand to each other, such as a flag, is hardly ever kept.
 //!
 //! A page that is kept stays as it was: its word says that it is owned, and threads go on with it. What asks for it counts as not yet
 //! arrived.
 
-use super::{Host, HostOutput, Place};
+use super::{Host, HostMemory, HostOutput};
 use crate::error::Corrupt;
 use crate::limits::PAGE_HOLD_US;
 use crate::page::message::{Page, ToHost};
@@ -22,7 +22,7 @@ const KNOWN_VAIN: usize = 4096;
 
 /// A page that is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Kept<B> {
+struct RetainedPage<B> {
     message: ToHost,
     /// Its bytes when it was asked for.
     was: B,
@@ -43,7 +43,7 @@ struct Vain {
 /// **Cost**: the bytes of each page that is kept; 16 bytes for each that was kept in vain, of at most 4096.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Holds<B> {
-    kept: BTreeMap<Page, Kept<B>>,
+    kept: BTreeMap<Page, RetainedPage<B>>,
     vain: BTreeMap<Page, Vain>,
 }
 
@@ -91,7 +91,7 @@ impl<B: Clone + PartialEq> Host<B> {
     /// [`Host::end_holds`] follows at [`Host::holds_until_us`].
     ///
     /// **Cost**: beside that of the message, a read of the page where it is kept.
-    pub fn on_message_at<P: Place<Bytes = B>>(
+    pub fn on_message_at<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         (page, message, bytes): (Page, ToHost, Option<B>),
@@ -109,7 +109,7 @@ impl<B: Clone + PartialEq> Host<B> {
         // An owned page has a frame.
         let Some(was) = place.read(page) else { return self.on_message(place, page, message, bytes, outputs) };
         let until_us = now_us.saturating_add(hold_us.min(PAGE_HOLD_US).into());
-        self.holds.kept.insert(page, Kept { message, was, until_us });
+        self.holds.kept.insert(page, RetainedPage { message, was, until_us });
         Ok(())
     }
 
@@ -119,15 +119,15 @@ impl<B: Clone + PartialEq> Host<B> {
     }
 
     /// Goes on with the messages about pages that were kept for long enough. Returns whether there were any.
-    pub fn end_holds<P: Place<Bytes = B>>(
+    pub fn end_holds<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         now_us: u64,
         outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<bool, Corrupt> {
-        let over: Vec<(Page, Kept<B>)> = self.holds.kept.extract_if(.., |_, kept| kept.until_us <= now_us).collect();
+        let over: Vec<(Page, RetainedPage<B>)> = self.holds.kept.extract_if(.., |_, kept| kept.until_us <= now_us).collect();
         let any = !over.is_empty();
-        for (page, Kept { message, was, .. }) in over {
+        for (page, RetainedPage { message, was, .. }) in over {
             let is_here = place.look(page).state()? == State::Owned;
             if is_here {
                 let is_vain = place.read(page).is_some_and(|is| is == was);

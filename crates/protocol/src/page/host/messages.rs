@@ -1,10 +1,10 @@
 //! Messages of homes and other hosts on pages, and their effects.
 
-use super::{Collecting, Host, HostOutput, Place, Why, acknowledge, is_of, taken_by_nobody};
+use super::{Collecting, Host, HostMemory, HostOutput, Why, acknowledge, is_of, taken_by_nobody};
 use crate::error::Corrupt;
 use crate::page::hosts::{HostId, Hosts};
 use crate::page::message::{Access, Page, Ticket, ToHome, ToHost, Version};
-use crate::page::word::{Invalidated, State, Taken};
+use crate::page::word::{Invalidated, State, TakeOutcome};
 use std::collections::VecDeque;
 
 impl<B: Clone> Host<B> {
@@ -13,7 +13,7 @@ impl<B: Clone> Host<B> {
     /// **Ordering**: messages may come in any order, each once (an acknowledgement, and a grant to a thread that is dead, may be
     /// repeated). **Errors**: [`Corrupt`] for what the words cannot say; seats that there are not are refused before.
     // FEATURE: EU-F12 EU-F13
-    pub fn on_message<P: Place<Bytes = B>>(
+    pub fn on_message<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         page: Page,
@@ -39,7 +39,7 @@ impl<B: Clone> Host<B> {
     }
 
     /// Acts on messages on a page that came while it was taken, or filled.
-    pub(super) fn act_on_waiting<P: Place<Bytes = B>>(
+    pub(super) fn act_on_waiting<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         page: Page,
@@ -55,7 +55,7 @@ impl<B: Clone> Host<B> {
         Ok(())
     }
 
-    fn act<P: Place<Bytes = B>>(
+    fn act<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         page: Page,
@@ -155,7 +155,7 @@ impl<B: Clone> Host<B> {
         }
     }
 
-    fn on_invalidate<P: Place<Bytes = B>>(
+    fn on_invalidate<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         page: Page,
@@ -175,7 +175,7 @@ impl<B: Clone> Host<B> {
     }
 
     /// Gives away pages owned since `era`. Returns the minimum version where they are not owned.
-    fn give<P: Place<Bytes = B>>(
+    fn give<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         page: Page,
@@ -183,9 +183,9 @@ impl<B: Clone> Host<B> {
         why: Why,
     ) -> Result<Option<Version>, Corrupt> {
         match place.change(page, |word| word.take_owned(era))? {
-            Taken::Take => self.begin_take(page, why),
-            Taken::Elsewhere { floor } => return Ok(Some(floor)),
-            Taken::Later => return Err(taken_by_nobody()),
+            TakeOutcome::Take => self.begin_take(page, why),
+            TakeOutcome::Elsewhere { floor } => return Ok(Some(floor)),
+            TakeOutcome::Later => return Err(taken_by_nobody()),
         }
         Ok(None)
     }

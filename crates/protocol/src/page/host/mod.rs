@@ -2,7 +2,7 @@
 //!
 //! A host has a word ([`PageWord`]) and a frame for each page. Threads of its programs and its node change the word. These rules are the
 //! node's part. They act on messages of homes and other hosts, take pages from programs for others or to make room, and clean up after
-//! dead threads. They work on a [`Place`]: shared memory and mappings in the product, plain numbers ([`Plain`]) in the explorer and the
+//! dead threads. They work on a [`HostMemory`]: shared memory and mappings in the product, plain numbers ([`Plain`]) in the explorer and the
 //! simulator.
 //!
 //! | file | holds |
@@ -47,7 +47,7 @@ const OWN_SEAT: u16 = 0;
 /// A host's memory of a region, which its rules look at and change.
 ///
 /// **Ordering**: threads of programs change words and seats at the same time; frames only as their words let them.
-pub trait Place {
+pub trait HostMemory {
     /// A page's bytes.
     type Bytes: Clone;
 
@@ -199,7 +199,7 @@ impl<B: Clone> Host<B> {
     }
 
     /// Seats of the dead whose claims were granted, or failed, may be given out again.
-    pub fn settle_dead_seats(&mut self, place: &impl Place<Bytes = B>) {
+    pub fn settle_dead_seats(&mut self, place: &impl HostMemory<Bytes = B>) {
         if self.dead_seats.is_empty() {
             return;
         }
@@ -212,7 +212,7 @@ impl<B: Clone> Host<B> {
     /// they were putting into frames goes; of others that comes to its end.
     ///
     /// **Errors**: [`Corrupt`], after all seats were seen to.
-    pub fn part<P: Place<Bytes = B>>(
+    pub fn part<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         seats: Range<u16>,
@@ -235,7 +235,7 @@ impl<B: Clone> Host<B> {
 
     /// The request of a page again: nobody knows whether its dead thread sent it. A home that heard a request to write knows
     /// it again by its ticket; one to read is another request.
-    fn repeat<P: Place<Bytes = B>>(&mut self, place: &mut P, page: Page, outputs: &mut Vec<HostOutput<B>>) {
+    fn repeat<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, page: Page, outputs: &mut Vec<HostOutput<B>>) {
         let word = place.look(page);
         let seat = word.claimer();
         if seat >= place.seat_count() {
@@ -258,7 +258,7 @@ impl<B: Clone> Host<B> {
 
     /// Another host is gone: it may have been the one that was to send a page of that home which is being fetched for reading. That
     /// is asked for again; for those that are to be written the home sees to it.
-    pub fn on_host_gone<P: Place<Bytes = B>>(&mut self, place: &mut P, home: usize, outputs: &mut Vec<HostOutput<B>>) {
+    pub fn on_host_gone<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, home: usize, outputs: &mut Vec<HostOutput<B>>) {
         let is_read = |page: &Page| place.look(*page).state() == Ok(State::Fetching) && place.home_of(*page) == home;
         let fetching: Vec<Page> = pages(place).filter(is_read).collect();
         fetching.into_iter().for_each(|page| self.repeat(place, page, outputs));
@@ -266,7 +266,7 @@ impl<B: Clone> Host<B> {
 
     /// A home is gone: what was asked of it does not come. Who waits asks it again, and finds out. Copies stay readable, and owned
     /// pages usable.
-    pub fn on_home_lost<P: Place<Bytes = B>>(&mut self, place: &mut P, home: usize) {
+    pub fn on_home_lost<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, home: usize) {
         let is_waited_for = |page: &Page| place.look(*page).is_asked_for() && place.home_of(*page) == home;
         let waiting: Vec<Page> = pages(place).filter(is_waited_for).collect();
         for page in waiting {
@@ -277,7 +277,7 @@ impl<B: Clone> Host<B> {
     }
 
     /// Ends the fetch of a page; its waiters look again. A thread that has given up by itself, or has a reply, is left alone.
-    fn fail<P: Place<Bytes = B>>(&mut self, place: &mut P, page: Page, seat: u16) -> Result<(), Corrupt> {
+    fn fail<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, page: Page, seat: u16) -> Result<(), Corrupt> {
         if seat >= place.seat_count() {
             return Err(Corrupt("a page claimed by a seat that there is not"));
         }
@@ -290,16 +290,16 @@ impl<B: Clone> Host<B> {
 }
 
 /// All pages of a place.
-fn pages<P: Place>(place: &P) -> impl Iterator<Item = Page> + use<P> {
+fn pages<P: HostMemory>(place: &P) -> impl Iterator<Item = Page> + use<P> {
     (0..place.page_count()).map(Page)
 }
 
 /// True if the request that a message names claims the page.
-fn is_of<P: Place>(place: &P, page: Page, ticket: Ticket) -> bool {
+fn is_of<P: HostMemory>(place: &P, page: Page, ticket: Ticket) -> bool {
     place.look(page).claimer() == ticket.seat && place.number(ticket.seat) == ticket.number
 }
 
-fn acknowledge<P: Place>(place: &P, page: Page, version: Version, tell: Option<HostId>) -> HostOutput<P::Bytes> {
+fn acknowledge<P: HostMemory>(place: &P, page: Page, version: Version, tell: Option<HostId>) -> HostOutput<P::Bytes> {
     match tell {
         Some(to) => HostOutput::Host { to, page, message: ToHost::Ack { from: place.me(page), version }, bytes: None },
         None => HostOutput::home(page, ToHome::Ack { version }),

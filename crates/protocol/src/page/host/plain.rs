@@ -1,6 +1,6 @@
 //! Words, seats and frames without shared memory, for whoever drives the rules alone.
 
-use super::{Manner, Place};
+use super::{HostMemory, Manner};
 use crate::error::Corrupt;
 use crate::page::hosts::HostId;
 use crate::page::message::{Access, Page};
@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// A thread's seat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct PlainSeat {
+struct PlainThreadSlot {
     /// The page it is at, and whether it maps that.
     at: Option<(Page, bool)>,
     /// The number of its last request.
@@ -29,7 +29,7 @@ pub struct Plain<B> {
     seat_count: u16,
     /// Words of pages that were there.
     words: BTreeMap<Page, PageWord>,
-    seats: BTreeMap<u16, PlainSeat>,
+    seats: BTreeMap<u16, PlainThreadSlot>,
     frames: BTreeMap<Page, B>,
 }
 
@@ -40,7 +40,7 @@ impl<B: Clone> Plain<B> {
         Plain { me, is_home, page_count: pages, seat_count: seats, words, seats: taken, frames }
     }
 
-    fn seat(&mut self, seat: u16) -> &mut PlainSeat {
+    fn seat(&mut self, seat: u16) -> &mut PlainThreadSlot {
         assert!(seat < self.seat_count, "seat {seat} of {}", self.seat_count);
         self.seats.entry(seat).or_default()
     }
@@ -71,7 +71,7 @@ impl<B: Clone> Plain<B> {
     }
 }
 
-impl<B: Clone> Place for Plain<B> {
+impl<B: Clone> HostMemory for Plain<B> {
     type Bytes = B;
 
     fn page_count(&self) -> u64 {

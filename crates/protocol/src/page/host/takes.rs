@@ -1,6 +1,6 @@
 //! Pages that are being taken from programs: for other hosts, or to make room.
 
-use super::{Host, HostOutput, Manner, Place, acknowledge, pages, taken_by_nobody};
+use super::{Host, HostMemory, HostOutput, Manner, acknowledge, pages, taken_by_nobody};
 use crate::error::Corrupt;
 use crate::page::hosts::{HostId, Hosts};
 use crate::page::message::{Access, Page, Ticket, ToHome, ToHost, Version};
@@ -64,7 +64,7 @@ impl<B: Clone> Host<B> {
 
     /// Hears what waited for pages that are filled by now; takes those marked pages that nobody maps at this moment, then what waited
     /// for that. Returns whether there were any.
-    pub fn turn<P: Place<Bytes = B>>(&mut self, place: &mut P, outputs: &mut Vec<HostOutput<B>>) -> Result<bool, Corrupt> {
+    pub fn turn<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, outputs: &mut Vec<HostOutput<B>>) -> Result<bool, Corrupt> {
         let filled: Vec<Page> = self.filling.extract_if(.., |page| !place.look(*page).is_being_filled()).collect();
         let heard = filled.iter().try_for_each(|page| self.act_on_waiting(place, *page, outputs));
         let clear: Vec<Page> = self.takes.keys().copied().filter(|page| place.is_clear(*page)).collect();
@@ -75,13 +75,13 @@ impl<B: Clone> Host<B> {
 
     /// True if [`Host::turn`] would do something.
     #[cfg(test)]
-    pub(in crate::page) fn may_turn(&self, place: &impl Place<Bytes = B>) -> bool {
+    pub(in crate::page) fn may_turn(&self, place: &impl HostMemory<Bytes = B>) -> bool {
         let is_filled = self.filling.iter().any(|page| !place.look(*page).is_being_filled());
         is_filled || self.takes.keys().any(|page| place.is_clear(*page))
     }
 
     /// Takes pages, ascending, that nobody maps.
-    fn take_all<P: Place<Bytes = B>>(
+    fn take_all<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         clear: &[Page],
@@ -109,7 +109,7 @@ impl<B: Clone> Host<B> {
     }
 
     /// A page has been taken: says so in its word, and to whom it was taken for.
-    fn publish<P: Place<Bytes = B>>(
+    fn publish<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         page: Page,
@@ -154,7 +154,7 @@ impl<B: Clone> Host<B> {
     /// Begins to let go of a page. Says whether there was one to let go of.
     ///
     /// **Cost**: a copy goes without a word (the home may send one invalidation in vain); an owned page goes home.
-    pub fn evict<P: Place<Bytes = B>>(&mut self, place: &mut P, page: Page) -> Result<bool, Corrupt> {
+    pub fn evict<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, page: Page) -> Result<bool, Corrupt> {
         if self.takes.contains_key(&page) {
             return Ok(false);
         }
@@ -166,7 +166,7 @@ impl<B: Clone> Host<B> {
     }
 
     /// Lets go of all pages, or of those of one home. Returns whether all are home, or on their way.
-    pub fn empty<P: Place<Bytes = B>>(
+    pub fn empty<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         of: Option<usize>,
@@ -184,7 +184,7 @@ impl<B: Clone> Host<B> {
     /// Lets go of all that a home that is back asks for: nobody here gets a page of it, and what this host owns goes there.
     /// Returns whether all are home, or on their way. Then this host leaves; what still comes to it under its old name is given
     /// straight back where it is a page to write, and dropped else.
-    pub fn hand_over<P: Place<Bytes = B>>(
+    pub fn hand_over<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         home: usize,

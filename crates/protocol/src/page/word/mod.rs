@@ -39,7 +39,7 @@
 
 mod steps;
 
-pub use steps::{Change, Changed, Fault, Fill, Installed, Invalidated, Taken};
+pub use steps::{Change, Changed, Fault, Fill, Installed, Invalidated, TakeOutcome};
 
 use super::message::{Access, Version};
 use crate::error::Corrupt;

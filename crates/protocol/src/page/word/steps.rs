@@ -89,7 +89,7 @@ pub enum Invalidated {
 
 /// Result of a forward or a recall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum TakeOutcome {
     /// The page is marked: take it, and publish.
     Take,
     /// The page is not owned here in that version. The floor says why. From the asked version on, the page was passed on (a recall is
@@ -249,11 +249,13 @@ impl PageWord {
 
     /// A forward or a recall of what is owned here since `era`.
     // FEATURE: EU-F13
-    pub fn take_owned(self, era: Version) -> Result<Change<Taken>, Corrupt> {
+    pub fn take_owned(self, era: Version) -> Result<Change<TakeOutcome>, Corrupt> {
         match self.state()? {
-            State::Owned if self.version() == era => self.becomes(self.after(Event::Take).expect("it can be taken"), Taken::Take),
-            State::TakingShared | State::TakingUpgrade | State::TakingOwned => self.stays(Taken::Later),
-            _ => self.stays(Taken::Elsewhere { floor: self.floor() }),
+            State::Owned if self.version() == era => {
+                self.becomes(self.after(Event::Take).expect("it can be taken"), TakeOutcome::Take)
+            }
+            State::TakingShared | State::TakingUpgrade | State::TakingOwned => self.stays(TakeOutcome::Later),
+            _ => self.stays(TakeOutcome::Elsewhere { floor: self.floor() }),
         }
     }
 

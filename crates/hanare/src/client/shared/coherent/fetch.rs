@@ -3,12 +3,12 @@
 use super::denied::{Asked, ClaimPatience, Claimed, Denied, Here};
 use super::resolver::{OWN_COUNT, Resolver};
 use crate::client::shared::endpoint::Broken;
-use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Tools};
+use crate::client::shared::fault_contexts::{FaultContextGuard, LANE_PAGE_COUNT, Tools};
 use crate::trace::{Means, Seen};
 use hanare_memory::frames::Run;
 use hanare_protocol::Result;
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::intake::{Act, End, Intake, Ruling};
+use hanare_protocol::page::install_steps::{Act, End, InstallSteps, Ruling};
 use hanare_protocol::page::word::{Fault, Installed, State};
 use hanare_protocol::page::{Access, Ticket};
 use hanare_protocol::wire::exchange::{crowded_head, granted_pages_len, page_requests_head, settled_head};
@@ -37,7 +37,7 @@ impl Resolver {
     /// Asks the home of a page, and for as many behind it as the stream of faults is worth.
     pub(super) fn fetch<'a>(
         &'a self,
-        lane: &mut LaneGuard<'a>,
+        lane: &mut FaultContextGuard<'a>,
         claimed: Claimed,
         access: Access,
         seen: &mut Seen,
@@ -58,7 +58,7 @@ impl Resolver {
     /// thread takes in the other.
     pub(super) fn fetch_until<'a>(
         &'a self,
-        lane: &mut LaneGuard<'a>,
+        lane: &mut FaultContextGuard<'a>,
         claimed: Claimed,
         access: Access,
         end: u64,
@@ -114,7 +114,7 @@ impl Resolver {
     }
 
     /// Claims pages and asks their home for them: the one that was touched, or none of them, and those behind it. Returns how many.
-    fn ask(&self, lane: &mut LaneGuard<'_>, touched: Option<Claimed>, page: u64, along: Along) -> Result<usize, Broken> {
+    fn ask(&self, lane: &mut FaultContextGuard<'_>, touched: Option<Claimed>, page: u64, along: Along) -> Result<usize, Broken> {
         let (index, tools) = (lane.index(), lane.tools());
         let is_touched = touched.is_some();
         let mut put = |k: usize, claimed: Claimed| {
@@ -159,7 +159,7 @@ impl Resolver {
     }
 
     /// Receives what was asked for, puts it into its places and maps it.
-    fn receive(&self, lane: &mut LaneGuard<'_>, (home, count): (usize, usize)) -> Result<Asked, Denied> {
+    fn receive(&self, lane: &mut FaultContextGuard<'_>, (home, count): (usize, usize)) -> Result<Asked, Denied> {
         let (index, tools) = (lane.index(), lane.tools());
         if let Err(broken) = self.receive_records(tools, (home, count)) {
             self.fail_all(tools, index, count);
@@ -256,11 +256,11 @@ impl Resolver {
         }
     }
 
-    /// Puts what was granted in its place, tells the home, and maps it: the steps of [`hanare_protocol::page::intake`].
+    /// Puts what was granted in its place, tells the home, and maps it: the steps of [`hanare_protocol::page::install_steps`].
     pub(super) fn take_in(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<Asked, Denied> {
-        let mut intakes = [Intake::new(Ruling::Refused); LANE_PAGE_COUNT];
+        let mut intakes = [InstallSteps::new(Ruling::Refused); LANE_PAGE_COUNT];
         let intakes = &mut intakes[..count];
-        (0..count).for_each(|k| intakes[k] = Intake::new(ruling_of(decode(&tools.operands, k))));
+        (0..count).for_each(|k| intakes[k] = InstallSteps::new(ruling_of(decode(&tools.operands, k))));
         if let Err(denied) = self.receive_pages(tools, lane, home, intakes) {
             self.abandon(tools, lane, (home, count));
             return Err(denied);
@@ -277,7 +277,7 @@ impl Resolver {
         self.acknowledge(tools, lane, home, intakes)?;
         let is_mapped = self.map_granted(tools, lane, intakes)?;
         first?;
-        match intakes.first().map(Intake::act) {
+        match intakes.first().map(InstallSteps::act) {
             Some(Act::End(End::Later)) => Ok(Asked::Later),
             Some(Act::End(End::Overtaken)) => Ok(Asked::Overtaken),
             Some(Act::End(End::Lost)) => Err(Denied::Gone),
@@ -287,7 +287,7 @@ impl Resolver {
     }
 
     /// Goes on with an answer as far as its page word alone is concerned.
-    fn go_on(&self, tools: &Tools, (lane, k): (usize, usize), intake: &mut Intake) -> Result<(), Denied> {
+    fn go_on(&self, tools: &Tools, (lane, k): (usize, usize), intake: &mut InstallSteps) -> Result<(), Denied> {
         let (granted, page, seat) = (decode(&tools.operands, k), tools.numbers[k], self.seat(lane, k));
         let access = access_of(granted);
         loop {
@@ -320,7 +320,7 @@ impl Resolver {
     }
 
     /// A page may be here: wakes who waited for it.
-    fn on_installed(&self, page: u64, seat: u16, installed: Installed, intake: &mut Intake) {
+    fn on_installed(&self, page: u64, seat: u16, installed: Installed, intake: &mut InstallSteps) {
         if let Installed::Here(changed) = installed {
             self.wake(page, changed);
         }
@@ -328,7 +328,7 @@ impl Resolver {
     }
 
     /// Tells the home of the grants that it waits for, in one message.
-    fn acknowledge(&self, tools: &mut Tools, lane: usize, home: usize, intakes: &mut [Intake]) -> Result<(), Denied> {
+    fn acknowledge(&self, tools: &mut Tools, lane: usize, home: usize, intakes: &mut [InstallSteps]) -> Result<(), Denied> {
         let mut count = 0;
         for (k, intake) in intakes.iter_mut().enumerate().filter(|(_, intake)| intake.act() == Act::Acknowledge) {
             let (page, seat) = (tools.numbers[k], self.seat(lane, k));
@@ -347,7 +347,7 @@ impl Resolver {
     }
 
     /// Receives the pages that come along, and puts them into the frames, some while the others are on their way.
-    fn receive_pages(&self, tools: &mut Tools, lane: usize, home: usize, intakes: &mut [Intake]) -> Result<(), Denied> {
+    fn receive_pages(&self, tools: &mut Tools, lane: usize, home: usize, intakes: &mut [InstallSteps]) -> Result<(), Denied> {
         let (mut k, count) = (0, intakes.len());
         while k < count {
             if !decode(&tools.operands, k).has_bytes {
@@ -367,7 +367,7 @@ impl Resolver {
 
     /// Puts received pages into the frames, as far as their grants are good and their claims still those of their slots. The node may
     /// have got others meanwhile, for a thread that died, and they may have been stored to since.
-    fn fill_granted(&self, tools: &Tools, lane: usize, which: Range<usize>, intakes: &mut [Intake]) -> Result<(), Denied> {
+    fn fill_granted(&self, tools: &Tools, lane: usize, which: Range<usize>, intakes: &mut [InstallSteps]) -> Result<(), Denied> {
         let mut begin = which.start;
         while begin < which.end {
             let mut end = begin;
@@ -395,7 +395,7 @@ impl Resolver {
         tools: &Tools,
         lane: usize,
         which: Range<usize>,
-        (bytes, intakes): (&[u8], &mut [Intake]),
+        (bytes, intakes): (&[u8], &mut [InstallSteps]),
     ) -> Result<(), Denied> {
         let run = Run { first: tools.numbers[which.start], count: which.len() as u64 };
         let mut filled = self.frames.fill(run, bytes);
@@ -411,7 +411,7 @@ impl Resolver {
     }
 
     /// Maps what was granted, in runs of pages that may be used in the same way. Says whether the first was mapped.
-    fn map_granted(&self, tools: &Tools, lane: usize, intakes: &mut [Intake]) -> Result<bool, Denied> {
+    fn map_granted(&self, tools: &Tools, lane: usize, intakes: &mut [InstallSteps]) -> Result<bool, Denied> {
         let count = intakes.len();
         // A page that came to write for a thread that reads is mapped for reading, so that its first store is seen.
         let access = |k: usize| {
@@ -439,7 +439,7 @@ impl Resolver {
             // The one that would not be entered is passed over.
             k += usize::from(k < count && access(k) == Some(same));
         }
-        intakes.iter_mut().filter(|intake| intake.act() == Act::Map).for_each(Intake::done);
+        intakes.iter_mut().filter(|intake| intake.act() == Act::Map).for_each(InstallSteps::done);
         Ok(is_first_mapped)
     }
 

@@ -2,7 +2,7 @@
 
 use super::denied::{Asked, ClaimPatience, Claimed, Denials, Denied, Here};
 use crate::client::region::Region;
-use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Lanes};
+use crate::client::shared::fault_contexts::{FaultContextGuard, FaultContexts, LANE_PAGE_COUNT};
 use crate::client::shared::report::Report;
 use crate::trace::{Faults, Means, Seen};
 use hanare_fabric::settings;
@@ -15,7 +15,7 @@ use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::page::Streams;
 use hanare_protocol::page::word::{Fault, State};
-use hanare_protocol::place::Layout;
+use hanare_protocol::placement::Layout;
 use hanare_protocol::wire::control::{FilePart, SharedView};
 use hanare_protocol::{Error, Result};
 use hanare_ring::page_word::seat;
@@ -50,7 +50,7 @@ pub(super) struct Resolver {
     pub(super) frames_max: u64,
     pub(super) uffd: Uffd,
     pub(super) span: Span,
-    pub(super) lanes: Lanes,
+    pub(super) lanes: FaultContexts,
     /// For each seat of each lane, the page that it asked for ahead and that its node gets, plus 1.
     pub(super) ahead: Box<[AtomicU64]>,
     pub(super) seat_first: u16,
@@ -124,7 +124,7 @@ impl Resolver {
             frames_max: shared.frames_max,
             uffd,
             span,
-            lanes: Lanes::connect(attachment, &doors, lanes)?,
+            lanes: FaultContexts::connect(attachment, &doors, lanes)?,
             ahead: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
             seat_first: shared.seat_first,
             rights,
@@ -196,7 +196,13 @@ impl Resolver {
     }
 
     /// Maps a page that is here, and behind it, where a stream of faults goes on, pages that are here in the same way.
-    pub(super) fn map_around(&self, lane: &LaneGuard<'_>, page: u64, access: Access, seen: &mut Seen) -> Result<(), Denied> {
+    pub(super) fn map_around(
+        &self,
+        lane: &FaultContextGuard<'_>,
+        page: u64,
+        access: Access,
+        seen: &mut Seen,
+    ) -> Result<(), Denied> {
         // A counted slot keeps an owned page owned: a written page is mapped for stores to come, too.
         let is_stored_to = |page: u64| {
             let word = self.words.look(page);

@@ -3,7 +3,7 @@
 use super::denied::{ClaimPatience, Denied, Here};
 use super::resolver::Resolver;
 use crate::client::shared::endpoint::Broken;
-use crate::client::shared::lanes::LaneGuard;
+use crate::client::shared::fault_contexts::FaultContextGuard;
 use hanare_protocol::Result;
 use hanare_protocol::limits::SPIN_ANSWER_US;
 use hanare_protocol::page::word::{Changed, PageWord};
@@ -75,7 +75,7 @@ impl Resolver {
         &self,
         page: u64,
         seat: u16,
-        lane: &mut LaneGuard<'_>,
+        lane: &mut FaultContextGuard<'_>,
         patience: &mut ClaimPatience,
     ) -> Result<(), Denied> {
         loop {

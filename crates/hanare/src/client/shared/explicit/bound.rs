@@ -15,7 +15,7 @@
 use super::Explicit;
 use super::pager::{PageList, Pager};
 use crate::client::attachment::{BoundMemory, Spans, Stored};
-use crate::client::shared::lanes::LANE_PAGE_COUNT;
+use crate::client::shared::fault_contexts::LANE_PAGE_COUNT;
 use hanare_memory::diff::{Diff, PAGE, PageBytes};
 use hanare_memory::fault;
 use hanare_memory::frames::Run;

@@ -20,14 +20,14 @@ use super::digests::KnownDigest;
 use super::pager::Pager;
 use crate::client::attachment::{BroughtPage, CarriedMemory, PageWish, SendStores, Spans, Stored, count};
 use crate::client::remote::{PostedSync, Remote};
-use crate::client::shared::lanes::LANE_PAGE_COUNT;
+use crate::client::shared::fault_contexts::LANE_PAGE_COUNT;
 use hanare_memory::diff::PAGE;
 use hanare_memory::fault;
 use hanare_memory::frames::{Run, runs_of};
 use hanare_memory::uffd::Refused;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::wire::carried::{ExtentPlace, WantedPages};
+use hanare_protocol::wire::carried::{ExtentAddress, WantedPages};
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::{Event, State};
 use std::ops::Range;
@@ -326,7 +326,7 @@ impl Explicit {
 }
 
 impl CarriedMemory for Explicit {
-    fn place_of(&self, range: &Range<u64>) -> Option<(NodeId, ExtentPlace)> {
+    fn place_of(&self, range: &Range<u64>) -> Option<(NodeId, ExtentAddress)> {
         self.pages.as_deref()?.homes.place_of(range)
     }
 

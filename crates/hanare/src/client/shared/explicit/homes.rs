@@ -6,16 +6,16 @@
 mod question;
 
 use super::answer::{Why, expect};
-use super::message::LaneMessage;
+use super::message::ContextMessage;
 use super::twins::Twins;
 use crate::client::region::Region;
-use crate::client::shared::lanes::Tools;
+use crate::client::shared::fault_contexts::Tools;
 use hanare_memory::diff::PAGE;
 use hanare_memory::uffd::Refused;
 use hanare_protocol::id::{Grant, NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::place::{Layout, Piece};
-use hanare_protocol::wire::carried::ExtentPlace;
+use hanare_protocol::placement::{Layout, Piece};
+use hanare_protocol::wire::carried::ExtentAddress;
 use hanare_protocol::wire::command::{Command, Form, Op};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
@@ -84,7 +84,7 @@ impl Homes {
     /// The homes of the extents that `is_used` (by number): they have a number each, in the order of their extents.
     pub fn new(region: &Region, is_used: &[bool]) -> Homes {
         let mut nodes: Vec<NodeId> = Vec::new();
-        let mut target = |(number, extent): (usize, &hanare_protocol::place::Extent)| {
+        let mut target = |(number, extent): (usize, &hanare_protocol::placement::Extent)| {
             let home = nodes.iter().position(|node| *node == extent.node).unwrap_or(nodes.len());
             if home == nodes.len() && is_used[number] {
                 nodes.push(extent.node);
@@ -125,11 +125,11 @@ impl Homes {
     }
 
     /// The node and the extent where a range lies; `None` where it lies in parts.
-    pub fn place_of(&self, range: &Range<u64>) -> Option<(NodeId, ExtentPlace)> {
+    pub fn place_of(&self, range: &Range<u64>) -> Option<(NodeId, ExtentAddress)> {
         let mut pieces = self.layout.pieces(range.start, range.end - range.start);
         let piece = pieces.next().filter(|_| pieces.next().is_none())?;
         let target = &self.targets[piece.extent];
-        Some((target.node, ExtentPlace { slot: target.slot, grant: target.grant(), offset: piece.offset }))
+        Some((target.node, ExtentAddress { slot: target.slot, grant: target.grant(), offset: piece.offset }))
     }
 
     /// A page's parts on one home.
@@ -196,7 +196,7 @@ impl Homes {
 
     /// Writes the commands that get the pages' parts on one home; parts that lie together there become one.
     fn gets(&self, pages: &[u64], home: usize, message: &mut [u8]) -> HomeRequest {
-        let mut request = LaneMessage::new(message, &mut []);
+        let mut request = ContextMessage::new(message, &mut []);
         for part in pages.iter().flat_map(|page| self.parts(*page, home)) {
             let command = self.targets[part.extent].command(Op::Get, part.offset, part.range.len() as u64);
             let fits = request.get(command);
@@ -211,7 +211,7 @@ impl Homes {
     }
 
     /// Sends to a home what was changed of its parts of dirty pages, ascending. `read` puts the bytes of some of them into a room for
-    /// [`LANE_PAGE_COUNT`](crate::client::shared::lanes::LANE_PAGE_COUNT). Returns how many bytes were sent.
+    /// [`LANE_PAGE_COUNT`](crate::client::shared::fault_contexts::LANE_PAGE_COUNT). Returns how many bytes were sent.
     ///
     /// The caller holds the pages, and has them protected from writing. **Errors**: a part of it may be at the home then.
     pub fn send<E: From<Failed> + From<Refused>>(
@@ -224,12 +224,12 @@ impl Homes {
     ) -> Result<u64, E> {
         let Tools { endpoints, pages: room, message, operands, numbers, diff, seq, .. } = tools;
         let (endpoint, mut sent) = (&endpoints[home], 0);
-        let mut post = |message: &mut LaneMessage<'_>| {
+        let mut post = |message: &mut ContextMessage<'_>| {
             *seq += 1;
             sent += message.changed_len();
             message.exchange(endpoint, *seq).map_err(|why| Failed { home, why })
         };
-        let mut message = LaneMessage::new(message, operands);
+        let mut message = ContextMessage::new(message, operands);
         let mut those = pages.iter().filter(|page| self.has_part(**page, home));
         loop {
             let len = numbers.iter_mut().zip(&mut those).map(|(number, page)| *number = *page).count();

@@ -22,7 +22,7 @@ const INDEX_LEN: usize = 4;
 const COMMANDS_LEN_MAX: usize = 512 * COMMAND_LEN;
 
 /// A request that is being written.
-pub(super) struct LaneMessage<'a> {
+pub(super) struct ContextMessage<'a> {
     room: &'a mut [u8],
     operands: &'a mut [u8],
     /// The command that may still grow.
@@ -33,9 +33,9 @@ pub(super) struct LaneMessage<'a> {
     operand_len: usize,
 }
 
-impl LaneMessage<'_> {
-    pub fn new<'a>(room: &'a mut [u8], operands: &'a mut [u8]) -> LaneMessage<'a> {
-        LaneMessage { room, operands, last: None, count: 0, list_len: 0, operand_len: 0 }
+impl ContextMessage<'_> {
+    pub fn new<'a>(room: &'a mut [u8], operands: &'a mut [u8]) -> ContextMessage<'a> {
+        ContextMessage { room, operands, last: None, count: 0, list_len: 0, operand_len: 0 }
     }
 
     /// Number of commands.
@@ -257,7 +257,7 @@ mod tests {
     }
 
     /// A node's execution of the commands so far: bytes by their offset in the extent.
-    fn apply(message: &LaneMessage<'_>, extent: &mut [u8]) {
+    fn apply(message: &ContextMessage<'_>, extent: &mut [u8]) {
         let mut lists = &message.room[COMMANDS_LEN_MAX..][..message.list_len];
         let mut operands = &message.operands[..message.operand_len];
         for bytes in message.room[..message.commands_len()].as_chunks::<COMMAND_LEN>().0 {
@@ -298,7 +298,7 @@ mod tests {
             let diff = Diff::between(&twin, &page);
             let (mut room, mut operands) = (vec![0xee; rooms.0], vec![0xee; rooms.1]);
             let mut extent = vec![0; 10_000 + PAGE];
-            let mut message = LaneMessage::new(&mut room, &mut operands);
+            let mut message = ContextMessage::new(&mut room, &mut operands);
             let mut from = range.start;
             while from < range.end {
                 from = message.put(command(Op::Put), &diff, &page, &range, from);
@@ -322,7 +322,7 @@ mod tests {
             (page_of(&|at| [5, 70, 900].contains(&at)), 1, 12),
             (page_of(&|at| at / 256 % 2 == 0 || at == 300), 3, 0),
         ] {
-            let mut message = LaneMessage::new(&mut room, &mut operands);
+            let mut message = ContextMessage::new(&mut room, &mut operands);
             let diff = Diff::between(&[0; PAGE], &page);
             assert_eq!(message.put(command(Op::Put), &diff, &page, &(0..PAGE), 0), PAGE);
             assert_eq!((message.count(), message.list_len), (commands, usize::next_multiple_of(list_len, 8)));
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn blocks_in_steps_of_one_extent_are_a_list() {
         let (mut room, mut operands) = (vec![0xee; COMMANDS_LEN_MAX + 32], vec![0; 40]);
-        let mut message = LaneMessage::new(&mut room, &mut operands);
+        let mut message = ContextMessage::new(&mut room, &mut operands);
         let page = PAGE as u64;
         let digest = |offset, block| Command { offset, block, stride: page, ..command(Op::Digest) };
         for (offset, block) in [(100, page), (100 + 3 * page, page), (100 + page, page), (7 + 5 * page, page), (7 + 8 * page, 99)]
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn gets_that_lie_together_are_one() {
         let (mut room, mut operands) = (vec![0; 1024], vec![]);
-        let mut message = LaneMessage::new(&mut room, &mut operands);
+        let mut message = ContextMessage::new(&mut room, &mut operands);
         let get = |offset, block| Command { offset, block, stride: block, ..command(Op::Get) };
         assert!(message.get(get(0, 4096)) && message.get(get(4096, 4096)) && message.get(get(12_288, 100)));
         assert_eq!(message.count(), 2);

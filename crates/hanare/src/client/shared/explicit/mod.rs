@@ -52,7 +52,7 @@ mod twins;
 mod update;
 
 use super::address::MapAddress;
-use super::lanes::Lanes;
+use super::fault_contexts::FaultContexts;
 use super::options::MapOptions;
 use crate::client::attachment::{PageCounters, PageCounts, Shared};
 use crate::client::mapping::{fetch_files, map_piece};
@@ -67,7 +67,7 @@ use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::page::Streams;
-use hanare_protocol::place::Extent;
+use hanare_protocol::placement::Extent;
 use hanare_protocol::wire::control::{FilePart, Which};
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::OwnPages;
@@ -377,7 +377,7 @@ fn watch(
     let homes = Homes::new(region, &is_used(region, framed));
     let addresses: Vec<(NodeId, Arc<str>)> = homes.nodes().iter().map(|node| (*node, address_of(region, *node))).collect();
     let doors: Vec<(NodeId, &str)> = addresses.iter().map(|(node, address)| (*node, &**address)).collect();
-    let lanes = Lanes::connect(&region.shared, &doors, options.lanes)?;
+    let lanes = FaultContexts::connect(&region.shared, &doors, options.lanes)?;
     let uffd = Uffd::open(options.features)?;
     for range in framed {
         // SAFETY: it is a mapping of the frames' file, and nobody has its address yet; later it is reached by the raw pointer

@@ -26,7 +26,7 @@ use super::homes::{Failed, Homes};
 use super::slots::Slots;
 use super::twins::Twins;
 use crate::client::attachment::{PageCounters, count};
-use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Lists, Tools};
+use crate::client::shared::fault_contexts::{FaultContexts, LANE_PAGE_COUNT, Lists, Tools};
 use crate::client::shared::not_given;
 use crate::client::shared::report::Line;
 use crate::trace::{Faults, Means, Seen};
@@ -54,9 +54,9 @@ const FLUSH_COUNT: usize = 512;
 
 /// Some of up to [`FLUSH_COUNT`] pages, by their places in a list.
 #[derive(Default)]
-struct Places([u64; FLUSH_COUNT / 64]);
+struct PageSet([u64; FLUSH_COUNT / 64]);
 
-impl Places {
+impl PageSet {
     fn add(&mut self, place: usize) {
         self.0[place / 64] |= 1 << (place % 64);
     }
@@ -88,7 +88,7 @@ pub(super) struct Pager {
     pub words: OwnPages,
     pub slots: Slots,
     pub streams: Streams,
-    pub lanes: Lanes,
+    pub lanes: FaultContexts,
     pub counters: PageCounters,
     /// Pages with stores that were not sent never make room for others: the stores must not be seen before a release.
     pub keeps_dirty: bool,
@@ -414,7 +414,7 @@ impl Pager {
         }
         let dirty = &dirty[..len];
         self.protect(dirty)?;
-        let (mut left, mut others, mut failed) = (Places::default(), Places::default(), None);
+        let (mut left, mut others, mut failed) = (PageSet::default(), PageSet::default(), None);
         for home in 0..self.homes.nodes().len() {
             let sent = self.homes.send(home, tools, &self.twins, dirty, |pages, room| {
                 let mut at = 0;

@@ -16,7 +16,7 @@ use super::Explicit;
 use super::homes::{AskedPage, Homes};
 use super::pager::{PageList, Pager, Trouble};
 use crate::client::attachment::count;
-use crate::client::shared::lanes::{LANE_PAGE_COUNT, Tools};
+use crate::client::shared::fault_contexts::{LANE_PAGE_COUNT, Tools};
 use crate::trace;
 use hanare_memory::diff::{Diff, PAGE, PageBytes};
 use hanare_memory::frames::{Run, runs_of};

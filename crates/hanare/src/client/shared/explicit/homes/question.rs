@@ -2,9 +2,9 @@
 
 use super::super::answer::{Why, expect};
 use super::super::digests::KnownDigest;
-use super::super::message::LaneMessage;
+use super::super::message::ContextMessage;
 use super::{Failed, Homes};
-use crate::client::shared::lanes::{LANE_PAGE_COUNT, MESSAGE_LEN, Tools};
+use crate::client::shared::fault_contexts::{LANE_PAGE_COUNT, MESSAGE_LEN, Tools};
 use hanare_memory::diff::PAGE;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::command::{Command, DIGEST_LEN, Op};
@@ -49,7 +49,7 @@ impl Homes {
         let Tools { endpoints, pages: room, message, operands, seq, .. } = tools;
         let (mut failed, mut counts) = (None, vec![0; self.nodes.len()]);
         for (home, count) in counts.iter_mut().enumerate() {
-            let mut request = LaneMessage::new(message, operands);
+            let mut request = ContextMessage::new(message, operands);
             for one in asked.iter_mut().filter(|one| one.is_asked) {
                 if let Some((_, command)) = self.question(one.page).filter(|(of, _)| *of == home) {
                     // A page that finds no room is given up like a changed one.

@@ -1,0 +1,265 @@
+//! Fault contexts: a thread that resolves a fault gets one for that time, prepared beforehand, with connections to the region's homes and
+//! room for pages.
+//!
+//! A mapping has a fixed number of lanes (`HANARE_FAULT_LANES`), because no thread can be prepared for a fault that may be its
+//! first call of ours. A thread takes a free one, and where there is none it pauses and yields until one is given back.
+//!
+//! # Rules
+//!
+//! - Take the page's claim first, then a context. With a context in hand never wait for a page, nor for a second context. So each holder
+//!   of a context comes to an end, within the bound of its node's reply.
+//! - [`FaultContexts::take`] and the guard's drop are async-signal-safe. A thread that is killed takes its process with it, and the lanes
+//!   are the process's own: none is left behind.
+//!
+//! Safety invariant of this module: only the thread that took a context reaches its content, from the exchange that took it until the
+//! store that gives it back.
+
+use super::endpoint::{Broken, Endpoint};
+use super::orders::Orders;
+use crate::client::attachment::Shared;
+use hanare_memory::diff::Diff;
+use hanare_protocol::id::NodeId;
+use hanare_protocol::limits::{ASK_MS, PAGE_LEN, SPIN_PAUSE_COUNT};
+use hanare_protocol::{Error, Result};
+use std::cell::{Cell, UnsafeCell};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
+
+/// Pages that a lane has room for.
+pub(crate) const LANE_PAGE_COUNT: usize = hanare_protocol::limits::PAGES_ASKED_MAX;
+
+/// Tools of one thread at a time.
+struct FaultContext {
+    is_taken: AtomicBool,
+    tools: UnsafeCell<Tools>,
+    lists: UnsafeCell<Box<Lists>>,
+}
+
+/// Room for numbers of pages: a signal handler's stack may be 8 KiB, of which the kernel takes up to half.
+pub(crate) struct Lists {
+    /// Pages to fetch.
+    pub window: [u64; LANE_PAGE_COUNT],
+    /// Pages that make room.
+    pub victims: [u64; LANE_PAGE_COUNT],
+    /// Pages that go home.
+    pub dirty: [u64; LANE_PAGE_COUNT],
+}
+
+/// Room of a lane for what goes before the bytes of a request: commands and lists. As many again for the bytes that go with it.
+pub(crate) const MESSAGE_LEN: usize = 128 << 10;
+
+/// Tools of a context.
+pub(crate) struct Tools {
+    /// A connection for each home, in the order in which the homes were given.
+    pub endpoints: Box<[Endpoint]>,
+    /// Room for [`LANE_PAGE_COUNT`] pages.
+    pub pages: Box<[u8]>,
+    /// Room of [`MESSAGE_LEN`] bytes.
+    pub message: Box<[u8]>,
+    /// Room of [`MESSAGE_LEN`] bytes.
+    pub operands: Box<[u8]>,
+    /// Numbers of pages.
+    pub numbers: Box<[u64; LANE_PAGE_COUNT]>,
+    /// Differences of the page that is being sent.
+    pub diff: Box<Diff>,
+    /// The number of the next request; one lane's requests are numbered on their own.
+    pub seq: u64,
+    /// Orders for new connections, the context's number there, and the time for them.
+    mending: Option<(Arc<Orders>, usize, Duration)>,
+}
+
+impl Tools {
+    /// Makes the connection to home number `home` anew where it was found broken though its node may live; says whether it is
+    /// good. A node that was silent has had its time. Async-signal-safe.
+    pub fn renew(&mut self, home: usize, why: Broken) -> bool {
+        let Some((orders, lane, bound)) = self.mending.as_ref().filter(|_| why == Broken::Closed) else { return false };
+        orders.renew(*lane, home, &mut self.endpoints[home], *bound)
+    }
+}
+
+// SAFETY: the tools are reached by the thread that took the lane alone (the module's invariant); they may move between threads.
+unsafe impl Sync for FaultContext {}
+
+/// The lanes of one mapping.
+pub(crate) struct FaultContexts(Box<[FaultContext]>);
+
+impl FaultContexts {
+    /// Lanes with a connection each to every one of the homes. Not for a signal handler.
+    ///
+    /// **Cost**: `count` times as many connections as there are homes; 512 KiB a lane, as far as it is used. **Errors**: as
+    /// [`Endpoint::connect`].
+    pub fn connect(shared: &Arc<Shared>, homes: &[(NodeId, &str)], count: usize) -> Result<FaultContexts> {
+        shared.open_fabric();
+        let count = count.max(1);
+        let orders = Orders::of_lanes(shared, homes, count)?;
+        let connect = || -> Result<Box<[Endpoint]>> {
+            homes.iter().map(|(node, address)| Endpoint::connect(shared, *node, address)).collect()
+        };
+        let lane = |lane| connect().map(|endpoints| FaultContext::new(endpoints, Some((orders.clone(), lane, shared.bound))));
+        let lanes: Result<Box<[FaultContext]>> = (0..count).map(lane).collect();
+        lanes.map(FaultContexts)
+    }
+
+    /// Lends a free lane to the calling thread; waits while there is none.
+    ///
+    /// **Cost**: one exchange where the first is free.
+    pub fn take(&self) -> FaultContextGuard<'_> {
+        let mut pauses = 0;
+        loop {
+            if let Some(guard) = self.try_take() {
+                return guard;
+            }
+            if pauses < SPIN_PAUSE_COUNT {
+                pauses += 1;
+                std::hint::spin_loop();
+            } else {
+                rustix::thread::sched_yield();
+            }
+        }
+    }
+
+    /// Lends a free lane, if there is one.
+    pub fn try_take(&self) -> Option<FaultContextGuard<'_>> {
+        (0..self.0.len()).find_map(|index| self.try_take_that(index))
+    }
+
+    fn try_take_that(&self, index: usize) -> Option<FaultContextGuard<'_>> {
+        let lane = &self.0[index];
+        // ORDERING: pairs with the store in the guard's drop: what the last thread did to the tools is done.
+        let is_free = !lane.is_taken.load(Relaxed) && lane.is_taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
+        is_free.then(|| FaultContextGuard { index, lane, _one_thread: PhantomData })
+    }
+
+    /// Makes connections anew that are of no more use, on all lanes in turn. Not for a signal handler.
+    ///
+    /// **Cost**: waits for each lane; no message where all connections are good. **Errors**: the first that could not be made;
+    /// those before it are good.
+    pub fn reconnect<'a>(&self, shared: &Shared, address: impl Fn(NodeId) -> Option<&'a str>) -> Result<()> {
+        /// The caller has waited for the answer of a silent node already.
+        const PATIENCE: Duration = Duration::from_millis(ASK_MS);
+        for index in 0..self.0.len() {
+            let mut lane = self.take_that(index);
+            for endpoint in lane.tools().endpoints.iter_mut().filter(|endpoint| endpoint.is_ended()) {
+                let node = endpoint.node();
+                let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
+                *endpoint = Endpoint::connect_within(shared, node, address(node).ok_or_else(lost)?, PATIENCE)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_that(&self, index: usize) -> FaultContextGuard<'_> {
+        loop {
+            if let Some(guard) = self.try_take_that(index) {
+                return guard;
+            }
+            rustix::thread::sched_yield();
+        }
+    }
+}
+
+impl FaultContext {
+    fn new(endpoints: Box<[Endpoint]>, mending: Option<(Arc<Orders>, usize, Duration)>) -> FaultContext {
+        let room = |len| vec![0; len].into_boxed_slice();
+        let tools = Tools {
+            endpoints,
+            pages: room(LANE_PAGE_COUNT * PAGE_LEN as usize),
+            message: room(MESSAGE_LEN),
+            operands: room(MESSAGE_LEN),
+            numbers: Box::new([0; LANE_PAGE_COUNT]),
+            diff: Box::new(Diff::none()),
+            seq: 0,
+            mending,
+        };
+        let lists = Lists { window: [0; LANE_PAGE_COUNT], victims: [0; LANE_PAGE_COUNT], dirty: [0; LANE_PAGE_COUNT] };
+        FaultContext { is_taken: AtomicBool::new(false), tools: UnsafeCell::new(tools), lists: UnsafeCell::new(Box::new(lists)) }
+    }
+}
+
+/// A lane that is lent to this thread; given back when dropped.
+pub(crate) struct FaultContextGuard<'a> {
+    index: usize,
+    lane: &'a FaultContext,
+    /// Not shared between threads: endpoints are not.
+    _one_thread: PhantomData<Cell<()>>,
+}
+
+impl FaultContextGuard<'_> {
+    /// The lane's number, below the number of lanes: nobody else has it at this moment.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its tools, all at once.
+    pub fn tools(&mut self) -> &mut Tools {
+        // SAFETY: the lane is this guard's (the module's invariant), which is borrowed for as long.
+        unsafe { &mut *self.lane.tools.get() }
+    }
+
+    /// Its tools, and its room for numbers beside them.
+    pub fn parts(&mut self) -> (&mut Tools, &mut Lists) {
+        // SAFETY: as above; they are two things.
+        unsafe { (&mut *self.lane.tools.get(), &mut **self.lane.lists.get()) }
+    }
+
+    /// The connection to home number `home`.
+    pub fn endpoint(&self, home: usize) -> &Endpoint {
+        // SAFETY: as above; the tools are borrowed for reading as long as the guard is.
+        unsafe { &(&(*self.lane.tools.get()).endpoints)[home] }
+    }
+}
+
+impl Drop for FaultContextGuard<'_> {
+    fn drop(&mut self) {
+        // ORDERING: pairs with the exchange in `try_take_that`.
+        self.lane.is_taken.store(false, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use std::thread;
+
+    fn lanes(count: usize) -> FaultContexts {
+        FaultContexts((0..count).map(|_| FaultContext::new(Box::default(), None)).collect())
+    }
+
+    #[test]
+    fn a_lane_is_lent_once_at_a_time() {
+        let lanes = lanes(2);
+        let (one, two) = (lanes.take(), lanes.take());
+        assert_eq!((one.index(), two.index()), (0, 1));
+        assert!(lanes.try_take().is_none());
+        drop(one);
+        assert_eq!(lanes.take().index(), 0, "the one that was given back");
+    }
+
+    #[test]
+    fn threads_wait_for_a_lane_and_find_its_tools_whole() {
+        let (lanes, sum) = (lanes(2), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        let mut lane = lanes.take();
+                        let tools = lane.tools();
+                        // Both change together: a lane that two threads hold is found out.
+                        let seen = tools.seq;
+                        assert_eq!(tools.pages[0], seen as u8);
+                        thread::yield_now();
+                        tools.seq = seen + 1;
+                        tools.pages[0] = (seen + 1) as u8;
+                        sum.fetch_add(1, Relaxed);
+                    }
+                });
+            }
+        });
+        let (mut one, mut two) = (lanes.take(), lanes.take());
+        assert_eq!(one.tools().seq + two.tools().seq, sum.load(Relaxed));
+    }
+}

@@ -1,0 +1,67 @@
+//! Direct access of this host's clients to an extent, and its revocation by the node: the rules of [`hanare_protocol::page::direct_access`] on
+//! the words that each client shares with the node.
+
+use hanare_protocol::id::{ClientId, Gid};
+use hanare_protocol::page::direct_access::{DirectAccess, Standing};
+use hanare_ring::revoke::Entered;
+use hanare_ring::thread_slots::ThreadSlots;
+use std::collections::BTreeMap;
+
+/// The clients that have one extent mapped as it is.
+#[derive(Default)]
+pub(crate) struct Programs {
+    bypass: DirectAccess<ClientId>,
+    /// Threads of clients that were at work when the right was taken back.
+    entered: BTreeMap<ClientId, Entered>,
+}
+
+impl Programs {
+    pub fn is_empty(&self) -> bool {
+        self.all().next().is_none()
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = ClientId> + '_ {
+        self.bypass.programs()
+    }
+
+    /// A client maps it; `pins` if it gives a pointer out.
+    pub fn map(&mut self, client: ClientId, pins: bool) {
+        self.bypass.map(client, pins);
+        self.entered.remove(&client);
+    }
+
+    /// A client's pointers are gone.
+    pub fn unpin(&mut self, client: ClientId) {
+        self.bypass.unpin(client);
+    }
+
+    /// A client maps it no more, or has ended.
+    pub fn release(&mut self, client: ClientId) {
+        self.bypass.release(client);
+        self.entered.remove(&client);
+    }
+
+    /// Takes the right back from all, and says whether commands of theirs may be under way that began before.
+    pub fn take_back(&mut self, gid: Gid, seats: &BTreeMap<ClientId, ThreadSlots>) -> Standing {
+        let revoked = self.bypass.revoke();
+        let their_seats: Vec<&ThreadSlots> = revoked.iter().filter_map(|client| seats.get(client)).collect();
+        their_seats.iter().for_each(|seats| seats.words().revoke(gid.0));
+        // A single barrier serves all.
+        their_seats.first().inspect(|seats| seats.words().barrier());
+        for client in revoked {
+            self.entered.extend(seats.get(&client).map(|seats| (client, seats.words().entered(gid.0))));
+        }
+        for client in self.bypass.revoked() {
+            // A client without slots has ended, and its mappings with it.
+            let is_done = match (seats.get(&client), self.entered.get_mut(&client)) {
+                (Some(seats), Some(entered)) => seats.words().have_left(entered),
+                _ => true,
+            };
+            if is_done {
+                self.bypass.settle(client);
+                self.entered.remove(&client);
+            }
+        }
+        self.bypass.standing()
+    }
+}

@@ -1,0 +1,63 @@
+//! The programs that are attached to the node, as its kernel vouches for them: written by the control thread, read by the service. And how many
+//! users the service has links of, those of programs on other hosts among them: written by the service, read by the control thread.
+
+use hanare_protocol::id::ClientId;
+use hanare_protocol::limits::LOOK_COUNT_MAX;
+use hanare_protocol::wire::look::ProgramStat;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[derive(Default)]
+pub(crate) struct MemberList {
+    programs: Mutex<BTreeMap<ClientId, ProgramStat>>,
+    users: AtomicUsize,
+}
+
+impl MemberList {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClientId, ProgramStat>> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A program has attached.
+    pub fn enter(&self, program: ProgramStat) {
+        self.lock().insert(program.client, program);
+    }
+
+    /// Number of users with links here.
+    pub fn user_count(&self) -> usize {
+        self.users.load(Ordering::Relaxed)
+    }
+
+    /// Sets the number of users with links here.
+    pub fn set_user_count(&self, count: usize) {
+        self.users.store(count, Ordering::Relaxed);
+    }
+
+    /// A program is gone.
+    pub fn strike(&self, client: ClientId) {
+        self.lock().remove(&client);
+    }
+
+    /// The programs that a user may see, its own or for root all, by number: at most [`LOOK_COUNT_MAX`].
+    pub fn seen_by(&self, user: u32) -> Vec<ProgramStat> {
+        let roll = self.lock();
+        roll.values().filter(|program| user == 0 || program.user == user).take(LOOK_COUNT_MAX).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_sees_its_own_programs_and_root_sees_all() {
+        let roll = MemberList::default();
+        for (number, user) in [(1, 10), (2, 11), (3, 10)] {
+            roll.enter(ProgramStat { client: ClientId(number), process: 7, user, job: None });
+        }
+        roll.strike(ClientId(3));
+        let seen = |user| roll.seen_by(user).iter().map(|program| program.client.0).collect::<Vec<u64>>();
+        assert_eq!([seen(10), seen(11), seen(12), seen(0)], [vec![1], vec![2], vec![], vec![1, 2]]);
+    }
+}

@@ -1,0 +1,144 @@
+//! Hosts that want to join a home, and cannot yet: a home waits for what passes by itself, and for no longer than its patience.
+//!
+//! ```text
+//!            admit, or refuse
+//! comes ------------------------> answered
+//!   |  passes                        ^
+//!   v                                |  admit, refuse; or it passes still, and patience is over
+//! waits ---- due, again and again ---+
+//!   |
+//!   +---- it has left, its life is over, or the home begins anew: dropped without an answer
+//! ```
+//!
+//! Each host is answered once, or is gone. A host that leaves while it waits is by another key by then: let in by the old one, it would be a sharer
+//! that does not know of it. Who came first is tried first. Two things pass by themselves: commands that were under way when a
+//! host came, and the return of a home that was taken for lost. All else is refused at once, because no waiting changes it. So are those for
+//! whom there is no room: each host is there once for each region.
+
+use crate::limits::LOBBY_COUNT_MAX;
+use std::collections::VecDeque;
+
+/// A host that wants to join, until it is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Waiting<J> {
+    /// The waiting host.
+    pub who: J,
+    /// When it is refused, if it is not let in.
+    until_ms: u64,
+}
+
+/// The outcome of a try.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Tried<T, E> {
+    /// Let in.
+    Admitted(T),
+    /// Refused for good.
+    Refused(E),
+    /// Refused for the moment; it passes by itself.
+    NotYet(E),
+}
+
+/// The hosts that wait at a home. `J` says who they are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct JoinQueue<J> {
+    patience_ms: u64,
+    waiting: VecDeque<Waiting<J>>,
+}
+
+impl<J> JoinQueue<J> {
+    /// An empty queue. A host waits at most `patience_ms`.
+    pub fn new(patience_ms: u64) -> JoinQueue<J> {
+        JoinQueue { patience_ms, waiting: VecDeque::new() }
+    }
+
+    /// True if no host waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// A host comes. It is tried at once.
+    pub fn come(&self, who: J, now_ms: u64) -> Waiting<J> {
+        Waiting { who, until_ms: now_ms.saturating_add(self.patience_ms) }
+    }
+
+    /// The waiting hosts, to be tried in this order; report each by [`JoinQueue::tried`].
+    #[must_use = "they wait for an answer"]
+    pub fn due(&mut self) -> VecDeque<Waiting<J>> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// A host was tried. Returns the answer that it gets, unless it waits on.
+    #[must_use = "it waits for an answer"]
+    pub fn tried<T, E>(&mut self, waiting: Waiting<J>, tried: Tried<T, E>, now_ms: u64) -> Option<(J, Result<T, E>)> {
+        match tried {
+            Tried::Admitted(joined) => Some((waiting.who, Ok(joined))),
+            Tried::Refused(error) => Some((waiting.who, Err(error))),
+            Tried::NotYet(error) if now_ms >= waiting.until_ms || self.waiting.len() >= LOBBY_COUNT_MAX => {
+                Some((waiting.who, Err(error)))
+            }
+            Tried::NotYet(_) => {
+                self.waiting.push_back(waiting);
+                None
+            }
+        }
+    }
+
+    /// Some have ended, and hear nothing. Returns them.
+    pub fn drop_those(&mut self, has_ended: impl Fn(&J) -> bool) -> Vec<J> {
+        let (ended, rest) =
+            std::mem::take(&mut self.waiting).into_iter().partition::<Vec<_>, _>(|waiting| has_ended(&waiting.who));
+        self.waiting = rest.into();
+        ended.into_iter().map(|waiting| waiting.who).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn not_yet(lobby: &mut JoinQueue<u8>, waiting: Waiting<u8>, now_ms: u64) -> Option<(u8, Result<(), &'static str>)> {
+        lobby.tried(waiting, Tried::NotYet("busy"), now_ms)
+    }
+
+    #[test]
+    fn who_waits_is_tried_in_order_and_refused_when_patience_is_over() {
+        let mut lobby = JoinQueue::new(100);
+        for (who, now_ms) in [(1, 0), (2, 50)] {
+            let waiting = lobby.come(who, now_ms);
+            assert_eq!(not_yet(&mut lobby, waiting, now_ms), None);
+        }
+        let mut due = lobby.due();
+        assert!(lobby.is_empty());
+        assert_eq!(not_yet(&mut lobby, due.pop_front().unwrap(), 100), Some((1, Err("busy"))));
+        assert_eq!(not_yet(&mut lobby, due.pop_front().unwrap(), 100), None);
+        let waiting = lobby.due().pop_front().unwrap();
+        assert_eq!(lobby.tried::<_, ()>(waiting, Tried::Admitted("in"), 500), Some((2, Ok("in"))));
+    }
+
+    #[test]
+    fn what_does_not_pass_is_refused_at_once_and_who_has_ended_hears_nothing() {
+        let mut lobby = JoinQueue::new(100);
+        let waiting = lobby.come(1, 0);
+        assert_eq!(lobby.tried::<(), _>(waiting, Tried::Refused("mapped otherwise"), 0), Some((1, Err("mapped otherwise"))));
+        for who in [1, 2, 3] {
+            let waiting = lobby.come(who, 0);
+            assert_eq!(not_yet(&mut lobby, waiting, 0), None);
+        }
+        assert_eq!(lobby.drop_those(|who| *who == 2), [2]);
+        let who: Vec<u8> = lobby.due().into_iter().map(|waiting| waiting.who).collect();
+        assert_eq!(who, [1, 3]);
+    }
+
+    #[test]
+    fn those_who_come_without_end_do_not_fill_the_memory() {
+        let mut lobby = JoinQueue::new(100);
+        let come = |lobby: &mut JoinQueue<u8>, who| {
+            let waiting = lobby.come(who, 0);
+            not_yet(lobby, waiting, 0)
+        };
+        assert!((0..LOBBY_COUNT_MAX).all(|_| come(&mut lobby, 1).is_none()));
+        assert_eq!(come(&mut lobby, 2), Some((2, Err("busy"))));
+        lobby.drop_those(|who| *who == 1);
+        assert_eq!(come(&mut lobby, 2), None);
+    }
+}

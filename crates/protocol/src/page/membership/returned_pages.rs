@@ -1,0 +1,78 @@
+//! Memberships at returned homes that got all their pages. Such a home may ask again, and others may still send its pages to this host's
+//! old key.
+//!
+//! A home that asks by a share that is remembered here is told that it has all; by any other, that this host does not know. A page that comes
+//! by the old key goes straight home. What such a home may not have heard, because it was lost again, is kept for its next return.
+
+use crate::limits::HANDED_COUNT_MAX;
+use std::collections::VecDeque;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ReturnedHome<H, M> {
+    key: u64,
+    share: u64,
+    home: H,
+    unsent: Vec<M>,
+}
+
+/// The shares that ended so. `H` says where a home is reached, `M` is a message with a page.
+///
+/// - At most [`HANDED_COUNT_MAX`]; the oldest goes first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReturnedPages<H, M>(VecDeque<ReturnedHome<H, M>>);
+
+impl<H, M> Default for ReturnedPages<H, M> {
+    fn default() -> ReturnedPages<H, M> {
+        ReturnedPages(VecDeque::new())
+    }
+}
+
+impl<H, M> ReturnedPages<H, M> {
+    /// A home, which knew this host by that key and membership, has all its pages.
+    pub fn keep(&mut self, (key, share): (u64, u64), home: H) {
+        if self.0.len() >= HANDED_COUNT_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(ReturnedHome { key, share, home, unsent: Vec::new() });
+    }
+
+    /// A home asks by a key that this host has no more. Returns what it may not have heard, if it has all else; `None` where this host does
+    /// not know what it had.
+    pub fn asked(&mut self, (key, share): (u64, u64)) -> Option<Vec<M>> {
+        let handed = self.0.iter_mut().find(|handed| (handed.key, handed.share) == (key, share))?;
+        Some(std::mem::take(&mut handed.unsent))
+    }
+
+    /// A message by a share may not have been heard. Returns it where the share is none of these.
+    pub fn keep_unsent(&mut self, share: u64, message: M) -> Option<M> {
+        match self.0.iter_mut().find(|handed| handed.share == share) {
+            Some(handed) => {
+                handed.unsent.push(message);
+                None
+            }
+            None => Some(message),
+        }
+    }
+
+    /// The membership and home for a page sent to an old key.
+    pub fn home_of(&self, key: u64) -> Option<(u64, &H)> {
+        self.0.iter().find(|handed| handed.key == key).map(|handed| (handed.share, &handed.home))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_that_asks_again_gets_what_it_may_not_have_heard() {
+        let mut handed = ReturnedPages::<char, &str>::default();
+        handed.keep((1, 10), 'a');
+        assert_eq!(handed.home_of(1), Some((10, &'a')));
+        assert_eq!((handed.keep_unsent(10, "page"), handed.keep_unsent(11, "other")), (None, Some("other")));
+        assert_eq!((handed.asked((1, 11)), handed.asked((2, 10))), (None, None), "another share, or another key");
+        assert_eq!((handed.asked((1, 10)), handed.asked((1, 10))), (Some(vec!["page"]), Some(vec![])));
+        (0..HANDED_COUNT_MAX as u64).for_each(|key| handed.keep((100 + key, key), 'b'));
+        assert_eq!((handed.home_of(1), handed.home_of(100)), (None, Some((0, &'b'))));
+    }
+}
