@@ -165,6 +165,7 @@ pub unsafe extern "C" fn hanare_dict_next(dict: *mut CDict, walk: *mut *mut CWal
         // SAFETY: as above.
         let mut going = match is_new {
             true => Box::new(CWalk { walk: Walk::default(), ready: Vec::new().into_iter(), told: Vec::new() }),
+            // SAFETY: as above.
             false => unsafe { take(*walk, "walk") }?,
         };
         let found = next_of(dict, &mut going);

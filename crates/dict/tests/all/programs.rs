@@ -14,7 +14,7 @@ fn key(program: u64, turn: u32) -> Key<'static> {
 
 pub fn counts() {
     let Some((pool, dict)) = dict_of_the_test() else { return };
-    let program = pool.client().0 as u64;
+    let program = pool.client().0;
     for turn in 0..TURNS {
         dict.set(&key(program, turn), kind::PLAIN, &turn.to_le_bytes()).unwrap();
         dict.set(&Key::text("both"), kind::PLAIN, &vec![program as u8; [10, 3000][turn as usize % 2]]).unwrap();

@@ -23,6 +23,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 const FAILURES_MAX: usize = 256;
 
 /// Content of a reply to a message. `G` is the driver's grants to threads.
+#[allow(clippy::large_enum_variant, reason = "a reply is moved once, and on the heap each command would cost an allocation")]
 pub enum Response<M: CommandMemory, G> {
     /// Commands: what is left of them is done first, and their results are sent.
     Commands {
@@ -38,6 +39,7 @@ pub enum Response<M: CommandMemory, G> {
 }
 
 /// Next action of a link's driver, with the number of the message that is answered.
+#[allow(clippy::large_enum_variant, reason = "a reply is moved once, and on the heap each command would cost an allocation")]
 pub enum Next<G> {
     /// No action, before something else happens.
     Nothing,

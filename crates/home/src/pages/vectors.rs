@@ -28,11 +28,14 @@ pub struct PageVectors {
 #[derive(Clone, Debug, Default)]
 pub struct VectorPages(Rc<RefCell<BTreeMap<u64, PageBytes>>>);
 
+/// The memory of each host that is a home of the region, where its process runs.
+type HomesOfRegion = Vec<(HostId, Option<VectorPages>)>;
+
 /// The words and frames of a region on one host. A clone is the same words and frames: programs have one.
 #[derive(Clone, Debug)]
 pub struct VectorFrames {
     plain: Rc<RefCell<Plain<PageBytes>>>,
-    homes: Rc<RefCell<Vec<(HostId, Option<VectorPages>)>>>,
+    homes: Rc<RefCell<HomesOfRegion>>,
     layout: Rc<Routes>,
     home_of: Rc<[usize]>,
     /// Pages that threads put into frames at this moment: the seat and the version of each.

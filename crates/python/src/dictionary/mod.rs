@@ -131,6 +131,7 @@ fn tuple<'py>(value: u8, object: Bound<'py, PyAny>, writers: Writers) -> ValueTu
 impl Dictionary {
     #[new]
     #[pyo3(signature = (pool, name, place, buckets, memory, mode, tries))]
+    #[allow(clippy::too_many_arguments, reason = "Python's own class gives them by position")]
     fn new(
         py: Python<'_>,
         pool: &Pool,
