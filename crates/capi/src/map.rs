@@ -168,7 +168,7 @@ pub unsafe extern "C" fn hanare_touch_range(region: *mut CRegion, offset: u64, l
 /// See `hanare.h`.
 ///
 /// # Safety
-/// The caller keeps the promises of [`Remote::post`].
+/// The caller keeps the promises of `Remote::post`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_touch_range_to_write(region: *mut CRegion, offset: u64, len: u64) -> c_int {
     code_of("hanare_touch_range_to_write", || with_shared(region, |mapping| mapping.touch_to_write(offset, len)))

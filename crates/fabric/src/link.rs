@@ -93,7 +93,7 @@ pub trait Link: Send {
     /// [`Link::send`] with all of the body; may leave it to the next `progress`: several messages go in one call then.
     ///
     /// # Safety
-    /// The caller keeps the promises of [`Remote::post`].
+    /// The caller keeps the promises of `Remote::post`.
     ///
     /// **Errors**: as there.
     unsafe fn send_later(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {

@@ -264,7 +264,7 @@ impl<M: CommandMemory, G> Answers<M, G> {
         Next::Reply(seq, Reply::Refused(error))
     }
 
-    /// Returns the number of a message whose client waits, and has heard nothing for [`SIGN_OF_LIFE`]. The driver tells it that work goes on.
+    /// Returns the number of a message whose client waits, and has heard nothing for `SIGN_OF_LIFE`. The driver tells it that work goes on.
     pub fn sign_of_life(&mut self, now: Duration) -> Option<u64> {
         let current = self.current.as_mut().filter(|current| !current.is_begun)?;
         if now.saturating_sub(current.heard) < SIGN_OF_LIFE {

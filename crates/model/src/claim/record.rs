@@ -41,7 +41,7 @@ impl Share {
         self.held += usize::from(is_same);
     }
 
-    /// The same in every point, but for one in [`EXCEPTIONS_ONE_IN`].
+    /// The same in every point, but for one in `EXCEPTIONS_ONE_IN`.
     pub fn is_whole(self) -> bool {
         self.held + self.points / EXCEPTIONS_ONE_IN >= self.points
     }

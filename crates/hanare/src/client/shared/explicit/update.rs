@@ -195,7 +195,7 @@ impl Explicit {
     ///
     /// **Cost**: a look at a word of 4 bytes for each page. A digest of each present page, once until it changes. A message each way for
     /// each home that has some of them, with 16 bytes a page. Changed pages come again when they are touched, dirty ones at once. Pages
-    /// that two updates in a row found changed are given up by the next ones without a question. **Errors**: as [`Region::get`]; a page
+    /// that two updates in a row found changed are given up by the next ones without a question. **Errors**: as `Region::get`; a page
     /// that could not be asked for or brought is as it was.
     ///
     /// FEATURE: D2-F7
