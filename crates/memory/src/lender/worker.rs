@@ -16,7 +16,8 @@ use std::sync::{Arc, MutexGuard, Weak};
 /// So does a thread that yields this processor.
 const PIECE_LEN: u64 = 64 << 10;
 
-/// Bytes between two yields: some 400 us. Beside busy programs a yield costs a turn of theirs, so shorter ones would hold the lender up.
+/// Bytes between two yields: some 400 us.
+/// Beside busy programs a yield costs a turn of theirs. Shorter distances would hold the lender up.
 const YIELD_LEN: u64 = 16 * PIECE_LEN;
 
 /// Bytes populated at a time in other pages.
@@ -36,8 +37,8 @@ impl Job {
 
     /// Populates the next piece; says whether there is more to do.
     ///
-    /// The thread yields behind some pieces, because the kernel ends a turn at a tick of its clock alone, up to 4 ms later. Threads that wait for
-    /// an answer yield, too, and would be back no sooner. Turns of this thread stay long, so that a yield costs it one.
+    /// The thread yields behind some pieces: the kernel ends a turn at a tick of its clock alone, up to 4 ms later.
+    /// Threads that wait for an answer yield, too, and would be back no sooner. Turns of this thread stay long, so that a yield costs it one.
     fn step(&mut self, pages: Pages) -> bool {
         let at = self.file.populated();
         let most = if pages == Pages::Small { PIECE_LEN } else { PIECE_LEN_HUGE };
