@@ -100,7 +100,7 @@ pub enum Verdict {
 pub struct Claim {
     /// Its id in the papers' specification.
     pub id: &'static str,
-    /// The request's outcome.
+    /// The verdict.
     pub verdict: Verdict,
     /// The figure measured for it.
     pub value: f64,

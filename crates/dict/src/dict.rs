@@ -23,7 +23,7 @@ const CROWD: u32 = 8;
 pub struct Told {
     /// The kind of its bytes ([`kind`](crate::kind)).
     pub kind: u8,
-    /// The number of queues.
+    /// Bytes of the value.
     pub len: usize,
     /// The users that may have written it.
     pub writers: Writers,

@@ -110,7 +110,7 @@ pub trait Link: Send {
 /// Result of [`Link::look`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// The page is absent.
+    /// No bytes moved.
     Nothing,
     /// Something may be there.
     Something,
@@ -252,7 +252,7 @@ pub enum LinkError {
     /// The peer is gone, or closed the link.
     #[error("{peer} is gone ({reason})")]
     Closed {
-        /// The waiting host.
+        /// The other side.
         peer: String,
         /// The sign by which it was noticed.
         reason: String,
@@ -260,7 +260,7 @@ pub enum LinkError {
     /// The peer sent something that no correct one sends, or that the sink refused.
     #[error("{peer} sent something that makes no sense ({reason})")]
     Garbage {
-        /// The waiting host.
+        /// The other side.
         peer: String,
         /// The fault.
         reason: String,

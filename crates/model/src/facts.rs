@@ -223,7 +223,7 @@ pub struct Feature {
     pub id: String,
     /// The paper's id.
     pub paper: String,
-    /// Its kind.
+    /// Its text.
     pub text: String,
 }
 

@@ -265,7 +265,7 @@ pub enum NetworkError {
     Read {
         /// The file.
         file: String,
-        /// The system's message.
+        /// The problem.
         problem: String,
     },
     /// The file is not the TOML that is expected.

@@ -19,7 +19,7 @@ pub enum Said {
 /// What is said, from host to host by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
-    /// The sender's membership.
+    /// The sender.
     pub from: usize,
     /// Who hears it.
     pub to: usize,

@@ -47,7 +47,7 @@ pub struct Topology {
     burst: Picos,
 }
 
-/// Effect of a message.
+/// The passage of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Its last byte leaves the last link.

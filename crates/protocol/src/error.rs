@@ -246,7 +246,7 @@ pub enum Error {
     /// The other side speaks another version of the wire.
     #[error("wire version {theirs} at {peer}, {ours} here: use the same build of hanare on both")]
     VersionMismatch {
-        /// The waiting host.
+        /// The other side.
         peer: String,
         /// Our version.
         ours: u32,
@@ -259,13 +259,13 @@ pub enum Error {
         ~/.local/state/hanare/pool.key, mode 0600), or name it with --key or HANARE_KEY"
     )]
     KeyRefused {
-        /// The waiting host.
+        /// The other side.
         peer: String,
     },
     /// A peer sent something that no correct one sends; its connection was closed.
     #[error("{peer} sent something that makes no sense ({reason}); the connection was closed")]
     Garbage {
-        /// The waiting host.
+        /// The other side.
         peer: String,
         /// The fault.
         reason: String,

@@ -135,7 +135,7 @@ pub struct User {
 /// A user who asks for something, with all that decides what it may do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asker {
-    /// The waiting host.
+    /// The user.
     pub user: User,
     /// Supplementary groups, at most [`crate::limits::USER_GROUP_COUNT_MAX`] of them.
     pub groups: Vec<u32>,

@@ -179,7 +179,7 @@ impl Claimant {
 /// A claimant's request for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
-    /// The waiting host.
+    /// The claimant.
     pub who: Claimant,
     /// Its thread: a thread does not wait for itself.
     pub thread: u64,
@@ -204,7 +204,7 @@ pub enum Claimed {
 /// Message to a claimant that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LockGrant {
-    /// The waiting host.
+    /// The claimant.
     pub who: Claimant,
     /// True if the lock's last exclusive holder died with it.
     pub abandoned: bool,

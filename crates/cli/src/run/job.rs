@@ -61,7 +61,7 @@ pub struct Surroundings<'a> {
 /// A rank that ended badly.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// The home's index.
+    /// The rank.
     pub rank: Rank,
     /// How.
     pub end: End,

@@ -17,21 +17,21 @@ pub enum Event {
     ChildEnded,
     /// A signal that concerns the ranks.
     Signal {
-        /// The home's index.
+        /// The signal.
         signal: Signal,
         /// True if the terminal sent it, to the whole foreground group: the ranks have it already.
         from_terminal: bool,
     },
     /// A rank ends the whole job.
     Aborted {
-        /// The home's index.
+        /// The rank.
         rank: Rank,
         /// The status that it chose.
         status: i32,
     },
     /// A message on a link: of a launcher to its deputy, or of the deputy on the host of this number to its launcher.
     Said {
-        /// The home's index.
+        /// The sender.
         from: usize,
         /// The message; `None` when the link has ended.
         frame: Option<Frame>,

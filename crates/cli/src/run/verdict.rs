@@ -37,7 +37,7 @@ pub struct LostNode {
 /// End of a rank.
 #[derive(Clone, Copy, Debug)]
 pub struct RankEnd {
-    /// The home's index.
+    /// The rank.
     pub rank: Rank,
     /// How.
     pub end: End,

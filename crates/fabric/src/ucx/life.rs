@@ -28,7 +28,7 @@ pub(super) enum Phase {
     Over,
 }
 
-/// An event of bound data.
+/// An event of the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// The peer says that it goes, and how many frames it sent.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Messages heard before a receipt is sent.
 const RECEIPT_COUNT: u32 = 32;
 
-/// A frame's content.
+/// The message that a connection brought.
 pub(super) enum Brought {
     Nothing,
     /// A message that is heard for the first time, and from which life of which node.

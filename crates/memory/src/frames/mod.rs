@@ -62,7 +62,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A page's record.
+    /// A run of one page.
     pub fn one(page: u64) -> Run {
         Run { first: page, count: 1 }
     }

@@ -29,7 +29,7 @@ bitflags! {
 /// A part of userfaultfd, for listings.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// The home's index.
+    /// The feature.
     pub feature: Features,
     /// Its name in listings.
     pub name: &'static str,

@@ -210,7 +210,7 @@ pub struct ClaimResult {
     pub id: &'static str,
     /// The model's values in words and numbers, as one short text.
     pub model: String,
-    /// The request's result.
+    /// The verdict.
     pub verdict: Verdict,
     /// Why, in a few sentences.
     pub reason: String,

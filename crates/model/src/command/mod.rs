@@ -85,7 +85,7 @@ pub enum CommandError {
     Write {
         /// The file.
         file: String,
-        /// The system's message.
+        /// The problem.
         problem: String,
     },
 }

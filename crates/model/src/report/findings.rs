@@ -8,7 +8,7 @@ use serde::Deserialize;
 pub(super) struct Finding {
     /// The paper's id.
     pub paper: String,
-    /// The region's phase.
+    /// The place of the finding.
     #[serde(rename = "where")]
     pub place: String,
     /// What it is and how it is read here.

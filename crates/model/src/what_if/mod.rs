@@ -83,7 +83,7 @@ pub enum WhatIfError {
     Write {
         /// The file.
         file: String,
-        /// The system's message.
+        /// The problem.
         problem: String,
     },
 }

@@ -79,7 +79,7 @@ impl Verb {
 /// A command of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VectorCommand {
-    /// The setting's effect.
+    /// The operation of the step.
     pub verb: Verb,
     /// Elements; one for a get or put of contiguous bytes.
     pub elements: u64,

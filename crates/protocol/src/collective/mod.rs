@@ -42,7 +42,7 @@ pub enum Collective {
     },
     /// The root has the fold of all vectors. One part.
     Reduce {
-        /// The waiting host.
+        /// The root of the operation.
         root: u32,
     },
     /// All have the fold of all vectors.
@@ -52,7 +52,7 @@ pub enum Collective {
     },
     /// The root has a block of each party. A part for each party.
     Gather {
-        /// The waiting host.
+        /// The root of the operation.
         root: u32,
     },
     /// Each has a block of the root's. A part for each party.

@@ -27,7 +27,7 @@ pub enum Output {
     Release {
         /// The job.
         job: JobId,
-        /// The receiver.
+        /// The rank.
         rank: Rank,
         /// The round that completed.
         generation: u64,
@@ -36,7 +36,7 @@ pub enum Output {
     Fail {
         /// The job.
         job: JobId,
-        /// The receiver.
+        /// The rank.
         rank: Rank,
         /// The round it arrived at.
         generation: u64,

@@ -32,7 +32,7 @@ pub enum Met {
 /// Message to a party that waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartyReply {
-    /// The waiting host.
+    /// The party.
     pub who: Claimant,
     /// Success if all have arrived, or the party that went.
     pub outcome: Result<()>,

@@ -29,7 +29,7 @@ pub(super) struct Sleepers {
 }
 
 impl Sleepers {
-    /// The number of hosts.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.by_claimant.len()
     }

@@ -22,7 +22,7 @@ const NAMED_HOSTS: u16 = 64;
 pub struct PageRun {
     /// The first of them, counted from the region's begin.
     pub first: u64,
-    /// The number of hosts.
+    /// The number of moves.
     pub count: u64,
     /// Requests of a host for a page that it had had before, and that others had to give up.
     pub returns: u64,

@@ -111,7 +111,7 @@ pub trait Store {
     fn front(&mut self) -> Option<&[u8]>;
     /// Drops the first unit.
     fn pop(&mut self);
-    /// The number of hosts.
+    /// The number of units.
     fn count(&self) -> u64;
 }
 

@@ -32,7 +32,7 @@ pub enum Indices<'a> {
 }
 
 impl Indices<'_> {
-    /// The number of hosts.
+    /// The number of indices.
     pub fn len(&self) -> usize {
         match self {
             Indices::Narrow(list) => list.len(),

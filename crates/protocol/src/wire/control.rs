@@ -700,7 +700,7 @@ pub enum ToNode {
     },
     /// Another node is gone.
     NodeLost {
-        /// The home's index.
+        /// The node.
         node: NodeId,
         /// The epoch that ended.
         epoch: Epoch,

@@ -20,7 +20,7 @@ pub use crate::lock::Mode;
 pub enum SyncRequest {
     /// Takes a lock, at its home; answered by [`SyncAnswer::Granted`] or [`SyncAnswer::Busy`].
     Lock {
-        /// The home's index.
+        /// The address of the lock or group.
         site: SyncAddress,
         /// The lock's mode.
         mode: Mode,

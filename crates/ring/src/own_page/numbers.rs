@@ -26,7 +26,7 @@ impl Numbers {
         self.count
     }
 
-    /// The host of a number.
+    /// The number at an index.
     pub fn at(&self, index: u64) -> &AtomicU32 {
         assert!(index < self.count, "number {index} of {}", self.count);
         // SAFETY: it lies within the mapping, aligned (a mapping begins on a page), and atomics alone reach it.

@@ -90,7 +90,7 @@ pub const TABLE: &[Row<Phase, Step>] = &[
 /// Our end of a deputy's standard input; `None` when we have nothing more to say.
 pub type Voice = Arc<Mutex<Option<ChildStdin>>>;
 
-/// A set of one host.
+/// The call of one host.
 pub struct Call {
     /// The user's name for it.
     pub name: String,

@@ -12,7 +12,7 @@ use hanare_protocol::limits::{NODE_COUNT_MAX, RANK_COUNT_MAX};
 use std::ops::Range;
 use std::path::Path;
 
-/// A set of one host.
+/// A host of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// Name for ssh: a host's name or address, with a user before it or not.

@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// A number that vectors are made of.
 pub trait Number: FromBytes + IntoBytes + Immutable + Copy {
-    /// Its kind.
+    /// The kind of its elements.
     const ELEMENT: Element;
 }
 

@@ -54,7 +54,7 @@ impl Cause {
 pub struct Phase {
     /// At the requesting node, on the line, or at the home.
     pub place: Place,
-    /// The event.
+    /// The name of the step.
     pub name: &'static str,
     /// What the time is spent on.
     pub cause: Cause,

@@ -20,7 +20,7 @@ pub struct Case {
     pub is_fixed: bool,
 }
 
-/// The request's result.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
     /// When the bus locked, if it did.

@@ -29,7 +29,7 @@ pub(super) enum Doing {
     Take,
     /// It waits for a message.
     Waits,
-    /// Ends the event.
+    /// The rank has ended.
     Ended,
 }
 

@@ -97,7 +97,7 @@ impl Denials {
     }
 }
 
-/// The outcome of a request.
+/// The outcome of a question.
 pub(super) enum Asked {
     /// Granted and mapped.
     Mapped,

@@ -43,7 +43,7 @@ pub struct Step {
     pub access: usize,
     /// The part at work.
     pub part: Part,
-    /// The setting's effect.
+    /// The name of the event.
     pub name: &'static str,
     /// What the time is spent on.
     pub cause: Cause,

@@ -132,7 +132,7 @@ pub struct Answered {
     pub node: usize,
     /// The block.
     pub block: Block,
-    /// The request.
+    /// The beginning.
     pub start: Picos,
     /// The answer.
     pub end: Picos,
