@@ -7,9 +7,10 @@ use hanare::{Pool, Rights};
 use pool::{Nodes, command, run, signal, wait_until};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// The variable that makes a test the program that stops: the node's socket.
 const STOPS: &str = "HANARE_TEST_STOPS";
@@ -20,7 +21,8 @@ const HEAD: u64 = 16;
 /// Bits of the head that say how long the log is.
 const TAIL_BITS: u32 = 40;
 
-/// As a mount that stops in the midst of a change: it has the turn, and goes on much later as if it still had it.
+/// As three mounts: the first stops in the midst of a change, the others in the midst of replacing the log. The first goes on much later as
+/// if it still had its turn.
 fn stop_with_the_turn(socket: &str) {
     let pool = Pool::attach_to(socket, None).unwrap();
     let front = pool.open_for("files@super", Rights::Write).unwrap();
@@ -29,6 +31,8 @@ fn stop_with_the_turn(socket: &str) {
     let [head, stem] = words;
     let name = format!("files@{stem:016x}.log.{}", head >> TAIL_BITS);
     let (log, _turn) = (pool.open_for(&name, Rights::Write).unwrap(), pool.lock(&name).unwrap());
+    let next = [1, 2].map(|further| format!("files@{stem:016x}.log.{}", (head >> TAIL_BITS) + further));
+    let _next = next.map(|name| pool.lock(&name).unwrap());
     front.get_values(HEAD, &mut words).unwrap();
     println!("stops with {name}");
     kill_process(getpid(), Signal::STOP).unwrap();
@@ -63,6 +67,8 @@ fn a_mount_that_is_stopped_with_its_turn_keeps_no_other_from_changes() {
     let nodes = Nodes::start(2);
     let (mount, other) = (Mount::new(&nodes.nodes[0], &[]), Mount::new(&nodes.nodes[1], &[]));
     fs::write(mount.path("before"), b"before").unwrap();
+    let mut open = fs::File::create(mount.path("open")).unwrap();
+    open.write_all(b"1").unwrap();
     let mut test = Command::new(std::env::current_exe().unwrap());
     test.args(["--exact", "mounts_that_stop::a_mount_that_is_stopped_with_its_turn_keeps_no_other_from_changes", "--nocapture"]);
     test.env(STOPS, &nodes.nodes[1].socket).stdout(Stdio::piped());
@@ -71,12 +77,17 @@ fn a_mount_that_is_stopped_with_its_turn_keeps_no_other_from_changes() {
     let mut said = BufReader::new(stopping.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let held = said.find(|line| line.contains("stops with ")).unwrap();
     wait_until("it is stopped", || is_stopped(process));
+    // The mount has something to tell of its own accord, and waits for its turn with that, too.
+    open.write_all(b"2").unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let lines = || [&mount, &other].map(|mount| fs::read_to_string(mount.said.path()).unwrap()).concat();
     // Both hosts go on, with names and bytes.
     for number in 0..20u8 {
-        fs::write(mount.path(&format!("a{number}")), vec![number; 10_000]).unwrap();
-        fs::write(other.path(&format!("b{number}")), vec![number; 10_000]).unwrap();
+        for (mount, name) in [(&mount, "a"), (&other, "b")] {
+            let written = fs::write(mount.path(&format!("{name}{number}")), vec![number; 10_000]);
+            written.unwrap_or_else(|error| panic!("{name}{number}: {error}; {}", lines()));
+        }
     }
-    let lines = || [&mount, &other].map(|mount| fs::read_to_string(mount.said.path()).unwrap()).concat();
     wait_until("it is said who stopped", || lines().contains(&format!("process {process} on node 1")));
     signal("CONT", process);
     assert!(said.any(|line| line.contains("has changed nothing")));
@@ -93,7 +104,9 @@ fn a_mount_that_is_stopped_with_its_turn_keeps_no_other_from_changes() {
             (fs::read(mount.path("before")).unwrap(), fs::read(mount.path("after")).unwrap()),
             (b"before".into(), b"after".into())
         );
+        assert_eq!(fs::read(mount.path("open")).unwrap(), b"12");
     }
+    drop(open);
     let log = held.split("stops with ").last().unwrap();
     assert!(!nodes.hanare(&["region", "stat", log]).status.success(), "the log that was replaced is gone");
     [mount, other, fresh].into_iter().for_each(Mount::end);

@@ -117,7 +117,9 @@ fn keep_apart(names: [&str; 2]) {
     let reports = ["a", "b"].map(|name| folder.path().join(name));
     let mut jobs = Vec::new();
     for (index, name) in names.into_iter().enumerate() {
-        let Some(mut mpirun) = mpirun(name, folder.path(), &["-n", "2"]) else { return };
+        let own = folder.path().join(format!("job{index}"));
+        std::fs::create_dir(&own).unwrap();
+        let Some(mut mpirun) = mpirun(name, &own, &["-n", "2"]) else { return };
         mpirun.args(rank_words()).env("HANARE_NODE", &nodes.nodes[0].socket).env("RANK_END", "together");
         mpirun.env("RANK_REPORT", &reports[index]).env("OTHER_REPORT", &reports[1 - index]);
         jobs.push(Running::start(&mut mpirun));

@@ -4,6 +4,7 @@
 //! kernel ── fuser ──> mount ──> Files ──┬─ names, attributes, locks: Ledger, a log that all mounts share ── Tree, what it builds
 //!                                       └─ bytes: Open (written, not yet told) ── Store (blocks of data regions) ── put, get
 //!                                  ticker: tells what was written, ends mounts that died, frees what nobody uses any more
+//!                                  watch: proves that this mount lives
 //! ```
 //!
 //! docs/files.md says what users get; ARCHITECTURE.md what happens when something dies at each step.

@@ -41,7 +41,7 @@ pub struct MountOptions {
 /// A mounted file system. Unmounted by [`Mounted::unmounter`], or by anybody else.
 pub struct Mounted {
     files: Arc<Files>,
-    ticker: JoinHandle<()>,
+    watch: JoinHandle<()>,
     server: JoinHandle<io::Result<()>>,
     folder: PathBuf,
 }
@@ -64,7 +64,7 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
         return Err(cannot_mount(folder, "it is no folder"));
     }
     let files = Arc::new(Files::open(pool, &name, &options.trusted, options.is_coherent)?);
-    let ticker = start_ticker(&files).inspect_err(|_| files.remove_unused())?;
+    let watch = start_watch(&files).inspect_err(|_| files.remove_unused())?;
     let mut config = Config::default();
     config.mount_options =
         vec![MountOption::FSName(name), MountOption::Subtype("hanare".to_owned()), MountOption::DefaultPermissions];
@@ -87,11 +87,11 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
     match served {
         Ok(server) => {
             set_readahead(folder);
-            Ok(Mounted { files, ticker, server, folder: folder.to_owned() })
+            Ok(Mounted { files, watch, server, folder: folder.to_owned() })
         }
         Err(error) => {
             files.stop();
-            let _ = ticker.join();
+            let _ = watch.join();
             files.remove_unused();
             Err(cannot_mount(
                 folder,
@@ -114,7 +114,7 @@ fn cannot_mount(folder: &Path, reason: &str) -> Error {
     Error::System { what: format!("mount at {}", folder.display()), reason: reason.to_owned() }
 }
 
-fn start_ticker(files: &Arc<Files>) -> Result<JoinHandle<()>, Error> {
+fn start_watch(files: &Arc<Files>) -> Result<JoinHandle<()>, Error> {
     let (say, hear) = mpsc::channel();
     let of = files.clone();
     let run = move || {
@@ -124,10 +124,10 @@ fn start_ticker(files: &Arc<Files>) -> Result<JoinHandle<()>, Error> {
         }
     };
     let no_thread = |error: io::Error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() };
-    let ticker = std::thread::Builder::new().name("ticker".to_owned()).spawn(run).map_err(no_thread)?;
-    let gone = || Error::System { what: "start a mount".to_owned(), reason: "its ticker ended".to_owned() };
+    let watch = std::thread::Builder::new().name("watch".to_owned()).spawn(run).map_err(no_thread)?;
+    let gone = || Error::System { what: "start a mount".to_owned(), reason: "its watch ended".to_owned() };
     hear.recv().map_err(|_| gone())??;
-    Ok(ticker)
+    Ok(watch)
 }
 
 /// A mount whose process was killed leaves a folder that nobody can use: it goes before another takes its place.
@@ -198,7 +198,7 @@ impl Mounted {
     pub fn wait(self) -> io::Result<()> {
         let served = self.server.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the mount panicked")));
         self.files.stop();
-        let _ = self.ticker.join();
+        let _ = self.watch.join();
         served
     }
 }

@@ -1,7 +1,10 @@
-//! A mount's life among the mounts of a file system, and what its ticker does for it.
+//! A mount's life among the mounts of a file system, and what its two threads do for it.
 //!
 //! A mount holds the lock `NAME@mount.ID` from before its `Start` until it ends. Whoever finds the lock of another free for a while says
 //! `End` for that one. A mount that could not look at the log for a shorter while does nothing more, because it may have been ended.
+//!
+//! The *watch* holds the lock and looks at the log. It makes no change, because a change waits for others, up to [`STANDING`] and longer.
+//! The *ticker* makes the changes.
 
 use super::Files;
 use super::bytes::TELL_AFTER;
@@ -16,8 +19,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time between the ticker's looks.
+/// Time between two ticks.
 const TICK: Duration = Duration::from_millis(200);
+
+/// Time between two looks of the watch.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Time between its looks for mounts that died.
 const LOOK_FOR_DEAD: Duration = Duration::from_secs(2);
@@ -39,6 +45,8 @@ pub struct Standing {
     name: String,
     state: Mutex<State>,
     bell: Condvar,
+    /// Rings when the ticker has ended.
+    last_bell: Condvar,
 }
 
 #[derive(Default)]
@@ -48,13 +56,16 @@ struct State {
     /// Ticks done, and those that somebody waits for.
     ticks: u64,
     wanted: u64,
+    /// The mount ends.
     is_over: bool,
+    /// The ticker has ended, so nobody needs the mount's lock.
+    has_ended: bool,
 }
 
 impl Standing {
     /// No number yet.
     pub fn new(name: &str) -> Standing {
-        Standing { name: name.to_owned(), state: Mutex::default(), bell: Condvar::new() }
+        Standing { name: name.to_owned(), state: Mutex::default(), bell: Condvar::new(), last_bell: Condvar::new() }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -79,10 +90,26 @@ impl Standing {
     }
 }
 
+/// Lets the watch end when the ticker has ended, however it did.
+struct Ending<'f>(&'f Standing);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.state().has_ended = true;
+        self.0.last_bell.notify_all();
+    }
+}
+
+/// Proves that this mount lives.
+struct Watch<'f> {
+    files: &'f Files,
+    lock: LockGuard,
+    session: SessionId,
+}
+
 /// State of the ticker between two ticks.
 struct Ticker<'f> {
     files: &'f Files,
-    lock: LockGuard,
     session: SessionId,
     slot: u32,
     /// The position that is said once all calls of before have left.
@@ -94,25 +121,22 @@ struct Ticker<'f> {
 }
 
 impl Files {
-    /// Runs the ticker until [`Files::stop`]; calls `ready` once this mount is one.
+    /// Runs the ticker and the watch until [`Files::stop`]; calls `ready` once this mount is one.
     ///
-    /// **Errors**: the pool's, before it is ready.
+    /// **Errors**: the pool's, before it is ready; [`Error::System`] where no thread can be made.
     pub fn tick_until_stopped(&self, ready: impl FnOnce()) -> Result<(), Error> {
-        let mut ticker = Ticker::start(self)?;
-        ready();
-        while !self.standing.state().is_over {
-            if let Err(error) = ticker.tick() {
-                failed("files", &error.to_string());
-            }
-            let mut state = self.standing.state();
-            state.ticks += 1;
-            self.standing.bell.notify_all();
-            if state.wanted <= state.ticks && !state.is_over {
-                drop(self.standing.bell.wait_timeout(state, TICK));
-            }
-        }
-        ticker.end();
-        Ok(())
+        let (session, lock) = take_lock(&self.pool, &self.standing)?;
+        let mut ticker = Ticker::start(self, session)?;
+        std::thread::scope(|threads| {
+            let ticks = std::thread::Builder::new().name("ticker".to_owned()).spawn_scoped(threads, move || {
+                let _ending = Ending(&self.standing);
+                ticker.run();
+            });
+            ticks.map_err(|error| Error::System { what: "start a mount".to_owned(), reason: error.to_string() })?;
+            ready();
+            Watch { files: self, lock, session }.run();
+            Ok(())
+        })
     }
 
     /// Ends the ticker, and with it this mount.
@@ -161,36 +185,32 @@ fn begin(ledger: &Ledger, session: SessionId) -> Result<u32> {
     is_there(&ledger.known().tree).ok_or(Errno::NFILE)
 }
 
-impl<'f> Ticker<'f> {
-    fn start(files: &'f Files) -> Result<Ticker<'f>, Error> {
-        let (session, lock) = take_lock(&files.pool, &files.standing)?;
-        let full = |error: Errno| Error::System { what: "begin a mount".to_owned(), reason: error.to_string() };
-        let slot = begin(&files.ledger, session).map_err(full)?;
-        let now = Instant::now();
-        let mut state = files.standing.state();
-        (state.session, state.seen) = (Some(session), Some(now));
-        drop(state);
-        let (free_since, regions_free_since) = Default::default();
-        Ok(Ticker { files, lock, session, slot, turning: None, said: 0, looked: now, free_since, regions_free_since })
+impl Watch<'_> {
+    /// Watches until the ticker has ended.
+    fn run(mut self) {
+        while !self.files.standing.state().has_ended {
+            if let Err(error) = self.look() {
+                failed("files", &error.to_string());
+            }
+            let state = self.files.standing.state();
+            if !state.has_ended {
+                drop(self.files.standing.last_bell.wait_timeout(state, LOOK));
+            }
+        }
     }
 
-    fn tick(&mut self) -> Result<()> {
-        let files = self.files;
+    /// Proves that the mount counts, or finds that others took it for dead.
+    fn look(&mut self) -> Result<()> {
         self.check_lock()?;
         let begun = Instant::now();
-        let is_there = files.ledger.view()?.tree.sessions.contains_key(&self.session);
-        if !is_there {
-            self.begin_anew()?;
-        }
-        files.standing.state().seen = Some(begun);
-        self.hold_orphans()?;
-        self.tell_old();
-        self.say_how_far()?;
-        self.reclaim()?;
-        self.drop_free()?;
-        if self.looked.elapsed() > LOOK_FOR_DEAD {
-            self.looked = Instant::now();
-            self.end_dead()?;
+        // The ticker may begin the mount anew while this looks.
+        let was_there = self.files.standing.state().session.is_some();
+        let is_there = self.files.ledger.view()?.tree.sessions.contains_key(&self.session);
+        let mut state = self.files.standing.state();
+        if is_there {
+            state.seen = Some(begun);
+        } else if was_there {
+            state.session = None;
         }
         Ok(())
     }
@@ -207,11 +227,58 @@ impl<'f> Ticker<'f> {
         self.lock = again.map_err(|error| super::refusal::refused("a mount's lock", &error))?;
         Ok(())
     }
+}
+
+impl<'f> Ticker<'f> {
+    fn start(files: &'f Files, session: SessionId) -> Result<Ticker<'f>, Error> {
+        let full = |error: Errno| Error::System { what: "begin a mount".to_owned(), reason: error.to_string() };
+        let now = Instant::now();
+        let slot = begin(&files.ledger, session).map_err(full)?;
+        let mut state = files.standing.state();
+        (state.session, state.seen) = (Some(session), Some(now));
+        drop(state);
+        let (free_since, regions_free_since) = Default::default();
+        Ok(Ticker { files, session, slot, turning: None, said: 0, looked: now, free_since, regions_free_since })
+    }
+
+    /// Ticks until the mount ends.
+    fn run(&mut self) {
+        let standing = &self.files.standing;
+        while !standing.state().is_over {
+            if let Err(error) = self.tick() {
+                failed("files", &error.to_string());
+            }
+            let mut state = standing.state();
+            state.ticks += 1;
+            standing.bell.notify_all();
+            if state.wanted <= state.ticks && !state.is_over {
+                drop(standing.bell.wait_timeout(state, TICK));
+            }
+        }
+        self.end();
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        // The watch has found that others took this mount for dead.
+        if self.files.standing.state().session.is_none() {
+            self.begin_anew()?;
+        }
+        drop(self.files.ledger.view()?);
+        self.hold_orphans()?;
+        self.tell_old();
+        self.say_how_far()?;
+        self.reclaim()?;
+        self.drop_free()?;
+        if self.looked.elapsed() > LOOK_FOR_DEAD {
+            self.looked = Instant::now();
+            self.end_dead()?;
+        }
+        Ok(())
+    }
 
     /// Others took this mount for dead: what it reserved is theirs, and what it had not told is lost.
     fn begin_anew(&mut self) -> Result<()> {
         let files = self.files;
-        files.standing.state().session = None;
         let mut lost = 0;
         for open in files.all_open() {
             let mut pending = open.write();
@@ -345,7 +412,7 @@ impl<'f> Ticker<'f> {
     }
 
     /// Says all that is to be said, and that this mount ends.
-    fn end(self) {
+    fn end(&self) {
         let files = self.files;
         for open in files.all_open() {
             if let Err(error) = files.flush(open.ino) {
