@@ -87,14 +87,15 @@ impl Pages {
     pub fn touch(&mut self, host: usize, page: Page, access: Access, seat: u16) -> (bool, Vec<Act>) {
         // Seat 0 is the node's own.
         let (place, seat) = (&mut self.hosts[host].place, seat + 1);
-        let has = match place.fault(page, seat, access).expect("words are the rules' own") {
+        // A page that was written soon after it was read is fetched for writing, whatever the program does first.
+        let (has, access) = match place.fault(page, seat, access).expect("words are the rules' own") {
             Fault::Map(_) => {
                 place.leave(page, seat).expect("just counted");
                 return (true, Vec::new());
             }
             Fault::Wait(_) => return (false, Vec::new()),
-            Fault::Fetch { .. } => None,
-            Fault::Upgrade { has } => Some(has),
+            Fault::Fetch { access, .. } => (None, access),
+            Fault::Upgrade { has } => (Some(has), access),
         };
         let ticket = Ticket { seat, number: place.number(seat) };
         let said = Said::ToHome(ToHome::Request { ticket, access, has, firm: false });
@@ -195,5 +196,21 @@ mod tests {
         assert_eq!(touch(2, Write), (0, 0), "it is the owner's");
         assert_eq!(touch(3, Read), (4, 2), "dirty in a third");
         assert_eq!(touch(3, Write), (5, 0), "an upgrade sends no page");
+    }
+
+    /// The word of a page tells which access to ask for, and waits for that one alone.
+    #[test]
+    fn a_page_that_was_read_and_then_written_is_asked_for_to_write() {
+        let mut pages = Pages::new(0, 2, 8);
+        let mut touch = |host, access| {
+            let (_, acts) = pages.touch(host, Page(3), access, 0);
+            cost(&mut pages, acts);
+            pages.has(host, Page(3), access)
+        };
+        for _ in 0..3 {
+            for host in [0, 1] {
+                assert!(touch(host, Access::Read) && touch(host, Access::Write));
+            }
+        }
     }
 }

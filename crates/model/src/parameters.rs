@@ -1,7 +1,9 @@
 //! Parameters of a model: cited constants that a user may change for a run.
 //!
-//! A parameter that is a fact of a paper takes its value from the facts file ([`Parameter::cited`]), so that value, unit
-//! and source stand in one place. Parameters do not change in a run; what changes is the model's own state.
+//! The papers' tables are TOML beside the facts ([`Parameters::of`]). A parameter that is a fact of a paper takes value and unit from the
+//! facts, so they stand in one place. Parameters do not change in a run; what changes is the model's own state.
+mod table;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -63,108 +65,12 @@ pub struct Parameter {
     pub whole: Option<f64>,
 }
 
-const SWITCH: &[&str] = &["off", "on"];
-
 impl Parameter {
-    /// A number whose default and unit are those of the fact `fact`.
-    pub fn cited(key: &'static str, fact: &'static str, low: f64, high: f64, meaning: &'static str) -> Parameter {
-        let cited = facts().fact(fact);
-        Parameter {
-            key,
-            value: facts().number(fact),
-            unit: &cited.unit,
-            low,
-            high,
-            source: Source::Fact(fact),
-            meaning,
-            choices: &[],
-            from: &[],
-            is_reading: false,
-            is_effort: false,
-            whole: None,
-        }
-    }
-
-    /// A number that is in no paper; `why` says where it is from.
-    pub fn chosen(
-        key: &'static str,
-        value: f64,
-        unit: &'static str,
-        (low, high): (f64, f64),
-        why: &'static str,
-        meaning: &'static str,
-    ) -> Parameter {
-        Parameter {
-            key,
-            value,
-            unit,
-            low,
-            high,
-            source: Source::Chosen(why),
-            meaning,
-            choices: &[],
-            from: &[],
-            is_reading: false,
-            is_effort: false,
-            whole: None,
-        }
-    }
-
-    /// One of several named ways; `value` is the index of the default.
-    pub fn choice(
-        key: &'static str,
-        choices: &'static [&'static str],
-        value: usize,
-        source: Source,
-        meaning: &'static str,
-    ) -> Parameter {
-        let high = (choices.len() - 1) as f64;
-        Parameter {
-            key,
-            value: value as f64,
-            unit: "choice",
-            low: 0.0,
-            high,
-            source,
-            meaning,
-            choices,
-            from: &[],
-            is_reading: false,
-            is_effort: false,
-            whole: None,
-        }
-    }
-
-    /// The same, with the facts it was chosen from.
-    pub fn from(self, facts: &'static [&'static str]) -> Parameter {
-        Parameter { from: facts, ..self }
-    }
-
-    /// The same as a reading: the text allows every choice, and the default is ours.
-    pub fn reading(self) -> Parameter {
-        Parameter { is_reading: true, ..self }
-    }
-
-    /// The same as effort: how much is simulated.
-    pub fn effort(self) -> Parameter {
-        Parameter { is_effort: true, ..self }
-    }
-
-    /// The same as effort, with the value that simulates all of the paper's program.
-    pub fn effort_to(self, whole: f64) -> Parameter {
-        Parameter { is_effort: true, whole: Some(whole), ..self }
-    }
-
     /// The facts behind the value: the one it is, or those it was chosen from.
     pub fn facts(&self) -> impl Iterator<Item = &'static str> {
         let cited = if let Source::Fact(key) = self.source { Some(key) } else { None };
         let from = if self.source == Source::Fitted { &[] } else { self.from };
         cited.into_iter().chain(from.iter().copied())
-    }
-
-    /// On or off.
-    pub fn switch(key: &'static str, is_on: bool, source: Source, meaning: &'static str) -> Parameter {
-        Parameter::choice(key, SWITCH, usize::from(is_on), source, meaning)
     }
 
     /// The effort that would simulate all of the paper's program, where this one simulates less.
@@ -279,16 +185,6 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// A table in the order in which it is listed; a key that occurs twice or a default out of range panics.
-    pub fn new(table: Vec<Parameter>) -> Parameters {
-        for (index, parameter) in table.iter().enumerate() {
-            let key = parameter.key;
-            assert!(table[..index].iter().all(|other| other.key != key), "parameter {key} occurs twice");
-            assert!((parameter.low..=parameter.high).contains(&parameter.value), "default of {key} is out of its range");
-        }
-        Parameters { table, network: None }
-    }
-
     /// The parameters in order.
     pub fn iter(&self) -> impl Iterator<Item = &Parameter> {
         self.table.iter()
@@ -343,6 +239,12 @@ impl Parameters {
         self.get_in(key, "Hz").round() as u64
     }
 
+    /// The name of a choice.
+    pub fn choice_name(&self, key: &str) -> &'static str {
+        let index = self.choice(key);
+        self.expect(key).choices[index]
+    }
+
     /// The index of a choice.
     pub fn choice(&self, key: &str) -> usize {
         self.get(key) as usize
@@ -388,6 +290,13 @@ impl Parameters {
         let parameter = parameter.unwrap_or_else(|| panic!("the model sweeps the unknown parameter {key}"));
         assert!((parameter.low..=parameter.high).contains(&value), "{key} = {value} is out of range");
         parameter.value = value;
+        copy
+    }
+
+    /// A copy with another choice, by its name; an unknown one is a defect of the model and panics.
+    pub fn with_choice(&self, key: &str, name: &str) -> Parameters {
+        let mut copy = self.clone();
+        copy.set(key, name).unwrap_or_else(|refusal| panic!("the model chooses what there is not: {refusal}"));
         copy
     }
 
@@ -496,12 +405,14 @@ mod tests {
     use super::*;
 
     fn table() -> Parameters {
-        Parameters::new(vec![
-            Parameter::cited("file.size", "d2.testfile_text", 1.0, 4096.0, "size of the test file"),
-            Parameter::chosen("link.length", 10.0, "m", (0.0, 1e5), "for the test", "fibre"),
-            Parameter::chosen("node.count", 2.0, "count", (1.0, 1024.0), "for the test", "nodes"),
-            Parameter::switch("bus.fixed", false, Source::Chosen("for the test"), "whether the bus is fixed"),
-        ])
+        Parameters::of_rows(
+            r#"
+            { key = "file.size", fact = "d2.testfile_text", range = [1, 4096], meaning = "size of the test file" },
+            { key = "link.length", value = 10, unit = "m", range = [0, 1e5], why = "for the test", meaning = "fibre" },
+            { key = "node.count", value = 2, unit = "count", range = [1, 1024], why = "for the test", meaning = "nodes" },
+            { key = "bus.fixed", value = false, why = "for the test", meaning = "whether the bus is fixed" },
+        "#,
+        )
     }
 
     #[test]

@@ -133,10 +133,12 @@ mod tests {
     use crate::facts::facts;
 
     fn table() -> Parameters {
-        Parameters::new(vec![
-            Parameter::cited("file.size", "d2.testfile_text", 1.0, 4096.0, "size"),
-            Parameter::chosen("opc", 202.0, "ns", (0.0, 1e5), "[EU Table 2]", "processing").from(&["eu.t2.throughput.read"]),
-        ])
+        Parameters::of_rows(
+            r#"
+            { key = "file.size", fact = "d2.testfile_text", range = [1, 4096], meaning = "size" },
+            { key = "opc", value = 202, unit = "ns", range = [0, 1e5], why = "[EU Table 2]", from = ["eu.t2.throughput.read"], meaning = "processing" },
+        "#,
+        )
     }
 
     #[test]

@@ -43,6 +43,29 @@ const UNITS: &[(&str, Kind, f64)] = &[
     ("%", Kind::Share, 0.01),
 ];
 
+/// Units that convert only to themselves.
+const PLAIN: &[&str] = &[
+    "cells",
+    "clocks",
+    "count",
+    "cycles",
+    "entries",
+    "Mflop/s",
+    "nodes",
+    "ns/m",
+    "order",
+    "pages",
+    "processors",
+    "seed",
+    "USD",
+    "W",
+];
+
+/// True if a parameter may have this unit.
+pub fn is_known(name: &str) -> bool {
+    find(name).is_some() || PLAIN.contains(&name)
+}
+
 fn find(name: &str) -> Option<(Kind, f64)> {
     UNITS.iter().find(|unit| unit.0 == name).map(|unit| (unit.1, unit.2))
 }

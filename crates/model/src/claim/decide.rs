@@ -1,52 +1,50 @@
 //! From a judgement and its reads to a verdict.
+use std::collections::BTreeMap;
+
+use super::joint::{Joint, joint};
 use super::record::{Record, recorded};
 use super::{ClaimResult, Judge, Judgement, OnDefaults, Reading, ReadingResult, Used, Verdict};
 use crate::facts::facts;
-use crate::parameters::{Parameters, Source};
-use crate::reads::{Reads, during};
+use crate::parameters::{Parameter, Parameters, Source};
+use crate::reads::Reads;
 
-/// Facts that the claim itself states and the model read: directly, through facts derived from them, or by reading all that the
-/// paper computed them from.
-pub(crate) fn own_facts(judge: &Judge, reads: &Reads) -> Vec<String> {
-    let origins = facts().with_origins(reads.facts.iter().copied());
-    let is_read = |fact: &&String| {
-        let inputs = facts().computed_from(fact);
-        origins.contains(fact.as_str()) || (!inputs.is_empty() && inputs.iter().all(|input| origins.contains(input.as_str())))
-    };
-    facts().stated_by(judge.id).iter().filter(is_read).cloned().collect()
-}
-
-/// The other values of every parameter that the text leaves open, where they do not read the claim's own facts.
-fn other_readings(judge: &Judge, parameters: &Parameters, reads: &Reads) -> Vec<ReadingResult> {
-    let mut results = Vec::new();
+/// The other values of every parameter that the text leaves open, alone and together, where they do not read the claim's own facts.
+fn other_readings(judge: &Judge, parameters: &Parameters, reads: &Reads) -> (Vec<ReadingResult>, Joint) {
     let fitted = judge.fit.map_or_else(|| parameters.clone(), |fit| (fit.run)(parameters));
-    for parameter in fitted.iter().filter(|parameter| parameter.is_reading && reads.parameters.contains(parameter.key)) {
+    let is_switch = |parameter: &&Parameter| parameter.is_reading && reads.parameters.contains(parameter.key);
+    let switches: Vec<&Parameter> = fitted.iter().filter(is_switch).collect();
+    let (mut results, mut alone) = (Vec::new(), BTreeMap::new());
+    for parameter in &switches {
         for (index, choice) in parameter.choices.iter().enumerate().filter(|(index, _)| *index as f64 != parameter.value) {
-            // The fit comes first, because a reading may be one of the parameters that it sets.
-            let (judgement, reads) = during(|| {
-                let fitted = judge.fit.map_or_else(|| parameters.clone(), |fit| (fit.run)(parameters));
-                (judge.run)(&fitted.with(parameter.key, index as f64))
-            });
+            let (judgement, reads) = judge.judge_with(parameters, &[(parameter.key, index)]);
             if let Some(judgement) = judgement
-                && own_facts(judge, &reads).is_empty()
+                && judge.own_facts(&reads).is_empty()
             {
-                results.push(ReadingResult { name: format!("{} = {choice}", parameter.key), holds: judgement.holds() });
+                let holds = judgement.holds();
+                alone.insert((parameter.key, index), holds);
+                results.push(ReadingResult { name: format!("{} = {choice}", parameter.key), holds });
             }
         }
     }
-    results
+    let joint = joint(judge, parameters, &switches, &|key, index| alone.get(&(key, index)).copied());
+    (results, joint)
 }
 
 /// The verdict: readings before boxes, because a claim that depends on a reading is open whatever the numbers are.
 ///
 /// Where these parameters have no record, the boxes say nothing.
-fn verdict(judgement: &Judgement, own: &[String], readings: &[ReadingResult], record: Option<&Record>) -> Verdict {
+fn verdict(
+    judgement: &Judgement,
+    own: &[String],
+    (readings, joint): (&[ReadingResult], &Joint),
+    record: Option<&Record>,
+) -> Verdict {
     if judgement.readings.is_empty() {
         return Verdict::NothingToTest;
     }
-    let held = readings.iter().filter(|reading| reading.holds).count();
+    let held = readings.iter().filter(|reading| reading.holds).count() + joint.held;
     let is_fixed = judgement.identity.is_some() || !own.is_empty();
-    match (judgement.holds(), held == readings.len()) {
+    match (judgement.holds(), held == readings.len() + joint.tried) {
         _ if held == 0 => Verdict::Differs,
         (true, _) if is_fixed => Verdict::ByConstruction,
         (true, false) => Verdict::InOneReading,
@@ -76,7 +74,7 @@ fn reason(
     judgement: &Judgement,
     own: &[String],
     verdict: Verdict,
-    readings: &[ReadingResult],
+    (readings, joint): (&[ReadingResult], &Joint),
     record: Option<&Record>,
 ) -> String {
     let mut text = judgement.reason.clone();
@@ -101,7 +99,10 @@ fn reason(
                 let named = readings.iter().filter(|reading| reading.holds == holds);
                 named.map(|reading| reading.name.as_str()).collect::<Vec<_>>().join("; ")
             };
-            add(format!("Holds: {}. Fails: {}.", list(true), list(false)));
+            let named = [("Holds", list(true)), ("Fails", list(false))];
+            let named = named.iter().filter(|(_, names)| !names.is_empty());
+            add(named.map(|(word, names)| format!("{word}: {names}.")).collect::<Vec<_>>().join(" "));
+            joint.sentence().into_iter().for_each(&mut add);
             for choice in record.iter().flat_map(|record| &record.choices) {
                 let is_other = readings.iter().any(|reading| reading.holds && reading.name == choice.name);
                 if verdict == Verdict::InAnotherReading && is_other && choice.holds == choice.points {
@@ -142,7 +143,7 @@ fn used(parameters: &Parameters, reads: &Reads) -> Vec<Used> {
 pub fn decide(judge: &Judge, parameters: &Parameters) -> Option<ClaimResult> {
     let (judgement, reads) = judge.judge(parameters);
     let judgement = judgement?;
-    let own = own_facts(judge, &reads);
+    let own = judge.own_facts(&reads);
     let checks = judgement.readings.first().map(|reading| reading.checks.clone()).unwrap_or_default();
     let record = recorded().of(judge.id, &checks);
     let named = |reading: &Reading| {
@@ -151,20 +152,24 @@ pub fn decide(judge: &Judge, parameters: &Parameters) -> Option<ClaimResult> {
     };
     let mut readings: Vec<ReadingResult> = judgement.readings.iter().map(named).collect();
     let fitted = judge.fit.map_or_else(|| parameters.clone(), |fit| (fit.run)(parameters));
+    let mut joint = Joint::default();
     if !readings.is_empty() {
-        readings.extend(other_readings(judge, parameters, &reads));
+        let (others, together) = other_readings(judge, parameters, &reads);
+        readings.extend(others);
+        joint = together;
         let whole = record.iter().flat_map(|record| &record.whole);
         readings.extend(whole.map(|run| ReadingResult { name: format!("{}, as recorded", run.name), holds: run.holds }));
     }
-    let verdict = verdict(&judgement, &own, &readings, record);
+    let verdict = verdict(&judgement, &own, (&readings, &joint), record);
     let on_defaults =
         judge.fit.and_then(|_| (judge.run)(parameters)).map(|plain| OnDefaults { holds: plain.holds(), model: plain.model });
     Some(ClaimResult {
         id: judge.id,
-        reason: reason(&judgement, &own, verdict, &readings, record),
+        reason: reason(&judgement, &own, verdict, (&readings, &joint), record),
         verdict,
         checks,
         readings,
+        joint,
         calibrated_on: reads.facts.iter().copied().collect(),
         own,
         fit: judge.fit.map(|fit| fit.what),
@@ -179,15 +184,17 @@ pub fn decide(judge: &Judge, parameters: &Parameters) -> Option<ClaimResult> {
 mod tests {
     use super::*;
     use crate::claim::{Check, Limit};
-    use crate::parameters::Parameter;
 
     fn table() -> Parameters {
-        Parameters::new(vec![
-            Parameter::cited("gain", "d2.mm.speedup2", 0.0, 9.0, "the claim's own number"),
-            Parameter::chosen("guess", 1.98, "x", (0.0, 9.0), "found by trying", "fitted").from(&["d2.mm.speedup2"]),
-            Parameter::chosen("other", 1.97, "x", (0.0, 9.0), "from elsewhere", "free"),
-            Parameter::choice("order", &["rows", "columns"], 0, Source::Chosen("not stated"), "a reading").reading(),
-        ])
+        Parameters::of_rows(
+            r#"
+            { key = "gain", fact = "d2.mm.speedup2", range = [0, 9], meaning = "the claim's own number" },
+            { key = "guess", value = 1.98, unit = "x", range = [0, 9], why = "found by trying", from = ["d2.mm.speedup2"], meaning = "fitted" },
+            { key = "other", value = 1.97, unit = "x", range = [0, 9], why = "from elsewhere", meaning = "free" },
+            { key = "order", value = "rows", choices = ["rows", "columns"], why = "not stated", reading = true, meaning = "a reading" },
+            { key = "join", value = "loop", choices = ["loop", "hash"], why = "not stated", reading = true, meaning = "a reading" },
+        "#,
+        )
     }
 
     fn near(value: f64) -> Option<Judgement> {
@@ -226,6 +233,24 @@ mod tests {
         assert!(result.reason.contains("Fails: order = columns"), "{}", result.reason);
         let inside = verdict_of(|_| Some(near(1.99)?.or("a", "b", near(3.0)?.readings.remove(0).checks)));
         assert_eq!(inside.verdict, Verdict::InOneReading);
+    }
+
+    #[test]
+    fn readings_that_change_nothing_alone_are_tried_together() {
+        static FAILS: Judge = Judge::new("D2-C10", |p| near(if is_both(p) { 3.0 } else { 1.99 }));
+        static HOLDS: Judge = Judge::new("D2-C10", |p| near(if is_both(p) { 1.99 } else { 3.0 }));
+        fn is_both(p: &Parameters) -> bool {
+            p.choice("order") + p.choice("join") == 2
+        }
+        let result = decide(&FAILS, &table()).unwrap();
+        assert_eq!((result.verdict, result.joint.tried, result.joint.held), (Verdict::InOneReading, 1, 0), "{result:?}");
+        assert!(result.readings.iter().all(|reading| reading.holds), "{result:?}");
+        assert!(
+            result.reason.contains("0 of 1 combinations, unlike each alone with order = columns, join = hash"),
+            "{}",
+            result.reason
+        );
+        assert_eq!(decide(&HOLDS, &table()).unwrap().verdict, Verdict::InAnotherReading);
     }
 
     #[test]

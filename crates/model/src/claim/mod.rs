@@ -5,16 +5,18 @@
 //! [`Verdict::ByConstruction`]. A model that agrees in one allowed reading and not in another is said to do so.
 use serde::{Deserialize, Serialize};
 
+use crate::facts::facts;
 use crate::parameters::Parameters;
 use crate::reads::{Reads, during};
 
 mod check;
 mod decide;
+mod joint;
 pub mod record;
 
 pub use check::{Check, Limit, Rules};
 pub use decide::decide;
-pub(crate) use decide::own_facts;
+pub use joint::Joint;
 
 /// What came of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,10 +163,26 @@ impl Judge {
 
     /// The judgement with its fit, and everything that both read.
     pub fn judge(&self, parameters: &Parameters) -> (Option<Judgement>, Reads) {
+        self.judge_with(parameters, &[])
+    }
+
+    /// The same with other choices. The fit comes first, because a reading may be one of the parameters that it sets.
+    pub(crate) fn judge_with(&self, parameters: &Parameters, choices: &[(&str, usize)]) -> (Option<Judgement>, Reads) {
         during(|| {
             let fitted = self.fit.map_or_else(|| parameters.clone(), |fit| (fit.run)(parameters));
-            (self.run)(&fitted)
+            (self.run)(&choices.iter().fold(fitted, |chosen, (key, index)| chosen.with(key, *index as f64)))
         })
+    }
+
+    /// Facts that the claim itself states and the model read: directly, through facts derived from them, or by reading all that the
+    /// paper computed them from.
+    pub(crate) fn own_facts(&self, reads: &Reads) -> Vec<String> {
+        let origins = facts().with_origins(reads.facts.iter().copied());
+        let is_read = |fact: &&String| {
+            let inputs = facts().computed_from(fact);
+            origins.contains(fact.as_str()) || (!inputs.is_empty() && inputs.iter().all(|input| origins.contains(input.as_str())))
+        };
+        facts().stated_by(self.id).iter().filter(is_read).cloned().collect()
     }
 }
 
@@ -220,6 +238,8 @@ pub struct ClaimResult {
     pub checks: Vec<Check>,
     /// Every reading; one at least where there is something to test.
     pub readings: Vec<ReadingResult>,
+    /// Its structural switches together.
+    pub joint: Joint,
     /// Keys of the facts the judgement read, seen and not typed.
     pub calibrated_on: Vec<&'static str>,
     /// Those of them that the claim itself states, or from which its own facts were derived.

@@ -197,6 +197,7 @@ fn inputs(row: &Row, result: &ClaimResult) -> Markup {
                     li { code { (used.key) } " = " (used.value) " " @if used.unit != "choice" { (used.unit) } " " span.faint { (used.source) } }
                 }
             }
+            @if let Some(sentence) = result.joint.sentence() { p.faint { (sentence) } }
             @for choice in record_choices(row) { p.faint { (choice) } }
             @if !row.experiment.is_empty() { p { "Run it: " code { "hanare model " (row.experiment) } } }
         }

@@ -170,7 +170,8 @@ fn how_judged(gathered: &Gathered) -> Markup {
             p { "A claim is a list of conditions: a number of the model, what it is held to, and so what would have refuted it. What a judgement read is recorded while it runs, so "
                 "no list of inputs is typed. Where it read a fact that the claim itself states, or one derived from that, the verdict is “by construction”." }
             p { "Where the text allows several readings, the claim is judged in each: “in one reading” where the default holds and another fails, “in another reading” where the default fails and another holds. A parameter that belongs to a claim's own number is fitted to other facts first (leave one out); "
-                "the outcome with the paper's one default set stands beside it." }
+                "the outcome with the paper's one default set stands beside it. Readings are tried together, too: all combinations, or a sample of many. The count stands with the claim's inputs." }
+            p { "Claims are in our English. This project has none of the papers' Japanese sentences but their titles." }
             p { "Two boxes of random points decide what no list can. In the two-fold box each number that was chosen, or that contradicts its own paper, lies between half and twice its value; "
                 "in the ten-fold box between a tenth and ten times, and structural switches (loop orders, join algorithms, overtaking and the like) are drawn too. "
                 "A claim that comes out the same in all of the ten-fold box (but for one point in fifty), or most of whose conditions do, is “by construction”, because this model could not have shown anything else. One that does so in under half of the two-fold box, or that a single step flips, is a “knife-edge”. "

@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn operations_that_take_no_time_are_refused_and_poll_for_nothing() {
-        let costly = super::super::parameters::parameters().with("os.flush", 1e6);
+        let costly = super::super::parameters().with("os.flush", 1e6);
         assert!(run(&costly).refused.is_some_and(|reason| reason.contains("os.page")));
         assert!(at_least(&costly).is_none());
     }

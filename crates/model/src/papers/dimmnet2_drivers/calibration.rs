@@ -74,9 +74,6 @@ pub fn solved(node_count: u64, parameters: &Parameters) -> Operations {
     }
 }
 
-/// Whose table the times of an operation come from, in the order of `transfer.from`.
-pub const SOURCES: &[&str] = &["other", "solved", "matrix", "wisconsin", "himeno"];
-
 /// The operations' times a prediction of `program` uses.
 ///
 /// More than two nodes use the two-node times, as the paper's own prediction does. A user's network replaces them: a
@@ -87,7 +84,7 @@ pub fn operations(program: Program, node_count: u64, parameters: &Parameters) ->
         let time = mean_of(of, columns, parameters);
         Operations { read: time, write: time }
     };
-    let mut times = match (SOURCES[parameters.choice("transfer.from")], program) {
+    let mut times = match (parameters.choice_name("transfer.from"), program) {
         ("other", Program::Matrix) | ("himeno", _) => mean(Program::Himeno),
         ("other", Program::Himeno) | ("matrix", _) => mean(Program::Matrix),
         ("wisconsin", _) => mean(Program::Wisconsin),
@@ -105,7 +102,7 @@ pub fn operations(program: Program, node_count: u64, parameters: &Parameters) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::dimmnet2_drivers::parameters::parameters;
+    use crate::papers::dimmnet2_drivers::parameters;
 
     fn near(got_ms: f64, key: &str) {
         let want = facts().number(key);

@@ -7,9 +7,6 @@ use super::calibration::{Operations, solved};
 use super::rules::RULES;
 use super::windows::rate;
 
-/// Call sizes of the paper's file benchmark, the choices of `disk.call`.
-pub const CALL_NAMES: &[&str] = &["1 KB", "4 KB", "16 KB"];
-
 const CALLS_KB: [u64; 6] = [1, 4, 16, 64, 256, 1024];
 
 /// The disk's call time in microseconds: the operating system once, and an operation for each 512 B.
@@ -120,7 +117,7 @@ pub fn run(parameters: &Parameters) -> Outcome {
 /// D2-C5.
 pub fn close_to_raw(parameters: &Parameters) -> Option<Judgement> {
     let disk = Disk { parameters, operations: solved(1, parameters) };
-    let call = CALL_NAMES[parameters.choice("disk.call")];
+    let call = parameters.choice_name("disk.call");
     let kb = [1, 4, 16][parameters.choice("disk.call")];
     let [read, write] = disk.losses(kb * 1024);
     Some(Judgement::new(

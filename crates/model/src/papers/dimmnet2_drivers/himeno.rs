@@ -3,7 +3,7 @@ use crate::claim::{Check, Judgement, Limit};
 use crate::outcome::{Axis, Outcome, Plot, Tolerance};
 use crate::parameters::Parameters;
 
-use super::calibration::{Program, SOURCES};
+use super::calibration::Program;
 use super::cluster::{self, PrintedCell, predict, predict_all};
 use super::rules::RULES;
 
@@ -89,8 +89,7 @@ pub fn two_over_one(parameters: &Parameters) -> Option<Judgement> {
 
 /// The third program's times, so that neither side of the order rests on a table it is about.
 pub fn on_wisconsin(parameters: &Parameters) -> Parameters {
-    let index = SOURCES.iter().position(|source| *source == "wisconsin").unwrap_or(0);
-    parameters.with("transfer.from", index as f64)
+    parameters.with_choice("transfer.from", "wisconsin")
 }
 
 /// D2-C17.

@@ -222,7 +222,7 @@ impl Pass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::dimmnet2_drivers::parameters::parameters;
+    use crate::papers::dimmnet2_drivers::parameters;
 
     #[test]
     fn nothing_is_paged_while_the_array_fits() {

@@ -1,6 +1,7 @@
 //! DIMMnet-2 on Windows: AT-dRAM, ATR-DSM and MT-dNET as the equations and tables of their paper.
 use crate::claim::Judge;
 use crate::experiment::{Citation, Experiment, Paper};
+use crate::parameters::Parameters;
 
 mod barrier;
 mod calibration;
@@ -11,11 +12,15 @@ mod himeno;
 mod local;
 mod matrix;
 mod overhead;
-mod parameters;
 mod retransmission;
 mod rules;
 mod windows;
 mod wisconsin;
+
+/// The parameters with their defaults.
+pub fn parameters() -> Parameters {
+    Parameters::of("dimmnet2-drivers")
+}
 
 /// The model of the paper.
 pub static PAPER: Paper = Paper {
@@ -30,7 +35,7 @@ pub static PAPER: Paper = Paper {
     },
     summary: "A RAM disk, a distributed shared memory and user-level commands over memory on a network card in a DIMM slot.",
     rules: &rules::RULES,
-    parameters: parameters::parameters,
+    parameters,
     experiments: &[
         Experiment {
             name: "os-overhead",

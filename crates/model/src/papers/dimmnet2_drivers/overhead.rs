@@ -204,7 +204,7 @@ pub fn repeated(parameters: &Parameters) -> Option<Judgement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::dimmnet2_drivers::parameters::parameters;
+    use crate::papers::dimmnet2_drivers::parameters;
 
     #[test]
     fn both_file_sizes_give_the_derived_estimates() {

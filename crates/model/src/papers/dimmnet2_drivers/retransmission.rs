@@ -180,7 +180,7 @@ pub fn run(parameters: &Parameters) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::dimmnet2_drivers::parameters::parameters;
+    use crate::papers::dimmnet2_drivers::parameters;
 
     #[test]
     fn events_come_to_equation_8() {

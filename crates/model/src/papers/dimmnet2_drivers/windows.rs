@@ -181,7 +181,7 @@ fn estimates(parameters: &Parameters, uncached: &Windows, intended: &Windows) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::dimmnet2_drivers::parameters::parameters;
+    use crate::papers::dimmnet2_drivers::parameters;
 
     #[test]
     fn a_load_is_the_sum_of_its_windows() {

@@ -62,9 +62,6 @@ fn disk_time(parameters: &Parameters) -> f64 {
     parameters.get_in("disk.seek", "ms") + bytes * 1e3 / parameters.get_in("disk.rate", "B/s")
 }
 
-/// How a join compares tuples, as the choices of `wisconsin.join`.
-pub const JOIN_NAMES: &[&str] = &["nested loop", "hash table"];
-
 /// Passes of comparisons over tenk1 beyond the first scan: one for each tuple that the bound selects, or one that looks each up.
 fn comparisons(query: Query, parameters: &Parameters) -> f64 {
     let passes = || if parameters.choice("wisconsin.join") == 0 { parameters.get("wisconsin.bound") } else { 1.0 };
@@ -149,7 +146,7 @@ pub fn joins(parameters: &Parameters) -> Option<Judgement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::dimmnet2_drivers::parameters::parameters;
+    use crate::papers::dimmnet2_drivers::parameters;
 
     #[test]
     fn a_join_is_its_scan_and_its_comparisons() {

@@ -58,17 +58,6 @@ pub static INTERFACES: [HostInterface; 8] = [
     row("pcie-16x", ("PCI Express", "", ""), Speed::Lanes(16), "d3.t1.d3.pcie.width"),
 ];
 
-/// Names of [`INTERFACES`], in their order.
-pub const INTERFACE_NAMES: &[&str] =
-    &["ddr-dimm", "ddr2-dimm-unbuffered", "ddr2-dimm-registered", "crs-sodimm", "fb-dimm", "pcie-4x", "pcie-8x", "pcie-16x"];
-
-/// Names of [`MODULES`], in their order.
-pub const MODULE_NAMES: &[&str] =
-    &["ddr-dimm", "ddr2-sodimm-unbuffered", "ddr2-sodimm-registered", "ddr2-dimm-unbuffered", "ddr2-dimm-registered"];
-
-/// Forms of the Backend.
-pub const FORM_NAMES: &[&str] = &["all-in-one", "pci-card", "hard-disk"];
-
 const REGISTERED_DIMM: usize = 4;
 const ALL_IN_ONE: usize = 0;
 
@@ -255,7 +244,11 @@ pub fn specification(parameters: &Parameters) -> Outcome {
     produce_specification(&mut outcome, capacity, modules, memory, network);
     outcome.tables.push(capacities(parameters));
     // FEATURE: D3-F18
-    outcome.produce("d3.backend_forms", FORM_NAMES.len() as f64, Tolerance::Exact);
+    outcome.produce(
+        "d3.backend_forms",
+        parameters.find("board.form").map_or(0, |form| form.choices.len()) as f64,
+        Tolerance::Exact,
+    );
     outcome.produce("d3.boards", 2.0, Tolerance::Exact);
     outcome.note(
         "Table 3 prints 2 GB for DIMMnet-3, which fits no five modules of Table 2 (5 to 40 GB); the text says tens of GB. \
@@ -340,7 +333,7 @@ fn slot_bandwidths(rate: impl Fn(&HostInterface) -> u64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
     use crate::facts::facts;
 
@@ -363,8 +356,9 @@ mod tests {
 
     #[test]
     fn names_stand_in_the_tables_order() {
-        assert_eq!(INTERFACES.each_ref().map(|interface| interface.name), INTERFACE_NAMES);
-        assert_eq!(MODULES.each_ref().map(|module| module.name), MODULE_NAMES);
+        let choices = |key| parameters().find(key).unwrap().choices;
+        assert_eq!(INTERFACES.each_ref().map(|interface| interface.name), choices("host.interface"));
+        assert_eq!(MODULES.each_ref().map(|module| module.name), choices("board.module"));
     }
 
     #[test]

@@ -327,7 +327,7 @@ fn command_name(command: Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     fn run(condition: Condition, data_bytes: u64) -> Exchange {

@@ -150,7 +150,7 @@ pub fn packing_removed(parameters: &Parameters) -> Option<Judgement> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     #[test]

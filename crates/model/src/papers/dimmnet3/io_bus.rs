@@ -147,7 +147,7 @@ pub fn little_gain(parameters: &Parameters) -> Option<Judgement> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     #[test]

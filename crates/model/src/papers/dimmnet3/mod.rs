@@ -5,6 +5,7 @@
 //! ([`overfetch`]), pinning ([`rdma`]), descriptors on an I/O bus ([`io_bus`]), halos ([`halo`]), fewer hosts ([`servers`]).
 use crate::claim::Judge;
 use crate::experiment::{Citation, Experiment, Paper};
+use crate::parameters::Parameters;
 
 pub mod banks;
 pub mod boards;
@@ -14,7 +15,6 @@ pub mod halo;
 pub mod io_bus;
 pub mod machine;
 pub mod overfetch;
-pub mod parameters;
 pub mod ping_pong;
 pub mod programs;
 pub mod rdma;
@@ -22,6 +22,11 @@ mod rules;
 pub mod servers;
 pub mod vector;
 pub mod workloads;
+
+/// The parameters with their defaults.
+pub fn parameters() -> Parameters {
+    Parameters::of("dimmnet3")
+}
 
 /// The model of the paper.
 pub static PAPER: Paper = Paper {
@@ -36,7 +41,7 @@ pub static PAPER: Paper = Paper {
     },
     summary: "A memory and network board in a memory slot: message latency, vector commands over many banks, and fewer, larger hosts",
     rules: &rules::RULES,
-    parameters: parameters::parameters,
+    parameters,
     experiments: &[
         Experiment {
             name: "ping-pong",

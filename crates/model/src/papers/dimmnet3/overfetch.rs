@@ -272,7 +272,7 @@ pub fn gathered(parameters: &Parameters) -> Option<Judgement> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     #[test]

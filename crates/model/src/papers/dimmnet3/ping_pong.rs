@@ -325,7 +325,7 @@ pub fn fit(parameters: &Parameters) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     #[test]

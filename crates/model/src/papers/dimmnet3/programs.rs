@@ -211,7 +211,7 @@ fn read_memory(machine: &Machine, len_bytes: u64) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     fn vector_loads(steps: &[Step]) -> usize {

@@ -234,7 +234,7 @@ pub fn pinned(parameters: &Parameters) -> Option<Judgement> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     #[test]

@@ -180,7 +180,7 @@ pub fn same_memory(parameters: &Parameters) -> Option<Judgement> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     #[test]

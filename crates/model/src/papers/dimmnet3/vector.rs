@@ -206,7 +206,7 @@ fn copies(machines: &[Machine; 2]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     #[test]

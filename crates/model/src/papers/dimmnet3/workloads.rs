@@ -128,7 +128,7 @@ fn wanted(held: u64, titles: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     #[test]

@@ -105,7 +105,7 @@ impl Optimised {
 mod tests {
     use super::*;
     use crate::facts::facts;
-    use crate::papers::euphoria::parameters::parameters;
+    use crate::papers::euphoria::parameters;
 
     #[test]
     fn the_equations_give_the_derived_values() {

@@ -73,7 +73,7 @@ pub fn steady(timing: &Timing, is_write: bool, is_ck_active: bool, count: u64) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::euphoria::parameters::parameters;
+    use crate::papers::euphoria::parameters;
 
     #[test]
     fn responses_are_the_printed_cycles() {

@@ -180,7 +180,7 @@ pub fn processing_for(timing: &Timing, phases: fn(&Timing) -> Picos, measured: P
 mod tests {
     use super::*;
     use crate::papers::euphoria::analytic::Optimised;
-    use crate::papers::euphoria::parameters::parameters;
+    use crate::papers::euphoria::parameters;
 
     #[test]
     fn without_processing_and_on_one_clock_the_flow_is_the_equation() {

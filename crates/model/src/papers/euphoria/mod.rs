@@ -4,12 +4,17 @@ pub mod bus;
 pub mod cluster;
 mod experiments;
 pub mod flow;
-mod parameters;
 pub mod product;
 mod rules;
 pub mod timing;
 
 use crate::experiment::{Citation, Paper};
+use crate::parameters::Parameters;
+
+/// The parameters with their defaults.
+pub fn parameters() -> Parameters {
+    Parameters::of("euphoria")
+}
 
 /// The model of the paper.
 pub static PAPER: Paper = Paper {
@@ -24,6 +29,6 @@ pub static PAPER: Paper = Paper {
     },
     summary: "Workstations on an optical bus: MESI caches, directory, arbiter and data lines, packet by packet",
     rules: &rules::RULES,
-    parameters: parameters::parameters,
+    parameters,
     experiments: experiments::EXPERIMENTS,
 };

@@ -249,7 +249,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::euphoria::parameters::parameters;
+    use crate::papers::euphoria::parameters;
 
     /// What one access after others cost: messages, blocks, and its time.
     fn last(before: &[(usize, Op)], node: usize, op: Op) -> (u64, u64, Picos) {

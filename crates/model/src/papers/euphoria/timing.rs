@@ -205,7 +205,7 @@ fn lock(p: &Parameters) -> Picos {
 mod tests {
     use super::*;
     use crate::facts::facts;
-    use crate::papers::euphoria::parameters::parameters;
+    use crate::papers::euphoria::parameters;
 
     #[test]
     fn a_byte_and_the_lines_have_the_printed_delays() {

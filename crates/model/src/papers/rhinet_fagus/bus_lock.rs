@@ -124,7 +124,7 @@ pub fn bus_lock(parameters: &Parameters) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     #[test]

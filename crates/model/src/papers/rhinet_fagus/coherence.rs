@@ -195,7 +195,7 @@ pub fn update(parameters: &Parameters, transport: &Transport, nodes: usize, trac
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     #[test]

@@ -465,7 +465,7 @@ const CHART_STEPS: u64 = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::rhinet_fagus::parameters::parameters;
+    use crate::papers::rhinet_fagus::parameters;
 
     #[test]
     fn a_barrier_is_two_messages_for_each_node_but_the_server_as_in_the_product() {

@@ -5,22 +5,28 @@
 //! Cache ([`page_cache`]) stand by themselves.
 use crate::claim::Judge;
 use crate::experiment::{Citation, Experiment, Paper};
+use crate::parameters::Parameters;
 
 pub mod barrier;
 pub mod bus_lock;
 pub mod claims;
 pub mod coherence;
 pub mod decomposition;
+pub mod lock_rules;
 pub mod lu;
 pub mod measurements;
 pub mod page_cache;
-pub mod parameters;
 pub mod primitives;
 mod rules;
 mod tables;
 pub mod transport;
 
 const ON_PUSH: &str = "DMA set-up fitted to the write bandwidth of 48 MB/s";
+
+/// The parameters with their defaults.
+pub fn parameters() -> Parameters {
+    Parameters::of("rhinet-fagus")
+}
 
 /// The model of the paper.
 pub static PAPER: Paper = Paper {
@@ -35,7 +41,7 @@ pub static PAPER: Paper = Paper {
     },
     summary: "User-level zero-copy primitives with a page cache on the interface, and a distributed shared memory over them",
     rules: &rules::RULES,
-    parameters: parameters::parameters,
+    parameters,
     experiments: &[
         Experiment {
             name: "primitives",
@@ -92,6 +98,13 @@ pub static PAPER: Paper = Paper {
             shows: "hit ratio of the Network Page Cache by program and capacity",
             takes_network: false,
             run: page_cache::hit_ratios,
+            claims: &[],
+        },
+        Experiment {
+            name: crate::experiment::PRODUCT,
+            shows: "the variable of figures 3 and 4 bound to a lock of the product, beside the paper's invalidation and update",
+            takes_network: false,
+            run: measurements::under_each_rule,
             claims: &[],
         },
     ],

@@ -243,7 +243,7 @@ pub fn fitted(parameters: &Parameters, primitive: Primitive, megabytes_per_secon
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
     use crate::facts::facts;
 

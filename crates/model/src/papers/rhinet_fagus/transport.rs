@@ -235,7 +235,7 @@ pub fn pair(ports: &mut [Port], from: usize, to: usize) -> [&mut Port; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::parameters;
+    use super::super::parameters;
     use super::*;
 
     #[test]

@@ -180,7 +180,7 @@ pub fn run(machine: &Machine, shape: &Shape) -> HotRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::virtual_queue::parameters::parameters;
+    use crate::papers::virtual_queue::parameters;
 
     /// The counts of the product's own test, `what_finds_no_room_is_refused_or_spilled_and_comes_back_in_order`.
     #[test]

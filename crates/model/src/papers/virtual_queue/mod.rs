@@ -6,7 +6,6 @@ mod experiments;
 pub mod home_rules;
 pub mod machine;
 pub mod node;
-mod parameters;
 pub mod product;
 pub mod queue;
 mod rules;
@@ -14,6 +13,12 @@ pub mod traffic;
 pub mod write_port;
 
 use crate::experiment::{Citation, Paper};
+use crate::parameters::Parameters;
+
+/// The parameters with their defaults.
+pub fn parameters() -> Parameters {
+    Parameters::of("virtual-queue")
+}
 
 /// The model of the paper.
 pub static PAPER: Paper = Paper {
@@ -35,6 +40,6 @@ pub static PAPER: Paper = Paper {
     },
     summary: "Nodes cycle by cycle with the three units and their context caches; the matrix product in four schemes",
     rules: &rules::RULES,
-    parameters: parameters::parameters,
+    parameters,
     experiments: experiments::EXPERIMENTS,
 };

@@ -334,7 +334,7 @@ impl Node {
 mod tests {
     use super::*;
     use crate::papers::virtual_queue::machine::cycles;
-    use crate::papers::virtual_queue::parameters::parameters;
+    use crate::papers::virtual_queue::parameters;
 
     fn node() -> Node {
         Node::new(&Machine::new(&parameters().with("read_port.entries", 2.0)))

@@ -427,7 +427,7 @@ impl Run<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::virtual_queue::parameters::parameters;
+    use crate::papers::virtual_queue::parameters;
 
     #[test]
     fn every_block_is_read_in_its_senders_order_whatever_the_room() {

@@ -1,6 +1,6 @@
 //! Runs of a small cluster: the steps an access pays for, and coherence under any programs.
 use super::*;
-use crate::papers::euphoria::parameters::parameters;
+use crate::papers::euphoria::parameters;
 
 const THERE: Block = Block(1 << NODE_SHIFT);
 

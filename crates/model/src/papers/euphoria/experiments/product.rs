@@ -1,6 +1,6 @@
 //! The product's page rules beside the paper's arbiter, on the same hardware.
 use super::cases::{Case, measure};
-use super::copy;
+use super::{copy, sort};
 use crate::outcome::{Outcome, Table};
 use crate::papers::euphoria::cluster::{Block, Op};
 use crate::papers::euphoria::product::{self, Ran};
@@ -38,7 +38,31 @@ fn copies(parameters: &Parameters) -> Table {
     table
 }
 
-/// Accesses, table 4, and clusters of up to 1,024 nodes.
+/// The quicksort of two nodes under the product's rules.
+fn sorted(parameters: &Parameters) -> Ran {
+    let ([here, there], _) = sort::programs(parameters);
+    product::run(parameters, Kind::Switch, vec![here, there])
+}
+
+fn quicksort(parameters: &Parameters) -> Table {
+    let columns = [
+        ("keys", "count"),
+        ("one processor", "ms"),
+        ("two nodes: paper's arbiter", "ms"),
+        ("product's rules", "ms"),
+        ("messages", "per key"),
+        ("blocks moved", "per key"),
+    ];
+    let mut table = Table::new("Quicksort in one node's memory under each protocol", &columns);
+    let keys = parameters.get("sort.keys");
+    let ((one, paper), ran) = (sort::milliseconds(parameters), sorted(parameters));
+    let a_key = |count: u64| count as f64 / keys;
+    let product = ran.end.as_s() * 1e3;
+    table.row(vec![keys.into(), one.into(), paper.into(), product.into(), a_key(ran.messages).into(), a_key(ran.blocks).into()]);
+    table
+}
+
+/// Accesses, table 4, quicksort, and clusters of up to 1,024 nodes.
 pub fn run(parameters: &Parameters) -> Outcome {
     let mut outcome = Outcome::new();
     let columns = [("burst read", ""), ("paper's arbiter", "us"), ("product's rules", "us")];
@@ -50,7 +74,7 @@ pub fn run(parameters: &Parameters) -> Outcome {
         let answer = ran.answers.last().map_or(f64::NAN, |answer| answer.as_us());
         table.row(vec![one.name().into(), paper.into(), answer.into()]);
     }
-    outcome.tables.extend([table, copies(parameters)]);
+    outcome.tables.extend([table, copies(parameters), quicksort(parameters)]);
     let columns = [("nodes", "count"), ("switch", "us"), ("fat tree", "us"), ("torus", "us")];
     let mut table = Table::new("Every node reads a block of the node half-way round; until the last has it", &columns);
     for nodes in [4_usize, 16, 64, 256, 1024] {
@@ -73,7 +97,7 @@ pub fn run(parameters: &Parameters) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::euphoria::parameters::parameters;
+    use crate::papers::euphoria::parameters;
 
     /// A read is answered by its home in two messages, a write of what nobody has in three: as the product's own tests assert.
     #[test]
@@ -86,5 +110,16 @@ mod tests {
         let seconds = [of(false, false).0, of(true, false).0, of(false, true).0, of(true, true).0];
         assert!(0.0 < seconds[0] && seconds[0] < seconds[1].min(seconds[2]), "{seconds:?}");
         assert!(seconds[3] > seconds[1].max(seconds[2]), "{seconds:?}");
+    }
+    /// Each node takes blocks at the border between the parts from the other, and the second node all of its own once.
+    #[test]
+    fn a_quicksort_ends_whatever_its_size_and_moves_each_block_at_least_once() {
+        for keys in [64.0, 1024.0, 4096.0] {
+            let sort = parameters().with("sort.keys", keys);
+            let (_, share) = sort::programs(&sort);
+            let ran = sorted(&sort);
+            let blocks = keys / 8.0 * share;
+            assert!(ran.blocks as f64 >= blocks - 1.0 && ran.messages > ran.blocks, "{keys}: {ran:?}, {blocks} blocks");
+        }
     }
 }

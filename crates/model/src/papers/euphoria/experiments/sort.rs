@@ -138,14 +138,14 @@ struct Together {
 }
 
 /// Milliseconds on one processor and on two nodes.
-fn milliseconds(parameters: &Parameters) -> (f64, f64) {
+pub(super) fn milliseconds(parameters: &Parameters) -> (f64, f64) {
     *memo("euphoria quicksort", parameters, |parameters| (alone(parameters) * 1e3, together(parameters).seconds * 1e3))
 }
 
 /// Both nodes' programs, and the share of the keys that node 1 sorts: node 0 partitions once, then each node sorts a part in
 /// node 0's memory.
 // FEATURE: EU-F20
-fn programs(parameters: &Parameters) -> ([Vec<Op>; 2], f64) {
+pub(super) fn programs(parameters: &Parameters) -> ([Vec<Op>; 2], f64) {
     let mut keys = keys(parameters);
     let count = keys.len();
     let mut tapes = [(); 2].map(|()| Tape::new(parameters.count("sort.compare")));
@@ -225,7 +225,7 @@ pub fn slower_on_two(parameters: &Parameters) -> Option<Judgement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::euphoria::parameters::parameters;
+    use crate::papers::euphoria::parameters;
 
     #[test]
     fn the_sort_sorts_and_touches_every_block() {

@@ -50,12 +50,6 @@ impl Scheme {
 pub const ORDERS: [(&str, usize); 4] =
     [("every row at a block", usize::MAX), ("32 rows at a block", 32), ("8 rows at a block", 8), ("one row at a time", 1)];
 
-/// The names of [`ORDERS`], as the choices of `product.order`.
-pub const ORDER_NAMES: &[&str] = &[ORDERS[0].0, ORDERS[1].0, ORDERS[2].0, ORDERS[3].0];
-
-/// Which column a processor of CC' begins with, as the choices of `plain.first`.
-pub const FIRST_NAMES: &[&str] = &["its own column", "the same column"];
-
 /// What is computed and how much of it is simulated.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -164,7 +158,7 @@ pub fn run_on(parameters: &Parameters, scheme: Scheme, processors: usize) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::virtual_queue::parameters::parameters;
+    use crate::papers::virtual_queue::parameters;
 
     #[test]
     fn one_processor_misses_every_block_of_a() {
