@@ -116,7 +116,10 @@ impl WhatIfWords {
     fn compare(&self, basics: &Basics) -> Result<String> {
         let (costs, network) = (read(&self.calibration)?, Network::find(&self.network)?);
         let comparison = calibrate::compare(&costs, &basics.rows, &network)?;
-        let text = show::comparison(&comparison, &costs);
+        let text = match self.json {
+            true => format!("{}\n", show::comparison_json(&comparison)),
+            false => show::comparison(&comparison, &costs),
+        };
         if let Some(file) = &self.keep {
             let mut kept = match std::fs::read_to_string(file) {
                 Ok(text) => KeptComparisons::from_toml(&text).with_context(|| file.display().to_string())?,

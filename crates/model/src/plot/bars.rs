@@ -11,6 +11,9 @@ const NAMED_BARS_MOST: usize = 12;
 const NAME_LINE: f64 = 14.0;
 /// Width of a letter, roughly.
 const LETTER: f64 = 6.2;
+/// The same of the small values that narrow bars have.
+#[cfg(test)]
+const SMALL_LETTER: f64 = 5.2;
 
 /// Draws the bars and returns the height of the groups' names.
 pub(super) fn draw(out: &mut String, plot: &Plot, y: &Scale, bottom: f64) -> f64 {
@@ -49,14 +52,26 @@ fn side_by_side(out: &mut String, names: &mut String, plot: &Plot, values: &[Opt
     let margin = wide * 0.12;
     let one = (wide - 2.0 * margin) / values.len() as f64;
     let is_named = values.len() * plot.groups.len() <= NAMED_BARS_MOST;
+    // A value wider than its bar lies on the neighbours, or under them.
+    let class = if widest(plot) as f64 * LETTER > one { "faint value small" } else { "faint value" };
     for (index, value) in values.iter().enumerate().filter_map(|(index, value)| Some((index, (*value)?))) {
         let x = left + margin + one * index as f64;
         bar(out, index, x, one - 2.0, y.place(value), y.base());
         if is_named {
-            let name = crate::text::number(round3(value));
-            text(names, x + one / 2.0 - 1.0, y.place(value).min(y.base()) - 4.0, "middle", "faint value", &name);
+            let name = value_name(value);
+            text(names, x + one / 2.0 - 1.0, y.place(value).min(y.base()) - 4.0, "middle", class, &name);
         }
     }
+}
+
+/// Letters of the plot's longest value.
+fn widest(plot: &Plot) -> usize {
+    let values = plot.lines.iter().flat_map(|line| &line.points).map(|point| value_name(point.1).chars().count());
+    values.max().unwrap_or(0)
+}
+
+fn value_name(value: f64) -> String {
+    crate::text::number(round3(value))
 }
 
 /// Three significant digits, which fit over a bar.
@@ -91,4 +106,24 @@ fn bar(out: &mut String, index: usize, x: f64, width: f64, to: f64, base: f64) {
 /// A name broken at spaces into lines of about `most` letters.
 fn broken(name: &str, most: usize) -> Vec<String> {
     crate::text::wrapped(name, "", most.max(4)).lines().map(String::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Axis;
+
+    /// Figure 5 of DIMMnet-3: four groups of three bars, low ones between high ones.
+    #[test]
+    fn values_of_narrow_bars_fit_between_their_neighbours() {
+        let mut plot = Plot::bars("halo", &["1", "2", "3", "4"], Axis::new("time", "us"));
+        for values in [[4750.0; 4], [1.07, 17.1, 17.1, 1.07], [1150.0, 369.0, 369.0, 369.0]] {
+            plot.bar("part", &values);
+        }
+        let slot = (WIDTH - RIGHT - LEFT) / 4.0 * 0.76 / 3.0;
+        assert!(widest(&plot) as f64 * LETTER > slot && widest(&plot) as f64 * SMALL_LETTER < slot, "{slot}");
+        assert_eq!(super::super::element(&plot).matches("value small").count(), 12);
+        plot.lines.truncate(1);
+        assert!(!super::super::element(&plot).contains("value small"), "one bar a group is wide");
+    }
 }

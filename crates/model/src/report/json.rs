@@ -66,6 +66,7 @@ fn claim(row: &Row) -> Value {
         "model": result.map(|result| result.model.as_str()),
         "checks": result.map(|result| result.checks.iter().map(check).collect::<Vec<_>>()),
         "readings": result.map(|result| &result.readings),
+        "readings_together": result.map(|result| &result.joint),
         "reason": result.map(|result| result.reason.as_str()),
         "finding": result.and_then(|result| result.finding.as_deref()),
         "calibrated_on": result.map(|result| &result.calibrated_on),

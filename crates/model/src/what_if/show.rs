@@ -190,6 +190,18 @@ pub fn calibration(costs: &SoftwareCosts) -> String {
     points(&costs.points) + &calibration_line(costs)
 }
 
+/// A comparison for programs.
+pub fn comparison_json(comparison: &Comparison) -> Value {
+    let (median, most) = comparison.errors().unzip();
+    json!({
+        "network": comparison.network,
+        "costs_measured_on": comparison.measured,
+        "rows": comparison.points,
+        "held_out": { "rows": comparison.held_out().count(), "median": median, "p90": most, "wrong_orders": comparison.misordered() },
+        "holds": comparison.holds(),
+    })
+}
+
 /// A comparison with a measurement, and whether it holds.
 pub fn comparison(comparison: &Comparison, costs: &SoftwareCosts) -> String {
     let (median, most) = comparison.errors().unwrap_or((f64::NAN, f64::NAN));
@@ -282,6 +294,16 @@ mod tests {
         let tail = Some(crate::what_if::costs::Tail { mean: 14_500.0, p99: 96_000.0 });
         let table = points(&[Predicted { tail, ..row.clone() }, row]);
         assert!(table.contains("mean [us]") && table.contains("14.5") && table.contains("96"), "{table}");
+    }
+
+    #[test]
+    fn a_comparison_for_programs_tells_the_held_out_errors_alone() {
+        let fitted = Predicted { is_fitted: true, ..Predicted::held_out("touch", 1.0, 9.0) };
+        let rows = [Predicted::held_out("get 8B", 100.0, 110.0), fitted];
+        let told = comparison_json(&Comparison { network: "lab".into(), measured: "a day".into(), points: rows.to_vec() });
+        assert_eq!((&told["network"], &told["held_out"]["rows"], &told["holds"]), (&json!("lab"), &json!(1), &json!(true)));
+        assert!((told["held_out"]["median"].as_f64().unwrap() - 0.1).abs() < 1e-9, "{told}");
+        assert_eq!((told["rows"][1]["pattern"].as_str(), told["rows"][1]["is_fitted"].as_bool()), (Some("touch"), Some(true)));
     }
 
     #[test]
