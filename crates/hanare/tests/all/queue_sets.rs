@@ -247,7 +247,7 @@ pub fn reads_a_hundred_queues() {
     holder::wait_for_death();
 }
 
-// FEATURE: VQ-F14 VQ-F19
+// FEATURE: VQ-F14
 #[test]
 fn a_set_of_a_hundred_queues_waits_with_one_thread_and_misses_nothing() {
     let pool = TestPool::start(2, 64 << 20);

@@ -4,7 +4,7 @@ use crate::holder;
 use crate::support;
 
 use hanare::{CreateOptions, Error, Overflow, Placement, Pool, Queue, QueueForm, ReadPort, Rights, Unit, WritePort};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{TestPool, on, pattern};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
@@ -153,6 +153,35 @@ fn what_overflows_is_spilled_and_comes_back_in_order_after_its_writer_and_its_re
         assert_eq!(queue.stat().unwrap().lanes[0].spilled, 0);
         writer.send(&block(7)).unwrap();
         assert_eq!((receive(&mut reader), queue.stat().unwrap().lanes[0].spilled), (block(7), 0), "directly again");
+    }
+}
+
+/// A reader waits for a block as long as it says, and a writer for room. Neither loses anything by it.
+// FEATURE: VQ-F19
+#[test]
+fn a_wait_for_a_block_or_for_room_ends_with_its_grace() {
+    let pool = TestPool::start(2, 32 << 20);
+    let grace = Duration::from_millis(60);
+    for client in [0, 1] {
+        let name = format!("q{client}");
+        let queue = pool.client(0).create_queue(&name, &blocks(16, 2, 1, Overflow::Wait), &on(0)).unwrap();
+        let mut reader = queue.reader().unwrap();
+        let mut writer = pool.client(client).open_queue(&name).unwrap().writer().unwrap();
+        let empty = reader.see(Some(grace)).map(drop);
+        assert!(matches!(empty, Err(Error::NotInTime { .. })), "{empty:?}");
+        (0..2).for_each(|number| writer.send(&block(number)).unwrap());
+        let begun = Instant::now();
+        let full = writer.claim(16, Some(grace));
+        assert!(matches!(full, Err(Error::NotInTime { .. })) && begun.elapsed() >= grace, "{full:?}");
+        let reading = std::thread::spawn(move || {
+            std::thread::sleep(grace / 2);
+            (0..3).for_each(|number| assert_eq!(receive(&mut reader), block(number)));
+        });
+        writer.claim(16, SOON).unwrap();
+        writer.fill(0, &block(2));
+        writer.keep();
+        writer.close().unwrap();
+        reading.join().unwrap();
     }
 }
 

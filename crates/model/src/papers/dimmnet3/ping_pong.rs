@@ -334,6 +334,7 @@ mod tests {
         assert!((one_way - facts().number("d3.public.d2_min_oneway")).abs() < 0.01, "{one_way}");
     }
 
+    // FEATURE: D3-F2
     #[test]
     fn write_combining_shortens_a_message() {
         let us = |attribute| {

@@ -233,6 +233,7 @@ mod tests {
         }
     }
 
+    // FEATURE: D3-F2
     #[test]
     fn a_long_botf_message_fills_the_window_several_times() {
         let machine = Machine::new(&parameters());
@@ -242,6 +243,7 @@ mod tests {
         assert_eq!(lhc, [Step::Fill(8), Step::Issue(Command::Lhc { body_bytes: 65_536 })]);
     }
 
+    // FEATURE: D3-F2
     #[test]
     fn no_packet_is_longer_than_the_window() {
         let machine = Machine::new(&parameters());

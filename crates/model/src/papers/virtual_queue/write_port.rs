@@ -48,6 +48,7 @@ pub fn stores_to_send(len_bytes: usize, block: usize) -> u64 {
 mod tests {
     use super::*;
 
+    // FEATURE: VQ-F6
     #[test]
     fn the_last_byte_sends_and_order_is_free() {
         let mut port = WritePort::new(32);
@@ -57,6 +58,7 @@ mod tests {
         assert_eq!((sent[0], sent[16], sent[31]), (1, 3, 9));
     }
 
+    // FEATURE: VQ-F6
     #[test]
     fn short_blocks_need_one_dummy_store() {
         assert_eq!((stores_to_send(32, 32), stores_to_send(8, 32), stores_to_send(24, 32)), (4, 2, 4));
