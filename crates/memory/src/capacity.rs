@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A bound on a process's memory: the machine, or the folder of a control group.
+/// A limit on a process's memory: the machine, or the folder of a control group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub device: u64,
@@ -16,7 +16,7 @@ impl Group {
     /// The machine itself.
     pub const MACHINE: Group = Group { device: 0, inode: 0 };
 
-    /// Known by number, because every container calls its own group by the same name.
+    /// The group of a folder. Numbers name it, because every container calls its own group by the same name.
     fn of(folder: &Path) -> Option<Group> {
         let about = std::fs::metadata(folder).ok()?;
         Some(Group { device: about.dev(), inode: about.ino() })

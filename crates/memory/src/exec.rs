@@ -4,7 +4,7 @@
 //! new(op) ── hold: an operand that is no stream ──> stage, stage, ... ──> told: a result that the whole stream gives
 //! ```
 //!
-//! Operand and result are as they travel, so that a share done here and one done by a node end alike.
+//! Operand and result have the form in which they travel. So a part done here and a part done by a node end alike.
 
 use crate::{Lost, Window, vector};
 use hanare_protocol::Error;
@@ -67,7 +67,7 @@ impl Exec {
         bytes.read_into(&mut self.held[old..])
     }
 
-    /// A place for an operand that is no stream, of which nothing has come: `len` bytes that others fill before it is looked at.
+    /// Room for an operand that is no stream, before any of it has come: `len` bytes, to be filled before the first stage.
     pub fn hold_place(&mut self, len: usize) -> Window {
         self.held.resize(len, 0);
         // SAFETY: the bytes are on the heap, and are neither looked at nor moved before they are filled, or this is dropped.
@@ -79,8 +79,8 @@ impl Exec {
         &self.held
     }
 
-    /// Does the stage's bytes. `operand` has those of an operand that is a stream; `result` is the place of bytes read, or of
-    /// elements as they were.
+    /// Does the stage's bytes. `operand` has the stage's part of an operand that is a stream. `result` gets the bytes read, or the elements
+    /// before their update.
     ///
     /// **Errors**: [`Lost`]; part of the stage may be done.
     #[inline]

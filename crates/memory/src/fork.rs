@@ -1,8 +1,7 @@
-//! Limits of inheritance by fork: handles that are used in both processes, and connections that a child would keep open for a parent that
-//! is dead.
+//! Limits of inheritance by fork. A child must not use its parent's handles, nor keep connections open for a parent that is dead.
 //!
-//! A handler that the C library runs in each child counts a generation up and replaces every withheld descriptor by one of
-//! `/dev/null`. Processes made without the C library's `fork` keep both.
+//! The C library runs a handler in each child. The handler increments the generation and replaces every withheld descriptor by one of
+//! `/dev/null`. A process made without the C library's `fork` keeps handles and connections.
 //!
 //! Safety invariants of this module:
 //! 1. The handler makes only calls that are safe in a child of a program with threads: loads, stores and `dup3`.
@@ -17,13 +16,13 @@ const SLOT_COUNT: usize = 1 << 14;
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Each a descriptor and one, or 0.
+/// In each slot a descriptor plus 1; 0 where the slot is free.
 static SLOTS: [AtomicI32; SLOT_COUNT] = [const { AtomicI32::new(0) }; SLOT_COUNT];
 
-/// Slots that were ever used are below.
+/// End of the slots that were ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// A descriptor of nothing.
+/// A descriptor of `/dev/null`; -1 until it is open.
 static NOTHING: AtomicI32 = AtomicI32::new(-1);
 
 /// The process in which something was made.

@@ -1,11 +1,11 @@
-//! Copies that survive SIGBUS. A page that the kernel cannot supply (a truncated file, no memory for it, broken memory) costs the copy an
-//! error, never the process, and never shows as zeros.
+//! Copies that survive SIGBUS. The kernel cannot supply a page of a truncated file, of broken memory, or where it has no memory. The copy
+//! then ends with an error: the process lives, and the page never passes for zeros.
 //!
 //! A thread registers the two ranges it copies between. When SIGBUS hits one of them, the process-wide handler notes the page in the
-//! table of lost pages, puts a page of zeros in its place, and lets the copy go on. Every guarded access ends with a look at the table.
-//! So this copy and all later ones over that page, on any thread, say [`Lost`]. Faults of mappings that [`crate::fault`] knows are
-//! resolved before. If one cannot be, programs have pointers to the page: the zeros go with the copy, and a later touch of the page gets
-//! SIGBUS. A SIGBUS anywhere else goes to its earlier handler.
+//! table of lost pages. The handler puts a page of zeros there, and the copy goes on. Every guarded access ends with a look at the table.
+//! So this copy and all later ones over that page, on any thread, return [`Lost`]. Faults of mappings that [`crate::fault`] knows are
+//! resolved before. If such a fault cannot be resolved, programs have pointers to the page: the zeros go with the copy, and a later touch
+//! of the page gets SIGBUS. A SIGBUS anywhere else goes to the handler before ours.
 //!
 //! Safety invariants of this module:
 //!
@@ -71,8 +71,8 @@ const RUN_LEN: usize = 2048;
 /// Both ranges may be accessed; they may overlap.
 #[inline]
 pub(crate) unsafe fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
-    // On Zen 3 the string instruction takes 25 times as long where the target begins 1 to 63 bytes above the source, counted within a
-    // page. A page-aligned region and a buffer from malloc do. Short runs keep clear of it.
+    // On Zen 3 the string instruction takes 25 times as long for a target 1 to 63 bytes above the source, counted within a page.
+    // A page-aligned region and a buffer from malloc lie so. Short runs do not use the instruction.
     let is_slow = len > RUN_LEN && (1..64).contains(&(to.addr().wrapping_sub(from.addr()) % 4096));
     if is_slow && from.addr().abs_diff(to.addr()) >= len {
         for at in (0..len).step_by(RUN_LEN) {
@@ -98,7 +98,7 @@ fn check(from: Window, to: Window) -> Result<(), Lost> {
     check_side(Side::Target, to, 0)
 }
 
-/// Says whether bytes of `window`, which begins at `base` of its side, were lost.
+/// **Errors**: [`Lost`] where a byte of `window`, which begins at `base` of its side, was lost.
 #[cold]
 pub(crate) fn check_side(side: Side, window: Window, base: u64) -> Result<(), Lost> {
     match first_lost(window.range()) {
@@ -265,7 +265,7 @@ fn replace_page(address: usize, is_noted: bool) -> bool {
         };
         match replaced {
             Ok(_) => return true,
-            // Part of a huge page: its kernel unmaps none of that alone.
+            // Part of a huge page: the kernel replaces only whole ones.
             Err(Errno::INVAL) => {}
             // Memory around a small page is not ours to replace.
             Err(_) => return false,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`window`] | [`Window`]: a range of such memory, never a Rust reference |
 //! | [`guard`] | copies that survive SIGBUS and say what was lost |
-//! | [`vector`] | the kernels: gather, scatter, copy; contiguous and strided |
+//! | [`vector`] | the kernels: gather, scatter, copy, fill, compare, digest, reduce and update, for any shape |
 //! | [`exec`] | a command's operation on memory, in stages |
 //! | [`mod@file`] | sealed memory files and the kind of pages they have |
 //! | [`mapping`] | a client's view of an extent: files mapped one after another |

@@ -1,8 +1,8 @@
 //! Memory that a process may take later, told to other nodes' processes on this host before it is taken.
 //!
-//! A node takes its memory as regions are made, so what the machine or a control group has free says nothing about what other nodes will
-//! take. Each node keeps a file with that number and its control groups, locked as long as the process lives. Who comes adds up the
-//! others' files, compares and writes its own, all behind one lock: of two that start together the second sees the first.
+//! A node takes its memory as regions are made. So free memory of the machine or a control group may be memory that other nodes will
+//! take. Each node keeps a file with its number of bytes and its control groups, locked as long as the process lives. A node that starts
+//! adds up the others' files, compares and writes its own, all behind one lock: of two that start together the second sees the first.
 //!
 //! Any writer there can fake reservations, and so keep others' nodes from starting at no cost of its own. So files are trusted only with
 //! consent. Either the folder and the files are the user's own. Or root made the folder for a group of users: then these trust each
@@ -44,15 +44,15 @@ pub struct Promise {
 /// Why there is no promise.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoPromise {
-    /// Only so many bytes are neither used nor promised.
+    /// Too few bytes are neither used nor promised: this number.
     Full(u64),
     /// The folder cannot be used, so nobody can be told.
     Nowhere,
 }
 
 impl Promise {
-    /// Promises to take no more than so many bytes, if they are neither used nor promised. Waits for others that do the same, some seconds
-    /// at most.
+    /// Promises to take at most `bytes` bytes, if these are neither used nor promised. Waits up to [`ORDER_MAX`] for others that do the
+    /// same.
     pub fn make(folder: &Path, bytes: u64) -> Result<Promise, NoPromise> {
         Promise::make_beside(folder, bytes, &capacity::left())
     }
@@ -117,8 +117,8 @@ impl Believed {
     }
 }
 
-/// Makes the folder, and the one above it, where they are missing. Announces nothing unless both are this user's alone to change, or
-/// root's with a group that may write to the folder. New files there are of its group then.
+/// Makes the folder and its parent where they are missing. `None` unless only this user may change both, or root made both and a group
+/// may write to the folder. In the second case new files belong to the folder's group.
 fn believed(folder: &Path) -> Option<Believed> {
     const SET_GROUP: u32 = 0o2000;
     let uid = rustix::process::geteuid().as_raw();
@@ -136,7 +136,7 @@ fn believed(folder: &Path) -> Option<Believed> {
     (is_alone(&above, 0) && is_for_group).then_some(Believed::Group(about.gid()))
 }
 
-/// Holds the lock behind which promises are made, until it is dropped.
+/// The lock behind which promises are made, held until the file is dropped.
 fn in_order(folder: &Path) -> Option<File> {
     let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = File::from(open(folder.join("order"), flags, FILE_MODE).ok()?);

@@ -12,9 +12,9 @@ const TURN_NS: u64 = 100_000;
 /// Kernel's policy for threads that have none of their own.
 const SCHED_OTHER: u32 = libc::SCHED_OTHER as u32;
 
-/// Asks the kernel for short turns on the processor soon, in place of long ones later: for a thread that waits for others, or that they wait
-/// for. Its share stays the same, and so do its niceness and its policy: threads with another policy than the usual one are left alone.
-/// Needs no privilege; kernels before 6.12 ignore it. May be called in a signal handler. `thread` is one of this process, 0 for the caller.
+/// Asks the kernel for short turns on the processor soon, in place of long ones later. The thread `thread` of this process, 0 for the
+/// caller, waits for others, or others wait for it. Its share, niceness and policy stay the same. Threads with another policy than the
+/// usual one are left alone. The call needs no privilege; kernels before 6.12 ignore it. A signal handler may call it.
 ///
 /// **Cost**: a system call, and a second one the first time in a thread.
 ///

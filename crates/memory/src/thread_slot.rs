@@ -7,10 +7,10 @@ use std::cell::Cell;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Seats that one thread has alone.
+/// Slots that one thread has alone.
 pub const OWN_COUNT: usize = 118;
 
-/// The seat of all threads that have none of their own.
+/// The slot of all threads that have none of their own.
 pub const SHARED: usize = OWN_COUNT;
 
 /// A thread that has not asked yet.
@@ -18,7 +18,7 @@ const UNKNOWN: usize = usize::MAX;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// A bit for each seat that a thread has.
+/// A bit for each slot that a thread has.
 static TAKEN: [AtomicU64; OWN_COUNT.div_ceil(WORD_BITS)] = [const { AtomicU64::new(0) }; OWN_COUNT.div_ceil(WORD_BITS)];
 
 /// True if this process was made by fork.
@@ -26,31 +26,31 @@ static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// Without a destructor, so that a look at it is one load.
-    static SEAT: Cell<usize> = const { Cell::new(UNKNOWN) };
+    static SLOT: Cell<usize> = const { Cell::new(UNKNOWN) };
     static LEAVING: Leaving = const { Leaving };
 }
 
-/// Gives the seat back when its thread ends.
+/// Gives the slot back when its thread ends.
 struct Leaving;
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        let seat = SEAT.replace(SHARED);
-        if seat < OWN_COUNT && !IS_CHILD.load(Ordering::Relaxed) {
-            // ORDERING: pairs with the exchange in `take`: what this thread stored at its seat is there before the next has it.
-            TAKEN[seat / WORD_BITS].fetch_and(!(1 << (seat % WORD_BITS)), Ordering::Release);
+        let slot = SLOT.replace(SHARED);
+        if slot < OWN_COUNT && !IS_CHILD.load(Ordering::Relaxed) {
+            // ORDERING: pairs with the `fetch_or` in `free_slot`: this thread's stores to its slot are there before the next thread has it.
+            TAKEN[slot / WORD_BITS].fetch_and(!(1 << (slot % WORD_BITS)), Ordering::Release);
         }
     }
 }
 
-/// The seat of this thread, [`SHARED`] or below it.
+/// The slot of this thread, [`SHARED`] or below it.
 ///
 /// **Cost**: a load of a thread's own variable; once a thread a search.
 #[inline]
 pub fn here() -> usize {
-    match SEAT.get() {
+    match SLOT.get() {
         UNKNOWN => take(),
-        seat => seat,
+        slot => slot,
     }
 }
 
@@ -58,27 +58,28 @@ pub fn here() -> usize {
 fn take() -> usize {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
-        // SAFETY: the handler is a function of this library, which is never unloaded; it stores to an atomic and to its thread's own variable.
+        // SAFETY: the handler is a function of this library, which is never unloaded; it stores to an atomic and to its thread's own
+        // variable.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
     let may_own = !IS_CHILD.load(Ordering::Relaxed) && LEAVING.try_with(|_| ()).is_ok();
-    let seat = may_own.then(free_seat).flatten().unwrap_or(SHARED);
-    SEAT.set(seat);
-    seat
+    let slot = may_own.then(free_slot).flatten().unwrap_or(SHARED);
+    SLOT.set(slot);
+    slot
 }
 
-fn free_seat() -> Option<usize> {
-    (0..OWN_COUNT).find(|seat| {
-        let bit = 1 << (seat % WORD_BITS);
+fn free_slot() -> Option<usize> {
+    (0..OWN_COUNT).find(|slot| {
+        let bit = 1 << (slot % WORD_BITS);
         // ORDERING: pairs with the end of the thread that had it.
-        TAKEN[seat / WORD_BITS].fetch_or(bit, Ordering::Acquire) & bit == 0
+        TAKEN[slot / WORD_BITS].fetch_or(bit, Ordering::Acquire) & bit == 0
     })
 }
 
 /// Runs in a child made by fork, on its only thread.
 unsafe extern "C" fn in_child() {
     IS_CHILD.store(true, Ordering::Relaxed);
-    SEAT.set(SHARED);
+    SLOT.set(SHARED);
 }
 
 #[cfg(test)]
@@ -95,17 +96,17 @@ mod tests {
             .map(|_| {
                 let together = together.clone();
                 std::thread::spawn(move || {
-                    let seat = here();
-                    assert_eq!(seat, here());
+                    let slot = here();
+                    assert_eq!(slot, here());
                     together.wait();
-                    seat
+                    slot
                 })
             })
             .collect();
         let seats: Vec<usize> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-        let own: Vec<usize> = seats.iter().copied().filter(|seat| *seat < OWN_COUNT).collect();
+        let own: Vec<usize> = seats.iter().copied().filter(|slot| *slot < OWN_COUNT).collect();
         assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), own.len(), "no two have the same");
-        assert!(own.len() < count && seats.iter().all(|seat| *seat <= SHARED));
+        assert!(own.len() < count && seats.iter().all(|slot| *slot <= SHARED));
         let after = std::thread::spawn(here).join().unwrap();
         assert!(after < OWN_COUNT, "the seats of threads that ended are given anew");
     }

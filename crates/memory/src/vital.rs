@@ -12,7 +12,7 @@ thread_local! {
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Takes the process's panic hook, once; panics that are no matter of this module go on to the hook that was there.
+/// Replaces the process's panic hook, once. Panics of threads that are not vital go on to the hook before.
 fn take_hook() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -27,13 +27,13 @@ fn take_hook() {
 
 /// From here on a panic of the calling thread ends the process. Other threads panic as before.
 ///
-/// The first call takes the process's panic hook, and passes panics of other threads on to the hook that it found.
+/// The first call replaces the process's panic hook. Panics of other threads go on to the hook before.
 pub fn is_vital() {
     take_hook();
     IS_VITAL.set(true);
 }
 
-/// Runs code of others that panics where a file is damaged. Says why it did, and prints nothing.
+/// Runs code of others that panics where a file is damaged. Prints nothing. **Errors**: the panic's message.
 ///
 /// State that `work` changed and did not finish is not used any more.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {

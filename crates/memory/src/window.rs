@@ -2,8 +2,8 @@
 //!
 //! Safety invariants of this module:
 //!
-//! 1. Whoever makes a window promises that its range stays mapped, readable, and writable where it is written
-//!    through, for as long as any copy of the window is used.
+//! 1. A window's maker promises that its range stays mapped and readable as long as any copy of the window is used. A range that is
+//!    written through stays writable, too.
 //! 2. A window's bytes are reached by raw pointer copies inside a guard only; no reference to them ever exists.
 //! 3. A sub-window lies inside its window.
 
@@ -26,12 +26,9 @@ unsafe impl Sync for Window {}
 impl Window {
     /// The range of `len` bytes at `ptr`.
     ///
-    /// **Safety**: the range stays mapped and readable while any copy of the window is used, and writable if anything is written through
-    /// it. No Rust reference to its bytes is used meanwhile. Pages that the kernel cannot supply (SIGBUS) are no breach: copies report
-    /// them.
-    ///
     /// # Safety
-    /// See above.
+    /// The range stays mapped and readable while any copy of the window is used, and writable if anything is written through it. No Rust
+    /// reference to its bytes is used meanwhile. Pages that the kernel cannot supply (SIGBUS) are no breach: copies report them.
     pub unsafe fn new(ptr: *mut u8, len: usize) -> Window {
         Window { ptr, len }
     }
@@ -52,8 +49,7 @@ impl Window {
     /// A caller's own buffer, to be read from.
     ///
     /// # Safety
-    /// The buffer stays where it is, and nobody writes to it (through this window neither), while any copy of the
-    /// window is used.
+    /// While any copy of the window is used, the buffer stays where it is, and nobody writes to it, not even through the window.
     pub unsafe fn of(bytes: &[u8]) -> Window {
         Window { ptr: bytes.as_ptr().cast_mut(), len: bytes.len() }
     }
@@ -114,7 +110,7 @@ impl Window {
     }
 }
 
-/// A function of its own: a message made in place has callers store its numbers each time.
+/// A function of its own, because callers would store the message's numbers each time if it were made in place.
 #[cold]
 #[inline(never)]
 fn leaves(offset: usize, len: usize, window_len: usize) -> ! {

@@ -1,4 +1,4 @@
-//! Diffs: what a program changed of a page since it was clean, so that writers of different bytes of one page both survive.
+//! Diffs: the bytes of a page that a program changed since the page was clean. Writers of different bytes of one page both survive.
 //!
 //! A *twin* is a copy of the page's clean bytes, made before the first write. A *diff* says which bytes differ from the twin; it never
 //! holds an unchanged byte, because that one may be another writer's.

@@ -21,7 +21,7 @@
 //! # What a resolver must not do
 //!
 //! The thread may be anywhere: inside malloc, inside a lock of ours, inside the dynamic linker. So the handler makes no allocation, takes
-//! no lock that other code takes, uses no thread-local that is not made yet, and does not panic. It touches no watched mapping: SIGBUS is
+//! no lock that other code takes and does not panic. It uses no thread-local that is not made yet. It touches no watched mapping: SIGBUS is
 //! blocked in it, so the process would die. System calls are allowed; the handler keeps errno. Memory that it needs was prepared for the
 //! thread.
 //!
@@ -29,13 +29,13 @@
 //!
 //! - A system call that touches an absent page fails with `EFAULT`; no signal is raised. Touch it first ([`bring`]).
 //! - A thread that blocks SIGBUS dies of its first fault.
-//! - A SIGBUS handler that a program installed *before* is called for the program's own faults. One installed *afterwards* must pass on
-//!   other faults, or call [`crate::guard::install`]'s predecessor itself.
+//! - A SIGBUS handler that a program installed *before* is called for the program's own faults. A handler installed *afterwards* must pass
+//!   other faults on to the handler that it replaced.
 //! - A child made by fork has no mapping: touching it is SIGSEGV, never silent zeros.
 //!
 //! # Costs
 //!
-//! A look at the table, 4 loads for each mapping in use, beside the signal itself (1.3 us) and the resolver's work.
+//! The signal (1.3 us), the resolver's work, and 4 loads for each table entry up to the last that was ever used.
 //!
 //! Safety invariants of this module:
 //!
@@ -100,7 +100,7 @@ static ENTRIES: [Entry; WATCH_COUNT_MAX] = [const {
     }
 }; WATCH_COUNT_MAX];
 
-/// Entries that were ever in use: those behind need no look.
+/// End of the entries that were ever used. Entries from here on need no look.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 type Call = unsafe fn(resolver: *const (), page: u64, access: Access) -> Resolved;
@@ -138,7 +138,7 @@ impl<R: Resolve> std::ops::Deref for Watch<R> {
 /// **Errors**: [`Error::System`] when [`WATCH_COUNT_MAX`] mappings are watched.
 ///
 /// # Safety
-/// The range is whole pages of a mapping that is not watched yet, and no thread touches it while or after the watch is dropped.
+/// The range is whole pages of a mapping that is not watched yet. No thread touches it while or after the watch is dropped.
 // FEATURE: EU-F12
 pub unsafe fn watch<R: Resolve>(span: Span, resolver: R) -> Result<Watch<R>> {
     guard::install();
@@ -171,7 +171,7 @@ impl<R: Resolve> Drop for Watch<R> {
     }
 }
 
-/// Lets SIGBUS through on the calling thread; one that is blocked when a page faults kills the process.
+/// Unblocks SIGBUS on the calling thread: a fault while it is blocked kills the process.
 pub fn admit_thread() {
     guard::install();
     guard::unblock();
@@ -206,8 +206,8 @@ pub fn bring(window: Window, access: Access) {
     }
 }
 
-/// Runs `work` with all signals of this thread held back. The thread has a page that faults wait for, so no handler of the program may
-/// run on this very thread meanwhile, and touch that page.
+/// Runs `work` with all signals of this thread held back. The thread holds a page that faults wait for. A handler of the program on this
+/// thread could touch that page, and would wait for itself.
 ///
 /// **Cost**: two system calls.
 pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
@@ -271,7 +271,7 @@ fn find(address: usize) -> Option<(usize, Call, *const ())> {
     None
 }
 
-/// The thread's access. Where the machine does not say, a write: right, though it shares less.
+/// The thread's access. Where the machine does not tell, it counts as a write: correct, but fewer hosts can share the page.
 fn access(machine: *const c_void) -> Access {
     #[cfg(target_arch = "x86_64")]
     {

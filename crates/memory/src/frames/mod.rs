@@ -30,7 +30,7 @@
 //!
 //! Fill 1.0 us a page, less in runs; by a store to a mapping 1.7 us. Punch 2.8 us singly, 0.5 us a page in one call of 1024.
 //! Protecting a client 1.1 us singly (and 22 us for the shoot-down where another of its threads runs), 0.05 us a page in one
-//! call of 1024. So runs of neighbours go in one call each, and whoever has many pages sorts them ([`runs_of`]). No memory
+//! call of 1024. So neighbours go in one call, and a caller with many pages sorts them ([`runs_of`]). No memory
 //! beyond the file: what is here is in the page words.
 //!
 //! Safety invariant of this module: a service mapping is reached through windows only, which do not outlive it.
@@ -73,7 +73,7 @@ impl Run {
     }
 }
 
-/// The runs of pages that ascend; a page named twice is there once.
+/// The runs of `pages`, which ascend; a page named twice is in its run once.
 pub fn runs_of(pages: &[u64]) -> impl Iterator<Item = Run> + '_ {
     let mut rest = pages;
     std::iter::from_fn(move || {
@@ -137,7 +137,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Frames for that many pages, all holes. **Cost**: no memory.
+    /// Frames for `pages` pages, all holes. **Cost**: no memory.
     // FEATURE: D2-F4
     pub fn new(name: &str, pages: u64) -> Result<Frames> {
         let len = pages.checked_mul(PAGE_LEN).ok_or_else(|| file::system("sizing a memory file")(Errno::FBIG))?;
@@ -231,8 +231,8 @@ impl Frames {
         }
     }
 
-    /// Write-protects pages in all clients. `refused` is told which client would not. A client that [`Refused::Ended`] has no mapping any
-    /// more. Any other is to be given up as a whole, because it may write into pages that are not its own.
+    /// Write-protects pages in all clients. `refused` gets the index of each client that refuses. After [`Refused::Ended`] the client has
+    /// no mapping any more. After any other error the caller gives the whole client up, because it may write into pages of others.
     ///
     /// **Cost**: one call a client.
     // FEATURE: EU-F13
@@ -240,8 +240,8 @@ impl Frames {
         protect_those(|_| true, run, clients, refused);
     }
 
-    /// Takes pages away from all clients, in the one right order: protect, read, punch. Where no `bytes` are wanted (an
-    /// invalidation of a page that is owned elsewhere) the first two are left out, if nothing stays.
+    /// Takes pages away from all clients, in the one right order: protect, read, punch. Without `bytes` (an invalidation of a page that is
+    /// owned elsewhere), and if nothing stays, it only punches.
     ///
     /// Held: the pages, marked in their words, with no installer left. Publish afterwards, and only then send the bytes.
     /// **Cost**: one call a client, one read, one punch, for all pages of the run. `refused` as in [`Frames::protect`].
@@ -264,8 +264,8 @@ impl Frames {
             return Ok(());
         }
         self.punch(run)?;
-        // There the mark that protection leaves protects the page when it comes back. A thread that touches the page while it is punched
-        // takes away a mark that was left before.
+        // On Linux 6.1 the mark that protection leaves protects the page when it comes back. A thread that touches the page while it is
+        // punched removes a mark that was left before.
         protect_those(|client| !client.uffd.registers_present(), run, clients, refused);
         Ok(())
     }

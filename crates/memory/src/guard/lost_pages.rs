@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicUsize, fence};
 struct LostRun {
     start: AtomicUsize,
     end: AtomicUsize,
-    /// Runs that were put here; counted after their start is there, and before their end.
+    /// Count of runs stored here so far. It rises after a run's start is stored and before its end.
     runs: AtomicUsize,
 }
 
 impl LostRun {
-    /// Both ends of one run: between two loads the place could be given up, and taken for a run elsewhere.
+    /// Both ends of one run. Between two loads another thread may free this entry and use it for another run.
     fn bounds(&self) -> (usize, usize) {
         loop {
             let runs = self.runs.load(SeqCst);
@@ -42,7 +42,7 @@ pub(crate) fn is_any_lost() -> bool {
     LOST_COUNT.load(Relaxed) != 0
 }
 
-/// Puts pages in the table, at the end or start of a run that they continue, or as a run of their own.
+/// Adds pages to a run that they continue, or as a run of their own. False where the table is full.
 pub(super) fn note_lost(pages: Range<usize>) -> bool {
     for run in &LOST {
         let (start, end) = run.bounds();

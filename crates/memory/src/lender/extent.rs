@@ -77,8 +77,8 @@ impl Extent {
         }
     }
 
-    /// Descriptors of its files in order, with what lies where. Whoever gets one can keep its memory mapped for ever,
-    /// so that memory is never another extent's.
+    /// Descriptors of its files in order, with the part of the extent in each. A receiver can keep the memory mapped for ever, so no other
+    /// extent ever gets it.
     ///
     /// **Errors**: [`Error::BadUse`] where it shares a file with others; [`Error::System`].
     pub fn files(&self, rights: Rights) -> Result<Vec<(OwnedFd, FilePart)>> {
@@ -180,8 +180,8 @@ impl Files {
         Ok(Files { range, slabs, rest, counted })
     }
 
-    /// Splits the range: slabs that nobody else can have mapped go back to be wiped, with their filled page tables;
-    /// the rest is unmapped and closed.
+    /// Splits the range. Slabs that no other process can have mapped go back to be wiped, with their filled page tables. The rest is
+    /// unmapped and closed.
     fn free(self, stock: &Stock) {
         let Files { range, slabs, rest, counted } = self;
         let mut dirty = Vec::new();

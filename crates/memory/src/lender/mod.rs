@@ -46,7 +46,7 @@ pub const SLAB_COUNT: u64 = 1024;
 pub struct LenderOptions {
     /// Bytes to lend in all.
     pub bytes: u64,
-    /// Bytes of a slab, a power of two of at least a page; by default [`SLAB_LEN_MIN`] or [`SLAB_COUNT`] slabs.
+    /// Bytes of a slab, a power of two of at least a page; `None` for about [`SLAB_COUNT`] slabs of at least [`SLAB_LEN_MIN`] each.
     pub slab_len: Option<u64>,
     /// Use of larger pages.
     pub huge: Huge,
@@ -66,8 +66,8 @@ pub struct Lender {
 impl Lender {
     /// Begins to lend: returns at once; as many slabs as are wanted ahead are made and populated in the background.
     ///
-    /// **Errors**: [`Error::BadSetting`] when the machine or its control group has not that much memory free, or a slab
-    /// length is no power of two.
+    /// **Errors**: [`Error::BadSetting`] when the machine or its control group has less memory free, when other nodes were promised it, or
+    /// when a slab length is no power of two.
     pub fn new(options: &LenderOptions) -> Result<Lender> {
         let bytes = options.bytes / PAGE_LEN * PAGE_LEN;
         check_bytes(options.bytes, capacity::available())?;
@@ -137,7 +137,7 @@ fn check_bytes(bytes: u64, available: Option<u64>) -> Result<()> {
     }
 }
 
-/// Tells others of the memory that this node may take. Where nobody can be told there is no promise.
+/// Announces the memory that this node may take. `None` where the folder cannot be used.
 fn promise(folder: &Path, bytes: u64) -> Result<Option<Promise>> {
     match Promise::make(folder, bytes) {
         Ok(promise) => Ok(Some(promise)),

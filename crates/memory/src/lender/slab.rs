@@ -101,7 +101,7 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// Moves the slab's mapping, filled page tables and all, to byte `at` of `range`, and leaves the rest of it alone.
+    /// Moves the slab's mapping with its filled page tables to byte `at` of `range`. The rest of `range` stays as it is.
     pub fn move_into(self, range: &mut Mapping, at: u64) -> Result<Arc<SlabFile>> {
         let target = range.ptr().wrapping_add(at as usize);
         let is_inside = at.checked_add(self.file.len).is_some_and(|end| end <= range.len() as u64);
@@ -111,7 +111,7 @@ impl Slab {
         // nothing is in use yet.
         let moved = unsafe { mremap_fixed(ptr.cast(), len, len, MremapFlags::MAYMOVE, target.cast()) };
         if moved.is_err() {
-            // Some pages cannot be moved on some kernels: map them anew, and take the faults again.
+            // Some kernels cannot move some pages: map them again, and take the faults again.
             // SAFETY: the old range is still ours.
             drop(unsafe { Mapping::from_range(ptr, len) });
             range.map_file(at, self.file.fd.as_fd(), self.file.part(self.file.len), Rights::Write)?;

@@ -33,7 +33,7 @@ pub struct Small {
 #[derive(Debug, Default)]
 struct Class {
     files: BTreeMap<u64, Shared>,
-    /// Slabs with a free piece.
+    /// Numbers of the files with a free piece.
     open: BTreeSet<u64>,
 }
 

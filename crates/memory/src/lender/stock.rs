@@ -38,7 +38,7 @@ pub struct State {
     pub dirty: Vec<Slab>,
     /// Number of dirty ones that the worker is wiping.
     pub wiping: u64,
-    /// The one that the worker is populating for nobody yet.
+    /// The slab that the worker populates ahead of any request.
     pub growing: Option<Arc<SlabFile>>,
     /// Files of extents that are to be populated before any other, in order.
     pub urgent: VecDeque<Weak<SlabFile>>,
@@ -163,7 +163,7 @@ impl Stock {
         Ok(())
     }
 
-    /// Counts `bytes` as free again and puts slabs that may be wiped for another extent aside.
+    /// Counts `bytes` as free again, and keeps `dirty` slabs to be wiped for other extents.
     pub fn give_back(&self, bytes: u64, dirty: Vec<Slab>) {
         let mut state = self.lock();
         state.used -= bytes;

@@ -1,6 +1,6 @@
 //! The thread that wipes, populates and makes slabs, in that order of importance.
 //!
-//! The worker works in short pieces and looks at the stock between them, so that a wipe somebody waits for comes soon.
+//! The worker works in short pieces and looks at the stock between them. So a wipe that a maker waits for comes soon.
 
 use super::slab::{Slab, SlabFile};
 use super::stock::{State, Stock};
@@ -12,8 +12,8 @@ use rustix::mm::{Advice, madvise};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 
-/// Bytes populated at a time, in small pages: some 25 us. Threads of this process that map, unmap or touch a new page wait for the end of a piece.
-/// So does a thread that yields this processor.
+/// Bytes populated at a time, in small pages: some 25 us. Threads of this process that map, unmap or touch a new page wait for the end of a
+/// piece. So does a thread that yields this processor.
 const PIECE_LEN: u64 = 64 << 10;
 
 /// Bytes between two yields: some 400 us.
@@ -23,7 +23,7 @@ const YIELD_LEN: u64 = 16 * PIECE_LEN;
 /// Bytes populated at a time in other pages.
 const PIECE_LEN_HUGE: u64 = 4 << 20;
 
-/// A file that is being populated through a mapping of the worker's own, so that whoever has the file is not disturbed.
+/// A file that is being populated. The worker has a mapping of its own, so as not to disturb others that have the file.
 struct Job {
     file: Arc<SlabFile>,
     mapping: Mapping,
@@ -37,8 +37,8 @@ impl Job {
 
     /// Populates the next piece; says whether there is more to do.
     ///
-    /// The thread yields behind some pieces: the kernel ends a turn at a tick of its clock alone, up to 4 ms later.
-    /// Threads that wait for an answer yield, too, and would be back no sooner. Turns of this thread stay long, so that a yield costs it one.
+    /// The thread yields after each [`YIELD_LEN`], because the kernel ends a turn only at a tick of its clock, up to 4 ms later. Threads
+    /// that wait for an answer yield, too, and would be back no sooner. Turns of this thread stay long, so that a yield costs it one.
     fn step(&mut self, pages: Pages) -> bool {
         let at = self.file.populated();
         let most = if pages == Pages::Small { PIECE_LEN } else { PIECE_LEN_HUGE };

@@ -12,7 +12,7 @@ use hanare_protocol::{Error, Result};
 use std::os::fd::AsFd;
 
 bitflags! {
-    /// Parts of userfaultfd that shared memory uses; [`PARTS`] says since when, and what for.
+    /// Parts of userfaultfd that shared memory uses. [`PARTS`] has the first kernel with each, and the way without it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Features: u32 {
         /// Absent pages of memory files are seen, and faults come as SIGBUS to the thread that touched.
@@ -101,7 +101,7 @@ impl Features {
         Ok(features)
     }
 
-    /// Refuses a kernel on which remote memory cannot be mapped, by name of what it lacks.
+    /// Refuses a kernel on which remote memory cannot be mapped; the error names the part that it lacks.
     pub fn check(self) -> Result<()> {
         match PARTS.iter().find(|part| !self.contains(part.feature) && Features::NEEDED.contains(part.feature)) {
             None => Ok(()),

@@ -18,8 +18,8 @@
 //! Rules, each with a test in `tests.rs` or in [`crate::frames`]:
 //!
 //! 1. A page is mapped only while its word counts the thread that maps it. A `CONTINUE` after the page was write-protected maps it
-//!    writable (unless it is `map_protected`). One after it was punched and filled again shows the later bytes to a thread that was to
-//!    see the earlier ones.
+//!    writable (unless it is `map_protected`). A `CONTINUE` after the page was punched and filled again shows the later bytes, where the
+//!    thread was to see the earlier ones.
 //! 2. A page that is in the file but not mapped is mapped with [`Uffd::map_protected`] if it may only be read: [`Uffd::map`]
 //!    overrides a write-protection made before.
 //! 3. On Linux 6.1 ([`Uffd::registers_present`] is false) that step does not exist. There present pages are not registered. The filler of
@@ -133,7 +133,7 @@ impl From<Refused> for Error {
 pub struct Uffd {
     fd: OwnedFd,
     features: Features,
-    /// Time that a step is tried while its process is said to change its mappings; another's may say so for ever.
+    /// Time limit for a step that waits for its process's changes of mappings. `None` for this process; another may delay for ever.
     patience: Option<Duration>,
     /// A step took longer than that: no other is tried.
     is_stuck: AtomicBool,
@@ -182,12 +182,10 @@ impl Uffd {
         self.features.contains(Features::CONTINUE_PROTECTED)
     }
 
-    /// Has faults in a range of this process be signalled. Where [`Uffd::registers_present`] is false, the range is also
-    /// protected.
+    /// Makes faults in a range of this process signals. Where [`Uffd::registers_present`] is false, it also protects the range.
     ///
     /// # Safety
-    /// The range is a shared mapping of a memory file, and no Rust reference to its bytes exists or is made while it is
-    /// registered.
+    /// The range is a shared mapping of a memory file. No Rust reference to its bytes exists while it is registered.
     pub unsafe fn register(&self, span: Span) -> Result<(), Refused> {
         let present = if self.registers_present() { kernel::REGISTER_MINOR } else { 0 };
         let mode = kernel::REGISTER_MISSING | kernel::REGISTER_WP | present;
@@ -308,7 +306,7 @@ fn handshake(fd: BorrowedFd<'_>, api: &mut kernel::Api) -> Result<(), Refused> {
     retry(&mut || false, || unsafe { ioctl(fd, Updater::<{ kernel::UFFDIO_API }, _>::new(api)) })
 }
 
-/// A step again while the memory's process is changing its mappings, until `is_late`; and what the kernel's answer means.
+/// Repeats a step while the memory's process is changing its mappings, until `is_late`, and translates the kernel's answer.
 fn retry(is_late: &mut impl FnMut() -> bool, mut step: impl FnMut() -> Result<(), Errno>) -> Result<(), Refused> {
     /// Each try lasts as long as another thread's change of a mapping; this many in a row is a fault of the kernel.
     const TRY_COUNT_MAX: u32 = 100_000;

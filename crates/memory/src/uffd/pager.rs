@@ -124,7 +124,7 @@ pub struct Pager {
 const PIECE_COUNT: usize = 1024;
 
 impl Pager {
-    /// Takes what process `pid` has opened and handed over. It is input: what is no such descriptor makes every call fail.
+    /// Takes the descriptor that process `pid` opened and handed over. It is input: any other descriptor makes every call fail.
     ///
     /// **Errors**: [`Refused::Ended`] where its memory cannot be opened.
     pub fn adopt(fd: OwnedFd, pid: u32) -> Result<Pager, Refused> {
@@ -146,8 +146,8 @@ impl Pager {
         })
     }
 
-    /// Puts pages where nothing is, and wakes who waits for them; protected, if it says so. Returns the bytes that were put there: it
-    /// stops before a page that is there already, and before memory that is no longer the program's.
+    /// Puts pages where nothing is, and wakes threads that wait for them. Returns the number of bytes put there: the call stops before a
+    /// page that is there already, and before memory that is no longer the program's.
     ///
     /// **Cost**: about 1.1 us a page. **Errors**: [`Refused::Ended`]; the first page's own.
     pub fn copy(&self, at: u64, bytes: &[u8], is_protected: bool) -> Result<u64, Refused> {
@@ -161,7 +161,7 @@ impl Pager {
         }
     }
 
-    /// Has whoever waits for a page of the range touch it again.
+    /// Makes threads that wait for a page of the range touch it again.
     pub fn wake(&self, span: Span) {
         // SAFETY: the layout is that of the request (invariant 3). A program that has ended has nobody to wake.
         let _ = unsafe { ioctl(&self.fd, Setter::<{ kernel::UFFDIO_WAKE }, kernel::Span>::new(span.raw())) };
@@ -175,7 +175,7 @@ impl Pager {
         self.write_protect(span, kernel::WRITEPROTECT_ON)
     }
 
-    /// Lets the pages of the range be written, and wakes who waits for that.
+    /// Makes the pages of the range writable, and wakes threads that wait to write.
     pub fn unprotect(&self, span: Span) -> Result<(), Refused> {
         self.write_protect(span, 0)
     }
@@ -184,7 +184,7 @@ impl Pager {
         update::<{ kernel::UFFDIO_WRITEPROTECT }, _>(self.fd.as_fd(), &mut kernel::WriteProtect { span: span.raw(), mode })
     }
 
-    /// Makes whoever touches an absent page of the range get SIGBUS.
+    /// Gives SIGBUS to each thread that touches an absent page of the range.
     ///
     /// **Errors**: kernels before Linux 6.6 cannot.
     pub fn poison(&self, span: Span) -> Result<(), Refused> {
@@ -192,8 +192,8 @@ impl Pager {
         update::<{ kernel::UFFDIO_POISON }, _>(self.fd.as_fd(), &mut about)
     }
 
-    /// Reads pages that are there, also those that the program itself may not read: of each piece so many bytes as it has, from its
-    /// address on. Of a page that is absent it would wait for the pager: never ask for one.
+    /// Fills each piece with the bytes at its address, also of pages that the program itself may not read. A read of an absent page would
+    /// wait for the pager: never ask for one.
     ///
     /// **Cost**: one copy, and one system call for a thousand pieces. **Errors**: [`Refused::Ended`].
     pub fn read(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<(), Refused> {
@@ -207,7 +207,7 @@ impl Pager {
         Ok(())
     }
 
-    /// Reads pieces by one call. `false` where they did not come: the program may not read some, or nobody may look at it.
+    /// Reads pieces by one call. `false` where it failed: the program may not read some pages, or no other process may read its memory.
     fn read_at_once(&self, pieces: &mut [(u64, &mut [u8])]) -> bool {
         let piece = |start: *mut c_void, len| libc::iovec { iov_base: start, iov_len: len };
         let theirs = pieces.iter().map(|(at, into)| piece(std::ptr::without_provenance_mut(*at as usize), into.len()));

@@ -9,7 +9,7 @@ use crate::guard::{Lost, Side, check_side, guarded, is_any_lost};
 use crate::window::Window;
 use hanare_protocol::shape::Checked;
 
-/// The position in the whole of `shape`'s stream of its first byte that differs from `bytes`, which begin at byte `at` of it.
+/// The position in `shape`'s stream of the first byte that differs from `bytes`. `bytes` are compared from byte `at` of the stream on.
 ///
 /// **Cost**: one read of each, up to the first difference. **Errors**: [`Lost`]; the shape's window is the source, `bytes`
 /// count as the target. Bytes that others change meanwhile may be seen as they were or as they are.

@@ -1,4 +1,4 @@
-//! Digest: a stream, a page's length of it at a time, for who sums them up.
+//! Digest: hands a stream to a caller that makes digests, a page's length at a time.
 //!
 //! Safety invariants: those of the folder.
 
@@ -9,9 +9,9 @@ use crate::guard::Lost;
 use crate::window::Window;
 use hanare_protocol::shape::Checked;
 
-/// Tells each page's length of `len` bytes of a shape's stream, from byte `at` on; behind a last one that is shorter are zeros.
+/// Calls `each` with every page's length of `len` bytes of a shape's stream, from byte `at` on. Zeros fill up a last one that is shorter.
 ///
-/// **Cost**: one read, through a page of the stack that stays in the cache. **Errors**: [`Lost`]; `each` was told of what lies before. Bytes
+/// **Cost**: one read, through a page of the stack that stays in the cache. **Errors**: [`Lost`]; `each` has got the pages before. Bytes
 /// that others change meanwhile may be seen as they were or as they are.
 pub fn digest_part(from: Window, shape: &Checked<'_>, at: u64, len: u64, mut each: impl FnMut(&PageBytes)) -> Result<(), Lost> {
     let mut page = [0; PAGE];

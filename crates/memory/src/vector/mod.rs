@@ -60,7 +60,7 @@ fn enter(window: Window, shape: &Checked<'_>, at: u64, len: u64) {
     assert!(at <= stream && len <= stream - at, "{len} bytes at {at} leave a stream of {stream}");
 }
 
-/// Says which byte of the part was lost first, counted in the window; called when anything in the process was lost.
+/// **Errors**: [`Lost`] with the first lost byte of the part, counted in the window. Called when anything in the process was lost.
 #[cold]
 fn check_runs(side: Side, window: Window, shape: &Checked<'_>, at: u64, len: u64) -> Result<(), Lost> {
     if check_side(side, window, 0).is_ok() {
@@ -82,7 +82,7 @@ fn shift(lost: Lost, side: Side, base: u64) -> Lost {
 /// Bytes of a [`StageBytes`]: with what it is compared to or filled from, well within an L1 cache.
 const STAGE_LEN: usize = 16 << 10;
 
-/// Blocks of at least so many bytes are worked on where they lie; shorter ones are gathered into a stage first.
+/// Least length of a block, in bytes, that kernels work on where it lies. They gather shorter blocks into a stage first.
 const LONG_BLOCK: u64 = 512;
 
 /// A small buffer on the stack, through which kernels pass bytes that lie scattered.

@@ -82,8 +82,8 @@ pub fn update_word(to: Window, offset: u64, operator: Operator, operand: u64) ->
     Ok(old)
 }
 
-/// Swaps each element of the `len` bytes of `shape`'s stream from `at` on for the second of its pair where it equals the
-/// first, bit for bit.
+/// Compares each element of the `len` bytes of `shape`'s stream from `at` on with the first of its pair. Where they are equal bit for bit,
+/// the second replaces the element.
 ///
 /// `pairs` has `2 * len` bytes: each expected element, then its replacement. `olds` has `len` bytes and gets the elements as each step
 /// found them: the swap was done where that is the expected one. The rest is as for [`update_part`].
@@ -118,9 +118,9 @@ trait Word: Copy + Eq {
     /// # Safety
     /// `at` lies in a window, at a multiple of the word's length.
     unsafe fn load(at: *mut Self) -> Self;
-    /// The word as it was; it is `new` where that is `expected`. **Safety**: as `load`.
+    /// Makes the word `new` where it is `expected`, and returns the word before. **Safety**: as `load`.
     unsafe fn compare_and_swap(at: *mut Self, expected: Self, new: Self) -> Self;
-    /// The word as it was. **Safety**: as `load`; `operator` is one that needs no look at the kind of number.
+    /// Updates the word, and returns the word before. **Safety**: as `load`; `operator` needs no look at the kind of number.
     unsafe fn bits(at: *mut Self, operator: Operator, operand: Self) -> Self;
 }
 
@@ -191,7 +191,7 @@ impl Word for u128 {
     }
 }
 
-/// The word as it was, after it became `change` of itself. **Safety**: as [`Word::load`].
+/// Replaces the word by `change` of it, and returns the word before. **Safety**: as [`Word::load`].
 #[inline(always)]
 unsafe fn change<W: Word>(at: *mut W, change: impl Fn(W) -> W) -> W {
     // SAFETY: passed on.
@@ -343,8 +343,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Takes `step` for each word in order, with the place of its operand; it gives the old word. False where a block is not
-    /// aligned.
+    /// Calls `step` with each word in order and its operand's address; `step` returns the old word. False where a block is not aligned.
     #[inline(never)]
     fn each<W: Word, const OLDS: bool>(mut self, step: impl Fn(*mut W, *const W) -> W) -> bool {
         while let Some(run) = self.runs.next() {

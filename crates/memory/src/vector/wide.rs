@@ -41,7 +41,7 @@ pub(super) unsafe fn load(at: *mut u128) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// The word as it was; it is `new` where that is `expected`.
+/// Makes the word `new` where it is `expected`, and returns the word before.
 ///
 /// # Safety
 /// Like [`load`], and the word may be written.
@@ -49,7 +49,7 @@ pub(super) unsafe fn load(at: *mut u128) -> u128 {
 #[inline]
 pub(super) unsafe fn compare_and_swap(at: *mut u128, expected: u128, new: u128) -> u128 {
     let (low, high): (u64, u64);
-    // The compiler's own function becomes a call of a library that is not linked, where it is inlined into code for any processor.
+    // The compiler's own function, inlined into code for any processor, becomes a call of a library that is not linked.
     // SAFETY: the word is writable and aligned, and the processor has the instruction (invariant 1). rbx, which the compiler keeps for
     // itself, is as before afterwards.
     unsafe {

@@ -3,11 +3,11 @@
 //! *Keys* decide on the range, the least and the greatest: whole numbers in the order of the numbers, so that one comparison does, as in
 //! [`super::whole`]. NaN has keys beyond those of the infinities.
 //!
-//! The sum of a block is kept exact by splitting each number at fixed places. Where all are below 2^T in size, adding and taking away
-//! 1.5 * 2^(T + 12) rounds a number to multiples of 2^(T - 40). The rest is at most half of that: it is split in the same way 40 bits further
-//! down. The multiples of one level sum without rounding, as many as a block has. With a rest below the last level, or a larger number,
-//! the block is taken again with another T, and at last number by number. [after S. Rump, T. Ogita, S. Oishi, "Accurate floating-point
-//! summation", part I; J. Demmel, H. Nguyen, "Fast reproducible floating-point summation"]
+//! The sum of a block is exact, because each number is split at fixed places. Let all numbers be below 2^T in size. Adding and taking away
+//! 1.5 * 2^(T + 12) rounds a number to multiples of 2^(T - 40). The rest is at most half of that: it is split in the same way 40 bits
+//! further down. The multiples of one level sum without rounding, as many as a block has. With a rest below the last level, or a larger
+//! number, the block is taken again with another T, and at last number by number. [after S. Rump, T. Ogita, S. Oishi, "Accurate
+//! floating-point summation", part I; J. Demmel, H. Nguyen, "Fast reproducible floating-point summation"]
 
 use super::super::blocks::prefetch;
 use super::AHEAD_LEN;

@@ -13,8 +13,8 @@ use crate::window::Window;
 use hanare_protocol::element::{Element, Range, Summary};
 use hanare_protocol::shape::Checked;
 
-/// Takes the elements of `len` bytes of `shape`'s stream from `at` on, as far as they lie in `range`, into `summary`, which
-/// is one of such elements. `at`, `len` and the shape's blocks are whole elements; they may lie at any address.
+/// Adds to `summary` the elements of `len` bytes of `shape`'s stream from `at` on that lie in `range`. `summary` is of the same element.
+/// `at`, `len` and the shape's blocks are whole elements; they may lie at any address.
 ///
 /// **Cost**: one read of each; contiguous elements at the speed of memory. **Errors**: [`Lost`], counted in `from`; the
 /// summary is then of no use.

@@ -64,7 +64,8 @@ fn bounds(element: Element) -> (i128, i128) {
 /// Bytes of the lanes that a pass works on side by side: the widest vector there is.
 const LANES_LEN: usize = 64;
 
-/// A pass over numbers of one width. Sums of a lane are kept in `$sum`, which so many `$steps` cannot overflow.
+/// A pass over numbers of one width. `$sum` holds the sum of a lane; after at most `$steps` numbers of a lane it is added up and cleared,
+/// so that neither it nor the lane's count overflows.
 macro_rules! pass {
     ($name:ident, $number:ty, $sum:ty, $steps:expr) => {
         /// # Safety
