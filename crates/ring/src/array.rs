@@ -1,4 +1,4 @@
-//! An array of queues in shared memory: whom to wake when something was committed or freed.
+//! An array of queues in shared memory: decides which sleepers to wake when something was committed or freed.
 //!
 //! A queue's bell is a word with five values. Zero, as in untouched memory, calls for the board. So an idle queue costs its reader
 //! nothing, and a writer finds its way to a reader that waits for a million of them. A reader on another host waits at the queue's node,
@@ -8,10 +8,11 @@
 //! reader:  bell = ASLEEP, AFAR or BOARD; fence; look; park    writer:  commit; fence; if bell calls { tell the board; bell = AWAKE; wake }
 //! ```
 //!
-//! Either the reader's look sees what was committed, or the writer sees the bell. A reader that attends its queue (AWAKE) goes to sleep seldom, and
-//! then with a heavy fence, so that the writer's is light. One of many leaves a queue whenever that is empty: while it looks (WATCHED), the
-//! writer's fence is the strong one. A reader on another host is messages apart from its look, for longer than a store takes to be seen. The writer tells the board before it takes the bell, so
-//! that one that dies in between leaves the bell to the next. A reader that sleeps looks again unasked from time to time.
+//! Either the reader's look sees what was committed, or the writer sees the bell. A reader that attends its queue (AWAKE) seldom goes to
+//! sleep. It then uses a heavy fence, so that the writer's is light. A reader of many queues leaves a queue whenever that is empty: while
+//! it looks (WATCHED), the writer's fence is the strong one. A reader on another host has messages between its announcement and its look,
+//! which take longer than a store takes to be seen. The writer tells the board before it takes the bell. If it dies in between, the bell
+//! is left to the next writer. A reader that sleeps looks again unasked from time to time.
 
 use crate::board::Board;
 use crate::lane::LaneLayout;
@@ -36,7 +37,7 @@ const WATCHED: u64 = 4;
 const NEAR_BIT: u64 = 1;
 /// In the same bells: somebody waits at the node until the bell is zero.
 const AFAR_BIT: u64 = 2;
-/// Value that a remote side stores to the set's bell, or to that of writers: sleepers of the host are not forgotten by it.
+/// Value that a remote side stores to the set's bell, or to that of writers: it keeps the bit of this host's sleepers.
 pub const ALL_ASLEEP: u64 = NEAR_BIT | AFAR_BIT;
 
 /// Sleepers that a commit must wake.
@@ -59,7 +60,7 @@ pub enum Wake {
 pub struct Array<W> {
     words: W,
     form: QueueForm,
-    /// First byte of the first queue, and bytes of each: asked for with each unit.
+    /// First byte of the first queue, and bytes of each. Kept here, because each unit needs them.
     queues_at: u64,
     queue_len: u64,
     board: Board<W>,
@@ -131,19 +132,19 @@ impl<W: Exchange + Clone> Array<W> {
         self.words.fence();
     }
 
-    /// For a reader that has gone and left its bell as it was: leaves the queue to the board. **Cost**: a system call.
+    /// Leaves the queue to the board for a reader that has gone and left its bell as it was. **Cost**: a system call.
     pub fn hand_over(&self, queue: u64) {
         self.words.swap(self.word(queue, READER_BELL_AT), BOARD);
         // ORDERING: pairs with the light fence in `committed`, because the reader may have attended the queue.
         self.words.heavy_fence();
     }
 
-    /// Writer: has committed something to the queue. Says whom to wake.
+    /// Writer: has committed something to the queue. Returns the sleepers to wake.
     ///
     /// **Cost**: a load of a line that changes only when the reader sleeps; while one of many reads the queue, a fence and another load.
     #[inline]
     pub fn committed(&self, queue: u64) -> Wake {
-        // ORDERING: pairs with the heavy fence in `doze`.
+        // ORDERING: pairs with the heavy fence in `fence`.
         self.words.light_fence();
         let bell = self.word(queue, READER_BELL_AT);
         match self.words.load(bell) {
@@ -177,8 +178,8 @@ impl<W: Exchange + Clone> Array<W> {
         }
     }
 
-    /// Puts a queue on the board, whatever its bell says; says whom to wake. For the home of a writer that has died: it may have set the bell
-    /// and not come to this.
+    /// Puts a queue on the board, whatever its bell says, and returns the sleepers to wake. For the home of a writer that may have died
+    /// between its change of the bell and this step.
     pub fn call_set(&self, queue: u64) -> Wake {
         self.board.set(queue);
         match self.ring(SET_WORD) {
@@ -188,15 +189,15 @@ impl<W: Exchange + Clone> Array<W> {
         }
     }
 
-    /// Takes what a bell of several sleepers says. What was stored before is visible to their looks.
+    /// Takes and clears the bits of a bell of several sleepers. Earlier stores are visible to their looks.
     #[inline]
     fn ring(&self, word: usize) -> u64 {
-        // ORDERING: pairs with the fence in `doze_at`.
+        // ORDERING: pairs with the heavy fence in `fence`.
         self.words.fence();
         if self.words.load(word) == 0 { 0 } else { self.words.swap(word, 0) }
     }
 
-    /// Announces sleep at a bell of several sleepers; those that are there stay.
+    /// Announces sleep at a bell of several sleepers, and keeps the bits of others.
     fn announce_at(&self, word: usize) {
         let mut old = self.words.load(word);
         while let Err(found) = self.words.compare_exchange(word, old, old | NEAR_BIT) {
@@ -218,7 +219,7 @@ impl<W: Exchange + Clone> Array<W> {
     /// Count of the home's changes to the lanes' lines. **Cost**: a load of the bell's line, which each commit looks at.
     #[inline]
     pub fn news(&self, queue: u64) -> u64 {
-        // ORDERING: pairs with the store in `tell_news`: who reads the lines afterwards finds them as of this count, or later.
+        // ORDERING: pairs with the store in `tell_news`: later reads of the lines find them as of this count, or later.
         self.words.load(self.word(queue, NEWS_AT))
     }
 
@@ -228,18 +229,18 @@ impl<W: Exchange + Clone> Array<W> {
         self.words.store(word, self.words.load(word).wrapping_add(1));
     }
 
-    /// The bell of a queue's reader, or of who waits for any queue.
+    /// The bell of a queue's reader, or of sleepers for any queue.
     pub fn bell(&self, queue: Option<u64>) -> Bell<W> {
         let word = queue.map_or(SET_WORD, |queue| self.word(queue, READER_BELL_AT));
         Bell::new(self.words.clone(), word, queue.map(|_| ASLEEP))
     }
 }
 
-/// Word index of the bell of who waits for any queue.
+/// Word index of the bell of sleepers for any queue.
 const SET_WORD: usize = SET_BELL_AT as usize / WORD_LEN;
 
 impl Array<Shared> {
-    /// Writer: has committed something; wakes who has to know. True: somebody waits at the array's node, which has to be rung.
+    /// Writer: has committed something; wakes sleepers of this host. True: somebody waits at the array's node, which has to be rung.
     #[inline]
     #[must_use]
     pub fn tell_reader(&self, queue: u64) -> bool {
@@ -249,7 +250,8 @@ impl Array<Shared> {
         }
     }
 
-    /// Wakes whom [`Array::committed`] or [`Array::call_set`] says. True: somebody waits at the array's node, which has to be rung.
+    /// Wakes the sleepers that [`Array::committed`] or [`Array::call_set`] returned. True: somebody waits at the array's node, which has to
+    /// be rung.
     #[cold]
     pub fn wake(&self, queue: u64, whom: Wake) -> bool {
         match whom {
@@ -265,7 +267,7 @@ impl Array<Shared> {
     #[must_use]
     pub fn tell_writers(&self, queue: u64) -> bool {
         let word = self.word(queue, ROOM_BELL_AT);
-        // ORDERING: pairs with the heavy fence in `doze_at`.
+        // ORDERING: pairs with the heavy fence in `doze_writer`.
         self.words.light_fence();
         self.words.load(word) != 0 && self.wake_writers(word)
     }
@@ -280,11 +282,11 @@ impl Array<Shared> {
     }
 
     /// Writer: sleeps after [`Array::doze_writer`].
-    pub fn sleep_writer(&self, queue: u64, bound: Duration) {
+    pub fn sleep_writer(&self, queue: u64, timeout: Duration) {
         let word = self.word(queue, ROOM_BELL_AT);
         let value = self.words.load(word);
         if value != 0 {
-            park::park(&self.words, word, value, bound);
+            park::park(&self.words, word, value, timeout);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The board of an array of queues: which of them have something, found at a cost of those alone.
+//! The board of an array of queues: finds the queues that have something, at a cost of those alone.
 //!
-//! A bit a queue; above it a bit for each word of bits, and so on up to one word. Who sets a bit sets those above it afterwards; who takes
-//! them goes from the top down, and takes each word whole. A bit that is set while the board is read is found then or the next time.
+//! A bit a queue; above it a bit for each word of bits, and so on up to one word. A writer sets the bits above a queue's bit after it.
+//! A reader goes from the top down, and takes each word whole. A bit that is set while the board is read is found then or the next time.
 
 use crate::layout::WORD_LEN;
 use crate::words::Exchange;
@@ -47,7 +47,7 @@ impl<W: Exchange> Board<W> {
         }
     }
 
-    /// Takes queues that have something, `most` at most; those beyond stay. **Cost**: a word read, and a swap for each word that is not zero.
+    /// Takes at most `most` queues that have something; the others stay. **Cost**: one word where none has; else a swap a word that is set.
     pub fn take(&self, most: usize, into: &mut Vec<u64>) {
         self.take_word(self.levels.len() - 1, 0, most, into);
     }
@@ -64,7 +64,7 @@ impl<W: Exchange> Board<W> {
                 return self.set_bits(word, bits);
             }
             let below = index * BOARD_BITS + u64::from(bits.trailing_zeros());
-            // Bits beyond the last queue are nobody's: whoever may write the region may have set them.
+            // Bits beyond the last queue are nobody's: any program that may write the region may have set them.
             match level {
                 0 if below < self.count => into.push(below),
                 0 => {}

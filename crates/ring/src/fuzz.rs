@@ -20,7 +20,7 @@ pub const TARGETS: &[FuzzTarget] = &[("lanes", lanes), ("leases", leases)];
 /// Bytes of a step: a kind, a number, and a value.
 const STEP_LEN: usize = 12;
 
-/// Steps: what happens, at which place, with which value.
+/// Steps: a kind, a number that may be an offset, and a value.
 fn steps(bytes: &[u8]) -> impl Iterator<Item = (u8, usize, u64)> + '_ {
     let step = |step: &[u8; STEP_LEN]| {
         let (value, at) = (u64::from_le_bytes(*step.last_chunk().expect("eight bytes")), [step[1], step[2]]);

@@ -9,7 +9,7 @@
 //! A record is a length word and its bytes, padded to 8. The length word of the next record is zero until that
 //! record is whole. Positions count bytes since the ring was made, so they never repeat.
 
-/// Bytes of a cache line: what one side writes never shares a line with what the other writes.
+/// Bytes of a cache line. Words that one side writes never share a line with words that the other side writes.
 pub const LINE_LEN: usize = 64;
 
 /// Bytes of a word; every record begins on a multiple of it.
@@ -38,7 +38,7 @@ pub const BELL_LEN: usize = LINE_LEN;
 /// Smallest capacity that holds a message's head and some bytes.
 pub const CAPACITY_MIN: usize = 256;
 
-/// Largest capacity: lengths stay far below the flag bits of a length word.
+/// Largest capacity: a length fits above the flag bits of a length word.
 pub const CAPACITY_MAX: usize = 1 << 32;
 
 /// In a length word: the record is there; its length is in the bits above the flags.

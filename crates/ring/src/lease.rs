@@ -1,13 +1,13 @@
-//! Words of locks that are lent to a program, in memory that it shares with its node: the rules of [`hanare_protocol::lock::lease`], each
-//! step one exchange.
+//! The words of a program's leases of locks, in memory that it shares with its node. The rules are those of
+//! [`hanare_protocol::lock::lease`], each step one exchange.
 //!
 //! ```text
-//! word 0: until when the words hold, in nanoseconds of the host's monotonic clock; zero for never
+//! word 0: time until which the leases hold, in nanoseconds of the host's monotonic clock; zero for never
 //! from the next line on: a word for each lock
 //! ```
 //!
-//! The program alone begins and ends a word; the node only takes locks back. A program that writes anything else harms nobody but
-//! programs that take the same locks, which it could harm without.
+//! The program alone begins and ends a word; the node only takes leases back. A program that writes anything else harms only programs
+//! that take the same locks. It could harm these without the words, too.
 
 use crate::layout::{LINE_LEN, WORD_LEN};
 use crate::words::Exchange;
@@ -38,13 +38,13 @@ impl<W: Exchange> Leases<W> {
         self.base + LINE_WORDS + slot % LEASE_COUNT
     }
 
-    /// True if locks may be taken and kept at that time. To be asked after a lock was taken, and before it is kept.
+    /// True if leases hold at that time. The caller asks after it took a lock, and before it keeps one.
     #[inline]
     pub fn holds(&self, now_ns: u64) -> bool {
         now_ns < self.words.load(self.base)
     }
 
-    /// Node: until when they may be.
+    /// Node: sets the time until which leases hold.
     pub fn hold_until(&self, until_ns: u64) {
         self.words.store(self.base, until_ns);
     }
@@ -66,7 +66,7 @@ impl<W: Exchange> Leases<W> {
     /// Program: an event of a word that it began. Returns the state after it; `Err` has the state that does not allow it, `Empty` where the
     /// word is another taking's.
     ///
-    /// **Ordering**: what was stored before is seen by who finds the state. **Cost**: an exchange.
+    /// **Ordering**: a side that finds the state sees all that was stored before. **Cost**: an exchange.
     #[inline]
     pub fn step(&self, slot: usize, number: u64, event: LeaseEvent) -> Result<LeasePhase, LeasePhase> {
         let word = self.at(slot);
@@ -84,7 +84,7 @@ impl<W: Exchange> Leases<W> {
         }
     }
 
-    /// Node: takes a lock back that is lent by that taking. **Cost**: a look at each word.
+    /// Node: takes back the lease of taking `number`. **Cost**: a look at each word.
     pub fn recall(&self, number: u64) -> Recalled {
         let is_its = |slot: &usize| {
             let word = LeaseWord::from_word(self.words.load(self.at(*slot)));
@@ -97,7 +97,7 @@ impl<W: Exchange> Leases<W> {
         self.step(slot, number, LeaseEvent::Recall).map_or(Recalled::Unknown, |phase| LeaseWord { number, phase }.recalled())
     }
 
-    /// Node: takes all of them back, and says what became of each. **Cost**: a look at each word.
+    /// Node: takes all leases back. Returns the number and the outcome of each. **Cost**: a look at each word.
     pub fn recall_all(&self) -> Vec<(u64, Recalled)> {
         let mut all = Vec::new();
         for slot in 0..LEASE_COUNT {

@@ -7,14 +7,14 @@
 //! | [`spsc`] | a ring of records, one producer and one consumer |
 //! | [`bell`] | a doorbell that costs a system call only while the other side sleeps |
 //! | [`lane`] | units of a queue from one writer to one reader, which may have successors |
-//! | [`mod@array`] | an array of queues: whom to wake |
+//! | [`mod@array`] | an array of queues: which sleepers to wake |
 //! | [`board`] | which of many queues have something |
 //! | [`park`] | sleeping on a word of shared memory |
 //! | [`page_word`] | the state of each page of a shared region on one host, driven by all its clients and the node |
 //! | [`own_page`] | the state of each page whose frame is one process's own, driven by its threads |
 //! | [`revoke`] | a right that a node takes back from programs that use it without a message |
-//! | [`thread_slots`] | the memory in which a program and its node keep both |
-//! | [`lease`] | locks that are lent to a program, which its node takes back |
+//! | [`thread_slots`] | the memory with the words of `revoke` and `lease` of one program |
+//! | [`lease`] | leases of locks, which the node may take back |
 //! | [`wait`] | how to wait: pause, yield, park |
 //!
 //! Shared memory is never trusted: a position, length or magic from the other side is input. Not here: making and passing the memory,

@@ -12,14 +12,14 @@ fn low_half(words: &Shared, word: usize) -> Window {
     words.window(word * crate::layout::WORD_LEN, 4)
 }
 
-/// Sleeps as long as the word is `value` and nobody wakes it, for `bound` at most. Returns early now and then.
-pub fn park(words: &Shared, word: usize, value: u64, bound: Duration) {
-    let bound = futex::Timespec { tv_sec: bound.as_secs() as i64, tv_nsec: i64::from(bound.subsec_nanos()) };
+/// Sleeps as long as the word is `value` and nobody wakes it, for `timeout` at most. Returns early now and then.
+pub fn park(words: &Shared, word: usize, value: u64, timeout: Duration) {
+    let timeout = futex::Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
     let window = low_half(words, word);
     // SAFETY: words are mapped and aligned as long as their window is used (`Shared`); the low half of a little-endian word is its first
     // four bytes, and an atomic may be changed by others at any time.
     let word = unsafe { AtomicU32::from_ptr(window.ptr().cast()) };
-    let _ = futex::wait(word, futex::Flags::empty(), value as u32, Some(&bound));
+    let _ = futex::wait(word, futex::Flags::empty(), value as u32, Some(&timeout));
 }
 
 /// Wakes all who sleep on the word, in any process.
@@ -44,20 +44,20 @@ impl<W: Words> Bell<W> {
         Bell { words, word, says }
     }
 
-    /// Value while its reader sleeps on this host and nobody has committed since. `None` for any other value.
+    /// The bell's value, if it says that the reader sleeps on this host and nobody has committed since.
     fn asleep(&self) -> Option<u64> {
         let value = self.words.load(self.word);
         let is_asleep = self.says.map_or(value != 0, |says| value == says);
         is_asleep.then_some(value)
     }
 
-    /// True if it says so.
+    /// True if the bell says that its reader sleeps.
     pub fn is_asleep(&self) -> bool {
         self.asleep().is_some()
     }
 }
 
-/// Calls a thread of this process back that parks at bells.
+/// A counter by which threads call back a thread of this process that parks at bells.
 #[derive(Debug, Default)]
 pub struct Call(AtomicU32);
 
@@ -78,9 +78,10 @@ impl Call {
 /// calls.
 const NAP_WITHOUT: Duration = Duration::from_millis(1);
 
-/// Sleeps while all bells say so and nobody has called since that count, for `bound` at most. Returns early now and then. At most
+/// Sleeps while all bells say that their readers sleep and no call followed that count, for `timeout` at most. Returns early now and then.
+/// At most
 /// `QUEUE_SET_SOURCE_COUNT_MAX` bells.
-pub fn park_at_any(bells: &[Bell<Shared>], call: Option<(&Call, u32)>, bound: Duration) {
+pub fn park_at_any(bells: &[Bell<Shared>], call: Option<(&Call, u32)>, timeout: Duration) {
     let mut words = Vec::with_capacity(bells.len() + 1);
     for bell in bells {
         let Some(value) = bell.asleep() else { return };
@@ -90,14 +91,14 @@ pub fn park_at_any(bells: &[Bell<Shared>], call: Option<(&Call, u32)>, bound: Du
         words.push(waits(call.0.as_ptr().cast(), count, futex::WaitFlags::SIZE_U32 | futex::WaitFlags::PRIVATE));
     }
     let now = rustix::time::clock_gettime(ClockId::Monotonic);
-    let ns = now.tv_nsec as u64 + u64::from(bound.subsec_nanos());
+    let ns = now.tv_nsec as u64 + u64::from(timeout.subsec_nanos());
     let until = futex::Timespec {
-        tv_sec: now.tv_sec + bound.as_secs() as i64 + (ns / 1_000_000_000) as i64,
+        tv_sec: now.tv_sec + timeout.as_secs() as i64 + (ns / 1_000_000_000) as i64,
         tv_nsec: (ns % 1_000_000_000) as i64,
     };
     match futex::waitv(&words, futex::WaitvFlags::empty(), Some(&until), ClockId::Monotonic) {
         Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
-        Err(_) => std::thread::sleep(bound.min(NAP_WITHOUT)),
+        Err(_) => std::thread::sleep(timeout.min(NAP_WITHOUT)),
     }
 }
 

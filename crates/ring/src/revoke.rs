@@ -1,54 +1,55 @@
-//! A right that programs use without a message, and that their node takes back: who uses it at this moment, and how often it was taken.
+//! A right that programs use without a message, and that their node takes back. The words say which threads use it at this moment, and
+//! how often it was taken back.
 //!
 //! ```text
-//! thread:  seat: one more; barrier; look at the generation; work, or go another way; seat: one less
-//! node:    generation: one more; barrier; look at the seats: who is there began before
+//! thread:  slot: one more; barrier; look at the generation; work, or go another way; slot: one less
+//! node:    generation: one more; barrier; look at the slots: who is there began before
 //! ```
 //!
 //! Either the thread's look sees the later generation, or the node's look sees the thread: never neither. A slot counts how often it was
 //! left, too, so a thread that the node sees there again began later. And it names the region, so a stopped thread delays its own region
 //! alone.
 //!
-//! Threads without a slot of their own share two. They take the one that the node names. While the node waits for threads there, it names
-//! the other one: threads that come one after the other would keep one slot taken for ever.
+//! Threads without a slot of their own share two slots. The node names the slot that they take. While the node waits for threads at one,
+//! it names the other: threads that come one after the other would keep one slot taken for ever.
 //!
-//! The barrier of the thread, on the way of every command, is a light one where the node has the kernel pass one for both
+//! Each command passes the thread's barrier. It is a light one where the node makes the kernel pass a barrier for both sides
 //! ([`crate::words`]).
 //!
-//! A program's stores here are its own word for its acts, and no other program's: a lying one harms memory that it may write anyway. A
-//! thread that is stopped at its slot is seen there for as long. Slots of a program that has ended are not looked at.
+//! A program's stores here speak for this program alone: a lying program harms memory that it may write anyway. A thread that is stopped
+//! at its slot is seen there for as long. Slots of a program that has ended are not looked at.
 
 use crate::layout::{LINE_LEN, WORD_LEN};
 use crate::words::Exchange;
 use hanare_memory::thread_slot;
 
-/// Generations: each region has one of them, and shares it with others. A program looks again at a right when another's was taken.
+/// Number of generations. Regions share them, so a program also looks at a right again when that of another region was taken.
 pub const GENERATION_COUNT: usize = 64;
 
 const LINE_WORDS: usize = LINE_LEN / WORD_LEN;
 
-/// Word index of what the node says of itself: whether it has other processes pass a barrier.
+/// Word index of a flag: 1 if the node makes other processes pass a barrier.
 const BARRIERS: usize = 0;
-/// Word index of which shared seat threads take that come: its lowest bit.
+/// Word index of a number whose lowest bit names the shared slot that threads take.
 const TURN: usize = 1;
 const GENERATIONS: usize = LINE_WORDS;
-const SEATS: usize = GENERATIONS + GENERATION_COUNT;
+const SLOTS: usize = GENERATIONS + GENERATION_COUNT;
 /// Slots of threads, and the shared ones.
-const SEAT_COUNT: usize = thread_slot::SHARED + 2;
+const SLOT_COUNT: usize = thread_slot::SHARED + 2;
 
 /// Bytes of the words of one program.
-pub const REVOKE_LEN: usize = (SEATS + SEAT_COUNT * LINE_WORDS) * WORD_LEN;
+pub const REVOKE_LEN: usize = (SLOTS + SLOT_COUNT * LINE_WORDS) * WORD_LEN;
 
-/// Low bits of a seat: how many commands of its thread are under way, one inside the other. Above them: how often it was left.
+/// Low bits of a slot: number of commands of its thread under way, one inside the other. Above them: how often the slot was left.
 const DEPTH: u64 = 0xffff;
 const LEFT_ONCE: u64 = DEPTH + 1;
 
-/// Word of a seat: its region, or [`ANY`].
+/// Word of a slot: its region, or [`ANY`].
 const REGION: usize = 1;
 /// Several regions at once.
 const ANY: u64 = u64::MAX;
 
-const _: () = assert!(GENERATION_COUNT.is_multiple_of(LINE_WORDS), "seats begin on a line of their own");
+const _: () = assert!(GENERATION_COUNT.is_multiple_of(LINE_WORDS), "slots begin on a line of their own");
 
 /// The words that a program and its node share about rights.
 #[derive(Clone, Debug)]
@@ -68,8 +69,8 @@ fn generation_at(region: u64) -> usize {
 }
 
 #[inline]
-fn seat_at(seat: usize) -> usize {
-    SEATS + seat.min(SEAT_COUNT - 1) * LINE_WORDS
+fn slot_at(slot: usize) -> usize {
+    SLOTS + slot.min(SLOT_COUNT - 1) * LINE_WORDS
 }
 
 impl<W: Exchange> Revoke<W> {
@@ -85,15 +86,15 @@ impl<W: Exchange> Revoke<W> {
         Revoke { words, is_light }
     }
 
-    /// The thread of that seat begins a command on a region. It looks at the generation afterwards, and before it touches a byte. Returns the
-    /// seat that it leaves when it is done.
+    /// Announces that the thread of that slot begins a command on a region. The thread looks at the generation afterwards, and before it
+    /// touches a byte. Returns the slot for [`Revoke::leave`].
     ///
-    /// **Cost**: two stores to a line of its own; a full barrier, unless the node makes it; at a shared seat an exchange.
+    /// **Cost**: two stores to a line of its own; a full barrier, unless the node makes it; at a shared slot an exchange.
     #[inline]
-    pub fn enter(&self, seat: usize, region: u64) -> usize {
-        let seat = if seat < thread_slot::SHARED { seat } else { self.shared_seat() };
-        let word = seat_at(seat);
-        if seat >= thread_slot::SHARED {
+    pub fn enter(&self, slot: usize, region: u64) -> usize {
+        let slot = if slot < thread_slot::SHARED { slot } else { self.shared_slot() };
+        let word = slot_at(slot);
+        if slot >= thread_slot::SHARED {
             self.change(word, |now| now.wrapping_add(1));
         } else {
             let now = self.words.load(word);
@@ -102,34 +103,34 @@ impl<W: Exchange> Revoke<W> {
             self.words.store(word + REGION, if is_only { region } else { ANY });
             self.words.store(word, now.wrapping_add(1));
         }
-        // ORDERING: pairs with the node's `barrier`: the store is visible to its look at the seats, or our look at the
+        // ORDERING: pairs with the node's `barrier`: the store is visible to its look at the slots, or our look at the
         // generation sees that it was raised.
         if self.is_light {
             self.words.light_fence()
         } else {
             self.words.fence()
         }
-        seat
+        slot
     }
 
-    /// The shared seat that threads take which come at this moment.
-    fn shared_seat(&self) -> usize {
+    /// The shared slot that threads take at this moment.
+    fn shared_slot(&self) -> usize {
         thread_slot::SHARED + (self.words.load(TURN) & 1) as usize
     }
 
-    /// The command is done that [`Revoke::enter`] began at that seat.
+    /// Ends the command that [`Revoke::enter`] began at that slot.
     #[inline]
-    pub fn leave(&self, seat: usize) {
-        let word = seat_at(seat);
-        // ORDERING: pairs with the node's look: what the command wrote is visible to who sees that it is done.
-        if seat >= thread_slot::SHARED {
+    pub fn leave(&self, slot: usize) {
+        let word = slot_at(slot);
+        // ORDERING: pairs with the node's look: a node that sees the command done sees what it wrote.
+        if slot >= thread_slot::SHARED {
             self.change(word, left);
         } else {
             self.words.store(word, left(self.words.load(word)));
         }
     }
 
-    /// Others of the process, or of its children, change the word meanwhile.
+    /// Changes a word that other threads of the process, or of its children, change at the same time.
     fn change(&self, word: usize, next: impl Fn(u64) -> u64) {
         let mut now = self.words.load(word);
         while let Err(found) = self.words.compare_exchange(word, now, next(now)) {
@@ -150,7 +151,7 @@ impl<W: Exchange> Revoke<W> {
         self.words.store(word, self.words.load(word).wrapping_add(1));
     }
 
-    /// Node: what was stored before is seen by the next look of each thread, or the thread is seen at its seat.
+    /// Node: after this, each thread's next look sees the earlier stores, or the node sees the thread at its slot.
     ///
     /// **Cost**: a system call, and an interrupt of each processor that runs a program of the pool: some microseconds.
     pub fn barrier(&self) {
@@ -161,30 +162,30 @@ impl<W: Exchange> Revoke<W> {
     ///
     /// **Cost**: a look at some 100 lines.
     pub fn entered(&self, region: u64) -> Entered {
-        let seats = (0..SEAT_COUNT).map(|seat| (seat, self.words.load(seat_at(seat))));
-        // A region that is read here and is of a later command is that of a thread that has left since.
+        let slots = (0..SLOT_COUNT).map(|slot| (slot, self.words.load(slot_at(slot))));
+        // If the region read here is that of a later command, the thread has left the earlier one.
         let is_there =
-            |seat: usize| seat >= thread_slot::SHARED || [region, ANY].contains(&self.words.load(seat_at(seat) + REGION));
-        Entered(seats.filter(|(seat, word)| word & DEPTH != 0 && is_there(*seat)).collect())
+            |slot: usize| slot >= thread_slot::SHARED || [region, ANY].contains(&self.words.load(slot_at(slot) + REGION));
+        Entered(slots.filter(|(slot, word)| word & DEPTH != 0 && is_there(*slot)).collect())
     }
 
-    /// Node: whether all of them have left their seats since. Threads that come to a shared seat which is waited for are sent to the other
-    /// one, when that is empty.
+    /// Node: true if all of them have left their slots since. If the node waits for the shared slot in use and the other one is empty, new
+    /// threads are sent to the other one.
     pub fn have_left(&self, entered: &mut Entered) -> bool {
-        entered.0.retain(|(seat, then)| {
-            let now = self.words.load(seat_at(*seat));
+        entered.0.retain(|(slot, then)| {
+            let now = self.words.load(slot_at(*slot));
             now & DEPTH != 0 && now / LEFT_ONCE == then / LEFT_ONCE
         });
-        let (taken, shared) = (self.shared_seat(), [thread_slot::SHARED, thread_slot::SHARED + 1]);
-        let is_empty = |seat: &usize| self.words.load(seat_at(*seat)) & DEPTH == 0;
-        if entered.0.iter().any(|(seat, _)| *seat == taken) && shared.iter().filter(|seat| **seat != taken).all(is_empty) {
+        let (taken, shared) = (self.shared_slot(), [thread_slot::SHARED, thread_slot::SHARED + 1]);
+        let is_empty = |slot: &usize| self.words.load(slot_at(*slot)) & DEPTH == 0;
+        if entered.0.iter().any(|(slot, _)| *slot == taken) && shared.iter().filter(|slot| **slot != taken).all(is_empty) {
             self.words.store(TURN, self.words.load(TURN).wrapping_add(1));
         }
         entered.0.is_empty()
     }
 }
 
-/// A seat with one command less.
+/// A slot with one command less.
 #[inline]
 fn left(now: u64) -> u64 {
     let left = now.wrapping_sub(1);
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_take_turns_at_a_shared_seat_keep_nobody_waiting() {
+    fn threads_that_take_turns_at_a_shared_slot_keep_nobody_waiting() {
         let (_, node, program) = both();
         for _ in 0..4 {
             let mut at = program.enter(thread_slot::SHARED, HERE);
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_stopped_at_a_shared_seat_is_waited_for_while_others_come_and_go() {
+    fn who_is_stopped_at_a_shared_slot_is_waited_for_while_others_come_and_go() {
         let (_, node, program) = both();
         let stopped = program.enter(thread_slot::SHARED, HERE);
         let mut entered = node.entered(HERE);
@@ -292,10 +293,10 @@ mod tests {
         }
         node.revoke(HERE);
         let mut entered = node.entered(HERE);
-        assert_eq!(entered.0.len(), SEAT_COUNT);
-        for seat in 0..SEAT_COUNT {
-            let seat = program.enter(seat, HERE);
-            program.leave(seat);
+        assert_eq!(entered.0.len(), SLOT_COUNT);
+        for slot in 0..SLOT_COUNT {
+            let slot = program.enter(slot, HERE);
+            program.leave(slot);
         }
         node.have_left(&mut entered);
     }

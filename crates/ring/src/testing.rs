@@ -19,7 +19,7 @@ impl Steps {
         Steps { bytes: Rc::new(RefCell::new(vec![0; len])), left: Rc::new(Cell::new(usize::MAX)) }
     }
 
-    /// Whether stores are lost.
+    /// True if stores are lost.
     #[cfg(test)]
     pub fn has_stopped(&self) -> bool {
         self.left.get() == 0
@@ -81,7 +81,7 @@ impl Words for Steps {
 }
 
 impl Exchange for Steps {
-    /// One that is lost says that it worked: its process is dead and will not know.
+    /// A lost exchange returns success: its process is dead and will not know.
     fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<u64, u64> {
         let now = self.load(word);
         if now != old {

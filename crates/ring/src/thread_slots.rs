@@ -1,4 +1,4 @@
-//! The memory in which a program says that it works on pool memory as it is, and in which its node takes that right back.
+//! The memory that one program shares with its node: announcements and revocations of direct access, and leases of locks.
 //!
 //! Safety invariant: the mapping is dropped after the words that lie in it.
 
@@ -14,18 +14,18 @@ use rustix::time::{ClockId, clock_gettime};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A side's view of it.
+/// A side's view of the memory.
 pub struct ThreadSlots {
     words: Revoke<Shared>,
-    /// Locks that are lent to the program, behind them.
+    /// Leases of locks, behind those words.
     leases: Leases<Shared>,
     _mapping: Mapping,
 }
 
 /// Bytes of the memory.
-const SEATS_LEN: u64 = (REVOKE_LEN + LEASES_LEN) as u64;
+const SLOTS_LEN: u64 = (REVOKE_LEN + LEASES_LEN) as u64;
 
-/// The clock by which leases hold, in nanoseconds. It stands still for some milliseconds, and is the same for all processes of a host.
+/// The clock of leases, in nanoseconds. Its value changes every few milliseconds, and is the same for all processes of a host.
 ///
 /// **Cost**: no system call.
 #[inline]
@@ -39,7 +39,7 @@ fn leases_of(words: Shared) -> Leases<Shared> {
 }
 
 fn map(memory: &OwnedFd) -> Result<(Shared, Mapping)> {
-    let len = SEATS_LEN;
+    let len = SLOTS_LEN;
     let mut mapping = Mapping::reserve(len)?;
     mapping.map_file(0, memory.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write)?;
     // SAFETY: the mapping is kept beside the words, and dropped after them.
@@ -50,7 +50,7 @@ fn map(memory: &OwnedFd) -> Result<(Shared, Mapping)> {
 impl ThreadSlots {
     /// A node makes the memory for one program. Returns the descriptor that the program gets.
     pub fn make() -> Result<(ThreadSlots, OwnedFd)> {
-        let memory = file::create("hanare-seats", SEATS_LEN)?;
+        let memory = file::create("hanare-seats", SLOTS_LEN)?;
         let (words, mapping) = map(&memory)?;
         Ok((
             ThreadSlots { words: Revoke::make(words, Shared::fences_others()), leases: leases_of(words), _mapping: mapping },
@@ -60,7 +60,7 @@ impl ThreadSlots {
 
     /// A program opens what its node made. **Errors**: [`hanare_protocol::Error::Garbage`] for any other file.
     pub fn open(memory: OwnedFd) -> Result<ThreadSlots> {
-        file::check_sealed(&memory, SEATS_LEN)?;
+        file::check_sealed(&memory, SLOTS_LEN)?;
         let (words, mapping) = map(&memory)?;
         Ok(ThreadSlots { words: Revoke::open(words), leases: leases_of(words), _mapping: mapping })
     }
@@ -71,11 +71,11 @@ impl ThreadSlots {
     /// **Cost**: two stores to a cache line of this thread's own.
     #[inline]
     pub fn enter(&self, region: Gid) -> AtWork<'_> {
-        let seat = self.words.enter(thread_slot::here(), region.0);
-        AtWork { words: &self.words, seat, _thread: PhantomData }
+        let slot = self.words.enter(thread_slot::here(), region.0);
+        AtWork { words: &self.words, slot, _thread: PhantomData }
     }
 
-    /// Locks that are lent to the program.
+    /// The program's leases of locks.
     #[inline]
     pub fn leases(&self) -> &Leases<Shared> {
         &self.leases
@@ -91,13 +91,13 @@ impl ThreadSlots {
 /// A thread's announcement while it is at work. It stays on its thread, whose slot it changes.
 pub struct AtWork<'s> {
     words: &'s Revoke<Shared>,
-    seat: usize,
+    slot: usize,
     _thread: PhantomData<*const ()>,
 }
 
 impl Drop for AtWork<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.words.leave(self.seat);
+        self.words.leave(self.slot);
     }
 }

@@ -7,11 +7,11 @@
 use hanare_protocol::limits::{SPIN_PAUSE_COUNT, SPIN_YIELD_US};
 use std::time::{Duration, Instant};
 
-/// Longest time of yields that a waiter learns, where the usual one is shorter. A sleep that ends sooner was given up to too early: its wake cost
-/// as much as the rest of the wait.
+/// Longest time of yields that a waiter learns, where the usual time is shorter. After a shorter sleep the waiter had parked too early:
+/// its wake cost as much as the rest of the wait.
 const LEARNED: Duration = Duration::from_micros(4 * SPIN_YIELD_US);
 
-/// Yields within which something comes as soon as within pauses.
+/// A wait of at most this number of yields is as short as a wait of pauses.
 const QUICK_YIELD_COUNT: u32 = 2;
 
 /// A waiter's next step.
@@ -25,18 +25,18 @@ pub enum Step {
 
 /// Waits one after another: check, `step`, check, `step` … until what is waited for is there, then `reset`.
 ///
-/// A waiter that is kept from wait to wait learns. After a wait that took yields the next one has no pauses, because who is waited for
-/// may need this CPU. After a sleep that was short the next wait yields for longer, unless threads that compute want this CPU.
+/// A waiter that is kept from wait to wait learns. After a wait that took yields the next one has no pauses, because the other side may
+/// need this CPU. After a short sleep the next wait yields for longer, unless threads that compute want this CPU.
 #[derive(Debug)]
 pub struct Backoff {
     pauses: u32,
     yields: u32,
     yields_since: Option<Instant>,
-    /// When it said that it is time to park.
+    /// Time of the first [`Step::Park`] of this wait.
     gave_up: Option<Instant>,
     /// True if the last yield took so long that computing threads had the CPU: longer yields would give them more of it.
     is_crowded: bool,
-    /// Time of yields: as learned, and at least.
+    /// Time of yields before parking, as learned, and the least.
     budget: Duration,
     least: Duration,
     /// True if pauses were of no use in the last wait.
@@ -84,7 +84,7 @@ impl Backoff {
         (self.pauses, self.yields, self.yields_since) = (0, 0, None);
     }
 
-    /// Learns from the time that it slept.
+    /// Learns from the time that the thread slept.
     fn learn(&mut self, slept: Duration) {
         let longest = self.least.max(LEARNED);
         self.budget = if slept < longest && !self.is_crowded { (2 * self.budget).min(longest) } else { self.least };
@@ -92,20 +92,22 @@ impl Backoff {
 
     /// Passes a little time, or says that it is time to park.
     ///
-    /// **Cost**: one pause instruction at first; then one `sched_yield` and one look at the clock, and once between two parks a system call.
+    /// **Cost**: one pause instruction at first; then one `sched_yield` and one look at the clock, and once between two parks a system
+    /// call.
     #[inline]
     pub fn step(&mut self) -> Step {
         self.step_after(false)
     }
 
-    /// [`Backoff::step`] after a check that may have been a system call. Between such checks the processor is yielded at once. A few of
-    /// them last as long as the other side's reply, if that may run on this CPU.
+    /// [`Backoff::step`] after a check that may have been a system call. Between such checks the waiter yields at once. A few of them last
+    /// as long as the other side's reply, if that side may run on this CPU.
     #[inline]
     pub fn step_after(&mut self, was_call: bool) -> Step {
         if !was_call && self.pause() { Step::Again } else { self.step_yielding() }
     }
 
-    /// Pauses, if this wait has pauses left. For waits that look at no clock meanwhile: all pauses together are shorter than a yield or two.
+    /// Pauses, if this wait has pauses left. For waits that look at no clock meanwhile: all pauses together are shorter than a yield or
+    /// two.
     #[inline]
     pub fn pause(&mut self) -> bool {
         let has_left = self.pauses < SPIN_PAUSE_COUNT && !self.skips_pauses;

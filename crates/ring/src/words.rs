@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 pub trait Words {
     /// Number of words.
     fn count(&self) -> usize;
-    /// Reads a word; what was written before the store that made its value is visible then (acquire).
+    /// Reads a word. All that was written before the store of its value is visible then (acquire).
     fn load(&self, word: usize) -> u64;
     /// Writes a word after everything written before (release).
     fn store(&self, word: usize, value: u64);
@@ -32,11 +32,11 @@ pub trait Words {
     fn swap(&self, word: usize, value: u64) -> u64;
     /// Keeps stores before it ahead of loads after it.
     fn fence(&self);
-    /// The same beside sides that use [`Words::heavy_fence`], and only beside those: for the side that has it on its hot path.
+    /// The same, but only beside sides that use [`Words::heavy_fence`]. For the side that has the fence on its hot path.
     fn light_fence(&self) {
         self.fence();
     }
-    /// The same beside all others, those that use [`Words::light_fence`] too.
+    /// The same beside all other sides, also those that use [`Words::light_fence`].
     fn heavy_fence(&self) {
         self.fence();
     }
@@ -50,14 +50,14 @@ pub trait Words {
     fn write(&self, at: usize, from: &[u8]);
 }
 
-/// Words of which several sides change the same one.
+/// Words that several sides may change at the same time.
 pub trait Exchange: Words {
-    /// Writes `new` if the word is `old`, and returns what was there, as `Ok` if it was `old`. What was written before is visible to who
-    /// reads the new value, and what was written before the value that was there is visible to us (acquire and release).
+    /// Writes `new` if the word is `old`. Returns the value before, as `Ok` if it was `old`. A side that reads the new value sees all that
+    /// was written before it, and so does the caller for the value before (acquire and release).
     fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<u64, u64>;
 }
 
-/// Longest bytes that are copied in by words: in longer ones that takes more time than one wait for a line.
+/// Longest range that is copied in by words: for a longer one that takes more time than one wait for a line.
 const BY_WORDS_LEN: usize = 256;
 /// Bytes of two words.
 const PAIR_LEN: usize = 2 * WORD_LEN;
@@ -78,8 +78,8 @@ impl Shared {
         Shared { window: window.slice(0, window.len() / WORD_LEN * WORD_LEN), is_fenced_by_others }
     }
 
-    /// True if this process can have the others pass a fence, in its [`Words::heavy_fence`]. The call is tried, because a filter of system
-    /// calls may refuse what the kernel offers. **Cost**: the first time two system calls, one of them a barrier.
+    /// True if this process can make the others pass a fence, in its [`Words::heavy_fence`]. The call is tried, because a filter of system
+    /// calls may refuse it. **Cost**: the first time two system calls, one of them a barrier.
     pub fn fences_others() -> bool {
         static CAN: OnceLock<bool> = OnceLock::new();
         let has = || membarrier_query().contains(MembarrierQuery::GLOBAL_EXPEDITED);

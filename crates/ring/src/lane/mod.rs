@@ -1,8 +1,8 @@
 //! A lane of a queue: units in shared memory from one writer to one reader, either of which may be followed by a successor.
 //!
 //! The writer claims room for a unit, fills it in place, and commits. The reader sees committed units where they lie, and frees them by
-//! storing the head. A writer that dies at any step loses at most what it had not committed; a reader that dies leaves what it had not freed
-//! to its successor. Neither waits for anybody.
+//! storing the head. A writer that dies at any step loses at most its uncommitted units. A reader that dies leaves its unfreed units to
+//! its successor. Neither waits for anybody.
 //!
 //! Blocks are committed by the tail's store, so they lie on lines of their own and are counted at once. A record is committed by its length
 //! word, which is all that its reader looks at: a short one costs the transfer of one line. The tail follows it, for the lane's next
@@ -18,8 +18,8 @@
 //!
 //! [`crate::spsc`] is for two sides that end together; a lane outlives both.
 //!
-//! Positions count bytes since the lane was made. What the memory says of positions and lengths is input: it is checked against the lane
-//! before anything is done with it.
+//! Positions count bytes since the lane was made. Positions and lengths in the memory are input: they are checked against the lane before
+//! they are used.
 
 mod reader;
 mod writer;
@@ -32,9 +32,9 @@ use crate::layout::WORD_LEN;
 use crate::words::Words;
 use hanare_protocol::queue::layout::{QueueForm, TAIL_AT, TAIL_TO_BE_AT, Unit};
 
-/// In a record's word: whether its position is in an odd lap.
+/// In a record's word: set if its position is in an odd lap.
 const LAP: u64 = 1 << 63;
-/// In place of a record's length and one: nothing was committed there, in whichever lap.
+/// In place of a record's length plus 1: nothing was committed there, in either lap.
 const NOTHING: u64 = 0;
 /// In its place: the rest up to the lane's end is empty.
 const PADDING: u64 = LAP - 1;
@@ -89,7 +89,7 @@ impl LaneLayout {
         if is_sound { Ok(used) } else { Err(Corrupt("a lane whose head and tail belong to no lane")) }
     }
 
-    /// The word of a record at so many bytes from the lane's begin.
+    /// The word of a record at byte `offset` from the lane's begin.
     #[inline]
     fn word(&self, offset: u64) -> usize {
         (self.bytes + offset as usize) / WORD_LEN
@@ -100,7 +100,7 @@ impl LaneLayout {
         LanePosition { offset: position % self.len, lap: if (position / self.len).is_multiple_of(2) { 0 } else { LAP } }
     }
 
-    /// The spot so many bytes on, which are at most a lap.
+    /// The position `taken` bytes further on, at most a lap.
     #[inline]
     fn behind(&self, spot: LanePosition, taken: u64) -> LanePosition {
         let offset = spot.offset + taken;
@@ -111,14 +111,14 @@ impl LaneLayout {
         }
     }
 
-    /// Value at a position in place of a record's length and one.
+    /// Value at a position in place of a record's length plus 1.
     #[inline]
     fn load(&self, words: &impl Words, spot: LanePosition) -> u64 {
         let word = words.load(self.word(spot.offset));
         if word & LAP == spot.lap { word & !LAP } else { NOTHING }
     }
 
-    /// The record whose word is at that spot, or behind padding there; `None` where none was committed. **Errors**: [`Corrupt`] for a
+    /// The record whose word is at that position, or behind padding there; `None` where none was committed. **Errors**: [`Corrupt`] for a
     /// word that makes no sense.
     #[inline]
     fn record(&self, words: &impl Words, mut spot: LanePosition, len_max: u32) -> Result<Option<Committed>, Corrupt> {
@@ -139,9 +139,10 @@ impl LaneLayout {
         Ok(Some(Committed { spot, len: (word - 1) as usize, frame, padding }))
     }
 
-    /// Begin of the lane's next writer: the tail, or behind records that a writer committed and did not live to count there.
+    /// Position where the lane's next writer begins: the tail, or the end of records that a writer committed and did not live to count
+    /// there.
     ///
-    /// For who writes the lane, or has found its writer gone.
+    /// For the lane's writer, or for a caller that has found the writer gone.
     pub fn tail(&self, words: &impl Words) -> u64 {
         let tail = words.load(self.tail);
         let Unit::Records { .. } = self.unit else { return tail };
@@ -152,7 +153,7 @@ impl LaneLayout {
         if is_committed { to_be } else { tail }
     }
 
-    /// Counts in the tail what the lane's last writer has committed. For the lane's home, which has found that writer gone.
+    /// Counts in the tail all that the lane's last writer has committed. For the lane's home, which has found that writer gone.
     pub fn settle_tail(&self, words: &impl Words) {
         let tail = self.tail(words);
         if tail != words.load(self.tail) {

@@ -13,7 +13,7 @@ pub struct Reader<W> {
     place: LaneLayout,
     /// Begin of the first unit that was not freed.
     head: u64,
-    /// Begin of the first unit that was not seen, and the same from the lane's begin.
+    /// Begin of the first unit that was not seen, and its offset from the lane's begin.
     next: u64,
     spot: LanePosition,
     /// Tail of a lane of blocks as last read.
@@ -48,7 +48,7 @@ impl Seen {
 }
 
 impl<W: Words> Reader<W> {
-    /// Goes on at what the lane's last reader has not freed. **Errors**: [`Corrupt`].
+    /// Goes on at the first unit that the lane's last reader has not freed. **Errors**: [`Corrupt`].
     pub fn new(words: W, place: LaneLayout) -> Result<Reader<W>, Corrupt> {
         let head = words.load(place.head);
         // A writer of records stores their words before the tail, which may be behind the head just now.
@@ -57,7 +57,7 @@ impl<W: Words> Reader<W> {
         Ok(Reader { words, place, head, next: head, spot: place.spot(head), tail })
     }
 
-    /// Looks for further units; whether there are any that were not seen.
+    /// Reads the tail again. True if there are units that were not seen.
     fn look(&mut self) -> Result<bool, Corrupt> {
         let tail = self.words.load(self.place.tail);
         // The tail never goes back behind what was seen.
@@ -117,7 +117,8 @@ impl<W: Words> Reader<W> {
         self.words.store(self.place.head, self.head);
     }
 
-    /// Frees in another reader's name up to a position that it says, which is input. **Errors**: [`Corrupt`] for one outside of what is there.
+    /// Frees in another reader's name up to a position that it sent, which is input. **Errors**: [`Corrupt`] for a position outside the
+    /// units that are there.
     pub fn free_to(&mut self, head: u64) -> Result<(), Corrupt> {
         let used = self.place.used(self.head, self.place.tail(&self.words))?;
         let freed = head.wrapping_sub(self.head);

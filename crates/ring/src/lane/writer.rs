@@ -46,7 +46,7 @@ impl<W: Words> Writer<W> {
         Ok(Writer { words, place, next: tail, spot: place.spot(tail), tail, head, claim: None, withheld: None })
     }
 
-    /// Bytes that are free behind what was kept, looking at the head only where that may help.
+    /// Free bytes behind the kept units. Reads the head only where fewer than `wanted` are known to be free.
     #[inline]
     fn free(&mut self, wanted: u64) -> Result<u64, Corrupt> {
         let free = self.place.len - self.next.wrapping_sub(self.head);
@@ -110,7 +110,7 @@ impl<W: Words> Writer<W> {
         self.words.write(self.place.bytes + claim.at as usize + at, bytes);
     }
 
-    /// Has the claimed unit committed with the next [`Writer::publish`]. False where nothing is claimed.
+    /// Adds the claimed unit to those that the next [`Writer::publish`] commits. False where nothing is claimed.
     #[inline]
     pub fn keep(&mut self) -> bool {
         let Some(claim) = self.claim.take() else { return false };
@@ -128,7 +128,7 @@ impl<W: Words> Writer<W> {
         self.spot = self.place.behind(self.spot, taken);
     }
 
-    /// Stores a record's words, but for that by which the reader gets to it: of the first that is kept, that is what commits it.
+    /// Stores a record's words. Withholds the word by which the reader gets to the first kept record: that word commits all of them.
     #[inline]
     fn keep_record(&mut self, claim: Room) {
         let own = self.place.behind(self.spot, claim.padding);
@@ -145,9 +145,10 @@ impl<W: Words> Writer<W> {
         }
     }
 
-    /// Commits all that was kept: from here on the reader sees it.
+    /// Commits all kept units: from here on the reader sees them.
     ///
-    /// **Cost**: one store to the tail's line; of records two, which only the writer touches, and one to the first of their words.
+    /// **Cost**: one store to the tail's line. For records two to that line, which their reader does not touch, and one to the first of
+    /// their words.
     #[inline(always)]
     pub fn publish(&mut self) {
         if self.next != self.tail {
@@ -175,12 +176,12 @@ impl<W: Words> Writer<W> {
         self.claim.map(|claim| (self.place.bytes + claim.at as usize, claim.len))
     }
 
-    /// Gives the claimed unit up: nobody sees it. What was kept stays kept.
+    /// Gives the claimed unit up: nobody sees it. Kept units stay kept.
     pub fn abandon(&mut self) {
         self.claim = None;
     }
 
-    /// Copies a unit in and commits it, with all that was kept; false where there is no room. A claim is abandoned. **Errors**: [`Corrupt`].
+    /// Copies a unit in and commits it, with all kept units; false where there is no room. A claim is abandoned. **Errors**: [`Corrupt`].
     #[inline]
     pub fn push(&mut self, unit: &[u8]) -> Result<bool, Corrupt> {
         self.claim = None;

@@ -1,5 +1,5 @@
-//! The word of a page whose frame is one process's own. It decides, for the threads of that process, which of them may change the page's
-//! frame, twin and place in the page table.
+//! The word of a page whose frame is one process's own. It decides which of the process's threads may change the page's frame, twin and
+//! entry in the page table.
 //!
 //! ```text
 //!         Hold                 Fill                  Open
@@ -19,7 +19,7 @@
 //! | `Held…` | as the state says, changed by the one who holds it | | |
 //!
 //! A thread holds a page alone, through all of a fault, flush, update or eviction; others wait. So there is no count of mapping threads,
-//! as [`crate::page_word`] has. That word is shared by processes that may die at any step; this one by threads that only die together,
+//! as [`crate::page_word`] has. Processes that may die at any step share that word. The threads that share this one only die together,
 //! and its frames are this process's own.
 //!
 //! ```text
@@ -111,7 +111,7 @@ impl OwnPages {
         Numbers::new(pages).map(OwnPages)
     }
 
-    /// The state at this moment; for passing pages over, never for deciding.
+    /// The state at this moment. For skipping pages, never for deciding.
     pub fn look(&self, page: u64) -> State {
         // ORDERING: a page that is seen as not held any more is as its holder left it.
         state_of(self.0.at(page).load(Acquire))
@@ -133,7 +133,7 @@ impl OwnPages {
         }
     }
 
-    /// Takes a page, waiting for whoever holds it: pausing, yielding, then parked. To be called by one who holds nothing else.
+    /// Takes a page, and waits while another thread holds it: pauses, yields, then parks. The caller holds no other page.
     pub fn hold(&self, page: u64) -> State {
         let mut backoff = Backoff::new();
         loop {
@@ -164,7 +164,7 @@ impl OwnPages {
         self.change(page, event);
     }
 
-    /// Lets a held page go, and wakes those who wait for it.
+    /// Releases a held page, and wakes the threads that wait for it.
     ///
     /// **Cost**: one exchange; a system call where somebody is parked.
     pub fn release(&self, page: u64) {

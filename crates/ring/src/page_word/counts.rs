@@ -12,11 +12,11 @@ pub mod seat {
     pub const UPGRADED: usize = 3;
     /// Waits for a page that others hold.
     pub const WAITED: usize = 4;
-    /// Pages whose bytes its node brought for it: the node's to count.
+    /// Pages whose bytes the node brought for the thread: the node counts them.
     pub const BROUGHT: usize = 5;
     /// Stores of this host's programs that were lost, at [`super::LOSS_SEAT`].
     pub const LOST: usize = 0;
 }
 
-/// A seat of the node's, at which it counts for all programs.
+/// A slot of the node's, at which it counts for all programs.
 pub const LOSS_SEAT: u16 = 1;

@@ -239,7 +239,7 @@ fn nonsense_in_the_words_is_refused() {
     assert!(pages.leave(1, 0).is_err(), "nobody maps it");
     assert!(pages.invalidate(1, Version(5)).is_err(), "it is owned");
     for place in [u64::MAX, PAGES + 1, MAPS] {
-        pages.words.store(pages.seat_at(2), place);
+        pages.words.store(pages.slot_at(2), place);
         assert_eq!(pages.end_seat(2), Ok(None));
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! The producer claims room, writes the bytes, and commits by storing the record's length word. The length word lies
 //! in the cache line where the record begins, so a small record costs one line transfer. Before it commits, the
-//! producer clears the length word that comes next: that place may hold bytes of an earlier lap, which must not be
-//! taken for a record. A producer that dies at any step loses at most the record that it had not committed.
+//! producer clears the next length word: that word may hold bytes of an earlier lap, which must not pass for a record.
+//! A producer that dies at any step loses at most its uncommitted record.
 //!
-//! A record is contiguous. Where one does not fit before the end of the data, the rest there is padding.
+//! A record is contiguous. If it does not fit before the end of the data, the rest there is padding.
 
 use crate::layout::{
     CAPACITY_WORD, DATA_WORD, HEAD_WORD, IS_PADDING, IS_RECORD, LEN_SHIFT, MAGIC, MAGIC_WORD, VERSION, VERSION_WORD, WORD_LEN,
@@ -20,7 +20,7 @@ pub fn format<W: Words>(words: &W, capacity: usize) {
     assert!(is_capacity(capacity) && words.count() * WORD_LEN >= ring_len(capacity), "a ring fits its memory");
     words.store(CAPACITY_WORD, capacity as u64);
     words.store(VERSION_WORD, VERSION);
-    // ORDERING: pairs with the load in `check`: who finds the magic finds the rest.
+    // ORDERING: pairs with the load in `check`: a side that finds the magic finds the rest.
     words.store(MAGIC_WORD, MAGIC);
 }
 
@@ -81,7 +81,7 @@ pub struct Producer<W> {
 /// Room taken and not committed.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
-    /// Offset of its length word, behind the padding if there is some.
+    /// Position of its length word, behind the padding if there is some.
     start: u64,
     len: usize,
 }
