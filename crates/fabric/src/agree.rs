@@ -69,8 +69,8 @@ pub struct Agreed {
     pub fabric: &'static str,
 }
 
-/// Opens the library now, where this choice may want it later: for who is about to have faults resolved by a signal handler. While
-/// the library is opened its own handlers are installed for some milliseconds, and a fault of another thread would end the process.
+/// Opens the library now, where this choice may want it later: before a program's faults are resolved by a signal handler. While the
+/// library is opened its own handlers are installed for some milliseconds, and a fault of another thread would end the process.
 ///
 /// **Cost**: as of [`available`]; next to nothing where TCP was chosen, or no card has RDMA and UCX was not asked for.
 pub fn open_ahead(choice: Choice) {
@@ -90,7 +90,7 @@ struct Offer {
     /// The version's first two numbers, where there is UCX.
     ucx: Option<[u8; 2]>,
     has_rdma: bool,
-    /// True for a side that takes the socket itself: only TCP will do, and the other side's setting is no matter.
+    /// True for a side that takes the socket itself: only TCP will do, and the other side's setting does not count.
     is_bare: bool,
 }
 
@@ -131,7 +131,7 @@ fn release(version: &str) -> [u8; 2] {
     [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)]
 }
 
-/// Verdict of both sides on both offers; the error is why it cannot be, from one side's view.
+/// Verdict of both sides on both offers. The error has the reason for a refusal, from one side's view.
 ///
 /// Both have the same release of UCX: 1.13 and 1.22 connect and pass small messages, but a large one hangs, or ends the process.
 /// \[measured\]
@@ -144,7 +144,8 @@ fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
     match (wants_ucx, wants_tcp, ours.ucx, theirs.ucx) {
         (true, true, ..) if ours.choice == Choice::Tcp => Err("the other side is set to ucx and this one to tcp".into()),
         (true, true, ..) => Err("the other side is set to tcp".into()),
-        // A library that parses what a stranger sends is not entered at the stranger's word. Who may not use it says nothing of it.
+        // A side does not enter a library that parses a stranger's bytes at the stranger's word. It does not say whether it has the
+        // library.
         (true, false, ..) if !ours.is_willing() => {
             Err("the other side is set to ucx; this one is set to auto, and has no RDMA or seals: set both to ucx".into())
         }
@@ -163,13 +164,13 @@ fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
     }
 }
 
-/// Agrees with the other side, which calls this too, on the fabric of a connection that has just been greeted, and makes the
-/// link.
+/// Agrees on the fabric of a connection that has just been greeted, and makes the link. The other side calls this, too. Waits until
+/// `deadline` at most.
 ///
-/// Agrees on a fabric, until `deadline`. **Cost**: one round trip; with UCX some milliseconds more, and a worker.
+/// **Cost**: one round trip; with UCX some milliseconds more, and a worker.
 ///
-/// **Errors**: [`Error::BadSetting`] where the settings of both sides cannot be met, on both sides; [`Error::NoNode`] where the
-/// other side goes; [`Error::Garbage`], [`Error::Timeout`]; [`Error::System`] where UCX fails.
+/// **Errors**: [`Error::BadSetting`], on both sides, where their settings cannot both be met. [`Error::NoNode`] where the other side
+/// goes; [`Error::Garbage`], [`Error::Timeout`]; [`Error::System`] where UCX fails.
 pub fn agree(greeted: Greeted, choice: Choice, deadline: Instant) -> Result<Agreed> {
     let Greeted { link, hello } = greeted;
     let (mut channel, peer) = link.into_stream();
@@ -182,11 +183,10 @@ pub fn agree(greeted: Greeted, choice: Choice, deadline: Instant) -> Result<Agre
     Ok(Agreed { link: Box::new(ucx::connect(channel, peer, deadline)?), hello, fabric: "ucx" })
 }
 
-/// The stream of a connection that has just been greeted, for one who makes its calls itself: it stays TCP, whatever
-/// either side is set to. The other side calls [`agree`].
+/// The stream of a connection that has just been greeted, for a caller that makes the system calls itself. It stays TCP, whatever either
+/// side is set to. The other side calls [`agree`]. Waits until `deadline` at most.
 ///
-/// Takes the connection as it is, until `deadline`. **Cost**: one round trip. **Errors**: [`Error::NoNode`] where the other side goes;
-/// [`Error::Garbage`], [`Error::Timeout`].
+/// **Cost**: one round trip. **Errors**: [`Error::NoNode`] where the other side goes; [`Error::Garbage`], [`Error::Timeout`].
 pub fn take_channel(greeted: Greeted, deadline: Instant) -> Result<Channel> {
     let (mut channel, peer) = greeted.link.into_stream();
     let ours = Offer { choice: Choice::Tcp, ucx: None, has_rdma: false, is_bare: true };
@@ -194,7 +194,7 @@ pub fn take_channel(greeted: Greeted, deadline: Instant) -> Result<Channel> {
     Ok(channel)
 }
 
-/// Tells the other side ours and takes its own.
+/// Sends our offer and receives the other side's.
 fn offer(ours: &Offer, stream: &mut impl Stream, peer: &str, deadline: Instant) -> Result<Offer> {
     let mut exact = Exact { stream, peer, begun: Instant::now(), deadline };
     exact.send(&ours.encode())?;

@@ -1,4 +1,4 @@
-//! Ends of a link, before the peer's name is put to them.
+//! Reasons for the end of a link, still without the peer's name.
 
 use crate::link::{LinkError, Progress, Sink};
 use hanare_memory::Lost;
@@ -63,7 +63,7 @@ pub(crate) trait Steps {
     /// Ends it.
     fn finish(&mut self, ending: Ending) -> LinkError;
 
-    /// [`crate::Link::progress`] of such a link: what was moved before the end is told first, the end by the next call.
+    /// [`crate::Link::progress`] of such a link. Bytes moved before the end are reported first, the end by the next call.
     fn progress_by_step(&mut self, sink: &mut dyn Sink) -> Result<Progress, LinkError> {
         self.check_open()?;
         *self.has_more() = false;

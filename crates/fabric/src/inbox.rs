@@ -52,8 +52,8 @@ impl Inbox {
         matches!(self, Inbox::Head { have: 0, .. })
     }
 
-    /// Asks a sink for another place where the one that it gave is good no more, and again one that had none yet. Says whether bytes of the body may
-    /// be taken, or none are awaited. Nothing but the caller writes into the window.
+    /// Asks the sink for another place where its last one is no longer good, or where it had none yet. Returns true if bytes of the body
+    /// may be taken, or none are awaited. Nothing but the caller writes into the window.
     pub(crate) fn has_place(&mut self, sink: &mut dyn Sink) -> Result<bool, Ending> {
         if let Inbox::Body { at, window, filled, .. } = self
             && !window.is_empty()
@@ -97,7 +97,7 @@ impl Inbox {
         }
     }
 
-    /// Takes note that `len` bytes came straight into [`Inbox::rest`].
+    /// Counts `len` bytes that came straight into [`Inbox::rest`].
     pub(crate) fn filled(&mut self, len: usize, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
         let Inbox::Body { window, filled, .. } = self else { unreachable!("bytes came straight into no window") };
         *filled += len;
@@ -105,8 +105,8 @@ impl Inbox {
         if *filled == window.len() { self.next_window(sink, done) } else { Ok(()) }
     }
 
-    /// Copies from `from` to where its bytes belong and returns how many were used: all, unless the sink lets no message begin, or
-    /// has no place yet.
+    /// Copies the bytes of `from` to where they belong, and returns the number of bytes used. That is all, unless the sink lets no message
+    /// begin, or has no place yet.
     pub(crate) fn take(&mut self, from: Window, sink: &mut dyn Sink, done: &mut Progress) -> Result<usize, Ending> {
         let mut used = 0;
         while used < from.len() && self.find_place(sink)? {

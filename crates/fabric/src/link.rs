@@ -69,33 +69,31 @@ pub trait Link: Send {
 
     /// True if the peer has closed its end, or its process is gone, whatever it sent before.
     ///
-    /// A side that carries out what its peer asks looks before it serves: what a dead peer sent is not worth an acknowledged command.
+    /// A side that serves its peer asks this before it serves, because a dead peer's command must not be acknowledged.
     ///
     /// **Cost**: one system call.
     fn has_ended(&self) -> bool {
         is_hung_up(self.life())
     }
 
-    /// The kernel's knowledge of the peer: its end, like [`Link::has_ended`], and the presence of its bytes. After a `progress` that
-    /// found nothing, the next finds nothing before bytes are there.
+    /// The kernel's knowledge of the peer: its end, like [`Link::has_ended`], and the presence of its bytes. After a `progress` that found
+    /// nothing, `progress` is of no use while this returns [`Sight::Nothing`].
     ///
     /// **Cost**: one system call.
     fn look(&self) -> Sight {
         if self.has_ended() { Sight::End } else { Sight::Something }
     }
 
-    /// Wakes the peer, though nothing was sent: it may have changed memory of which only they two know. A link that cannot do so does
+    /// Wakes the peer, though nothing was sent: this side may have changed memory that only the two share. A link that cannot wake does
     /// nothing.
     ///
     /// **Cost**: one system call, which never waits.
     fn nudge(&self) {}
 
-    /// [`Link::send`] with all of the body; may leave it to the next `progress`: several messages go in one call then.
+    /// [`Link::send`] with all of the body, which may leave it to the next `progress`: several messages then go in one call.
     ///
     /// # Safety
-    /// The caller keeps the promises of `Remote::post`.
-    ///
-    /// **Errors**: as there.
+    /// See [`Link::send`].
     unsafe fn send_later(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {
         // SAFETY: promised by the caller.
         unsafe { self.send(head, body) }
@@ -110,7 +108,7 @@ pub trait Link: Send {
 /// Result of [`Link::look`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// No bytes moved.
+    /// No bytes are there.
     Nothing,
     /// Something may be there.
     Something,
@@ -144,26 +142,26 @@ fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
 /// then [`Sink::message`]. A body may come in over many calls of `progress`.
 ///
 /// # Safety
-/// A window returned by `place` stays mapped and writable until the next call of the sink, or until the link has returned an error, or is
-/// dropped. The next call comes when the window is full or [`Sink::keeps`] says no.
+/// A window returned by `place` stays mapped and writable until the next call of the sink. The promise ends early when the link returns an
+/// error or is dropped. The next call comes when the window is full or [`Sink::keeps`] returns false.
 pub unsafe trait Sink {
-    /// Says where the body's bytes from `at` on go: called with 0, and again each time the window before is full.
+    /// Returns the window for the body's bytes from `at` on. The link calls it with 0, and again each time the window before is full.
     ///
-    /// A window longer than the rest of the body is used up to the body's end. An empty one says "not yet": the link leaves what
-    /// arrives where it is, and asks for the same byte again at each `progress`. As for [`Sink::may_begin`], who says so does not
-    /// watch the event for reading meanwhile.
+    /// A window longer than the rest of the body is used up to the body's end. An empty window means "not yet": the link leaves arrivals
+    /// where they are, and asks for the same byte again at each `progress`. Meanwhile the caller does not watch the event for reading, as
+    /// for [`Sink::may_begin`].
     ///
     /// **Errors**: a refusal ends the link with [`LinkError::Garbage`].
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal>;
 
-    /// True while the last window is good, `filled` bytes of which have come. Else the link asks for another place for the byte behind
-    /// those. Asked at each `progress`, unless the network itself may write into the window.
+    /// True while the last window is good, of which `filled` bytes have come. Else the link asks for another window for the bytes after
+    /// them. The link asks at each `progress`, unless the network itself may write into the window.
     fn keeps(&mut self, filled: usize) -> bool {
         let _ = filled;
         true
     }
 
-    /// Takes note that all of a message is there.
+    /// Takes a message that has arrived whole.
     fn message(&mut self, head: &Head);
 
     /// True if the next message may begin. While this is false, the link leaves arrivals where they are, and the peer is held back in the
@@ -197,7 +195,7 @@ pub struct Progress {
     pub sent_len: u64,
     /// True if it stopped for fairness with more to do: `doze` will refuse.
     pub has_more: bool,
-    /// True if it took all that was there: the next finds nothing unless bytes have come since.
+    /// True if it took all bytes that were there: the next call finds nothing unless bytes have come since.
     pub is_drained: bool,
 }
 
@@ -257,7 +255,7 @@ pub enum LinkError {
         /// The sign by which it was noticed.
         reason: String,
     },
-    /// The peer sent something that no correct one sends, or that the sink refused.
+    /// The peer sent something that no correct peer sends, or that the sink refused.
     #[error("{peer} sent something that makes no sense ({reason})")]
     Garbage {
         /// The other side.

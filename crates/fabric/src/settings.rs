@@ -107,7 +107,7 @@ pub fn number(variable: &str) -> Result<Option<u64>> {
     })
 }
 
-/// The variable as a size, with the text in its place where it is not set.
+/// The variable as a size; where it is not set, `default` is read instead.
 pub fn size(variable: &str, default: Option<&str>) -> Result<Option<u64>> {
     let Some(text) = text(variable).or(default.map(str::to_owned)) else { return Ok(None) };
     let bad = |reason| Error::BadSetting { key: variable.to_owned(), value: text.clone(), reason };
@@ -126,7 +126,7 @@ pub fn answer_bound() -> Result<Duration> {
     }
 }
 
-/// Variables whose names begin as settings do and are none, each with the setting that was most likely meant.
+/// Variables whose names begin like settings but are none, each with the setting that was most likely meant.
 pub fn unknown() -> Vec<(String, Option<&'static str>)> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     unknown_among(names)
@@ -158,9 +158,9 @@ fn distance(from: &str, to: &str) -> usize {
     row[to.len()]
 }
 
-/// Lanes of a mapping: threads that may be fetching at a time.
+/// Number of fault contexts of a mapping: threads that may fetch at a time.
 pub fn fault_lanes() -> Result<usize> {
-    /// The number unset: more threads than this seldom fault at once, and each lane is a connection to every home.
+    /// The number unset: more threads than this seldom fault at once, and each fault context has a connection to every home.
     const COUNT: u64 = 4;
     const COUNT_MAX: u64 = 64;
     let count = number("HANARE_FAULT_LANES")?.unwrap_or(COUNT);
@@ -191,8 +191,8 @@ pub fn userfaultfd() -> Result<Features> {
     }
 }
 
-/// Bytes of frames that all mappings of a host keep together: as set, or half of the memory that the machine, or its control group, has.
-/// The first takes half of that at most, the next half of the rest.
+/// Bytes of frames that all mappings of a host keep together: as set, or half of the memory of the machine or its control group. The
+/// first mapping takes half of them at most, the next half of the rest.
 pub fn frames_len() -> Result<u64> {
     Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(|| hanare_memory::capacity::total() / 2))
 }

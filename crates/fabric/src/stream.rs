@@ -1,4 +1,4 @@
-//! A link over any stream of bytes: one buffer for what is small, the sink's windows for what is large.
+//! A link over any stream of bytes: one buffer for heads and small bodies, the sink's windows for large bodies.
 //!
 //! ```text
 //!  send    outbox: head, windows  --- one gathering call --->  stream
@@ -48,7 +48,7 @@ pub trait Stream: Send + AsFd {
     /// Each place is a mapped range that may be written to; its bytes may change meanwhile.
     unsafe fn receive(&mut self, places: &[libc::iovec]) -> io::Result<usize>;
 
-    /// Sends on what [`Stream::send`] took and holds back, for a stream that has a form of its own on the wire.
+    /// Sends bytes that [`Stream::send`] took and holds back, for a stream that has a form of its own on the wire.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -71,10 +71,10 @@ pub struct StreamLink<S> {
     outbox: Outbox,
     inbox: Inbox,
     buffer: Box<[UnsafeCell<u8>]>,
-    /// Range of buffered bytes that the sink has refused so far.
+    /// Range of buffered bytes that the sink has not taken.
     held: std::ops::Range<usize>,
     has_more: bool,
-    /// Why sending failed: told when nothing more arrives either.
+    /// Why sending failed: reported when nothing more arrives either.
     broken: Option<Ending>,
     end: Option<LinkError>,
 }
@@ -111,7 +111,7 @@ impl<S: Stream> StreamLink<S> {
         self.into_stream().0
     }
 
-    /// Sends what goes. A broken connection is no error here: what the peer said before comes first.
+    /// Sends bytes while they go. A broken connection is no error here: the peer's earlier messages come first.
     fn push(&mut self, done: &mut Progress) -> Result<(), Ending> {
         if self.held_back_len() > 0 && !self.push_held_back(done)? {
             return Ok(());
@@ -138,7 +138,7 @@ impl<S: Stream> StreamLink<S> {
         Ok(())
     }
 
-    /// Sends on what the stream holds back. Returns whether it holds nothing any more.
+    /// Sends bytes that the stream holds back. Returns true if it holds none any more.
     #[cold]
     fn push_held_back(&mut self, done: &mut Progress) -> Result<bool, Ending> {
         let before = self.stream.unsent_len();
@@ -216,7 +216,7 @@ impl<S: Stream> StreamLink<S> {
             let from = buffer.slice(0, self.held.len());
             self.held.start = self.inbox.take(from, sink, done)?;
             if len < straight.len() + behind.len() {
-                // Sealed bytes that are not open yet are told by the next call.
+                // Sealed bytes that are not open yet come with the next call.
                 done.is_drained = self.held.is_empty() && self.stream.takes_all();
                 return Ok(());
             }
@@ -248,7 +248,7 @@ impl<S: Stream> StreamLink<S> {
         }
     }
 
-    /// The link ends; what was done in this call is told first.
+    /// Ends the link. Progress made in this call is reported first.
     #[cold]
     fn finish(&mut self, ending: Ending, done: Progress) -> Result<Progress, LinkError> {
         self.outbox.clear();
@@ -354,7 +354,7 @@ fn iovec(window: Window) -> libc::iovec {
     libc::iovec { iov_base: window.ptr().cast(), iov_len: window.len() }
 }
 
-/// Fills `pieces` from the outbox and returns how many there are and their length together.
+/// Fills `pieces` from the outbox and returns their number and their length together.
 fn gather(outbox: &Outbox, pieces: &mut [libc::iovec; GATHER_COUNT]) -> (usize, usize) {
     let (mut count, mut len) = (0, 0);
     for (place, (piece, skip)) in pieces.iter_mut().zip(outbox.pieces()) {

@@ -44,14 +44,14 @@ fn park<L: Link + ?Sized>(link: &L, rest: Option<Duration>) -> Result<(), LinkEr
     }
 }
 
-/// The deadline, and when time was first looked at: a wait that ends at once looks at no clock.
+/// The deadline, and the time of the first look at the clock: a wait that ends at once looks at none.
 struct Clock {
     deadline: Option<Instant>,
     begun: Option<Instant>,
 }
 
 impl Clock {
-    /// Time that is left; none where there is no deadline.
+    /// Time that is left; `None` without a deadline.
     fn rest<L: Link + ?Sized>(&mut self, link: &L) -> Result<Option<Duration>, LinkError> {
         let Some(deadline) = self.deadline else { return Ok(None) };
         let now = Instant::now();

@@ -1,6 +1,6 @@
-//! What every fabric promises, tried on each of them.
+//! The promises of every fabric, tried on each of them.
 //!
-//! A new fabric joins by one line at the end of this file, and by a way to make a pair and a raw peer in `fabrics`.
+//! A new fabric joins by one line at the end of this file. In `fabrics` it makes a pair of links, and a raw peer.
 // FEATURE: RF-F13
 
 mod bodies;

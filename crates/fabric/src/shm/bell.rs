@@ -29,7 +29,7 @@ impl Bell {
         let _ = send(&self.0, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Takes what was rung, and says whether the other side still lives. One system call.
+    /// Clears the bell, and returns true while the other side lives. One system call.
     pub(super) fn take(&self) -> bool {
         self.is_open(RecvFlags::DONTWAIT)
     }

@@ -71,12 +71,12 @@ impl ShmLink {
         }
     }
 
-    /// Room that is worth a record: small pieces of a long body would cost more than waiting for the reader.
+    /// Least room for a record: small pieces of a long body would cost more than a wait for the reader.
     fn room_wanted(&self) -> usize {
         self.outbox.unsent_len().min(RECORD_LEN_MIN as u64) as usize
     }
 
-    /// True if sending can go on. A ring that makes no sense counts too: `progress` says so.
+    /// True if sending can go on, or the ring makes no sense: then `progress` returns the error.
     fn has_room(&mut self) -> bool {
         let enough = self.room_wanted();
         self.side.producer.room(enough).map_or(true, |room| room.unwrap_or(0) >= enough)
@@ -106,7 +106,7 @@ impl ShmLink {
         Ok(())
     }
 
-    /// Takes records out of the ring and hands them to the sink. Says whether it came to the ring's end.
+    /// Takes records out of the ring and hands them to the sink. Returns true if no record is left.
     fn pull(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<bool, Ending> {
         let mut records = 0;
         self.is_held = false;
@@ -142,7 +142,7 @@ impl ShmLink {
         Ok(is_empty)
     }
 
-    /// Checks the peer's life when nothing is there. The ring is looked at once more after a peer went, for its last words.
+    /// Checks the peer's life when nothing is there. After the peer went, looks at the ring once more, for its last messages.
     fn check_life(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
         let ending = match (self.side.is_closed(), self.peer_lives) {
             (false, true) => return Ok(()),
@@ -157,7 +157,7 @@ impl ShmLink {
         Err(Ending::Closed(format!("{ending}{place}")))
     }
 
-    /// Wakes up, and looks whether the peer lives as far as that is worth a system call.
+    /// Takes the announcement of sleep back. Looks at the peer's life after a sleep, and from time to time while idle.
     fn rouse(&mut self) {
         if self.dozed {
             self.dozed = false;

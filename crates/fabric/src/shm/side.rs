@@ -124,7 +124,7 @@ impl Side {
         self.our_space.rouse();
     }
 
-    /// True if the peer said that it goes. Messages from before that are visible to a look made after this one.
+    /// True if the peer said that it goes. Its earlier messages are visible to a look made after this one.
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
         self.their_closed.load(0) != 0

@@ -1,4 +1,4 @@
-//! The stream of a greeted connection: a socket, and the seal of what goes through it unless both sides do without.
+//! The stream of a greeted connection: a socket, and the seal of its bytes unless both sides do without.
 //!
 //! Safety invariants of this module:
 //! 1. Pieces and places are what [`Stream`]'s callers promise, or slices; they are copied by the copier that fits them.
@@ -34,7 +34,7 @@ pub(crate) enum Cover {
     Sealed(SealKeys),
 }
 
-/// Copies so many bytes.
+/// Copies `len` bytes.
 ///
 /// # Safety
 /// The ranges are mapped, as far as the copier needs that, and do not overlap.
@@ -112,9 +112,9 @@ impl Channel {
         self.socket.end_by_reset(bound)
     }
 
-    /// Sends some bytes of the slices, in order; see [`Channel::flush`]. Async-signal-safe.
+    /// Sends some bytes of the slices, in order; see [`Channel::flush_sealed`]. Async-signal-safe.
     ///
-    /// **Errors**: `AGAIN` when none go; what the socket says.
+    /// **Errors**: `AGAIN` when none go; those of the socket.
     pub fn send_slices(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
         if self.seal.is_none() {
             return sendmsg(&self.socket, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL);
@@ -124,7 +124,7 @@ impl Channel {
         unsafe { self.send_sealed(pieces, copy_bare) }
     }
 
-    /// Sends what was sealed and the socket did not take. Returns whether all has left. Async-signal-safe.
+    /// Sends sealed bytes that the socket did not take. Returns true if all have left. Async-signal-safe.
     pub fn flush_sealed(&mut self) -> Result<bool, Errno> {
         match &mut self.seal {
             None => Ok(true),
@@ -134,7 +134,7 @@ impl Channel {
 
     /// Receives some bytes, 0 at the stream's end. Async-signal-safe.
     ///
-    /// **Errors**: `AGAIN` when nothing is there; `BADMSG` where somebody else's bytes came; what the socket says.
+    /// **Errors**: `AGAIN` when nothing is there; `BADMSG` where somebody else's bytes came; those of the socket.
     pub fn receive_slice(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
         if self.seal.is_none() {
             return recv(&self.socket, into, RecvFlags::empty()).map(|(len, _)| len);

@@ -11,14 +11,14 @@ use hanare_protocol::{Error, Result};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Instant;
 
-/// Connects to a node at `host:port`, greets it, and proves the pool's key while the node proves the same. `secret` tells what only the
-/// two sides of these hellos know.
+/// Connects to a node at `host:port`, greets it, and proves the pool's key while the node proves the same. `secret` returns the secret
+/// that only the two sides of these hellos know.
 ///
 /// Waits at most until `deadline` (the look-up of a host's name aside), for the connection and for three messages one after another.
 ///
 /// **Errors**: [`Error::NoNode`] where nobody listens or the connection ends. [`Error::VersionMismatch`]; [`Error::Timeout`].
-/// [`Error::Garbage`] where something else than a node answers. [`Error::KeyRefused`] where either side has not the other's key. The
-/// errors of `secret`, and the node's refusal.
+/// [`Error::Garbage`] where something else than a node answers. [`Error::KeyRefused`] where the two sides have different keys. The errors
+/// of `secret`, and the node's refusal.
 pub fn connect(address: &str, caller: Caller, secret: &dyn Fn(&Hellos) -> Result<Secret>, deadline: Instant) -> Result<Greeted> {
     let begun = Instant::now();
     let mut socket = open(address, begun, deadline)?;

@@ -50,7 +50,7 @@ impl<S: Stream> Exact<'_, S> {
         Ok(())
     }
 
-    /// Waits where the call only had nothing to do.
+    /// Waits where the call found nothing to do; other errors end the greeting.
     fn after(&self, error: &io::Error, flags: PollFlags) -> Result<(), Error> {
         match error.kind() {
             io::ErrorKind::Interrupted => Ok(()),

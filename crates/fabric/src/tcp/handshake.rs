@@ -1,4 +1,4 @@
-//! The proof of both sides, and the keys of what follows: Noise's NN with a secret that belongs to this pair of hellos alone.
+//! The proof of both sides, and the keys of later records: Noise's NN with a secret that belongs to this pair of hellos alone.
 //!
 //! ```text
 //! connector                       acceptor          prologue: both hellos
@@ -6,8 +6,8 @@
 //!                         <---    e, ee             opens: the acceptor has it too
 //! ```
 //!
-//! A side that changes a hello, or brings a message of another connection, has no keys that fit. Both sides' keys are forgotten with the
-//! connection, so a later thief of the pool's key reads nothing of recorded bytes.
+//! A side that changes a hello, or brings a message of another connection, has no keys that fit. Both sides forget their keys with the
+//! connection, so a later thief of the pool's key cannot read recorded bytes.
 //!
 //! SOURCE: [Noise, revision 34, §7.5 NN, §9 psk0]; snow with ring's AES-GCM, which the processor does in hardware.
 
@@ -55,14 +55,14 @@ impl Handshake {
         self.0.read_message(message, &mut []).map(drop).map_err(|_| Unproved)
     }
 
-    /// The acceptor's message, with what it has to say.
+    /// The acceptor's message with its payload: a refusal, or nothing.
     pub(crate) fn second(&mut self, payload: &[u8]) -> Result<Vec<u8>, Error> {
         let mut message = vec![0; OVERHEAD_LEN + payload.len()];
         self.0.write_message(payload, &mut message).map_err(|error| failed(&error))?;
         Ok(message)
     }
 
-    /// Takes the acceptor's message; returns what it says.
+    /// Takes the acceptor's message; returns its payload.
     pub(crate) fn take_second(&mut self, message: &[u8]) -> Result<Vec<u8>, Unproved> {
         let mut payload = vec![0; message.len()];
         let len = self.0.read_message(message, &mut payload).map_err(|_| Unproved)?;

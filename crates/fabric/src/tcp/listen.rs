@@ -1,4 +1,4 @@
-//! The side that waits: accept and greet, neither of which waits for a stranger, who may be slow.
+//! The side that waits: accept and greet. Neither step waits for a stranger, who may be slow.
 
 use super::exact::Exact;
 use super::handshake::{FIRST_LEN, Handshake};
@@ -66,10 +66,10 @@ fn is_none(error: &io::Error) -> bool {
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
 }
 
-/// Said to who has not the key: that nothing follows.
+/// Reply to a peer without the key: no message follows.
 const REFUSED: [u8; 2] = [0; 2];
 
-/// A connection that nothing is known about, until its greeting is through.
+/// A connection whose greeting is not yet through, so that nothing is known about its peer.
 ///
 /// ```text
 /// Hello --64 bytes, version--> Key --48 bytes that open--> greeted
@@ -120,11 +120,10 @@ impl Incoming {
         self.socket.as_fd()
     }
 
-    /// Goes on with the greeting as far as the connector has come. A connector that has the key is told what `admit` refuses with.
+    /// Goes on with the greeting as far as the connector has come. A connector that has the key gets the error of `admit`.
     ///
-    /// Never waits. **Errors**: [`Error::VersionMismatch`], [`Error::Garbage`], [`Error::KeyRefused`], [`Error::NoNode`] where the
-    /// connection ends or takes nothing, and what `admit` returned. **Cost**: to a stranger some hashes, to others two
-    /// public-key operations.
+    /// Never waits. **Errors**: [`Error::VersionMismatch`], [`Error::Garbage`], [`Error::KeyRefused`]; [`Error::NoNode`] where the
+    /// connection ends or takes nothing; those of `admit`. **Cost**: some hashes for a stranger, two public-key operations for others.
     pub fn step(mut self, keys: &Keys, admit: &dyn Fn(&Hello) -> Result<()>) -> Result<Step> {
         let wanted = if self.has_said_hello() { FIRST_LEN } else { HELLO_LEN };
         while self.have < wanted {
@@ -190,7 +189,7 @@ impl Incoming {
         Ok(None)
     }
 
-    /// Sends to a connection that has room for all that a greeting says, unless its peer means no good.
+    /// Sends to a connection that has room for a whole greeting, unless its peer means no good.
     fn send(&self, bytes: &[u8]) -> Result<()> {
         match send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(len) if len == bytes.len() => Ok(()),

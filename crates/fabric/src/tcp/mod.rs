@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `socket` | the two system calls, and the options of a connection |
 //! | `connect` | the side that begins |
-//! | `listen` | the side that waits: accept, then greet in a thread of its own |
+//! | `listen` | the side that waits: accept, then greet step by step |
 //! | `proof` | the secret of both hellos |
-//! | `handshake` | both sides prove that they have it, and get the keys of what follows |
+//! | `handshake` | both sides prove that they have it, and get the keys of later records |
 //! | `seal_keys` | the keys of both directions |
 //! | `seal` | records |
 //! | `channel` | the stream of a greeted connection, sealed or not |
@@ -47,7 +47,7 @@ use std::time::Duration;
 /// A link over TCP.
 pub type TcpLink = StreamLink<Channel>;
 
-/// Both hellos, the connector's first: what a secret belongs to.
+/// Both hellos, the connector's first. A secret belongs to one such pair.
 pub type Hellos = [u8; 2 * HELLO_LEN];
 
 /// Secret of the two sides of one pair of hellos, and of holders of the key of the connector's kind.
@@ -56,7 +56,7 @@ pub type Secret = [u8; SECRET_LEN];
 /// A connector's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// What for.
+    /// Purpose of the connection.
     pub role: Role,
     /// Its id, as far as it has one.
     pub from: u64,
@@ -77,8 +77,8 @@ pub struct Greeted {
 }
 
 impl Greeted {
-    /// Has closing the connection, or the death of this process, discard what was not sent; waits for an acknowledgement no longer than
-    /// `bound`. For a side that asks, and gives up.
+    /// Makes the kernel discard unsent bytes when the connection is closed or this process dies. The kernel waits for an acknowledgement no
+    /// longer than `bound`. For a side that sends requests and may give them up.
     pub fn end_by_reset(&mut self, bound: Duration) -> hanare_protocol::Result<()> {
         let failed =
             |error: io::Error| hanare_protocol::Error::System { what: "set up a connection".into(), reason: error.to_string() };

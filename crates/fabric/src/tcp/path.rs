@@ -1,11 +1,11 @@
-//! Paths without sealing: the sides' words on them in their hellos.
+//! Paths without sealing: the number for them in each side's hello.
 
 use super::channel::Cover;
 use super::seal_keys::SealKeys;
 use hanare_protocol::wire::greeting::{Hello, Sealing};
 use std::net::SocketAddr;
 
-/// Said by who was told to do without.
+/// The number of a side whose setting is to do without.
 const PLAIN: u64 = u64::MAX;
 
 /// A side's reason to do without sealing, as it goes into its hello; both sides do without where both say the same.
@@ -26,7 +26,7 @@ impl PlainOver for Sealing {
     }
 }
 
-/// Cover of a connection whose sides have said that.
+/// Cover of a connection after these hellos.
 pub(super) fn cover(connector: &Hello, acceptor: &Hello, keys: SealKeys) -> Cover {
     match (connector.is_plain_with(acceptor), connector.plain) {
         (false, _) => Cover::Sealed(keys),
@@ -43,7 +43,7 @@ fn of_path(ends: [SocketAddr; 2]) -> u64 {
         hash.update(end.to_string().as_bytes()).update(b" ");
     }
     let number = u64::from_le_bytes(*hash.finalize().as_bytes().first_chunk().expect("a hash is longer"));
-    // Neither nothing nor what is said by order.
+    // Neither 0 nor `PLAIN`.
     (number | 1) & !(1 << 63)
 }
 

@@ -1,11 +1,11 @@
 //! Secrets of connections: a keyed hash over both hellos, so that it is good for these two alone.
 //!
-//! The pool's key itself proves nothing. The secret of nodes comes from one key derived from it and that of clients from another, so
-//! that nobody who has a client's secret is taken for a node.
+//! The pool's key itself proves nothing. Secrets of nodes come from one key derived from it, those of clients from another. So nobody who
+//! has a client's secret is taken for a node.
 //!
-//! While a pool's key is replaced a node has several. An acceptor believes each, and names them in its hello, where a connector has its
-//! number and client. The names are hashes of the connector's hello, which mean nothing without that key. So the connector proves one
-//! that both sides have.
+//! While a pool's key is replaced a node has several keys. An acceptor believes each, and names them in its hello, where a connector has
+//! its number and client. The names are keyed hashes of the connector's hello, which mean nothing without the key. So the connector
+//! proves a key that both sides have.
 
 use super::{Caller, Hellos, Secret};
 use hanare_protocol::id::User;
@@ -39,7 +39,7 @@ impl From<&[u8; 32]> for PoolKeys {
 struct Derived {
     node: [u8; 32],
     client: [u8; 32],
-    /// Names the key to who has it; none where that would help to guess a passphrase.
+    /// Names the key to peers that have it; none where that would help to guess a passphrase.
     name: Option<[u8; 32]>,
 }
 
@@ -78,7 +78,7 @@ impl Keys {
         keys
     }
 
-    /// Puts others in their place: connections that are there go on, those that begin are proved with these.
+    /// Replaces all keys. Connections that are there go on; new ones are proved with the new keys.
     pub fn replace(&self, pool: PoolKeys) {
         *self.all.write().unwrap_or_else(PoisonError::into_inner) = match pool {
             PoolKeys::Drawn(keys) => keys.iter().take(KEY_COUNT_MAX).map(|key| Derived::of(key, true)).collect(),
@@ -96,7 +96,7 @@ impl Keys {
         Caller { role, from, client: 0, user: User { uid: 0, gid: 0 }, sealing: self.sealing }
     }
 
-    /// The acceptor's hello, which names its keys to who has one of them, and to nobody else.
+    /// The acceptor's hello, which names its keys to peers that have one of them, and to nobody else.
     pub(super) fn acceptor(&self, connector: &Hello, nonce: [u8; NONCE_LEN]) -> Hello {
         let (all, theirs) = (self.read(), connector.encode());
         let name = |index: usize| all.get(index).map_or(0, |key| u64::from(key.name(&theirs)));
@@ -104,9 +104,10 @@ impl Keys {
         Hello { client: two(2), ..Hello::new(connector.role, two(0), nonce) }
     }
 
-    /// The secret of these hellos, of the first key that the acceptor names too: by the clients' key where the connector names a client.
+    /// The secret of these hellos, of the first key that the acceptor names too. It comes from the clients' key where the connector names a
+    /// client.
     ///
-    /// **Errors**: the first is no hello, or names a client for what only nodes do.
+    /// **Errors**: one of the two is no hello, or the first names a client in a role of nodes.
     pub fn secret(&self, hellos: &Hellos) -> Result<Secret, Malformed> {
         let (first, second) = split(hellos);
         let (connector, acceptor) = (Hello::decode(first)?, Hello::decode(second)?);
@@ -127,7 +128,7 @@ impl Keys {
 
     /// The secret of a client's own data link.
     ///
-    /// **Errors**: it is not for a data link, or names another client, another user, or a node.
+    /// **Errors**: the first hello is not for a data link, or names another client, another user, or a node.
     pub fn secret_of(&self, client: u64, user: User, hellos: &Hellos) -> Result<Secret, Malformed> {
         let connector = Hello::decode(split(hellos).0)?;
         if client == 0

@@ -1,4 +1,4 @@
-//! Records: what is sent is sealed under the handshake's keys, and nothing is passed on that was not opened whole.
+//! Records: bytes are sealed under the handshake's keys, and no byte of a record is passed on before the whole record opened.
 //!
 //! ```text
 //!   bytes  --> [scratch] --seal--> unsent: [length, 2 bytes | sealed bytes | tag, 16 bytes] ... --> socket
@@ -65,7 +65,7 @@ impl Seal {
         (free >= PREFIX_LEN + SEALED_LEN_MAX).then_some(&mut self.scratch[..])
     }
 
-    /// Seals the first bytes of [`Seal::room`] and puts them behind what is unsent.
+    /// Seals the first `len` bytes of [`Seal::room`] and puts them behind the unsent bytes.
     ///
     /// **Errors**: `OVERFLOW` after 2^63 records.
     pub(crate) fn seal(&mut self, len: usize) -> Result<(), Errno> {
@@ -77,7 +77,7 @@ impl Seal {
         Ok(())
     }
 
-    /// Sends what the socket takes. Returns whether all has left.
+    /// Sends as much as the socket takes. Returns true if all has left.
     pub(crate) fn flush(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
         while !self.unsent_at.is_empty() {
             match send(socket, &self.unsent[self.unsent_at.clone()], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
@@ -105,9 +105,9 @@ impl Seal {
         self.opened_at.start += len;
     }
 
-    /// Opens the next record if it is here whole; all of the one before has been taken.
+    /// Opens the next record if it is here whole; all bytes of the record before have been taken.
     ///
-    /// **Errors**: `BADMSG` where it is none of the other side's, or not the next one.
+    /// **Errors**: `BADMSG` where the record is not the other side's next one.
     pub(crate) fn open(&mut self) -> Result<bool, Errno> {
         let arrived = &self.arrived[self.arrived_at.clone()];
         let Some((prefix, rest)) = arrived.split_first_chunk::<PREFIX_LEN>() else { return Ok(false) };
@@ -123,7 +123,7 @@ impl Seal {
         Ok(true)
     }
 
-    /// Receives by one call, when no whole record is here. Returns how many bytes came, 0 at the stream's end, and whether there may be
+    /// Receives by one call, when no whole record is here. Returns the number of bytes, 0 at the stream's end, and true if there may be
     /// more.
     pub(crate) fn fill(&mut self, socket: BorrowedFd<'_>) -> Result<(usize, bool), Errno> {
         // Less than a record: few bytes to move, and room for whole ones behind.

@@ -1,4 +1,4 @@
-//! The keys of what follows a greeting: whoever seals or opens says under which number.
+//! The keys of records and frames after a greeting. Each is sealed and opened under a number.
 //!
 //! | numbers | of |
 //! |---|---|
@@ -22,7 +22,7 @@ const FRAMES: u64 = 1 << 63;
 /// Most bytes of a record or frame with its tag. SOURCE: [Noise, revision 34, §3]
 const LONGEST_SEALED_LEN: usize = 65_535;
 
-/// The record does not open: it is none of the other side's, or of another number; or all numbers are used.
+/// The record does not open, because it is not the other side's or has another number. Or all numbers are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unsealed;
 
@@ -52,7 +52,7 @@ impl SealKeys {
         self.0.keys
     }
 
-    /// Seals record `number`; `sealed` has room for a tag more. Returns how long it is. Neither allocates nor locks.
+    /// Seals record `number`; `sealed` has room for a tag more. Returns its length. Neither allocates nor locks.
     pub(crate) fn seal_record(&self, number: u64, plain: &[u8], sealed: &mut [u8]) -> Result<usize, Unsealed> {
         self.seal(Some(number).filter(|number| *number < FRAMES), plain, sealed)
     }

@@ -1,7 +1,7 @@
 //! The system calls of a TCP link, and the options of its connection.
 //!
-//! Safety invariants of this module: those of [`Stream`], passed on to the kernel. It never makes a reference to the
-//! bytes, and answers a range that is not mapped with an error.
+//! Safety invariants of this module: those of [`Stream`], passed on to the kernel. The kernel makes no reference to the bytes, and returns
+//! an error for a range that is not mapped.
 
 use crate::stream::Stream;
 use hanare_memory::fork::Withheld;
@@ -24,10 +24,10 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Takes a connection over: no delay for small messages, no blocking, and an end to a silent peer's host.
+    /// Takes a connection over: no delay for small messages, no blocking, and a time limit for a silent host.
     ///
-    /// A host that vanished is noticed by unanswered keep-alives when nothing is under way, and by unacknowledged data
-    /// otherwise; a process that died is told by the kernel at once.
+    /// Unanswered keep-alives show that a host vanished when nothing is under way, and unacknowledged data otherwise. The kernel reports a
+    /// process that died at once.
     pub fn new(stream: TcpStream) -> io::Result<Socket> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
@@ -47,8 +47,8 @@ impl Socket {
         (self.ours, self.theirs)
     }
 
-    /// From now on the kernel discards what was not sent, and resets the connection, when it is closed or its process dies; it waits for
-    /// an acknowledgement at most `bound`.
+    /// Makes the kernel discard unsent bytes and reset the connection when it is closed or its process dies. The kernel waits for an
+    /// acknowledgement at most `bound`.
     ///
     /// Without this the kernel goes on sending for [`ANSWER_MS`]: commands that were given up would be carried out over newer ones.
     pub fn end_by_reset(&mut self, bound: Duration) -> io::Result<()> {
@@ -63,8 +63,8 @@ impl Socket {
         self.ends_by_reset
     }
 
-    /// Has unacknowledged bytes sent again each second at least: after an outage a renewal must not wait for as long again. Before Linux
-    /// 6.15 few bytes under way are sent again at even distances for a while, which comes near.
+    /// Makes the kernel send unacknowledged bytes again each second at least. After an outage a renewal must not wait as long as the outage
+    /// did. Before Linux 6.15, few bytes under way are sent again at even distances for a while, which comes near.
     fn limit_retransmission_time(&self) -> io::Result<()> {
         /// The name in Linux's headers; libc has it not.
         const TCP_RTO_MAX_MS: libc::c_int = 44;

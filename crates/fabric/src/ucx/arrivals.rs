@@ -1,4 +1,4 @@
-//! Frames as they arrive, put in the order of their numbers, and the counters that they bring.
+//! Arriving frames, put in the order of their numbers, and the counters in them.
 
 use super::frame::{CHUNK_LEN_MAX, CREDIT, FRAME_LEN, FrameHead, FrameKind};
 
@@ -28,7 +28,7 @@ pub(super) struct Arrivals<D> {
     pub(super) has_heard: bool,
     /// The first fault that no correct peer makes.
     pub(super) nonsense: Option<&'static str>,
-    /// Why the way to the peer broke, once it has.
+    /// UCX's status when the way to the peer broke.
     pub(super) broken: Option<i8>,
 }
 
@@ -47,7 +47,7 @@ impl<D> Arrivals<D> {
         }
     }
 
-    /// Takes note of a frame with `len` bytes, which `data` gives where they are kept: says whether they are.
+    /// Takes a frame with `len` bytes. Calls `data` for bytes that are kept, and returns true if they are.
     pub(super) fn arrive(&mut self, head: &[u8], len: usize, data: impl FnOnce() -> Option<D>) -> bool {
         let Some(head) = self.head(head) else { return false };
         self.arrive_head(&head, len, data).unwrap_or_else(|nonsense| {
@@ -56,7 +56,7 @@ impl<D> Arrivals<D> {
         })
     }
 
-    /// [`Arrivals::arrive`] for a frame that `open` makes bytes of, if its peer sealed it.
+    /// [`Arrivals::arrive`] for a sealed frame: `open` returns its bytes, if the peer sealed it.
     pub(super) fn arrive_sealed(&mut self, head: &[u8], len: usize, open: impl FnOnce(&FrameHead) -> Option<(D, usize)>) {
         let Some(head) = self.head(head) else { return };
         let outcome = match head.kind {
@@ -71,7 +71,7 @@ impl<D> Arrivals<D> {
         }
     }
 
-    /// The head of a frame, unless some other process sent it that has our address from long ago.
+    /// The head of a frame of our peer; `None` for a frame of another process that has our address from long ago.
     fn head(&self, bytes: &[u8]) -> Option<FrameHead> {
         FrameHead::decode(bytes).filter(|head| head.token == self.token)
     }
@@ -109,13 +109,13 @@ impl<D> Arrivals<D> {
         is_in_turn.then_some((seq % CREDIT) as usize)
     }
 
-    /// True if the peer's credit lets our frame of that number go. Its count of taken frames is its word, and bounds nothing but its own
-    /// room.
+    /// True if the peer's credit lets our frame of that number go. The peer's count of taken frames is not checked, because it limits only
+    /// the peer's own room.
     pub(super) fn lets_go(&self, seq: u64) -> bool {
         seq < self.taken.saturating_add(CREDIT)
     }
 
-    /// The number of the frame to be taken next: how many were.
+    /// The number of the frame to be taken next, which is the count of frames taken.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
@@ -125,7 +125,7 @@ impl<D> Arrivals<D> {
         self.frames[self.place(self.next + ahead)?].as_ref()
     }
 
-    /// The next frame is done with; gives back what held its bytes.
+    /// Takes the next frame, and returns the memory of its bytes.
     pub(super) fn take(&mut self) -> Option<D> {
         let place = (self.next % CREDIT) as usize;
         let arrived = self.frames[place].take().expect("the frame that is taken is there");
@@ -133,7 +133,7 @@ impl<D> Arrivals<D> {
         arrived.data
     }
 
-    /// Everything that is still here.
+    /// The memory of all frames that are still here.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = D> {
         self.frames.iter_mut().filter_map(|frame| frame.take()?.data)
     }

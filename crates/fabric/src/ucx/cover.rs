@@ -1,12 +1,12 @@
-//! Sealed frames: what is under way from the host's memory as a stream is nobody's to read or to change.
+//! Sealed frames: nobody between the two sides reads or changes the stream's bytes.
 //!
 //! ```text
 //! frame  =  [FrameHead]  [seal of: bytes that follow from a window, 4 bytes | bytes of the stream]
 //! ```
 //!
-//! A frame's number goes into its seal, so one that is changed, moved or repeated does not open. Counters of a head are not sealed: who
-//! forges them ends the link, and nothing else. Bytes from windows are not sealed, because a network card moves them; where a
-//! connection has to be sealed all bytes go in frames.
+//! A frame's number goes into its seal, so a frame that is changed, moved or repeated does not open. Counters of a head are not sealed: a
+//! forger of them can only end the link. Bytes from windows are not sealed, because a network card moves them. Where a connection has to
+//! be sealed all bytes go in frames.
 
 use super::frame::FRAME_LEN;
 use crate::tcp::{SealKeys, TAG_LEN};
@@ -33,7 +33,7 @@ impl FrameCover {
     /// Most bytes of the stream in a frame.
     pub(super) const ROOM: usize = FRAME_LEN - SEAL_LEN;
 
-    /// Seals frame `seq`: [`FrameCover::place`] has `len` bytes. Returns how many the frame has; none when all numbers are used.
+    /// Seals frame `seq`, whose [`FrameCover::place`] has `len` bytes. Returns the frame's length; `None` when all numbers are used.
     pub(super) fn seal(&self, seq: u64, direct_len: u32, (plain, len): (&mut [u8], usize), sealed: &mut [u8]) -> Option<usize> {
         plain.first_chunk_mut::<PREFIX_LEN>()?.copy_from_slice(&direct_len.to_le_bytes());
         self.keys.seal_frame(seq, &plain[..PREFIX_LEN + len], sealed).ok()
@@ -49,8 +49,8 @@ impl FrameCover {
         vec![0; PREFIX_LEN + FrameCover::ROOM].into_boxed_slice()
     }
 
-    /// Opens frame `seq` into `plain`, if its peer sealed it with so many bytes to follow from a window. Returns how many bytes of the
-    /// stream it brings, for [`FrameCover::opened`].
+    /// Opens frame `seq` into `plain`, if the peer sealed it with this `direct_len`. Returns the number of the stream's bytes in it, for
+    /// [`FrameCover::opened`].
     pub(super) fn open(&self, seq: u64, direct_len: u32, sealed: &[u8], plain: &mut Vec<u8>) -> Option<usize> {
         if sealed.len() < SEAL_LEN || sealed.len() > FRAME_LEN || self.is_whole && direct_len > 0 {
             return None;

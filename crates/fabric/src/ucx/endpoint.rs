@@ -1,7 +1,7 @@
 //! A link's worker and endpoint of UCX: sending and receiving by calls of the library.
 //!
-//! Each link has a worker of its own, so that one thread at a time uses it whichever link that thread works on. The
-//! library works in these calls only; what arrives is noted by callbacks from `progress`.
+//! Each link has a worker of its own, which one thread at a time uses. The library works in these calls only. Callbacks from `progress`
+//! take arriving frames.
 //!
 //! Safety invariants of this module:
 //! 1. The worker and the endpoint are valid from `new` and `connect` to `drop`, which is the last to use them.
@@ -312,7 +312,7 @@ impl Endpoint {
         }
     }
 
-    /// Begins to wait until everything that was sent has left this process, on whichever way: done when it has.
+    /// Begins to wait until all sent bytes have left this process. The outcome is done when they have.
     pub(super) fn begin_flush(&mut self) -> Outcome {
         let params = request_params();
         // SAFETY: invariant 1.
@@ -320,7 +320,7 @@ impl Endpoint {
         self.outcome(status, 0)
     }
 
-    /// Waits for that until `end`, at most; `to` is the window of receives under way.
+    /// [`Endpoint::begin_flush`], and waits for it until `end` at most; `to` is the window of receives under way.
     pub(super) fn flush(&mut self, end: Instant, to: Window) {
         let outcome = self.begin_flush();
         self.finish(outcome, end, (Window::empty(), to));

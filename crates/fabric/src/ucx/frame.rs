@@ -1,4 +1,4 @@
-//! A frame's content: a piece of the stream of messages, and both sides' words on it.
+//! A frame's content: a piece of the stream of messages, and both sides' counters.
 //!
 //! ```text
 //! frame  =  [FrameHead, 48 bytes] [bytes of the stream]     then, where `direct_len` is not zero, that many bytes of the
@@ -18,7 +18,7 @@ pub(super) const FRAME_HEAD_LEN: usize = 48;
 /// Most bytes of the stream in a frame: with both heads one fragment of UCX's shared memory and TCP, 8 KiB.
 pub(super) const FRAME_LEN: usize = 8000;
 
-/// Most numbered frames that a receiver keeps: 512 KiB, more than the way of any link holds.
+/// Most numbered frames that a receiver keeps: 512 KiB, more than is under way on any link.
 pub(super) const CREDIT: u64 = 64;
 
 /// Shortest part of a body that travels from window to window: below it a rendezvous costs more than two copies.
@@ -41,9 +41,9 @@ pub(super) enum FrameKind {
     Numbered = 1,
     /// Counters only.
     Control = 2,
-    /// Counters only; and a body from a window could not be received: its sender looks for the cause.
+    /// Counters only, from a side that could not receive a body from a window: the body's sender looks for the cause.
     Failed = 3,
-    /// The first of each side, as long as frames may be: its bytes mean nothing, but that frames get through.
+    /// The first of each side, as long as frames may be. Its bytes mean nothing; its arrival shows that frames get through.
     Reach = 4,
 }
 
@@ -109,7 +109,7 @@ impl FrameHead {
     }
 }
 
-/// The length of the next rendezvous of a body's part that has `len` bytes left.
+/// The length of the next rendezvous, where `len` bytes of a body's window are left.
 pub(super) fn chunk_len(len: usize) -> usize {
     if len <= CHUNK_LEN_MAX { len } else { CHUNK_LEN }
 }

@@ -48,27 +48,27 @@ pub(super) const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Settled, from: &[Phase::Parting, Phase::Orphaned], to: Phase::Over },
 ];
 
-/// Time that nothing may come from a parting peer while frames of it are missing: they left before it said so.
+/// Time to wait for missing frames of a parting peer while none comes. The frames left before the peer said that it goes.
 pub(super) const PARTING_TIME: Duration = Duration::from_secs(2);
 
-/// Time that nothing must come from a dead peer: its last frames are on the way no longer than that.
+/// Time without a frame after which a dead peer's last frames have all come.
 pub(super) const QUIET_TIME: Duration = Duration::from_millis(50);
 
 /// The state, with its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Live,
-    /// When something last came, and how many frames were sent in all.
+    /// Time of the last arrival, and number of frames that the peer sent in all.
     Parting {
         quiet_since: Instant,
         frame_count: u64,
     },
-    /// When something last came, and how its end was noticed.
+    /// Time of the last arrival, and the sign of the peer's end.
     Orphaned {
         quiet_since: Instant,
         reason: String,
     },
-    /// Why.
+    /// The reason that users see.
     Over {
         reason: String,
     },
@@ -96,7 +96,7 @@ impl Life {
         table::next(TABLE, self.phase(), event) == Some(to)
     }
 
-    /// The peer says that it goes. Said twice it is nonsense, and no news.
+    /// The peer says that it goes. A second time is nonsense, and changes nothing.
     pub(super) fn on_bye(&mut self, frame_count: u64, now: Instant) {
         if self.allows(Event::Bye, Phase::Parting) {
             self.0 = State::Parting { quiet_since: now, frame_count };
@@ -133,7 +133,7 @@ impl Life {
         }
     }
 
-    /// Why it is over, when it is.
+    /// The reason for the end, once the peer's life is over.
     pub(super) fn over(&self) -> Option<&str> {
         match &self.0 {
             State::Over { reason } => Some(reason),

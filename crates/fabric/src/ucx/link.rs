@@ -28,19 +28,19 @@ const FLUSH_TIME: Duration = Duration::from_secs(1);
 /// Idle looks between two at the connection beside the link, for a thread that never parks: a look costs a system call.
 const LIFE_INTERVAL: u32 = 1 << 12;
 
-/// A [`Link`] over UCX: InfiniBand, RoCE and what else it knows, shared memory and TCP otherwise.
+/// A [`Link`] over UCX: InfiniBand, RoCE and its other networks; else shared memory and TCP.
 pub struct UcxLink {
     /// `None` once the link has ended.
     endpoint: Option<Endpoint>,
     sender: Sender,
     receiver: Receiver,
-    /// The connection that both sides met on: tells of the peer's going.
+    /// The connection that both sides met on. It shows that the peer goes.
     beside: Channel,
     /// Watches the worker's event and the connection.
     event: OwnedFd,
     peer: String,
     life: Life,
-    /// While the link is being made: whether every way to the peer is there.
+    /// While the link is being made: a flush that is done when every way to the peer is there.
     reaching: Outcome,
     dozed: bool,
     has_more: bool,
@@ -81,15 +81,15 @@ impl UcxLink {
         })
     }
 
-    /// Says a first word to the peer, and begins to wait until every way to it is there.
+    /// Sends the peer a first frame, and begins to wait until every way to it is there.
     pub(super) fn reach_out(&mut self) -> Result<(), LinkError> {
         let endpoint = self.endpoint.as_mut().expect("a link that has just been made");
         let outcome = self.sender.send_reach(endpoint).map(|()| endpoint.begin_flush());
         outcome.map(|outcome| self.reaching = outcome).map_err(|ending| self.finish(ending))
     }
 
-    /// True if a word of the peer has come, and ours has left. For the first frame that does not fit one cache line or two, UCX asks the
-    /// other side something, and while it makes connections both sides must look.
+    /// True if the peer's first frame has come, and ours has left. For the first long frame UCX asks the other side something. While it
+    /// makes connections both sides must look.
     pub(super) fn is_reached(&mut self) -> Result<bool, LinkError> {
         let endpoint = self.endpoint.as_mut().expect("a link that has just been made");
         let moved = endpoint.progress(Window::empty(), Window::empty()).map_err(Ending::from);
@@ -127,7 +127,7 @@ impl UcxLink {
         self.endpoint.as_ref().map(Endpoint::describe).unwrap_or_default()
     }
 
-    /// Looks whether the peer lives, as far as that is worth a system call.
+    /// Looks whether the peer lives: after a sleep, from time to time while idle, and whenever the link is not live.
     fn check_life(&mut self, is_idle: bool) -> Result<(), Ending> {
         self.idle_count = if is_idle { self.idle_count + 1 } else { 0 };
         let Some(endpoint) = &mut self.endpoint else { return Ok(()) };
@@ -189,7 +189,7 @@ impl UcxLink {
     }
 }
 
-/// A way that broke while sending is told when nothing more arrives either.
+/// A connection that broke while sending is reported when nothing more arrives either.
 fn settle_for(life: &mut Life, ending: Ending) -> Result<(), Ending> {
     match ending {
         Ending::Closed(reason) => {
@@ -255,7 +255,7 @@ impl Steps for UcxLink {
     fn finish(&mut self, ending: Ending) -> LinkError {
         self.let_go();
         self.sender.outbox.clear();
-        // The peer learns of it, whatever it waits for.
+        // So the peer learns of the end, whatever it waits for.
         let _ = rustix::net::shutdown(&self.beside, rustix::net::Shutdown::Both);
         let end = ending.at(&self.peer);
         self.end = Some(end.clone());
@@ -326,7 +326,7 @@ impl Link for UcxLink {
 }
 
 impl UcxLink {
-    /// Says the last word for the last body, and waits until all has left this process. Says whether it has.
+    /// Vouches for the last body, and waits until all frames have left this process. Returns true if they have.
     fn leave(&mut self) -> bool {
         let UcxLink { endpoint: Some(endpoint), sender, receiver, .. } = self else { return false };
         let end = Instant::now() + FLUSH_TIME;
@@ -349,8 +349,8 @@ impl UcxLink {
 
 impl Drop for UcxLink {
     fn drop(&mut self) {
-        // A side that cannot say all it has to does not say that it has: the other takes it for dead. One that ends by reset has nothing
-        // to say: what was not answered must not be carried out.
+        // A side that could not send all its bytes does not say goodbye: the other side takes it for dead. A side that ends by reset says
+        // none either, because its unanswered requests must not be carried out.
         if !self.beside.ends_by_reset() && self.life.phase() == Phase::Live && self.sender.outbox.is_empty() && self.leave() {
             let bye = self.sender.sent_count().to_le_bytes();
             let _ = self.beside.send_slices(&[IoSlice::new(&bye)]);

@@ -1,5 +1,5 @@
-//! Links over UCX: InfiniBand, RoCE and what else it knows between hosts, shared memory on one host, TCP where there is
-//! nothing better. The library is loaded at run time; without it the rest works as ever.
+//! Links over UCX: InfiniBand, RoCE and its other networks between hosts, shared memory on one host, TCP where there is
+//! nothing better. The library is loaded at run time; all else works without it.
 //!
 //! Two sides meet over TCP, greet and prove the key as always ([`crate::tcp`]); then [`crate::agree`] decides whether the link goes
 //! over UCX. The TCP connection stays open beside it, because the kernel closes it when a process dies.
@@ -7,21 +7,21 @@
 //! Beyond a host, frames are sealed under the keys of that greeting: heads, commands with their grants, short bodies. Long bodies go
 //! from window to window, as they are, where both sides were told so; otherwise they go in sealed frames too.
 //!
-//! Use of UCX: active messages for small parts (eager, 8 KiB at most), and tagged messages by rendezvous for long parts of bodies (from
-//! the sender's window to the sink's). No put, no get, no lists of pieces. Put and get of memory that UCX did not allocate need the
+//! Use of UCX: active messages for small parts (eager, 8 KiB at most). Long parts of bodies go by tagged messages and rendezvous, from
+//! the sender's window to the sink's. No put, no get, no lists of pieces. Put and get of memory that UCX did not allocate need the
 //! target's processor all the same, and version 1.13 moves wrong bytes when one is given a list.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `bindings` | the functions of UCX 1.13 that are used, as bindgen wrote them |
 //! | `library` | finding and opening the library |
-//! | `context` | UCX initialised, with the settings a link needs; what it found on the machine |
+//! | `context` | UCX initialised, with the settings a link needs; the transports of the machine |
 //! | `endpoint` | one link's worker and endpoint: the calls of the library |
-//! | `frame` | what travels: a piece of the stream, counters, how much follows from a window |
+//! | `frame` | the form of a frame: a piece of the stream, counters, the length of bytes that follow from a window |
 //! | `cover` | frames sealed |
 //! | `arrivals` | frames put in order |
 //! | `sender`, `receiver` | the two halves of a link |
-//! | `life` | whether the peer lives, as a table |
+//! | `life` | the peer's life, as a table |
 //! | `link` | the link |
 //! | `exchange` | how two sides connect |
 //!

@@ -50,7 +50,7 @@ pub(super) struct Receiver {
     bounce: Vec<UnsafeCell<u8>>,
     /// True if bytes wait for the sink.
     pub(super) is_held: bool,
-    /// True if a chunk failed for a reason that is not ours: its sender knows it.
+    /// True if a chunk failed for a reason that only its sender knows.
     has_failed: bool,
 }
 
@@ -91,7 +91,7 @@ impl Receiver {
         self.posted.drain(..).filter_map(|posted| posted.request).collect()
     }
 
-    /// True if the next frame's chunk is on its way: its coming is an event of the worker.
+    /// True if the next frame's chunk, or its sender's word for it, is on its way: the worker's event comes with it.
     pub(super) fn waits(&self, endpoint: &mut Endpoint) -> bool {
         let first = self.posted.front();
         first.is_some_and(|first| first.request.is_some() || endpoint.arrivals().vouched <= self.chunk_count)
@@ -101,7 +101,7 @@ impl Receiver {
         self.inbox.rest().unwrap_or(Window::empty())
     }
 
-    /// Takes frames and hands messages to the sink. Says whether it stopped for fairness.
+    /// Takes frames and hands messages to the sink. Returns true if it stopped for fairness.
     pub(super) fn pull(&mut self, endpoint: &mut Endpoint, sink: &mut dyn Sink, done: &mut Progress) -> Result<bool, Ending> {
         self.is_held = false;
         loop {
@@ -149,7 +149,7 @@ impl Receiver {
         }
     }
 
-    /// Receives the chunk of the next frame. Says whether it is there.
+    /// Receives the chunk of the next frame. Returns true if all of it is with the sink.
     fn pull_chunk(
         &mut self,
         endpoint: &mut Endpoint,

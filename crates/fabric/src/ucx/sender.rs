@@ -65,7 +65,7 @@ impl Slot {
     }
 }
 
-/// Our message to the peer on its frames.
+/// Counters about the peer's frames that go to the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Acknowledgement {
     /// Frames of the peer that were taken.
@@ -165,7 +165,7 @@ impl Sender {
         endpoint.arrivals().lets_go(self.next_seq)
     }
 
-    /// Notes which rendezvous are done. Says whether any was.
+    /// Frees slots whose frames have left, and counts rendezvous that are done.
     pub(super) fn reap(&mut self, endpoint: &mut Endpoint, done: &mut Progress) -> Result<(), Ending> {
         for slot in self.slots.iter_mut().chain(&mut self.control_slots) {
             slot.is_free(endpoint);
@@ -191,13 +191,13 @@ impl Sender {
         Ok(())
     }
 
-    /// A rendezvous failed: because its memory is lost, or because the way is.
+    /// Why a rendezvous failed: its memory is lost, or the connection is.
     #[cold]
     pub(super) fn failed(&self, reason: &str) -> Ending {
         lost_in(self.window()).unwrap_or_else(|| Ending::Closed(format!("a body could not be sent: {reason}")))
     }
 
-    /// Sends frames while there is credit and room. Says whether it stopped for fairness.
+    /// Sends frames while there is credit and room. Returns true if it stopped for fairness.
     pub(super) fn push(&mut self, endpoint: &mut Endpoint, ack: Acknowledgement, done: &mut Progress) -> Result<bool, Ending> {
         while !self.outbox.is_empty() {
             if done.sent_len >= FAIR_LEN {
@@ -307,7 +307,7 @@ impl Sender {
         FrameHead { kind, token: self.token, seq: 0, taken: ack.taken, vouched: self.vouched, direct_len: 0 }
     }
 
-    /// Tells the peer by a control frame what no other frame has told it, where it waits for that.
+    /// Sends a control frame where the peer waits for counters that no other frame has brought.
     pub(super) fn tell(&mut self, endpoint: &mut Endpoint, ack: Acknowledgement) -> Result<(), Ending> {
         let is_due = ack.taken - self.ack.taken >= CREDIT / 2
             || self.vouched != self.told_vouched
@@ -344,8 +344,8 @@ fn pending(outcome: Outcome) -> Result<Option<Request>, Ending> {
     }
 }
 
-/// The loss of a window's memory, if there is one. Checked before a rendezvous, because UCX 1.13 ends the process where the kernel
-/// refuses to read a window for its TCP; and after one that failed. **Cost**: a load for each page.
+/// The loss of a window's memory, if there is one. Checked before a rendezvous, because UCX 1.13 over TCP ends the process where the
+/// kernel refuses to read a window. Checked again after a rendezvous that failed. **Cost**: a load for each page.
 pub(super) fn lost_in(window: Window) -> Option<Ending> {
     (0..window.len()).step_by(hanare_protocol::limits::PAGE_LEN as usize).find_map(|at| {
         let byte = window.slice(at, 1);
