@@ -1,10 +1,9 @@
 //! Blocks of bytes in heaps of the pool: one region after another, each twice as long as that before it.
 //!
-//! A heap's first 64 bytes are counts of *holds*: how many programs of its host read blocks in place. A block's place says which count is its,
-//! one of eight. A program that is about to give a block back looks at the count after the last word that led there is gone. A program that holds
-//! one looks at the word after it has counted. So one of both sees the other, and a block that is held is not given back before it is let go. A
-//! program that is killed never lets go: what it keeps from coming back is linked by nobody, and goes with the heap when a sweep makes the values
-//! anew.
+//! A heap's first 64 bytes are eight counts of *holds*: numbers of programs of its host that read blocks in place. A block's place chooses
+//! its count. A program that gives a block back looks at the count after the last word that led there is gone. A program that holds a block
+//! looks at the word after it has counted. So one of both sees the other, and a held block is not given back before its holder releases it.
+//! A killed program never releases its holds. Nobody links the blocks that it keeps so; they go with the heap at the next sweep.
 
 use super::bucket::{At, GRANULE};
 use super::waiter::{Waiter, step};
@@ -16,14 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 /// Heaps in a row: the last is as long as all before it together.
 const SEGMENT_COUNT: usize = 64;
 
-/// Blocks of up to so many bytes that were given back are kept for this program's next writes, so many of each length: 266,240 bytes in all.
+/// Longest block, in bytes, that is kept for this program's next writes, and number kept of each length: 266,240 bytes in all.
 const KEPT_LEN: u64 = 4096;
 const KEPT_COUNT: usize = 2;
 
-/// Values of at least so many bytes can be held; shorter ones are copied in less time than it takes.
+/// Least length of a value, in bytes, that can be held: a copy of a shorter value takes less time than a hold.
 pub const VIEWED_LEN_MIN: u64 = 64 << 10;
 
-/// Blocks that others hold and that this program is to give back, at most; what is more a sweep gives back.
+/// Most blocks that this program remembers to give back when others no longer hold them. A sweep gives further ones back.
 const HELD_COUNT: usize = 64;
 
 /// The users that may have written what was read.
@@ -66,13 +65,13 @@ impl Segment {
         self.region.heap().free(at.offset())
     }
 
-    /// True if anybody reads the block in place, or another whose count is the same. In one step, so that it comes after the last word
-    /// that led there.
+    /// True if a program reads the block, or another block of the same count, in place. An atomic step, so that it comes after the change
+    /// of the last word that led there.
     fn is_held(&self, at: At) -> hanare::Result<bool> {
         Ok(self.region.fetch_word(at.count_offset(), Operator::Add, 0)? != 0)
     }
 
-    /// The heap in this program's memory. `None` on another host, where programs share it in another way, or where this one may not count.
+    /// The heap in this program's memory. `None` on another host, where it cannot be mapped, or where this program may not write the count.
     pub fn mapping(&self) -> Option<Arc<LocalMapping>> {
         if !self.is_here || self.region.rights() != Rights::Write {
             return None;
@@ -93,7 +92,7 @@ pub fn node_of(region: &Region) -> Option<NodeId> {
     nodes.all(|node| node == first).then_some(first)
 }
 
-/// Blocks of this process that nobody links: a write that takes one saves two messages, one to take a block and one to give another back.
+/// Blocks of this process that nobody links. A write that uses one saves two messages: one to take a block, one to give another back.
 ///
 /// A block may be written again at once, because readers check that they read the block that they were led to.
 #[derive(Default)]
@@ -127,7 +126,7 @@ pub struct Heaps {
     lineage: Lineage,
     /// True while no other user may have written a heap that was opened.
     is_alone: AtomicBool,
-    /// True while none may but users that are trusted.
+    /// True while only trusted users may have written a heap that was opened.
     is_vouched: AtomicBool,
 }
 
@@ -146,7 +145,7 @@ impl Heaps {
         }
     }
 
-    /// Notes who may write a heap, before anything is read of it.
+    /// Records the users that may write a heap, before anything is read of it.
     fn opened(&self, region: Region) -> Segment {
         let writers = Writers::of(&self.pool, &region);
         self.is_alone.fetch_and(writers.alone, Ordering::Relaxed);
@@ -212,7 +211,7 @@ impl Heaps {
         self.kept()?.of_len(len)?.pop()
     }
 
-    /// True if a block of `len` bytes of this host can be had without asking a node, and one of `freed` bytes given back.
+    /// True if this program can take a block of `len` bytes of this host, and give back one of `freed` bytes, without a message.
     pub fn spares_messages(&self, len: u64, freed: u64) -> bool {
         let Some(mut kept) = self.kept() else { return false };
         let has_one = len == 0 || kept.of_len(len).and_then(|blocks| blocks.last()).is_some_and(|at| self.is_here(*at));
@@ -269,7 +268,8 @@ impl Heaps {
         self.segments.iter().take_while(|segment| segment.get().is_some()).count() as u32
     }
 
-    /// Gives a block of so many bytes back, or keeps it for a write of this program; nothing where there is none, or the heap has gone.
+    /// Gives a block of `len` bytes back, or keeps it for a write of this program. Does nothing where there is no block, or the heap has
+    /// gone.
     pub fn free(&self, at: At, len: u64) {
         if at.place == 0 {
             return;
@@ -290,7 +290,7 @@ impl Heaps {
         }
     }
 
-    /// Gives long blocks back that nobody holds, and that one; the others later.
+    /// Gives long blocks back that nobody holds, `at` among them. Blocks that others hold are remembered.
     fn give_back_long(&self, at: Option<At>) {
         let Some(held) = self.kept().map(|mut kept| std::mem::take(&mut kept.held)) else { return };
         let mut still = Vec::new();
@@ -309,7 +309,7 @@ impl Heaps {
         }
     }
 
-    /// Gives all blocks back that nobody links; says whether there were any but long ones.
+    /// Gives all spare blocks back. Returns true if there were any but long ones.
     pub fn give_back(&self) -> bool {
         self.give_back_long(None);
         let Some(blocks) = self.kept().map(|mut kept| std::mem::take(&mut kept.blocks)) else { return false };
@@ -334,7 +334,7 @@ impl Heaps {
         if is_inside { Ok((segment, at.offset())) } else { Err(Fault::Changed) }
     }
 
-    /// Reads the first bytes of a block. **Errors**: [`Fault::Changed`] where there cannot be so many.
+    /// Reads the first `len` bytes of a block. **Errors**: [`Fault::Changed`] where the heap is shorter.
     pub fn read<W: Waiter>(&self, waiter: &W, at: At, len: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
         let (segment, offset) = self.range(waiter, at, len)?;
         into.resize(len as usize, 0);
@@ -364,7 +364,7 @@ impl Heaps {
         })
     }
 
-    /// Bytes of all blocks that somebody took and did not give back; this program gives back first what it keeps.
+    /// Bytes of all blocks that programs took and did not give back. This program first gives its spare blocks back.
     pub fn taken(&self) -> hanare::Result<u64> {
         self.give_back();
         self.all()?.try_fold(0, |sum, (_, Segment { region, .. })| {

@@ -11,7 +11,7 @@
 use super::Fault;
 use super::digest::checksum;
 
-/// Blocks lie at multiples of so many bytes, and have such lengths.
+/// Blocks begin at multiples of this number of bytes, and their lengths are multiples of it.
 pub const GRANULE: u64 = 64;
 
 /// Bytes of a bucket's head.
@@ -21,7 +21,7 @@ const ENTRY_HEAD_LEN: usize = 24;
 /// The part of a word that is its bucket's place.
 pub const PLACE: u64 = (1 << 30) - 1;
 const TAG: u64 = (1 << 15) - 1;
-/// A bucket of so many granules or more says its length itself.
+/// In place of the granules of a longer bucket, whose head has its length.
 const GRANULES_ALL: u64 = (1 << 12) - 1;
 
 /// Begin of a block: its heap, and the number of granules from the heap's begin.
@@ -51,7 +51,7 @@ impl At {
     }
 }
 
-/// Bytes of a block for so many.
+/// Length of a block that holds `len` bytes.
 pub fn rounded(len: u64) -> u64 {
     len.div_ceil(GRANULE) * GRANULE
 }
@@ -61,7 +61,7 @@ pub fn rounded(len: u64) -> u64 {
 pub struct Word(pub u64);
 
 impl Word {
-    /// The word for a bucket of so many bytes; `None` without one, or for a place that no word names.
+    /// The word for a bucket of `len` bytes; `None` for a place that no word can name.
     pub fn to(tag: u16, at: At, len: u64) -> Option<Word> {
         let place = u64::from(at.place);
         let granules = len.div_ceil(GRANULE).min(GRANULES_ALL);
@@ -74,7 +74,7 @@ impl Word {
         Word(u64::from(tag) << 48)
     }
 
-    /// The bit that has no swap of a word succeed any more.
+    /// The bit that makes every later swap of a word fail.
     pub const FROZEN: u64 = 1 << 63;
 
     pub fn is_frozen(self) -> bool {
@@ -99,7 +99,7 @@ impl Word {
         At { segment: (self.0 >> 42 & 63) as u32, place: (self.0 & PLACE) as u32 }
     }
 
-    /// Bytes of the bucket's block, if the word says so.
+    /// Bytes of the bucket's block, if the word has them.
     pub fn block_len(self) -> Option<u64> {
         Some(self.0 >> 30 & GRANULES_ALL).filter(|granules| *granules < GRANULES_ALL).map(|granules| granules * GRANULE)
     }
@@ -125,7 +125,7 @@ pub struct Entry<'a> {
     pub value: Value<'a>,
 }
 
-/// Bytes of the bucket that begins so, by its head. **Errors**: [`Fault::Changed`] where it is another's memory by now.
+/// Length of the bucket whose first bytes are `raw`, by its head. **Errors**: [`Fault::Changed`] where the memory has another use by now.
 pub fn whole_len(raw: &[u8], number: u64, word: Word) -> Result<usize, Fault> {
     let head: &[u8; HEAD_LEN] = raw.first_chunk().ok_or(Fault::Changed)?;
     let is_its = u64_at(head, 16) == number && u16_at(head, 12) == word.tag();
@@ -208,7 +208,7 @@ impl Writing {
         rounded(self.bytes.len() as u64)
     }
 
-    /// Its bytes, for the word of that number and tag. `None` where they are more than a bucket can say.
+    /// Its bytes, for the word of that number and tag. `None` where they are too many for a bucket's head.
     pub fn finish(mut self, number: u64, tag: u16) -> Option<Vec<u8>> {
         let len = u32::try_from(self.bytes.len()).ok()?;
         self.bytes[4..8].copy_from_slice(&len.to_le_bytes());

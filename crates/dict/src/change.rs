@@ -1,4 +1,4 @@
-//! Changing a dictionary: a key's value set or taken away, and again where another program was faster.
+//! Changes of a dictionary: sets or removes a key's value, and tries again where another program was faster.
 
 use super::bucket::{At, Value, rounded};
 use super::dict::Dict;
@@ -10,7 +10,7 @@ use super::{BRIEF_LEN, Fault};
 use hanare::{Error, Happened, Result};
 use std::sync::Arc;
 
-/// Bytes of a value that lies in its bucket: one more block costs a message, a longer bucket is copied with each change.
+/// Longest value that lies in its bucket: one more block costs a message, and each change copies a longer bucket.
 const INLINE_LEN: usize = 1024;
 
 /// A change that was made.
@@ -54,7 +54,7 @@ impl<W: Waiter> Dict<W> {
         self.set_far(key, parts, Value { kind, bytes: &[], len, far: 0, checksum: sum })
     }
 
-    /// Writes a value into a block of its own, and has its key lead there.
+    /// Writes a value into a block of its own, and links it to its key.
     fn set_far(&self, key: &Key<'_>, parts: &[&[u8]], value: Value<'_>) -> Result<()> {
         let free = |table: &Table, at| self.waiter.wait(|| table.values.free(at, rounded(value.len.into())));
         for _ in 0..self.tries {
@@ -93,18 +93,18 @@ impl<W: Waiter> Dict<W> {
         }
     }
 
-    /// Takes a key and its value away; says whether it was there.
+    /// Removes a key and its value. Returns true if it was there.
     pub fn remove(&self, key: &Key<'_>) -> Result<bool> {
         let changed = self.change(key, None, None).map_err(|fault| self.error_of(fault))?;
         self.finish(changed)
     }
 
-    /// Takes all keys away that are there.
+    /// Removes all keys that are there.
     pub fn clear(&self) -> Result<()> {
         self.keys().try_for_each(|key| self.remove(&Key::from_coded(&key?)).map(drop))
     }
 
-    /// Sets a key's value, or takes the key away: the table, and how many entries the bucket has then. `None` where there was nothing to do.
+    /// Sets a key's value, or removes the key. Returns the table, and the bucket's number of entries; `None` where there was nothing to do.
     ///
     /// **Errors**: [`Fault::Moved`] where the value was `made_for` another table.
     fn change(
@@ -130,7 +130,7 @@ impl<W: Waiter> Dict<W> {
         Err(self.busy().into())
     }
 
-    /// Has the table grow where a change found it crowded; says whether there was one.
+    /// Makes the table grow where a change found it crowded. Returns true if there was a change.
     fn finish(&self, changed: Option<Changed>) -> Result<bool> {
         let Some(Changed { table, count }) = changed else { return Ok(false) };
         self.grow_if_crowded(&table, count).map(|()| true)

@@ -1,4 +1,4 @@
-//! A dictionary as a program has it open: its table, and reading, which begins again where others changed something.
+//! A dictionary that a program has open: its table, and reading, which begins again where others changed something.
 
 use super::blocks::{VIEWED_LEN_MIN, Writers};
 use super::bucket::{At, Value, Word};
@@ -15,7 +15,7 @@ use hanare::{Error, Lineage, Pool, Region, Result};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Entries of a bucket that have its writer look at how crowded the table is: with two keys to a word, one bucket of a thousand.
+/// Entries of a bucket from which its writer looks whether the table is crowded: with two keys to a word, one bucket of a thousand.
 const CROWD: u32 = 8;
 
 /// A value's kind and length, as it was read.
@@ -31,7 +31,7 @@ pub struct Told {
 
 /// Destination of a value's bytes.
 pub trait Sink {
-    /// Room for a value of that kind and length; asked anew where the bytes of before are void. `None` where they are not wanted.
+    /// Room for a value of that kind and length. Asked again where the bytes read before are void. `None` where the bytes are not wanted.
     fn room(&mut self, kind: u8, len: usize) -> Option<&mut [u8]>;
 }
 
@@ -62,24 +62,25 @@ impl Sink for Nowhere {
 
 /// An open dictionary. Each call is one step to all programs: a value is seen whole, old or new.
 ///
-/// **Cost**: on this host some copies for a value that is read, and none or two messages to this host's node for one that is written. Elsewhere one
-/// message each way for a short value whose place this program has seen, and two for one that it has not; two more for a long value. A short value
-/// is written with two messages each way, with one right after its key was looked at, and one more where no block was free. A program that finds
-/// the table crowded makes it anew; writers wait meanwhile, readers do not.
+/// **Cost** on this host: some copies to read a value; none or two messages to this host's node to write one. Elsewhere a short value is
+/// read with one message each way if this program has seen its place, else with two; a long value takes two more. A short value is written
+/// with two messages each way, or one right after its key was looked at, and one more where no block was free. A program that finds the
+/// table crowded makes a new one; writers wait meanwhile, readers do not.
 ///
-/// **Errors** of all calls: [`Error::NodeLost`], [`Error::RegionLost`], where bytes went with a node; [`Error::NotTrusted`] where another user made
-/// a part; [`Error::BadUse`] in a child made by fork, which opens it anew; [`Error::Garbage`] for memory that no program wrote so;
-/// [`Error::NotInTime`] where others change the same bucket all the time. Writers: [`Error::PoolFull`], [`Error::QuotaExceeded`].
+/// **Errors** of all calls: [`Error::NodeLost`], [`Error::RegionLost`], where bytes went with a node. [`Error::NotTrusted`] where another
+/// user made a part. [`Error::BadUse`] in a child made by fork, which must open the dictionary again. [`Error::Garbage`] for memory that no
+/// program of the pool wrote. [`Error::NotInTime`] where others change the same bucket all the time. Writers: [`Error::PoolFull`],
+/// [`Error::QuotaExceeded`].
 ///
-/// A program keeps up to 260 KiB of the blocks that its writes set free, twice that with long values, for its next writes. They go back with the
-/// handle, and by [`Dict::stat`] and [`Dict::sweep`]; those of a killed program by a sweep.
+/// A program keeps up to 260 KiB of the blocks that its writes set free for its next writes, twice that with long values. They go back with
+/// the handle, and by [`Dict::stat`] and [`Dict::sweep`]; those of a killed program by a sweep.
 pub struct Dict<W = Here> {
     pub(crate) pool: Pool,
     pub(crate) name: String,
     pub(crate) root_region: Region,
     pub(crate) terms: Terms,
     pub(crate) tries: u32,
-    /// Entries of a bucket from which its writer looks at how crowded the table is. More, where it could not grow.
+    /// Entries of a bucket from which its writer looks whether the table is crowded. It rises where the table could not grow.
     pub(crate) crowd: AtomicU32,
     now: RwLock<Arc<Table>>,
     lineage: Lineage,
@@ -87,7 +88,7 @@ pub struct Dict<W = Here> {
 }
 
 impl Dict {
-    /// Opens the dictionary of that name, or makes it. The pool's trust says whose dictionary is used ([`Pool::trusting`]).
+    /// Opens the dictionary of that name, or makes it. The pool's trust decides whose dictionary is used ([`Pool::trusting`]).
     ///
     /// **Errors**: [`Error::BadUse`] where a region of that name is no dictionary; [`Error::NotTrusted`]; as for [`Pool::create`].
     pub fn open(pool: &Pool, name: &str, options: &Options) -> Result<Dict> {
@@ -96,7 +97,7 @@ impl Dict {
 }
 
 impl<W: Waiter> Dict<W> {
-    /// The same, with something around steps that may wait.
+    /// [`Dict::open`] with a waiter around steps that may wait.
     pub fn open_with(pool: &Pool, name: &str, options: &Options, waiter: W) -> Result<Dict<W>> {
         let (root_region, terms) = root_of(pool, name, options)?;
         let opening = Opening { pool, name, root_region: &root_region, terms: &terms };
@@ -173,7 +174,7 @@ impl<W: Waiter> Dict<W> {
 
     // Finding and reading.
 
-    /// Does something with a key's value, and again where that finds bytes of another moment.
+    /// Calls `act` with a key's value, and again where it finds bytes of another moment.
     fn look_up<T>(
         &self,
         key: &Key<'_>,
@@ -208,7 +209,7 @@ impl<W: Waiter> Dict<W> {
         done.map(Some)
     }
 
-    /// Hands an error on that is not explained by a table that was removed.
+    /// Passes an error on, unless the cause is that the table was removed.
     pub(crate) fn unless_moved(&self, table: &Arc<Table>, error: Error) -> Result<()> {
         if self.waiter.wait(|| self.has_moved(table))? { Ok(()) } else { Err(error) }
     }
@@ -252,7 +253,7 @@ impl<W: Waiter> Dict<W> {
         Ok(self.read(key, &mut bytes)?.map(|told| (told.kind, bytes)))
     }
 
-    /// Reads a key's value into the first bytes of a buffer. A value that is longer than that is not read: the length says so.
+    /// Reads a key's value into the first bytes of a buffer. A value that is longer than the buffer is not read; its length is returned.
     pub fn get_into(&self, key: &Key<'_>, into: &mut [u8]) -> Result<Option<Told>> {
         self.read(key, &mut Within(into))
     }
@@ -262,12 +263,12 @@ impl<W: Waiter> Dict<W> {
         Ok(self.read(key, &mut Nowhere)?.is_some())
     }
 
-    /// Holds a value's bytes in place, where its kind is one of those that are `wanted` so.
+    /// Holds a value's bytes in place, where its kind is `wanted`.
     ///
-    /// `None` where there is no such key, or a copy has to do: for values of less than [`VIEWED_LEN_MIN`] bytes, and those of another host.
+    /// `None` where there is no such key. `None`, too, for values of less than [`VIEWED_LEN_MIN`] bytes and of another host: copy these.
     ///
-    /// **Cost**: some microseconds, whatever the length. While a program holds values, one in eight of the long values that others replace has to
-    /// wait for its memory. A program that is killed meanwhile keeps that up until a sweep.
+    /// **Cost**: some microseconds, whatever the length. While a program holds a value, the memory of one in eight long values that others
+    /// replace is not freed. If the program is killed meanwhile, that lasts until a sweep.
     pub fn hold(&self, key: &Key<'_>, wanted: impl Fn(u8) -> bool) -> Result<Option<Hold>> {
         self.look_up(key, |table, number, word, value| {
             let long = value.filter(|value| value.far != 0 && u64::from(value.len) >= VIEWED_LEN_MIN && wanted(value.kind));

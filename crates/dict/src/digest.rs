@@ -1,7 +1,7 @@
 //! A digest of bytes: the hash of a key, and the checksum of a bucket or a value. All programs of a pool compute the same one.
 //!
-//! Blocks of 64 bytes go into four lanes, each by one multiplication whose halves are combined. The digest finds bytes that are another's; it is no
-//! proof against who chooses bytes for it.
+//! Blocks of 64 bytes go into four lanes, each by one multiplication whose halves are combined. The digest finds bytes of another moment;
+//! it is no proof against a writer that chooses bytes for it.
 
 /// Bytes of a block.
 const BLOCK_LEN: usize = 64;
@@ -54,7 +54,7 @@ impl Digest {
             self.lanes = mixed(self.lanes, &self.rest);
         }
         let [a, b, c, d] = self.lanes;
-        // The length tells bytes from the same with zeros behind them.
+        // The length makes a difference between bytes and the same bytes with zeros behind them.
         fold(fold(a ^ DIGITS[4], b ^ self.len) ^ DIGITS[5], fold(c ^ DIGITS[5], d ^ self.len) ^ DIGITS[4])
     }
 }

@@ -2,7 +2,7 @@
 
 use hanare::Error;
 
-/// Why a step was not done. Callers try again, or do what it takes first.
+/// Why a step was not done. Callers try again, after the action that the fault asks for.
 #[derive(Debug, PartialEq)]
 pub enum Fault {
     /// Bytes were another's by the time they were read, or another program was faster.

@@ -1,4 +1,4 @@
-//! A fuzz target: what a dictionary reads of memory that others write, words of its table and buckets.
+//! A fuzz target: words and buckets in memory that others write.
 
 use crate::Fault;
 use crate::bucket::{self, At, Entries, Entry, GRANULE, HEAD_LEN, Value, Word, Writing};
@@ -10,7 +10,7 @@ use hanare_fuzz::{Counting, drive};
 const NUMBER: u64 = 7;
 const KEY: &[u8] = b"skey";
 
-/// A word, then whether the bucket's head is made to fit it, then the bucket; and all of it as what a root says of itself.
+/// Input: a word, a flag that makes the bucket's head fit it, and the bucket. All of it is also tried as a root's attribute.
 fn dictionary(bytes: &[u8]) {
     if let Ok(terms) = Terms::read("fuzz", Some(bytes)) {
         assert_eq!(Terms::read("fuzz", Some(&terms.write())), Ok(terms));

@@ -6,9 +6,10 @@ use super::bucket::At;
 use hanare::{Lineage, LocalMapping, Operator, Region, Result};
 use std::sync::Arc;
 
-/// A value's bytes in place: as they are whoever replaces or removes it, as long as this lives. Its memory comes back afterwards.
+/// A value's bytes in place. They stay the same as long as this lives, even if others replace or remove the value. The memory is freed
+/// afterwards.
 ///
-/// A child made by fork has no part in it: its parent lets go.
+/// A child made by fork does not release it: its parent does.
 pub struct Hold {
     mapping: Arc<LocalMapping>,
     region: Arc<Region>,

@@ -8,7 +8,7 @@
 use hanare::Error;
 use std::borrow::Cow;
 
-/// Tuples in each other, at most.
+/// Deepest nesting of tuples.
 const DEPTH: usize = 200;
 
 /// A key: a text, bytes, or a number; of Python's also other numbers, `None`, and tuples of keys.
@@ -54,7 +54,7 @@ impl<'k> Key<'k> {
         Key(Cow::Owned(coded))
     }
 
-    /// Its bytes in the dictionary: the letter, and what follows.
+    /// Its bytes in the dictionary: the letter, and the bytes behind it.
     pub fn coded(&self) -> &[u8] {
         &self.0
     }

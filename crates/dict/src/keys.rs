@@ -1,4 +1,4 @@
-//! All keys of a dictionary: those that are there all the time, and of those that come and go meanwhile some.
+//! All keys of a dictionary: every key that is there all the time, and some of those that come and go meanwhile.
 
 use super::Fault;
 use super::bucket::{Entries, Word};
@@ -8,20 +8,20 @@ use super::waiter::Waiter;
 use hanare::Result;
 use std::sync::Arc;
 
-/// Keys that are read at once, about.
+/// About the number of keys that are read at once.
 const SOME: usize = 256;
-/// Buckets that are looked at for them.
+/// Most buckets that one step looks at.
 const LOOKS: u64 = 1 << 10;
 
 /// Progress of a walk over all keys. Each key comes once, even where the table is made again meanwhile.
 #[derive(Default)]
 pub struct Walk {
-    /// Words of the table where it began. Keys of one word are, in a later table, those of words that follow at so many words' distance.
+    /// Number of words of the table where the walk began. Keys of one word lie in a later table in words at multiples of this distance.
     step: Option<u64>,
     number: u64,
     /// Number of changes of the table.
     moves: u32,
-    /// The table, and its words as they were or as they became since.
+    /// The table, and its words as last seen.
     table: Option<(Arc<Table>, Vec<Word>)>,
 }
 
@@ -35,7 +35,7 @@ impl<W: Waiter> Dict<W> {
         Ok(keys)
     }
 
-    /// Goes some buckets on; says whether that was the end.
+    /// Goes some buckets on. Returns true at the end.
     fn look_on(&self, walk: &mut Walk, keys: &mut Vec<Vec<u8>>) -> Result<bool> {
         for _ in 0..LOOKS {
             let table = self.table()?;
@@ -62,7 +62,7 @@ impl<W: Waiter> Dict<W> {
         Ok(false)
     }
 
-    /// The keys of the walk's next buckets at one moment. **Errors**: [`Fault::Moved`] where the table is another by now.
+    /// The keys of the walk's next buckets at one moment. **Errors**: [`Fault::Moved`] where the dictionary has another table by now.
     fn some_keys(&self, walk: &mut Walk, table: &Arc<Table>, step: u64) -> std::result::Result<Vec<Vec<u8>>, Fault> {
         if walk.table.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, table)) {
             walk.table = Some((table.clone(), table.words()?));

@@ -10,32 +10,32 @@
 //! # Ok::<(), hanare::Error>(())
 //! ```
 //!
-//! There is no server, and no lock but that of the program that makes the table anew. A table of words stands in one region. Each word leads to a
-//! *bucket*: a block of a heap that has all entries of the keys whose hash leads there. A writer makes the bucket anew and swaps the word in one
-//! step; a slower writer tries again. A reader checks that it read the bucket that the word stood for.
+//! There is no server, and no lock but that of the program that makes a new table. A table of words stands in one region. Each word leads
+//! to a *bucket*: a block of a heap that has all entries of the keys whose hash leads there. A writer makes a new bucket and swaps the word
+//! in one step; a slower writer tries again. A reader checks that it read the bucket of the word.
 //!
 //! ```text
-//! NAME       | root word                          which table and which values, and how often one was begun
+//! NAME       | root word                          numbers of the table and the values, and of those begun
 //! NAME.t7    | word word word ...                 word: frozen, tag, segment, bytes of the bucket, place
 //! NAME.t7.0  | heap of buckets; NAME.t7.1 ...     the next heap, twice as long, when that one is full
 //! NAME.v3.0  | heap of values that are too long for a bucket; NAME.v3.1 ...
 //! ```
 //!
-//! A program that finds the table crowded makes one of four times as many words. One command *freezes* the old words, so that no swap succeeds any
-//! more; the buckets are copied; the root word is swapped; the old table is removed. Readers of frozen words look at the root word. A sweep makes
-//! the values anew too, so that what a killed program took and did not link goes with the old heaps. A program that is killed meanwhile leaves
-//! frozen words; the next writer begins again.
+//! A program that finds the table crowded makes one of four times as many words. One command *freezes* the old words, so that later swaps
+//! fail. Then the program copies the buckets, swaps the root word and removes the old table. Readers of frozen words look at the root word.
+//! A sweep also copies the values to new heaps. Blocks that a killed program took and did not link go with the old heaps. A program that is
+//! killed meanwhile leaves frozen words; the next writer begins again.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `key`, [`kind`] | keys as bytes; what the bytes of a value are |
+//! | `key`, [`kind`] | keys as bytes; the form of a value's bytes |
 //! | `digest`, `bucket`, `plan` | hashes; words and buckets as bytes; a bucket that is to take another's place |
 //! | `blocks`, `hold` | heaps, and this process's blocks that nobody links; values that are read in place |
 //! | `table` | looking a key up in one table, and changing its entry |
-//! | `root`, `opening` | what the root says; a dictionary's regions |
-//! | `dict`, `change`, `keys`, `renew` | reading; changing; all keys; the table made anew, sweeps, and parts that are removed |
+//! | `root`, `opening` | the root's word and attribute; a dictionary's regions |
+//! | `dict`, `change`, `keys`, `renew` | reading; changing; all keys; new tables, sweeps, and parts that are removed |
 //! | `fault` | why a step was not done |
-//! | `waiter` | what faces of other languages do around steps that wait |
+//! | `waiter` | hooks of other languages around steps that wait |
 
 #![forbid(unsafe_code)]
 
@@ -72,7 +72,7 @@ pub use waiter::{Here, Waiter};
 
 use fault::Fault;
 
-/// Steps that move more give the waiter its turn: below, that may cost more than the copy.
+/// Steps that move more bytes go through the waiter. For shorter ones the hook may cost more than the copy.
 const BRIEF_LEN: usize = 64 << 10;
 
 /// The programs of the book's page, compiled by `cargo test --doc`.

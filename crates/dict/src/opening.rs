@@ -14,13 +14,13 @@ const ROOT_LEN: u64 = 64;
 /// Options of making and using a dictionary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Placement of its bytes; where it is made.
+    /// Placement of its bytes. Used where it is made.
     pub placement: Placement,
-    /// Words of the table at first; it grows with the keys. Where it is made.
+    /// Words of the first table; it grows with the keys. Used where it is made.
     pub buckets: u64,
-    /// Bytes of its first heap, 4096 at least; each further one is twice as long. Where it is made.
+    /// Bytes of its first heap, 4096 at least; each further one is twice as long. Used where it is made.
     pub memory: u64,
-    /// Rights, as a file's mode bits. Where it is made; later parts get that of its root.
+    /// Rights, as a file's mode bits. Used where it is made; later parts get the root's mode.
     pub mode: u32,
     /// Tries of a call where others change the same bucket all the time. 5,000 take some seconds.
     pub tries: u32,
@@ -40,7 +40,7 @@ pub struct Opening<'d> {
     pub terms: &'d Terms,
 }
 
-/// Opens or makes the root region of a dictionary; what it says.
+/// Opens or makes the root region of a dictionary. Returns its terms, too.
 pub fn root_of(pool: &Pool, name: &str, options: &Options) -> Result<(Region, Terms)> {
     let Options { placement, buckets, memory, mode, .. } = *options;
     if buckets == 0 || memory < 4096 {
@@ -65,7 +65,7 @@ impl Opening<'_> {
         CreateOptions { placement: self.terms.placement, mode: self.root_region.mode(), attributes, ..CreateOptions::default() }
     }
 
-    /// A part's word on its owner.
+    /// The attribute of the dictionary's parts, which names its root.
     pub fn part(&self) -> String {
         self.root_region.gid().0.to_string()
     }
@@ -112,10 +112,11 @@ impl Opening<'_> {
         Table::new(self.pool, root, words, self.terms.seed, heaps, self.writers())
     }
 
-    /// The words of the first table, which the first program makes that comes.
+    /// The words of the first table. The first program that comes makes them.
     fn zeroth_words(&self, name: &str) -> Result<Region> {
         let words = self.pool.create_or_attach(name, 8 * self.terms.buckets, &self.options())?;
-        // A table is removed after the root names the next. So one that was made anew by a program that read the root before is found here.
+        // A table is removed after the root names the next. So this finds a table that a program made again because it read the root
+        // before.
         if self.root()?.table == 0 {
             return Ok(words);
         }

@@ -5,7 +5,7 @@ use super::{BRIEF_LEN, Fault};
 use std::cell::Cell;
 use std::time::Instant;
 
-/// Has the next bucket that this thread reads use that buffer.
+/// Keeps a buffer for the next bucket that this thread reads.
 pub fn spare(raw: Vec<u8>) {
     if raw.capacity() <= BRIEF_LEN {
         SPARE.set(raw);
@@ -13,11 +13,11 @@ pub fn spare(raw: Vec<u8>) {
 }
 
 thread_local! {
-    /// A buffer of this thread for the next bucket that it reads: one is longer than what the C library gives out at once.
+    /// A buffer of this thread for the next bucket that it reads, because the C library is slow for buffers of this length.
     pub static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A word, and the bytes of its bucket, which were checked; none where it leads to none.
+/// A word, and the checked bytes of its bucket; no bytes where it leads to none.
 #[derive(Clone)]
 pub struct Looked {
     pub word: Word,
@@ -43,7 +43,7 @@ pub struct Plan {
     pub writing: Writing,
     /// The value that is linked no more, and its bytes.
     pub freed: Option<(At, u64)>,
-    /// Until when it may take that place, where the other was not read for it.
+    /// Deadline for taking that place, where the other bucket was not read again for this plan.
     pub until: Option<Instant>,
 }
 

@@ -1,11 +1,12 @@
-//! The table made anew: larger where it is crowded, and with its values where memory is linked by nobody. One program at a time does it.
+//! Makes a new table: a larger one where it is crowded, and with new values where nobody links much of the memory. One program at a time.
 //!
 //! ```text
-//! lock ── root: begun + 1 ── parts of nobody removed ── table and heaps made ── words frozen ── buckets copied ── words put ── root swapped
+//! lock ── root: begun + 1 ── parts of nobody removed ── table and heaps made ── words frozen ── buckets copied ── words put ── root
+//! swapped
 //! ```
 //!
-//! A program that is killed in between leaves the old table, whole, frozen or not. The next one counts `begun` up: whoever began before cannot
-//! finish, because its swap of the root word fails.
+//! A program that is killed in between leaves the old table, whole, frozen or not. The next one counts `begun` up: whoever began before
+//! cannot finish, because its swap of the root word fails.
 
 use super::Fault;
 use super::blocks::Heaps;
@@ -21,17 +22,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A crowded table gets so many times the words, or fewer, up to the second number.
+/// Growth of a crowded table, and its most words.
 const GROWTH: u64 = 4;
 const BUCKETS_MOST: u64 = 1 << 26;
 
-/// A sweep comes before a further heap where more than one part of so many is linked by nobody.
+/// A sweep comes before a further heap where nobody links more than this part of the memory: a quarter.
 const SWEPT_PART: u64 = 4;
 
-/// Time between two looks whether the call goes on, during a wait for the lock.
+/// Time between two questions to the waiter, during a wait for the lock.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Buckets that are copied between two such looks.
+/// Buckets that are copied between two such questions.
 const COPIES: u64 = 1 << 10;
 
 /// Memory that a dictionary takes.
@@ -43,12 +44,12 @@ pub struct DictStat {
     pub capacity: u64,
     /// Bytes that keys and values take.
     pub linked: u64,
-    /// Bytes that nobody links: another program's, which keeps them for its next writes or is about to link or to free them, or a killed one's.
+    /// Bytes that nobody links. Other programs keep them for their next writes, or are about to link or free them, or were killed.
     pub unlinked: u64,
 }
 
 impl<W: Waiter> Dict<W> {
-    /// Counts what it takes. What this program keeps is given back first.
+    /// Counts the memory that the dictionary takes. This program first gives its spare blocks back.
     pub fn stat(&self) -> Result<DictStat> {
         self.waiter.wait(|| {
             loop {
@@ -79,16 +80,16 @@ impl<W: Waiter> Dict<W> {
         }
     }
 
-    /// Gives back what killed programs took and did not link; returns how many bytes nobody linked.
+    /// Frees blocks that killed programs took and did not link. Returns the number of bytes that nobody linked.
     ///
-    /// A sweep makes table and values again. So it needs as much free memory as the dictionary has, and writers wait for it. Changes
-    /// sweep by themselves before they take memory for a further heap, if a quarter of the values has no link.
+    /// A sweep makes table and values again. So it needs as much free memory as the dictionary has, and writers wait for it. Changes sweep
+    /// by themselves before they take memory for a further heap, if nobody links a quarter of the memory.
     ///
-    /// **Errors**: [`Error::PoolFull`], [`Error::QuotaExceeded`]; all is as it was then.
+    /// **Errors**: [`Error::PoolFull`], [`Error::QuotaExceeded`]; the dictionary is then unchanged.
     pub fn sweep(&self) -> Result<u64> {
         let unlinked = self.stat()?.unlinked;
         self.waiter.wait(|| match unlinked {
-            // Tables and heaps that a program left, which was killed when it had made others.
+            // Removes old tables and heaps of a program that was killed after it had made new ones.
             0 => {
                 let lock = self.lock()?;
                 self.remove_parts(Some(self.root()?))?;
@@ -99,7 +100,7 @@ impl<W: Waiter> Dict<W> {
         Ok(unlinked)
     }
 
-    /// Removes the dictionary from the pool. Programs that have it open get errors, or reach what is nobody's any more.
+    /// Removes the dictionary from the pool. Programs that have it open get errors, or reach memory that no dictionary uses any more.
     pub fn destroy(&self) -> Result<()> {
         self.waiter.wait(|| {
             self.pool.remove(&self.name)?;
@@ -107,7 +108,7 @@ impl<W: Waiter> Dict<W> {
         })
     }
 
-    /// Sweeps before a further heap is made, where much of those that are there is linked by nobody; says whether it did.
+    /// Sweeps before a further heap is made, where nobody links much of the present heaps. Returns true if it did.
     pub(crate) fn sweep_if_worth(&self, table: &Arc<Table>, full: &Heaps) -> Result<bool> {
         let (buckets, values) = self.linked(table)?;
         let linked = if std::ptr::eq(full, &table.buckets) { buckets } else { values };
@@ -117,7 +118,7 @@ impl<W: Waiter> Dict<W> {
         Ok(!is_short_of_memory(self.renew(table, 1, true))?)
     }
 
-    /// Has a table that is crowded grow. `count` is how many entries a bucket has.
+    /// Makes a crowded table grow. `count` is a bucket's number of entries.
     pub(crate) fn grow_if_crowded(&self, table: &Arc<Table>, count: u32) -> Result<()> {
         let growth = GROWTH.min(BUCKETS_MOST / table.count);
         if count < self.crowd.load(Ordering::Relaxed) || growth < 2 {
@@ -140,7 +141,7 @@ impl<W: Waiter> Dict<W> {
         if self.has_moved(table)? { Ok(()) } else { self.renew(table, 1, false) }
     }
 
-    /// Makes the table anew, or waits until another program has. **Errors**: among others where there is no memory for it; all is as it was.
+    /// Makes a new table, or waits until another program has. **Errors**: among others no memory for it; the dictionary is then unchanged.
     pub(crate) fn renew(&self, table: &Arc<Table>, growth: u64, sweeps: bool) -> Result<()> {
         let lock = self.lock()?;
         let done = match self.has_moved(table)? {
@@ -207,7 +208,7 @@ impl<W: Waiter> Dict<W> {
         }
     }
 
-    /// Makes the next table and has it take the old one's place.
+    /// Makes the next table and puts it in the old one's place.
     fn make_next(
         &self,
         old: &Arc<Table>,
@@ -235,7 +236,7 @@ impl<W: Waiter> Dict<W> {
         Table::new(&self.pool, root, words, self.terms.seed, (buckets, values), opening.writers())
     }
 
-    /// Copies all buckets, each into those that its keys have in the next table; values too where that has its own.
+    /// Copies the entries of all buckets to their buckets in the next table, and values, too, where the next table has heaps of its own.
     fn copy(&self, old: &Table, words: &[Word], fresh: &Table) -> std::result::Result<(), Fault> {
         let mut table = vec![Word(0); fresh.count as usize];
         for (number, word) in (0..).zip(words.iter().copied()) {
@@ -299,7 +300,7 @@ impl<W: Waiter> Dict<W> {
     }
 }
 
-/// True if that was not done for want of memory, or because a name was taken.
+/// True if a step failed for want of memory, or because a name was taken.
 fn is_short_of_memory(done: Result<()>) -> Result<bool> {
     match done {
         Ok(()) => Ok(false),

@@ -2,12 +2,12 @@
 
 use hanare::{Error, Placement, Result};
 
-/// The attribute by which a region says that it is the root of a dictionary.
+/// The attribute of a region that is the root of a dictionary.
 pub const ATTRIBUTE: &str = "hanare.dict";
-/// The attribute by which a region says whose part it is.
+/// The attribute of a part, which names its root region.
 pub const PART: &str = "hanare.dict.part";
 
-/// The dictionary's table and values, and the number of any that were begun: 20 bits, 20 and 24.
+/// Numbers of the dictionary's table and values, and of the last that was begun: 20 bits, 20 and 24.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
     pub table: u64,

@@ -1,8 +1,8 @@
-//! A table of words: how a key is looked up, and how its entry is changed.
+//! A table of words: looks a key up, and changes its entry.
 //!
-//! A writer makes the bucket anew in another block and swaps the word in one step, in one message where one node has both; a slower writer tries
-//! again. A reader checks that it read the bucket that the word stood for. So neither needs a lock, and a writer that is killed leaves the old entry
-//! or the new one.
+//! A writer makes a new bucket in another block and swaps the word in one step, in one message where one node has both. A slower writer
+//! tries again. A reader checks that it read the bucket of the word. So neither needs a lock, and a writer that is killed leaves the old
+//! entry or the new one.
 
 use super::blocks::{Heaps, VIEWED_LEN_MIN, Writers, node_of};
 use super::bucket::{self, Entries, Entry, HEAD_LEN, PLACE, Value, Word, Writing, rounded};
@@ -19,19 +19,18 @@ use std::time::{Duration, Instant};
 /// Words of another host's table that a program remembers: some 20 bytes each.
 const SEEN_COUNT: usize = 1 << 13;
 
-/// Buckets of another host's table that a program remembers for its next write, of up to so many bytes each.
+/// Most buckets of another host's table that a program remembers for its next write, and most bytes of each.
 const RECENT_COUNT: u64 = 64;
 const RECENT_LEN: usize = 4096;
 
-/// Time that such a bucket is good for a write that does not read it first. A swap that succeeds says that the word is the one that was
-/// read: that it never changed, or 32,768 times. A change takes a writer of the word's own host a microsecond, so that many take ten
-/// times as long as this.
+/// Time that such a bucket is good for a write that does not read it first. A swap that succeeds proves that the word never changed, or
+/// 32,768 times. A change takes a writer of the word's own host a microsecond. So that number of changes takes ten times as long as this.
 const RECENT: Duration = Duration::from_millis(2);
 
-/// Words that are read at once where all of a table are looked at.
+/// Words that are read at once in a look at a whole table.
 const LOOK_COUNT: u64 = 1 << 10;
 
-/// Words that are looked at to see whether a table is crowded, and the percentage of them in use from which it is: two keys to a word.
+/// Words in a sample of a table, and the percentage of them in use from which it is crowded: two keys to a word.
 const SAMPLE_COUNT: u64 = 64;
 const CROWDED: u64 = 85;
 
@@ -110,7 +109,7 @@ impl Table {
         Ok(Word(u64::from_le_bytes(code)))
     }
 
-    /// The bytes of a bucket, of which `raw` was read. **Errors**: [`Fault::Changed`] where it is another's memory by now.
+    /// The bytes of a bucket, of which `raw` was read. **Errors**: [`Fault::Changed`] where the memory has another use by now.
     pub fn bucket(&self, number: u64, word: Word, raw: Option<Vec<u8>>) -> Result<Vec<u8>, Fault> {
         if word.is_none() {
             return Ok(Vec::new());
@@ -148,9 +147,8 @@ impl Table {
 
     /// A word and its bucket: in one message where the word is the one that this program saw last, else in two.
     ///
-    /// Looks at a bucket, remembered ones first. Remembered buckets may have any age, because a bucket counts only where the word that
-    /// was read with it leads there. One node reads both, the word first. A bucket that was read before its word could be one of 32,768
-    /// changes ago, whose tag is the same.
+    /// A remembered word may have any age, because a bucket counts only where the word that was read with it leads there. One node reads
+    /// both, the word first. A bucket read before its word could be that of 32,768 changes ago, whose tag is the same.
     fn look(&self, number: u64) -> Result<Looked, Fault> {
         let begun = Instant::now();
         let seen = self.seen().words.get(&number).copied();
@@ -165,8 +163,8 @@ impl Table {
         Ok(looked)
     }
 
-    /// Reads a word, and what lies where it led when it was seen. **Errors**: among others where a grant was refused, because a batch is not
-    /// repeated with the grants of today, as single reads are.
+    /// Reads a word, and the bytes where it led when it was last seen. **Errors**: among others a refused grant, because a batch, unlike a
+    /// single read, is not repeated with fresh grants.
     fn look_again(&self, number: u64, seen: Word) -> Result<(Word, Vec<u8>), Fault> {
         let segment = self.buckets.segment(seen.at().segment)?;
         let (mut code, mut raw) = ([0; 8], vec![0; seen.block_len().unwrap_or(0) as usize]);
@@ -181,7 +179,7 @@ impl Table {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what was there after that moment, where that spares a message.
+    /// Remembers a word and its bucket as of `begun`, where that spares a message.
     fn note(&self, number: u64, looked: Looked, begun: Instant) {
         if self.is_here {
             return;
@@ -202,13 +200,13 @@ impl Table {
         }
     }
 
-    /// Takes what the bucket was a moment ago, once; and until when it is good for a write.
+    /// Takes the remembered bucket, once, with the deadline for a write that uses it.
     fn take_recent(&self, number: u64) -> Option<(Looked, Instant)> {
         let (its, looked, begun) = self.seen().recent.remove(&(number % RECENT_COUNT))?;
         (its == number).then(|| (looked, begun + RECENT))
     }
 
-    /// Sets a key's value, or takes the key away; how many entries its bucket has then. `None` where there was nothing to do.
+    /// Sets a key's value, or removes the key. Returns its bucket's number of entries; `None` where there was nothing to do.
     pub fn change<W: Waiter>(
         &self,
         waiter: &W,
@@ -230,7 +228,7 @@ impl Table {
         step(waiter, !is_quick, || self.carry_out(plan, may_grow)?.map(Some).ok_or(Fault::Changed))
     }
 
-    /// Changes an entry; the entries that its bucket has then. `None` where there was nothing to do.
+    /// [`Table::change`] of another host's table.
     fn change_there(&self, number: u64, coded: &[u8], fresh: Option<Value<'_>>, may_grow: bool) -> Result<Option<u32>, Fault> {
         if let Some((recent, until)) = self.take_recent(number)
             && Instant::now() < until
@@ -245,7 +243,8 @@ impl Table {
         }
     }
 
-    /// Puts a bucket in another's place; how many entries it has. `None` where another program was faster, or its time is over.
+    /// Puts a bucket in another's place. Returns its number of entries; `None` where another program was faster, or the deadline has
+    /// passed.
     fn carry_out(&self, plan: Plan, may_grow: bool) -> Result<Option<u32>, Fault> {
         let Plan { number, word, writing, freed, until } = plan;
         let count = writing.count;
@@ -272,7 +271,7 @@ impl Table {
         Ok(Some(count))
     }
 
-    /// Takes a block for a bucket: the word that is to lead to it, and its bytes.
+    /// Takes a block for a bucket. Returns the word that will lead to it, and its bytes.
     fn prepare(&self, number: u64, tag: u16, writing: Writing, may_grow: bool) -> Result<(Word, Vec<u8>), Fault> {
         let too_long =
             || Error::LimitReached { what: "bytes of keys and short values in one bucket".to_owned(), limit: u32::MAX.into() };
@@ -289,8 +288,8 @@ impl Table {
         }
     }
 
-    /// Writes a bucket, and has the word lead there if it is still the old one. One message does both where one node has both. A reader may find
-    /// the word before the bucket then; the bucket's checksum tells.
+    /// Writes a bucket, and swaps the word to it if that is still the old one. One message does both where one node has both. A reader may
+    /// then find the word before the bucket; the bucket's checksum shows it.
     fn put_and_swap(&self, number: u64, (old, fresh): (Word, Word), raw: &[u8]) -> Result<bool, Fault> {
         let segment = self.buckets.segment(fresh.at().segment)?;
         let offset = fresh.at().offset();
@@ -320,12 +319,12 @@ impl Table {
         self.buckets.free(word.at(), block_len_of(word));
     }
 
-    /// True if the word is still that one, in a step that comes after all of this program's before it for everybody.
+    /// True if the word is unchanged. An atomic step, which all programs see after this program's earlier steps.
     pub fn is_still(&self, number: u64, word: Word) -> Result<bool, Fault> {
         self.swap(number, word, word)
     }
 
-    /// Writes a bucket that no other program knows; the word that is to lead to it.
+    /// Writes a bucket that no other program knows. Returns the word that will lead to it.
     pub fn write(&self, number: u64, writing: Writing) -> Result<Word, Fault> {
         let (word, raw) = self.prepare(number, 0, writing, true)?;
         self.buckets.segment(word.at().segment)?.region.put(word.at().offset(), &raw)?;
@@ -344,20 +343,20 @@ impl Table {
         self.some(0, self.count)
     }
 
-    /// Makes the words those, where no other program knows the table.
+    /// Sets all words of a table that no other program knows.
     pub fn fill(&self, words: &[Word]) -> hanare::Result<()> {
         let codes: Vec<u8> = words.iter().flat_map(|word| word.0.to_le_bytes()).collect();
         self.words.put(0, &codes)
     }
 
-    /// Has no swap of a word succeed any more; the words.
+    /// Freezes all words, so that later swaps fail. Returns the words.
     pub fn freeze(&self) -> hanare::Result<Vec<Word>> {
         let mut olds = vec![0; 8 * self.count as usize];
         self.words.fetch(self.all(), FREEZE, &Word::FROZEN.to_le_bytes(), &mut olds)?;
         Ok(to_words(&olds))
     }
 
-    /// Takes that back.
+    /// Takes [`Table::freeze`] back.
     pub fn thaw(&self) -> hanare::Result<()> {
         let modify = Modify { operator: Operator::And, element: Element::U64 };
         self.words.update(self.all(), modify, &(!Word::FROZEN).to_le_bytes())
@@ -367,7 +366,7 @@ impl Table {
         Strided { offset: 0, block: 8, count: self.count, stride: 8 }
     }
 
-    /// True if there are two keys or more to a word, as far as a few words from there on tell.
+    /// True if there are about two keys or more to a word, by a sample of words that `chance` chooses.
     pub fn is_crowded(&self, chance: u64) -> hanare::Result<bool> {
         let count = SAMPLE_COUNT.min(self.count);
         let words = self.some(chance % (self.count - count + 1), count)?;
@@ -411,7 +410,7 @@ impl Table {
     }
 }
 
-/// Bytes of the block that a word leads to, or at least so many that it is none of those that are kept.
+/// Bytes of the block that a word leads to. For a block of unknown length, enough that it is not kept as a spare.
 fn block_len_of(word: Word) -> u64 {
     word.block_len().unwrap_or(VIEWED_LEN_MIN)
 }

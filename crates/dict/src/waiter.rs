@@ -1,11 +1,11 @@
-//! Hooks of a face of another language around steps that wait for a node, or move much: Python gives its interpreter's lock to others.
+//! Hooks of another language around steps that wait for a node, or move much: Python releases its interpreter's lock.
 
-/// Around such steps. No lock of a dictionary is held while one is called.
+/// Hooks around such steps. No lock of a dictionary is held while one is called.
 pub trait Waiter: Send + Sync {
     /// Runs a step that may last.
     fn wait<T: Send>(&self, step: impl FnOnce() -> T + Send) -> T;
 
-    /// Asked between the parts of long work: whether it goes on. The call ends with [`NotInTime`](hanare::Error::NotInTime) where it does not.
+    /// True to go on; asked between the parts of long work. On false the call ends with [`NotInTime`](hanare::Error::NotInTime).
     fn goes_on(&self) -> bool {
         true
     }
