@@ -28,7 +28,7 @@ const IO_LEN: u32 = 64 << 10;
 /// Entries that `readdir` gives of a folder: as it was when its first entry was read.
 pub type Listing = Arc<Vec<(Vec<u8>, Ino, FileType)>>;
 
-/// The file system as the kernel talks to it.
+/// The file system behind the kernel's requests.
 pub struct Calls {
     pub(super) files: Arc<Files>,
     pub(super) plain: Plain,
@@ -171,7 +171,8 @@ impl Calls {
         })
     }
 
-    /// Sets a file's length or attributes for a user. What sets nothing is a change of owner to the same, or before a write.
+    /// Sets a file's length or attributes for a user. A request that sets nothing is a change of owner to the same, or comes before a
+    /// write.
     pub(super) fn set(&self, uid: u32, ino: Ino, size: Option<u64>, mut set: Attributes) -> Result<FileAttr> {
         if is_plain(ino) {
             if set != Attributes::default() && set != (Attributes { mtime: set.mtime, ..Attributes::default() }) {
@@ -189,7 +190,7 @@ impl Calls {
             if is_of_owner || size.is_some() {
                 self.files.drop_rights(ino, false)?;
             }
-            // Root may change a length and keep what the mode says.
+            // Root may change a length and keep the mode's bits.
             if set.mode.is_none() && (is_of_owner || (size.is_some() && uid != 0)) {
                 set.mode = self.files.mode_without_rights(ino)?;
             }

@@ -4,14 +4,14 @@ use super::space::Run;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Runs of blocks by their place in a file. What is not in it is a hole.
+/// Runs of blocks by their place in a file. All other blocks are holes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocks {
     by_place: BTreeMap<u64, Run>,
 }
 
 impl Blocks {
-    /// The run that a block is in, from that block on; or how many blocks follow that are a hole. At most `limit`.
+    /// The run that a block is in, from that block on; else the number of blocks of the hole there. At most `limit`.
     pub fn find(&self, block: u64, limit: u64) -> Result<Run, u64> {
         if let Some((first, run)) = self.by_place.range(..=block).next_back()
             && block - first < u64::from(run.count)
@@ -36,7 +36,7 @@ impl Blocks {
         self.by_place.insert(block, run);
     }
 
-    /// Makes a hole of blocks `from .. to`; returns what was there, each run with its place.
+    /// Makes a hole of blocks `from .. to`. Returns the runs that were there, each with its place.
     pub fn cut(&mut self, from: u64, to: u64) -> Vec<(u64, Run)> {
         let begin = self.by_place.range(..=from).next_back().map_or(from, |(first, _)| *first);
         let touched: Vec<(u64, Run)> = self.by_place.range(begin..to.max(begin)).map(|(first, run)| (*first, *run)).collect();

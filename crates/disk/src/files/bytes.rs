@@ -1,7 +1,7 @@
 //! A file's bytes: read, written, made longer and shorter.
 //!
-//! Bytes go to the pool at the write, into blocks that this mount reserved where a hole was. The log is told of them at fsync, at close,
-//! or after a second. So a full pool is known at the write, and a mount that dies leaves a file as it was last told of.
+//! Bytes go to the pool at the write, into blocks that this mount reserved where a hole was. Their record goes to the log at fsync, at
+//! close, or after a second. So a full pool shows at the write. A mount that dies leaves a file as the log has it.
 
 use super::Files;
 use super::open::{Open, Pending};
@@ -12,7 +12,7 @@ use super::tree::{FILE_LEN_MAX, Inode, Kind};
 use rustix::io::Errno;
 use std::time::Duration;
 
-/// Time that written bytes wait for more before the others are told.
+/// Time that written bytes wait for more before their record goes to the log.
 pub const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// A file as this mount sees it.
@@ -29,7 +29,7 @@ impl Source<'_> {
         self.inode.size().max(self.pending.and_then(|pending| pending.size).unwrap_or(0))
     }
 
-    /// The run at a block; or how many blocks follow that are a hole.
+    /// The run at a block; else the number of blocks of the hole there.
     pub fn find(&self, block: u64, limit: u64) -> Result<Run, u64> {
         match self.pending.map_or(Err(limit), |pending| pending.fresh.find(block, limit)) {
             Err(hole) => self.inode.find(block, hole),
@@ -37,7 +37,7 @@ impl Source<'_> {
         }
     }
 
-    /// The parts of bytes `from .. to`: each a run and where in it, or a hole; and how many bytes.
+    /// The parts of bytes `from .. to`: each a number of bytes of a run, with the offset in it, or of a hole.
     fn parts(&self, from: u64, to: u64) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut at = from;
@@ -83,7 +83,7 @@ impl Files {
         let _inside = self.gate.enter();
         self.session()?;
         let open = self.opened(ino);
-        // Held over the copying: blocks that a truncation frees are not filled anew meanwhile.
+        // Held over the copying, so that blocks that a truncation frees are not filled again meanwhile.
         let pending = open.as_ref().map(|open| open.read());
         let (parts, len) = {
             let view = self.view()?;
@@ -129,8 +129,8 @@ impl Files {
         if self.is_coherent { self.tell(&open, &mut pending) } else { Ok(()) }
     }
 
-    /// Does what may need blocks, and once more where the pool was full and blocks could be freed. `fresh` lists blocks that were filled:
-    /// after an error they are a hole again, because they may show what they held before.
+    /// Does work that may need blocks, and once more where the pool was full and blocks could be freed. `fresh` lists filled blocks. After
+    /// an error they are a hole again, because they may have the bytes of an earlier file.
     fn with_room(
         &self,
         pending: &mut Pending,
@@ -214,7 +214,7 @@ impl Files {
         run.map_or(Ok(()), |run| self.store.zero(run, size % BLOCK_LEN, end - size))
     }
 
-    /// The regions that a file's bytes are in, a line each with their bytes and placement.
+    /// The regions that have a file's bytes: a line each, with the number of bytes and the placement.
     pub fn regions_of(&self, ino: Ino) -> Result<Vec<u8>> {
         self.flush(ino)?;
         let view = self.view()?;
@@ -234,7 +234,7 @@ impl Files {
         place.unwrap_or_else(|| "local".to_owned())
     }
 
-    /// Tells the others what was written. **Errors**: `EIO` too where it cannot be told any more, said once.
+    /// Adds a file's writes to the log. **Errors**: `EIO`, too, once, where earlier writes are lost.
     pub fn flush(&self, ino: Ino) -> Result<()> {
         let Some(open) = self.opened(ino) else { return Ok(()) };
         let mut pending = open.write();
@@ -244,7 +244,7 @@ impl Files {
         self.tell(&open, &mut pending)
     }
 
-    /// Tells the log of what one file has pending.
+    /// Adds a file's pending writes to the log.
     pub fn tell(&self, open: &Open, pending: &mut Pending) -> Result<()> {
         let Some(time) = pending.time else { return Ok(()) };
         let _inside = self.gate.enter();
@@ -268,7 +268,7 @@ impl Files {
         Ok(())
     }
 
-    /// Another mount filled the same holes: what was written here goes over what it wrote, byte by byte.
+    /// Another mount filled the same holes: copies the bytes written here over that mount's bytes.
     fn merge(&self, inode: &Inode, pending: &Pending, double: &[(u64, Run)]) -> Result<()> {
         for (block, run) in double {
             let Ok(theirs) = inode.find(*block, 1) else { continue };

@@ -50,7 +50,7 @@ impl Filesystem for Calls {
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_DO_READDIRPLUS,
             InitFlags::FUSE_READDIRPLUS_AUTO,
-            // Else it asks for an attribute before each write, which takes as long as the write.
+            // Without it the kernel asks for an attribute before each write, which takes as long as the write.
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ];
         for wish in wishes {

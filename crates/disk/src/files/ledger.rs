@@ -1,9 +1,9 @@
-//! The log that all mounts of a file system share: what each adds, all apply, in one order.
+//! The log that all mounts of a file system share. All apply the records of all, in one order.
 //!
 //! The ledger lies in regions of the pool. `NAME@super` holds one word, the *head*: the number of the log that counts, and its length.
 //! `NAME@STEM.log.N` holds a snapshot of the state and the frames of records since. A frame counts when the head, exchanged by
-//! compare-and-swap, covers it: a mount that dies before has changed nothing, one that dies after has changed all. [`super::turn`] keeps
-//! mounts from trying at once.
+//! compare-and-swap, covers it. A mount that dies before has changed nothing, a mount that dies after has changed all. [`super::turn`]
+//! keeps mounts from trying at once.
 
 use super::log::{Head, View, follow, frame, load_log};
 use super::parts::Parts;
@@ -26,13 +26,13 @@ const STEM: u64 = 24;
 /// Offset of the table of mounts' progress: a word for each.
 const MARKS: u64 = 4096;
 
-/// Length of `NAME@super`: long enough to be mapped by the mounts of its host, so that a look at the head is a load.
+/// Length of `NAME@super`: long enough that the mounts of its host can map it. So a look at the head is a load.
 const SUPER_LEN: u64 = 64 << 10;
 
-/// Most readings of a log that was replaced meanwhile.
+/// Most tries to read a log that others replace meanwhile.
 const READ_TRIES: u32 = 8;
 
-/// The shared log, as one mount has it.
+/// One mount's view of the shared log.
 pub struct Ledger {
     turns: Turns,
     view: RwLock<View>,
@@ -43,12 +43,12 @@ pub struct Ledger {
 impl Ledger {
     /// Opens a file system; makes it, empty, where it is not there.
     ///
-    /// **Errors**: the pool's; [`Error::NotTrusted`] for a region of a user that the pool's handle does not trust; [`Error::BadUse`] where a region of
-    /// that name is something else.
+    /// **Errors**: the pool's; [`Error::NotTrusted`] for a region of a user that the pool's handle does not trust; [`Error::BadUse`] where
+    /// a region of that name is something else.
     pub fn open(pool: &Pool, name: &str, fresh: impl Fn() -> Tree) -> Result<Ledger, Error> {
         let front = open_front(pool, &format!("{name}@super"))?;
         let (is_made, front_name) = (front.created(), front.name().to_owned());
-        // A file system that does not come about leaves nothing.
+        // A failure leaves no region.
         Ledger::begin(pool, name, front, fresh).inspect_err(|_| {
             if is_made {
                 let _ = pool.remove(&front_name);
@@ -113,8 +113,8 @@ impl Ledger {
         self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a change: `decide` says which, from the newest state, while nobody else makes any. No records, no change. It is asked again where
-    /// the change does not come about, so it has to do nothing itself.
+    /// Makes the change that `decide` returns for the newest state, while nobody else makes any. No records are no change. `decide` is
+    /// called again where the change fails, so it must have no effects of its own.
     ///
     /// **Errors**: those of `decide`; the pool's.
     pub fn commit<T>(&self, mut decide: impl FnMut(&Tree) -> Result<(Vec<Record>, T)>) -> Result<T> {
@@ -139,7 +139,7 @@ impl Ledger {
         }
     }
 
-    /// Waits for this mount's turn; takes it from a mount that stopped. `None` where it is to be tried again.
+    /// Waits for this mount's turn, or takes it from a mount that stopped. `None`: try again.
     fn take_turn(&self) -> Result<Option<Turn>, Error> {
         match self.turns.take()? {
             TurnOutcome::Turn(turn) => Ok(Some(turn)),
@@ -171,7 +171,8 @@ impl Ledger {
         Ok(Some(turn))
     }
 
-    /// Writes a frame and moves the head over it; `false` where the head was moved by others. A log that is full is replaced, and the turn with it.
+    /// Writes a frame and moves the head over it; `false` where the head was moved by others. A log that is full is replaced, and the turn
+    /// with it.
     fn append(&self, turn: &mut Turn, records: &[Record]) -> Result<bool, Error> {
         for is_again in [false, true] {
             let (before, log) = {
@@ -215,7 +216,7 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Applies what others have added.
+    /// Applies records that others have added.
     fn catch_up(&self) -> Result<()> {
         self.try_catch_up().map_err(|error| refused("a look at the files", &error))
     }
@@ -233,7 +234,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Says how far this mount has come: nothing here uses what it knew before that position.
+    /// Publishes this mount's position: no call here uses an earlier state any more.
     pub fn mark(&self, slot: u32, position: u64) -> Result<()> {
         let at = MARKS + 8 * u64::from(slot);
         let before = self.turns.front.fetch_word(at, Operator::Swap, position);

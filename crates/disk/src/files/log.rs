@@ -18,13 +18,13 @@ const FRAME_HEAD_LEN: usize = 16;
 /// Shortest log: some ten thousand changes.
 const LOG_LEN_MIN: u64 = 1 << 20;
 
-/// Ratio of a log's length to its snapshot's: enough is written between two snapshots that they cost little beside it.
+/// Ratio of a log's length to its snapshot's: so snapshots cost little beside the records between them.
 const LOG_GROWTH: u64 = 4;
 
-/// Bits of the head that say how long the log is; those above say which log.
+/// Bits of the head that are the log's length; those above are the log's number.
 const TAIL_BITS: u32 = 40;
 
-/// Number of logs that a file system may have, one after the other, with some to spare for mounts that stop.
+/// Number of logs that a file system may have, one after the other. Some numbers are left for mounts that stop.
 pub const LOGS: u64 = (1 << (u64::BITS - TAIL_BITS)) - 64;
 
 /// The log that counts, and its length in bytes.
@@ -98,7 +98,7 @@ pub fn load_log(parts: &Parts, head: Head) -> Result<View, Error> {
     if follow(&mut view, head)? { Ok(view) } else { Err(garbage(parts, "a frame's checksum is wrong")) }
 }
 
-/// Applies the frames up to a head of the same log; `false` where they are not what was written, as in a log that was replaced.
+/// Applies the frames up to a head of the same log; `false` where the bytes are no frames, as in a log that was replaced.
 pub fn follow(view: &mut View, head: Head) -> Result<bool, Error> {
     if head.tail < view.head.tail || head.tail > view.log.len() {
         return Ok(false);
@@ -152,8 +152,8 @@ fn garbage(parts: &Parts, reason: &str) -> Error {
     Error::Garbage { peer: format!("the log of file system '{}'", parts.name()), reason: reason.to_owned() }
 }
 
-/// Reads a log as any program that may write its region could have it; the state stays whole, whatever comes. A first byte says whether a
-/// snapshot comes first. Then come the snapshot and bodies of frames, each behind two bytes of its length.
+/// Reads a log whose region any program may have written; the state stays whole, whatever comes. The first byte tells whether a snapshot
+/// comes first. Then come the snapshot and bodies of frames, each behind two bytes of its length.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz_log(bytes: &[u8]) {
     if let Some((_, len)) = unframe(1, bytes) {

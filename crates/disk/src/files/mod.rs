@@ -7,7 +7,7 @@
 //!                                  watch: proves that this mount lives
 //! ```
 //!
-//! docs/files.md says what users get; ARCHITECTURE.md what happens when something dies at each step.
+//! docs/files.md is for users; ARCHITECTURE.md tells the effect of a death at each step.
 
 mod answers;
 mod blocks;
@@ -55,7 +55,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::Store;
 use tree::{Inode, Tree};
 
-/// The extended attribute that says where a file's bytes go: it counts before the first write, and for what is made in a folder.
+/// The extended attribute with the placement of a file's bytes. It counts before the first write; things made in a folder inherit it.
 pub const PLACE: &[u8] = b"user.hanare.place";
 
 /// A mounted file system, without the kernel.
@@ -67,12 +67,13 @@ pub struct Files {
     standing: Standing,
     opens: Mutex<HashMap<Ino, Arc<Open>>>,
     owners: Owners,
-    /// True if each write is told at once.
+    /// True if other mounts see each write at once.
     is_coherent: bool,
 }
 
 impl Files {
-    /// Opens a file system, or makes it; this mount is none of its mounts yet. Each of its regions has to be this user's, or a trusted one's.
+    /// Opens a file system, or makes it; this does not yet join its mounts. Each of its regions has to belong to this user or a trusted
+    /// one.
     ///
     /// **Errors**: the pool's; [`Error::NotTrusted`].
     pub fn open(pool: &Pool, name: &str, trusted: &[u32], is_coherent: bool) -> Result<Files, Error> {
@@ -92,7 +93,7 @@ impl Files {
         })
     }
 
-    /// Removes a file system that this mount made, and that nobody has used: no mount came about.
+    /// Removes a file system that this process made and nobody has used, after its mount failed.
     fn remove_unused(&self) {
         if let Err(error) = self.ledger.remove_unused() {
             tracing::warn!("the regions of {} stay: {error}", self.ledger.parts().name());
@@ -113,12 +114,12 @@ impl Files {
         self.opens().get(&ino).cloned()
     }
 
-    /// The same, made where it is not there.
+    /// [`Files::opened`], made where it is not there.
     fn open_entry(&self, ino: Ino) -> Arc<Open> {
         self.opens().entry(ino).or_insert_with(|| Arc::new(Open::new(ino))).clone()
     }
 
-    /// Opens a file; returns whether the kernel's cached pages are still what it holds.
+    /// Opens a file. Returns true if the kernel's cached pages still have its bytes.
     pub fn open_file(&self, ino: Ino) -> Result<bool> {
         let change = {
             let view = self.ledger.view()?;
@@ -132,7 +133,7 @@ impl Files {
         Ok(is_cached)
     }
 
-    /// A handle is closed. What it wrote was told at the flush before.
+    /// Closes a handle, whose writes went to the log at the flush before.
     pub fn close_file(&self, ino: Ino) {
         let Some(open) = self.opened(ino) else { return };
         let is_last = {
@@ -167,13 +168,13 @@ impl Files {
         }
     }
 
-    /// Looks at a file, link or folder as this mount sees it: with what it wrote and has not told.
+    /// Looks at a file, link or folder as this mount sees it: with its writes that are not in the log yet.
     pub fn with<T>(&self, ino: Ino, look: impl FnOnce(&Inode, &Source<'_>) -> T) -> Result<T> {
         drop(self.view()?);
         self.with_known(ino, look)
     }
 
-    /// [`Files::with`], without a look at later words of others.
+    /// [`Files::with`], without a look at later records of others.
     fn with_known<T>(&self, ino: Ino, look: impl FnOnce(&Inode, &Source<'_>) -> T) -> Result<T> {
         let open = self.opened(ino);
         let pending = open.as_ref().map(|open| open.read());
@@ -182,7 +183,7 @@ impl Files {
         Ok(look(inode, &Source { inode, pending: pending.as_deref() }))
     }
 
-    /// The state, with all that others told.
+    /// The state, with all records of others.
     fn view(&self) -> Result<std::sync::RwLockReadGuard<'_, View>> {
         self.ledger.view()
     }
@@ -198,5 +199,5 @@ impl Files {
     }
 }
 
-/// Most files of which is remembered what the kernel's pages show, beyond those that are open.
+/// Most closed files whose state in the kernel's page cache is remembered.
 const CACHED_COUNT_MAX: usize = 1 << 16;

@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Threads that answer the kernel: two for each of two processors, so that one that waits for another node holds nobody up.
+/// Threads that answer the kernel: two for each of two processors, so that a thread that waits for another node holds nobody up.
 const THREADS: usize = 4;
 
 /// Readahead of a mount that root makes, in KiB: as long as a request.
@@ -48,7 +48,8 @@ pub struct Mounted {
 
 /// Mounts a file system of the pool at a folder; makes it, empty, where it is not there.
 ///
-/// **Errors**: the pool's; [`Error::NotTrusted`] for a region that another user made; [`Error::System`] where this host does not let the user mount.
+/// **Errors**: the pool's; [`Error::NotTrusted`] for a region that another user made; [`Error::System`] where this host does not let the
+/// user mount.
 ///
 /// FEATURE: D2-F1 D2-F2 D2-F3 D2-F15
 pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mounted, Error> {
@@ -101,7 +102,7 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
     }
 }
 
-/// Checks that the helper that mounts for an ordinary user will be found at the end, too: a mount that nobody can undo is refused.
+/// Checks that an ordinary user's helper for unmounting is there: a mount that nobody can undo is refused.
 fn check_helper(folder: &Path) -> Result<(), Error> {
     if rustix::process::geteuid().is_root() || Command::new("fusermount3").arg("-V").output().is_ok() {
         return Ok(());
@@ -130,7 +131,7 @@ fn start_watch(files: &Arc<Files>) -> Result<JoinHandle<()>, Error> {
     Ok(watch)
 }
 
-/// A mount whose process was killed leaves a folder that nobody can use: it goes before another takes its place.
+/// Detaches a mount whose process was killed, because nobody can use its folder.
 fn clear_dead(folder: &Path) {
     // Its attributes may be cached; this asks the process.
     if rustix::fs::statfs(folder).err() == Some(Errno::NOTCONN) {
@@ -148,7 +149,7 @@ fn detach(folder: &Path) {
     }
 }
 
-/// Longer readahead, where this user may set it: streams then come in requests of full length.
+/// Sets a longer readahead, where this user may: streams then come in requests of full length.
 fn set_readahead(folder: &Path) {
     use std::os::unix::fs::MetadataExt;
     let Ok(found) = std::fs::metadata(folder) else { return };
@@ -192,7 +193,7 @@ impl Mounted {
         Unmounter { folder: self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone()) }
     }
 
-    /// Waits until it is unmounted, and all that was written is told.
+    /// Waits until it is unmounted, and all writes are in the log.
     ///
     /// **Errors**: the kernel connection's.
     pub fn wait(self) -> io::Result<()> {

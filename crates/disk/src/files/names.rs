@@ -12,7 +12,7 @@ const LINK_COUNT_MAX: u32 = 65_000;
 /// Longest value of an extended attribute, and most bytes of all of one file: the kernel's limit.
 const XATTR_LEN_MAX: usize = 64 << 10;
 
-/// The attribute by which a file gives programs more rights than who runs them has.
+/// The attribute by which a file gives programs more rights than their users have.
 const CAPABILITIES: &[u8] = b"security.capability";
 
 /// Maker of a file or folder.
@@ -151,7 +151,7 @@ impl Files {
         })
     }
 
-    /// A file's mode without what lets programs run with its owner's rights, if the mode has that.
+    /// A file's mode without the bits that let programs run with its owner's rights; `None` if it has none of them.
     pub fn mode_without_rights(&self, ino: Ino) -> Result<Option<u32>> {
         self.with_known(ino, |inode, _| {
             // Without the group's right to execute, the second bit is not one of execution.
@@ -160,8 +160,8 @@ impl Files {
         })
     }
 
-    /// Takes a file's capabilities away, and with `drops_bits` what its mode has of the kind. The kernel leaves that to its file systems,
-    /// so that it need not ask before each write whether there is any. **Cost**: none where there is nothing.
+    /// Removes a file's capabilities, and with `drops_bits` its set-user-ID and set-group-ID bits. The kernel leaves that to its file
+    /// systems, so that it need not ask for them before each write. **Cost**: none where there is nothing to remove.
     pub fn drop_rights(&self, ino: Ino, drops_bits: bool) -> Result<()> {
         if self.with_known(ino, |inode, _| inode.xattrs.contains_key(CAPABILITIES))? {
             match self.set_xattr(ino, CAPABILITIES, None, Put::Any) {
@@ -216,7 +216,7 @@ impl Files {
 
     /// Takes a lock; `EAGAIN` where others keep it out.
     pub fn lock(&self, ino: Ino, claim: Claim) -> Result<()> {
-        // Others' writes under the lock are looked at again; earlier writes here are told first.
+        // Earlier writes here go to the log first; under the lock this mount sees the writes of others.
         self.flush(ino)?;
         self.ledger.commit(|tree| {
             tree.inode(ino).ok_or(Errno::STALE)?;
@@ -227,7 +227,7 @@ impl Files {
         })
     }
 
-    /// Gives back what an owner has of a range, after what was written under it is told.
+    /// Releases an owner's locks of a range, after the writes under them went to the log.
     pub fn unlock(&self, ino: Ino, claim: Claim) -> Result<()> {
         if !self.ledger.known().tree.locks(ino).is_some_and(|locks| locks.has(claim.session, claim.owner)) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A file that this mount has open, or changed and not yet told the others of.
+//! A file that this mount has open, or whose changes are not in the log yet.
 
 use super::blocks::Blocks;
 use super::record::{Ino, Stamp};
@@ -14,28 +14,28 @@ pub struct Open {
     pending: RwLock<Pending>,
 }
 
-/// Writes that are not in the log. The bytes themselves are in the pool already: nothing of them is lost for want of room.
+/// Writes that are not in the log. Their bytes are in the pool already, so they are never lost for want of room.
 #[derive(Default)]
 pub struct Pending {
     /// Number of its open handles.
     pub handles: u64,
     /// True if the log knows that this mount has it open though it has no name.
     pub is_held: bool,
-    /// The length that writes made, if any did.
+    /// The least length after the writes; `None` without a write.
     pub size: Option<u64>,
-    /// When it was last written.
+    /// Time of the last write.
     pub time: Option<Stamp>,
-    /// Since when it waits.
+    /// Time of the first write that is not in the log.
     pub since: Option<Instant>,
     /// Blocks that take a hole's place.
     pub fresh: Blocks,
-    /// The placement that they were taken for.
+    /// The placement of those blocks.
     pub key: String,
-    /// For those that were not written whole, what was: another mount may fill the same hole.
+    /// The written ranges of blocks that were not written whole: another mount may fill the same hole.
     pub partial: BTreeMap<u64, Vec<(u64, u64)>>,
     /// Position of the change that the kernel's cached pages show.
     pub cached: Option<u64>,
-    /// True if writes could not be told to the others: said once, at the next flush.
+    /// True if writes are lost. The next flush reports it, once.
     pub is_broken: bool,
 }
 
@@ -67,7 +67,7 @@ impl Pending {
         self.time.is_some()
     }
 
-    /// Bytes `from .. to` of the file were written.
+    /// Records a write of bytes `from .. to`.
     pub fn note(&mut self, from: u64, to: u64) {
         self.size = Some(self.size.unwrap_or(0).max(to));
         self.time = Some(Stamp::now());
@@ -90,19 +90,19 @@ impl Pending {
         }
     }
 
-    /// The mount made the change at a position. The kernel's pages show it, if they showed the one before.
+    /// Records that this mount made the change at a position. The kernel's pages show it, if they showed the change before.
     pub fn saw(&mut self, before: u64, change: u64) {
         self.cached = (self.cached == Some(before)).then_some(change);
     }
 
-    /// All is in the log.
+    /// Forgets all pending writes, and returns their blocks.
     pub fn settle(&mut self) -> Blocks {
         (self.size, self.time, self.since) = (None, None, None);
         self.partial.clear();
         std::mem::take(&mut self.fresh)
     }
 
-    /// Blocks of a hole get a run; those that bytes `from .. to` do not cover whole are partial.
+    /// Gives blocks of a hole a run. Blocks that bytes `from .. to` do not cover whole are partial.
     pub fn fill(&mut self, block: u64, run: Run, from: u64, to: u64) {
         self.fresh.insert(block, run);
         let last = block + u64::from(run.count) - 1;

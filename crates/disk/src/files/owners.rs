@@ -1,4 +1,4 @@
-//! Decides how far a file system is believed: the users that can write its regions decide each owner, mode and attribute that it tells.
+//! Decides how far a mount believes a file system: users that can write its regions can forge each owner, mode and attribute.
 //!
 //! | its regions belong to | owners that are shown | set-user-ID bits, devices, capabilities |
 //! |---|---|---|

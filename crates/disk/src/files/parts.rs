@@ -25,7 +25,7 @@ impl Parts {
         &self.name
     }
 
-    /// The name of a log, and of the lock of who may change it.
+    /// The name of a log, and of the lock for changing it.
     pub fn log(&self, log: u64) -> String {
         format!("{}@{:016x}.log.{log}", self.name, self.stem)
     }

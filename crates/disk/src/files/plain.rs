@@ -41,7 +41,7 @@ fn is_inner(name: &str) -> bool {
 }
 
 impl Plain {
-    /// No question is asked before it is used.
+    /// Sends no message before it is used.
     pub fn new(pool: &Pool) -> Plain {
         Plain { pool: pool.clone(), names: Mutex::default(), open: Mutex::default(), list: Mutex::default() }
     }

@@ -80,7 +80,7 @@ pub struct Claim {
     pub session: SessionId,
     /// The owner, as that mount's kernel numbers it.
     pub owner: u64,
-    /// The process, for who asks.
+    /// The process, for programs that ask who holds the lock.
     pub pid: u32,
     /// First byte.
     pub start: u64,
@@ -112,7 +112,7 @@ pub struct Attributes {
 pub enum Record {
     /// A mount begins.
     Start { session: SessionId },
-    /// A mount has ended: what it reserved is free, its locks are gone, files that it alone held open after their last name went go too.
+    /// A mount has ended. Its reserve becomes free, its locks go, and so do files without a name that it alone held open.
     End { session: SessionId },
     /// A name for something that is made with it.
     Make { parent: Ino, name: Vec<u8>, what: Fresh, mode: u32, uid: u32, gid: u32, time: Stamp },
@@ -120,7 +120,7 @@ pub enum Record {
     Link { ino: Ino, parent: Ino, name: Vec<u8>, time: Stamp },
     /// A name less; a folder must be empty.
     Unlink { parent: Ino, name: Vec<u8>, time: Stamp },
-    /// Another name; what has the new name goes, or changes places.
+    /// Another name. A thing with the new name goes, or gets the old name.
     Rename { parent: Ino, name: Vec<u8>, new_parent: Ino, new_name: Vec<u8>, exchange: bool, time: Stamp },
     /// Attributes change.
     Set { ino: Ino, set: Attributes, time: Stamp },
@@ -144,7 +144,7 @@ pub enum Record {
     Hold { session: SessionId, ino: Ino },
     /// And has it no more.
     Release { session: SessionId, ino: Ino },
-    /// No mount works with what it knew before that position.
+    /// No mount uses a state from before that position any more.
     Reclaim { upto: u64 },
     /// A lock on a range is taken in place of what its owner had there.
     Lock { ino: Ino, claim: Claim },

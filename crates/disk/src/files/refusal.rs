@@ -11,7 +11,7 @@ pub type Result<T, E = Errno> = std::result::Result<T, E>;
 /// A line that says the same as the last is not written again within this time: a program that tries again and again would fill the log.
 const SAME_LINE: Duration = Duration::from_secs(1);
 
-/// The error number for a failed call on the pool. What is not the program's doing is logged, with what it was for.
+/// The error number for a failed call on the pool. A failure that the program did not cause is logged, with the purpose of the call.
 pub fn refused(what: &str, error: &Error) -> Errno {
     match error {
         Error::PoolFull { .. } => Errno::NOSPC,
@@ -31,7 +31,7 @@ pub fn refused(what: &str, error: &Error) -> Errno {
     }
 }
 
-/// Logs what a program sees as an I/O error.
+/// Logs the cause of a program's I/O error.
 pub fn failed(what: &str, reason: &str) {
     static LAST: Mutex<Option<(Instant, String)>> = Mutex::new(None);
     let line = format!("{what}: {reason}");

@@ -1,7 +1,7 @@
-//! A mount's life among the mounts of a file system, and what its two threads do for it.
+//! A mount's life among the mounts of a file system, and its two threads.
 //!
-//! A mount holds the lock `NAME@mount.ID` from before its `Start` until it ends. Whoever finds the lock of another free for a while says
-//! `End` for that one. A mount that could not look at the log for a shorter while does nothing more, because it may have been ended.
+//! A mount holds the lock `NAME@mount.ID` from before its `Start` until it ends. Another mount that finds the lock free for a while adds
+//! `End` for it. A mount that could not look at the log for a shorter while does nothing more, because others may have ended it.
 //!
 //! The *watch* holds the lock and looks at the log. It makes no change, because a change waits for others, up to [`STANDING`] and longer.
 //! The *ticker* makes the changes.
@@ -112,7 +112,7 @@ struct Ticker<'f> {
     files: &'f Files,
     session: SessionId,
     slot: u32,
-    /// The position that is said once all calls of before have left.
+    /// The position to publish once all calls of the moment before have left.
     turning: Option<u64>,
     said: u64,
     looked: Instant,
@@ -145,7 +145,7 @@ impl Files {
         self.standing.bell.notify_all();
     }
 
-    /// Frees what no mount uses any more, and waits for it; whether something was freed.
+    /// Frees blocks that no mount uses any more, and waits for it. Returns true if some were freed.
     pub fn free_now(&self) -> bool {
         let free = || self.ledger.known().tree.space.free.count();
         let (before, begun) = (free(), Instant::now());
@@ -162,7 +162,7 @@ impl Files {
         free() > before
     }
 
-    /// Gives those of some data regions back to the pool that are all free.
+    /// Removes those of `some` data regions whose blocks are all free.
     fn drop_free_regions(&self, some: &[u32]) -> Result<()> {
         let dropped = self.ledger.commit(|tree| {
             let free: Vec<u32> = some.iter().copied().filter(|segment| tree.space.is_free(*segment)).collect();
@@ -178,7 +178,7 @@ impl Files {
     }
 }
 
-/// Says that a mount begins; returns its number and place.
+/// Adds a mount's `Start` to the log. Returns its slot.
 fn begin(ledger: &Ledger, session: SessionId) -> Result<u32> {
     let is_there = |tree: &Tree| tree.sessions.get(&session).map(|session| session.slot);
     ledger.commit(|tree| Ok((if is_there(tree).is_some() { Vec::new() } else { vec![Record::Start { session }] }, ())))?;
@@ -203,7 +203,7 @@ impl Watch<'_> {
     fn look(&mut self) -> Result<()> {
         self.check_lock()?;
         let begun = Instant::now();
-        // The ticker may begin the mount anew while this looks.
+        // The ticker may begin the mount again while this looks.
         let was_there = self.files.standing.state().session.is_some();
         let is_there = self.files.ledger.view()?.tree.sessions.contains_key(&self.session);
         let mut state = self.files.standing.state();
@@ -222,7 +222,7 @@ impl Watch<'_> {
         }
         let name = self.files.standing.lock_name(self.session);
         let again = self.files.pool.lock_within(&name, STANDING);
-        // Its first call after the loss says only that.
+        // The first call after the loss only reports it.
         let again = again.or_else(|_| self.files.pool.lock_within(&name, STANDING));
         self.lock = again.map_err(|error| super::refusal::refused("a mount's lock", &error))?;
         Ok(())
@@ -276,7 +276,7 @@ impl<'f> Ticker<'f> {
         Ok(())
     }
 
-    /// Others took this mount for dead: what it reserved is theirs, and what it had not told is lost.
+    /// Begins again after others took this mount for dead. Its reserve is theirs, and its writes that are not in the log are lost.
     fn begin_anew(&mut self) -> Result<()> {
         let files = self.files;
         let mut lost = 0;
@@ -297,7 +297,7 @@ impl<'f> Ticker<'f> {
         Ok(())
     }
 
-    /// Files that are open here and have no name any more stay as long as they are open.
+    /// Holds files that are open here and have no name any more, so that they stay as long as they are open.
     fn hold_orphans(&self) -> Result<()> {
         for open in self.files.all_open() {
             let (session, ino) = (self.session, open.ino);
@@ -317,7 +317,7 @@ impl<'f> Ticker<'f> {
         Ok(())
     }
 
-    /// Tells of what was written a while ago. Files that are being written have their turn at the next tick.
+    /// Adds writes of a while ago to the log. Files that are being written have their turn at the next tick.
     fn tell_old(&self) {
         for open in self.files.all_open() {
             let Some(mut pending) = open.try_write() else { continue };
@@ -328,7 +328,7 @@ impl<'f> Ticker<'f> {
         }
     }
 
-    /// Says the position that all calls of this mount have come past.
+    /// Publishes the position that all calls of this mount have come past.
     fn say_how_far(&mut self) -> Result<()> {
         let files = self.files;
         if let Some(position) = self.turning {
@@ -355,7 +355,7 @@ impl<'f> Ticker<'f> {
         Ok(())
     }
 
-    /// Frees what all have come past, and gives data regions back to the pool that are all free.
+    /// Frees blocks and files that all mounts have come past.
     fn reclaim(&self) -> Result<()> {
         let files = self.files;
         let Some(oldest) = files.ledger.known().tree.oldest() else { return Ok(()) };
@@ -370,7 +370,7 @@ impl<'f> Ticker<'f> {
         Ok(())
     }
 
-    /// Gives data regions back that have been free for a while: what is written next finds room there until then.
+    /// Removes data regions that have been free for a while. Until then the next writes find room there.
     fn drop_free(&mut self) -> Result<()> {
         let free = free_regions(&self.files.ledger.known().tree);
         self.regions_free_since.retain(|segment, _| free.contains(segment));
@@ -411,7 +411,7 @@ impl<'f> Ticker<'f> {
         Ok(())
     }
 
-    /// Says all that is to be said, and that this mount ends.
+    /// Adds all pending writes, and this mount's `End`, to the log.
     fn end(&self) {
         let files = self.files;
         for open in files.all_open() {

@@ -137,7 +137,7 @@ pub struct Space {
     pub next: u32,
     /// Blocks that anybody may reserve.
     pub free: Runs,
-    /// Blocks that were a file's, with the position since which they are not: mounts that have not come so far may still use them.
+    /// Blocks that a file lost, with the position of the loss. Mounts that have not come so far may still use them.
     limbo: VecDeque<(u64, Run)>,
 }
 
@@ -167,7 +167,7 @@ impl Space {
         taken
     }
 
-    /// Up to `blocks` free blocks of regions with that key, in order, but of none that is gone.
+    /// Up to `blocks` free blocks of regions with that key, in order. Regions in `gone` are left out.
     pub fn find(&self, key: &str, blocks: u32, gone: &HashSet<u32>) -> Vec<Run> {
         let mut left = blocks;
         let mut found = Vec::new();
@@ -184,7 +184,7 @@ impl Space {
         found
     }
 
-    /// Blocks that are a file's no more since `position`.
+    /// Records blocks that a file lost at `position`.
     pub fn retire(&mut self, position: u64, run: Run) {
         self.limbo.push_back((position, run));
     }

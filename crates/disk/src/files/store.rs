@@ -47,7 +47,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens and reserves only at the first use.
+    /// A store without regions and reserves; both come at the first use.
     pub fn new(pool: &Pool, parts: &Parts) -> Store {
         Store {
             pool: pool.clone(),
@@ -134,7 +134,7 @@ impl Store {
         }
     }
 
-    /// Takes `blocks` blocks of a placement out of what this mount reserved; reserves more where that is not enough.
+    /// Takes `blocks` blocks of a placement from this mount's reserve, and reserves more where that is not enough.
     ///
     /// **Errors**: `ENOSPC`, `EDQUOT`; nothing is taken then.
     pub fn take(&self, ledger: &Ledger, session: SessionId, key: &str, blocks: u64) -> Result<Vec<Run>> {
@@ -172,12 +172,12 @@ impl Store {
         purses.of.entry(key.to_owned()).or_default().runs.extend(runs);
     }
 
-    /// Forgets what was reserved: the session that had it has ended.
+    /// Forgets all reserves: the session that had them has ended.
     pub fn forget_reserves(&self) {
         *self.purses.lock().unwrap_or_else(PoisonError::into_inner) = Purses::default();
     }
 
-    /// Reserves `need` blocks at least, `wish` if they are there without more of the pool.
+    /// Reserves at least `need` blocks, and up to `wish` if no more memory of the pool is needed for them.
     fn reserve(
         &self,
         ledger: &Ledger,
@@ -228,7 +228,8 @@ impl Store {
         }
     }
 
-    /// Makes data regions of `need` blocks at least. Each has a number that the log gave this mount before: `spare` are those without a region.
+    /// Makes data regions of `need` blocks at least. Each has a number that the log gave this mount before: `spare` are those without a
+    /// region.
     fn grow(&self, ledger: &Ledger, session: SessionId, key: &str, need: u64, spare: &mut Vec<u32>) -> Result<Vec<(u32, u32)>> {
         let placement: Placement = key.parse().map_err(|_| Errno::INVAL)?;
         let same: u64 = {

@@ -1,8 +1,9 @@
-//! Decides whose turn it is to change a file system's log: the holder of the lock that has the name of the log that counts.
+//! Decides which mount may change a file system's log: the holder of the lock with the name of the log that counts.
 //!
 //! ```text
 //! waits ──the lock of log N──> its turn
-//!   └─ neither the lock nor a change for a while ──the lock of log N+1, or N+2, ...──> a snapshot as log N+1, the head exchanged ──> its turn
+//!   └─ neither the lock nor a change for a while ──the lock of log N+1, or N+2, ...──> a snapshot as log N+1, the head exchanged ──> its
+//!   turn
 //! ```
 //!
 //! A mount that is stopped with the lock holds the others up no longer than that. When it goes on, its frame goes to a log that is removed.
@@ -106,7 +107,7 @@ impl Turns {
         Err(last.unwrap_or_else(|| unreachable!("it is tried at least once")))
     }
 
-    /// Makes the log of a turn, which begins with this state, and has it count; `None` where the head has moved.
+    /// Makes the log of a turn, which begins with this state, and moves the head to it; `None` where the head has moved.
     pub fn begin_log(&self, turn: &Turn, before: Head, at: NodeId, tree: &Tree) -> Result<Option<(Head, Region)>, Error> {
         let (fresh, region) = write_log(&self.parts, turn.log, at, tree)?;
         turn.check()?;
@@ -114,14 +115,14 @@ impl Turns {
             let _ = self.parts.remove(&self.parts.log(turn.log));
             return Ok(None);
         }
-        // Mounts that still read the old one find it gone, and look at the head again. Those between are of mounts that stopped.
+        // Mounts that still read the old log find it gone, and look at the head again. Logs in between are of mounts that stopped.
         for old in before.log..turn.log {
             let _ = self.parts.remove(&self.parts.log(old));
         }
         Ok(Some((fresh, region)))
     }
 
-    /// Takes the lock of a log. The inner error says that others have it, or that it is the lock of another user's mount.
+    /// Takes the lock of a log. The inner error: others have it, or it is the lock of another user's mount.
     fn lock(&self, log: u64) -> Result<Result<Turn, Error>, Error> {
         match self.pool.lock_within(&self.parts.log(log), STALL) {
             Ok(lock) => Ok(Ok(Turn { log, lock })),
@@ -130,7 +131,7 @@ impl Turns {
         }
     }
 
-    /// Logs who stopped with the lock of a log. A thread of its own asks the nodes, because one of them may not answer.
+    /// Logs which program stopped with the lock of a log. A thread of its own asks the nodes, because some may not answer.
     pub fn say_who_stopped(&self, log: u64) {
         let (pool, name, lock) = (self.pool.clone(), self.parts.name().to_owned(), self.parts.log(log));
         let say = move || {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// Most processes that are named.
 const NAMED: usize = 3;
 
-/// Names processes that have a file of the folder open or mapped, or stand in it, as far as this user may look. Only texts of `/proc` are read:
-/// a look at the files would wait for the mount.
+/// Names processes that have a file of the folder open or mapped, or stand in it, as far as this user may look. It reads only texts and
+/// links of `/proc`, because a look at the files would wait for the mount.
 pub fn of(folder: &Path) -> Option<String> {
     let processes = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let users = processes.filter(|process| uses(*process, folder)).take(NAMED);

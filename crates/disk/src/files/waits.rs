@@ -15,7 +15,7 @@ const WAITING_COUNT: usize = 1024;
 const TRY_FIRST: Duration = Duration::from_millis(2);
 const TRY_LAST: Duration = Duration::from_millis(100);
 
-/// Answers when the lock is taken, when a signal is waiting for who asked, or when it cannot be had.
+/// Answers when the lock is taken, when a signal waits for the caller, or when the lock cannot be had.
 pub fn wait_for_lock(files: &Arc<Files>, ino: Ino, claim: Claim, reply: ReplyEmpty) {
     static WAITING: AtomicUsize = AtomicUsize::new(0);
     if WAITING.fetch_add(1, Ordering::Relaxed) >= WAITING_COUNT {

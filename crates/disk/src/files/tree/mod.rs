@@ -1,5 +1,5 @@
-//! A file system's state: folders, files, free blocks, locks and mounts, as the records of its log build it. Decides what each record
-//! changes, the same way for every mount.
+//! A file system's state: folders, files, free blocks, locks and mounts, as the records of its log build it. Each record changes the state
+//! in the same way for every mount.
 //!
 //! A record that makes no sense changes nothing: [`Tree::apply`] returns false, for every mount alike.
 //!
@@ -34,7 +34,7 @@ pub enum Kind {
     },
     /// A folder.
     Folder {
-        /// The one it is in; the root is in itself.
+        /// The folder that it is in; the root is in itself.
         parent: Ino,
         /// Its entries.
         names: BTreeMap<Vec<u8>, Ino>,
@@ -64,7 +64,7 @@ pub struct Inode {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Names, and for a folder the folders in it.
+    /// Number of its names; for a folder also of the folders in it.
     pub links: u32,
     /// Last access.
     pub atime: Stamp,
@@ -93,7 +93,7 @@ impl Inode {
         matches!(self.kind, Kind::Folder { .. })
     }
 
-    /// Number of its blocks.
+    /// Number of its blocks; 0 but for files.
     pub fn blocks(&self) -> u64 {
         match &self.kind {
             Kind::File { blocks, .. } => blocks.count(),
@@ -113,7 +113,7 @@ impl Inode {
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Its place in the table where mounts say how far they have come.
+    /// Its index in the table of mounts' positions.
     pub slot: u32,
     /// Blocks that are its own to fill.
     pub reserve: Runs,

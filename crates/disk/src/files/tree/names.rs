@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Longest name in bytes, as the kernel has it.
 pub const NAME_LEN_MAX: usize = 255;
 
-/// True if a kernel takes it for a name in a folder: one that it does not take would hide all others there.
+/// True if a kernel takes it for a name in a folder. A name that it does not take would hide all others there.
 pub(super) fn is_name(name: &[u8]) -> bool {
     let is_short = (1..=NAME_LEN_MAX).contains(&name.len());
     is_short && name != b"." && name != b".." && !name.iter().any(|byte| [b'/', 0].contains(byte))
@@ -54,7 +54,7 @@ impl Tree {
         }
     }
 
-    /// A folder's contents changed; by so many folders.
+    /// Records a change of a folder's contents; `folders` is the change of its number of folders.
     fn touch(&mut self, folder: Ino, time: Stamp, folders: i64) {
         if let Some(inode) = self.inodes.get_mut(&folder) {
             (inode.mtime, inode.ctime) = (time, time);
@@ -88,7 +88,7 @@ impl Tree {
         true
     }
 
-    /// Something has one name less, which was taken out of its folder.
+    /// Counts one name less, which was removed from its folder.
     fn drop_name(&mut self, ino: Ino, time: Stamp) {
         let position = self.position;
         let Some(inode) = self.inodes.get_mut(&ino) else { return };

@@ -7,14 +7,14 @@ use crate::files::record::{Ino, ROOT};
 use crate::files::space::Run;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Numbers that are counted up stay below: so many changes are never made.
+/// Limit of numbers that are counted up: no file system sees this number of changes.
 const PLAUSIBLE_COUNT: u64 = 1 << 62;
 
 /// Why a state is none that records build.
 pub type Unsound = &'static str;
 
 impl Tree {
-    /// Refuses a state that no records build, and with it numbers, places and names that a mount could stumble over.
+    /// Refuses a state that no records build, and so all numbers, places and names that could break a mount.
     ///
     /// **Cost**: a look at each file, block run and name.
     pub fn check(&self) -> Result<(), Unsound> {
