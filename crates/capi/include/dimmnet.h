@@ -9,8 +9,8 @@
  *
  * Start programs with `hanare run -n RANKS -- ./program`.
  *
- * What holds for every call
- * -------------------------
+ * Rules of every call
+ * -------------------
  * Return     0 (or a number of at least 0) for success, a negative HANARE_ERR_… of hanare.h for failure; dn_malloc
  *            returns NULL.
  * Errors     one line on the standard error output that names call, region, offset and limit; hanare_last_error()
@@ -72,17 +72,17 @@ int dn_finalize(void);
 
 /* Creates the named shared region, or attaches to it when it exists with the same size; returns a pointer to it.
  *
- * Placement  on the node of the rank that creates it; HANARE_PLACE (local, node=K, interleave=BYTES) says otherwise.
+ * Placement  as HANARE_PLACE says (local, node=K, interleave=BYTES); by default on the node of the rank that creates it.
  * Ownership  the pointer is valid until dn_free or dn_finalize. The name stays in the pool: `hanare region rm`.
- * Again      a rank that has the region gets the same pointer, and calls dn_free as often. What others flushed since it
- *            came here is seen after dn_update.
+ * Again      a rank that has the region gets the same pointer, and calls dn_free as often. Later flushes of others are
+ *            seen after dn_update.
  * Ordering   bytes that lie on this host's node are mapped in place: stores there are seen by other ranks of the
  *            host at once. Bytes on other nodes are this process's own pages, brought when they are first touched.
  * System     a system call (read, write) fails with EFAULT on pages that are not here: move such bytes through a
  *            buffer of the program.
- * Cost       creation does not wait for memory. A page of another node is brought once, when it is touched, and those
- *            behind it ahead where the program goes from page to page; one that was stored to since the last dn_flush
- *            takes its length twice (the page and its twin). Pages beyond HANARE_FRAMES make room by going home.
+ * Cost       creation does not wait for memory. A page of another node is brought once, when it is touched. Where the
+ *            program goes from page to page the next pages come ahead. A page with stores since the last dn_flush takes
+ *            its length twice (the page and its twin). Beyond HANARE_FRAMES pages go home to make room.
  * Errors     BAD_NAME, BAD_LENGTH (0, or it exists with another size), POOL_FULL, NO_PERMISSION, NODE_LOST; BAD_USE where
  *            programs of any host have it mapped HANARE_COHERENT; SYSTEM where
  *            this kernel cannot map memory of other nodes (userfaultfd is forbidden, or older than Linux 5.19). A touch
@@ -93,14 +93,14 @@ void *dn_malloc_named(const char *name, size_t size);
 /* Allocates `size` bytes of this host's node, zero, for this rank alone; dn_free gives them back to the pool. */
 void *dn_malloc_local(size_t size);
 
-/* Gives a region back, by the pointer that dn_malloc returned. What was not flushed of other nodes' bytes is lost. An
- * unnamed region ceases to exist. dn_free(NULL) does nothing. */
+/* Gives a region back, by the pointer that dn_malloc returned. Stores to other nodes' bytes that were not flushed are
+ * lost. An unnamed region ceases to exist. dn_free(NULL) does nothing. */
 int dn_free(void *ptr);
 
 /* Makes this rank's stores to the region that holds `ptr` visible to the others.
  *
- * Ordering   of other nodes' bytes exactly those that differ from the twin (the page as it came, or as it was at the last
- *            dn_flush or dn_update) are sent: ranks that store to different bytes of one region, of one page even, both
+ * Ordering   of other nodes' bytes exactly those are sent that differ from the twin: the page as it came, or as it was at
+ *            the last dn_flush or dn_update. So stores of two ranks to different bytes of one region, even of one page, both
  *            survive. Stores may be seen before they are flushed, where their page made room for others.
  * Cost       a look at 4 bytes a page; reads each page that was stored to and its twin; about one message each way for
  *            64 such pages. The first store to a page afterwards costs a copy of it.
@@ -118,7 +118,7 @@ int dn_flush(void *ptr);
  */
 int dn_update(void *ptr);
 
-/* What dn_* and V* calls of this process moved between hosts so far, as hanare_get_traffic. */
+/* Messages and bytes of this process's dn_* and V* calls between hosts so far, as hanare_get_traffic. */
 int dn_traffic(hanare_traffic *traffic);
 
 /* ---- Vector memory ---------------------------------------------------------------------------------------------- */
@@ -135,7 +135,7 @@ int dn_traffic(hanare_traffic *traffic);
  * Errors     OUT_OF_RANGE beyond the vector memory; BAD_SHAPE; POOL_FULL when there is no memory for it.
  */
 
-/* The names of the papers are a program's to take elsewhere, too: in the library they begin with dn_. */
+/* Other libraries may use the papers' short names, so in the library they begin with dn_. */
 #define DN_NAMED(name) __asm__("dn_" #name)
 
 int VL(void *host, size_t offset, size_t len) DN_NAMED(VL);       /* load: vector memory to host */

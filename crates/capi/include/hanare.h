@@ -1,9 +1,9 @@
 /* hanare.h: memory in addition to main memory, for C99 and C++17.
  *
- * A pool is the RAM that nodes lend; a region is a named range of it. This header has the vector commands
- * (put, get, copy, fill, compare, reduce, update, on shapes of any kind), batches of them, naming, mapping of local
- * bytes, the job's barrier, locks and barriers by name, waiting for a word, and a heap in a region. dimmnet.h has
- * the calls of the DIMMnet-2 papers on top of the same regions.
+ * A pool is the RAM that nodes lend; a region is a named range of it. This header has regions and their names, and the
+ * vector commands (put, get, copy, fill, compare, reduce, update, on shapes of any kind) with batches of them. It maps
+ * regions on any nodes. It has barriers, locks, waits for words, collective operations, messages, queues, dictionaries,
+ * and heaps in regions. dimmnet.h has the calls of the DIMMnet-2 papers on top of the same regions.
  *
  *     hanare_pool *pool;
  *     hanare_region *region;
@@ -15,24 +15,23 @@
  *
  * Build with `pkg-config --cflags --libs hanare`; start the program with `hanare run -- ./program`.
  *
- * What holds for every call
- * -------------------------
+ * Rules of every call
+ * -------------------
  * Return     0 (or a number of at least 0, where a call says so) for success, a negative HANARE_ERR_… for failure.
  *            A call that fails leaves its result pointers as they were.
  * Errors     hanare_last_error() tells in words what happened to which region, at which offset and limit, and what
  *            to do next. A NULL where none is allowed is refused with HANARE_ERR_BAD_ARGUMENT. No call aborts the
  *            program or throws.
- * Threads    any thread may make any call on any handle, at the same time as others; the calls that take a handle
- *            away (hanare_detach, hanare_close, hanare_unmap, hanare_wait, hanare_batch_drop, hanare_unlock, and
- *            hanare_queue_close, hanare_dict_close, hanare_group_close, hanare_mailbox_close with their kin)
- *            must be the last on it.
+ * Threads    any thread may make any call on any handle, at the same time as others. A call that ends a handle must be
+ *            the last on it: hanare_detach, hanare_close, hanare_unmap, hanare_wait, hanare_batch_drop, hanare_unlock,
+ *            and all calls whose names end in _close.
  * Ownership  strings and options that go in are read during the call and stay the caller's. A handle that comes out
- *            is the caller's until the call that takes it away. A region keeps its pool attached: handles may be
- *            given back in any order.
- * Blocking   a call on bytes of other nodes waits for their answer, at most HANARE_ANSWER_MS (10 s). A dead node is
+ *            is the caller's until the call that ends it. A region keeps its pool attached: handles may be given back
+ *            in any order.
+ * Blocking   a call on bytes of other nodes waits for their reply, at most HANARE_ANSWER_MS (10 s). A dead node is
  *            reported sooner. hanare_barrier and hanare_group_barrier wait for live ranks and parties as long as it
- *            takes; calls with a bound_ms wait as long as that says. A call that never waits says so.
- * fork       a child attaches anew: calls with its parent's handles fail with BAD_USE, and leave the parent alone.
+ *            takes. A call with a bound_ms waits that number of milliseconds at most. A call that never waits says so.
+ * fork       a child attaches again: calls with its parent's handles fail with BAD_USE, and leave the parent alone.
  *
  * The numbers below never change; new ones are added at the end.
  */
@@ -109,22 +108,22 @@ extern "C" {
  */
 const char *hanare_last_error(void);
 
-/* What a code means, as the list above says it: "no such region" and the like, without the details of hanare_last_error().
+/* The meaning of a code, as in the list above: "no such region" and the like, without the details of hanare_last_error().
  * The library's own; never NULL, never blocks. Any number of at least 0 is success. */
 const char *hanare_strerror(int code);
 
 /* A code's name, as "HANARE_ERR_TIMEOUT"; "unknown" for a number that is no code. Otherwise as hanare_strerror. */
 const char *hanare_code_name(int code);
 
-/* Whether the call that returned `code` can succeed later without being changed: 1 or 0. Never blocks. */
+/* 1 if the call that returned `code` can succeed later without being changed, else 0. Never blocks. */
 int hanare_may_retry(int code);
 
 #define HANARE_HAPPENED_NO 0      /* nothing was done */
 #define HANARE_HAPPENED_YES 1     /* all of it was done */
 #define HANARE_HAPPENED_UNKNOWN 2 /* it may have been done, in part or whole */
 
-/* Whether the call that returned `code` did what it was to do: one of HANARE_HAPPENED_…. Of a call on bytes of several
- * nodes it says what is known of the part that failed; the others' parts may have been done. Never blocks. */
+/* Tells whether the call that returned `code` was done: one of HANARE_HAPPENED_…. After a call on bytes of several nodes
+ * that is about the part that failed; the other parts may have been done. Never blocks. */
 int hanare_happened(int code);
 
 /* The version of the library at run time, as "0.1.0". The library's own; never blocks. */
@@ -161,9 +160,10 @@ int hanare_attach(hanare_pool **pool);
  */
 int hanare_attach_to(const char *address, hanare_pool **pool);
 
-/* Gives the attachment back. Regions still open keep working until they are closed. Groups and mailboxes that the program opened
- * over this handle are left in good order: what they sent arrives, and calls on them fail with BAD_USE until they are closed. A program
- * that ends afterwards has not died, whatever it has open. One that ends without this call counts as killed: what it sent last may be lost.
+/* Gives the attachment back. Regions still open keep working until they are closed. Groups and mailboxes that the program opened over
+ * this handle are left in good order: their messages arrive, and calls on them fail with BAD_USE until they are closed. A program that
+ * ends afterwards has not died, whatever it has open. A program that ends without this call counts as killed: its last messages may be
+ * lost.
  *
  * Blocking   until other hosts have what groups and mailboxes sent to them.
  * Errors     NODE_LOST where stores through a map that is still there were lost (hanare_map_shared); the handle is gone all the same.
@@ -172,11 +172,11 @@ int hanare_detach(hanare_pool *pool);
 
 #define HANARE_ANYONE ((uint32_t)-1) /* all users */
 
-/* Gives another handle of the same attachment, which believes in regions of other users, too.
+/* Gives another handle of the same attachment, which trusts regions of other users, too.
  *
- * A name is that of the user that makes a region of it first. So calls that take a region for more than bytes refuse one of another user:
- * hanare_create_or_attach, hanare_queue_open, hanare_dict_open, groups, mailboxes, all of dimmnet.h and rhinet.h. hanare_open does not. It
- * gives bytes, which are their owner's word (hanare_stat says whose), as those of a file are.
+ * A name belongs to the user that first makes a region of it. So calls that take a region for more than bytes refuse a region of another
+ * user: hanare_create_or_attach, hanare_queue_open, hanare_dict_open, groups, mailboxes, all of dimmnet.h and rhinet.h. hanare_open does
+ * not. It gives bytes, which their owner may have made up, as those of a file. hanare_stat names the owner.
  *
  * users      numbers of users beside this program's own; HANARE_ANYONE for all users. NULL for none.
  * count      how many they are.
@@ -189,7 +189,7 @@ int hanare_trusting(hanare_pool *pool, const uint32_t *users, size_t count, hana
 /* This client's number in its job, from 0; 0 outside a job. Never blocks. */
 int hanare_rank(const hanare_pool *pool);
 
-/* How many ranks the job has; 1 outside a job. Never blocks. */
+/* The number of ranks of the job; 1 outside a job. Never blocks. */
 int hanare_ranks(const hanare_pool *pool);
 
 /* The number of this host's node. Never blocks. */
@@ -222,15 +222,15 @@ int hanare_abort(hanare_pool *pool, int status);
 /* Orders: every put of this client before the call is done at its home before any put or get after it. */
 int hanare_fence(hanare_pool *pool);
 
-/* Waits until all earlier writes of this client, by command or by store to a map, are visible at their home: all that any thread
- * has started (hanare_put_nb, hanare_batch_start) too. Requests keep their handles and their outcome: hanare_wait does not wait for
- * them any more, tells results, and gives buffers back.
+/* Waits until all earlier writes of this client, by command or by store to a map, are visible at their home. That includes writes that
+ * any thread has started (hanare_put_nb, hanare_batch_start). Requests keep their handles and their outcome: hanare_wait then returns at
+ * once, with results, and gives buffers back.
  *
  * Errors     NODE_LOST, TIMEOUT.
  */
 int hanare_flush(hanare_pool *pool);
 
-/* What this client has sent and received over links: loads and stores to a map are not counted. */
+/* Messages and bytes of this client over links. Loads and stores to a map are not counted. */
 typedef struct hanare_traffic {
     size_t struct_size; /* sizeof(hanare_traffic), set by the caller */
     uint64_t messages_sent;
@@ -244,9 +244,9 @@ int hanare_get_traffic(const hanare_pool *pool, hanare_traffic *traffic);
 
 /* ---- Naming ----------------------------------------------------------------------------------------------------- */
 
-/* A value that a region's owner keeps with its name, for whoever opens it: 4096 bytes of names and values in all.
+/* A value that a region's owner keeps with its name, for all programs that open it: 4096 bytes of names and values in all.
  *
- * An array says what it is in the terms of a .npy file's header, each written as Python writes it: "descr" (<f8, or the list of a
+ * An array is described in the terms of a .npy file's header, each written as Python writes it: "descr" (<f8, or the list of a
  * record's fields), "fortran_order" (True or False), "shape" ((1024, 3)). `hanare region ls` shows it, `hanare region cp` saves it. */
 typedef struct hanare_attribute {
     const char *name;
@@ -263,7 +263,7 @@ typedef struct hanare_create_options {
     size_t attribute_count;
 } hanare_create_options;
 
-/* What NULL options stand for: on this host's node, for this user only. */
+/* The options that NULL stands for: on this host's node, for this user only. */
 #define HANARE_CREATE_OPTIONS_INIT {sizeof(hanare_create_options), NULL, 0600, 0, NULL, 0}
 
 /* Creates a region of `len` bytes, all zero.
@@ -274,8 +274,8 @@ typedef struct hanare_create_options {
 int hanare_create(hanare_pool *pool, const char *name, uint64_t len, const hanare_create_options *options,
                   hanare_region **region);
 
-/* Creates a region, or opens the one that has this name and length. hanare_was_created tells which. A region of this user whose
- * bytes went with their node is made anew, all zero, unless options->refuse_lost is 1.
+/* Creates a region, or opens the region that has this name and length. hanare_was_created tells which. A region of this user whose
+ * bytes went with their node is made again, all zero, unless options->refuse_lost is 1.
  *
  * Errors     as hanare_create, but BAD_LENGTH where a region of that name has another length; NOT_TRUSTED where another user made it
  *            (hanare_trusting); REGION_LOST where the bytes of such a region went with their node.
@@ -332,8 +332,8 @@ typedef struct hanare_changes {
 /* Changes nothing. */
 #define HANARE_CHANGES_INIT {sizeof(hanare_changes), NULL, HANARE_SAME, HANARE_SAME, HANARE_SAME, NULL, 0}
 
-/* Changes what is kept with the region `name`: all of it, or nothing. Handles that are open stay as they are: they keep the rights that
- * they were opened with, and find the region under its new name.
+/* Changes name, mode, owner or attributes of the region `name`: all that is asked, or nothing. Open handles keep the rights that they were
+ * opened with, and find the region under its new name.
  *
  * Errors     UNKNOWN_REGION, NO_PERMISSION (for all but its owner and root; for all but root, where another user is to own it),
  *            NAME_TAKEN, BAD_NAME, LIMIT_REACHED (too many bytes of attributes), QUOTA_EXCEEDED, NO_COORDINATOR.
@@ -364,9 +364,9 @@ typedef struct hanare_node_bytes {
     uint64_t bytes;
 } hanare_node_bytes;
 
-/* Tells on which nodes the bytes of the region `name` lie, and how many on each, in order of the nodes' numbers. Which node a byte is
- * on follows from the placement that hanare_stat tells: "interleave=BYTES" has the length of its chunks, "nodes=K,L-M:BYTES" the nodes
- * of chunk 0, 1, 2 ... too.
+/* Lists the nodes that have bytes of the region `name`, with the number of bytes on each, in order of the nodes' numbers. The node of a
+ * byte follows from the placement in hanare_stat: "interleave=BYTES" has the length of its chunks, "nodes=K,L-M:BYTES" also the nodes of
+ * chunk 0, 1, 2 ...
  *
  * Return     how many nodes there are, whatever `max` is; the first `max` of them are written to `nodes`, which may be NULL if
  *            max is 0.
@@ -394,7 +394,7 @@ int hanare_is_local(const hanare_region *region);
 #define HANARE_CREATED 1 /* no region had the name */
 #define HANARE_RENEWED 2 /* a region had the name whose bytes are lost: this one took its place, all zero */
 
-/* Whether the call that gave this handle made the region: one of the three above. Never blocks. */
+/* Tells whether the call that gave this handle made the region: one of the three above. Never blocks. */
 int hanare_was_created(const hanare_region *region);
 
 /* The region's number, which no other region ever gets; 0 for a NULL handle. Never blocks. */
@@ -409,12 +409,11 @@ int hanare_get_attribute(const hanare_region *region, const char *name, void *in
 
 /* ---- Put, get, copy --------------------------------------------------------------------------------------------- */
 
-/* What a get promises that meets a put
- * ------------------------------------
- * Single bytes: each is one that somebody put there. Of several bytes, an aligned word among them, a part may be older than the rest,
- * because bytes travel in packets of any length. Words that others change while they are read go by hanare_read_word,
- * hanare_fetch_... and hanare_swap, which read and change them in one step. A get that begins after a put has returned sees all of
- * it.
+/* Gets and puts at the same time
+ * ------------------------------
+ * Each single byte that a get returns is one that somebody put there. Of several bytes, even of an aligned word, a part may be older than
+ * the rest, because bytes travel in packets of any length. For words that others change meanwhile use hanare_read_word, hanare_fetch_...
+ * and hanare_swap, which read and change them in one step. A get that begins after a put has returned sees all of it.
  */
 
 /* Copies `len` bytes at `from` to the region at `offset`.
@@ -428,8 +427,8 @@ int hanare_get_attribute(const hanare_region *region, const char *name, void *in
 int hanare_put(hanare_region *region, uint64_t offset, const void *from, size_t len);
 
 /* Copies `len` bytes to the region as hanare_put, then updates the 64-bit word at `signal_offset` (a multiple of 8) of
- * `signal_region`, which may be the same: HANARE_SWAP sets it to `value`, HANARE_ADD counts, other operations likewise. Whoever sees
- * the word so, by hanare_wait_word or hanare_read_word, sees the bytes.
+ * `signal_region`, which may be the same: HANARE_SWAP sets it to `value`, HANARE_ADD counts, other operations likewise. A program that
+ * sees the new word, by hanare_wait_word or hanare_read_word, sees the bytes.
  *
  * Cost       where bytes and word are on one other node, one message each way; else as the put, and then the update.
  * Errors     as hanare_put and hanare_update. Where one of the two is refused before a byte moves, neither is done.
@@ -509,12 +508,12 @@ int hanare_test(hanare_request *request);
 
 /* FEATURE: D3-F13 D3-F25 */
 
-/* Which bytes of a region, or of a buffer, a command touches: blocks of equal length, in an order. Block by block they
- * form the shape's stream, of block times (number of blocks) bytes; what a command moves or compares is streams.
+/* A shape: the bytes of a region, or of a buffer, that a command touches. It is a list of blocks of equal length. Block by
+ * block they form the shape's stream, of block times (number of blocks) bytes. Commands move and compare streams.
  *
  *   strided    `count` blocks, each `stride` bytes after the one before, without overlap
- *   sub-array  of up to 8 dimensions, the slowest first; strides may be negative or zero, so that blocks come in any
- *              order. `offset` is that of the first block in order, not of the lowest
+ *   sub-array  of up to 8 dimensions, the slowest first. Strides may be negative or zero, so blocks come in any order.
+ *              `offset` is that of the first block in order, not of the lowest
  *   indexed    number k is at offset + indices[k] * stride; 32- or 64-bit indices, blocks of 1 to 4096 bytes
  *
  * Blocks of sub-arrays and indexed shapes may repeat and overlap: of several writes to a byte the last in order stays,
@@ -597,14 +596,14 @@ static inline hanare_shape hanare_shape_indexed64(uint64_t offset, uint64_t elem
     return shape;
 }
 
-/* What holds for the commands on shapes
- * -------------------------------------
+/* Rules of the commands on shapes
+ * -------------------------------
  * Cost       one message each way for each node touched, whatever the shape; an index list travels, 4 or 8 bytes each.
  *            On bytes of this host no message, but for regions below 64 KiB that are seldom used. Work is done at the
  *            memory's side.
  * Ordering   none among the blocks of one command, nor among the commands of one batch, but as said above for blocks
- *            that repeat. A command that begins when another was answered comes after it, whoever sent the two. One that
- *            failed, or whose program was killed, is not carried out after a later one was answered.
+ *            that repeat. A command that begins when another was answered comes after it, whoever sent the two. A command
+ *            that failed, or whose program was killed, is not carried out after a later one was answered.
  * Errors     OUT_OF_RANGE, BAD_SHAPE, BAD_DIMENSION, BAD_INDEX (each names what is wrong; nothing was moved);
  *            NO_PERMISSION, BAD_USE, NODE_LOST, REGION_LOST, PAGE_LOST, GRANT_REFUSED, TIMEOUT; LIMIT_REACHED.
  */
@@ -633,7 +632,7 @@ int hanare_copy_shape(hanare_region *from, const hanare_shape *from_shape, hanar
  */
 int hanare_fill(hanare_region *region, const hanare_shape *shape, const void *pattern, size_t pattern_len);
 
-#define HANARE_EQUAL UINT64_MAX /* what hanare_compare tells where there is no difference */
+#define HANARE_EQUAL UINT64_MAX /* the position that hanare_compare gives where there is no difference */
 
 /* Compares the stream of `shape` with the `len` bytes at `bytes`, as many.
  *
@@ -659,7 +658,7 @@ enum {
     HANARE_U128 = 11 /* for hanare_update, hanare_fetch and hanare_compare_and_swap alone */
 };
 
-/* Which numbers a reduction takes: those from low to high, both included. The pair of the element's kind is looked at:
+/* A range of numbers that a reduction takes: from low to high, both included. The pair of the element's kind counts:
  * signed_… for HANARE_I8 to I64, unsigned_… for U8 to U64, float_… for F32 and F64. NaN is in no range. */
 typedef struct hanare_range {
     size_t struct_size; /* sizeof(hanare_range), set by the caller */
@@ -689,7 +688,7 @@ static inline hanare_range hanare_range_float(double low, double high)
     return range;
 }
 
-/* What a reduction tells. Least and greatest are in the pair of the element's kind, the other pairs are 0; all are 0
+/* The result of a reduction. Least and greatest are in the pair of the element's kind, the other pairs are 0; all are 0
  * where count is 0. */
 typedef struct hanare_summary {
     size_t struct_size; /* sizeof(hanare_summary), set by the caller */
@@ -715,7 +714,7 @@ typedef struct hanare_summary {
 int hanare_reduce(hanare_region *region, const hanare_shape *shape, int element, const hanare_range *range,
                   hanare_summary *summary);
 
-/* What an update makes of an element and its operand. */
+/* The operation of an update on an element and its operand. */
 enum {
     HANARE_ADD = 1, /* the sum; whole numbers wrap around */
     HANARE_MIN = 2, /* the lesser; of floating-point numbers the one that is no NaN */
@@ -727,15 +726,15 @@ enum {
     HANARE_LOAD = 8  /* the element as it is: for hanare_fetch, whose operands mean nothing then. The right to read is enough */
 };
 
-/* What holds for updates
- * ----------------------
+/* Rules of updates
+ * ----------------
  * Elements   of 32, 64 or 128 bits, each at a multiple of its length. Those of 128 bits need a processor with cmpxchg16b and AVX
- *            at the memory's side, as all of x86-64 since 2011 are: BAD_ELEMENT else.
+ *            at the memory's side: most of x86-64 since 2011. Else BAD_ELEMENT.
  * Operands   one element's bytes, for all; or one for each element of the stream, in order.
- * Atomicity  each element is updated in one step that no update, fetch or swap of anyone divides, nor the processor's
+ * Atomicity  each element is updated in one step. No update, fetch or swap of any program divides it, nor the processor's
  *            atomic instructions through a map. The command as a whole is not one step.
- * Errors     BAD_ELEMENT. An update is never sent twice: where its connection breaks, the node is asked what became of
- *            it, and the call ends with BROKEN_NOT_DONE, BROKEN_DONE or, where nobody can know, BROKEN.
+ * Errors     BAD_ELEMENT. An update is never sent twice. Where its connection breaks, the node is asked for its outcome.
+ *            The call then ends with BROKEN_NOT_DONE, BROKEN_DONE or, where nobody can know, BROKEN.
  */
 
 /* FEATURE: RF-F4 */
@@ -884,12 +883,12 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
 /* Maps a region on whatever nodes it lies: *ptr is its first byte, *len its length. Pages come to the thread that touches them.
  *
  * When       by every program that uses the region by pointer; all of them in the same way. To change the way all unmap
- *            it, meet at a barrier, and map it anew. No other thread of this program uses the region during this call.
+ *            it, meet at a barrier, and map it again. No other thread of this program uses the region during this call.
  * Ownership  valid until hanare_unmap or hanare_close, whichever comes first. Mapping twice gives the same pointer. A child
  *            made by fork has no mapping.
  * Ordering   HANARE_COHERENT: as between threads of one process, C11 atomics and locks included. HANARE_EXPLICIT: as the two
- *            calls below say; stores of several programs to different bytes of one page all survive. HANARE_ENTRY: bytes that
- *            are bound to a lock are, for who has it, as its last holder left them; all others as HANARE_EXPLICIT.
+ *            calls below say; stores of several programs to different bytes of one page all survive. HANARE_ENTRY: the holder
+ *            of a lock sees the bytes bound to it as the last holder left them; all others are as for HANARE_EXPLICIT.
  *            Puts, gets and all other commands on a region that is mapped HANARE_COHERENT see and change the same bytes.
  * Threads    a thread that blocks SIGBUS calls hanare_admit_thread first, or ends the program by its first touch.
  * System     a system call that is given absent pages fails with EFAULT: hanare_touch_range first, or hanare_touch_range_to_write
@@ -900,17 +899,17 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
  *            NODE_LOST, SYSTEM (this kernel cannot, or forbids it: `hanare info` tells; Linux 6.1 and newer can). Touching a
  *            page whose node is lost writes a line to the standard error output and ends the program with SIGBUS.
  * Losses     a node that is cut off for longer than its lease, and comes back, gets the newest bytes of its pages from the hosts
- *            that have them; their maps end. What a host stored that was cut off itself, or that a dead node was to get, may be
- *            lost: others get PAGE_LOST for such a page, never older bytes, and hanare_barrier, hanare_group_barrier,
- *            hanare_unlock, hanare_flush, hanare_unmap, hanare_close and hanare_detach say NODE_LOST to who stored it.
+ *            that have them; their maps end. Stores of a host that was cut off itself, or stores for a dead node, may be lost.
+ *            Others get PAGE_LOST for such a page, never older bytes. The program that stored there gets NODE_LOST from
+ *            hanare_barrier, hanare_group_barrier, hanare_unlock, hanare_flush, hanare_unmap, hanare_close or hanare_detach.
  * Source     [D2 Table 1] dn_malloc, [EU 1].
  */
 int hanare_map_shared(hanare_region *region, int consistency, void **ptr, size_t *len);
 
 #define HANARE_SAME_ADDRESS ((void *)1) /* the address that the region has in all programs, or BAD_USE */
 
-/* As hanare_map_shared, at an address: HANARE_SAME_ADDRESS; a multiple of 4096; or NULL for HANARE_SAME_ADDRESS where that is free in this
- * program and any other where not, as hanare_map_shared takes it.
+/* As hanare_map_shared, at an address: HANARE_SAME_ADDRESS, or a multiple of 4096. NULL stands for HANARE_SAME_ADDRESS where that is free
+ * in this program, else for any other address, as hanare_map_shared chooses it.
  *
  * When       pointers into the region are to lie in shared memory: with HANARE_SAME_ADDRESS they are good in every rank that maps it so,
  *            on every host. A block of hanare_malloc is at *ptr + offset then, in all of them.
@@ -947,22 +946,23 @@ int hanare_touch_range_to_write(hanare_region *region, uint64_t offset, uint64_t
 /* Lets SIGBUS through on the calling thread. Never fails. */
 void hanare_admit_thread(void);
 
-/* Gives the mapping back; nobody may load or store through it any more. What was stored is at home when it returns 0, or with
- * another program of this host that has it mapped; but for what was not flushed of an HANARE_EXPLICIT one. Errors: BAD_USE when
- * there is none. NODE_LOST where stores are lost: the home, or this host, was cut off or is gone; it is unmapped all the same. */
+/* Gives the mapping back; nobody may load or store through it any more. When it returns 0, all stores are at home, or with another program
+ * of this host that has it mapped. Stores to an HANARE_EXPLICIT mapping that were not flushed are lost. Errors: BAD_USE when there is no
+ * mapping. NODE_LOST where stores are lost: the home, or this host, was cut off or is gone; it is unmapped all the same. */
 int hanare_unmap(hanare_region *region);
 
 /* ---- Locks, groups, words --------------------------------------------------------------------------------------- */
 
-/* What holds for locks and groups
- * -------------------------------
+/* Rules of locks and groups
+ * -------------------------
  * Places     a name, or a byte of a region. A lock or a group exists as long as somebody uses it; any client of the pool may.
  *            Names are as regions' are, apart from those. A byte is neither read nor written: as many locks as there are bytes.
- * Rights     on names: hanare_permit. Who may write a region may use what lies at its bytes; who may read it may share a lock.
- * Home       the node that the others joined keeps what lies at names, the node of the byte what lies at bytes. A call costs one
- *            message each way to it, and the wait. A lock that this program takes again and again, and nobody else wants, costs no
- *            message and no system call; of those at bytes, where they lie on the node that the others joined.
- * Ordering   puts that have returned, and stores to a map, before hanare_unlock are seen by whoever locks next; before
+ * Rights     on names: hanare_permit. A program that may write a region may use locks and groups at its bytes; a program that may
+ *            read it may share a lock.
+ * Home       the node that the others joined keeps locks and groups of names; the node of a byte keeps those at that byte. A call
+ *            costs one message each way to it, and the wait. A lock that this program takes again and again, and nobody else wants,
+ *            costs no message and no system call. A lock at a byte does so only on the node that the others joined.
+ * Ordering   puts that have returned, and stores to a map, before hanare_unlock are seen by the next holder; before
  *            hanare_group_barrier, by all parties after it. Requests under way are not: hanare_wait or hanare_flush first.
  * Ends       a lock goes on to others, and a party is gone, when its process ends or its connection breaks.
  */
@@ -972,15 +972,15 @@ int hanare_unmap(hanare_region *region);
 #define HANARE_EXCLUSIVE 1 /* nobody else has it */
 #define HANARE_SHARED 2    /* others may share it */
 
-/* As many as `count` may have it: a semaphore of so many places, of which a thread has one. Who says another count, or takes it
- * in another mode, waits until nobody has it. Who dies leaves its place to the next, who is told (HANARE_ABANDONED). */
+/* `count` threads may have it: a semaphore of that many places. A caller with another count, or another mode, waits until nobody has it.
+ * The place of a holder that dies goes to the next, who gets HANARE_ABANDONED. */
 #define HANARE_ONE_OF(count) (-(int)(count))
 
 #define HANARE_ABANDONED 1 /* what hanare_lock returns to the first after a holder that died, or may be inside still */
 
 /* Takes the lock `name`, for the calling thread, exclusively or shared; waits for `bound_ms` milliseconds at most (0:
- * not at all), and half a second more for a home that does not answer. Who comes first is served first; one that would
- * share does not overtake one that waits to have it alone.
+ * not at all), and half a second more for a home that does not answer. Callers are served in the order in which they
+ * come: a caller that would share does not overtake one that waits to have it alone.
  *
  * Return     0, or HANARE_ABANDONED when the last one that had it exclusively ended without hanare_unlock: the lock is
  *            the caller's all the same, but what it protects may be half-written. No other call is told. When the
@@ -1013,13 +1013,13 @@ int hanare_lock_at(hanare_region *region, uint64_t offset, int mode, uint64_t bo
  */
 int hanare_wait_condition(hanare_held *held, uint64_t condition, uint64_t bound_ms);
 
-/* Has the one go on that has waited longest for a condition of a lock that the caller has exclusively, or all if `all` is not 0:
- * once the caller has given the lock back. Cost: one message each way. Errors: LOCK_MISUSED, LOCK_LOST. */
+/* Notifies the thread that has waited longest for a condition of a lock that the caller has exclusively, or all if `all` is not 0. They
+ * go on once the caller has given the lock back. Cost: one message each way. Errors: LOCK_MISUSED, LOCK_LOST. */
 int hanare_notify(const hanare_held *held, uint64_t condition, int all);
 
-/* Says who may use a name of locks and groups, as mode bits: r shares the lock, r and w together take it alone and join the
- * group. A name belongs to the user that used it first, with mode 0600, until the pool's home ends; root may do all. Of a
- * user's groups the primary one counts.
+/* Sets the users that may use a name of locks and groups, as mode bits: r shares the lock, r and w together take it alone and
+ * join the group. A name belongs to the user that used it first, with mode 0600, until the pool's home ends; root may do all.
+ * Of a user's groups the primary one counts.
  *
  * Errors     NO_PERMISSION when the name is another user's; BAD_SETTING for a mode beyond 0777; BAD_NAME, LIMIT_REACHED,
  *            NODE_LOST.
@@ -1050,14 +1050,14 @@ typedef struct hanare_part {
     uint64_t len;
 } hanare_part;
 
-/* Binds ranges of regions that are mapped HANARE_ENTRY to a lock that the caller has exclusively, in the place of what was bound
- * to it, from hanare_unlock on. They are brought here at once; stores to them from before, by whom ever, are to be flushed
- * (hanare_flush_range). None: the lock has no data any more.
+/* Binds ranges of regions that are mapped HANARE_ENTRY to a lock that the caller has exclusively. They replace the earlier ranges from
+ * hanare_unlock on, and are brought here at once. Earlier stores to them, of any program, must be flushed before (hanare_flush_range).
+ * Without a range the lock has no data any more.
  *
- * When       once, by any program. Whoever takes the lock from then on has these bytes as the last holder left them, in all its
- *            maps of the regions. Ranges of two locks may lie in one page.
- * Ordering   who has the lock exclusively stores to them; nobody sees a store of its before hanare_unlock, all see them from then
- *            on, and none where the holder dies before. The lock is then HANARE_ABANDONED, with what was released last.
+ * When       once, by any program. The next holders of the lock have these bytes as the last holder left them, in all their maps of
+ *            the regions. Ranges of two locks may lie in one page.
+ * Ordering   the exclusive holder stores to them. Nobody sees its stores before hanare_unlock, all see them from then on, and nobody
+ *            ever if the holder dies before. The lock is then HANARE_ABANDONED, with the bytes of the last release.
  * Cost       that of hanare_update_range for what was not bound before. From then on hanare_lock brings what has changed with the
  *            lock (more than 256 KiB: from its nodes); hanare_unlock, after stores, costs a message each way more to the pool's
  *            home, with what was stored, and as hanare_flush_range.
@@ -1067,12 +1067,12 @@ typedef struct hanare_part {
  */
 int hanare_bind(hanare_held *held, const hanare_part *parts, size_t part_count);
 
-/* 1 if bytes that are bound to the lock are a mixture of two releases: its last holder died while it sent more than 256 KiB to
- * their nodes. Said until one that has the lock exclusively gives it back. Else 0. */
+/* 1 if bytes that are bound to the lock are a mixture of two releases, else 0. That is so where its last holder died while it sent more
+ * than 256 KiB to their nodes, until an exclusive holder gives the lock back. */
 int hanare_is_torn(const hanare_held *held);
 
-/* As hanare_group_barrier, and carries what the parties have stored: this party's stores to the parts that it gives are made
- * visible before it arrives, and what others gave of the parts that it takes is here, ready to be read, when it goes on.
+/* A hanare_group_barrier that carries bytes. This party's stores to the parts that it gives are visible before it arrives. The parts that
+ * it takes are here, with the stores of others, when it goes on.
  *
  * Cost       one message each way for parts that lie whole in one extent at the barrier's home: stores to one region, parts of 256 KiB
  *            each way, and of their pages 64 KiB that were stored to, or are sure to come; of those that are taken the pages that
@@ -1084,15 +1084,14 @@ int hanare_group_barrier_with(hanare_pool *pool, const char *name, uint32_t part
 
 /* ---- Collective operations -------------------------------------------------------------------------------------- */
 
-/* What holds for collective operations
- * -----------------------------------
- * Parties    are the ranks of a job, or those who joined under a name, numbered from 0. Every party calls the same operations
- *            in the same order, with the same lengths, elements, operators and roots. One thread of a party at a time has its
- *            turn; others wait for it.
+/* Rules of collective operations
+ * ------------------------------
+ * Parties    are the ranks of a job, or programs that joined under a name, numbered from 0. Every party calls the same operations
+ *            in the same order, with the same lengths, elements, operators and roots. Threads of a party take turns.
  * Result     the same, bit for bit, whatever arrives first: vectors are combined in the order of the parties of each host,
  *            then in that of hosts.
- * Cost       parties of a host exchange through shared memory. Between hosts goes one message for each host and 128 KiB, of
- *            gather, scatter and all-to-all one for each block. The first operation of a group makes a region for each party.
+ * Cost       parties of a host exchange through shared memory. Between hosts each 128 KiB cost a message for each host; gather,
+ *            scatter and all-to-all cost one for each block. The first operation of a group makes a region for each party.
  * Blocking   until those that a party depends on have done their part, without a bound.
  * Errors     BAD_GROUP for a root that is no party, before anything happens, and at all parties where their calls do not
  *            fit together; RANK_GONE or PARTY_GONE at all parties when one is gone that others need. After those two the
@@ -1150,7 +1149,7 @@ int hanare_all_to_all(hanare_group *group, const void *from, void *into, size_t 
 
 #define HANARE_ANY (-1) /* any party, or any tag */
 
-/* What is known of a message. */
+/* The envelope of a message. */
 typedef struct hanare_envelope {
     size_t struct_size; /* sizeof(hanare_envelope), set by the caller */
     uint32_t from;      /* the party that sent it */
@@ -1160,10 +1159,10 @@ typedef struct hanare_envelope {
     uint64_t body_len;  /* bytes of its body */
 } hanare_envelope;
 
-/* Opens this party's mailbox. All parties of the group do so at once, with the same landing_len: bytes of memory of each party's
- * host in which bodies of more than a page land, and stay until hanare_message_close.
+/* Opens this party's mailbox. All parties of the group do so at once, with the same landing_len: bytes of receive memory on each
+ * party's host, in which bodies of more than a page lie until hanare_message_close.
  *
- * Ownership  *mailbox is the caller's until hanare_mailbox_close. Bodies that landed go with it: read them before.
+ * Ownership  *mailbox is the caller's until hanare_mailbox_close. Bodies in the receive memory go with it: read them before.
  * Order      messages of one sender that fit one receive are received in the order in which they were sent; receives that fit one
  *            message get it in the order in which they were posted.
  * Threads    of a party take turns, also while one of them waits.
@@ -1184,39 +1183,39 @@ typedef struct hanare_mailbox_options {
 
 /* As hanare_mailbox_open, with options.
  *
- * With fetch_parts, hanare_send_part and hanare_send_part_nb send the head alone. The receiver begins to fetch the body in the call of
- * any kind to its mailbox that finds the head, before the message is received, if its landing memory has room. The part must stay as it is
- * until hanare_mailbox_settle, or hanare_wait_sent of that send, has returned: both wait for calls of the receiver to its mailbox. Where the
- * region's node is gone, who receives the message gets NODE_LOST or REGION_LOST, and the receive is over.
+ * With fetch_parts, hanare_send_part and hanare_send_part_nb send the head alone. Any call of the receiver to its mailbox that finds the
+ * head begins to fetch the body, if its receive memory has room. The part must stay as it is until hanare_mailbox_settle, or
+ * hanare_wait_sent of that send, has returned: both wait for calls of the receiver to its mailbox. Where the region's node is gone, the
+ * receiver of the message gets NODE_LOST or REGION_LOST, and the receive is over.
  */
 int hanare_mailbox_open_with(hanare_group *group, const hanare_mailbox_options *options, hanare_mailbox **mailbox);
 
 /* Gives a mailbox back. What nobody received is gone. The handle is gone whatever is returned. */
 int hanare_mailbox_close(hanare_mailbox *mailbox);
 
-/* Waits until all messages that were sent are in memory of their receivers' hosts: what a program sent that is killed before may
- * be lost. Errors: those of hanare_send, for one party that a message did not come to; those of others follow at the next calls. */
+/* Waits until all sent messages are in memory of their receivers' hosts. If the program is killed before, its messages may be lost.
+ * Errors: those of hanare_send, for one party that a message did not reach; those of others follow at the next calls. */
 int hanare_mailbox_settle(hanare_mailbox *mailbox);
 
 /* Sends a message with a head of at most 48 bytes and a body to party `to`. Returns when it is on its way, whether or not somebody
  * receives it: head and body are the caller's again. See hanare_mailbox_settle.
  *
- * Blocking   of a body of more than a page until it is in memory of that one's host; never for the receiver.
- * Errors     BAD_GROUP for a party that there is not; LIMIT_REACHED for too long a head, or a body longer than the landing memory;
+ * Blocking   with a body of more than a page until it is in memory of the receiver's host; never for the receiver itself.
+ * Errors     BAD_GROUP for a party that does not exist; LIMIT_REACHED for too long a head, or a body longer than the receive memory;
  *            HEAP_FULL where bodies that were not closed fill that: nothing was sent. RANK_GONE or PARTY_GONE where the receiver is
  *            gone, then or by a message before; QUEUE_FULL; NODE_LOST.
  */
 int hanare_send(hanare_mailbox *mailbox, uint32_t to, uint32_t context, uint32_t tag, const void *head, size_t head_len,
                 const void *body, size_t body_len);
 
-/* As hanare_send, with bytes of a region as the body. Of more than a page, the node that holds them sends them, and this program's
- * processor never touches them; fewer are got, and go with their head. Errors: and those of hanare_copy. */
+/* As hanare_send, with bytes of a region as the body. More than a page of them are sent by the node that holds them, and this program's
+ * processor never touches them. Fewer bytes are read first, and go with their head. Errors: those of hanare_copy, too. */
 int hanare_send_part(hanare_mailbox *mailbox, uint32_t to, uint32_t context, uint32_t tag, const void *head, size_t head_len,
                      hanare_region *region, const hanare_shape *part);
 
 /* Begin to send, as hanare_send and hanare_send_part, and return: *send is the send's number, for hanare_wait_sent. Messages
- * arrive in the order in which their sends were begun. A mailbox sends on in its calls alone: a program that computes for long calls
- * hanare_wait_sent with a bound of 0 now and then. hanare_mailbox_close waits for what is under way.
+ * arrive in the order in which their sends were begun. A mailbox sends only in its calls: a program that computes for long calls
+ * hanare_wait_sent with a bound of 0 now and then. hanare_mailbox_close waits for sends under way.
  *
  * Ownership  the head is copied. The bytes at `body`, and a shape's index list, belong to the library, unchanged and allocated, until
  *            hanare_wait_sent has told of the send, or the mailbox is closed. The region may be closed meanwhile.
@@ -1356,7 +1355,7 @@ int hanare_block_size(hanare_region *region, uint64_t offset, uint64_t *size);
 #define HANARE_OVERFLOW_WAIT 1   /* its writer waits until the reader has made room */
 #define HANARE_OVERFLOW_SPILL 2  /* it goes to other memory of the queue's node, and comes back in order */
 
-/* What a queue is like. One of block and record is 0. */
+/* The form of a queue. One of block and record is 0. */
 typedef struct hanare_queue_options {
     size_t struct_size;    /* sizeof(hanare_queue_options), set by the caller */
     uint32_t block;        /* blocks of so many bytes, 16 to 4096; or */
@@ -1430,7 +1429,7 @@ int hanare_queue_send(hanare_queue_writer *writer, const void *unit, size_t len,
  */
 int hanare_queue_claim(hanare_queue_writer *writer, size_t len, uint64_t bound_ms, void **unit);
 
-/* Has the claimed unit committed with the next commit: several go in one store, or one message. */
+/* Adds the claimed unit to those of the next commit: several go in one store, or one message. */
 int hanare_queue_keep(hanare_queue_writer *writer);
 
 /* Commits the claimed unit and all that were kept: the reader sees them from here on. Waits for those of hanare_queue_commit_nb, too.
@@ -1451,7 +1450,7 @@ int hanare_queue_commit_nb(hanare_queue_writer *writer);
 /* Gives the claimed unit up; what was kept stays kept. */
 int hanare_queue_abandon(hanare_queue_writer *writer);
 
-/* Becomes the reader, and goes on with what the one before has not freed.
+/* Becomes the reader, and goes on at the first unit that the reader before has not freed.
  *
  * Ownership  *reader is the caller's until hanare_queue_reader_close.
  * Errors     SECOND_READER; IS_MAPPED; NODE_LOST.
@@ -1493,12 +1492,12 @@ int hanare_queue_release(hanare_queue_reader *reader);
 
 /* ---- Dictionaries ----------------------------------------------------------------------------------------------- */
 
-/* A dictionary has values by keys, for any number of programs in C, Rust and Python on all hosts. There is no server, and no lock. Each call
- * is one step to all programs: a value is seen whole, old or new, whoever is killed meanwhile. A child made by fork opens it anew.
+/* A dictionary has values by keys, for any number of programs in C, Rust and Python on all hosts. It needs no server and no lock. Each
+ * call is one step to all programs: a value is seen whole, old or new, whoever is killed meanwhile. A child made by fork opens it again.
  *
  * Errors     of all calls: NODE_LOST and REGION_LOST where bytes went with a node; NOT_TRUSTED where another user made a part; GARBAGE for
- *            memory that no program wrote so; NOT_IN_TIME where others change the same keys all the time. Of those that write: POOL_FULL,
- *            QUOTA_EXCEEDED.
+ *            memory that no program of the pool wrote; NOT_IN_TIME where others change the same keys all the time. Of calls that write:
+ *            POOL_FULL, QUOTA_EXCEEDED.
  */
 
 #define HANARE_KEY_TEXT 's'   /* UTF-8: a str of Python */
@@ -1581,7 +1580,7 @@ int hanare_dict_next(hanare_dict *dict, hanare_dict_walk **walk, hanare_key *key
 /* Ends a walk before its end. */
 int hanare_dict_walk_close(hanare_dict_walk *walk);
 
-/* Gives back what killed programs took and no key leads to; *unlinked, if it is not NULL, is how many bytes that were.
+/* Frees memory that killed programs took and no key leads to; *unlinked, if it is not NULL, gets its number of bytes.
  *
  * Cost       all of the dictionary is copied; writers wait meanwhile. Writes do the same by themselves before they take memory for more.
  * Errors     POOL_FULL and QUOTA_EXCEEDED where there is not as much memory as the dictionary has; all is as it was then.

@@ -22,17 +22,17 @@
  *   PROCESS_COUNT             how many processes there can be: the job's ranks
  *   CLOCK(t)                  microseconds since some instant
  *
- * What differs from threads
- * -------------------------
- * main       is run by rank 0. The others stay in MAIN_INITENV, run what CREATE names, and end with the program. What main does before
- *            MAIN_INITENV every rank does, by the same arguments.
- * Variables  that are set before CREATE the created have: a copy, as after fork, taken when CREATE is called. What is to be shared
- *            afterwards lies in G_MALLOC's memory. hanare_parmacs_globals.h says what a copy has. Memory of malloc, and variables of
- *            main's own stack, are rank 0's alone; where a variable points there, rank 0 prints a line that says so.
+ * Differences from threads
+ * ------------------------
+ * main       is run by rank 0. The others stay in MAIN_INITENV, run the function that CREATE names, and end with the program. Every rank
+ *            runs the part of main before MAIN_INITENV, with the same arguments.
+ * Variables  created processes get a copy of all variables, as after fork, taken when CREATE is called. Bytes to be shared afterwards
+ *            must lie in G_MALLOC's memory. hanare_parmacs_globals.h tells what a copy has. Memory of malloc, and variables of main's own
+ *            stack, are rank 0's alone; where a variable points there, rank 0 prints a line that says so.
  * Pointers   to shared memory may lie in shared memory, and in variables. So may locks, barriers, conditions and pauses.
  * Locks      are words in shared memory; a process that takes one twice, or gives back another's, is stopped with a line that says so.
  *            Where a process dies the others' waits end, and so does the job.
- * Pages      memory crosses between hosts by pages of 4096 bytes: what different processes write had better lie on different ones.
+ * Pages      memory crosses between hosts by pages of 4096 bytes: different processes had better write to different pages.
  * Threads    a process calls these macros from one thread.
  * Errors     a call that fails prints what happened, and ends the process; the launcher then ends the job.
  *

@@ -12,7 +12,7 @@
  *     rhinet_push_page(net, page, hanare_gid(region), 0, RHINET_PAGE_CACHING, 7);
  *     rhinet_push_page(net, NULL, hanare_gid(region), 4096, RHINET_SEND_FROM_CACHE, 7);
  *
- * What holds for every call is what hanare.h says: return codes, hanare_last_error(), ownership, threads.
+ * The rules of hanare.h hold for every call: return codes, hanare_last_error(), ownership, threads.
  *
  * Source: "Implementation and Evaluation of a Software Distributed Shared Memory System by a Optical Network Interface with FPGA".
  */
@@ -30,8 +30,8 @@ typedef struct rhinet rhinet; /* a party's network interface */
 
 /* FEATURE: RF-F9 RF-F17 */
 
-#define RHINET_POLL 0  /* who waits for a message looks again and again, and yields the processor in between */
-#define RHINET_SLEEP 1 /* it sleeps until one comes, after a short while of that */
+#define RHINET_POLL 0  /* a waiter for a message looks again and again, and yields the processor in between */
+#define RHINET_SLEEP 1 /* after a short while of that it sleeps until a message comes */
 
 typedef struct rhinet_options {
     size_t struct_size;   /* sizeof(rhinet_options), set by the caller */
@@ -51,7 +51,7 @@ typedef struct rhinet_options {
  */
 int rhinet_open(hanare_pool *pool, hanare_group *group, const rhinet_options *options, rhinet **net);
 
-/* Gives it back. What was not received is gone. The handle is gone whatever is returned. */
+/* Closes the interface. Messages that were not received are gone. The handle is gone whatever is returned. */
 int rhinet_close(rhinet *net);
 
 /* ---- Push and pull ---------------------------------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ int rhinet_push_page(rhinet *net, const void *page, uint64_t gid, uint64_t offse
 
 /* FEATURE: RF-F24 */
 
-/* What became of a line so far. */
+/* Counts of a line so far. */
 typedef struct rhinet_line {
     size_t struct_size; /* sizeof(rhinet_line), set by the caller */
     uint64_t fills;     /* how often a page was stored in it */
