@@ -119,10 +119,14 @@ impl Slab {
         Ok(self.file)
     }
 
-    /// Sets all its bytes to zero; says whether that worked, which it does unless memory is broken.
-    pub fn wipe(&self) -> bool {
+    /// Sets all its bytes to zero, and calls `pause` behind each piece; says whether that worked, which it does unless memory is broken.
+    pub fn wipe(&self, piece_len: usize, mut pause: impl FnMut()) -> bool {
         // SAFETY: the window is used in this function only, and the mapping lives longer.
         let window: Window = unsafe { self.mapping.window() };
-        window.wipe().is_ok()
+        (0..window.len()).step_by(piece_len).all(|at| {
+            let is_done = window.slice(at, piece_len.min(window.len() - at)).wipe().is_ok();
+            pause();
+            is_done
+        })
     }
 }

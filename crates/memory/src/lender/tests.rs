@@ -70,6 +70,23 @@ fn slabs_are_wiped_before_another_extent_gets_them() {
 }
 
 #[test]
+fn a_wipe_pauses_behind_each_piece_for_who_waits_for_the_processor() {
+    let (len, piece_len) = (SLAB, 10_000);
+    let file = super::slab::SlabFile::new(len, crate::file::Pages::Small, &std::sync::Arc::default()).unwrap();
+    let slab = super::slab::Slab { mapping: file.map().unwrap(), file: file.into() };
+    // SAFETY: the slab lives to the end.
+    let window = unsafe { slab.mapping.window() };
+    window.write_from(&vec![7; len as usize]).unwrap();
+    let mut wiped = Vec::new();
+    assert!(slab.wipe(piece_len, || {
+        let mut bytes = vec![0; len as usize];
+        window.read_into(&mut bytes).unwrap();
+        wiped.push(bytes.iter().take_while(|byte| **byte == 0).count());
+    }));
+    assert_eq!(wiped, [10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 65_536]);
+}
+
+#[test]
 fn what_a_client_may_still_have_mapped_is_never_another_extent_s() {
     let lender = lender(2 * SLAB);
     wait_for("populated slabs", || lender.memory().populated == 2 * SLAB);
