@@ -4,12 +4,13 @@ use super::exact::Exact;
 use super::handshake::{Handshake, SECOND_LEN_MAX};
 use super::path::{PlainOver, cover};
 use super::{Caller, Channel, Greeted, Hellos, Secret, Socket, TcpLink, join, random};
+use hanare_protocol::limits::{DIAL_AGAIN_MS, REACH_MS};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello};
 use hanare_protocol::wire::{Malformed, VERSION};
 use hanare_protocol::{Error, Result};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Connects to a node at `host:port`, greets it, and proves the pool's key while the node proves the same. `secret` returns the secret
 /// that only the two sides of these hellos know.
@@ -21,7 +22,36 @@ use std::time::Instant;
 /// of `secret`, and the node's refusal.
 pub fn connect(address: &str, caller: Caller, secret: &dyn Fn(&Hellos) -> Result<Secret>, deadline: Instant) -> Result<Greeted> {
     let begun = Instant::now();
-    let mut socket = open(address, begun, deadline)?;
+    greet(open(address, begun, deadline)?, address, caller, secret, (begun, deadline))
+}
+
+/// [`connect`], and what the caller does `then`: again and again where the connection ends meanwhile, because the node may live. It counts as gone
+/// where it does not listen, or after [`REACH_MS`].
+pub fn reach<T>(
+    address: &str,
+    caller: Caller,
+    secret: &dyn Fn(&Hellos) -> Result<Secret>,
+    deadline: Instant,
+    then: impl Fn(Greeted) -> Result<T>,
+) -> Result<T> {
+    let begun = Instant::now();
+    let until = deadline.min(begun + Duration::from_millis(REACH_MS));
+    loop {
+        let socket = open(address, begun, deadline)?;
+        match greet(socket, address, caller, secret, (begun, deadline)).and_then(&then) {
+            Err(Error::NoNode { .. }) if Instant::now() < until => std::thread::sleep(Duration::from_millis(DIAL_AGAIN_MS)),
+            outcome => return outcome,
+        }
+    }
+}
+
+fn greet(
+    mut socket: Socket,
+    address: &str,
+    caller: Caller,
+    secret: &dyn Fn(&Hellos) -> Result<Secret>,
+    (begun, deadline): (Instant, Instant),
+) -> Result<Greeted> {
     let (here, there) = socket.ends();
     let plain = caller.sealing.plain_over(here, there);
     let mut exact = Exact { stream: &mut socket, peer: address, begun, deadline };

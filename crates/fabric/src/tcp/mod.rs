@@ -31,7 +31,7 @@ pub use channel::Channel;
 pub(crate) use channel::sealed_pair;
 #[cfg(test)]
 pub(crate) use channel::{Cover, covered_pair};
-pub use connect::connect;
+pub use connect::{connect, reach};
 pub use handover::GreetedParts;
 pub use listen::{Incoming, Listener, Step};
 pub use proof::{Keys, PoolKeys};

@@ -1,7 +1,7 @@
 //! The requests that one call of the user becomes: at most one for each node touched, unless there are thousands of commands or long lists.
 
 use super::message::{CommandMessage, ListBytes, Needs};
-use super::remote::Remote;
+use super::remote::{Breaks, Remote};
 use super::request::Request;
 use super::route::ExtentRoute;
 use crate::trace::Span;
@@ -80,8 +80,8 @@ impl CallEffect {
     }
 }
 
-/// Runs blocking commands that `draft` makes, once more where a node was lost or refused its grant, unless that would be twice. `refresh` asks
-/// for the grants of today.
+/// Runs blocking commands that `draft` makes, once more where a node was lost or refused its grant, unless that would be twice; and as often as a
+/// connection ends that the node took, for some time. `refresh` asks for the grants of today.
 ///
 /// # Safety
 /// Runs drafts. The windows that `draft` is given are valid, and unused by others where they are written, until this returns.
@@ -90,17 +90,18 @@ pub(crate) unsafe fn run<'b>(
     refresh: impl Fn(&Error) -> Result<()>,
     mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>,
 ) -> Result<()> {
-    let (mut has_written, mut has_refreshed) = (false, false);
+    let (mut has_written, mut has_refreshed, mut breaks) = (false, false, Breaks::default());
     loop {
         let mut tickets = Tickets::default();
         // SAFETY: all tickets are waited for below, whatever the outcome.
         let posted = unsafe { post(&mut draft, &mut tickets) };
-        let waited = tickets.wait();
+        let (waited, was_sent) = (tickets.wait(), posted.is_ok());
         let Err(error) = tickets.explain(posted.and(waited)) else { return Ok(()) };
         has_written |= tickets.may_have_written();
         let may_repeat = match &error {
             // An update with this error did nothing; otherwise the error would be another.
             Error::GrantRefused { .. } => !std::mem::replace(&mut has_refreshed, true),
+            Error::NodeLost { .. } if was_sent => !is_once && breaks.may_repeat(),
             Error::NodeLost { .. } => !is_once && !std::mem::replace(&mut has_refreshed, true),
             _ => false,
         };

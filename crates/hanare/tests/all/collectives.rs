@@ -1,9 +1,9 @@
 //! Collective operations over real nodes: what a plain loop over all vectors gives, the same bits at every party; and who is gone is named.
 
-use crate::holder;
-use crate::support;
+use crate::{holder, relay, support};
 
-use hanare::{Error, Group, Operator, Pool, Result};
+use hanare::{Error, Group, JobId, JobRank, Operator, Pool, Rank, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::TestPool;
 
@@ -38,6 +38,38 @@ fn sum(parties: u32, nodes: u32, len: usize, seed: u64) -> Vec<f64> {
 
 fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// Writers are opened, and vectors exchanged, while dials are cut in their greetings and requests at any place.
+#[test]
+fn ranks_go_on_while_connections_between_their_nodes_are_cut_every_few_milliseconds() {
+    let (first, second, relay) = relay::nodes_beside_relay();
+    let rank = |rank: u32| JobRank { job: JobId(9), rank: Rank(rank), ranks: 4 };
+    let nodes = [&first, &second];
+    let pools: Vec<Pool> = (0..4).map(|k| Pool::attach_to(nodes[k as usize % 2].socket(), Some(rank(k))).unwrap()).collect();
+    let groups: Vec<Group> = pools.iter().map(Pool::job_group).collect();
+    let (relay, is_over) = (&relay, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for pause_ms in (5..25).cycle() {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(pause_ms));
+                relay.cut();
+            }
+        });
+        let outcomes = at_all(&groups, |group| {
+            for (seed, len) in (0..300).map(|seed| (seed, [1, 3000][seed as usize % 2])) {
+                let mut all = values(group.number(), len, seed);
+                group.all_reduce(Operator::Add, &mut all)?;
+                assert_eq!(bits(&all), bits(&sum(4, 2, len, seed)), "operation {seed}");
+            }
+            Ok::<(), Error>(())
+        });
+        is_over.store(true, Ordering::Relaxed);
+        outcomes.into_iter().for_each(|outcome| outcome.unwrap());
+    });
 }
 
 #[test]

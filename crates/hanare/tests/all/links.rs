@@ -2,11 +2,12 @@
 
 use crate::{holder, relay, support};
 
+use hanare::node::Node;
 use hanare::{Body, Error, Group, Mailbox, Operator, Overflow, Pool, QueueForm, Unit, Wanted};
 use hanare_fabric::tcp::{self, Caller, Hellos};
 use hanare_protocol::id::User;
 use hanare_protocol::wire::greeting::{Role, Sealing};
-use relay::{Mode, nodes_beside_relay};
+use relay::{Mode, Relay, nodes_beside_relay};
 use std::time::{Duration, Instant};
 use support::{TestPool, pattern};
 
@@ -125,9 +126,8 @@ fn a_receiver_that_does_not_read_gets_all_in_order_when_it_does() {
     play(&boxes, WARM, WARM);
 }
 
-/// Each connection of the sender to the receiver's node breaks, that of the link among them.
-#[test]
-fn messages_whose_links_break_arrive_once_and_in_order() {
+/// Two parties with links, the second's node behind a relay.
+fn linked_beside_relay() -> ([Node; 2], [Pool; 2], Vec<Mailbox>, Relay) {
     let (first, second, relay) = nodes_beside_relay();
     let pools = [&first, &second].map(|node| Pool::attach_to(node.socket(), None).unwrap());
     let groups: Vec<Group> = std::thread::scope(|scope| {
@@ -137,6 +137,13 @@ fn messages_whose_links_break_arrive_once_and_in_order() {
     });
     let boxes = opened(&groups, |group| group.mailbox(LANDING).unwrap());
     play(&boxes, 0, WARM);
+    ([first, second], pools, boxes, relay)
+}
+
+/// Each connection of the sender to the receiver's node breaks, that of the link among them.
+#[test]
+fn messages_whose_links_break_arrive_once_and_in_order() {
+    let (_nodes, _pools, boxes, relay) = linked_beside_relay();
     let mut next = WARM;
     for round in 0..20u64 {
         std::thread::scope(|scope| {
@@ -154,6 +161,21 @@ fn messages_whose_links_break_arrive_once_and_in_order() {
     relay.set(Mode::Pass);
     assert!(boxes[1].probe(Wanted { from: None, context: 0, tag: None }).unwrap().is_none(), "each came once");
     play(&boxes, next, WARM);
+}
+
+/// A host between the two acknowledges what it loses. The sender makes no call behind its last one.
+#[test]
+fn messages_that_are_lost_behind_their_acknowledgement_are_sent_again_before_they_are_settled() {
+    let (_nodes, _pools, boxes, relay) = linked_beside_relay();
+    for first in [WARM, WARM + 5] {
+        relay.set(Mode::LoseLate);
+        std::thread::scope(|scope| {
+            let receiving = scope.spawn(|| (first..first + 5).for_each(|k| receive(&boxes[1], 0, k)));
+            (first..first + 5).for_each(|k| send(&boxes[0], 1, k));
+            boxes[0].settle().unwrap();
+            receiving.join().unwrap();
+        });
+    }
 }
 
 #[test]
@@ -252,6 +274,7 @@ fn links_are_sealed_where_their_bytes_leave_the_host() {
         "messages_pass_no_node_once_their_parties_have_links",
         "parts_of_vectors_pass_no_node_once_their_parties_have_links",
         "messages_whose_links_break_arrive_once_and_in_order",
+        "messages_that_are_lost_behind_their_acknowledgement_are_sent_again_before_they_are_settled",
     ];
     support::once_more_sealed(module_path!(), &those);
 }

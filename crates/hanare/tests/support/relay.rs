@@ -4,8 +4,8 @@ use crate::support::options;
 use hanare::node::{Node, NodeOptions};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What the relay does with what passes.
@@ -16,6 +16,8 @@ pub enum Mode {
     Pass,
     /// The next request is lost, and the connection cut.
     LoseRequest,
+    /// The same, some time after the relay's host has acknowledged the request.
+    LoseLate,
     /// The next request arrives, its answer is lost, and the connection cut.
     LoseAnswer,
     /// The next request arrives, its answer is lost, and nothing passes from then on.
@@ -31,6 +33,8 @@ pub enum Mode {
 /// Stands between a client and a node.
 pub struct Relay {
     mode: Arc<AtomicU8>,
+    /// The clients' ends.
+    clients: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Relay {
@@ -38,23 +42,31 @@ impl Relay {
         self.mode.store(mode as u8, Ordering::SeqCst);
     }
 
+    /// Cuts all connections that there are.
+    #[allow(dead_code)]
+    pub fn cut(&self) {
+        self.clients.lock().unwrap().drain(..).for_each(|client| drop(client.shutdown(Shutdown::Both)));
+    }
+
     /// Stands at `listener` in front of `to`.
     pub fn start(listener: TcpListener, to: SocketAddr) -> Relay {
         let mode = Arc::new(AtomicU8::new(Mode::Pass as u8));
-        let of_all = mode.clone();
+        let (of_all, clients) = (mode.clone(), Arc::<Mutex<Vec<TcpStream>>>::default());
+        let open = clients.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 if of_all.load(Ordering::SeqCst) == Mode::Dead as u8 {
                     continue;
                 }
                 let node = TcpStream::connect(to).unwrap();
+                open.lock().unwrap().push(client.try_clone().unwrap());
                 for (from, into, cut) in [(&client, &node, Mode::LoseRequest), (&node, &client, Mode::LoseAnswer)] {
                     let (from, into, mode) = (from.try_clone().unwrap(), into.try_clone().unwrap(), of_all.clone());
                     std::thread::spawn(move || pass(from, into, &mode, cut));
                 }
             }
         });
-        Relay { mode }
+        Relay { mode, clients }
     }
 }
 
@@ -70,6 +82,11 @@ fn pass(mut from: TcpStream, mut into: TcpStream, mode: &AtomicU8, cut: Mode) {
         count += 1;
         // A hello and a proof come before.
         if now == Mode::CutGreeted as u8 && cut == Mode::LoseRequest && count == 3 {
+            break;
+        }
+        if now == Mode::LoseLate as u8 && cut == Mode::LoseRequest {
+            mode.store(Mode::Pass as u8, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(300));
             break;
         }
         if now == Mode::LastRequest as u8 && cut == Mode::LoseAnswer {

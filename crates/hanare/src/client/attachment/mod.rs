@@ -249,8 +249,8 @@ impl Shared {
             let shared =
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
             let deadline = Instant::now() + patience;
-            let greeted = shared.greet(node, &address, Some(series), deadline)?;
-            Ok(agree::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
+            let agree = |greeted| agree::agree(greeted, shared.fabric, deadline);
+            Ok(shared.greet(node, &address, Some(series), deadline, agree)?.link)
         }))
     }
 
@@ -276,18 +276,28 @@ impl Shared {
         Ok(greeted.map_err(|error| lost_while_greeted(node, error))?.link)
     }
 
-    /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
-    pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
+    /// A fresh connection to a node, greeted and proved, on which both sides then `agree`. It continues a series, or stands by itself. One that is cut
+    /// meanwhile does not mean that the node is lost.
+    pub fn greet<T>(
+        &self,
+        node: NodeId,
+        address: &str,
+        series: Option<Series>,
+        deadline: Instant,
+        agree: impl Fn(tcp::Greeted) -> Result<T>,
+    ) -> Result<T> {
         let attached = &self.lives.connected().map_err(|error| self.own_lost_for(error))?.attached;
         let (client, user, sealing) = (attached.client.0, attached.user, attached.sealing);
         let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, user, sealing };
-        let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
-        let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
-        // A thread's message on pages must arrive from a fault, though its program is killed: the home counts on it.
-        if series.is_some() {
-            greeted.end_by_reset(self.bound)?;
-        }
-        Ok(greeted)
+        let then = |mut greeted: tcp::Greeted| {
+            // A thread's message on pages must arrive from a fault, though its program is killed: the home counts on it.
+            if series.is_some() {
+                greeted.end_by_reset(self.bound)?;
+            }
+            agree(greeted)
+        };
+        let agreed = tcp::reach(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline, then);
+        agreed.map_err(|error| lost_while_greeted(node, error))
     }
 
     /// The node knows the key; its clients need not.
@@ -341,7 +351,7 @@ impl Shared {
 }
 
 /// Turns a refused or broken greeting into a lost node: no process listens at the node's address, or it went in the middle.
-pub(crate) fn lost_while_greeted(node: NodeId, error: Error) -> Error {
+fn lost_while_greeted(node: NodeId, error: Error) -> Error {
     match error {
         Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
         other => other,

@@ -199,7 +199,7 @@ impl Mailbox {
     pub fn settle(&self) -> Result<()> {
         let inner = &mut *self.inner()?;
         inner.outbox.send_on_all(&mut inner.peers, true);
-        inner.outbox.settle(&mut inner.peers);
+        inner.outbox.settle_for_good(&mut inner.peers);
         let heard = inner.wait_for_borrowers();
         let outcome = heard.and_then(|()| inner.outbox.take_failure().map_or(Ok(()), Err));
         outcome.map_err(|failure| inner.peers.error(failure))

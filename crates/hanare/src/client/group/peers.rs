@@ -204,12 +204,21 @@ impl Parties {
 
     /// Waits until what was sent to the others, or to all of them but one, is at their hosts. Says to whom it could not be sent.
     pub fn settle(&mut self, but: Option<u32>) -> Vec<(u32, Error)> {
+        self.settle_by(but, WritePort::publish)
+    }
+
+    /// Waits until what was sent counts, and cannot be lost with a connection. Says to whom it could not be sent.
+    pub fn settle_for_good(&mut self) -> Vec<(u32, Error)> {
+        self.settle_by(None, WritePort::publish_counted)
+    }
+
+    fn settle_by(&mut self, but: Option<u32>, settle: impl Fn(&mut WritePort) -> Result<()>) -> Vec<(u32, Error)> {
         let unsettled = |(party, peer): (usize, &mut Option<PartyReach>)| {
             if but == Some(party as u32) {
                 return None;
             }
             let writer = peer.as_mut()?.writer.as_mut().filter(|writer| !writer.is_settled())?;
-            Some((party as u32, writer.publish().err()?))
+            Some((party as u32, settle(writer).err()?))
         };
         self.peers.iter_mut().enumerate().filter_map(unsettled).collect()
     }

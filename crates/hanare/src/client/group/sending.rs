@@ -167,7 +167,18 @@ impl Outbox {
     /// Waits until the notes that are on their way are at their receivers' hosts. Failures are told by the next send to the party, or by
     /// [`Outbox::take_failure`].
     pub fn settle(&mut self, peers: &mut Parties) {
-        for (to, error) in peers.settle(None) {
+        let failed = peers.settle(None);
+        self.note_failures(peers, failed);
+    }
+
+    /// Waits until they count there, and cannot be lost with a connection. Failures are told as by [`Outbox::settle`].
+    pub fn settle_for_good(&mut self, peers: &mut Parties) {
+        let failed = peers.settle_for_good();
+        self.note_failures(peers, failed);
+    }
+
+    fn note_failures(&mut self, peers: &mut Parties, failed: Vec<(u32, Error)>) {
+        for (to, error) in failed {
             if !self.hear(peers, to) {
                 self.failed.insert(to, Failure::on_the_way(to, error));
             }

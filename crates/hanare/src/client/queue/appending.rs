@@ -66,7 +66,7 @@ impl AppendLink {
         }
         let detail = if may_wait { MAY_WAIT } else { 0 };
         if !may_wait {
-            self.asked.get_or_insert_with(Instant::now);
+            self.await_answer();
         }
         let head = Head { body_len: operand.len() as u64, detail, ..Head::new(Kind::Append, 0) };
         // SAFETY: as the caller promises.
@@ -87,6 +87,11 @@ impl AppendLink {
             self.asked = None;
         }
         Ok(self.answers.counted)
+    }
+
+    /// The reader was asked for an answer that has not come.
+    pub fn await_answer(&mut self) {
+        self.asked.get_or_insert_with(Instant::now);
     }
 
     /// True if the reader was asked for a reply and nothing has moved for long: neither that, nor a byte towards its host.

@@ -12,6 +12,7 @@ use super::appending::AppendLink;
 use super::prefix::BodyPrefix;
 use super::reach::{QueueReach, SentAppend};
 use super::remote::RemoteLane;
+use crate::client::remote::Breaks;
 use hanare_memory::Window;
 use hanare_protocol::limits::{
     ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_LATER_LEN_MAX, QUEUE_SPILL_LEN,
@@ -100,8 +101,8 @@ pub(super) struct Appends {
     pub(super) sent: u64,
     /// Units of the lane in the spill, by the last answer.
     pub(super) spilled: u64,
-    /// True if the node may take its time with the reply to the last append.
-    may_wait: bool,
+    /// True if the node, or the reader, may take its time with the reply to the last append.
+    pub(super) may_wait: bool,
     /// Why an append failed, so that nobody knows which units count.
     failed: Option<Error>,
 }
@@ -396,12 +397,13 @@ impl Appends {
 
     /// Appends, and waits; where the connection broke meanwhile the lane is resumed, and units that counted before count once.
     pub(super) fn repeat(&self, operand: &[u8]) -> Result<(Appended, u64)> {
-        match self.reach.append(self.queue, self.lane, operand) {
-            Err(Error::NotAWriter { .. }) => {
-                self.resume()?;
-                self.reach.append(self.queue, self.lane, operand)
-            }
-            other => other,
+        let mut breaks = Breaks::default();
+        loop {
+            match self.reach.append(self.queue, self.lane, operand) {
+                // Another's lane is not given back.
+                Err(Error::NotAWriter { .. }) if breaks.may_repeat() => self.resume()?,
+                other => return other,
+            };
         }
     }
 

@@ -98,6 +98,10 @@ impl Appends {
                 return self.unlink();
             }
         }
+        // Answers to earlier appends are none to the last one.
+        if let Some(link) = self.link.as_mut().filter(|_| !self.may_wait && !self.under_way.is_empty()) {
+            link.await_answer();
+        }
         // A send to a queue that spills does not wait for the reader.
         let is_late = spills && !self.under_way.is_empty() && self.link.as_mut().is_some_and(|link| link.is_late());
         if is_late { self.unlink() } else { Ok(()) }
@@ -120,7 +124,8 @@ impl Appends {
         }
     }
 
-    /// Waits until all that went by a link counts.
+    /// Waits until all that went by a link counts, and does not wait for a reader that a queue can do without. Bytes that a host has acknowledged may
+    /// still be lost: it may be one between the two.
     pub fn await_links(&mut self) -> Result<()> {
         while self.link.is_some() && self.any_under_way() {
             self.await_link()?;

@@ -8,7 +8,7 @@ use crate::client::local::LocalMapping;
 use crate::client::locks::ended;
 use crate::client::message::ListBytes;
 use crate::client::region::Region;
-use crate::client::remote::Remote;
+use crate::client::remote::{Breaks, Remote};
 use crate::client::request::Patience;
 use hanare_fabric::tcp::TcpLink;
 use hanare_memory::Window;
@@ -187,9 +187,12 @@ impl QueueReach {
         Ok(PortId(u64::from_le_bytes(hanare_memory::random::bytes()?).max(1)))
     }
 
-    /// Asks the queues' node. **Errors**: the node's, by the names that this program uses.
+    /// Asks the queues' node. Where the connection ends meanwhile it asks again: all that a port asks of a queue happens once. **Errors**: the node's,
+    /// by the names that this program uses.
     pub fn ask(&self, queue: u64, request: QueueRequest) -> Result<SyncAnswer> {
-        let mut is_fresh = false;
+        let (mut is_fresh, mut breaks) = (false, Breaks::default());
+        // Who has got queues has them once.
+        let may_repeat = !matches!(request, QueueRequest::TakeReady { .. });
         loop {
             let door = self.region.door(0);
             let at = ArrayAt { slot: door.slot, grant: door.grant, offset: self.at };
@@ -199,6 +202,7 @@ impl QueueReach {
                     self.region.refresh()?;
                     is_fresh = true;
                 }
+                Err(Error::Broken { .. }) if may_repeat && breaks.may_repeat() => {}
                 Err(error) => return Err(self.named(queue, ended(error))),
             }
         }

@@ -25,9 +25,15 @@ impl WritePort {
         }
         // SAFETY: the append, which alone has the bytes, has ended when this returns.
         let started = self.start_behind(unsafe { BodyPrefix::of_call(region, at, bytes) }, false);
+        started.and(self.publish_counted())
+    }
+
+    /// Waits until all that was published counts: at the reader, or at the queue's node.
+    ///
+    /// **Errors**: those of [`WritePort::publish`].
+    pub(crate) fn publish_counted(&mut self) -> Result<()> {
         let counted = self.appends.await_links();
-        let settled = self.note(counted).and_then(|()| self.publish());
-        started.and(settled)
+        self.note(counted).and_then(|()| self.publish())
     }
 
     /// [`WritePort::commit_behind`] without a wait: see [`WritePort::publish_started`].

@@ -11,7 +11,7 @@
 //! Safety invariant of this module: one thread at a time uses an endpoint (it is not `Sync`). Its callees never come back to it, so
 //! nobody else looks at its buffer.
 
-use crate::client::attachment::{FaultTraffic, Shared, count, lost_while_greeted};
+use crate::client::attachment::{FaultTraffic, Shared, count};
 use hanare_fabric::agree;
 use hanare_fabric::tcp::Channel;
 use hanare_protocol::id::NodeId;
@@ -99,8 +99,7 @@ impl Endpoint {
     /// [`Endpoint::connect`], in a time of its own.
     pub fn connect_within(shared: &Shared, node: NodeId, address: &str, patience: Duration) -> Result<Endpoint> {
         let deadline = Instant::now() + patience;
-        let greeted = shared.greet(node, address, None, deadline)?;
-        let channel = agree::take_channel(greeted, deadline).map_err(|error| lost_while_greeted(node, error))?;
+        let channel = shared.greet(node, address, None, deadline, |greeted| agree::take_channel(greeted, deadline))?;
         Ok(Endpoint::over(node, channel, shared.bound, shared.faults.clone()))
     }
 
