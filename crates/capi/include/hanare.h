@@ -896,7 +896,7 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
  * Cost       no byte moves; a few connections to each node that holds a part. A touch of a page that is not here: one message
  *            each way, less in sequence.
  * Errors     BAD_USE when programs have it mapped otherwise (the line says how, and how many), or reach its memory as it is;
- *            NODE_LOST, SYSTEM (this kernel cannot, or forbids it: `hanare info` tells; Linux 6.1 and newer can). Touching a
+ *            NODE_LOST, SYSTEM (this kernel cannot, or forbids it: `hanare info` tells; coherent needs Linux 6.4, others 6.1). Touching a
  *            page whose node is lost writes a line to the standard error output and ends the program with SIGBUS.
  * Losses     a node that is cut off for longer than its lease, and comes back, gets the newest bytes of its pages from the hosts
  *            that have them; their maps end. Stores of a host that was cut off itself, or stores for a dead node, may be lost.

@@ -40,11 +40,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("HANARE_MAIN_MEMORY", "set by `hanare run --main-memory`", "where programs reach the keeper of their large memory"),
     setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
     setting("HANARE_FAULT_LANES", "4", "threads of a process that may fetch pages of one mapping at a time, 1 to 64"),
-    setting(
-        "HANARE_KERNEL",
-        "the running one",
-        "newest Linux whose userfaultfd is used, as 6.1; give a node and its host's programs the same",
-    ),
+    setting("HANARE_KERNEL", "the running one", "newest Linux whose userfaultfd is used, as 6.1"),
     setting(
         "HANARE_FRAMES",
         "half of the memory of the machine, or of its control group",

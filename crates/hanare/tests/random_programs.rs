@@ -40,6 +40,6 @@ fn explicit_programs_see_what_was_flushed_and_nothing_else() {
 }
 
 #[test]
-fn coherent_programs_as_on_linux_6_1() {
-    support::once_more_as_on_linux(module_path!(), "6.1", &["as_on_linux", "explicit_programs"]);
+fn explicit_programs_as_on_linux_6_1() {
+    support::once_more_as_on_linux(module_path!(), "6.1", &["as_on_linux", "coherent_programs"]);
 }

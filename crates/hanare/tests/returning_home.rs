@@ -317,8 +317,3 @@ fn pages_of_the_coordinators_host_are_lost_soon_when_it_is_killed_and_started_ag
         assert_eq!(read, Ok(8));
     }
 }
-
-#[test]
-fn all_of_it_as_on_linux_6_1() {
-    support::once_more_as_on_linux(module_path!(), "6.1", &["as_on_linux"]);
-}

@@ -183,7 +183,6 @@ impl Node {
             life: incarnation,
             answer: bound,
             frames_max: options.frames / hanare_protocol::limits::PAGE_LEN,
-            maps_own: NodeOptions::maps_own()?,
         };
         let (ready, is_ready) = channel();
         let parts = Parts {

@@ -3,7 +3,6 @@
 use super::persistence::Persist;
 use hanare_fabric::settings;
 use hanare_memory::file::Huge;
-use hanare_memory::uffd::Features;
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
 use std::net::SocketAddr;
@@ -84,16 +83,6 @@ impl NodeOptions {
             quota: settings::size("HANARE_QUOTA", None)?,
             frames: settings::frames_len()?,
         })
-    }
-
-    /// True if programs of this host may map its memory as it is. Without the right to ask the kernel, this process assumes that they may
-    /// not.
-    pub(crate) fn maps_own() -> Result<bool> {
-        match settings::userfaultfd() {
-            Ok(features) => Ok(features.contains(Features::CONTINUE_PROTECTED)),
-            Err(error @ Error::BadSetting { .. }) => Err(error),
-            Err(_) => Ok(false),
-        }
     }
 
     /// Address told to others for a node that listens at `bound`.

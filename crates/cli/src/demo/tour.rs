@@ -193,7 +193,7 @@ impl Stage {
     /// Programs on all hosts add to one word.
     fn count(&self) -> Result<Scene> {
         let next = "C: hanare_map_shared    Rust: Region::map(Consistency::Coherent)";
-        if let Err(error) = Features::probe().and_then(Features::check) {
+        if let Err(error) = Features::probe().and_then(Features::check_coherent) {
             let lines = vec![format!("not on this machine: {error}")];
             return Ok(Scene { name: "count", lines, next, facts: json!({ "refused": error.to_string() }) });
         }

@@ -315,8 +315,3 @@ fn a_program_that_dies_in_the_middle_holds_no_page() {
         assert_eq!(get_word(&pool.client(0).open("r").unwrap(), 8), round);
     }
 }
-
-#[test]
-fn all_of_it_as_on_linux_6_1() {
-    support::once_more_as_on_linux(module_path!(), "6.1", &["as_on_linux"]);
-}

@@ -655,7 +655,14 @@ fn faults_over_sealed_connections() {
 }
 
 #[test]
-fn all_of_it_as_on_linux_6_1() {
-    // There the home's own host is to it like any other, and the messages are those of another host.
-    support::once_more_as_on_linux(module_path!(), "6.1", &["all_of_it_as_on_linux", "messages_are_as_many", "sealed"]);
+fn before_linux_6_4_the_other_ways_are_named() {
+    if std::env::var_os("HANARE_KERNEL").is_none() {
+        let those = ["before_linux_6_4_the_other_ways_are_named"];
+        return support::once_more_with(("HANARE_KERNEL", "6.3"), module_path!(), &those);
+    }
+    let pool = TestPool::start(1, 16 << 20);
+    let region = pool.client(0).create("a", 4 * PAGE, &on(0)).unwrap();
+    let refused = region.map(Consistency::Coherent).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("Linux 6.4") && refused.contains("Explicit or Entry"), "{refused}");
+    region.map(Consistency::Explicit).unwrap();
 }

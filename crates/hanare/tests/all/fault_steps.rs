@@ -9,7 +9,6 @@
 use crate::actor;
 use crate::apart;
 use crate::scene;
-use crate::support;
 use crate::traced;
 
 use actor::{Act, Actor, WORD};
@@ -186,9 +185,4 @@ interrupt! {
 fn every_instruction() {
     let only = std::env::var("STEPS_ONLY").unwrap_or_default();
     KINDS.iter().filter(|kind| kind.name.contains(&only)).for_each(|kind| play(kind, true));
-}
-
-#[test]
-fn all_of_it_as_on_linux_6_1() {
-    support::once_more_as_on_linux(module_path!(), "6.1", &["as_on_linux"]);
 }

@@ -113,14 +113,16 @@ fn who_waits_is_told_when_the_home_goes() {
     assert!(matches!(group.barrier(), Err(Error::PartyGone { party, .. }) if party == client.client()));
 }
 
-/// Mappings of a region, each in a way of its own.
-const WAYS: [(&str, Consistency); 3] =
-    [("explicit", Consistency::Explicit), ("entry", Consistency::Entry), ("coherent", Consistency::Coherent)];
+/// Mappings of a region, each in a way of its own. `Coherent` needs a newer kernel than the others.
+fn ways() -> impl Iterator<Item = (&'static str, Consistency)> {
+    let ways = [("explicit", Consistency::Explicit), ("entry", Consistency::Entry), ("coherent", Consistency::Coherent)];
+    ways.into_iter().take(if std::env::var_os("HANARE_KERNEL").is_some() { 2 } else { 3 })
+}
 
 /// Parties store to parts of a region that meet within pages, so that several write one, and see all other parts behind each barrier.
 fn carries(clients: &[Pool], group_of: impl Fn(&Pool, &str) -> Group + Sync, placement: Placement) {
     const PART: u64 = 3 * 4096 + 100;
-    for (name, consistency) in WAYS {
+    for (name, consistency) in ways() {
         let options = CreateOptions { placement, ..CreateOptions::default() };
         clients[0].create(name, 3 * PART, &options).unwrap();
         std::thread::scope(|scope| {
@@ -179,7 +181,7 @@ fn a_barrier_of_a_job_carries_what_its_ranks_have_stored() {
 
 #[test]
 fn what_a_barrier_carries_is_carried_as_on_linux_6_1() {
-    once_more_as_on_linux(module_path!(), "6.1", &["what_a_barrier_carries_is_carried_as_on_linux_6_1"]);
+    once_more_as_on_linux(module_path!(), "6.1", &["as_on_linux_6_1", "only_with_the_right"]);
 }
 
 /// Two parties on other nodes than the home of their barrier and of their region, of which each gives a half and takes the other.

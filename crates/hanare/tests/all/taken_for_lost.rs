@@ -4,7 +4,6 @@
 use crate::actor;
 use crate::apart;
 use crate::scene;
-use crate::support;
 
 use actor::{WORD, WORDS};
 use apart::until;
@@ -247,9 +246,4 @@ fn a_home_whose_programs_keep_their_mapping_while_others_map_it_anew() {
     let mut bytes = [0; 8];
     region.get((40 * WORDS + WORD) * 8, &mut bytes).unwrap();
     assert_eq!(u64::from_le_bytes(bytes), 1234, "a get on the home's own host sees what another owns");
-}
-
-#[test]
-fn all_of_it_as_on_linux_6_1() {
-    support::once_more_as_on_linux(module_path!(), "6.1", &["as_on_linux"]);
 }

@@ -126,16 +126,16 @@ impl TestPool {
 
 /// These tests of this program once more, with all connections sealed.
 pub fn once_more_sealed(module: &str, those: &[&str]) {
+    once_more_with(("HANARE_SEAL", "always"), module, those);
+}
+
+/// These tests of this program once more, with that setting.
+pub fn once_more_with((key, value): (&str, &str), module: &str, those: &[&str]) {
     let inside = module.split_once("::").map_or(String::new(), |(_, module)| format!("{module}::"));
     let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
-    let output = tests
-        .env("HANARE_SEAL", "always")
-        .arg("--exact")
-        .args(those.iter().map(|test| format!("{inside}{test}")))
-        .output()
-        .unwrap();
+    let output = tests.env(key, value).arg("--exact").args(those.iter().map(|test| format!("{inside}{test}"))).output().unwrap();
     let (told, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "sealed:\n{told}\n{why}");
+    assert!(output.status.success(), "{key}={value}:\n{told}\n{why}");
     assert!(told.contains(&format!(" {} passed", those.len())), "{told}");
 }
 

@@ -22,9 +22,6 @@ pub struct PageTerms {
     pub answer: Duration,
     /// Frames of all mappings of this host together.
     pub frames_max: u64,
-    /// Programs of this host map its own memory as it is. Where the kernel maps what is in a file without asking (Linux 6.1) they do not,
-    /// and this host is to its home like any other.
-    pub maps_own: bool,
 }
 
 /// An event that shared regions hear of.

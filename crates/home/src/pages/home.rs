@@ -186,7 +186,7 @@ impl<H: HomePages> PageHome<H> {
         requests: &[PageRequest],
         outgoing: &mut Outbox,
     ) -> Result<PageReply<H>> {
-        let mut reply = PageReply::of(&self.memory);
+        let mut reply = PageReply::new();
         for request in requests {
             let (granted, bytes) = self.on_page_request(host, session, request, &reply, outgoing)?;
             reply.push(Page(request.page), request.ticket, granted, bytes);
@@ -225,7 +225,7 @@ impl<H: HomePages> PageHome<H> {
                     let outcome = if access == Access::Write { Outcome::Write } else { Outcome::Read };
                     direct = Some(Granted { outcome, version, has_bytes, firm });
                     if has_bytes {
-                        bytes = reply.bytes_of(page)?;
+                        bytes = PageBody::of(&self.memory, page)?;
                     }
                     if firm {
                         let grant = ToHost::Grant { ticket, version, access, has_bytes, awaits, firm };

@@ -239,8 +239,7 @@ impl<M: PageMemory> Pages<M> {
                 if !host.sharing.on_accepted(at, process, (share, rights)) {
                     return self.give_back(from, result);
                 }
-                let maps_own = self.terms.maps_own && place.readers.is_none();
-                let is_own = maps_own && self.me.is_some_and(|(node, _)| node == host.homes[at].node);
+                let is_own = place.readers.is_none() && self.me.is_some_and(|(node, _)| node == host.homes[at].node);
                 let own = self.homes.get(&place.gid).filter(|_| is_own);
                 let own = own.filter(|home| home.consistency() == Consistency::Coherent).map(|home| home.memory().clone());
                 host.set_home(at, me, own);

@@ -81,7 +81,7 @@ impl From<Error> for NotShared {
 ///
 /// Pages are numbered in the region. Callers name pages that lie here alone.
 pub trait HomePages: Clone {
-    /// A page where it lies, for a reply that sends it without a copy.
+    /// A page where it lies, for a reply that sends it without a copy. It keeps the bytes, and does not keep the pages open.
     type View;
 
     /// Returns true while the region has an extent here: it was not removed.
@@ -93,7 +93,7 @@ pub trait HomePages: Clone {
     /// Reads a page; behind the region's end are zeros.
     fn read_page(&self, page: u64) -> Result<PageBytes>;
 
-    /// Returns a page where it lies, if all of it is the region's, and it stays there as long as this lives.
+    /// Returns a page where it lies, if all of it is the region's, and it stays there as long as the answer lives.
     fn view(&self, page: u64) -> Option<Self::View>;
 
     /// Writes a page.

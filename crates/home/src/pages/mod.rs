@@ -312,14 +312,6 @@ impl<M: PageMemory> Pages<M> {
     fn finish_reply(&mut self, session: u64, gid: Gid, host: HostId) -> Option<PageReply<M::Pages>> {
         self.settle();
         let open = self.open_reply.take()?;
-        if let Some(home) = self.homes.get_mut(&gid).filter(|_| !self.terms.maps_own) {
-            // A thread that dies with its reply has it sent again from there.
-            for (page, bytes) in open.pages() {
-                if let Err(error) = home.memory().write_page(page.0, bytes) {
-                    tracing::warn!("a page that was passed on: {error}");
-                }
-            }
-        }
         let ClosedReply { reply, firm, messages } = open.finish();
         if let Some(home) = self.homes.get_mut(&gid) {
             for (page, ticket, grant) in firm {

@@ -14,8 +14,6 @@ use hanare_protocol::wire::page::{Granted, NodeMessage, Outcome, PageRequest};
 /// The reply to one message of a thread: a record for each request, then the pages that come along.
 pub struct PageReply<H: HomePages> {
     records: Vec<RequestReply<H::View>>,
-    /// Keeps the pages that come along where they lie. `None` of a region that is not shared.
-    memory: Option<H>,
 }
 
 /// The reply to one request.
@@ -26,7 +24,7 @@ struct RequestReply<V> {
     bytes: PageBody<V>,
 }
 
-/// A page that comes along.
+/// A page that comes along. What leaves while its version is granted elsewhere is void where it arrives: it may be torn, and is not used.
 #[derive(Debug)]
 pub enum PageBody<V> {
     /// No page comes along.
@@ -37,9 +35,19 @@ pub enum PageBody<V> {
     Copy(PageBytes),
 }
 
+impl<V> PageBody<V> {
+    /// A page of that memory.
+    pub(super) fn of(memory: &impl HomePages<View = V>, page: Page) -> Result<PageBody<V>> {
+        match memory.view(page.0) {
+            Some(view) => Ok(PageBody::Here(view)),
+            None => memory.read_page(page.0).map(PageBody::Copy),
+        }
+    }
+}
+
 impl<H: HomePages> PageReply<H> {
-    pub(super) fn of(memory: &H) -> PageReply<H> {
-        PageReply { records: Vec::new(), memory: Some(memory.clone()) }
+    pub(super) fn new() -> PageReply<H> {
+        PageReply { records: Vec::new() }
     }
 
     /// The reply to who asks for pages of a region that is not shared with it any more.
@@ -51,22 +59,12 @@ impl<H: HomePages> PageReply<H> {
             granted,
             bytes: PageBody::None,
         };
-        PageReply { records: requests.iter().map(record).collect(), memory: None }
+        PageReply { records: requests.iter().map(record).collect() }
     }
 
     /// Adds the reply to a further request.
     pub(super) fn push(&mut self, page: Page, ticket: Ticket, granted: Granted, bytes: PageBody<H::View>) {
         self.records.push(RequestReply { page, ticket, granted, bytes });
-    }
-
-    /// The bytes of a page. What leaves while its version is granted elsewhere is void where it arrives: it may be torn, and is
-    /// not used.
-    pub(super) fn bytes_of(&self, page: Page) -> Result<PageBody<H::View>> {
-        let Some(memory) = &self.memory else { return Ok(PageBody::None) };
-        match memory.view(page.0) {
-            Some(view) => Ok(PageBody::Here(view)),
-            None => memory.read_page(page.0).map(PageBody::Copy),
-        }
     }
 
     /// True if some pages come later.
@@ -137,11 +135,6 @@ impl<H: HomePages> OpenReply<H> {
             }
             message => Some(Outgoing { node, address, message, bytes }),
         }
-    }
-
-    /// The pages that came in time with bytes of their own.
-    pub fn pages(&self) -> impl Iterator<Item = (Page, &PageBytes)> {
-        self.rules.kept().filter_map(|kept| Some((kept.page, kept.with.bytes.as_ref()?)))
     }
 
     /// The reply, with what came in time.

@@ -106,8 +106,7 @@ impl<M: PageMemory> Pages<M> {
                 Error::LimitReached { what: "hosts that ever mapped a region".to_owned(), limit: u64::from(u16::MAX) }.into()
             );
         }
-        let joined =
-            home.join(joiner(join, life), (share, rights), self.terms.maps_own && join.node == me && join.readers.is_none());
+        let joined = home.join(joiner(join, life), (share, rights), join.node == me && join.readers.is_none());
         self.shares.insert(joined.share, (join.gid, joined.host));
         Ok(joined)
     }

@@ -53,7 +53,7 @@ pub const PARTS: [Part; 4] = [
         feature: Features::CONTINUE_PROTECTED,
         name: "CONTINUE write-protected",
         since: (6, 4),
-        without: "pages are protected before they are filled, and mapped by the kernel",
+        without: "no Coherent mappings; Explicit and Entry protect a page before they fill it",
     },
 ];
 
@@ -109,6 +109,22 @@ impl Features {
                 what: "mapping memory of other nodes".to_owned(),
                 reason: format!(
                     "this kernel's userfaultfd lacks '{}', which Linux {}.{} brought; use put and get, which need no mapping",
+                    part.name, part.since.0, part.since.1
+                ),
+            }),
+        }
+    }
+
+    /// Refuses a kernel on which memory cannot be mapped coherently, by name of what it lacks.
+    pub fn check_coherent(self) -> Result<()> {
+        self.check()?;
+        match PARTS.iter().find(|part| !self.contains(part.feature)) {
+            None => Ok(()),
+            Some(part) => Err(Error::System {
+                what: "mapping memory coherently".to_owned(),
+                reason: format!(
+                    "this kernel's userfaultfd lacks '{}', which Linux {}.{} brought; map with Explicit or Entry, which need no \
+                     more than Linux 6.1, or use put and get",
                     part.name, part.since.0, part.since.1
                 ),
             }),

@@ -61,7 +61,7 @@ pub(crate) fn sharing(bytes: &[u8]) {
     let held = extents.hold(made.slot, made.write, Rights::Write).expect("it was just made");
     held.reach().window().slice(0, 64).write_from(&FORM.encode(COUNT)).expect("memory");
     let (address, life, answer) = ("127.0.0.1:1".to_owned(), Incarnation(1), Duration::from_secs(1));
-    let terms = PageTerms { address, life, answer, frames_max: 4, maps_own: false };
+    let terms = PageTerms { address, life, answer, frames_max: 4 };
     let mut pages = SharedRegions::new(terms, NodePages::new(extents.clone()));
     pages.handle(Duration::ZERO, PageInput::Identity { node: NodeId(0), epoch: Epoch(1) });
     let mut home = Home::new(LockTerms { is_home: false, was_home: false, was_lender: false }, 1);

@@ -85,10 +85,9 @@ impl NodeFrames {
         })
     }
 
-    /// Protects pages from the stores of those clients; where nothing is mapped a mark is left.
-    fn protect(&self, run: Run, which: impl Fn(&ClientFrames) -> bool) {
-        let mapped = self.mapped.iter().map(|(_, frames)| frames).chain(&self.parted);
-        for client in mapped.filter(|client| which(client)) {
+    /// Protects pages from the stores of all clients.
+    fn protect(&self, run: Run) {
+        for client in self.mapped.iter().map(|(_, frames)| frames).chain(&self.parted) {
             match client.protect(run) {
                 // A page that it lost, or unmapped, is none of its own any more.
                 Ok(()) | Err(Refused::Ended | Refused::Unregistered) => {}
@@ -102,8 +101,6 @@ impl NodeFrames {
         if let Err(refused) = self.frames.punch(run) {
             tracing::error!("frames could not be given back: {refused}");
         }
-        // On Linux 6.1 a thread that touches a page while it is punched takes its mark away.
-        self.protect(run, |client| !client.uffd.registers_present());
     }
 
     fn read_run(&self, run: Run) -> Option<Vec<PageBytes>> {
@@ -285,7 +282,7 @@ impl HostMemory for NodeFrames {
         let Manner { home, keeps, wants_bytes } = manner;
         let run = Run { first: pages.start, count: pages.end - pages.start };
         if wants_bytes || keeps {
-            self.protect(run, |_| true);
+            self.protect(run);
         }
         let Some(SharedMemory(memory)) = &self.homes[home].own else {
             let bytes = if wants_bytes { self.read_run(run) } else { None };

@@ -82,7 +82,7 @@ pub(crate) fn pages(bytes: &[u8]) {
     DRAWN.set(0);
     let memory = NodePages { extents: extents.clone(), draw: || Ok(DRAWN.replace(DRAWN.get() + 1)) };
     let (address, life, answer) = ("127.0.0.1:1".to_owned(), Incarnation(1), Duration::from_secs(1));
-    let terms = PageTerms { address, life, answer, frames_max: 4, maps_own: false };
+    let terms = PageTerms { address, life, answer, frames_max: 4 };
     let mut pages = SharedRegions::new(terms, memory);
     let mut now = Duration::ZERO;
     pages.handle(now, PageInput::Identity { node: ME, epoch: Epoch(1) });

@@ -37,6 +37,13 @@ struct HomeExtent {
     files: ExtentFiles,
 }
 
+/// A page where it lies. It keeps the extent's memory, and does not keep others from it: a reply outlives the region's mappings.
+pub(crate) struct PageView {
+    /// Valid while this lives.
+    pub window: Window,
+    _held: Arc<NodeExtent>,
+}
+
 /// A page's place: its extent, its first byte there, and how many of its bytes are the region's.
 struct PageLocation<'a> {
     extent: &'a HomeExtent,
@@ -106,10 +113,11 @@ impl HomeMemory {
         from.read_into(&mut into[at..at + place.len]).map_err(|lost| lost_memory(&lost))
     }
 
-    /// The window of a page that is all the region's, valid while this lives.
-    pub fn window(&self, page: u64) -> Option<Window> {
+    /// A page that is all the region's, where it lies.
+    pub fn view(&self, page: u64) -> Option<PageView> {
         let place = self.place(page).filter(|place| place.len as u64 == PAGE_LEN)?;
-        Some(place.extent.held.stays()?.slice(place.offset as usize, place.len))
+        let held = place.extent.held.clone();
+        Some(PageView { window: held.stays()?.slice(place.offset as usize, place.len), _held: held })
     }
 
     /// Puts a page's bytes.
@@ -170,7 +178,7 @@ impl HomeMemory {
 }
 
 impl HomePages for SharedMemory {
-    type View = Window;
+    type View = PageView;
 
     fn is_held(&self) -> bool {
         self.0.is_held()
@@ -184,8 +192,8 @@ impl HomePages for SharedMemory {
         self.0.read_page(page)
     }
 
-    fn view(&self, page: u64) -> Option<Window> {
-        self.0.window(page)
+    fn view(&self, page: u64) -> Option<PageView> {
+        self.0.view(page)
     }
 
     fn write_page(&self, page: u64, bytes: &[u8]) -> Result<()> {

@@ -24,7 +24,7 @@ impl SealedReply {
             records.extend_from_slice(&granted.encode());
             match body {
                 PageBody::None => {}
-                PageBody::Here(window) => pages.push(*window),
+                PageBody::Here(view) => pages.push(view.window),
                 // SAFETY: the copy's bytes stay where they are while the box moves, as long as this lives, and are only read.
                 PageBody::Copy(copy) => pages.push(unsafe { Window::of(copy) }),
             }

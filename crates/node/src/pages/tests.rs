@@ -42,14 +42,12 @@ fn tell(regions: &mut SharedRegions, input: PageInput<'_, NodePages>) {
 const KEY: u64 = 44;
 
 fn regions() -> SharedRegions {
-    let terms = PageTerms {
-        address: "here".to_owned(),
-        life: Incarnation(1),
-        answer: Duration::from_secs(1),
-        frames_max: 64,
-        maps_own: false,
-    };
-    let mut regions = SharedRegions::new(terms, NodePages { extents: extents(), draw: || Ok(KEY) });
+    regions_on(extents())
+}
+
+fn regions_on(extents: Arc<Extents>) -> SharedRegions {
+    let terms = PageTerms { address: "here".to_owned(), life: Incarnation(1), answer: Duration::from_secs(1), frames_max: 64 };
+    let mut regions = SharedRegions::new(terms, NodePages { extents, draw: || Ok(KEY) });
     tell(&mut regions, PageInput::Identity { node: NodeId(0), epoch: Epoch(1) });
     regions
 }
@@ -108,6 +106,49 @@ fn programs_that_are_refused_in_a_row_are_no_levels_of_the_stack() {
     assert_eq!(refused as u64, COUNT);
 }
 
+/// A node elsewhere wants to map a region that lies here.
+fn join(len: u64, (slot, grant): (Slot, Grant)) -> Join {
+    let extents = vec![Extent { node: NodeId(0), slot, len }];
+    Join {
+        gid: Gid(1),
+        name: "a".to_owned(),
+        layout: Layout { spans: vec![Span { len, chunk: len, extents }] },
+        grants: vec![grant],
+        consistency: Consistency::Coherent,
+        node: ELSEWHERE,
+        epoch: Epoch(1),
+        readers: None,
+        address: "there".to_owned(),
+        key: 1,
+    }
+}
+
+/// A thread's link keeps the last reply until it grants anew: long after its host has left the region.
+#[test]
+fn a_reply_keeps_nobody_from_the_memory_of_a_region_that_was_left() {
+    const LEN: u64 = 256 * PAGE_LEN;
+    let extents = extents();
+    let held = extents.make(Gid(1), &[LEN]).unwrap()[0];
+    let mut regions = regions_on(extents.clone());
+    let hail = encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), channel: 1 }, None);
+    hear(&mut regions, &[hail, frame(1, NodeMessage::Join(join(LEN, (held.slot, held.write))), None)]);
+    let files = || extents.files((held.slot, held.write), ClientId(1), true).map(drop);
+    assert!(files().is_err(), "it is mapped");
+    // A node that draws one number alone gives it to its first share, too.
+    let ticket = Ticket { seat: 1, number: 1 };
+    let request = PageRequest { page: 0, ticket, access: Access::Read, has: None, firm: false, tries: false };
+    tell(&mut regions, PageInput::PageRequests { session: 9, seq: 1, share: KEY, requests: &[request] });
+    let granted = std::iter::from_fn(|| regions.poll()).find_map(|output| match output {
+        PageOutput::Grant { reply, .. } => Some(SealedReply::new(reply)),
+        _ => None,
+    });
+    let reply = granted.unwrap();
+    assert_eq!(reply.pages.len(), 1, "the page lies in the extent");
+    hear(&mut regions, &[frame(2, NodeMessage::Leave { share: KEY }, None)]);
+    files().unwrap();
+    drop(reply);
+}
+
 /// A page is a hole while it is taken out of mappings: who writes extents down meanwhile does not see that.
 #[test]
 fn pages_that_are_taken_out_of_mappings_are_written_down_as_they_are() {
@@ -116,22 +157,7 @@ fn pages_that_are_taken_out_of_mappings_are_written_down_as_they_are() {
     let held = extents.make(Gid(1), &[LEN]).unwrap()[0];
     let bytes = vec![7; LEN as usize];
     extents.describe()[0].1.reach().window().write_from(&bytes).unwrap();
-    let layout = Layout {
-        spans: vec![Span { len: LEN, chunk: LEN, extents: vec![Extent { node: NodeId(0), slot: held.slot, len: LEN }] }],
-    };
-    let join = Join {
-        gid: Gid(1),
-        name: "a".to_owned(),
-        layout,
-        grants: vec![held.write],
-        consistency: Consistency::Coherent,
-        node: ELSEWHERE,
-        epoch: Epoch(1),
-        readers: None,
-        address: "there".to_owned(),
-        key: 1,
-    };
-    let memory = HomeMemory::open(&join, NodeId(0), &extents).unwrap();
+    let memory = HomeMemory::open(&join(LEN, (held.slot, held.write)), NodeId(0), &extents).unwrap();
     let keeper = Keeper::open(folder.path(), Incarnation(1), "n").unwrap();
     keeper.on_joined();
     let is_over = AtomicBool::new(false);

@@ -67,11 +67,6 @@ impl<M> PendingReply<M> {
         }
     }
 
-    /// The grants that came in time.
-    pub fn kept(&self) -> impl Iterator<Item = &DeferredGrant<M>> {
-        self.kept.iter()
-    }
-
     /// The home's own host has done what it can.
     pub fn finish(self) -> FinishedReply<M> {
         let is_free = |kept: &DeferredGrant<M>| matches!(&kept.message, ToHost::Grant { awaits, .. } if awaits.is_empty());

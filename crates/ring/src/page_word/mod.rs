@@ -25,8 +25,7 @@
 //!   [`Fault::Map`] and [`PageWords::leave`]: as long as the thread is counted, nobody takes the page. Before and after, the mapped page
 //!   may be one that was removed. The count and the state are one word, so a thread is counted only while the state lets it map.
 //! - *Filling*: between [`PageWords::fill`] and [`PageWords::filled`] the frame is the filler's alone. The grant counts from the
-//!   former on: an invalidation waits until the page is here, and no other answer is put into the frame. So on a kernel that maps
-//!   a page as soon as it is in the file, what a thread sees there was granted.
+//!   former on: an invalidation waits until the page is here, and no other answer is put into the frame.
 //! - A grant may also come to the node (from the page's owner): the node then does the same in the claimer's name.
 //!   [`Fill::Void`] and [`Installed::Void`] say that it was overtaken by an invalidation: ask again, firmly.
 //! - [`PageWords::grant`] for writing is called when all acknowledgements have come, not before.

@@ -267,8 +267,7 @@ fn an_invalidation_meets_a_grant(is_relaxed: bool) {
     });
 }
 
-/// The kernel of Linux 6.1 maps what is in the file without asking the word: nothing may be there that was not granted, or that an
-/// invalidation has found nowhere.
+/// Nothing may be in the file that was not granted, or that an invalidation has found nowhere.
 #[test]
 fn an_invalidation_and_the_filling_of_a_frame() {
     model(|| {

@@ -45,7 +45,7 @@ use hanare_fabric::settings;
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::fork::Lineage;
 use hanare_memory::frames::Frames;
-use hanare_memory::uffd::{Features, Span, Uffd};
+use hanare_memory::uffd::{Span, Uffd};
 use hanare_memory::{Mapping, Window, vector};
 use hanare_protocol::element::Operator;
 use hanare_protocol::id::{Gid, Rights};
@@ -81,14 +81,13 @@ pub(crate) struct Coherent {
 impl Coherent {
     /// Maps all of a region.
     ///
-    /// Memory of this host's node is mapped directly. On Linux 6.1, where the kernel maps file pages without asking, it is fetched into
-    /// frames like any other.
+    /// Memory of this host's node is mapped directly.
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise, or its memory is not made of small pages;
-    /// [`Error::System`] where this kernel cannot.
+    /// [`Error::System`] where this kernel cannot: before Linux 6.4.
     pub fn new(region: &Region, address: MapAddress) -> Result<Coherent> {
         let features = settings::userfaultfd()?;
-        features.check()?;
+        features.check_coherent()?;
         let attachment = region.shared.clone();
         if attachment.mapped.has_pointer(region.gid()) {
             let reason = "this program has a pointer to its memory as it is; unmap that first".to_owned();
@@ -119,10 +118,6 @@ impl Coherent {
             lineage,
         };
         let files = fds.split_off(2);
-        if !files.is_empty() && !features.contains(Features::CONTINUE_PROTECTED) {
-            let reason = "this program uses an older kernel's userfaultfd than its node: give both the same HANARE_KERNEL";
-            return Err(Error::System { what: "map a region coherently".to_owned(), reason: reason.to_owned() });
-        }
         let (frames_file, words_file) = (fds.pop().expect("two"), fds.pop().expect("two"));
         let pages = layout.len().div_ceil(PAGE_LEN);
         let frames = Frames::adopt(frames_file, pages)?;
