@@ -8,7 +8,7 @@ use hanare_protocol::queue::layout::{READER_AT, ROOM_BELL_AT};
 use hanare_protocol::wire::sync::{Wait, Word};
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::ALL_ASLEEP;
-use hanare_ring::wait::{Backoff, Step};
+use hanare_ring::wait::Step;
 use std::time::{Duration, Instant};
 
 impl WritePort {
@@ -27,14 +27,15 @@ impl WritePort {
         }
         // The reader makes no room for what it cannot see.
         self.publish_started()?;
-        let (begun, mut backoff, mut asked) = (Instant::now(), Backoff::new(), Instant::now());
+        let (begun, mut asked) = (Instant::now(), Instant::now());
         while !self.try_claim(len)? {
             let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
             if left == Some(Duration::ZERO) {
                 let what = format!("room in queue {}", self.reach.name(self.queue));
+                self.backoff.reset();
                 return Err(Error::NotInTime { what, after_ms: bound.map_or(0, milliseconds) });
             }
-            if backoff.step_after(self.afar.is_some()) == Step::Again {
+            if self.backoff.step_after(self.afar.is_some()) == Step::Again {
                 continue;
             }
             let nap = Duration::from_millis(QUEUE_NAP_MS);
@@ -44,6 +45,7 @@ impl WritePort {
                 self.appends.check_life()?;
             }
         }
+        self.backoff.reset();
         Ok(())
     }
 

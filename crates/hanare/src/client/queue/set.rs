@@ -34,6 +34,8 @@ pub struct QueueSet {
     watch: Option<BellWatch>,
     /// True if a queue is remote.
     has_afar: bool,
+    /// The pace of its waits, learned from earlier ones.
+    backoff: Backoff,
 }
 
 struct Source {
@@ -257,17 +259,19 @@ impl QueueSet {
 
     #[cold]
     fn wait_to_see(&mut self, bound: Option<Duration>) -> Result<Unread> {
-        let (begun, mut backoff, mut asked) = (Instant::now(), Backoff::new(), Instant::now());
+        let (begun, mut asked) = (Instant::now(), Instant::now());
         loop {
             if let Some(unread) = self.try_see()? {
+                self.backoff.reset();
                 return Ok(unread);
             }
             let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
             if left == Some(Duration::ZERO) {
+                self.backoff.reset();
                 return Err(Error::NotInTime { what: self.what(), after_ms: bound.map_or(0, milliseconds) });
             }
             // A look at sources elsewhere moves their connections.
-            if backoff.step_after(self.has_afar) == Step::Again {
+            if self.backoff.step_after(self.has_afar) == Step::Again {
                 continue;
             }
             let nap = Duration::from_millis(QUEUE_NAP_MS);

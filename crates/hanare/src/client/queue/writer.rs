@@ -13,6 +13,7 @@ use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::Array;
 use hanare_ring::lane::{LaneLayout, Writer};
+use hanare_ring::wait::Backoff;
 use hanare_ring::{Shared, Words};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub struct WritePort {
     /// The count of the home's news at which the lane was this writer's, on the queue's host.
     own_at: Option<u64>,
     claimed: Filling,
+    /// The pace of its waits for room, learned from earlier ones.
+    pub(super) backoff: Backoff,
     pub(super) life: PortLife,
     is_open: bool,
 }
@@ -88,6 +91,7 @@ impl WritePort {
             is_behind,
             own_at: None,
             claimed: Filling::Nothing,
+            backoff: Backoff::new(),
             life: PortLife::begin("write port", || name),
             is_open: true,
         })
