@@ -74,7 +74,9 @@ impl Outbox {
 
     /// Sends at once, behind all that was begun for that party. The note is on its way when this returns.
     pub fn send(&mut self, peers: &mut Parties, to: u32, front: Front, head: &[u8], body: &Body<'_>) -> Outcome<()> {
-        self.send_on(peers, to, true);
+        if self.is_sending() {
+            self.send_on(peers, to, true);
+        }
         if let Some(failure) = self.failed.remove(&to) {
             return Err(failure);
         }
@@ -200,7 +202,8 @@ impl Outbox {
         commit: impl FnOnce(&mut WritePort) -> Result<()>,
     ) -> Outcome<()> {
         let (failure, happened) = match self.fill_header(peers, to, note) {
-            Ok(writer) => match commit(writer) {
+            Ok(None) => return Ok(()),
+            Ok(Some(writer)) => match commit(writer) {
                 Ok(()) => {
                     // On one host it is in the lane, or in the spill. Between hosts it may be lost on its way.
                     let is_here = writer.is_here();
@@ -218,14 +221,17 @@ impl Outbox {
         Err(failure)
     }
 
+    /// The port with the note that is to be committed; `None` where that was sent, in one line and without a body.
     fn fill_header<'p>(
         &mut self,
         peers: &'p mut Parties,
         to: u32,
         (front, head, body): (&Front, &[u8], &[u8]),
-    ) -> Outcome<&'p mut WritePort> {
+    ) -> Outcome<Option<&'p mut WritePort>> {
         // Earlier posts report their outcome before the port is used again.
-        self.hear(peers, to);
+        if self.is_sending() {
+            self.hear(peers, to);
+        }
         // A message to a reader that has gone would go unnoticed. On one host the queue's own memory tells.
         let is_seen = match self.looked[to as usize] {
             None => false,
@@ -236,20 +242,19 @@ impl Outbox {
             self.looked[to as usize] = Some(Instant::now());
         }
         let writer = peers.writer(to)?;
-        let claim = |writer: &mut WritePort, len| writer.claim(len, None).map_err(|error| Failure::on_the_way(to, error));
-        let line = if self.is_known[to as usize] { front.encode_short(head) } else { None };
-        if let Some(line) = line {
-            claim(writer, line.len())?;
-            writer.fill(0, &line);
-            return Ok(writer);
+        let failed = |error| Failure::on_the_way(to, error);
+        if self.is_known[to as usize]
+            && let Some(line) = front.encode_short(head)
+        {
+            return writer.send(&line).map(|()| None).map_err(failed);
         }
-        claim(writer, front.header_len())?;
+        writer.claim(front.header_len(), None).map_err(failed)?;
         writer.fill(0, &front.encode());
         writer.fill(FRONT_LEN, head);
         if !body.is_empty() {
             writer.fill(FRONT_LEN + head.len(), body);
         }
-        Ok(writer)
+        Ok(Some(writer))
     }
 
     /// Sends a body that lands in memory of the receiver's host, and its note behind it.
