@@ -124,7 +124,7 @@ fn bad(term: &str, value: &str, reason: &str) -> Error {
 }
 
 /// Bytes of an element of NumPy's type string: a byte order, a kind, and a length (in units of four bytes for `U`). `None` for a
-/// record's list of fields. **Errors**: [`Error::BadSetting`] for objects, and what is no type.
+/// record's list of fields. **Errors**: [`Error::BadSetting`] for objects, and for a text that is no type.
 pub fn element_len(descr: &str) -> Result<Option<u64>> {
     let wrong = || bad("element type", descr, "plain types like <f8, <i4 or |u1 can be used, and records of them");
     if descr.starts_with('[') {

@@ -18,7 +18,7 @@ impl Attributes {
         self.0.get(name).map(Vec::as_slice)
     }
 
-    /// Sets a value; [`Attributes::check`] says whether a region takes it.
+    /// Sets a value; [`Attributes::check`] refuses a value that no region takes.
     pub fn set(&mut self, name: &str, value: impl Into<Vec<u8>>) {
         self.0.insert(name.to_owned(), value.into());
     }

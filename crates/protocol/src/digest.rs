@@ -2,7 +2,7 @@
 //!
 //! A digest is a sum of products: each pair of a page's words, each word with one of the key added, is one product. Without the key
 //! nobody can make two pages with the same digest. Two different pages that were made without the key have the same digest for one key in
-//! 2^64. The program that asks draws the key's seed, and tells it to its nodes alone.
+//! 2^64. The program that asks draws the key's seed, and sends it to its nodes alone.
 //!
 //! **Source**: NH of UMAC, with words of 64 bits [Black, Halevi, Krawczyk, Krovetz, Rogaway, CRYPTO 1999, §4]. The proof there takes a key
 //! of random bits; here 4 KiB of them follow from 16 bytes.

@@ -1,4 +1,4 @@
-//! The one error type of the pool: what happened, to what, at which limit, and what to do next.
+//! The one error type of the pool: the event, the thing it happened to, the limit, and the next step for the user.
 
 pub use crate::happened::Happened;
 use crate::id::{ClientId, Gid, NodeId, Rank};
@@ -12,8 +12,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong in operation. Programmer errors are assertions instead.
 ///
-/// An error travels: a node's refusal reaches the client as it was made. [`Error::happened`] says whether anything was done,
-/// [`Error::may_retry`] whether the same call can succeed later.
+/// An error travels: a node's refusal reaches the client as it was made. [`Error::happened`] tells whether the failed call did anything.
+/// [`Error::may_retry`] is true if the same call can succeed later.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Error {
@@ -461,7 +461,7 @@ fn bad_group(name: &str, asked: u32, parties: u32) -> String {
 }
 
 impl Error {
-    /// Says whether the failed call may have changed anything.
+    /// Tells whether the failed call may have changed anything.
     pub fn happened(&self) -> Happened {
         match self {
             Error::Broken { happened, .. } => *happened,
@@ -475,7 +475,7 @@ impl Error {
         }
     }
 
-    /// Says whether the same call can succeed later without the caller changing it.
+    /// True if the same call can succeed later without the caller changing it.
     pub fn may_retry(&self) -> bool {
         matches!(
             self,

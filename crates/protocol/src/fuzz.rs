@@ -193,7 +193,7 @@ pub fn layout(bytes: &[u8]) {
     }
 }
 
-/// Messages one after another, each behind a byte that says who sends it and two that give its length.
+/// Messages one after another, each behind a byte for its sender and two for its length.
 pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {
         let ([who, low, high], rest) = bytes.split_first_chunk()?;

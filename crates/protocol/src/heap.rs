@@ -1,8 +1,7 @@
 //! A heap in a region: which bytes of it are given out, for all clients alike. Its home is the node of the region's first extent.
 //!
-//! The bytes themselves are never looked at: all that the heap knows lies beside them, so no client can spoil it by a stray
-//! store. Blocks are found by crate `offset-allocator`, in *granules*: of 64 bytes in regions up to 256 GiB, of a larger
-//! power of two beyond.
+//! The heap never looks at the bytes themselves: its tables lie beside them, so no client can spoil it by a stray store. Crate
+//! `offset-allocator` finds blocks, in *granules*: of 64 bytes in regions up to 256 GiB, of a larger power of two beyond.
 //!
 //! The region's first 64 bytes are never given out: offset 0 can stand for no block, and programs that share a heap keep the
 //! offset of their first block there.
@@ -83,11 +82,11 @@ impl Heap {
         (more > 0 && self.parts.len() < HEAP_PART_COUNT_MAX).then_some((end, more))
     }
 
-    /// The region is `len` bytes long by now: what is behind the heap's end is free, too. No block lies across where it ended. Blocks are
-    /// given out within `len` bytes from here on: one who opened the region before it grew asks for the shorter one.
+    /// The region is `len` bytes long by now: bytes behind the heap's end are free, too. No block lies across the old end. From here on
+    /// blocks are given out within `len` bytes; a program that opened the region before it grew gives the shorter length.
     ///
-    /// **Cost**: where it has grown, [`Heap::growth_len`] bytes. A region that grew [`HEAP_PART_COUNT_MAX`] times has no more blocks in
-    /// what comes on top.
+    /// **Cost**: where it has grown, [`Heap::growth_len`] bytes. A region that grew [`HEAP_PART_COUNT_MAX`] times has no blocks in further
+    /// bytes.
     pub fn grow(&mut self, len: u64) {
         self.within = len;
         if let Some((end, more)) = self.more(len) {

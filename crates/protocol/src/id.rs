@@ -132,7 +132,7 @@ pub struct User {
     pub gid: u32,
 }
 
-/// A user who asks for something, with all that decides what it may do.
+/// A user that makes a request, with all that decides its rights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asker {
     /// The user.

@@ -37,7 +37,7 @@ pub const LINK_CLAIM_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
 /// Locks that are lent to one program at once: a word each, in two pages that it shares with its node.
 pub const LEASE_COUNT: usize = 1016;
 
-/// Beyond so many locks at a home no more are lent: those that are kept take no room of those that are held.
+/// Most locks at a home with which it still grants leases: locks that are only kept take no room of held ones.
 pub const LENT_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 2;
 
 /// Takings of a lock by messages before a program asks for a lease: many locks are taken once.
@@ -54,7 +54,7 @@ pub const RECALL_MS: u64 = 2 * LEASE_MS;
 /// The same at other homes, while they are members: the coordinator may hold the question up for a lease, and the answer for another.
 pub const FAR_RECALL_MS: u64 = 2 * RECALL_MS;
 
-/// Programs that have ended of which a node remembers what they had of locks that were lent to them: their home asks at once.
+/// Most ended programs whose leases of locks a node remembers: their homes ask at once.
 pub const ENDED_LEASE_PROGRAM_COUNT_MAX: usize = 256;
 
 /// Most names of locks and groups that have an owner, in use or not: a few hundred bytes each at a pool's home.
@@ -182,7 +182,7 @@ pub const MESSAGE_HEAD_LEN_MAX: usize = 48;
 /// Longest body that goes with its head: a page. A longer one lands in memory of its own.
 pub const MESSAGE_INLINE_LEN_MAX: usize = PAGE_LEN as usize;
 
-/// Most bytes at a receiver's host in which bodies of one sender land without a message to take room: a few bodies of 1 MiB.
+/// Longest receive ring of one sender at a receiver's host: a few bodies of 1 MiB.
 pub const MESSAGE_STRIP_LEN_MAX: u64 = 4 << 20;
 
 /// Heads of one sender that wait in their lane before further ones are spilled.
@@ -246,7 +246,7 @@ pub const RELEASE_LEN_MAX: usize = STAGE_LEN;
 /// Most ranges of a release: a page each of what goes with the lock, and as many again for pages that two locks share.
 pub const RELEASE_RANGE_COUNT_MAX: usize = 128;
 
-/// Most releases of one lock that are remembered: who has missed more takes all that is bound for changed.
+/// Most releases of one lock that are remembered: a taker that missed more takes all bound bytes for changed.
 pub const RELEASE_COUNT_MAX: usize = 16;
 
 /// Lines of 4 KiB in which releases of all locks are kept at a pool's home: 16 MiB. [RF §3.3]
@@ -411,7 +411,7 @@ pub const PROVING_MS: u64 = ANSWER_MS / 2;
 /// Most strangers that are greeted at once, each with a descriptor; others wait in the listener's queue.
 pub const GREETING_COUNT_MAX: usize = 256;
 
-/// Most of those from one address: seven of them that say nothing leave room for an eighth.
+/// Most of those from one address: seven silent addresses leave room for an eighth.
 pub const HOST_GREETING_COUNT_MAX: usize = GREETING_COUNT_MAX / 8;
 
 /// Most connections at once whose sides agree on a fabric, each with a thread. They have the pool's key behind them.
@@ -431,7 +431,7 @@ pub const REACH_MS: u64 = 3_500;
 /// Time from a failed try to reach a node to the next: often enough to be back within a lease, and no load.
 pub const DIAL_AGAIN_MS: u64 = 100;
 
-/// Shares at homes that took their pages back which a node remembers: such a home may ask again, and pages of it may still be passed on.
+/// Most memberships that a node remembers at homes that took their pages back: these may ask again, or get pages that are still on the way.
 pub const HANDED_COUNT_MAX: usize = 256;
 
 /// Time from a reply to a member's next renewal: often enough for its lease to survive an outage of [`OUTAGE_MS`].

@@ -1,4 +1,4 @@
-//! Locks: decides for clients who has one, who is next, and that nobody waits for a holder that is gone.
+//! Locks: decides for clients which of them has a lock, which is next, and that nobody waits for a holder that is gone.
 //!
 //! Locks live at the pool's home node, and at each node for locks at bytes of its extents. A lock is taken exclusively, or shared with
 //! others that share it. The first come is served first, and a claim to share does not overtake one that waits to have it alone.
@@ -22,18 +22,18 @@
 //! |---|---|
 //! | `Enter`, `Take` | the grant; from `Orphaned` it says that the lock was abandoned, to this one alone |
 //! | `Wait` | nothing yet |
-//! | `Part`, `Last`, `Give`, `Die` | when that leaves the lock free: grants to those who are first in the queue |
-//! | `Quit` | when that was the first in the queue: grants to those behind it that may enter |
-//! | `Waive` | as `Give`; the next one is told of the abandonment that the one before did not hear of |
+//! | `Part`, `Last`, `Give`, `Die` | when that leaves the lock free: grants to the first in the queue |
+//! | `Quit` | when that was the first in the queue: grants to the next ones that may enter |
+//! | `Waive` | as `Give`; the next grant tells of the abandonment that the claimant before did not hear of |
 //! | `Doubt` | the grant to the first that asks, which says that the lock was abandoned |
 //! | `Lend` | its holder may give it back and take it again without a message: see [`lease`] |
-//! | `Wait` or `Recall` of a lock that is lent, `Cut` | the holder's node is asked whether it is held; from there on it is not taken unasked |
+//! | `Wait` or `Recall` of a leased lock, `Cut` | the home asks the holder's node whether it is held; from there on it is not taken unasked |
 //! | `Yield` | it was only kept: as `Give`, from `Recalled` and `Parted` to `Free` |
-//! | `Insist` | it is held, and will be given back by a message; who would not wait hears that others have it |
+//! | `Insist` | it is held, and will be given back by a message; a claimant that would not wait hears that others have it |
 //!
-//! A home that began again has lost its locks, and holders of its life before may be at work still: nothing tells them, and no
-//! time bounds them. So the first to take each lock is told that it was abandoned. Waiting would cost every first taker a lease
-//! and still let it in beside a holder that takes longer.
+//! A home that began again has lost its locks. Holders of its life before may still be at work: they do not know, and no deadline ends
+//! them. So the first taker of each lock is told that it was abandoned. Waiting would cost every first taker a lease, and still let it in
+//! beside a holder that takes longer.
 //!
 //! The home grants a lease to an exclusive holder while nobody waits: where several want the lock in turn, a recall costs more than the
 //! messages that it saves. A claim during a lease waits in the queue, and the recall begins at once: order of arrival stays. If a node
@@ -41,11 +41,11 @@
 //! holder counts as dead, because nobody knows. A home that is not the pool's home asks by way of that one. It waits longer,
 //! [`FAR_RECALL_MS`](crate::limits::FAR_RECALL_MS), and gives nobody up while it is no member itself ([`RecallTimes`]).
 //!
-//! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like one that parts. One of several
-//! places of a semaphore ([`Mode::OneOf`]) is given back by a death too, and the next that gets one is told.
+//! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like a reader that parts. A
+//! death also gives back a place of a semaphore ([`Mode::OneOf`]), and the next taker of a place is told.
 //!
-//! A lock lies at a name, or at a byte of a region ([`name_of_byte`](crate::name::name_of_byte)); it is the same machine. Who has one alone may give
-//! it back and wait for a *condition* of it: see [`conditions`].
+//! A lock lies at a name, or at a byte of a region ([`name_of_byte`](crate::name::name_of_byte)); it is the same machine. An exclusive
+//! holder may give it back and wait for a *condition* of it: see [`conditions`].
 
 pub mod conditions;
 pub mod lease;
@@ -330,7 +330,7 @@ impl Locks {
         self.change(&name, Lock::lend)
     }
 
-    /// A lock is to be asked for again by the one that it is lent to, though nobody waits for it: who may take it has changed.
+    /// Recalls the lease of a lock though nobody waits for it, because the rights to take it have changed.
     pub fn on_recall(&mut self, name: &str) {
         if self.locks.contains_key(name) {
             self.change(name, Lock::recall);
@@ -367,8 +367,8 @@ impl Locks {
         Ok(())
     }
 
-    /// Withdraws a claimant that stopped waiting and may have been granted the lock: it leaves the queue, or gives the lock back as it
-    /// was. One that neither waits nor has the lock changes nothing.
+    /// Withdraws a claimant that stopped waiting and may have been granted the lock. It leaves the queue, or gives the lock back as it was.
+    /// A claimant that neither waits nor has the lock changes nothing.
     pub fn on_withdraw(&mut self, who: Claimant) {
         self.forget_sleeper(who);
         self.let_go(who, Parting::Unused);
@@ -424,7 +424,7 @@ impl Locks {
         self.recalls.pop_front()
     }
 
-    /// Something happens to a lock that is kept; then those are served who wait, and what follows for recalls is noted.
+    /// Calls `act` on a lock that is kept, then serves the claimants that wait, and notes recalls that follow.
     fn change<R>(&mut self, name: &str, act: impl FnOnce(&mut Lock) -> R) -> R {
         let lock = self.locks.get_mut(name).expect("a claim is on a lock that is kept");
         let (asked, mut busy) = (lock.asked(), Vec::new());

@@ -52,8 +52,8 @@ impl NameOwners {
         self.owned.len()
     }
 
-    /// A user would use a name, with these rights; it becomes the owner where nobody is. `is_used` tells of a name whether anybody has a
-    /// lock or a place in a group of that name.
+    /// A user would use a name, with these rights; it becomes the owner where nobody is. `is_used` is true for a name of which somebody has
+    /// a lock or a place in a group.
     ///
     /// **Cost**: a search among the names. **Errors**: [`Error::NoPermission`]; [`Error::LimitReached`] for too many names.
     pub fn on_use(&mut self, name: &str, user: User, rights: Rights, is_used: impl Fn(&str) -> bool) -> Result<()> {
@@ -64,7 +64,7 @@ impl NameOwners {
         }
     }
 
-    /// A user says who may use a name; it becomes the owner where nobody is. Those who have a lock or a place keep it.
+    /// A user sets the rights to a name; it becomes the owner where nobody is. Holders of a lock or a place keep it.
     ///
     /// **Errors**: [`Error::BadSetting`] for a mode that is none; as for [`NameOwners::on_use`].
     pub fn on_permit(&mut self, name: &str, user: User, mode: u32, is_used: impl Fn(&str) -> bool) -> Result<()> {

@@ -157,10 +157,9 @@ impl Span {
 
 #[expect(clippy::arithmetic_side_effects, reason = "a layout is checked where it arrives: see `Layout::check`")]
 impl Layout {
-    /// Refuses a layout that no coordinator makes; whoever gets one from somebody else calls this before all else here, which
-    /// relies on it.
+    /// Refuses a layout that no coordinator makes. A receiver of a layout calls this first; all other functions here rely on it.
     ///
-    /// **Errors**: [`Malformed`], which says why.
+    /// **Errors**: [`Malformed`], with the reason.
     pub fn check(&self) -> Result<(), Malformed> {
         if self.spans.is_empty() || self.spans.len() > SPAN_COUNT_MAX {
             return Err(Malformed("a layout without spans, or with too many"));
@@ -188,7 +187,7 @@ impl Layout {
         self.spans.iter().flat_map(|span| &span.extents)
     }
 
-    /// For a byte of a run that lies in chunks over several extents: how far behind it the next chunk of the same extent has its like.
+    /// For a byte of a run in chunks over several extents: the distance to its counterpart in the next chunk of the same extent.
     pub fn period(&self, offset: u64) -> Option<u64> {
         let mut end = 0;
         let span = self.spans.iter().find(|span| {

@@ -2,7 +2,7 @@
 //! gone, before any later command is answered.
 //!
 //! A client opens one connection after another to a node, never two at once: they form a *series*, which has a random number. The
-//! greeting of each names the series. The network may hold bytes of an earlier connection back for as long as it likes.
+//! greeting of each names the series. The network may hold bytes of an earlier connection back for any time.
 //!
 //! ```text
 //!            Greet                  Succeed, End

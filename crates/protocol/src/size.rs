@@ -32,8 +32,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// Reads `4GiB`, `2G` (the same as `2GiB`), `512M`, `1.5k`, `10GB` (decimal) or plain bytes. **Errors**: what is wrong, and what
-/// would be right.
+/// Reads `4GiB`, `2G` (the same as `2GiB`), `512M`, `1.5k`, `10GB` (decimal) or plain bytes. **Errors**: the fault, with the right forms.
 pub fn parse(text: &str) -> Result<u64, String> {
     let bad = || {
         format!("'{text}' is no size: write a number of bytes, or a number with K, M, G, T (powers of 1024) or KB, MB, GB, TB")

@@ -20,7 +20,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `plan` | the plans |
-//! | [`header`] | what comes before the bytes of a part |
+//! | [`header`] | the fields before the bytes of a part |
 
 pub mod header;
 mod plan;
@@ -62,7 +62,7 @@ pub enum Collective {
     },
     /// All have a block of each party. A part for each party.
     AllGather,
-    /// Each has a block of each party's, meant for it. What is sent is the part by its receiver, what is folded that by its sender.
+    /// Each gets a block of each party's, meant for it. A sent part is named by its receiver, a folded part by its sender.
     AllToAll,
 }
 

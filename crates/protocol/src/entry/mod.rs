@@ -1,9 +1,8 @@
-//! Data bound to locks, at the pool's home: decides which bound bytes one that takes a lock has not seen, and whether those at their
+//! Data bound to locks, at the pool's home: decides which bound bytes a taker of a lock has not seen, and whether the bytes at their
 //! homes are whole. **Source**: [RF §3.4, P1], entry consistency.
 //!
-//! Bytes of regions are *bound* to a lock by one that has it alone. A *release* says which of them it changed, puts these at their
-//! homes, and gives the lock back. Each release is a *version*; who takes the lock names the version that it knows, and hears what
-//! has changed since.
+//! An exclusive holder *binds* bytes of regions to its lock. A *release* names the bytes that it changed, puts these at their homes, and
+//! gives the lock back. Each release is a *version*. A taker of the lock names the version that it knows, and gets the later changes.
 //!
 //! ```text
 //!           Publish                  Lose, with the bytes
@@ -26,13 +25,14 @@
 //! A holder names its changes *before* it puts the first of them. So a release happens as a whole or not at all, if the changes fit a
 //! message ([`RELEASE_LEN_MAX`]).
 //!
-//! Whoever may take a lock may name any bytes, also of regions that it may not write. The regions' homes hold that against its rights; this
-//! home cannot. So bytes go with a lock to programs of the publisher's user alone, as does what is to be redone. Others fetch what the
-//! regions' homes have.
+//! A program that may take a lock may name any bytes, also of regions that it may not write. The regions' homes check its rights; this home
+//! cannot. So bytes go with a lock, and are redone, only among programs of the publisher's user. Others fetch the bytes from the regions'
+//! homes.
 //!
-//! A lock with data may be lent ([`lock::lease`](crate::lock::lease)). Its holder publishes as ever, and keeps the lock where it would give it back.
-//! So the release is committed later: by the next one of the same holder, or when the holder's node says that the lock is only kept. Both come
-//! after the changes are at their homes. Where this home puts the changes in place itself, it commits them at once.
+//! A holder may have a lease of a lock with data ([`lock::lease`](crate::lock::lease)). It publishes as ever, and keeps the lock where it
+//! would give it back. So the release is committed later: by the next release of the same holder, or when the holder's node reports that
+//! the lock is only kept. Both come after the changes are at their homes. Where this home puts the changes in place itself, it commits them
+//! at once.
 //!
 //! Stored releases are bounded by [`RELEASE_LINE_COUNT_MAX`] lines of 4 KiB for all locks. The least recently used lock loses its oldest
 //! releases first. A claimant that asks for more than is stored takes all bound bytes for changed.
@@ -74,7 +74,7 @@ pub enum Phase {
 /// An event of bound data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The holder says what it changed, before it puts any of it at its home.
+    /// The holder names its changes, before it puts any of them at its home.
     Publish,
     /// All of that is there, and the lock is given back.
     Commit,
@@ -101,7 +101,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Mend, from: &[Phase::Torn], to: Phase::Whole },
 ];
 
-/// A version of what is bound to a lock. Versions ascend over all locks of a pool, so a lock that is bound anew never repeats one.
+/// A version of the bytes bound to a lock. Versions ascend over all locks of a pool, so a lock that is bound again never repeats one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stamp {
     /// The life of the pool's home that counts: a random number.
@@ -113,7 +113,7 @@ pub struct Stamp {
 /// Message on bound data to a claimant that takes the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataGrant {
-    /// The version that it has once it did what the rest says.
+    /// The version that the claimant has after it took in the rest.
     pub stamp: Stamp,
     /// The bound shapes, for a claimant that does not know them.
     pub bound: Option<Vec<BoundShape>>,
@@ -254,11 +254,11 @@ impl BoundData {
         }))
     }
 
-    /// A holder of that user says what it is about to put at their homes, and perhaps what is bound from then on. Returns the version that its
-    /// release will be.
+    /// A holder of that user names the changes that it is about to put at their homes, and perhaps new bound bytes. Returns the version of
+    /// its release.
     ///
-    /// **Errors**: [`Error::LockMisused`] where it has not got the lock alone, or has not redone what it was told to. [`Error::BadUse`]
-    /// for changes outside the bound bytes. [`Error::LimitReached`] for too many locks with data.
+    /// **Errors**: [`Error::LockMisused`] where it does not have the lock alone, or has not redone earlier changes. [`Error::BadUse`] for
+    /// changes outside the bound bytes. [`Error::LimitReached`] for too many locks with data.
     pub fn on_publish(&mut self, locks: &Locks, who: Claimant, uid: u32, publication: Publication) -> Result<Stamp> {
         let Some((name, mode)) = locks.held(who) else { return misused("", "who publishes has not got it") };
         if mode != Mode::Exclusive {
@@ -300,7 +300,7 @@ impl BoundData {
         Ok(Stamp { life: self.life, version })
     }
 
-    /// A holder has put at their homes what it was told to redo.
+    /// A holder has put the changes that it was to redo at their homes.
     ///
     /// **Errors**: [`Error::LockMisused`] where it has not got the lock.
     pub fn on_redone(&mut self, locks: &Locks, who: Claimant) -> Result<()> {

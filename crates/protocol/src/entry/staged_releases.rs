@@ -141,7 +141,7 @@ impl StagedReleases {
         true
     }
 
-    /// Drops the oldest release of a lock; says whether there was one.
+    /// Drops the oldest release of a lock. Returns true if there was one.
     fn drop_oldest(&mut self, name: &str) -> bool {
         let Some(row) = self.rows.get_mut(name) else { return false };
         let Some(release) = row.releases.pop_front() else { return false };

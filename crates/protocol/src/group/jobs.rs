@@ -1,8 +1,8 @@
 //! The barriers of jobs: groups whose parties are ranks, from the first arrival on, whether they have arrived or not.
 //!
 //! Each round of a job has a *generation*: 0, 1, 2 … A rank names it when it arrives, so it may repeat that over another connection. A
-//! job that is over is remembered as long as there is room. Otherwise a rank that was taken for gone with its node, and that arrives all
-//! the same, would begin the job again and wait for ever.
+//! job that is over is remembered as long as there is room. Otherwise a rank that was taken for gone with its node could still arrive. It
+//! would begin the job again and wait for ever.
 
 use super::{Phase, Rounds};
 use crate::error::Error;
@@ -99,7 +99,7 @@ impl Job {
         self.rounds.on_meet(who.rank, who.ranks)
     }
 
-    /// A rank is gone; returns those who wait in vain, this one too: it may have been taken for gone with its node.
+    /// A rank is gone. Returns the ranks that wait in vain, this rank among them: it may have been taken for gone with its node.
     fn on_gone(&mut self, rank: Rank, error: Error) -> BTreeSet<Rank> {
         self.gone.insert(rank);
         let is_last = self.ranks.is_some_and(|ranks| self.gone.len() >= ranks as usize);
@@ -160,7 +160,7 @@ impl Jobs {
         self.jobs.get(&arrival.who.job).is_some_and(|job| arrival.generation < job.rounds.completed)
     }
 
-    /// A rank's process is gone: all who wait, and all who arrive later, are told so.
+    /// A rank's process is gone: all ranks that wait, or arrive later, get an error.
     ///
     /// `ranks` is the job's size where it is known. It `died` where it failed, or went without detaching.
     pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str, died: bool) {

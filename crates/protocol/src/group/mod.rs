@@ -17,13 +17,13 @@
 //!
 //! (`Repeat` leads from every state to itself.)
 //!
-//! | event | what is answered |
+//! | event | the reply |
 //! |---|---|
 //! | `Join` | that it is a party |
 //! | `Meet` | nothing yet; when broken or empty: the failure, at once |
 //! | `MeetLast` | everyone's release |
 //! | `Repeat` of a round that completed | the release again, even when broken since |
-//! | `Go` | the failure, to all who wait |
+//! | `Go` | the failure, to all that wait |
 //!
 //! An arrival may be repeated: while its round gathers that changes nothing.
 

@@ -1,8 +1,9 @@
-//! Named groups: any client may be a party, or several. Those who join under a name come into one *group instance* until it has as many as the
-//! group has parties.
+//! Named groups: any client may be a party, or several. Those who join under a name come into one *group instance* until it has as many as
+//! the group has parties.
 //!
-//! A party goes by leaving or by the end of its connection; the others are told which it was and how it went. They leave and join again to
-//! go on: under the same name a new group instance has begun by then, with those who came anew. a group instance that all have left is not kept.
+//! A party goes by leaving or by the end of its connection; the others get its name and the cause. They leave and join again to go on.
+//! Under the same name a new group instance has begun by then, with the parties that came again. A group instance that all have left is not
+//! kept.
 
 use super::{Phase, Rounds};
 use crate::error::{Error, Result};
@@ -207,7 +208,7 @@ impl Groups {
         self.replies.retain(|reply| reply.who.link != link);
     }
 
-    /// Message to the next of those that waited.
+    /// The next reply to a party that waited.
     pub fn poll(&mut self) -> Option<PartyReply> {
         self.replies.pop_front()
     }

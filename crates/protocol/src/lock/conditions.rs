@@ -115,7 +115,7 @@ impl Locks {
 
     /// The bound of one that sleeps is over: it waits for the lock. False where it does not sleep.
     ///
-    /// **Errors**: [`Error::LimitReached`] where the lock is free, and there is no room for one more that is held; then it waits no more.
+    /// **Errors**: [`Error::LimitReached`] where the lock is free, and there is no room for one more held lock; then it waits no more.
     pub fn on_sleep_bound(&mut self, who: Claimant) -> Result<bool> {
         let Some((name, claim)) = self.sleepers.remove(who) else { return Ok(false) };
         if let Err(full) = self.lock(&name) {

@@ -1,4 +1,5 @@
-//! The word of a lock that is lent: decides, between a program and its node, whether the program may take the lock again without a message.
+//! The word of a lease of a lock. It decides, between a program and its node, whether the program may take the lock again without a
+//! message.
 //!
 //! The home grants a lease to a program that has the lock alone. From there on the program gives the lock back and takes it again in a
 //! word that it shares with its node. When another program wants the lock, the home asks the node, and the node answers by that word. No
@@ -13,12 +14,12 @@
 //!     +------------- Wanted <-------+              Gone ---> End
 //! ```
 //!
-//! | event | by | what it says |
+//! | event | by | meaning |
 //! |---|---|---|
 //! | `Ask` | program | it asks the home for the lock by that number, and would keep it |
-//! | `Lend` | program | the home granted it, and lends it |
+//! | `Lend` | program | the home granted it with a lease |
 //! | `Keep`, `Take` | program | it gives the lock back, and has it again, without a message |
-//! | `Recall` | node | the home wants it back; or the node has lost its place in the pool, and with it the right to lend |
+//! | `Recall` | node | the home wants it back; or the node is no member any more, so its leases end |
 //! | `Recall` | program | it has no use for the lease any more |
 //! | `End` | program | the home knows that the taking of that number is over |
 //!

@@ -5,7 +5,7 @@ use super::{Claimant, Locks, Phase, one_less};
 use std::collections::BTreeMap;
 
 impl Locks {
-    /// A connection ended: what was taken on it goes on to others, who are told.
+    /// A connection ended: its locks go on to others, which are told.
     pub fn on_link_gone(&mut self, link: u64) {
         // First of all: an abandonment wakes nobody that is gone.
         for who in self.sleepers.of_link(link) {
@@ -14,7 +14,7 @@ impl Locks {
         let gone: Vec<Claimant> = self.claims.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
         // First those that wait: no lock goes to one that is gone, which would take with it that the lock was abandoned.
         let (holding, waiting): (Vec<_>, Vec<_>) = gone.into_iter().partition(|who| self.has(*who));
-        // All of a lock at once: no place goes to one that is gone, and the next is told of the dead, once.
+        // All claims of a lock at once: no place goes to a claimant that is gone, and the next is told of the dead, once.
         let mut by_lock: BTreeMap<String, Vec<Claimant>> = BTreeMap::new();
         for who in waiting.into_iter().chain(holding) {
             by_lock.entry(self.claims[&who].clone()).or_default().push(who);

@@ -33,8 +33,8 @@ impl RecallTimes {
         RecallTimes { patience_ms, is_apart: false, times: BTreeMap::new(), due: BTreeSet::new() }
     }
 
-    /// The home is a member of its pool, or not any more. Nodes that it did not reach meanwhile may be members, and their clients at work: none
-    /// is given up meanwhile, and afterwards each is waited for anew.
+    /// The home is a member of its pool, or not any more. While it is none, nodes that it does not reach may be members, and their clients
+    /// at work. So none is given up meanwhile, and afterwards the wait for each begins again.
     pub fn set_member(&mut self, is_member: bool, now_ms: u64) {
         if std::mem::replace(&mut self.is_apart, !is_member) && is_member {
             let all: Vec<Claimant> = self.times.keys().copied().collect();

@@ -35,7 +35,7 @@ pub(super) enum State {
         mode: Mode,
         /// The sharing holders; never empty.
         holders: BTreeMap<Claimant, Holder>,
-        /// True if the next grant says that it was abandoned, because the one that said so was not heard.
+        /// True if the next grant says that the lock was abandoned, because an earlier grant that said so was not heard.
         abandoned: bool,
     },
     Alone {
@@ -191,7 +191,7 @@ impl Lock {
         }
     }
 
-    /// The node of the one that it was lent to says whether that one has it.
+    /// The node of the lease's program reports whether the program has the lock.
     pub fn on_recalled(&mut self, recalled: Recalled) {
         let (event, state) = match (&self.state, recalled) {
             (State::Lent { holder, .. }, Recalled::Held) => (Event::Insist, State::Alone { holder: *holder }),
@@ -201,7 +201,7 @@ impl Lock {
         self.step(event, |lock| lock.state = state);
     }
 
-    /// Gives it to one for whom it is open; says whether it was abandoned.
+    /// Gives it to a claimant for which it is open. Returns true if it was abandoned.
     pub fn grant(&mut self, claim: Claim) -> bool {
         let (State::Free { abandoned: is_told } | State::Shared { abandoned: is_told, .. }) = self.state else {
             unreachable!("nobody has it alone");
@@ -220,7 +220,7 @@ impl Lock {
         is_told
     }
 
-    /// Gives it to those who are first in the queue; who would not wait and does not get it leaves.
+    /// Gives it to the first in the queue. Claimants that would not wait and do not get it leave.
     pub fn advance(&mut self, grants: &mut VecDeque<LockGrant>, busy: &mut Vec<Claimant>) {
         self.give_out(grants);
         if !self.is_out() && !self.tries.is_empty() {

@@ -1,4 +1,4 @@
-//! A node's side of membership: decides whether the node is a member, which of its extents it keeps, and who gets which answer.
+//! A node's side of membership: decides whether the node is a member, which of its extents it keeps, and which client gets which reply.
 //!
 //! ```text
 //!            Welcome (nothing to grant anew)
@@ -193,7 +193,7 @@ pub enum Output {
         /// The home.
         home: NodeId,
     },
-    /// A client's node says whether the client has a lock that [`Member::recall_lock`] asked for.
+    /// A client's node reports whether the client has a lock that [`Member::recall_lock`] asked for.
     Recalled {
         /// The client.
         client: ClientId,
@@ -346,8 +346,8 @@ impl Member {
 
     /// Forwards a client's request; the answer comes as [`Output::AskDone`] with the number returned.
     ///
-    /// **Errors**: the result of the request, or [`Error::NoCoordinator`] when it could not be sent, or [`Error::Timeout`] when it was
-    /// sent and not answered, within the bound of [`Settings::answer_ms`].
+    /// **Errors**: those of the request. [`Error::NoCoordinator`] when it could not be sent within [`Settings::answer_ms`], and
+    /// [`Error::Timeout`] when it was sent and not answered within that time.
     pub fn ask(&mut self, now_ms: u64, user: impl Into<Asker>, client: ClientId, what: Request) -> u64 {
         let request = self.asks.add(now_ms, user.into(), client, what);
         self.send_due(now_ms);
@@ -396,8 +396,8 @@ impl Member {
         self.join(now_ms);
     }
 
-    /// Until when locks that are lent to clients here may be taken again; zero where the node is no member. A lease beyond the usual one is cut:
-    /// the home's own node has one without end, and the home may die.
+    /// Until when locks that are lent to clients here may be taken again; zero where the node is no member. A lease beyond the usual one is
+    /// cut: the home's own node has one without end, and the home may die.
     pub fn leases_until_ms(&self, now_ms: u64) -> u64 {
         match self.state {
             State::Member { lease_until_ms } => lease_until_ms.min(now_ms.saturating_add(limits::LEASE_MS)),
@@ -410,13 +410,13 @@ impl Member {
         self.send(FromNode::Recalled { client, number, recalled, home });
     }
 
-    /// Has a client's node asked about a lock that this node lent to the client, by way of the coordinator. It is asked in vain where it is no
-    /// member, or this node is none: the driver repeats it.
+    /// Has a client's node asked about a lock that this node lent to the client, by way of the coordinator. It is asked in vain where it is
+    /// no member, or this node is none: the driver repeats it.
     pub fn recall_lock(&mut self, client: ClientId, number: u64) {
         self.send(FromNode::RecallLock { client, number });
     }
 
-    /// Goes in good order: the coordinator is told, and the node's extents are lost to their regions, unless it keeps them for its
+    /// Leaves in good order, with a message to the coordinator. The node's extents are lost to their regions, unless it keeps them for its
     /// next start.
     pub fn leave(&mut self, keeps: bool) {
         if self.phase() != Phase::Left {

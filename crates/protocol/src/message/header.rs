@@ -1,19 +1,21 @@
 //! A message as it lies in its receiver's queue: its envelope, its head, and its body or where that has landed. Little-endian.
 //!
 //! ```text
-//! sender | context | tag | head's length (2) | length behind the head (2) | body's length (8) | body's place (8) | head | what is behind it | anything
+//! sender | context | tag | head's length (2) | length behind the head (2) | body's length (8) | body's place (8) | head | what is behind
+//! it | anything
 //!
 //! short:  head's length (6 bits), context (25 bits), 1 (a bit) | tag | head | anything
 //! ```
 //!
-//! A short note fits one line with the longest head. It has no body, and its sender is the one whom an earlier note in the same lane names.
+//! A short header fits one line with the longest head. It has no body, and its sender is the party that an earlier header of the lane
+//! names.
 //!
-//! Behind the head is the body, where it goes with the head, or which part of a region it is ([`super::part`]). A receiver's answer to that is
-//! a note without a head.
+//! Behind the head is the body, where it goes with the head, or the description of a part of a region ([`super::part`]). A receiver's reply
+//! to that is a header without a head.
 //!
 //! A header fills whole cache lines with the word of its record, so a short one is on one line.
 //!
-//! Notes are input: any program that may write the group's regions may have written one.
+//! Headers are input: any program that may write the group's regions may have written them.
 
 use super::Envelope;
 use super::receive_ring::ReceiveLocation;
@@ -26,7 +28,8 @@ pub const FRONT_LEN: usize = 32;
 /// The same in a short note.
 const SHORT_FRONT_LEN: usize = 8;
 
-/// In the first four bytes, where other notes have the number of a party: the note is short. Below it are the context and the head's length.
+/// In the first four bytes, where other notes have the number of a party: the note is short. Below it are the context and the head's
+/// length.
 const SHORT: u32 = 1 << 31;
 const HEAD_BITS: u32 = 6;
 const CONTEXT_BITS: u32 = 25;
@@ -134,7 +137,7 @@ impl Front {
         bytes
     }
 
-    /// The whole of a short note with that head; `None` for a message that has a body, or a context of many bits.
+    /// The whole of a short header with that head; `None` for a message that has a body, or a context of many bits.
     #[inline]
     pub fn encode_short(&self, head: &[u8]) -> Option<[u8; SHORTEST_LEN]> {
         let Envelope { context, tag, .. } = self.envelope;
@@ -148,8 +151,8 @@ impl Front {
         Some(bytes)
     }
 
-    /// Reads the front of a note of `len` bytes by its first ones, beside such memory for bodies: the front, and where the head begins.
-    /// `from` is the party that an earlier note of the lane names, if any, and how many there are.
+    /// Reads the front of a header of `len` bytes from its first bytes. Returns the front, and where the head begins. `from` is the party
+    /// that an earlier header of the lane names, if any, and the number of parties. `room` is the memory for bodies.
     #[inline]
     pub fn decode(
         bytes: &[u8; SHORTEST_LEN],

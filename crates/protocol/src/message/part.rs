@@ -1,4 +1,4 @@
-//! A body that its receiver fetches from where it lies: what the sender says of it, and what the receiver answers.
+//! A body that its receiver fetches from where it lies: the sender's description of it, and the receiver's reply.
 //!
 //! Both are input: any program that may write the group's regions may have written them.
 

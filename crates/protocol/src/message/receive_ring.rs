@@ -4,9 +4,9 @@
 //! [ a byte for each of 64 slots | block | block |      free      | block | ... ]
 //! ```
 //!
-//! The sender takes a block without asking: it takes a slot for it, and a *turn*, which is not the value of the slot's byte. The message's note
-//! names place, slot and turn. The receiver stores the turn in the byte when it drops the body. So the sender sees that the block is free. A body
-//! for which a strip has no room lands in a heap, which costs messages.
+//! The sender takes a block without asking: it takes a slot for it, and a *turn*, which is not the value of the slot's byte. The message's
+//! header names place, slot and turn. The receiver stores the turn in the byte when it drops the body. So the sender sees that the block is
+//! free. A body for which the ring has no room lands in a heap, which costs messages.
 //!
 //! Bytes in a receive ring are input: a writer of them can have bodies of its sender overwritten, and no others.
 
@@ -14,13 +14,13 @@ use crate::limits::{MESSAGE_STRIP_LEN_MAX, PAGE_LEN};
 use crate::queue::layout::LINE_LEN;
 use std::collections::VecDeque;
 
-/// Blocks of a strip that are taken at a time. As many bytes are in its first line.
+/// Most blocks of a ring that are taken at a time. Its first line has a byte for each.
 pub const SLOT_COUNT: usize = LINE_LEN as usize;
 
-/// Bytes after which a strip is used from its beginning again, where that is free: four bodies of 64 KiB, whose pages are touched soon.
+/// Bytes after which a ring is used from its beginning again, where that is free: four bodies of 64 KiB, whose pages are touched soon.
 const ROUND_LEN: u64 = 256 << 10;
 
-/// Bytes of each sender's strip, where receive memory has `landing_len` and there are `parties`. 0 where it would be too short to be of use.
+/// Bytes of each sender's ring, where receive memory has `landing_len` bytes and there are `parties`. 0 where it would be too short to use.
 pub fn receive_ring_len(landing_len: u64, parties: u32) -> u64 {
     let share = landing_len.checked_div(parties.into()).unwrap_or(0).min(MESSAGE_STRIP_LEN_MAX);
     let lines = share.checked_div(LINE_LEN).unwrap_or(0);

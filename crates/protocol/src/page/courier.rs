@@ -44,7 +44,7 @@ impl<M> Courier<M> {
         self.sent
     }
 
-    /// Messages that may not have been heard, the oldest first: to be sent again over a new connection, or after a while without
+    /// Messages that may not have been heard, the oldest first. The driver sends them again over a new connection, or after a while without
     /// confirmation.
     pub fn unconfirmed(&self) -> impl Iterator<Item = (u64, &M)> {
         self.unconfirmed.iter().map(|(number, message)| (*number, message))
@@ -55,7 +55,7 @@ impl<M> Courier<M> {
         self.unconfirmed.len()
     }
 
-    /// A message of the other end arrives. Says whether it is heard for the first time; a repetition is dropped.
+    /// A message of the other end arrives. Returns true if it is heard for the first time; the caller drops a repetition.
     pub fn hear(&mut self, number: u64) -> bool {
         self.owes = self.owes.saturating_add(1);
         if number <= self.heard.up_to {
@@ -84,7 +84,7 @@ impl<M> Courier<M> {
         is_due.then(|| Receipt { up_to: self.heard.up_to, beyond: self.beyond.iter().copied().collect() })
     }
 
-    /// The other end says what it has heard. Receipts may be lost, repeated and overtaken.
+    /// Takes a receipt of the other end. Receipts may be lost, repeated and overtaken.
     pub fn confirm(&mut self, receipt: &Receipt) {
         self.unconfirmed = self.unconfirmed.split_off(&receipt.up_to.saturating_add(1));
         for number in &receipt.beyond {
@@ -101,7 +101,7 @@ impl<M> Courier<M> {
 pub struct Answering(Option<Incarnation>);
 
 impl Answering {
-    /// The node says which life of it answers. Returns whether that is another one than before.
+    /// The node names the life that answers. Returns true if that is another life than before.
     pub fn hear(&mut self, life: Incarnation) -> bool {
         self.0.replace(life).is_some_and(|before| before != life)
     }

@@ -1,4 +1,4 @@
-//! The connection by which a node says something to another: made when it is wanted, made anew when it breaks, and given up with the node.
+//! The connection from a node to another: made when it is wanted, made again when it breaks, and given up with the node.
 //!
 //! ```text
 //!           Want               Make
@@ -9,8 +9,8 @@
 //!                      Waiting -- Make --> Up
 //! ```
 //!
-//! A node that was not reached for [`REACH_MS`] since the connection broke, or was first wanted, is lost. One try is under way at a time, and
-//! one connection is there at most: a second that comes late is closed.
+//! A node that was not reached for [`REACH_MS`] since the connection broke, or was first wanted, is lost. One try is under way at a time,
+//! and one connection is there at most: a second that comes late is closed.
 
 use crate::limits::{DIAL_AGAIN_MS, REACH_MS};
 use crate::table::{self, Row};
@@ -109,7 +109,7 @@ impl<P: Copy + PartialEq> Dialing<P> {
         }
     }
 
-    /// Something is to be said. Returns whether the node is to be dialed.
+    /// A message is to be sent. Returns true if the node is to be dialed.
     #[must_use = "it is to be dialed"]
     pub fn want(&mut self, now_ms: u64) -> bool {
         let begins = self.may(Event::Want);

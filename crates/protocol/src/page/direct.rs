@@ -45,7 +45,7 @@ impl<S: PartialEq> Directs<S> {
         self.open.insert((host, ticket.seat), Direct { session, number: ticket.number, page, grant });
     }
 
-    /// A host said something about a page, and the directory took it so. Returns what goes to its node.
+    /// A host's message about a page, with the directory's outcome. Returns the grant that goes to its node.
     pub fn on_message(&mut self, host: HostId, page: Page, message: &ToHome, heard: Heard) -> Option<Again> {
         match message {
             ToHome::Done { ticket, .. } => {
@@ -75,7 +75,7 @@ impl<S: PartialEq> Directs<S> {
         self.open.retain(|(who, _), _| *who != host);
     }
 
-    /// All hosts are asked anew for what they have.
+    /// Forgets all: all hosts are asked again for their pages.
     pub fn clear(&mut self) {
         self.open.clear();
     }

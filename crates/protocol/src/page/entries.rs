@@ -40,7 +40,7 @@ const CHUNK_PAGES: u64 = 512;
 /// word 1    bitmap of the sharers below 64
 /// ```
 ///
-/// - Chunks of pages that nobody has used are not there: what somebody says of a region's length takes no memory.
+/// - Chunks of pages that nobody has used are not there: a claimed length of a region takes no memory.
 /// - Sharers from 64 on are in a map beside, for the pages that have some (`IS_WIDE`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entries {

@@ -6,8 +6,8 @@ use std::fmt;
 
 /// A host's number at one extent's directory: its position in the list of hosts that map the extent.
 ///
-/// The home gives it, and tells the hosts which node in which epoch has it. Another life of a node gets another number:
-/// messages that name the old one may still be under way, and what they bring is not for the new one.
+/// The home gives it, and tells the hosts which node in which epoch has it. Another life of a node gets another number, because messages
+/// for the old life may still be under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostId(pub u16);
 
@@ -87,7 +87,7 @@ impl Hosts {
         }
     }
 
-    /// Takes `host` out; says whether it was in.
+    /// Takes `host` out. Returns true if it was in.
     pub fn remove(&mut self, host: HostId) -> bool {
         let was = self.has(host);
         match host.0 < INLINE_COUNT {

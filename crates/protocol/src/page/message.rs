@@ -154,7 +154,7 @@ pub enum ToHost {
         ticket: Ticket,
         /// The access for it.
         access: Access,
-        /// For how many microseconds the owner may keep it if a program works on it. The directory says 0; its driver says more.
+        /// Microseconds for which the owner may keep it if a program works on it. The directory sets 0; its driver sets more.
         hold_us: u32,
     },
     /// The owner is to write the page back to its home.
@@ -204,7 +204,7 @@ impl ToHost {
         matches!(self, ToHost::Grant { has_bytes: true, .. })
     }
 
-    /// The same, and an owner that is asked to give a page up may keep it for so long if a program works on it.
+    /// The same message, with the time for which an owner may keep the page if a program works on it.
     pub fn held_for(mut self, micros: u32) -> ToHost {
         if let ToHost::Forward { hold_us, .. } | ToHost::Recall { hold_us, .. } = &mut self {
             *hold_us = micros;

@@ -7,21 +7,23 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `message` | what hosts and homes say to each other, versions, tickets |
-//! | `directory/` | the home's side: requests served in order, one owner or many sharers, what a death does, what a home does that is back |
-//! | `word` | a page on one host in 64 bits: what each thing that happens to it makes of its word |
-//! | `host/` | what a host's node does with what it is told: taking pages, grants for dead threads, what waits for what |
+//! | `message` | messages between hosts and homes, versions, tickets |
+//! | `directory/` | the home's side: requests served in order, one owner or many sharers, deaths, a home that is back |
+//! | `word` | a page on one host in 64 bits, and the effect of each event on it |
+//! | `host/` | the rules of a host's node: taking pages, grants for dead threads, messages that wait |
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
-//! | `moves` | how often pages went to and fro, for who looks for false sharing |
+//! | `moves` | counts of pages that went to and fro, for a search for false sharing |
 //! | `hold_time` | which host may keep pages that go to and fro, and for how long |
 //! | `direct` | grants that went to threads themselves, until they are acknowledged |
 //! | `recalls` | stages of commands at the home, which wait for pages, and for how long |
 //! | `reply` | grants that go with the reply to a thread's requests |
-//! | `share/` | how a host comes to share a region with its homes, and how that ends |
+//! | `membership/` | how a host becomes a member of a region at its homes, and how that ends |
 //! | `courier` | each message once, over connections that lose and repeat |
-//! | `dialing` | when a connection to another node is made, made anew, and given up with the node |
+//! | `dialing` | when a connection to another node is made, made again, and given up with the node |
+//! | `direct_access/` | the right of programs to memory past its pages, and its revocation |
+//! | `install_steps` | the steps by which a thread takes a page into a frame |
 //! | `streams` | which pages to fetch ahead |
-//! | `consistency` | what a mapping promises |
+//! | `consistency` | promises of a mapping |
 //!
 //! # Life of a fault
 //!
@@ -42,7 +44,7 @@
 //!
 //! | access | messages | pages | one after the other |
 //! |---|---|---|---|
-//! | what is here in that way | 0 | 0 | 0 |
+//! | to a page that is here in that way | 0 | 0 | 0 |
 //! | read, remote, clean | 2 | 1 | 2 |
 //! | read, remote, dirty in a third | 4 | 2 | 3 |
 //! | read, own memory, dirty elsewhere | 2 | 1 | 2 |
@@ -64,17 +66,17 @@
 //! - **At home**, for each message: [`Directory::handle`]. If it was [`Heard::Acted`] and brought the page from another host, write the
 //!   page into the extent. Then drain [`Directory::poll`], reading the page again for each output that carries it.
 //! - **At a host**, for each message: [`Host::on_message`]. As long as [`Host::is_taking`], now and then [`Host::turn`]: it takes
-//!   what was marked from the programs, through [`HostMemory::take`], as soon as nobody maps it, and hears what waited.
+//!   marked pages from the programs, through [`HostMemory::take`], as soon as nobody maps them, and hears waiting messages.
 //! - **False sharing**: the home asks [`HoldTimes::on_demand`] for each [`ToHost::Forward`] and [`ToHost::Recall`] how long the owner may
 //!   keep the page. It writes that into the message ([`ToHost::held_for`]). The host hears it by [`Host::on_message_at`], and gets
-//!   [`Host::end_holds`] when [`Host::holds_until_us`] has come. A driver that does neither is right, and slow where hosts write one
+//!   [`Host::end_holds`] when [`Host::holds_until_us`] has come. A driver that does neither is correct, but slow where hosts write one
 //!   page.
-//! - **At a fault**, in the thread itself: [`word::PageWord::fault`], and what that comes to. To make room: [`Host::evict`].
-//! - **A program is gone**: [`Host::part`] goes on in the names of its threads. What the home granted to a thread and was not
-//!   acknowledged it sends to the node, once more.
+//! - **At a fault**, in the thread itself: [`word::PageWord::fault`], and the step that it returns. To make room: [`Host::evict`].
+//! - **A program is gone**: [`Host::part`] goes on in the names of its threads. The home sends grants to threads that were not
+//!   acknowledged to the node, once more.
 //! - **A get or put at the home**: [`Directory::recall`] for each page, wait for [`directory::Output::Ready`], move the
-//!   bytes, and [`Directory::release`] after a put. Where nobody has the page elsewhere that is at once. [`Recalls`] says when all are
-//!   there, and what is let go of.
+//!   bytes, and [`Directory::release`] after a put. Where nobody has the page elsewhere that is at once. [`Recalls`] tells when all are
+//!   there, and which pages to release.
 //! - **A host is lost** (the membership says so): [`Directory::on_host_lost`] at each home whose extent it maps; from then on nothing of
 //!   its epoch is passed on. [`Host::on_host_gone`] at each other host. A host that finds itself lost removes all pages from its
 //!   programs, and forgets them, before it joins again.
@@ -82,8 +84,8 @@
 //!   again under the same number, and has nothing.
 //! - **The home is lost**: [`Host::on_home_lost`]; present pages stay readable. The home may be back. So a page that another host passes
 //!   on to one that no longer waits for it is kept for the home, as are those on their way there.
-//! - **A home finds that it was taken for lost**: its directory becomes a [`Returning`]; each host is told, hands over
-//!   ([`Host::hand_over`]), and leaves. When that is over the home begins anew ([`Directory::after_return`]).
+//! - **A home finds that it was taken for lost**: its directory becomes a [`Returning`]. Each host gets a message, hands over
+//!   ([`Host::hand_over`]), and leaves. When that is over the home begins again ([`Directory::after_return`]).
 //! - A program that has just got a page should run before the page is taken again. A driver that turns some microseconds later delays a
 //!   message, which is allowed. It saves programs that write to one page from never getting on.
 //!

@@ -61,8 +61,8 @@ impl Moves {
         }
     }
 
-    /// A host asked for a page that others have to give up. `begins` tells whether nothing was under way for the page before. Says whether
-    /// it is a return.
+    /// A host asked for a page that others have to give up. `begins` is true if nothing was under way for the page before. Returns true for
+    /// a return.
     pub fn on_move(&mut self, page: Page, host: HostId, begins: bool, now_us: u64) -> bool {
         let chunk =
             self.chunks.entry(page.0 / CHUNK_PAGES).or_insert_with(|| vec![Track::default(); CHUNK_PAGES as usize].into());
@@ -136,7 +136,7 @@ impl Moves {
         nodes
     }
 
-    /// The returns of all pages of a region of so many pages, added up in so many cells of equally many pages each, but for the last.
+    /// The returns of a region of `page_count` pages, added up in `cell_count` cells of equally many pages each, but for the last.
     pub fn map(&self, page_count: u64, cell_count: usize) -> Vec<u32> {
         let pages_each = page_count.div_ceil((cell_count as u64).max(1)).max(1);
         let mut cells = vec![0u32; page_count.div_ceil(pages_each) as usize];

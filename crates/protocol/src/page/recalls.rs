@@ -1,4 +1,4 @@
-//! Stages of commands at the home of their pages: which wait for pages, which are over, and who is told when.
+//! Stages of commands at the home of their pages: which wait for pages, which are over, and when their commands hear of it.
 //!
 //! ```text
 //!               Ask               Come, Refuse, Late, Unmap              Tell
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A stage asks the directory for all its pages at one moment and in ascending order, so that no two stages wait for each other. A home
-//! that was taken for lost forgets what it was asked for: its stages ask again when it has begun anew. A stage waits for so long, and no
-//! longer. Who asked is told once.
+//! that was taken for lost forgets all requests: its stages ask again when it has begun again. A stage waits for `patience_ms`, and no
+//! longer. Its command is told once.
 //!
 //! A stage that reads holds nothing; one that writes holds its pages from [`Output::Ready`](super::directory::Output::Ready) on. If one
 //! page is refused or comes too late, the others go to the next in their queues. [`Recalls`] says which to let go, and forgets nothing
@@ -126,8 +126,7 @@ impl<A, R: Copy, E> Stage<A, R, E> {
     }
 }
 
-/// The stages of a node's commands whose pages are asked for or held. `A` says who asks, `R` names a region, `E` says why a page is
-/// refused.
+/// The stages of a node's commands whose pages are asked for or held. `A` names the command, `R` a region, `E` the reason of a refusal.
 ///
 /// **Cost**: a stage is some 100 bytes and 16 for each page that it waits for; a command without shared pages has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +160,7 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
         face
     }
 
-    /// The stages that are to be asked for, by how their homes stand: those that were not yet, and those whose home is gone meanwhile.
+    /// The stages to ask for, by the standing of their homes: stages not yet asked for, and stages whose home is gone meanwhile.
     pub fn unasked(&self, standing: impl Fn(R) -> HomeStanding) -> Vec<Face> {
         let is_unasked = |stage: &Stage<A, R, E>| match stage.phase() {
             Phase::Unasked => true,
@@ -171,7 +170,8 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
         self.stages.iter().filter(|(_, stage)| is_unasked(stage)).map(|(face, _)| *face).collect()
     }
 
-    /// A stage is asked for, by how its home stands. Returns what the directory is to be asked for: all of it at this moment, in this order.
+    /// A stage is asked for, by how its home stands. Returns what the directory is to be asked for: all of it at this moment, in this
+    /// order.
     #[must_use = "the directory is to be asked"]
     pub fn ask(&mut self, face: Face, standing: impl Fn(R) -> HomeStanding) -> Option<StagePages<R>> {
         let stage = self.stages.get_mut(&face)?;
@@ -186,7 +186,7 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
         None
     }
 
-    /// The directory says that a page is at home, or is refused. Returns what is to be let go of, if the stage will not be.
+    /// The directory reports that a page is at home, or is refused. Returns the pages to release, if the stage will not be done.
     #[must_use = "others wait for the pages"]
     pub fn on_page(&mut self, face: Face, page: Page, outcome: Result<(), E>) -> Option<StagePages<R>> {
         let stage = self.stages.get_mut(&face)?;
@@ -207,7 +207,8 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
         self.stages.iter().filter(|(_, stage)| is_late(stage)).map(|(face, _)| *face).collect()
     }
 
-    /// A stage waits no longer. `outcome` says what of, by its region and the first page that has not come. Returns what is to be let go of.
+    /// A stage waits no longer. `outcome` gives its result, by its region and the first page that has not come. Returns the pages to
+    /// release.
     #[must_use = "others wait for the pages"]
     pub fn give_up(&mut self, face: Face, outcome: impl FnOnce(R, Page) -> Result<(), E>) -> Option<StagePages<R>> {
         let stage = self.stages.get_mut(&face).filter(|stage| stage.may(Event::Late))?;

@@ -87,8 +87,8 @@ impl Directory {
         }
     }
 
-    /// The home's own host is gone, which a grant to write was on its way to. If it stored, all others had dropped their copies; if not,
-    /// copies of some may still be good, and they show what is at home.
+    /// The home's own host is gone, with a grant to write on its way to it. If it stored, all others had dropped their copies. If not,
+    /// copies of some may still be good, and they show the bytes at home.
     fn take_back(&mut self, page: Page) {
         let Holding::Free { sharers } = self.entries.get(page).holding else { unreachable!("what is at home was granted") };
         let sharers = sharers.without(self.own);

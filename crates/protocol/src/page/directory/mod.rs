@@ -1,5 +1,5 @@
-//! The directory of an extent, at the home of its pages. It decides who may read and who may write each page, for all hosts that map it
-//! and for the faces that read and write it by command.
+//! The directory of an extent, at the home of its pages. It decides which hosts may read and which may write each page, for all hosts that
+//! map it and for the faces that read and write it by command.
 //!
 //! The directory is the paper's coherency keeper and the coherence half of its arbiter, without one place for all requests: each home
 //! keeps the directory of its own memory. [EU §1, §2.2, §2.3]
@@ -31,8 +31,8 @@
 //!
 //! - A page has one owner, or several hosts have copies of the bytes at home. A new owner stores nothing before all hosts with copies
 //!   have confirmed that they dropped them.
-//! - A page whose newest bytes are gone is [`Phase::Lost`], and everybody who asks is told; it never shows older bytes or
-//!   zeros. Deaths of those who only read lose nothing, nor do deaths of others than the one that owns.
+//! - A page whose newest bytes are gone is [`Phase::Lost`], and every request for it is refused. It never shows older bytes or zeros. Only
+//!   the death of its owner may lose a page.
 //! - Every request is answered, in the order of arrival at the home.
 //!
 //! # Costs
@@ -231,9 +231,9 @@ impl Directory {
 
     /// A message of a host.
     ///
-    /// **Ordering**: messages may come in any order, each once; a [`ToHome::Request`] may be repeated at any time. What a host
-    /// sent that has been given up by [`Directory::on_host_lost`] is not passed on.
-    /// **Errors**: [`Error::Garbage`] for what no correct host sends.
+    /// **Ordering**: messages may come in any order, each once; a [`ToHome::Request`] may be repeated at any time. Messages of a host that
+    /// was given up by [`Directory::on_host_lost`] are not passed on. **Errors**: [`Error::Garbage`] for a message that no correct host
+    /// sends.
     pub fn handle(&mut self, from: HostId, page: Page, message: ToHome) -> Result<Heard, Error> {
         if page.0 >= self.entries.count() {
             return Err(garbage(from, format!("page {} of an extent of {} pages", page.0, self.entries.count())));
@@ -398,7 +398,7 @@ impl Directory {
         self.advance(page, queue);
     }
 
-    /// The page's newest bytes are gone; whoever waits for them is told, but for the dead.
+    /// The page's newest bytes are gone. All hosts that wait for them are told, but for the dead.
     fn lose(&mut self, page: Page, dead: Option<HostId>) {
         let entry = Entry { version: self.version(page), holding: Holding::Lost };
         let Some(Busy { transit, .. }) = self.busy.get(&page) else {

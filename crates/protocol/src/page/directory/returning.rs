@@ -110,7 +110,7 @@ impl Returning {
         self.without(host, |_| false, |_| false);
     }
 
-    /// A host sends nothing any more: pages that `stays` says of stay awaited; others it had alone are good at home, or lost.
+    /// A host sends nothing any more. Pages of which `stays` is true stay awaited; others that it had alone are good at home, or lost.
     fn without(&mut self, host: HostId, stays: impl Fn(&Awaited) -> bool, is_good: impl Fn(&Awaited) -> bool) {
         let (hosts, lost) = (&self.hosts, &mut self.lost);
         self.awaited.retain(|page, awaited| {

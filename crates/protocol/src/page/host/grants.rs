@@ -16,8 +16,8 @@ enum Filled {
 }
 
 impl<B: Clone> Host<B> {
-    /// Whatever request it answers, a grant to read above the floor is good: what would have made it stale would have raised
-    /// the floor.
+    /// A grant to read above the minimum version is good, whatever request it answers. An invalidation that made it stale would have raised
+    /// the minimum version.
     pub(super) fn on_grant_read<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,

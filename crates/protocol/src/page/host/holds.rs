@@ -1,11 +1,11 @@
 //! Pages that another host waits for, and that are kept for a while because a program here works on them.
 //!
-//! The page's home says how long its owner may keep it ([`super::super::hold_time`]). The host keeps it for at most [`PAGE_HOLD_US`],
-//! whatever is said. It looks at the page when it is asked for it, and when it gives it. A page that did not change was kept in vain, and
-//! is given at once the next 2 times, then 4, 8, ... So a page that hosts hand to each other, such as a flag, is hardly ever kept.
+//! The page's home sets the time for which its owner may keep it ([`super::super::hold_time`]). The host keeps it for at most
+//! [`PAGE_HOLD_US`] in any case. It looks at the page when it is asked for it, and when it gives it. A page that did not change was kept in
+//! vain, and is given at once the next 2 times, then 4, 8, ... So a page that hosts hand to each other, such as a flag, is hardly ever
+//! kept.
 //!
-//! A page that is kept stays as it was: its word says that it is owned, and threads go on with it. What asks for it counts as not yet
-//! arrived.
+//! A page that is kept stays as it was: its word is owned, and threads go on with it. A request for it counts as not yet arrived.
 
 use super::{Host, HostMemory, HostOutput};
 use crate::error::Corrupt;
@@ -14,10 +14,10 @@ use crate::page::message::{Page, ToHost};
 use crate::page::word::State;
 use std::collections::BTreeMap;
 
-/// Most often that a page is given at once after it was kept in vain, as a power of 2: holds that are in vain cost little beside.
+/// Most times that a page is given at once after it was kept in vain, as a power of 2: so holds in vain cost little.
 const LONGEST_SKIP_BITS: u8 = 10;
 
-/// Pages of which it is known that they were kept in vain: the others are kept once more.
+/// Most pages that are remembered as kept in vain: others are kept once more.
 const KNOWN_VAIN: usize = 4096;
 
 /// A page that is kept.

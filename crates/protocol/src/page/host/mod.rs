@@ -2,22 +2,22 @@
 //!
 //! A host has a word ([`PageWord`]) and a frame for each page. Threads of its programs and its node change the word. These rules are the
 //! node's part. They act on messages of homes and other hosts, take pages from programs for others or to make room, and clean up after
-//! dead threads. They work on a [`HostMemory`]: shared memory and mappings in the product, plain numbers ([`Plain`]) in the explorer and the
-//! simulator.
+//! dead threads. They work on a [`HostMemory`]: shared memory and mappings in the product, plain numbers ([`Plain`]) in the explorer and
+//! the simulator.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `messages` | what a message comes to |
-//! | `grants` | what is granted, and what is told of owners that are gone |
-//! | `takes` | pages that are being taken, and what for |
+//! | `messages` | the effect of each message |
+//! | `grants` | grants, and notices about owners that are gone |
+//! | `takes` | pages that are being taken, and the purpose |
 //! | `holds` | pages that are kept for a while although another host waits for them |
-//! | `plain` | words, seats and frames without shared memory |
+//! | `plain` | words, slots and frames without shared memory |
 //!
 //! # Versions
 //!
-//! A host without a copy remembers a *floor*: the newest version that it was told to drop, or gave away. A grant to read is installed
-//! only if its version is above the floor, whatever overtook what. So an invalidation that meets a page being fetched raises the floor
-//! and is acknowledged at once. The grant that it overtook is void, and the host asks again, firmly ([`ToHome::Request`]).
+//! A host without a copy remembers a *minimum version*: the newest version that it was told to drop, or gave away. A grant to read is
+//! installed only if its version is above it, in any order of arrival. So an invalidation that meets a page being fetched raises the
+//! minimum version and is acknowledged at once. The grant that it overtook is void, and the host asks again, firmly ([`ToHome::Request`]).
 //!
 //! # What waits
 //!
@@ -79,7 +79,7 @@ pub trait HostMemory {
     /// True if no program maps a marked page at this moment.
     fn is_clear(&self, page: Page) -> bool;
 
-    /// Puts bytes that came for a seat into a page's frame. Says whether there was room.
+    /// Puts bytes that came for a slot into a page's frame. Returns false where there was no room.
     fn fill(&mut self, page: Page, seat: u16, bytes: &Self::Bytes) -> bool;
     /// The bytes in a page's frame.
     fn read(&mut self, page: Page) -> Option<Self::Bytes>;
@@ -208,10 +208,10 @@ impl<B: Clone> Host<B> {
         self.dead_seats.retain(|seat| claimed.contains(seat));
     }
 
-    /// The threads of seats are gone: what they claimed is asked for again in their names. Of threads that are dead (`is_over`), what
-    /// they were putting into frames goes; of others that comes to its end.
+    /// The threads of slots are gone: their claims are asked for again in their names. Frames that dead threads (`is_over`) were filling
+    /// are given up; other threads fill theirs to the end.
     ///
-    /// **Errors**: [`Corrupt`], after all seats were seen to.
+    /// **Errors**: [`Corrupt`], after all slots were handled.
     pub fn part<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
@@ -256,16 +256,15 @@ impl<B: Clone> Host<B> {
         outputs.push(HostOutput::home(page, want));
     }
 
-    /// Another host is gone: it may have been the one that was to send a page of that home which is being fetched for reading. That
-    /// is asked for again; for those that are to be written the home sees to it.
+    /// Another host is gone. It may have been about to send a page of that home that is being fetched for reading: such pages are asked for
+    /// again. The home asks again for pages that are to be written.
     pub fn on_host_gone<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, home: usize, outputs: &mut Vec<HostOutput<B>>) {
         let is_read = |page: &Page| place.look(*page).state() == Ok(State::Fetching) && place.home_of(*page) == home;
         let fetching: Vec<Page> = pages(place).filter(is_read).collect();
         fetching.into_iter().for_each(|page| self.repeat(place, page, outputs));
     }
 
-    /// A home is gone: what was asked of it does not come. Who waits asks it again, and finds out. Copies stay readable, and owned
-    /// pages usable.
+    /// A home is gone: its replies do not come. Threads that wait ask it again, and find out. Copies stay readable, and owned pages usable.
     pub fn on_home_lost<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, home: usize) {
         let is_waited_for = |page: &Page| place.look(*page).is_asked_for() && place.home_of(*page) == home;
         let waiting: Vec<Page> = pages(place).filter(is_waited_for).collect();

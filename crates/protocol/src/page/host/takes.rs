@@ -62,8 +62,8 @@ impl<B: Clone> Host<B> {
         self.takes.insert(page, why);
     }
 
-    /// Hears what waited for pages that are filled by now; takes those marked pages that nobody maps at this moment, then what waited
-    /// for that. Returns whether there were any.
+    /// Hears messages that waited for pages that are filled by now. Takes the marked pages that nobody maps at this moment, then hears
+    /// messages that waited for that. Returns true if there were any.
     pub fn turn<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, outputs: &mut Vec<HostOutput<B>>) -> Result<bool, Corrupt> {
         let filled: Vec<Page> = self.filling.extract_if(.., |page| !place.look(*page).is_being_filled()).collect();
         let heard = filled.iter().try_for_each(|page| self.act_on_waiting(place, *page, outputs));
@@ -108,7 +108,7 @@ impl<B: Clone> Host<B> {
         clear.iter().try_for_each(|page| self.act_on_waiting(place, *page, outputs))
     }
 
-    /// A page has been taken: says so in its word, and to whom it was taken for.
+    /// Publishes a page that has been taken: in its word, and to the host or home that it was taken for.
     fn publish<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
@@ -151,9 +151,9 @@ impl<B: Clone> Host<B> {
         Ok(())
     }
 
-    /// Begins to let go of a page. Says whether there was one to let go of.
+    /// Begins to evict a page. Returns false where there was none to evict.
     ///
-    /// **Cost**: a copy goes without a word (the home may send one invalidation in vain); an owned page goes home.
+    /// **Cost**: a copy goes without a message (the home may send one invalidation in vain); an owned page goes home.
     pub fn evict<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, page: Page) -> Result<bool, Corrupt> {
         if self.takes.contains_key(&page) {
             return Ok(false);
@@ -181,9 +181,9 @@ impl<B: Clone> Host<B> {
         Ok(here.iter().all(|page| matches!(place.look(*page).state(), Ok(State::Absent) | Err(_))))
     }
 
-    /// Lets go of all that a home that is back asks for: nobody here gets a page of it, and what this host owns goes there.
-    /// Returns whether all are home, or on their way. Then this host leaves; what still comes to it under its old name is given
-    /// straight back where it is a page to write, and dropped else.
+    /// Gives up all pages of a home that is back: nobody here gets a page of it, and pages that this host owns go there. Returns true if
+    /// all are home, or on their way. Then this host leaves. A page to write that still comes to it under its old name goes straight back;
+    /// anything else is dropped.
     pub fn hand_over<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,

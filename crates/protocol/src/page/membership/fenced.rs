@@ -25,7 +25,7 @@ struct FencedHost<N> {
     told_ms: Option<u64>,
 }
 
-/// The hosts that homes of one node did without. `N` is what such a host is told.
+/// The hosts that homes of one node did without. `N` is the notice to such a host.
 ///
 /// - At most [`DISMISSED_COUNT_MAX`]; the oldest goes first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! Hosts that want to join a home, and cannot yet: a home waits for what passes by itself, and for no longer than its patience.
+//! Hosts that want to join a home, and cannot yet. A home waits for obstacles that pass by themselves, and for no longer than its patience.
 //!
 //! ```text
 //!            admit, or refuse
@@ -10,10 +10,10 @@
 //!   +---- it has left, its life is over, or the home begins anew: dropped without an answer
 //! ```
 //!
-//! Each host is answered once, or is gone. A host that leaves while it waits is by another key by then: let in by the old one, it would be a sharer
-//! that does not know of it. Who came first is tried first. Two things pass by themselves: commands that were under way when a
-//! host came, and the return of a home that was taken for lost. All else is refused at once, because no waiting changes it. So are those for
-//! whom there is no room: each host is there once for each region.
+//! Each host is answered once, or is gone. A host that leaves while it waits has another key by then: let in by the old key, it would be a
+//! sharer that does not know of it. Hosts are tried in the order in which they came. Two obstacles pass by themselves: commands that were
+//! under way when a host came, and the return of a home that was taken for lost. All else is refused at once, because waiting does not
+//! help. So are hosts for which there is no room: each host is there once for each region.
 
 use crate::limits::LOBBY_COUNT_MAX;
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ pub enum Tried<T, E> {
     NotYet(E),
 }
 
-/// The hosts that wait at a home. `J` says who they are.
+/// The hosts that wait at a home. `J` is a host's request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JoinQueue<J> {
     patience_ms: u64,

@@ -13,15 +13,15 @@
 //!   forgets the region        <--- Left { key } -----   forgets the sharer
 //! ```
 //!
-//! A home that was taken for lost and is back says `Returned`: the host hands over and leaves, and may join anew by another key.
-//! A host that does not know what it had says `Forgot`. One that its home did without is told by `Returned` too, and drops all.
+//! A home that was taken for lost and is back sends `Returned`: the host hands over and leaves, and may join again by another key.
+//! A host that does not know what it had sends `Forgot`. A host that its home did without gets `Returned`, too, and drops all.
 //!
 //! | file | decides |
 //! |---|---|
-//! | `sharing` | at the host: whose turn it is to ask the homes, when a region is left, what each home has to be told |
-//! | `sharers` | at the home: who is who, which lives are over, when who leaves may go |
-//! | `join_queue` | at the home: who waits to be let in, for what, and for how long |
-//! | `fenced` | at the home: hosts that it did without, which are told again and again |
+//! | `sharing` | at the host: which program's turn it is to ask the homes, when a region is left, which messages each home gets |
+//! | `sharers` | at the home: the sharers, which lives are over, when a sharer that leaves may go |
+//! | `join_queue` | at the home: which hosts wait to be let in, for what, and for how long |
+//! | `fenced` | at the home: hosts that it did without, which get notices again and again |
 //! | `returned_pages` | at the host: homes that came back and have all, and may ask once more |
 //! | `life` | which lives of a node are over |
 //! | `table` | every transition of a region on a host, of a home as the host knows it, and of a sharer |

@@ -1,8 +1,9 @@
 //! Memberships at returned homes that got all their pages. Such a home may ask again, and others may still send its pages to this host's
 //! old key.
 //!
-//! A home that asks by a share that is remembered here is told that it has all; by any other, that this host does not know. A page that comes
-//! by the old key goes straight home. What such a home may not have heard, because it was lost again, is kept for its next return.
+//! A home that asks by a membership that is remembered here hears that it has all. By any other, it hears that this host does not know. A
+//! page that comes by the old key goes straight home. Messages that such a home may have missed, because it was lost again, are kept for
+//! its next return.
 
 use crate::limits::HANDED_COUNT_MAX;
 use std::collections::VecDeque;
@@ -36,14 +37,14 @@ impl<H, M> ReturnedPages<H, M> {
         self.0.push_back(ReturnedHome { key, share, home, unsent: Vec::new() });
     }
 
-    /// A home asks by a key that this host has no more. Returns what it may not have heard, if it has all else; `None` where this host does
-    /// not know what it had.
+    /// A home asks by a key that this host has no more. Returns the messages that it may have missed, if it has all else; `None` where this
+    /// host does not know what it had.
     pub fn asked(&mut self, (key, share): (u64, u64)) -> Option<Vec<M>> {
         let handed = self.0.iter_mut().find(|handed| (handed.key, handed.share) == (key, share))?;
         Some(std::mem::take(&mut handed.unsent))
     }
 
-    /// A message by a share may not have been heard. Returns it where the share is none of these.
+    /// Keeps a message that the home of a membership may have missed. Returns it where the membership is not remembered.
     pub fn keep_unsent(&mut self, share: u64, message: M) -> Option<M> {
         match self.0.iter_mut().find(|handed| handed.share == share) {
             Some(handed) => {

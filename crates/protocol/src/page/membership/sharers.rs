@@ -1,7 +1,7 @@
 //! The hosts that map a region, as one of its homes knows them.
 //!
 //! A number is not used twice, except the home's own host's: a host that left leaves a hole. A host that joins again by the same key is
-//! the same sharer. One that joins by another key has begun anew, and what it was before is gone.
+//! the same sharer. A host that joins by another key has begun again, and its earlier sharer is gone.
 //!
 //! A sharer that leaves while pages which it passed on are on their way *drains*. Their receivers may ask for them again, and the home
 //! would look for the page at the wrong host.
@@ -160,7 +160,7 @@ impl Sharers {
         self.iter().filter(|(_, guest)| guest.phase == SharerPhase::Draining).map(|(host, _)| host)
     }
 
-    /// The home's node was taken for lost, by the number `was`, and is back as `is`: all are asked for what they have.
+    /// The home's node was taken for lost, by the number `was`, and is back as `is`: all hosts are asked for their pages.
     pub fn begin_return(&mut self, was: NodeId, is: NodeId) {
         for guest in self.hosts.iter_mut().flatten() {
             if guest.who.node == was {

@@ -1,12 +1,12 @@
 //! A region on one host: programs that want to map it, its homes, and its end.
 //!
-//! Homes are asked for each program, because nobody else can say what its grants are good for. One program is asked for at a time.
-//! When nobody maps the region, its pages go home, then the homes are told. A home that was asked and has not answered is waited for
-//! first: told of nothing, it would keep a sharer that has let go of everything. Whoever wants to map the region meanwhile asks again
-//! when it is gone.
+//! The host asks the homes for each program, because nobody else can check its grants. It asks for one program at a time. When nobody maps
+//! the region, its pages go home, then the homes get `Leave`. The host first waits for a home that was asked and has not answered. Without
+//! `Leave` that home would keep a sharer that has given up everything. Programs that want to map the region meanwhile ask again when it is
+//! gone.
 //!
-//! The driver keeps memory, mappings and addresses. It does what [`Sharing::poll`] says, and looks at pages where [`Sharing::may_empty`]
-//! and [`Sharing::handing`] say so.
+//! The driver keeps memory, mappings and addresses. It does the steps of [`Sharing::poll`], and looks at pages where [`Sharing::may_empty`]
+//! and [`Sharing::handing`] tell it to.
 
 use super::life::{Life, Over};
 use super::table::{Event, HOME, HomeEvent, HomePhase, Phase, REGION};
@@ -63,9 +63,9 @@ pub enum Action<W, E> {
         /// True if the home has all pages.
         has_all: bool,
     },
-    /// The home may be joined by another key: what is said to this host by the old one is not for what it becomes.
+    /// The home may be joined by another key: messages by the old key are not for the new sharer.
     Rename(usize),
-    /// Tell a program that unmapped the region whether all that was stored is kept.
+    /// Tell a program that unmapped the region whether all its stores are kept.
     Unmapped(ClientId, Option<E>),
     /// Forget the region.
     End,
@@ -321,14 +321,14 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         self.phase() == Phase::Emptying && !self.doors.iter().any(is_busy)
     }
 
-    /// Not all that was stored is kept: who unmaps is told.
+    /// Not all stores are kept: programs that unmap get the error.
     pub fn fail(&mut self, error: E) {
         if let State::Emptying(leaving) | State::Telling(leaving) = &mut self.state {
             leaving.failed.get_or_insert(error);
         }
     }
 
-    /// The driver has taken what it could: the homes are told if all is on its way, or if a program keeps pages for too long.
+    /// The driver has taken all pages that it could. The homes are told if all are on their way, or if a program keeps pages for too long.
     pub fn on_emptied(&mut self, is_empty: bool, now_ms: u64, stuck: impl FnOnce() -> E) {
         let State::Emptying(leaving) = &mut self.state else { return };
         if !self.doors.iter().all(|door| !door.is_asked()) {
@@ -428,7 +428,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         (0..self.doors.len()).filter(|home| self.home(*home) == HomePhase::Handing)
     }
 
-    /// The driver has taken what it could of the pages of a home that is back. `knows`, unless it does not know what is here.
+    /// The driver has taken all pages that it could of a home that is back. `knows` is false where it does not know which pages are here.
     pub fn on_pages_returned(&mut self, home: usize, is_empty: bool, knows: bool, now_ms: u64) -> ReturnOutcome {
         let door = &self.doors[home];
         let (Some(share), HomePhase::Handing) = (door.share, door.phase) else { return ReturnOutcome::Waits };

@@ -6,8 +6,8 @@
 //! bit  13      expected: it was written the time before, too
 //! bit  14      written: a thread of this host may have stored to it since it came; where nothing is, it had when it went
 //! bit  15      somebody is parked until the word changes
-//! bits 16..32  claimer: the seat that fetches the page, in `Fetching…`, `Filling…`, `Upgrading` and `TakingUpgrade`
-//! bits 32..64  version of what is here; where nothing is, the floor: the newest version that is known not to be good
+//! bits 16..32  claimer: the thread slot that fetches the page, in `Fetching…`, `Filling…`, `Upgrading` and `TakingUpgrade`
+//! bits 32..64  version of the bytes here; where nothing is, the minimum version: the newest that is known not to be good
 //! ```
 //!
 //! A word of zeros is a page that was never here. The rules in `steps` give the next word for each event of a page. They are pure
@@ -255,8 +255,8 @@ impl PageWord {
 
     /// The word after an event, or `None` where the table does not allow it.
     ///
-    /// The claimer stays as it is wherever the state has one after; the installers stay until a taken page is published.
-    /// Where the event ends what somebody may wait for, the mark of who is parked goes, and they are to be woken.
+    /// The claimer stays where the next state has one; the installers stay until a taken page is published. Where the event ends a wait,
+    /// the mark of parked threads goes, and they are to be woken.
     fn after(self, event: Event) -> Option<PageWord> {
         let to = table::next(TABLE, self.state().ok()?, event)?;
         let is_end = matches!(
@@ -286,7 +286,7 @@ impl PageWord {
         PageWord((self.0 & !WRITTEN) | (u64::from(is_written) * WRITTEN))
     }
 
-    /// Claimed from nothing for that access: what is known of the last time becomes what is known of the time before.
+    /// Claimed from nothing for that access. The mark "written" of the last time becomes the mark "expected".
     fn begun(self, access: Access) -> PageWord {
         let expected = u64::from(self.is_written()) * EXPECTED;
         PageWord(self.0 & !EXPECTED | expected).with_written(access == Access::Write).with_installers(0)

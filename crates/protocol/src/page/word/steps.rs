@@ -1,7 +1,8 @@
-//! The rules of a page word: what each thing that happens to a page makes of its word, and what it comes to for who does it.
+//! The rules of a page word: the effect of each event on the word, and its result for the thread or node that does it.
 //!
-//! Every rule looks at nothing but the word, so whoever applies it by compare-exchange applies it again to the word that was faster.
-//! The order of threads' and the node's steps is told in crate `ring`, which applies them to shared memory.
+//! Every rule looks at nothing but the word. So a side that applies it by compare-exchange applies it again if another side was faster.
+//! Crate
+//! `ring`, which applies the rules to shared memory, describes the order of threads' and the node's steps.
 
 use super::{Event, PageWord, State};
 use crate::error::Corrupt;
@@ -136,7 +137,7 @@ impl PageWord {
         }
     }
 
-    /// A thread is counted if the page may be mapped as it is; nothing is claimed. Says whether it was.
+    /// Counts a thread if the page may be mapped as it is; claims nothing. The value is true if it was counted.
     pub fn enter(self, access: Access) -> Result<Change<bool>, Corrupt> {
         self.state()?;
         match self.entered(access).filter(|_| self.may_map(access)) {
@@ -215,7 +216,7 @@ impl PageWord {
     /// True if this host had the page in that version, granted to write, and may have let go of it since. The home sends a grant twice if
     /// its thread is dead, or if its own host was to pass the page on.
     ///
-    /// Between the floor of what is not here, and a version that is granted, lies at least one; and a copy is older than a grant.
+    /// At least one version lies between the minimum version of an absent page and a granted version. A copy is older than a grant.
     pub fn had_before(self, version: Version) -> Result<bool, Corrupt> {
         Ok(match self.state()? {
             State::Absent | State::Fetching | State::FetchingWrite => !version.prev().is_after(self.floor()),
@@ -259,7 +260,7 @@ impl PageWord {
         }
     }
 
-    /// Marks a page to be evicted, and says which word it had; `None` if it is not here or something else is under way for it.
+    /// Marks a page to be evicted. The value is the word before; `None` if the page is not here or something else is under way for it.
     pub fn take_to_evict(self) -> Result<Change<Option<PageWord>>, Corrupt> {
         match self.state()? {
             State::Shared | State::Owned => self.becomes(self.after(Event::Take).expect("it can be taken"), Some(self)),
@@ -267,9 +268,8 @@ impl PageWord {
         }
     }
 
-    /// A marked page has been taken: nothing is here any more, and versions up to `floor` are not good. For an invalidation
-    /// that is its version; for a page that was given away or recalled, the version it had; for one that was evicted, the
-    /// version before.
+    /// A marked page has been taken: nothing is here any more, and versions up to `floor` are not good. After an invalidation that is its
+    /// version. After the page was given away or recalled it is the version that it had; after an eviction, the version before.
     pub fn drop_taken(self, floor: Version) -> Result<Change<()>, Corrupt> {
         self.published(Event::Drop, |word| word.with_version(floor))
     }
