@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug, Serialize)]
 #[command(
     after_help = "A pattern is a line such as 'get 4KiB x1e4 depth 8 from 3 ranks': get, put, fetch, scan with a size, or strided, gather, scatter, \
-    update N of SIZE; compute TIME, barrier, touch, store, walk SIZE; xN, depth N, from N ranks, near, far, spread. Steps with a comma between are repeated \
+    update N of SIZE; compute TIME, barrier, lock, unlock, touch, store, walk SIZE; xN, depth N, from N ranks, near, far, spread. Steps with a comma between are repeated \
     together, phases with a semicolon follow each other.\n\nNetworks: here, 1gbe, 100gbe-tcp, 100gbe-rdma, ib-ndr, cxl2, cxl3, or a file of the form \
     that docs/models.md shows."
 )]

@@ -92,6 +92,7 @@ struct Measured {
     touches: bool,
     stores: bool,
     walks: bool,
+    locks: bool,
 }
 
 impl Measured {
@@ -102,6 +103,7 @@ impl Measured {
             all.touches |= program.has(|step| matches!(step, Step::Touch { .. }));
             all.stores |= program.has(is_store);
             all.walks |= program.has(is_walk);
+            all.locks |= program.has(|step| *step == Step::Lock);
             for phase in program.ranks.iter().flatten() {
                 all.depth = all.depth.max(phase.depth);
                 for command in phase.steps.iter().filter_map(command_of) {
@@ -166,6 +168,9 @@ fn beyond(program: &Program, setting: &Setting, is_recorded: bool) -> Vec<String
     }
     if program.has(is_walk) && !measured.walks {
         found.push("no walk through pages was measured".to_string());
+    }
+    if program.has(|step| *step == Step::Lock) && !measured.locks {
+        found.push("no lock was measured".to_string());
     }
     if setting.topology != Kind::Switch && setting.nodes > 2 {
         found.push("no network of several switches was measured".to_string());
@@ -397,6 +402,8 @@ mod tests {
         }
         let answer = asked(&program, &Around { may_go_beyond: true, ..Around::default() }).unwrap();
         assert!(answer.interval.is_none() && answer.beyond.len() == 3, "{:?}", answer.beyond);
+        let lock = asked(&pattern::parse("lock, get 8B, unlock x5").unwrap(), &Around::default()).err().unwrap().to_string();
+        assert!(lock.contains("no lock was measured"), "{lock}");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! | [`ask`] | the question: run, sensitivity, sweep, refusal |
 //! | [`show`] | the answer as text, JSON and plot |
 //!
-//! The wire's lengths, the page rules and the barriers of jobs are the product's own code. The model leaves out loss and congestion control of
+//! The wire's lengths, the page rules, the barriers of jobs and the locks are the product's own code. The model leaves out loss and congestion control of
 //! TCP, pages brought ahead in other orders than page after page, memory that has to be recalled before a command, and UCX.
 pub mod ask;
 pub mod calibrate;

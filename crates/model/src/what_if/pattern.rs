@@ -5,7 +5,7 @@
 //! phase   = step { "," step } { word }          steps of a phase are repeated together
 //! step    = get SIZE | put SIZE | fetch | scan SIZE | copy SIZE
 //!         | strided N of SIZE | gather N of SIZE | scatter N of SIZE | update N of SIZE
-//!         | compute TIME | barrier | touch | store | walk SIZE
+//!         | compute TIME | barrier | lock | unlock | touch | store | walk SIZE
 //! word    = xN | depth N | from N ranks | near | far | spread
 //! ```
 use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, PAGE_LEN, RANK_COUNT_MAX, WHAT_IF_REPEAT_COUNT_MAX};
@@ -119,6 +119,7 @@ fn phase(text: &str, rank_count: &mut Option<usize>) -> Result<Phase, WhatIfErro
             }
         }
     }
+    check_locks(&phase).map_err(|problem| refuse(text, problem))?;
     for step in &mut phase.steps {
         match step {
             Step::Command(VectorCommand { place: there, .. }) | Step::Touch { place: there, .. } => *there = place,
@@ -131,10 +132,27 @@ fn phase(text: &str, rank_count: &mut Option<usize>) -> Result<Phase, WhatIfErro
     Ok(phase)
 }
 
+/// A turn of a phase takes the lock before it gives it back, and ends without it.
+fn check_locks(phase: &Phase) -> Result<(), &'static str> {
+    let mut has_lock = false;
+    for step in &phase.steps {
+        match (step, has_lock) {
+            (Step::Lock, false) | (Step::Unlock, true) => has_lock = !has_lock,
+            (Step::Lock, true) => return Err("a rank that has the lock would wait for itself: unlock comes first"),
+            (Step::Unlock, false) => return Err("unlock gives back what lock took before"),
+            (Step::Barrier, true) => return Err("who has the lock keeps the others from the barrier: unlock comes first"),
+            _ => {}
+        }
+    }
+    if has_lock { Err("each lock needs its unlock in the same phase") } else { Ok(()) }
+}
+
 fn step(word: &str, words: &mut Words<'_>) -> Result<Step, WhatIfError> {
     let command = |verb, elements, len| Step::Command(VectorCommand { verb, elements, len, place: Place::Far });
     match word {
         "barrier" => return Ok(Step::Barrier),
+        "lock" => return Ok(Step::Lock),
+        "unlock" => return Ok(Step::Unlock),
         "touch" | "store" => return Ok(Step::Touch { writes: word == "store", place: Place::Far }),
         "compute" => {
             let given = words.next("a time")?;
@@ -146,7 +164,10 @@ fn step(word: &str, words: &mut Words<'_>) -> Result<Step, WhatIfError> {
     }
     let Some((_, verb)) = Verb::ALL.iter().find(|(name, _)| *name == word) else {
         let known = Verb::ALL.map(|(name, _)| name).join(", ");
-        return Err(refuse(words.text, format!("\"{word}\" is none of {known}, compute, barrier, touch, store, walk")));
+        return Err(refuse(
+            words.text,
+            format!("\"{word}\" is none of {known}, compute, barrier, lock, unlock, touch, store, walk"),
+        ));
     };
     Ok(match verb {
         Verb::Get | Verb::Put | Verb::Scan | Verb::Copy => command(*verb, 1, words.size()?),
@@ -192,6 +213,10 @@ mod tests {
             ("get 4KiB depth 1e9", "4096"),
             ("compute 4KiB", "4KiB"),
             ("get 8B,", "a step"),
+            ("lock, get 8B", "needs its unlock"),
+            ("unlock", "took before"),
+            ("lock, lock, unlock", "wait for itself"),
+            ("lock, barrier, unlock", "the others from the barrier"),
             ("", "a step"),
         ] {
             let line = parse(text).unwrap_err().to_string();

@@ -167,6 +167,10 @@ pub enum Step {
     },
     /// The program waits for all that it has begun, then for all ranks.
     Barrier,
+    /// The program waits for all that it has begun, then takes the lock that all ranks take.
+    Lock,
+    /// The program waits for all that it has begun, then gives the lock back.
+    Unlock,
     /// Work on memory of this host, which no network changes: it takes as long as it was recorded to.
     Local(Picos),
     /// Recorded time that the model does not explain; it stays.

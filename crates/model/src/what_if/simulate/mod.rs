@@ -18,7 +18,9 @@
 //! | `command` | what a command becomes: work here, loads, requests |
 //! | `node` | a node's thread, and the messages it answers |
 //! | `touch` | pages |
+//! | `lock` | the lock of a pattern |
 mod command;
+mod lock;
 mod node;
 mod rank;
 #[cfg(test)]
@@ -29,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hanare_protocol::group::Jobs;
 use hanare_protocol::limits::{WHAT_IF_SPAN_COUNT_MAX, WHAT_IF_STEP_COUNT_MAX};
+use hanare_protocol::lock::Locks;
 
 use super::WhatIfError;
 use super::costs::{Software, SoftwareCosts};
@@ -41,6 +44,7 @@ use crate::station::Station;
 use crate::time::Picos;
 use crate::topology::{Kind, Topology};
 use crate::trace::Trace;
+use lock::LockMessage;
 use node::Node;
 use rank::{Doing, Process};
 
@@ -140,6 +144,8 @@ enum Body {
     Arrive(hanare_protocol::wire::sync::Arrival),
     Released,
     Letter(Letter),
+    /// About the lock, with the number of a rank's taking.
+    Lock(LockMessage, u64),
     /// A page may be used: not a message, but what a rank that waits for it takes in.
     Installed,
     /// A rank has come to a moment that this one waits for.
@@ -196,6 +202,7 @@ struct World<'a> {
     /// The pages of each home.
     pages: Vec<Pages>,
     jobs: Jobs,
+    locks: Locks,
     traffic: BTreeMap<&'static str, Traffic>,
     times: Vec<Picos>,
     /// Moments that ranks came to.
@@ -261,6 +268,7 @@ impl<'a> World<'a> {
             links: Topology::new(kind, setting.nodes).with_burst(setting.network.burst_time()),
             pages: (0..homes).map(|home| Pages::new(home, setting.nodes, pages)).collect(),
             jobs: Jobs::new(),
+            locks: Locks::new(),
             traffic: BTreeMap::new(),
             times: Vec::new(),
             told: BTreeSet::new(),

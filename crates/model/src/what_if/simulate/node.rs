@@ -8,6 +8,7 @@ use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::HEAD_LEN;
 use hanare_protocol::wire::sync::{Arrival, SyncAnswer};
 
+use super::lock::LockMessage;
 use super::{Body, Event, Message, World};
 use crate::time::Picos;
 use crate::what_if::path::{Expense, Path};
@@ -78,6 +79,9 @@ impl World<'_> {
             Body::Arrive(_) => request + taking,
             // A letter is one way: what follows from it is another letter.
             Body::Letter(letter) => Picos(request.0 / 2) + taking + self.answer_work(letter),
+            // Nodes ask each other one way, too.
+            Body::Lock(LockMessage::Recall | LockMessage::Recalled(_), _) => Picos(request.0 / 2) + taking,
+            Body::Lock(..) => request + taking,
             Body::Answer | Body::Released | Body::Installed | Body::Told => unreachable!("answers go to ranks"),
         }
     }
@@ -103,6 +107,7 @@ impl World<'_> {
             }
             Body::Arrive(arrival) => self.on_arrival(node, arrival, &path),
             Body::Letter(letter) => self.hear(letter, begun, &path, message.bytes),
+            Body::Lock(said, number) => self.on_lock(rank, number, said, &path),
             Body::Answer | Body::Released | Body::Installed | Body::Told => unreachable!("answers go to ranks"),
         }
         self.serve(node, Picos::ZERO);

@@ -3,11 +3,13 @@ use std::collections::VecDeque;
 
 use hanare_protocol::id::{JobId, JobRank, Rank};
 use hanare_protocol::limits::SPIN_ANSWER_US;
+use hanare_protocol::lock::lease::LeaseWord;
 use hanare_protocol::page::{Access, Page};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::HEAD_LEN;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 
+use super::lock::LockMessage;
 use super::{Body, Event, Message, Outgoing, World};
 use crate::time::Picos;
 use crate::what_if::path::{Expense, Path};
@@ -23,6 +25,8 @@ pub(super) enum Doing {
     Post(Vec<Outgoing>),
     /// It says that it is at the barrier; then that leaves.
     Arrive,
+    /// It asks for the lock, or gives it back; then that leaves.
+    AskHome(LockMessage),
     /// It has faulted; then the page is asked for.
     Touch,
     /// It takes an answer in.
@@ -44,6 +48,14 @@ pub(super) struct Touching {
     pub begun: Picos,
 }
 
+/// A step for which a rank ends all that it has begun.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Meeting {
+    Barrier,
+    Lock,
+    Unlock,
+}
+
 /// A rank in a run.
 #[derive(Default)]
 pub(super) struct Process {
@@ -59,7 +71,10 @@ pub(super) struct Process {
     since: Picos,
     pub(super) path: Path,
     generation: u64,
-    is_at_barrier: bool,
+    /// The step that comes once nothing is under way.
+    meets: Option<Meeting>,
+    /// The word of the lock that it shares with its node, once it has asked.
+    pub(super) lease: Option<LeaseWord>,
     /// It waits until at most so many requests are under way.
     waits_for: Option<u64>,
     /// The moment that it waits for.
@@ -105,6 +120,7 @@ impl World<'_> {
         match std::mem::take(&mut self.ranks[rank].doing) {
             Doing::Post(requests) => self.post(rank, requests),
             Doing::Arrive => return self.arrive(rank),
+            Doing::AskHome(message) => return self.ask_home(rank, message),
             Doing::Touch => return self.touch(rank),
             Doing::Take | Doing::Next => {}
             Doing::Waits | Doing::Ended => unreachable!("a rank that waits has no work to end"),
@@ -130,15 +146,17 @@ impl World<'_> {
         }
         let depth = self.program.phases(rank).get(process.phase).map_or(1, |phase| phase.depth);
         let is_full = process.under_way + process.fan > depth * process.fan.max(1) && process.under_way > 0;
-        let waits_for_answers = (process.under_way > 0 && (process.is_at_barrier || is_full))
+        let waits_for_answers = (process.under_way > 0 && (process.meets.is_some() || is_full))
             || process.waits_for.is_some_and(|left| process.under_way > left);
         if waits_for_answers || process.hears.is_some_and(|moment| !self.told.contains(&moment)) {
             self.wait(rank);
             return false;
         }
-        if process.is_at_barrier {
-            self.begin_arrival(rank);
-            return false;
+        match self.ranks[rank].meets.take() {
+            Some(Meeting::Barrier) => return self.and_waits(|world| world.begin_arrival(rank)),
+            Some(Meeting::Lock) => return self.begin_lock(rank),
+            Some(Meeting::Unlock) => return self.begin_unlock(rank),
+            None => {}
         }
         (self.ranks[rank].waits_for, self.ranks[rank].hears) = (None, None);
         let Some(step) = self.next_step(rank) else {
@@ -157,7 +175,9 @@ impl World<'_> {
     /// Begins a step; true where it is no work.
     fn begin_step(&mut self, rank: usize, step: Step) -> bool {
         match step {
-            Step::Barrier => self.ranks[rank].is_at_barrier = true,
+            Step::Barrier => self.ranks[rank].meets = Some(Meeting::Barrier),
+            Step::Lock => self.ranks[rank].meets = Some(Meeting::Lock),
+            Step::Unlock => self.ranks[rank].meets = Some(Meeting::Unlock),
             Step::Wait { left } => self.ranks[rank].waits_for = Some(left),
             Step::Hear(moment) => self.ranks[rank].hears = Some(moment),
             Step::Tell(moment) => self.tell(rank, moment),
@@ -290,13 +310,14 @@ impl World<'_> {
         match message.body {
             // Time at a barrier is the others' time, and no answer's.
             Body::Released => process.generation += 1,
+            Body::Lock(said, _) => self.take_lock(rank, said),
             Body::Installed => {
                 span += fault;
                 next = Doing::Touch;
             }
             _ => process.under_way -= 1,
         }
-        if !matches!(message.body, Body::Released) {
+        if !matches!(message.body, Body::Released | Body::Lock(..)) {
             self.times.push(now - begun);
         }
         let held_up = Picos::from_ns_f64(if self.setting.is_held_up { costs.held_up.mean } else { 0.0 });
@@ -317,7 +338,6 @@ impl World<'_> {
     fn begin_arrival(&mut self, rank: usize) {
         let (here, bytes) = (self.node_of(rank), self.arrival_len(rank));
         let span = Picos::from_ns_f64(self.software(here, 0).client / 2.0) + self.at_one_end(here, 0, bytes);
-        self.ranks[rank].is_at_barrier = false;
         self.rank_works(rank, Expense::Library, span, Doing::Arrive);
     }
 

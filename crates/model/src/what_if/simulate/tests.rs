@@ -212,3 +212,42 @@ fn a_thousand_nodes_on_a_tree_and_a_torus() {
     assert_eq!(tree - torus, Picos::us(1) * 2 * 4);
     assert_eq!(of("get 64KiB spread", Kind::Torus).1, 64 * 1023 * 2);
 }
+
+#[test]
+fn a_lock_that_nobody_else_wants_is_asked_for_once() {
+    let run = run_of("lock, get 8B, unlock x100", &setting(2, 1));
+    assert_eq!((run.traffic["lock"].messages, run.traffic["get"].messages), (2, 200));
+    assert_eq!(run.path.total(), run.end);
+}
+
+#[test]
+fn one_rank_at_a_time_has_the_lock_and_those_that_wait_get_it_in_turn() {
+    for (nodes, ranks) in [(1, 3), (2, 2), (3, 5)] {
+        let run = run_of("lock, compute 1ms, unlock x10", &setting(nodes, ranks));
+        let turns = 10 * ranks as u64;
+        assert!(run.end >= Picos::ms(turns), "{nodes} {ranks}: {}", run.end);
+        // A claim, a grant, and two words to give it back; a lease that is recalled adds two of nodes.
+        let messages = run.traffic["lock"].messages;
+        assert!((2 * ranks as u64..=6 * turns).contains(&messages), "{nodes} {ranks}: {messages}");
+        assert_eq!(run.path.total(), run.end);
+    }
+    // Work outside of the lock goes on beside the others' turns.
+    let beside = run_of("compute 5ms, lock, compute 1ms, unlock x10", &setting(2, 2));
+    assert!(beside.end < Picos::ms(10 * (5 + 1) + 10), "{}", beside.end);
+}
+
+#[test]
+fn a_lease_that_another_wants_is_recalled_from_the_node_of_its_holder() {
+    // The first rank keeps the lock and computes; the second asks later, and the first is not woken for it.
+    let mut program = pattern::parse("lock, unlock; compute 50ms").unwrap();
+    program.ranks.push(pattern::parse("compute 5ms, lock, compute 1ms, unlock").unwrap().ranks.remove(0));
+    for (nodes, messages) in [(2, 4), (1, 4)] {
+        let run = run(&program, &setting(nodes, 2)).unwrap();
+        // Each claims and is granted it; rank 0 is on the home's own node, which is asked without a message.
+        assert_eq!(run.traffic["lock"].messages, messages, "{nodes}");
+        assert!(run.ends[1] < Picos::ms(8), "{}", run.ends[1]);
+    }
+    program.ranks.rotate_left(1);
+    let run = run(&program, &setting(2, 2)).unwrap();
+    assert_eq!(run.traffic["lock"].messages, 6, "the holder is on another node: a recall and its answer");
+}
