@@ -15,16 +15,16 @@ const SMALL_LEN: u64 = 1 << 10;
 
 /// Bytes copied, filled or looked at before others get their turn; and blocks, each of which may be a line of memory of its own.
 #[derive(Clone, Copy)]
-struct AtOnce {
+struct StageLimit {
     len: u64,
     blocks: u64,
 }
 
 /// Among programs of one user: some 100 us.
-const ALONE: AtOnce = AtOnce { len: 1 << 20, blocks: 8192 };
+const ALONE: StageLimit = StageLimit { len: 1 << 20, blocks: 8192 };
 
 /// While several users want turns: some 10 us, as short as the request of a program that waits for its turn.
-const SHARED: AtOnce = AtOnce { len: 64 << 10, blocks: 1024 };
+const SHARED: StageLimit = StageLimit { len: 64 << 10, blocks: 1024 };
 
 /// Blocks of at least this many bytes leave from where they lie.
 const DIRECT_BLOCK_MIN: u64 = 1024;

@@ -191,7 +191,7 @@ impl QueueReach {
     /// by the names that this program uses.
     pub fn ask(&self, queue: u64, request: QueueRequest) -> Result<SyncAnswer> {
         let (mut is_fresh, mut breaks) = (false, Breaks::default());
-        // Who has got queues has them once.
+        // A batch of ready queues is handed out once.
         let may_repeat = !matches!(request, QueueRequest::TakeReady { .. });
         loop {
             let door = self.region.door(0);
