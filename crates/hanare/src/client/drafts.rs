@@ -80,8 +80,8 @@ impl CallEffect {
     }
 }
 
-/// Runs blocking commands that `draft` makes, once more where a node was lost or refused its grant, unless that would be twice; and as often as a
-/// connection ends that the node took, for some time. `refresh` asks for the grants of today.
+/// Runs blocking commands that `draft` makes. They run once more where a node was lost or refused its grant, unless that would be twice. They run
+/// again for some time where a connection ends that the node took. `refresh` asks for the grants of today.
 ///
 /// # Safety
 /// Runs drafts. The windows that `draft` is given are valid, and unused by others where they are written, until this returns.

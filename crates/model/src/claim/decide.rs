@@ -8,7 +8,7 @@ use crate::facts::facts;
 use crate::parameters::{Parameter, Parameters, Source};
 use crate::reads::Reads;
 
-/// The other values of every parameter that the text leaves open, alone and together, where they do not read the claim's own facts.
+/// The other values of every parameter that the text leaves open, alone and together. Those that read the claim's own facts are left out.
 fn other_readings(judge: &Judge, parameters: &Parameters, reads: &Reads) -> (Vec<ReadingResult>, Joint) {
     let fitted = judge.fit.map_or_else(|| parameters.clone(), |fit| (fit.run)(parameters));
     let is_switch = |parameter: &&Parameter| parameter.is_reading && reads.parameters.contains(parameter.key);

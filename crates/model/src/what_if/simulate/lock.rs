@@ -8,7 +8,7 @@ use hanare_protocol::wire::head::HEAD_LEN;
 use hanare_protocol::wire::sync::{LeaseWish, SyncAddress, SyncAnswer, SyncRequest};
 
 use super::rank::Doing;
-use super::{Body, Message, World};
+use super::{Body, LockMessage, Message, World};
 use crate::time::Picos;
 use crate::what_if::path::{Expense, Path};
 
@@ -16,23 +16,6 @@ use crate::what_if::path::{Expense, Path};
 const NAME: &str = "lock";
 /// The pool's home.
 const HOME: usize = 0;
-
-/// A message about the lock.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum LockMessage {
-    /// A rank asks the home for the lock.
-    Claim,
-    /// The home answers; the rank may keep the lock when it gives it back.
-    Granted { lent: bool },
-    /// A rank gives the lock back.
-    GiveBack,
-    /// The home has it.
-    GivenBack,
-    /// The home asks a rank's node for a lock that was lent.
-    Recall,
-    /// The node answers.
-    Recalled(Recalled),
-}
 
 impl LockMessage {
     /// Bytes on the wire, head included, by the product's own encoding.

@@ -32,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hanare_protocol::group::Jobs;
 use hanare_protocol::limits::{WHAT_IF_SPAN_COUNT_MAX, WHAT_IF_STEP_COUNT_MAX};
 use hanare_protocol::lock::Locks;
+use hanare_protocol::lock::lease::Recalled;
 
 use super::WhatIfError;
 use super::costs::{Software, SoftwareCosts};
@@ -44,7 +45,6 @@ use crate::station::Station;
 use crate::time::Picos;
 use crate::topology::{Kind, Topology};
 use crate::trace::Trace;
-use lock::LockMessage;
 use node::Node;
 use rank::{Doing, Process};
 
@@ -52,6 +52,23 @@ use rank::{Doing, Process};
 ///
 /// SOURCE: gets of 4 KiB, 64 KiB and 1 MiB over loopback: 0.33, 0.18 and 0.13 ns a byte, as pieces of 24 KiB give within 5 %.
 const PIECE_LEN: u64 = 24 << 10;
+
+/// A message about the lock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum LockMessage {
+    /// A rank asks the home for the lock.
+    Claim,
+    /// The home answers; the rank may keep the lock when it gives it back.
+    Granted { lent: bool },
+    /// A rank gives the lock back.
+    GiveBack,
+    /// The home has it.
+    GivenBack,
+    /// The home asks a rank's node for a lock that was lent.
+    Recall,
+    /// The node answers.
+    Recalled(Recalled),
+}
 
 /// What a program is run on.
 #[derive(Clone, Debug)]

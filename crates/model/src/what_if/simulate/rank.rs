@@ -9,8 +9,7 @@ use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::HEAD_LEN;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 
-use super::lock::LockMessage;
-use super::{Body, Event, Message, Outgoing, World};
+use super::{Body, Event, LockMessage, Message, Outgoing, World};
 use crate::time::Picos;
 use crate::what_if::path::{Expense, Path};
 use crate::what_if::program::Step;

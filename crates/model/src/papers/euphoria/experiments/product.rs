@@ -111,7 +111,7 @@ mod tests {
         assert!(0.0 < seconds[0] && seconds[0] < seconds[1].min(seconds[2]), "{seconds:?}");
         assert!(seconds[3] > seconds[1].max(seconds[2]), "{seconds:?}");
     }
-    /// Each node takes blocks at the border between the parts from the other, and the second node all of its own once.
+    /// Each node takes blocks at the border between the parts from the other. The second node takes all of its own once.
     #[test]
     fn a_quicksort_ends_whatever_its_size_and_moves_each_block_at_least_once() {
         for keys in [64.0, 1024.0, 4096.0] {
