@@ -8,8 +8,7 @@ use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::HEAD_LEN;
 use hanare_protocol::wire::sync::{Arrival, SyncAnswer};
 
-use super::lock::LockMessage;
-use super::{Body, Event, Message, World};
+use super::{Body, Event, LockMessage, Message, World};
 use crate::time::Picos;
 use crate::what_if::path::{Expense, Path};
 
