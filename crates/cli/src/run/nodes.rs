@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 const READY_MAX: Duration = Duration::from_secs(30);
 /// Time between looks for a node that has ended, while others become ready.
 const LOOK_AFTER: Duration = Duration::from_millis(10);
+
+/// Longest wait for the last line of a node that has ended.
+const LAST_LINE_MAX: Duration = Duration::from_secs(1);
 /// Time for a node to end in good order.
 const END_MAX: Duration = Duration::from_secs(5);
 
@@ -184,7 +187,7 @@ impl Nodes {
             let _ = sender.send(read.map(|_| line));
         });
         let deadline = Instant::now() + READY_MAX;
-        let said = loop {
+        let said = 'said: loop {
             match line.recv_timeout(LOOK_AFTER) {
                 Ok(Ok(line)) if !line.is_empty() => break line,
                 // A killed node closes its output some time before its end is told.
@@ -192,9 +195,15 @@ impl Nodes {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             while let Some((pid, end)) = children::reap() {
-                if let Some(NodeProcess { number, .. }) = self.note(pid, end) {
-                    bail!("node {number} ended before all nodes were ready ({end})");
+                let Some(ended) = self.note(pid, end).map(|node| node.number) else { continue };
+                // A node that ends has said why, where it can: its output has an end, too.
+                let last = (ended == number).then(|| line.recv_timeout(LAST_LINE_MAX));
+                if let Some(Ok(Ok(line))) = last
+                    && !line.is_empty()
+                {
+                    break 'said line;
                 }
+                bail!("node {ended} ended before all nodes were ready ({end})");
             }
             ensure!(Instant::now() < deadline, "node {number} was not ready within {READY_MAX:?}");
         };

@@ -78,9 +78,9 @@ fn a_mount_that_is_stopped_with_its_turn_keeps_no_other_from_changes() {
     let held = said.find(|line| line.contains("stops with ")).unwrap();
     wait_until("it is stopped", || is_stopped(process));
     // The mount has something to tell of its own accord, and waits for its turn with that, too.
-    open.write_all(b"2").unwrap();
-    std::thread::sleep(Duration::from_secs(3));
     let lines = || [&mount, &other].map(|mount| fs::read_to_string(mount.said.path()).unwrap()).concat();
+    open.write_all(b"2").unwrap_or_else(|error| panic!("{error}; {}", lines()));
+    std::thread::sleep(Duration::from_secs(3));
     // Both hosts go on, with names and bytes.
     for number in 0..20u8 {
         for (mount, name) in [(&mount, "a"), (&other, "b")] {
