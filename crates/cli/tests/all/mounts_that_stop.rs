@@ -36,6 +36,8 @@ fn stop_with_the_turn(socket: &str) {
     front.get_values(HEAD, &mut words).unwrap();
     println!("stops with {name}");
     kill_process(getpid(), Signal::STOP).unwrap();
+    // Another thread may take the signal, and this one go on for a moment.
+    std::io::stdin().read_line(&mut String::new()).unwrap();
     // The frame of the change, and the exchange that would have it count.
     let tail = words[0] & ((1 << TAIL_BITS) - 1);
     let _ = log.put(tail, &[0xff; 512]);
@@ -71,7 +73,7 @@ fn a_mount_that_is_stopped_with_its_turn_keeps_no_other_from_changes() {
     open.write_all(b"1").unwrap();
     let mut test = Command::new(std::env::current_exe().unwrap());
     test.args(["--exact", "mounts_that_stop::a_mount_that_is_stopped_with_its_turn_keeps_no_other_from_changes", "--nocapture"]);
-    test.env(STOPS, &nodes.nodes[1].socket).stdout(Stdio::piped());
+    test.env(STOPS, &nodes.nodes[1].socket).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut stopping = Stopping(test.spawn().unwrap());
     let process = stopping.0.id();
     let mut said = BufReader::new(stopping.0.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -90,6 +92,7 @@ fn a_mount_that_is_stopped_with_its_turn_keeps_no_other_from_changes() {
     }
     wait_until("it is said who stopped", || lines().contains(&format!("process {process} on node 1")));
     signal("CONT", process);
+    stopping.0.stdin.take().unwrap().write_all(b"go on\n").unwrap();
     assert!(said.any(|line| line.contains("has changed nothing")));
     assert!(stopping.0.wait().unwrap().success());
     fs::write(mount.path("after"), b"after").unwrap();
