@@ -9,6 +9,7 @@ use hanare_protocol::page::membership::Over;
 use hanare_protocol::wire::control::Answer;
 use hanare_protocol::wire::page::{PageRequest, Settled};
 use hanare_protocol::{Error, Result};
+use std::ops::Range;
 use std::time::Duration;
 
 /// The part of shared regions that differs from node to node.
@@ -73,6 +74,16 @@ pub enum PageInput<'a, M: PageMemory> {
     },
     /// Clients of this host have more frames of a region than they may.
     Crowded(Gid),
+    /// A thread's link broke, and the thread does not know what its home made of the requests of these seats. What they claimed stays claimed,
+    /// and is asked for again in their names.
+    TakeOver {
+        /// The thread's program.
+        client: ClientId,
+        /// The region.
+        gid: Gid,
+        /// The seats.
+        seats: Range<u16>,
+    },
     /// A client's link has ended.
     LinkGone {
         /// The link.

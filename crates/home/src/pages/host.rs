@@ -15,6 +15,7 @@ use hanare_protocol::placement::Layout;
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::{Corrupt, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Seats of the node itself.
@@ -235,6 +236,13 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         if let Err(corrupt) = rules.part(frames, seat..seat + CLIENT_SEATS, is_over, outputs) {
             tracing::warn!("a page of a program that is gone: {}", corrupt.0);
         }
+    }
+
+    /// The node goes on in the names of those seats, as far as they are the client's.
+    pub fn take_over(&mut self, id: ClientId, seats: Range<u16>, outputs: &mut Vec<HostOutput<PageBytes>>) {
+        let Some(first) = self.clients.iter().find(|client| client.id == id).map(|client| client.seat) else { return };
+        let seats = seats.start.max(first)..seats.end.min(first + CLIENT_SEATS);
+        self.with_rules(|rules, here| rules.part(here, seats, false, outputs));
     }
 
     /// Parts programs that hold up steps on their mappings: all others of the host wait for each. Says whether there were any.

@@ -59,7 +59,7 @@ pub use memory::{FileParts, FrameTerms, HomePages, HostFrames, NotShared, PageBy
 pub use reply::{PageBody, PageReply};
 pub use request::RegionRequest;
 
-use hanare_protocol::id::{Epoch, Gid, NodeId};
+use hanare_protocol::id::{ClientId, Epoch, Gid, NodeId};
 use hanare_protocol::page::membership::{FencedHosts, JoinQueue, Over, ReturnedPages};
 use hanare_protocol::page::{Face, HostId, Recalls};
 use hanare_protocol::wire::page::{PageRequest, Settled, decode_frame};
@@ -72,6 +72,7 @@ use reply::{ClosedReply, OpenReply};
 use request::HostKey;
 use sharers::PendingJoin;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use wires::{Brought, Wires};
@@ -122,7 +123,7 @@ impl<M: PageMemory> Pages<M> {
             now: Duration::ZERO,
             looked: Duration::ZERO,
             me: None,
-            wires: Wires::new(life),
+            wires: Wires::new(life, terms.address.clone()),
             homes: BTreeMap::new(),
             shares: BTreeMap::new(),
             hosts: BTreeMap::new(),
@@ -154,6 +155,7 @@ impl<M: PageMemory> Pages<M> {
             PageInput::PageRequests { session, seq, share, requests } => self.on_page_requests(session, seq, share, requests),
             PageInput::Settled { session, share, settled } => self.on_settled(session, share, settled),
             PageInput::Crowded(gid) => self.on_crowded(gid),
+            PageInput::TakeOver { client, gid, seats } => self.take_over(client, gid, seats),
             PageInput::LinkGone { link } => self.on_link_gone(link),
             PageInput::Dialed { node, place } => self.dialed(node, place),
             PageInput::Frames { place, frames } => {
@@ -266,6 +268,13 @@ impl<M: PageMemory> Pages<M> {
     fn on_crowded(&mut self, gid: Gid) {
         let those: Vec<HostKey> = self.hosts.keys().filter(|key| key.gid == gid).copied().collect();
         those.into_iter().for_each(|key| self.with_host(key, PageHost::on_crowded));
+        self.settle();
+    }
+
+    fn take_over(&mut self, client: ClientId, gid: Gid, seats: Range<u16>) {
+        if let Some(key) = self.place_of(client, gid) {
+            self.with_host(key, |host, outputs| host.take_over(client, seats, outputs));
+        }
         self.settle();
     }
 

@@ -3,11 +3,14 @@
 use super::vectors::PageVectors;
 use super::*;
 use crate::memory::{Need, Recall};
-use hanare_protocol::id::{Grant, Incarnation, Slot};
+use hanare_protocol::id::{Grant, Incarnation, Rights, Slot, User};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::{Access, Consistency};
+use hanare_protocol::page::host::HostMemory;
+use hanare_protocol::page::word::Fault;
+use hanare_protocol::page::{Access, Consistency, Hosts, Page, Ticket, ToHome, ToHost, Version};
 use hanare_protocol::placement::{Extent, Layout, Span};
-use hanare_protocol::wire::page::{Frame, Join, NodeMessage, encode_frame};
+use hanare_protocol::wire::control::{Answer, Made, NodeAddress, RegionView};
+use hanare_protocol::wire::page::{Frame, Join, Joined, NodeMessage, encode_frame};
 
 const GID: Gid = Gid(1);
 const ME: NodeId = NodeId(0);
@@ -37,7 +40,7 @@ fn join(key: u64) -> NodeMessage {
 fn pages() -> Pages<PageVectors> {
     let mut pages = Pages::new(PageTerms { answer: Duration::from_secs(10), ..PageTerms::default() }, PageVectors::default());
     pages.handle(NOW, PageInput::Identity { node: ME, epoch: Epoch(1) });
-    let hail = encode_frame(&Frame::Hail { node: OTHER, life: Incarnation(7), channel: 1 }, None);
+    let hail = encode_frame(&Frame::Hail { node: OTHER, life: Incarnation(7), address: "there".to_owned(), channel: 1 }, None);
     pages.handle(NOW, PageInput::Frames { place: PLACE, frames: &[hail] });
     pages
 }
@@ -73,4 +76,93 @@ fn a_command_that_waits_for_another_is_told_though_the_directory_begins_anew() {
         assert_eq!(pages.shares.len(), 1, "the host is let in");
         assert!(!pages.shares.contains_key(&share));
     }
+}
+
+/// The connection to the other node.
+const TO: u64 = 7;
+const CLIENT: ClientId = ClientId(3);
+
+/// A program will map a region whose page lies at the other node; returns the key by which this host asks to join.
+fn share(pages: &mut Pages<PageVectors>) -> u64 {
+    let extents = vec![Extent { node: OTHER, slot: Slot(0), len: PAGE_LEN }];
+    let view = RegionView {
+        name: "a".to_owned(),
+        gid: GID,
+        owner: User { uid: 1, gid: 1 },
+        mode: 0o600,
+        rights: Rights::Write,
+        layout: Layout { spans: vec![Span { len: PAGE_LEN, chunk: PAGE_LEN, extents }] },
+        grants: vec![Grant::default()],
+        nodes: vec![NodeAddress { node: OTHER, epoch: Epoch(1), address: "there".to_owned() }],
+        attributes: Default::default(),
+        made: Made::Found,
+    };
+    let request = RegionRequest::Share { view: Box::new(view), consistency: Consistency::Coherent, uid: 1 };
+    pages.handle(NOW, PageInput::Request { client: CLIENT, request });
+    pages.handle(NOW, PageInput::Dialed { node: OTHER, place: Some(TO) });
+    let key = said(pages).into_iter().find_map(|message| match message {
+        NodeMessage::Join(join) => Some(join.key),
+        _ => None,
+    });
+    key.unwrap()
+}
+
+/// The messages to the other node.
+fn said(pages: &mut Pages<PageVectors>) -> Vec<NodeMessage> {
+    let sent = std::iter::from_fn(|| pages.poll()).filter_map(|output| match output {
+        PageOutput::Send { place: TO, bytes } => Some(bytes),
+        _ => None,
+    });
+    let frames = sent.map(|bytes| decode_frame(&bytes).unwrap().0).collect::<Vec<Frame>>().into_iter();
+    frames.filter_map(|frame| if let Frame::Message(_, message) = frame { Some(message) } else { None }).collect()
+}
+
+const JOINED: Joined = Joined { host: HostId(1), share: 5, rights: Rights::Write };
+
+/// A node that was taken for lost hears that it is let in, by the key of its life before. It has made no connection since.
+#[test]
+fn a_home_hears_that_the_host_it_let_in_is_no_more() {
+    let mut pages = pages();
+    let key = share(&mut pages);
+    pages.handle(NOW, PageInput::Identity { node: NodeId(9), epoch: Epoch(2) });
+    hear(&mut pages, 1, [NodeMessage::Joined { key, result: Ok(JOINED) }]);
+    let dials =
+        |output: &PageOutput<PageVectors>| matches!(output, PageOutput::Dial { node: OTHER, address } if address == "there");
+    assert!(std::iter::from_fn(|| pages.poll()).any(|output| dials(&output)));
+    pages.handle(NOW, PageInput::Dialed { node: OTHER, place: Some(TO) });
+    assert_eq!(said(&mut pages), [NodeMessage::Forgot { share: 5 }]);
+}
+
+/// A home may have granted what a thread asked for whose link broke: the host does not leave before it knows.
+#[test]
+fn what_a_thread_with_a_broken_link_asked_for_is_not_left_behind() {
+    let mut pages = pages();
+    let key = share(&mut pages);
+    hear(&mut pages, 1, [NodeMessage::Joined { key, result: Ok(JOINED) }]);
+    let shared = std::iter::from_fn(|| pages.poll()).find_map(|output| match output {
+        PageOutput::Reply { result: Ok(Answer::Shared(view)), files: Some(frames), .. } => Some((view.seat_first, frames)),
+        _ => None,
+    });
+    let (seat, mut frames) = shared.unwrap();
+    let page = Page(0);
+    assert!(matches!(frames.fault(page, seat, Access::Write), Ok(Fault::Fetch { .. })));
+    let ticket = Ticket { seat, number: frames.number(seat) };
+    pages.handle(NOW, PageInput::TakeOver { client: ClientId(4), gid: GID, seats: seat..seat + 1 });
+    assert_eq!(said(&mut pages), [], "the seat is another program's");
+    pages.handle(NOW, PageInput::TakeOver { client: CLIENT, gid: GID, seats: seat..seat + 1 });
+    let request = ToHome::Request { ticket, access: Access::Write, has: None, firm: false };
+    assert_eq!(said(&mut pages), [NodeMessage::ToHome { share: 5, page, message: request }]);
+
+    pages.handle(NOW, PageInput::Request { client: CLIENT, request: RegionRequest::Unshare { gid: GID } });
+    pages.handle(NOW + LOOK_PAUSE, PageInput::Tick);
+    let leaves = |said: &[NodeMessage]| said.contains(&NodeMessage::Leave { share: 5 });
+    assert!(!leaves(&said(&mut pages)), "a page of it may be on its way");
+    let grant =
+        ToHost::Grant { ticket, version: Version(5), access: Access::Write, has_bytes: true, awaits: Hosts::NONE, firm: false };
+    let frame = Frame::Message(2, NodeMessage::ToHost { key, page, message: grant });
+    pages.handle(NOW, PageInput::Frames { place: PLACE, frames: &[encode_frame(&frame, Some(&[7; PAGE_LEN as usize]))] });
+    pages.handle(NOW + 2 * LOOK_PAUSE, PageInput::Tick);
+    let said = said(&mut pages);
+    let is_home = |message: &NodeMessage| matches!(message, NodeMessage::ToHome { message: ToHome::WriteBack { .. }, .. });
+    assert!(said.iter().any(is_home) && leaves(&said), "{said:?}");
 }

@@ -41,30 +41,33 @@ struct Channel {
 pub(super) struct Wires {
     me: Option<NodeId>,
     life: Incarnation,
+    /// This node's network address.
+    address: String,
     /// Number of channels that were ever begun.
     begun: u64,
     channels: BTreeMap<NodeId, Channel>,
     heard: BTreeMap<Speaker, Courier<()>>,
-    /// Connections of others, and who made them.
-    from: BTreeMap<u64, Speaker>,
+    /// Connections of others, who made them, and the addresses at which those are reached.
+    from: BTreeMap<u64, (Speaker, String)>,
 }
 
 /// The other end of a connection: a node, its life, the number of its channel.
 type Speaker = (NodeId, Incarnation, u64);
 
 impl Wires {
-    pub fn new(life: Incarnation) -> Wires {
-        Wires { me: None, life, begun: 0, channels: BTreeMap::new(), heard: BTreeMap::new(), from: BTreeMap::new() }
+    pub fn new(life: Incarnation, address: String) -> Wires {
+        Wires { me: None, life, address, begun: 0, channels: BTreeMap::new(), heard: BTreeMap::new(), from: BTreeMap::new() }
     }
 
     pub fn set_me(&mut self, me: NodeId) {
         self.me = Some(me);
     }
 
-    /// The address of a node that messages went to.
+    /// The address of a node that messages went to, or that has a connection to this one.
     pub fn address_of(&self, node: NodeId) -> Option<String> {
         let own = (self.me == Some(node)).then(String::new);
-        own.or_else(|| Some(self.channels.get(&node)?.address.clone()))
+        let said = || self.from.values().find(|(known, _)| known.0 == node).map(|(_, address)| address);
+        own.or_else(|| self.channels.get(&node).map(|channel| &channel.address).or_else(said).cloned())
     }
 
     /// Sends a message, now or when there is a connection.
@@ -111,10 +114,8 @@ impl Wires {
             }
             (Dialed::Up | Dialed::Again, _) => return None,
         };
-        outputs.push_back(PageOutput::Send {
-            place,
-            bytes: encode_frame(&Frame::Hail { node: me, life: self.life, channel: channel.number }, None),
-        });
+        let hail = Frame::Hail { node: me, life: self.life, address: self.address.clone(), channel: channel.number };
+        outputs.push_back(PageOutput::Send { place, bytes: encode_frame(&hail, None) });
         for (number, outgoing) in channel.courier.unconfirmed() {
             outputs.push_back(PageOutput::Send { place, bytes: frame(number, outgoing) });
         }
@@ -147,11 +148,11 @@ impl Wires {
     /// A frame arrived.
     pub fn hear<M: PageMemory>(&mut self, place: u64, frame: Frame, outputs: &mut VecDeque<PageOutput<M>>) -> Brought {
         match frame {
-            Frame::Hail { node, life, channel } => {
+            Frame::Hail { node, life, address, channel } => {
                 let who = (node, life, channel);
                 // Later frames on connections of an older life are ignored.
-                self.from.retain(|_, known| known.0 != node || *known == who);
-                self.from.insert(place, who);
+                self.from.retain(|_, (known, _)| known.0 != node || *known == who);
+                self.from.insert(place, (who, address));
                 // A node has one life at a time.
                 self.heard.retain(|known, _| known.0 != node || *known == who);
                 outputs.push_back(PageOutput::Send { place, bytes: encode_frame(&Frame::Answers(self.life), None) });
@@ -169,7 +170,7 @@ impl Wires {
                 Brought::Nothing
             }
             Frame::Message(number, message) => {
-                let Some(from) = self.from.get(&place).copied() else { return Brought::Nothing };
+                let Some(from) = self.from.get(&place).map(|(from, _)| *from) else { return Brought::Nothing };
                 let courier = self.heard.entry(from).or_default();
                 let is_new = courier.hear(number);
                 if let Some(receipt) = courier.receipt_after(RECEIPT_COUNT) {
@@ -193,7 +194,7 @@ impl Wires {
     /// A node is lost: nothing more is said to it, nor heard from this life of it. Returns what it may not have heard.
     pub fn forget<M: PageMemory>(&mut self, node: NodeId, outputs: &mut VecDeque<PageOutput<M>>) -> Vec<Arc<Outgoing>> {
         let channel = self.channels.remove(&node);
-        let from: Vec<u64> = self.from.iter().filter(|(_, known)| known.0 == node).map(|(place, _)| *place).collect();
+        let from: Vec<u64> = self.from.iter().filter(|(_, (known, _))| known.0 == node).map(|(place, _)| *place).collect();
         for place in from {
             self.from.remove(&place);
             outputs.push_back(PageOutput::Close { place });

@@ -86,7 +86,7 @@ pub(crate) fn pages(bytes: &[u8]) {
     let mut pages = SharedRegions::new(terms, memory);
     let mut now = Duration::ZERO;
     pages.handle(now, PageInput::Identity { node: ME, epoch: Epoch(1) });
-    let hail = encode_frame(&Frame::Hail { node: OTHER, life: Incarnation(7), channel: 1 }, None);
+    let hail = encode_frame(&Frame::Hail { node: OTHER, life: Incarnation(7), address: "there".to_owned(), channel: 1 }, None);
     pages.handle(now, PageInput::Frames { place: PLACE, frames: &[hail] });
     let (mut rest, mut number) = (bytes, 0);
     while let Some(([what, low, high], more)) = rest.split_first_chunk() {

@@ -78,7 +78,7 @@ fn map(regions: &mut SharedRegions, client: u64) {
 fn let_in(regions: &mut SharedRegions) {
     let joined = Joined { host: HostId(1), share: 5, rights: Rights::Write };
     let frames = [
-        encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), channel: 1 }, None),
+        encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), address: "there".to_owned(), channel: 1 }, None),
         frame(1, NodeMessage::Joined { key: KEY, result: Ok(joined) }, None),
     ];
     tell(regions, PageInput::Frames { place: FROM, frames: &frames });
@@ -130,7 +130,8 @@ fn a_reply_keeps_nobody_from_the_memory_of_a_region_that_was_left() {
     let extents = extents();
     let held = extents.make(Gid(1), &[LEN]).unwrap()[0];
     let mut regions = regions_on(extents.clone());
-    let hail = encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), channel: 1 }, None);
+    let hail =
+        encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), address: "there".to_owned(), channel: 1 }, None);
     hear(&mut regions, &[hail, frame(1, NodeMessage::Join(join(LEN, (held.slot, held.write))), None)]);
     let files = || extents.files((held.slot, held.write), ClientId(1), true).map(drop);
     assert!(files().is_err(), "it is mapped");

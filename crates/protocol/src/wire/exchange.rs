@@ -48,6 +48,15 @@ pub enum Query {
     Settled(u64, Vec<Settled>),
     /// Frames of that region are more than the host's limit. Not answered.
     Crowded(Gid),
+    /// A thread does not know what became of the requests of so many seats from the first on: its node goes on in their names. Not answered.
+    TakeOver {
+        /// The region.
+        gid: Gid,
+        /// The first seat.
+        first: u16,
+        /// Their number.
+        count: u16,
+    },
     /// Asks what the node has and did; answered by [`Reply::Seen`].
     Look(Look),
 }
@@ -56,7 +65,7 @@ impl Query {
     /// True for kinds of message that are queries, whose bodies are taken in whole.
     pub fn is_of(kind: Kind) -> bool {
         use Kind::*;
-        matches!(kind, Ping | Name | Ask | Sync | Pages | Settled | Crowded | Look)
+        matches!(kind, Ping | Name | Ask | Sync | Pages | Settled | Crowded | TakeOver | Look)
     }
 
     /// The kind of [`Reply`] that answers it beside a refusal, if one does.
@@ -67,7 +76,7 @@ impl Query {
             Query::Sync(_) => Some(Kind::Synced),
             Query::Pages(..) => Some(Kind::Granted),
             Query::Look(_) => Some(Kind::Seen),
-            Query::Name(_) | Query::Settled(..) | Query::Crowded(_) => None,
+            Query::Name(_) | Query::Settled(..) | Query::Crowded(_) | Query::TakeOver { .. } => None,
         }
     }
 
@@ -90,6 +99,7 @@ impl Query {
                 (settled_head(*share, settled.len()), settled.iter().flat_map(Settled::encode).collect())
             }
             Query::Crowded(gid) => (crowded_head(*gid), Vec::new()),
+            Query::TakeOver { gid, first, count } => (take_over_head(*gid, *first, *count), Vec::new()),
             Query::Look(look) => with_value(Kind::Look, seq, look),
         }
     }
@@ -104,6 +114,7 @@ impl Query {
             Kind::Pages => Query::Pages(head.detail, records(head, body, PageRequest::decode)?),
             Kind::Settled => Query::Settled(head.detail, records(head, body, Settled::decode)?),
             Kind::Crowded => Query::Crowded(Gid(head.detail)),
+            Kind::TakeOver => Query::TakeOver { gid: Gid(head.detail), first: seat(head.seq)?, count: seat(head.count.into())? },
             Kind::Look => Query::Look(control::decode(body)?),
             _ => return Err(Malformed("a message that only nodes send")),
         })
@@ -181,6 +192,15 @@ pub fn crowded_head(gid: Gid) -> Head {
     Head { detail: gid.0, ..Head::new(Kind::Crowded, 0) }
 }
 
+/// The head of [`Query::TakeOver`].
+pub fn take_over_head(gid: Gid, first: u16, count: u16) -> Head {
+    Head { detail: gid.0, count: count.into(), ..Head::new(Kind::TakeOver, first.into()) }
+}
+
+fn seat(number: u64) -> Result<u16, Malformed> {
+    number.try_into().map_err(|_| Malformed("a seat that there is not"))
+}
+
 /// The head of the answer to [`Query::Pages`]: so many records, and `pages_len` bytes of pages behind them.
 pub fn granted_head(seq: u64, count: usize, pages_len: u64) -> Head {
     let head = with_records(Kind::Granted, seq, count, GRANTED_LEN);
@@ -238,6 +258,7 @@ mod tests {
             Query::Pages(8, vec![request, PageRequest { page: 2, ..request }]),
             Query::Settled(8, vec![Settled { page: 1, ticket: ticket(), version: Version(5) }]),
             Query::Crowded(Gid(77)),
+            Query::TakeOver { gid: Gid(77), first: 12, count: 3 },
             Query::Look(Look { cells: 7, ..Look::default() }),
         ]
     }

@@ -61,6 +61,9 @@ pub enum Kind {
     Appended = 22,
     /// Bytes for memory of the program at the other end, from byte `detail` of it on: they are there before the next `Append` counts. Not answered.
     Ahead = 23,
+    /// A thread does not know what became of the requests of `count` seats from seat `seq` on: to its host's own node, `detail` is the region.
+    /// Not answered.
+    TakeOver = 24,
 }
 
 /// A message's head.
@@ -141,7 +144,7 @@ impl Head {
             Kind::Look | Kind::Seen => LOOK_LEN_MAX,
             Kind::Append => QUEUE_APPEND_LEN_MAX,
             Kind::Ahead => MESSAGE_STRIP_LEN_MAX,
-            Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded | Kind::Appended => 0,
+            Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded | Kind::TakeOver | Kind::Appended => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX
     }

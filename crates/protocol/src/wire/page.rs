@@ -222,6 +222,8 @@ pub enum Frame {
         node: NodeId,
         /// The life of its process.
         life: Incarnation,
+        /// Its network address.
+        address: String,
         /// The number of its sender's channel to the other node. Messages of another channel are numbered anew.
         channel: u64,
     },

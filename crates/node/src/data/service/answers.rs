@@ -63,6 +63,11 @@ impl ServiceLoop {
             }
             Query::Settled(share, settled) => self.tell_pages(PageInput::Settled { session: id, share, settled: &settled }),
             Query::Crowded(gid) => self.tell_pages(PageInput::Crowded(gid)),
+            Query::TakeOver { gid, first, count } => {
+                let Some(SeatedLink { seat: Connection::Client(session), .. }) = self.places.get(&id) else { return };
+                let (client, seats) = (session.client(), first..first.saturating_add(count));
+                self.tell_pages(PageInput::TakeOver { client, gid, seats });
+            }
             Query::Look(look) => {
                 let reply = self.look_in_turn(id, &look).unwrap_or_else(Reply::Refused);
                 self.answer(id, seq, Response::Reply(reply));

@@ -208,8 +208,8 @@ impl<B: Clone> Host<B> {
         self.dead_seats.retain(|seat| claimed.contains(seat));
     }
 
-    /// The threads of slots are gone: their claims are asked for again in their names. Frames that dead threads (`is_over`) were filling
-    /// are given up; other threads fill theirs to the end.
+    /// The threads of slots are gone, or know nothing of their requests: their claims are asked for again in their names. Frames that dead
+    /// threads (`is_over`) were filling are given up; other threads fill theirs to the end.
     ///
     /// **Errors**: [`Corrupt`], after all slots were handled.
     pub fn part<P: HostMemory<Bytes = B>>(

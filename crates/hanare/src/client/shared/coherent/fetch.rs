@@ -104,7 +104,8 @@ impl Resolver {
         let Some(page) = (page..end).find(|page| self.is_wanted(*page, access)) else { return end };
         let mut lane = self.lanes.take();
         let seat = self.seat(lane.index(), 0);
-        let Some(claimed) = self.claim(page, seat, access) else { return page + 1 };
+        let is_free = self.is_seat_free(lane.index(), 0);
+        let Some(claimed) = is_free.then(|| self.claim(page, seat, access)).flatten() else { return page + 1 };
         let (asked, next) = self.fetch_until(&mut lane, claimed, access, end, true);
         if let Ok(Asked::Later) = asked {
             // The lane is kept until it came; the one who touches it says what is wrong.
@@ -149,7 +150,7 @@ impl Resolver {
         }
         let sent = self.send_requests(tools, (along.home, count));
         if sent.is_err() {
-            self.fail_all(tools, index, count);
+            self.hand_over(tools, index, count);
         }
         sent?;
         let seat = self.seat(index, 0);
@@ -162,7 +163,10 @@ impl Resolver {
     fn receive(&self, lane: &mut FaultContextGuard<'_>, (home, count): (usize, usize)) -> Result<Asked, Denied> {
         let (index, tools) = (lane.index(), lane.tools());
         if let Err(broken) = self.receive_records(tools, (home, count)) {
-            self.fail_all(tools, index, count);
+            match broken {
+                Broken::NotShared => self.fail_all(tools, index, count),
+                _ => self.hand_over(tools, index, count),
+            }
             return Err(Denied::Home(home, broken));
         }
         let asked = self.take_in(tools, index, (home, count))?;
@@ -170,16 +174,10 @@ impl Resolver {
         Ok(asked)
     }
 
-    /// Gives up what was asked for and nobody will receive. What was granted goes to the node, which the home finds to talk to
-    /// when this connection ends.
-    fn abandon(&self, tools: &Tools, lane: usize, (home, count): (usize, usize)) {
+    /// Ends a connection on which nobody will receive what was asked for.
+    fn abandon(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) {
         tools.endpoints[home].give_up(Broken::Closed);
-        self.fail_all(tools, lane, count);
-    }
-
-    /// Ends the fetches of a context's message.
-    fn fail_all(&self, tools: &Tools, lane: usize, count: usize) {
-        (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(lane, k)));
+        self.hand_over(tools, lane, count);
     }
 
     /// Distance from a page to its like in the home's next chunk, if all up to the end of the present chunk was fetched.

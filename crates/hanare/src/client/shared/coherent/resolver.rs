@@ -154,6 +154,7 @@ impl Resolver {
         loop {
             let mut lane = self.lanes.take();
             let seat = self.seat(lane.index(), 0);
+            self.await_first_seat(seat, &mut lane, &mut patience)?;
             if std::mem::take(&mut is_first) {
                 self.words.count(seat, seat::FAULTS, 1);
             }

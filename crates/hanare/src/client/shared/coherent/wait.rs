@@ -3,14 +3,15 @@
 use super::denied::{ClaimPatience, Denied, Here};
 use super::resolver::Resolver;
 use crate::client::shared::endpoint::Broken;
-use crate::client::shared::fault_contexts::FaultContextGuard;
+use crate::client::shared::fault_contexts::{FaultContextGuard, LANE_PAGE_COUNT, Tools};
 use hanare_protocol::Result;
 use hanare_protocol::limits::SPIN_ANSWER_US;
 use hanare_protocol::page::word::{Changed, PageWord};
+use hanare_protocol::wire::exchange::take_over_head;
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::Timespec;
 use rustix::thread::futex;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Time that a thread sleeps before it looks again by itself.
@@ -35,6 +36,25 @@ impl Resolver {
         if let Ok(Some(changed)) = self.words.fail(page, seat) {
             self.wake(page, changed);
         }
+    }
+
+    /// Nobody here knows what a home made of requests. What is still claimed stays so, and this host's node asks for it again: a page that is
+    /// granted to nobody would be lost when this host leaves. Where the node hears nothing, all of it is given up.
+    pub(super) fn hand_over(&self, tools: &mut Tools, lane: usize, count: usize) {
+        let head = take_over_head(self.gid, self.seat(lane, 0), count as u16).encode();
+        let tell = |tools: &Tools| tools.endpoints[self.own].send(&[&head]).is_ok();
+        let is_told = tell(tools) || tools.renew(self.own, Broken::Closed) && tell(tools);
+        if !is_told {
+            return self.fail_all(tools, lane, count);
+        }
+        for (k, page) in tools.numbers[..count].iter().enumerate() {
+            self.ahead[lane * LANE_PAGE_COUNT + k].store(page + 1, Relaxed);
+        }
+    }
+
+    /// Ends the fetches of a context's message.
+    pub(super) fn fail_all(&self, tools: &Tools, lane: usize, count: usize) {
+        (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(lane, k)));
     }
 
     /// The word on which threads wait for a page: the low half of its word.
@@ -67,6 +87,19 @@ impl Resolver {
                 }
                 return Ok(());
             }
+        }
+    }
+
+    /// Waits until a lane's first seat has what was handed over to the node in its name.
+    pub(super) fn await_first_seat(
+        &self,
+        seat: u16,
+        lane: &mut FaultContextGuard<'_>,
+        patience: &mut ClaimPatience,
+    ) -> Result<(), Denied> {
+        match self.ahead[lane.index() * LANE_PAGE_COUNT].load(Relaxed).checked_sub(1) {
+            Some(page) if !self.is_seat_free(lane.index(), 0) => self.await_claim(page, seat, lane, patience),
+            _ => Ok(()),
         }
     }
 
