@@ -272,7 +272,10 @@ impl<M: PageMemory> Pages<M> {
     }
 
     fn take_over(&mut self, client: ClientId, gid: Gid, seats: Range<u16>) {
-        if let Some(key) = self.place_of(client, gid) {
+        // Programs may say so again and again. Where homes have not confirmed as many requests as there are seats, no more are made. Threads
+        // wait for their claims until their own deadline.
+        let is_heard = self.wires.unconfirmed_count() < usize::from(SEATS);
+        if let Some(key) = self.place_of(client, gid).filter(|_| is_heard) {
             self.with_host(key, |host, outputs| host.take_over(client, seats, outputs));
         }
         self.settle();

@@ -1,6 +1,6 @@
 //! Shared regions at one node, without another: frames of other nodes are written here.
 
-use super::vectors::PageVectors;
+use super::vectors::{PageVectors, VectorFrames};
 use super::*;
 use crate::memory::{Need, Recall};
 use hanare_protocol::id::{Grant, Incarnation, Rights, Slot, User};
@@ -133,17 +133,38 @@ fn a_home_hears_that_the_host_it_let_in_is_no_more() {
     assert_eq!(said(&mut pages), [NodeMessage::Forgot { share: 5 }]);
 }
 
+/// The other node lets this host in by its key: the program gets its first seat, and the words and frames.
+fn let_in(pages: &mut Pages<PageVectors>, key: u64) -> (u16, VectorFrames) {
+    hear(pages, 1, [NodeMessage::Joined { key, result: Ok(JOINED) }]);
+    let shared = std::iter::from_fn(|| pages.poll()).find_map(|output| match output {
+        PageOutput::Reply { result: Ok(Answer::Shared(view)), files: Some(frames), .. } => Some((view.seat_first, frames)),
+        _ => None,
+    });
+    shared.unwrap()
+}
+
+/// A program writes to its words what it likes, and says again and again that its link broke. The home confirms nothing.
+#[test]
+fn a_hostile_program_does_not_fill_its_node_with_requests() {
+    let mut pages = pages();
+    let key = share(&mut pages);
+    let (seat, mut frames) = let_in(&mut pages, key);
+    let mut count = 0;
+    for _ in 0..2 * u32::from(SEATS) {
+        frames.forget(Page(0));
+        frames.fault(Page(0), seat, Access::Write).unwrap();
+        pages.handle(NOW, PageInput::TakeOver { client: CLIENT, gid: GID, seats: 0..u16::MAX });
+        count += said(&mut pages).len();
+    }
+    assert!(count <= usize::from(SEATS), "{count} requests are kept");
+}
+
 /// A home may have granted what a thread asked for whose link broke: the host does not leave before it knows.
 #[test]
 fn what_a_thread_with_a_broken_link_asked_for_is_not_left_behind() {
     let mut pages = pages();
     let key = share(&mut pages);
-    hear(&mut pages, 1, [NodeMessage::Joined { key, result: Ok(JOINED) }]);
-    let shared = std::iter::from_fn(|| pages.poll()).find_map(|output| match output {
-        PageOutput::Reply { result: Ok(Answer::Shared(view)), files: Some(frames), .. } => Some((view.seat_first, frames)),
-        _ => None,
-    });
-    let (seat, mut frames) = shared.unwrap();
+    let (seat, mut frames) = let_in(&mut pages, key);
     let page = Page(0);
     assert!(matches!(frames.fault(page, seat, Access::Write), Ok(Fault::Fetch { .. })));
     let ticket = Ticket { seat, number: frames.number(seat) };

@@ -70,6 +70,11 @@ impl Wires {
         own.or_else(|| self.channels.get(&node).map(|channel| &channel.address).or_else(said).cloned())
     }
 
+    /// Number of messages that other nodes may not have heard.
+    pub fn unconfirmed_count(&self) -> usize {
+        self.channels.values().map(|channel| channel.courier.unconfirmed_count()).sum()
+    }
+
     /// Sends a message, now or when there is a connection.
     pub fn send<M: PageMemory>(&mut self, outgoing: Outgoing, now_ms: u64, outputs: &mut VecDeque<PageOutput<M>>) {
         let node = outgoing.node;

@@ -19,6 +19,6 @@ pub mod queue;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 
 pub use crate::malformed::Malformed;

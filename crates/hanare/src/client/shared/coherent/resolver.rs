@@ -172,7 +172,7 @@ impl Resolver {
                 }
             };
             let asked = match asked {
-                // A reset of one connection is not the end of a home. What was claimed is given up, and asked for again.
+                // A reset of one connection is not the end of a home. This host's node has taken over what was claimed.
                 Err(Denied::Home(home, why)) if renewals < RENEW_COUNT && lane.tools().renew(home, why) => {
                     renewals += 1;
                     Asked::Again
