@@ -52,6 +52,8 @@ pub(super) struct Channel {
     queue: Vec<Event>,
     /// Events that the node's kernel sends then.
     answers: Vec<Event>,
+    /// The last event that was sent to the node is there then.
+    arrived_ms: u64,
 }
 
 impl Line {
@@ -71,6 +73,14 @@ impl Line {
             cut_until_ms: 0,
             path: Ordered::default(),
         }
+    }
+}
+
+impl Channel {
+    /// True if bytes reach the node after its program's death: kernels have them, and send those again that were lost. A kernel sends
+    /// nothing for the dead, the library's sockets do.
+    fn goes_on(&self, now_ms: u64) -> bool {
+        self.arrived_ms >= now_ms || self.way == Way::Ucx && !self.queue.is_empty()
     }
 }
 
@@ -114,16 +124,18 @@ impl CommandWorld {
             return Ok(());
         }
         let (queue, answers) = (std::mem::take(&mut there.queue), std::mem::take(&mut there.answers));
-        queue.into_iter().for_each(|event| self.at_node(line, event));
+        queue.into_iter().for_each(|event| self.at_node(connection, event));
         answers.into_iter().for_each(|event| self.at_program(line, event));
         Ok(())
     }
 
-    fn at_node(&mut self, line: u64, event: Event) {
+    fn at_node(&mut self, connection: u64, event: Event) {
+        let line = self.connections[&connection].line;
         let delay = if self.lines[line as usize].way == Way::Ring { 0 } else { self.dice.between(0, 2) };
         let state = &mut self.lines[line as usize];
         let after = state.path.there(self.course.now_ms, delay);
         self.at(after, event);
+        self.connections.get_mut(&connection).expect("just seen").arrived_ms = self.now_ms + after;
     }
 
     fn at_program(&mut self, line: u64, event: Event) {
@@ -138,7 +150,7 @@ impl CommandWorld {
         let (line, waits) = (self.connections[&connection].line, !self.connections[&connection].queue.is_empty());
         match self.is_cut(line) || waits {
             true => self.connections.get_mut(&connection).expect("it sends").queue.push(event),
-            false => self.at_node(line, event),
+            false => self.at_node(connection, event),
         }
     }
 
@@ -163,7 +175,7 @@ impl CommandWorld {
         if self.is_cut(line) {
             self.count("resets lost");
         } else {
-            self.at_node(line, Event::Reset { connection });
+            self.at_node(connection, Event::Reset { connection });
         }
     }
 
@@ -174,7 +186,8 @@ impl CommandWorld {
         state.connection = Some(id);
         let series = (state.way != Way::Ring).then_some(state.series);
         let asks = state.sent_on.map(|connection| GivenUp { connection, version: state.version, words: state.words });
-        let made = Channel { line, way: state.way, series, asks, is_open: true, queue: Vec::new(), answers: Vec::new() };
+        let made =
+            Channel { line, way: state.way, series, asks, is_open: true, queue: Vec::new(), answers: Vec::new(), arrived_ms: 0 };
         self.connections.insert(id, made);
         self.send(id, Event::Greeting { connection: id });
     }
@@ -196,11 +209,10 @@ impl CommandWorld {
     }
 
     pub(super) fn kill(&mut self, line: u64) {
-        let state = &self.lines[line as usize];
-        let is_cut = self.is_cut(line);
+        let (node, is_cut) = (self.lines[line as usize].node, self.is_cut(line));
         let theirs = self.connections.iter().filter(|(_, there)| there.line == line);
-        let mut unheard = theirs.filter(|(_, there)| is_cut || !there.is_open).map(|(id, _)| *id);
-        if is_cut && state.way == Way::Ucx || unheard.any(|connection| self.has_work(state.node, connection)) {
+        let mut unheard = theirs.filter(|(_, there)| is_cut || !there.is_open);
+        if unheard.any(|(id, there)| there.goes_on(self.now_ms) || self.has_work(node, *id)) {
             self.count("deaths that nobody could hear of, put off");
             return;
         }
