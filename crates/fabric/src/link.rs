@@ -172,6 +172,11 @@ pub unsafe trait Sink {
     fn may_begin(&self) -> bool {
         true
     }
+
+    /// True if this `progress` is to end for others' sake, where more bytes are there. A link whose network brings whole bodies does not ask.
+    fn has_enough(&self) -> bool {
+        false
+    }
 }
 
 /// Why a sink does not take a message.

@@ -201,7 +201,7 @@ impl<S: Stream> StreamLink<S> {
             if self.inbox.is_between() && !sink.may_begin() || !self.inbox.has_place(sink)? {
                 return Ok(());
             }
-            if done.is_fair_share() {
+            if done.is_fair_share() || sink.has_enough() {
                 self.has_more = true;
                 return Ok(());
             }

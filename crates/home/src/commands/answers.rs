@@ -66,6 +66,10 @@ pub struct Answers<M: CommandMemory, G> {
     later: LaterAnswers<<M::Execution as Execution>::Result>,
     /// Bytes given to the link last: what was given before has left when no more than these are unsent.
     given_len: u64,
+    /// True if others have their turn before more of the answer under way is given.
+    others_first: bool,
+    /// True while programs of several users want turns: stages are short.
+    pub(super) is_shared: bool,
     /// Copies whose bytes another node has, for the driver to fetch.
     fetches: Vec<Fetch<M::Extent>>,
     /// Pages that the answer under way waits for, for the driver to bring home.
@@ -83,6 +87,8 @@ impl<M: CommandMemory, G> Default for Answers<M, G> {
             current: None,
             later: LaterAnswers::default(),
             given_len: 0,
+            others_first: false,
+            is_shared: false,
             fetches: Vec::new(),
             need: None,
             forgotten: 0,
@@ -201,6 +207,9 @@ impl<M: CommandMemory, G> Answers<M, G> {
         if !self.may_go_on(unsent_len) || self.waits_for_others() {
             return Next::Nothing;
         }
+        if std::mem::take(&mut self.others_first) {
+            return Next::Others;
+        }
         if !self.later.is_empty() && (self.later.is_due(now) || self.is_awaited()) {
             return Next::Later;
         }
@@ -238,7 +247,7 @@ impl<M: CommandMemory, G> Answers<M, G> {
         let current = self.current.as_mut().expect("the caller looked");
         let step = match current.failed.take() {
             Some(error) => Step::Done(Err(error)),
-            None => current.step(),
+            None => current.step(self.is_shared),
         };
         match step {
             Step::Done(Ok(())) if current.is_short() => Next::Again,
@@ -277,13 +286,16 @@ impl<M: CommandMemory, G> Answers<M, G> {
     /// Begins to give bytes of the answer under way to the link. Only after [`Next::Send`].
     pub fn begin_parts(&mut self) -> Parts<'_, M> {
         let current = self.current.as_mut().expect("an answer is under way");
-        let filling = current.begin_parts();
+        let filling = current.begin_parts(self.is_shared);
         Parts { current, filling, given_len: &mut self.given_len }
     }
 
-    /// The driver has given the parts to its link, which has `unsent_len` bytes unsent.
+    /// The driver has given the parts to its link, which has `unsent_len` bytes unsent. An answer of which more is left lets others have
+    /// their turn: a program that reads as fast as this node gathers would have the thread to the answer's end.
     pub fn end_parts(&mut self, unsent_len: u64) {
-        if unsent_len == 0 && self.current.as_ref().is_some_and(Current::is_at_end) {
+        let is_at_end = self.current.as_ref().is_some_and(Current::is_at_end);
+        self.others_first = !is_at_end;
+        if unsent_len == 0 && is_at_end {
             self.current = None;
         }
     }

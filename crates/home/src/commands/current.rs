@@ -14,8 +14,17 @@ use std::time::Duration;
 const SMALL_LEN: u64 = 1 << 10;
 
 /// Bytes copied, filled or looked at before others get their turn; and blocks, each of which may be a line of memory of its own.
-const STAGE_LEN_AT_ONCE: u64 = 1 << 20;
-const BLOCKS_AT_ONCE: u64 = 8192;
+#[derive(Clone, Copy)]
+struct StageLimit {
+    len: u64,
+    blocks: u64,
+}
+
+/// Among programs of one user: some 100 us.
+const ALONE: StageLimit = StageLimit { len: 1 << 20, blocks: 8192 };
+
+/// While several users want turns: some 10 us, as short as the request of a program that waits for its turn.
+const SHARED: StageLimit = StageLimit { len: 64 << 10, blocks: 1024 };
 
 /// Blocks of at least this many bytes leave from where they lie.
 const DIRECT_BLOCK_MIN: u64 = 1024;
@@ -83,13 +92,22 @@ pub(super) struct Filling {
     /// Bytes of the whole answer.
     pub total: u64,
     windows: u64,
+    /// Bytes that still may leave from where they lie.
+    direct_left: u64,
     gathered: u64,
     most: u64,
+    is_shared: bool,
 }
 
 /// Bytes of a command's stream that are done before others get their turn.
-fn at_once(command: &AdmittedCommand<impl CommandMemory>) -> u64 {
-    BLOCKS_AT_ONCE.saturating_mul(command.shape.shape().block().max(1)).min(STAGE_LEN_AT_ONCE)
+pub(super) fn at_once(command: &AdmittedCommand<impl CommandMemory>, is_shared: bool) -> u64 {
+    let most = if is_shared { SHARED } else { ALONE };
+    most.blocks.saturating_mul(command.shape.shape().block().max(1)).min(most.len)
+}
+
+/// Bytes that a link takes at once from where they lie, or there.
+pub(super) fn direct_at_once(is_shared: bool) -> u64 {
+    if is_shared { SHARED.len } else { u64::MAX }
 }
 
 /// Bytes in a row that can leave from where they lie.
@@ -146,10 +164,10 @@ impl<M: CommandMemory> Current<M> {
     }
 
     /// Does a stage of the first command that is left, or says what pages it needs.
-    pub fn step(&mut self) -> Step {
+    pub fn step(&mut self, is_shared: bool) -> Step {
         let Some(index) = self.commands.iter().position(AdmittedCommand::is_left) else { return Step::Nothing };
         let command = &mut self.commands[index];
-        let most = at_once(command);
+        let most = at_once(command, is_shared);
         if matches!(command.op, Op::CopyFrom { .. }) {
             let end = (self.at + most).min(command.stream_len());
             return self.copy_some(index, end);
@@ -218,7 +236,7 @@ impl<M: CommandMemory> Current<M> {
 
     /// The next bytes of the results that are given to the link at once; `None` when there are no more for this time.
     pub fn next_part(&mut self, filling: &mut Filling) -> Option<Part> {
-        if filling.windows >= WINDOWS_AT_ONCE {
+        if filling.windows >= WINDOWS_AT_ONCE || filling.direct_left == 0 {
             return None;
         }
         let command = self.commands.get(self.index)?;
@@ -229,19 +247,22 @@ impl<M: CommandMemory> Current<M> {
                 return None;
             }
             let block = command.shape.shape().block();
-            if command.holds_result() || command.shape.range().is_some() {
+            let len = if command.holds_result() || command.shape.range().is_some() {
                 filling.windows += 1;
-                left
+                left.min(filling.direct_left)
             } else {
-                let count = (WINDOWS_AT_ONCE - filling.windows).min(left / block);
+                let room = (filling.direct_left / block).max(1);
+                let count = (WINDOWS_AT_ONCE - filling.windows).min(left / block).min(room);
                 filling.windows += count;
                 count * block
-            }
+            };
+            filling.direct_left = filling.direct_left.saturating_sub(len);
+            len
         } else {
             if filling.windows > 0 || filling.gathered >= filling.most {
                 return None;
             }
-            filling.most = filling.most.min(filling.gathered + at_once(command));
+            filling.most = filling.most.min(filling.gathered + at_once(command, filling.is_shared));
             let len = left.min(filling.most - filling.gathered);
             filling.gathered += len;
             len
@@ -253,9 +274,10 @@ impl<M: CommandMemory> Current<M> {
     }
 
     /// Begins to give the next bytes of the results.
-    pub fn begin_parts(&mut self) -> Filling {
+    pub fn begin_parts(&mut self, is_shared: bool) -> Filling {
         self.pass_done();
-        Filling { total: self.result_len(), windows: 0, gathered: 0, most: STAGE_LEN as u64 }
+        let direct_left = direct_at_once(is_shared);
+        Filling { total: self.result_len(), windows: 0, direct_left, gathered: 0, most: STAGE_LEN as u64, is_shared }
     }
 
     /// Goes to the first command whose result has not left.

@@ -14,6 +14,7 @@
 //! when their bytes are here.
 
 use super::command::AdmittedCommand;
+use super::current::{at_once, direct_at_once};
 use super::memory::{CommandExtent, CommandMemory};
 use super::sums::{Sums, unpaired};
 use crate::memory::Need;
@@ -125,7 +126,11 @@ pub struct Incoming<M: CommandMemory> {
     /// Messages that wait for their answer.
     pub(super) finished: Vec<Finished<M>>,
     /// Earlier messages still read memory, which a later one's operands must not change before.
-    pub(super) held_back: bool,
+    held_back: bool,
+    /// True while programs of several users want turns: stages are short.
+    is_shared: bool,
+    /// True if a stage was taken in in this round.
+    has_taken: bool,
     /// Hosts are about to map an extent, and wait for commands on it.
     gives_way: bool,
     /// The client's name for this connection.
@@ -143,6 +148,8 @@ impl<M: CommandMemory> Incoming<M> {
             commands: Vec::new(),
             finished: Vec::new(),
             held_back: false,
+            is_shared: false,
+            has_taken: false,
             gives_way: false,
             name: None,
             last: 0,
@@ -205,6 +212,16 @@ impl<M: CommandMemory> Incoming<M> {
             self.commands[*current].take_back(std::mem::take(direct_len) - filled);
         }
         !goes_back
+    }
+
+    /// Before the driver receives. See [`super::LinkCommands::begin_round`].
+    pub(super) fn begin_round(&mut self, held_back: bool, is_shared: bool) {
+        (self.held_back, self.is_shared, self.has_taken) = (held_back, is_shared, false);
+    }
+
+    /// Returns true when others have their turn before more is received.
+    pub fn has_enough(&self) -> bool {
+        self.is_shared && self.has_taken
     }
 
     /// Returns true if the link may begin to receive a further message.
@@ -347,18 +364,20 @@ impl<M: CommandMemory> Incoming<M> {
         }
         let command = self.commands.get_mut(*current).ok_or(Malformed("more bytes than the commands say"))?;
         let left = command.operand_left();
-        if let Some((len, destination)) = in_place(command, left) {
+        if let Some((len, destination)) = in_place(command, left, direct_at_once(self.is_shared)) {
             command.take_in_place(len);
             *direct_len = len;
             return Ok(destination);
         }
-        *staged_len = left.min(STAGE_LEN as u64) as usize;
+        let most = if self.is_shared { at_once(command, true) } else { STAGE_LEN as u64 };
+        *staged_len = left.min(most) as usize;
         Ok(Destination::Stage(*staged_len as u64))
     }
 
     /// Takes in what the staging buffer holds, unless that waits for pages.
     fn settle(&mut self, stage: &[u8]) {
-        let Taking::Operands { current, staged_len, wait, .. } = &mut self.taking else { return };
+        let Taking::Operands { current, staged_len, direct_len, wait, .. } = &mut self.taking else { return };
+        self.has_taken |= *staged_len > 0 || *direct_len > 0;
         if *staged_len == 0 || *wait != StageWait::Nothing {
             return;
         }
@@ -453,13 +472,13 @@ pub(super) fn query_weight(query: &Query) -> usize {
 
 /// The next bytes of an operand that can go to their place without the stage: their number, and the place. An append's are kept until they
 /// are whole.
-fn in_place<M: CommandMemory>(command: &AdmittedCommand<M>, left: u64) -> Option<(u64, Destination)> {
+fn in_place<M: CommandMemory>(command: &AdmittedCommand<M>, left: u64, most: u64) -> Option<(u64, Destination)> {
     match command.op {
         Op::Append { .. } if command.taken() == 0 => Some((command.operand_len(), Destination::Held(command.operand_len()))),
         Op::Put if command.extent().stays() => {
             let taken = command.taken();
             let (offset, len) = match command.shape.range() {
-                Some((offset, _)) => (offset + taken, left),
+                Some((offset, _)) => (offset + taken, left.min(most)),
                 None => {
                     let block = command.shape.shape().block();
                     let begins = block >= DIRECT_BLOCK_MIN && taken.is_multiple_of(block);

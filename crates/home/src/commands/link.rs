@@ -26,9 +26,11 @@ impl<M: CommandMemory, G> LinkCommands<M, G> {
         LinkCommands { incoming: Incoming::new(memory), answers: Answers::default(), queries: Vec::new() }
     }
 
-    /// Before the driver receives: operands of a later message come in when answers to those before need no memory any more.
-    pub fn begin_round(&mut self) {
-        self.incoming.held_back = !self.answers.is_idle();
+    /// Before the driver receives: operands of a later message come in when answers to those before need no memory any more. While several
+    /// users want turns, stages are short.
+    pub fn begin_round(&mut self, is_shared: bool) {
+        self.incoming.begin_round(!self.answers.is_idle(), is_shared);
+        self.answers.is_shared = is_shared;
     }
 
     /// After the driver received: what came whole is answered in its order, and queries wait for the end of the turn.

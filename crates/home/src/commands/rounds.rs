@@ -1,7 +1,8 @@
 //! Fairness: whose turn it is between the links of users, where one thread serves all.
 //!
 //! A *round* gives each user with links awake a turn. In it the user's links are served in the order in which they waited. A user with
-//! many programs keeps another waiting for [`USER_TURN`], and for one link's turn that began within it.
+//! many programs keeps another waiting for [`USER_TURN`], and for one link's turn that began within it. While several users move bytes the turn
+//! is [`SHARED_TURN`], and stages of long commands are short: a program that waits for a small request's answer comes back soon.
 
 use hanare_protocol::turns::Turns;
 use std::collections::BTreeMap;
@@ -9,6 +10,12 @@ use std::time::Duration;
 
 /// Time for the links of one user before those of the next: ten small requests, and a stage of a long one.
 const USER_TURN: Duration = Duration::from_micros(100);
+
+/// The same while several users want turns: one stage, or a small request.
+const SHARED_TURN: Duration = Duration::from_micros(10);
+
+/// Users want turns for so long after they had one in which something moved.
+const SHARED_FOR: Duration = Duration::from_millis(10);
 
 /// A user's number, or the node's own links.
 type Owner = Option<u32>;
@@ -22,6 +29,10 @@ pub struct Rounds {
     /// Users that have no turn yet in this round.
     users_left: usize,
     turn: Option<UserTurn>,
+    /// The user whose bytes moved last, and the end of the time in which another one's counts as sharing.
+    mover: Owner,
+    shared_until: Duration,
+    now: Duration,
 }
 
 /// The turn of a user.
@@ -56,10 +67,12 @@ impl Rounds {
 
     /// The next link of the round, taken out. The caller pushes it again if it stays awake. `None` when the round is over.
     pub fn next(&mut self, now: Duration) -> Option<(Owner, u64)> {
+        self.now = now;
+        let most = if self.is_shared() { SHARED_TURN } else { USER_TURN };
         loop {
             if let Some(turn) = &mut self.turn
                 && turn.left > 0
-                && now.saturating_sub(turn.begun) < USER_TURN
+                && now.saturating_sub(turn.begun) < most
                 && let Some(link) = self.awake.pop(turn.user)
             {
                 turn.left -= 1;
@@ -76,6 +89,17 @@ impl Rounds {
     pub fn had_turn(&mut self, user: Owner, has_moved: bool) {
         let idle = self.idle.entry(user).or_default();
         *idle = if has_moved { 0 } else { *idle + 1 };
+        if has_moved && user.is_some() && user != self.mover {
+            if self.mover.is_some() {
+                self.shared_until = self.now + SHARED_FOR;
+            }
+            self.mover = user;
+        }
+    }
+
+    /// Returns true while several users have links that move: each turn is short, and the driver looks for others' messages behind it.
+    pub fn is_shared(&self) -> bool {
+        self.now < self.shared_until
     }
 
     /// Returns true where every link that is awake had a turn in which nothing moved: one whose turn was cut short may hold messages that
@@ -115,6 +139,22 @@ mod tests {
         rounds.push(Some(2), 7);
         assert_eq!(round(&mut rounds, &mut now, USER_TURN / 2), [100, 101, 7]);
         assert_eq!(round(&mut rounds, &mut now, USER_TURN), [102, 7], "those that have waited longest");
+    }
+
+    #[test]
+    fn turns_are_short_while_several_users_move() {
+        let (mut rounds, mut now) = (Rounds::default(), Duration::ZERO);
+        (100..200).for_each(|link| rounds.push(Some(1), link));
+        rounds.push(None, 3);
+        assert_eq!(round(&mut rounds, &mut now, SHARED_TURN), [&[3][..], &(100..110).collect::<Vec<u64>>()[..]].concat());
+        assert!(!rounds.is_shared(), "the node's own links are no user's");
+        rounds.push(Some(2), 7);
+        assert_eq!(round(&mut rounds, &mut now, SHARED_TURN)[..2], [7, 3]);
+        assert!(rounds.is_shared());
+        assert_eq!(round(&mut rounds, &mut now, SHARED_TURN).len(), 3, "one link of each");
+        assert_eq!(rounds.awake.pop(Some(2)), Some(7));
+        now += SHARED_FOR;
+        assert!(round(&mut rounds, &mut now, SHARED_TURN).len() > 3, "the other one asks no more");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Gid, Grant, Slot};
 use hanare_protocol::limits::LATER_ANSWER_US;
 use hanare_protocol::queue::{Overflow, PortId, QueueForm, Unit};
-use hanare_protocol::shape::Shape;
+use hanare_protocol::shape::{Shape, Strided};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::exchange::{Query, Reply};
@@ -67,7 +67,7 @@ impl Driven {
         let body = [&command.encode()[..], operand].concat();
         let head = Head { count: 1, body_len: body.len() as u64, detail, ..Head::new(Kind::Commands, seq) };
         let (mut front, mut stage, mut at) = (Vec::new(), Vec::new(), 0);
-        self.link.begin_round();
+        self.link.begin_round(false);
         assert!(self.link.incoming.may_begin());
         while at < body.len() {
             let buffers = Buffers { front: &front, lists: &[], stage: &stage };
@@ -143,10 +143,43 @@ fn a_long_command_is_done_in_stages_behind_which_others_have_their_turns() {
 }
 
 #[test]
+fn others_have_their_turns_behind_each_stage_of_a_result_and_stages_are_short_while_they_want_them() {
+    let mut driven = Driven::new();
+    let words = Shape::Strided(Strided { offset: 0, block: 8, count: 20_000, stride: 16 });
+    driven.send(1, (Op::Get, 0), &words, &[], WHOLE);
+    assert_eq!(driven.told(Duration::ZERO), ["1 of 160000 [65536]", "others", "more [65536]", "others", "more [28928]"]);
+    driven.send(2, (Op::Get, 0), &words, &[], WHOLE);
+    driven.link.begin_round(true);
+    let told = driven.told(Duration::ZERO);
+    assert_eq!((&told[..3], told.len()), (&["2 of 160000 [8192]", "others", "more [8192]"].map(str::to_owned)[..], 39));
+    driven.send(3, (Op::Get, 0), &Shape::contiguous(0, 150_000), &[], WHOLE);
+    driven.link.begin_round(true);
+    assert_eq!(driven.told(Duration::ZERO), ["3 of 150000 [65536]", "others", "more [65536]", "others", "more [18928]"]);
+}
+
+#[test]
+fn a_long_operand_comes_in_pieces_while_several_users_want_turns() {
+    let mut driven = Driven::new();
+    let put = Command::new(Op::Put, 0, Slot(0), Grant::default(), &Shape::contiguous(0, 100_000)).encode();
+    let head = Head { count: 1, body_len: put.len() as u64 + 100_000, ..Head::new(Kind::Commands, 1) };
+    let buffers = Buffers { front: &put, lists: &[], stage: &[] };
+    driven.link.begin_round(true);
+    let incoming = &mut driven.link.incoming;
+    incoming.place(&head, 0, buffers).unwrap();
+    let (at, len) = (put.len() as u64, 65_536);
+    assert_eq!(incoming.place(&head, at, buffers), Ok(Destination::Extent { offset: 0, len }));
+    assert!(!incoming.has_enough(), "none of it has come");
+    assert_eq!(incoming.place(&head, at + len, buffers), Ok(Destination::Extent { offset: len, len: 100_000 - len }));
+    assert!(incoming.has_enough());
+    driven.link.begin_round(true);
+    assert!(!driven.link.incoming.has_enough());
+}
+
+#[test]
 fn a_large_result_leaves_from_where_it_lies_and_a_small_one_by_a_buffer() {
     let mut driven = Driven::new();
     driven.send(1, (Op::Get, 0), &Shape::contiguous(5, 2000), &[], WHOLE);
-    driven.link.begin_round();
+    driven.link.begin_round(false);
     assert!(!driven.link.incoming.may_begin(), "a later message could change the bytes");
     assert_eq!(driven.told(Duration::ZERO), ["1 of 2000 [2000]"]);
     driven.send(2, (Op::Get, 0), &Shape::contiguous(5, 20), &[], WHOLE);
@@ -170,7 +203,7 @@ fn what_became_of_requests_is_known_at_the_end_of_their_link() {
 #[test]
 fn queries_of_a_turn_wait_for_its_end_and_are_not_done_if_the_link_ends_before() {
     let mut driven = Driven::new();
-    driven.link.begin_round();
+    driven.link.begin_round(false);
     let request = SyncRequest::Unlock { number: 1 };
     let front = control::encode(&request);
     let head = Head { body_len: front.len() as u64, ..Head::new(Kind::Sync, 3) };

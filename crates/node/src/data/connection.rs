@@ -26,9 +26,9 @@ pub(crate) enum Did {
 }
 
 impl Connection {
-    pub fn turn(&mut self, now: Duration) -> std::result::Result<Did, LinkError> {
+    pub fn turn(&mut self, now: Duration, is_shared: bool) -> std::result::Result<Did, LinkError> {
         match self {
-            Connection::Client(session) => session.turn(now).map(Did::Client),
+            Connection::Client(session) => session.turn(now, is_shared).map(Did::Client),
             Connection::Peer(peer) => peer.turn().map(|(moved, ended)| Did::Peer(moved, ended, peer.need())),
             Connection::Wire(wire) => {
                 let (frames, ending) = wire.receive_bytes();

@@ -72,6 +72,10 @@ unsafe impl Sink for Inbox {
         self.commands.incoming.keeps(filled as u64)
     }
 
+    fn has_enough(&self) -> bool {
+        self.commands.incoming.has_enough()
+    }
+
     fn may_begin(&self) -> bool {
         self.commands.incoming.may_begin()
     }

@@ -21,6 +21,9 @@ const ROUNDS_MAX: u32 = 16;
 /// Longest time from a turn's first round to its last one. A round may gather thousands of elements, or open sealed bytes.
 const TURN_TIME: Duration = Duration::from_micros(50);
 
+/// The same while several users want turns.
+const SHARED_TURN_TIME: Duration = Duration::from_micros(10);
+
 pub(crate) struct Session {
     // Dropped first: it may hold windows of the others.
     link: Box<dyn Link>,
@@ -84,8 +87,8 @@ impl Session {
     }
 
     /// Moves messages and answers as far as they go, within a bound. No command is taken from a client that is gone: others may have
-    /// been answered since.
-    pub fn turn(&mut self, now: Duration) -> Result<Turn, LinkError> {
+    /// been answered since. While several users want turns it ends soon.
+    pub fn turn(&mut self, now: Duration, is_shared: bool) -> Result<Turn, LinkError> {
         let sight = if self.looks { self.link.look() } else { Sight::Something };
         match sight {
             Sight::End => {
@@ -98,9 +101,10 @@ impl Session {
             _ => {}
         }
         let (mut turn, mut since) = (Turn::default(), None);
+        let most = if is_shared { SHARED_TURN_TIME } else { TURN_TIME };
         self.is_drained = false;
         for _ in 0..ROUNDS_MAX {
-            self.inbox.commands.begin_round();
+            self.inbox.commands.begin_round(is_shared);
             let progress = self.link.progress(&mut self.inbox)?;
             self.inbox.commands.end_round();
             let pumped = self.replies.pump(&mut self.inbox.commands.answers, &mut *self.link, now)?;
@@ -118,7 +122,7 @@ impl Session {
                 break;
             }
             // Queries are acted on when the turn is over, and some take long.
-            if self.inbox.commands.asks_enough() || since.get_or_insert_with(Instant::now).elapsed() >= TURN_TIME {
+            if self.inbox.commands.asks_enough() || since.get_or_insert_with(Instant::now).elapsed() >= most {
                 break;
             }
         }

@@ -236,7 +236,7 @@ impl CommandWorld {
             buffers.remove(&connection);
             return Ok(true);
         };
-        link.commands.begin_round();
+        link.commands.begin_round(false);
         let mut received = None;
         if let Some(Arrived::Piece(piece)) = buffer.held.front()
             && link.may_take(piece)

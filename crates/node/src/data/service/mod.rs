@@ -342,7 +342,7 @@ impl ServiceLoop {
         }
         self.look_who_fetches(id);
         let Some(place) = self.places.get_mut(&id) else { return false };
-        match place.seat.turn(self.now) {
+        match place.seat.turn(self.now, self.awake.is_shared()) {
             Ok(did) => self.act(id, did),
             Err(error) => {
                 self.end(id, &error);
