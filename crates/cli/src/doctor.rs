@@ -5,6 +5,7 @@ use crate::print;
 use crate::size;
 use anyhow::Result;
 use hanare::Pool;
+use hanare::fabrics::FABRICS;
 use hanare_protocol::Error;
 use hanare_protocol::wire::VERSION;
 use rustix::process::{Resource, getrlimit};
@@ -103,12 +104,13 @@ fn network() -> Vec<Finding> {
         let finding = Finding::new(format!("interface {name}"), mtu >= 1500, format!("packets of up to {mtu} bytes"));
         findings.push(finding.remedy(&format!("ip link set {name} mtu 1500, where the network carries it")));
     }
-    findings.push(match hanare::ucx::available() {
+    findings.extend(FABRICS.iter().map(|fabric| match (fabric.available)() {
         Ok(info) => {
-            Finding::new("ucx", true, format!("UCX {} loaded, RDMA: {}", info.version, if info.has_rdma { "yes" } else { "no" }))
+            let rdma = if info.has_rdma { "yes" } else { "no" };
+            Finding::new(fabric.name, true, format!("version {} loaded, RDMA: {rdma}", info.version))
         }
-        Err(reason) => Finding::new("ucx", false, format!("{reason}; bytes go by tcp")),
-    });
+        Err(reason) => Finding::new(fabric.name, false, format!("{reason}; bytes go by tcp")),
+    }));
     findings
 }
 

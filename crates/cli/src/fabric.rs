@@ -1,7 +1,8 @@
 //! The fabric between hosts, and its seals: options of some commands, settings (`HANARE_FABRIC`, `HANARE_SEAL`) of all that they start.
 
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use hanare::fabrics::{FABRICS, names};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -11,27 +12,20 @@ pub const VARIABLE: &str = "HANARE_FABRIC";
 /// The connections to seal.
 const SEAL: &str = "HANARE_SEAL";
 
-/// Choice of a fabric between hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Fabric {
-    /// Any two machines.
-    Tcp,
-    /// InfiniBand, RoCE, Slingshot, and whatever else UCX knows.
-    Ucx,
+/// Takes the name of a fabric between hosts.
+pub fn parser() -> impl TypedValueParser<Value = String> {
+    PossibleValuesParser::new(names().map(|(name, about)| PossibleValue::new(name).help(about)))
 }
 
 /// Makes the options the settings of this process and of all that it starts, by beginning anew with the variables set.
 ///
-/// **Errors**: UCX asked for where there is none.
-pub fn settle(fabric: Option<Fabric>, is_plain: bool) -> Result<()> {
-    let fabric_value = fabric.map(|fabric| match fabric {
-        Fabric::Tcp => "tcp",
-        Fabric::Ucx => "ucx",
-    });
-    if let (Some(Fabric::Ucx), Err(reason)) = (fabric, hanare::ucx::available()) {
-        bail!("the ucx fabric cannot be used: {reason}");
+/// **Errors**: a fabric asked for whose library is not here.
+pub fn settle(fabric: Option<&str>, is_plain: bool) -> Result<()> {
+    let by_library = FABRICS.iter().find(|known| Some(known.name) == fabric);
+    if let Some(Err(reason)) = by_library.map(|known| (known.available)()) {
+        bail!("the {} fabric cannot be used: {reason}", fabric.unwrap_or_default());
     }
-    let wanted = [(VARIABLE, fabric_value), (SEAL, is_plain.then_some("plain"))];
+    let wanted = [(VARIABLE, fabric), (SEAL, is_plain.then_some("plain"))];
     let is_unset = |(variable, value): &(&str, Option<&str>)| {
         value.is_some_and(|value| std::env::var_os(variable).is_none_or(|set| set != value))
     };

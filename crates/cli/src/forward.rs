@@ -37,8 +37,8 @@ pub struct BenchOptions {
     #[arg(short = 'n', long = "ranks", value_name = "RANKS")]
     pub ranks: Option<u32>,
     /// What moves bytes between hosts [default: tcp].
-    #[arg(long, value_name = "FABRIC", default_value = "tcp")]
-    pub fabric: crate::fabric::Fabric,
+    #[arg(long, value_name = "FABRIC", default_value = "tcp", value_parser = crate::fabric::parser())]
+    pub fabric: String,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -127,7 +127,7 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
         [word, words @ ..] if word == hanare_bench::fair::NEIGHBOUR => return hanare_bench::fair::run_neighbour(words),
         words => return hanare_bench::queue::run_port(words),
     }
-    crate::fabric::settle(Some(options.fabric), false)?;
+    crate::fabric::settle(Some(&options.fabric), false)?;
     let asked = options.name.as_deref().unwrap_or(ALL);
     let names: Vec<&str> = match asked {
         ALL => hanare_bench::list().iter().map(|bench| bench.name).collect(),

@@ -118,7 +118,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
     let rest = words[1..].iter().cloned();
     match command {
         Command::Run(options) => {
-            fabric::settle(options.fabric, options.plain)?;
+            fabric::settle(options.fabric.as_deref(), options.plain)?;
             run::check(&options)?;
             let status = guard::stand_guard(rest);
             if options.main_memory.is_some() {

@@ -189,7 +189,7 @@ fn ucx_round_trip(len: usize, rounds: usize) -> f64 {
 }
 
 fn upgraded(greeted: Greeted) -> Box<dyn Link> {
-    agree::agree(greeted, Choice::Ucx, soon()).expect("both sides have UCX").link
+    agree::agree(greeted, Choice::Named("ucx"), soon()).expect("both sides have UCX").link
 }
 
 fn shm_round_trip(len: usize, rounds: usize) -> f64 {

@@ -196,7 +196,7 @@ pub fn sealed(bytes: &[u8]) {
 
 /// Offers of two sides before they decide on a fabric, and the head of a frame of UCX.
 pub fn offer(bytes: &[u8]) {
-    crate::agree::fuzz_offer(bytes);
+    crate::offer::fuzz_offer(bytes);
     crate::ucx::fuzz_frame(bytes);
 }
 
@@ -234,6 +234,6 @@ mod tests {
         drive("greeting", &seeds, MOST, greeting);
         let record = |len: u16| [&[100][..], &len.to_le_bytes(), &vec![6; usize::from(len)]].concat();
         drive("sealed", &[record(48), record(16), [record(17), record(16_400)].concat(), vec![0]], MOST, sealed);
-        drive("offer", &[crate::agree::fuzz_seed()], MOST, offer);
+        drive("offer", &[crate::offer::fuzz_seed()], MOST, offer);
     }
 }

@@ -62,7 +62,7 @@ pub const SETTINGS: &[Setting] = &[
         "the listening address, or the host's name",
         "host:port at which a node tells others to reach it",
     ),
-    setting("HANARE_FABRIC", "auto", "what moves bytes between hosts: tcp, ucx, or auto (ucx where both sides have RDMA)"),
+    setting("HANARE_FABRIC", "auto", "what moves bytes between hosts: tcp, ucx, or auto (what is fast where both sides have it)"),
     setting("HANARE_UCX", "the system's", "UCX library: a file, or the folder of the Python package libucx-cu12"),
     setting("HANARE_QUOTA", "none", "size of all regions that one user may own, as 10GiB (read by the coordinator)"),
     setting(

@@ -138,8 +138,8 @@ fn ucx_allocates_nothing() {
     }
     for sealing in [Sealing::Auto, Sealing::Plain, Sealing::Always] {
         let (one, other) = greeted(sealing);
-        let acceptor = thread::spawn(move || agree::agree(other, Choice::Ucx, soon()).unwrap().link);
-        let mut one = agree::agree(one, Choice::Ucx, soon()).unwrap().link;
+        let acceptor = thread::spawn(move || agree::agree(other, Choice::Named("ucx"), soon()).unwrap().link);
+        let mut one = agree::agree(one, Choice::Named("ucx"), soon()).unwrap().link;
         let mut other = acceptor.join().unwrap();
         for len in [0, 8, 4096] {
             assert_eq!(allocations_in_rounds(&mut one, &mut other, len), 0, "{len} bytes, {sealing:?}");

@@ -36,8 +36,8 @@ pub use client::{
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;
+pub use hanare_fabric::agree as fabrics;
 pub use hanare_fabric::settings;
-pub use hanare_fabric::ucx;
 #[doc(inline)]
 pub use hanare_memory::Window;
 #[doc(inline)]

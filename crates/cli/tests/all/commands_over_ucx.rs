@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Whether this machine has UCX; says why the test is skipped where it has none.
 fn has_ucx() -> bool {
-    match hanare::ucx::available() {
+    match (hanare::fabrics::FABRICS[0].available)() {
         Ok(_) => true,
         Err(reason) => {
             hanare_testkit::unable(reason);

@@ -6,7 +6,7 @@
 
 use super::bindings::*;
 use super::library::{self, Opened};
-use super::{Reason, UcxInfo};
+use super::{FabricInfo, Reason};
 use hanare_memory::fork::Lineage;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
@@ -98,12 +98,12 @@ impl Context {
     }
 
     /// UCX's findings on this machine.
-    pub(super) fn info(&self) -> UcxInfo {
+    pub(super) fn info(&self) -> FabricInfo {
         // SAFETY: the context is valid, and the stream for the call.
         let text = printed(|stream| unsafe { self.opened.ucp.ucp_context_print_info(self.handle, stream) });
         let transports = transports(&text);
         let has_rdma = transports.iter().any(|name| is_rdma(name));
-        UcxInfo { version: self.opened.version.clone(), path: self.opened.path.clone(), transports, has_rdma }
+        FabricInfo { version: self.opened.version.clone(), path: self.opened.path.clone(), transports, has_rdma }
     }
 }
 

@@ -42,37 +42,28 @@ mod sender;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use exchange::connect;
 #[cfg(any(test, fuzzing))]
 pub(crate) use frame::fuzz_frame;
 pub use link::UcxLink;
 
-use std::path::{Path, PathBuf};
-use thiserror::Error;
+use crate::agree::{Fabric, FabricInfo, Reason};
+use std::path::Path;
 
-/// Why UCX cannot be used here.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct Reason(pub String);
-
-/// The UCX of this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UcxInfo {
-    /// The library's version, such as `1.13.1`.
-    pub version: String,
-    /// The library that was opened.
-    pub path: PathBuf,
-    /// The transports that it found, such as `posix`, `tcp`, `rc_mlx5`, in alphabetical order.
-    pub transports: Vec<String>,
-    /// True if a network card of this machine reads and writes memory by itself.
-    pub has_rdma: bool,
-}
+/// The fabric, as two sides agree on it.
+pub const FABRIC: Fabric = Fabric {
+    name: "ucx",
+    about: "InfiniBand, RoCE, Slingshot, and whatever else UCX knows",
+    package: "Debian: libucx0",
+    may_be_fast: may_have_rdma,
+    available,
+    connect: |beside, peer, deadline| Ok(Box::new(exchange::connect(beside, peer, deadline)?)),
+};
 
 /// True if this machine may have a card with RDMA: UCX looks for its cards there. Without one it is not worth opening, unless it is asked
 /// for.
 ///
 /// **Cost**: two system calls.
-pub(crate) fn may_have_rdma() -> bool {
+fn may_have_rdma() -> bool {
     let has_any = |folder: &str| std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
     has_any("/sys/class/infiniband") || Path::new("/dev/kgni0").exists()
 }
@@ -80,6 +71,6 @@ pub(crate) fn may_have_rdma() -> bool {
 /// The UCX of this machine, or why there is none.
 ///
 /// **Cost**: the first call opens and initialises the library, some 10 ms; later ones print and read a page of text.
-pub fn available() -> Result<UcxInfo, Reason> {
+pub fn available() -> Result<FabricInfo, Reason> {
     context::context().map(context::Context::info)
 }

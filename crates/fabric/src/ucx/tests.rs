@@ -182,23 +182,23 @@ fn pass_one(one: &mut dyn Link, other: &mut dyn Link) {
 
 #[test]
 fn two_sides_agree_and_talk() {
-    for (one, other) in [(Choice::Tcp, Choice::Auto), (Choice::Tcp, Choice::Tcp)] {
+    for (one, other) in [(Choice::TCP, Choice::Auto), (Choice::TCP, Choice::TCP)] {
         let [one, other] = agreed(one, other).map(Result::unwrap);
         assert_eq!((one.fabric, other.fabric, other.hello.from), ("tcp", "tcp", 2));
         pass_one(&mut { one.link }, &mut { other.link });
     }
     needs_ucx!(Transports::All);
-    let [one, other] = agreed(Choice::Ucx, Choice::Ucx).map(Result::unwrap);
+    let [one, other] = agreed(Choice::Named("ucx"), Choice::Named("ucx")).map(Result::unwrap);
     assert_eq!((one.fabric, other.fabric), ("ucx", "ucx"));
     pass_one(&mut { one.link }, &mut { other.link });
     if super::available().is_ok_and(|ucx| !ucx.has_rdma) {
-        assert!(agreed(Choice::Auto, Choice::Ucx).iter().all(Result::is_err), "nobody is talked into it");
+        assert!(agreed(Choice::Auto, Choice::Named("ucx")).iter().all(Result::is_err), "nobody is talked into it");
     }
 }
 
 #[test]
 fn sides_that_do_not_agree_refuse_in_one_line_both() {
-    for outcome in agreed(Choice::Tcp, Choice::Ucx) {
+    for outcome in agreed(Choice::TCP, Choice::Named("ucx")) {
         let Err(refusal) = outcome else { panic!("they cannot agree") };
         assert!(matches!(refusal, hanare_protocol::Error::BadSetting { .. }), "{refusal}");
         assert!(!refusal.to_string().contains('\n'), "{refusal}");

@@ -266,7 +266,7 @@ impl Shared {
     pub fn link(&self, node: NodeId, address: &str, port: PortId) -> Result<tcp::TcpLink> {
         if !self.fabric.is_tcp() {
             let reason = "programs link over TCP alone".to_owned();
-            return Err(Error::BadSetting { key: "the fabric".to_owned(), value: format!("{:?}", self.fabric), reason });
+            return Err(Error::BadSetting { key: "the fabric".to_owned(), value: self.fabric.to_string(), reason });
         }
         let attached = &self.lives.connected().map_err(|error| self.own_lost_for(error))?.attached;
         let (client, user, sealing) = (attached.client.0, attached.user, attached.sealing);
