@@ -129,11 +129,8 @@ impl Home {
                 self.locks.join(&name, parties, who(number), client)
             }
             SyncRequest::Permit { name, mode } => self.locks.permit(&name, mode, user),
-            SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq, memory),
-            SyncRequest::MeetWith(number, carried) => self.locks.meet_with(who(number), carried, waiter.seq, memory),
+            SyncRequest::Arrive(party, carried) => self.locks.arrive(party, carried, waiter, memory),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
-            SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
-            SyncRequest::ArriveWith(arrival, carried) => self.locks.arrive_with(arrival, carried, waiter, memory),
             SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
             SyncRequest::Wait { words, bound_ms } => self.words.wait(now, (words, bound_ms), (waiter, user.uid), memory),
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {

@@ -5,17 +5,15 @@ mod naming;
 mod sleeping;
 
 use carrying::Wants;
-use naming::ensure_there;
 use sleeping::Sleep;
 pub(crate) use sleeping::SleepAsks;
 
 use crate::events::Output;
 use crate::leases::Leases;
-use crate::memory::Memory;
 use crate::quotas::{Quotas, Usage};
 use crate::waiter::{Waiter, deadline};
 use hanare_protocol::entry::{BoundData, Condition, Publication, Stamp};
-use hanare_protocol::group::{self, Groups, Jobs, Met, PartySlot};
+use hanare_protocol::group::{self, Groups, Jobs, PartySlot, RankAt};
 use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::limits::{
     LINK_ARRIVAL_COUNT_MAX, LINK_GRANT_LEN_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX,
@@ -24,7 +22,7 @@ use hanare_protocol::limits::{
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant, RecallDue, Recalled};
 use hanare_protocol::name_owners::NameOwners;
 use hanare_protocol::wire::look::LockStat;
-use hanare_protocol::wire::sync::{Arrival, LeaseWish, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{LeaseWish, Party, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -41,11 +39,9 @@ pub(crate) struct Locks {
     quotas: Quotas,
     /// Requests that wait for a lock.
     waiting: BTreeMap<Claimant, WaitingLock>,
-    /// Parties that wait for their group, and the number of their request.
-    meeting: BTreeMap<Claimant, u64>,
     jobs: Jobs,
-    /// Ranks that wait for their job, and the generation of their barrier.
-    arrived: BTreeMap<(JobId, Rank, u64), Waiter>,
+    /// Parties that wait for their group or job.
+    arrived: BTreeMap<ArrivedParty, Waiter>,
     /// Pages that some parties and ranks want with their answer.
     wants: Wants,
     /// Number of waiting ranks on each link.
@@ -57,6 +53,13 @@ pub(crate) struct Locks {
     /// Waits in the order in which they end.
     deadlines: BTreeSet<(Duration, Claimant)>,
     outputs: VecDeque<Output>,
+}
+
+/// A party that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ArrivedParty {
+    Place(Claimant),
+    Rank(RankAt),
 }
 
 #[derive(Debug)]
@@ -116,7 +119,7 @@ impl Locks {
         match request {
             SyncRequest::Lock { .. } => ensure(usage.claims, "takings of locks of one user", USER_CLAIM_COUNT_MAX),
             SyncRequest::Join { .. } => ensure(usage.places, "places of one user in groups", USER_PLACE_COUNT_MAX),
-            SyncRequest::Arrive(arrival) | SyncRequest::ArriveWith(arrival, _) => {
+            SyncRequest::Arrive(Party::Rank(arrival), _) => {
                 let waiting = self.arrivals.get(&link).copied().unwrap_or_default();
                 ensure(waiting, "ranks that wait on one connection", LINK_ARRIVAL_COUNT_MAX)?;
                 ensure(self.jobs_beside(user.uid, arrival.who.job), "jobs with a barrier of one user", USER_JOB_COUNT_MAX)
@@ -302,50 +305,13 @@ impl Locks {
         Ok(Some(SyncAnswer::Joined { sitting, party }))
     }
 
-    pub fn meet(&mut self, who: Claimant, seq: u64, memory: &impl Memory) -> AtOnce {
-        if let Some(name) = self.groups.name_of(who) {
-            ensure_there(name, memory)?;
-        }
-        match self.groups.on_meet(who)? {
-            Met::All => {
-                self.settle();
-                Ok(Some(SyncAnswer::Done))
-            }
-            Met::Waits => {
-                self.meeting.insert(who, seq);
-                Ok(None)
-            }
-        }
-    }
-
     pub fn leave(&mut self, who: Claimant) -> AtOnce {
         self.groups.on_leave(who)?;
         self.recount(who.link);
         // A party that leaves while its own thread waits there has no receiver.
-        self.meeting.remove(&who);
+        self.arrived.remove(&ArrivedParty::Place(who));
         self.settle();
         Ok(Some(SyncAnswer::Done))
-    }
-
-    pub fn arrive(&mut self, arrival: Arrival, waiter: Waiter) -> AtOnce {
-        let before = self.arrived.insert((arrival.who.job, arrival.who.rank, arrival.generation), waiter);
-        if let Some(before) = before {
-            self.arrived_less(before.link);
-            self.wants.forget_one(before);
-        }
-        *self.arrivals.entry(waiter.link).or_default() += 1;
-        self.jobs.on_arrive(arrival);
-        self.settle();
-        Ok(None)
-    }
-
-    fn arrived_less(&mut self, link: u64) {
-        if let Entry::Occupied(mut count) = self.arrivals.entry(link) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
     }
 
     /// A link waits until a rank of a job has died: once, so that nobody fills the table.
@@ -374,11 +340,9 @@ impl Locks {
 
     /// A link ended: what was taken on it goes to others. A rank's end is told by its own node or by the launcher.
     pub fn forget(&mut self, link: u64) {
-        if self.arrivals.remove(&link).is_some() {
-            self.arrived.retain(|_, waiter| waiter.link != link);
-        }
+        self.arrivals.remove(&link);
+        self.arrived.retain(|_, waiter| waiter.link != link);
         self.deaths.remove(&link);
-        self.meeting.retain(|who, _| who.link != link);
         self.wants.forget(link);
         self.waiting.retain(|who, waiting| {
             let stays = who.link != link;
@@ -460,19 +424,11 @@ impl Locks {
             self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, answer));
         }
         granted.into_iter().filter(|(_, sum)| *sum > LINK_GRANT_LEN_MAX).for_each(|(link, _)| self.recount(link));
-        while let Some(told) = self.groups.poll() {
-            let Some(seq) = self.meeting.remove(&told.who) else { continue };
-            self.outputs.extend(self.wants.told(Waiter { link: told.who.link, seq }, told.outcome));
+        while let Some(reply) = self.groups.poll() {
+            self.tell_party(ArrivedParty::Place(reply.who), reply.outcome);
         }
-        while let Some(output) = self.jobs.poll() {
-            let (key, outcome) = match output {
-                group::Output::Release { job, rank, generation } => ((job, rank, generation), Ok(())),
-                group::Output::Fail { job, rank, generation, error } => ((job, rank, generation), Err(error)),
-            };
-            if let Some(waiter) = self.arrived.remove(&key) {
-                self.arrived_less(waiter.link);
-                self.outputs.extend(self.wants.told(waiter, outcome));
-            }
+        while let Some(reply) = self.jobs.poll() {
+            self.tell_party(ArrivedParty::Rank(reply.who), reply.outcome);
         }
     }
 }

@@ -14,7 +14,7 @@ use hanare_protocol::wire::control::{
 };
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::look::{Look, Seen};
-use hanare_protocol::wire::sync::{Arrival, SyncRequest};
+use hanare_protocol::wire::sync::{Arrival, Party, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
@@ -343,7 +343,7 @@ impl Pool {
             loop {
                 let (begun, was_there) = (Instant::now(), home.is_connected());
                 let mut request = home.draft();
-                request.set_query(&Query::Sync(SyncRequest::Arrive(arrival)), Patience::Endless);
+                request.set_query(&Query::Sync(SyncRequest::Arrive(Party::Rank(arrival), None)), Patience::Endless);
                 // SAFETY: an arrival has no memory of ours.
                 let outcome = match unsafe { home.post(request) } {
                     Ok(seq) => home.wait(seq),

@@ -8,7 +8,7 @@ use crate::support;
 use hanare::{Consistency, CreateOptions, Error, Group, Part, Placement, Pool, Rights, SharedMapping};
 use hanare_protocol::id::{Grant, NodeId, PartyName};
 use hanare_protocol::wire::carried::{Carried, ExtentAddress, PutRuns, WantedPages};
-use hanare_protocol::wire::sync::{SyncAddress, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Party, SyncAddress, SyncAnswer, SyncRequest};
 use std::sync::atomic::{AtomicU32, Ordering};
 use support::{TestPool, messages, on, once_more_as_on_linux};
 
@@ -345,7 +345,7 @@ fn a_party_brings_bytes_only_with_the_right_to_write_them_and_arrives_only_then(
     assert!(matches!(raw.ask(&join), Ok(SyncAnswer::Joined { .. })));
     let group = near.group("g", 2).unwrap();
     let carried = |puts: Vec<PutRuns>, bytes: &[u8], wants: Vec<WantedPages>| {
-        SyncRequest::MeetWith(1, Box::new(Carried { puts, bytes: bytes.to_vec(), wants }))
+        SyncRequest::Arrive(Party::Place(1), Some(Box::new(Carried { puts, bytes: bytes.to_vec(), wants })))
     };
     let puts = |grant, offset, runs: &[(u32, u32)]| vec![PutRuns { at: at(grant, offset), runs: runs.to_vec() }];
     let wants = |grant, offset, len| vec![WantedPages { at: at(grant, offset), len, seed: [1; 16], known: Vec::new() }];

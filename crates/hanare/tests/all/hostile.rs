@@ -13,7 +13,7 @@ use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list
 use hanare_protocol::wire::control::{self, Answer, Existing, RegionView, Request, Which};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
-use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAddress, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -308,7 +308,7 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
     }
     assert!(matches!(raw.ask(&lock(u64::MAX, "more")), Err(Error::LimitReached { .. })));
     assert!(matches!(raw.ask(&SyncRequest::Unlock { number: u64::MAX }), Err(Error::LockMisused { .. })));
-    assert!(matches!(raw.ask(&SyncRequest::Meet { number: 0 }), Err(Error::BadGroup { .. })));
+    assert!(matches!(raw.ask(&SyncRequest::Arrive(Party::Place(0), None)), Err(Error::BadGroup { .. })));
     assert!(matches!(raw.ask(&SyncRequest::Leave { number: 0 }), Err(Error::BadGroup { .. })));
     assert!(matches!(raw.ask(&lock(u64::MAX, "a/b")), Err(Error::BadName { .. })));
 

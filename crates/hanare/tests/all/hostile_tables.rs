@@ -19,7 +19,9 @@ use hanare_protocol::wire::control::{self, Answer, RegionView, Request, Which};
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::look::Look;
-use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, SyncAddress, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
+use hanare_protocol::wire::sync::{
+    Arrival, LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest, Wait, WaitedWord, Word,
+};
 use std::io::Write;
 use std::time::{Duration, Instant};
 use support::TestPool;
@@ -193,7 +195,7 @@ fn no_user_has_all_barriers() {
     let address = pool.nodes[0].address();
     let arrive = |job: usize| {
         let who = JobRank { job: JobId(1 << 100 | job as u128), rank: Rank(0), ranks: 2 };
-        SyncRequest::Arrive(Arrival { who, generation: 0 })
+        SyncRequest::Arrive(Party::Rank(Arrival { who, generation: 0 }), None)
     };
     let mut crowd = Vec::new();
     for jobs in (0..JOB_COUNT_MAX + LINK_ARRIVAL_COUNT_MAX).collect::<Vec<_>>().chunks(LINK_ARRIVAL_COUNT_MAX) {
@@ -212,7 +214,7 @@ fn no_user_has_all_barriers() {
         &mut crowd[0],
         (0..=1).map(|rank| {
             let who = JobRank { job: JobId(1 << 100), rank: Rank(rank), ranks: RANK_COUNT_MAX };
-            SyncRequest::Arrive(Arrival { who, generation: 0 })
+            SyncRequest::Arrive(Party::Rank(Arrival { who, generation: 0 }), None)
         }),
     );
     assert!(is_limit(&Err(refused), LINK_ARRIVAL_COUNT_MAX));

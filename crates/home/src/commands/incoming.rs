@@ -465,7 +465,7 @@ pub(super) fn query_weight(query: &Query) -> usize {
     match query {
         Query::Look(_) => LINK_TURN_COUNT,
         Query::Sync(SyncRequest::Lock { .. } | SyncRequest::Sleep { .. }) => LINK_TURN_COUNT / 4,
-        Query::Sync(SyncRequest::Release { .. } | SyncRequest::MeetWith(..) | SyncRequest::ArriveWith(..)) => LINK_TURN_COUNT / 4,
+        Query::Sync(SyncRequest::Release { .. } | SyncRequest::Arrive(_, Some(_))) => LINK_TURN_COUNT / 4,
         _ => 1,
     }
 }

@@ -1,17 +1,18 @@
 //! Locks that are given back, and parties that arrive, with bytes of this home.
 
-use super::{AtOnce, Locks};
+use super::naming::ensure_there;
+use super::{ArrivedParty, AtOnce, Locks};
 use crate::carried::{Puts, bring, check_wants};
 use crate::events::Output;
 use crate::memory::Memory;
 use crate::waiter::Waiter;
 use hanare_protocol::entry::Publication;
-use hanare_protocol::group::Arrival;
 use hanare_protocol::limits::{LINK_GRANT_LEN_MAX, RELEASE_LEN_MAX};
 use hanare_protocol::lock::Claimant;
 use hanare_protocol::wire::carried::{Carried, ExtentAddress};
-use hanare_protocol::wire::sync::SyncAnswer;
+use hanare_protocol::wire::sync::{Party, SyncAnswer};
 use hanare_protocol::{Error, Result};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Pages wanted by parties that wait at barriers.
@@ -96,29 +97,64 @@ impl Locks {
         Ok(Some(SyncAnswer::Released(stamp, kept)))
     }
 
-    /// A party of a group arrives with bytes. **Errors**: those of [`Puts::check`]: it has not arrived.
-    pub fn meet_with(&mut self, who: Claimant, carried: Box<Carried>, seq: u64, memory: &impl Memory) -> AtOnce {
-        self.put_carried(&carried, memory)?;
-        let waiter = Waiter { link: who.link, seq };
-        self.wants.keep(waiter, carried);
-        let met = self.meet(who, seq, memory);
-        match met {
-            Ok(Some(done)) => Ok(self.wants.told(waiter, Ok(())).map(|_| done)),
-            Err(error) => {
-                self.wants.told(waiter, Err(error.clone()));
-                Err(error)
-            }
-            waits => waits,
-        }
-    }
-
-    /// A rank arrives with bytes; at a barrier that is over they are old, and stay away. **Errors**: as of [`Locks::meet_with`].
-    pub fn arrive_with(&mut self, arrival: Arrival, carried: Box<Carried>, waiter: Waiter, memory: &impl Memory) -> AtOnce {
-        if !self.jobs.is_over(arrival) {
+    /// A party arrives, perhaps with bytes; at a barrier of a job that is over they are old, and stay away.
+    ///
+    /// **Errors**: those of [`Puts::check`], and [`Error::BadGroup`]: it has not arrived.
+    pub fn arrive(&mut self, party: Party, carried: Option<Box<Carried>>, waiter: Waiter, memory: &impl Memory) -> AtOnce {
+        let is_old = matches!(party, Party::Rank(arrival) if self.jobs.is_over(arrival));
+        if let Some(carried) = carried.filter(|_| !is_old) {
             self.put_carried(&carried, memory)?;
             self.wants.keep(waiter, carried);
         }
-        self.arrive(arrival, waiter)
+        let who = match party {
+            Party::Place(number) => {
+                let place = Claimant { link: waiter.link, number };
+                self.meet(place, memory).inspect_err(|_| self.wants.forget_one(waiter))?;
+                ArrivedParty::Place(place)
+            }
+            Party::Rank(arrival) => {
+                self.jobs.on_arrive(arrival);
+                ArrivedParty::Rank(arrival.into())
+            }
+        };
+        self.wait_for_others(who, waiter);
+        self.settle();
+        Ok(None)
+    }
+
+    fn meet(&mut self, place: Claimant, memory: &impl Memory) -> Result<()> {
+        if let Some(name) = self.groups.name_of(place) {
+            ensure_there(name, memory)?;
+        }
+        self.groups.on_meet(place)
+    }
+
+    /// A rank that says again that it arrives has its answer on its new request.
+    fn wait_for_others(&mut self, who: ArrivedParty, waiter: Waiter) {
+        if let Some(before) = self.arrived.insert(who, waiter) {
+            self.arrived_less(who, before.link);
+            self.wants.forget_one(before);
+        }
+        if let ArrivedParty::Rank(_) = who {
+            *self.arrivals.entry(waiter.link).or_default() += 1;
+        }
+    }
+
+    /// A party that waits is told how its barrier ended.
+    pub(super) fn tell_party(&mut self, who: ArrivedParty, outcome: Result<()>) {
+        if let Some(waiter) = self.arrived.remove(&who) {
+            self.arrived_less(who, waiter.link);
+            self.outputs.extend(self.wants.told(waiter, outcome));
+        }
+    }
+
+    fn arrived_less(&mut self, who: ArrivedParty, link: u64) {
+        if let (ArrivedParty::Rank(_), Entry::Occupied(mut count)) = (who, self.arrivals.entry(link)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 
     fn put_carried(&self, carried: &Carried, memory: &impl Memory) -> Result<()> {

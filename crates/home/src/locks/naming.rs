@@ -1,6 +1,6 @@
 //! Names of locks and groups: words with their owners, or bytes of extents with their grants.
 
-use super::{AtOnce, Locks, WaitingLock};
+use super::{ArrivedParty, AtOnce, Locks, WaitingLock};
 use crate::events::Output;
 use crate::memory::{Bytes, Memory};
 use crate::waiter::Waiter;
@@ -54,14 +54,12 @@ impl Locks {
                 self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, Err(error)));
             }
         }
-        let meeting: Vec<(Claimant, Gid)> =
-            self.meeting.keys().filter_map(|who| Some((*who, is_gone(self.groups.name_of(*who)?)?))).collect();
-        for (who, gid) in meeting {
-            let Some(seq) = self.meeting.remove(&who) else { continue };
+        let places = self.arrived.keys().filter_map(|who| if let ArrivedParty::Place(who) = who { Some(*who) } else { None });
+        let gone: Vec<(Claimant, Gid)> = places.filter_map(|who| Some((who, is_gone(self.groups.name_of(who)?)?))).collect();
+        for (who, gid) in gone {
+            self.tell_party(ArrivedParty::Place(who), Err(Error::UnknownRegion { name: gid.to_string() }));
             let _ = self.groups.on_leave(who);
             self.recount(who.link);
-            let waiter = Waiter { link: who.link, seq };
-            self.outputs.extend(self.wants.told(waiter, Err(Error::UnknownRegion { name: gid.to_string() })));
         }
         self.settle();
     }

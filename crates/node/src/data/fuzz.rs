@@ -43,7 +43,7 @@ fn with_grant(mut request: SyncRequest, write: Grant) -> SyncRequest {
         SyncRequest::Release { places, .. } => {
             places.iter_mut().filter(|place| place.grant == WRITES).for_each(|place| place.grant = write);
         }
-        SyncRequest::MeetWith(_, carried) | SyncRequest::ArriveWith(_, carried) => {
+        SyncRequest::Arrive(_, Some(carried)) => {
             let wants = carried.wants.iter_mut().map(|want| &mut want.at);
             let all = carried.puts.iter_mut().map(|put| &mut put.at).chain(wants);
             all.filter(|place| place.grant == WRITES).for_each(|place| place.grant = write);
@@ -114,7 +114,7 @@ fn scribble(held: &crate::extent::NodeExtent, message: &[u8]) {
 #[cfg(test)]
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     use hanare_protocol::id::{JobId, JobRank, PartyName, Rank, Slot};
-    use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, SyncAddress, Wait, WaitedWord, Word};
+    use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Party, SyncAddress, Wait, WaitedWord, Word};
     let (name, slot, grant) = ("a".to_owned(), Slot(0), WRITES);
     let lock = |number, mode| SyncRequest::Lock {
         site: SyncAddress::Name(name.clone()),
@@ -128,7 +128,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let client = PartyName { client: ClientId(1), rank: None, process: 1, node: NodeId(0) };
     let join = |number| SyncRequest::Join { site: SyncAddress::Name(name.clone()), parties: 2, number, client };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
-    let arrive = |rank| SyncRequest::Arrive(Arrival { who: who(rank), generation: 0 });
+    let arrive = |rank| SyncRequest::Arrive(Party::Rank(Arrival { who: who(rank), generation: 0 }), None);
     let carried = carried();
     let word = |offset, until| WaitedWord { slot, grant, offset, until };
     let wait = SyncRequest::Wait { words: vec![word(8, Wait::NotEqual(Word::U64(1)))], bound_ms: Some(1) };
@@ -149,8 +149,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         [
             ask(1, &join(1)),
             ask(3, &join(1)),
-            ask(1, &SyncRequest::Meet { number: 1 }),
-            ask(3, &SyncRequest::Meet { number: 1 }),
+            ask(1, &SyncRequest::Arrive(Party::Place(1), None)),
+            ask(3, &SyncRequest::Arrive(Party::Place(1), None)),
             ask(3, &SyncRequest::Leave { number: 1 }),
         ]
         .concat(),
@@ -208,7 +208,7 @@ fn carried() -> [SyncRequest; 4] {
     use hanare_protocol::id::{JobId, JobRank, Rank, Slot};
     use hanare_protocol::shape::Strided;
     use hanare_protocol::wire::carried::{Carried, ExtentAddress, PutRuns, WantedPages};
-    use hanare_protocol::wire::sync::Arrival;
+    use hanare_protocol::wire::sync::{Arrival, Party};
     let place = |offset| ExtentAddress { slot: Slot(0), grant: WRITES, offset };
     let carried = || {
         let puts = vec![PutRuns { at: place(100), runs: vec![(0, 2), (3, 1)] }];
@@ -216,10 +216,10 @@ fn carried() -> [SyncRequest; 4] {
         Box::new(Carried { puts, bytes: vec![1, 2, 3], wants })
     };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
-    let arrive = |rank| SyncRequest::ArriveWith(Arrival { who: who(rank), generation: 0 }, carried());
+    let arrive = |rank| SyncRequest::Arrive(Party::Rank(Arrival { who: who(rank), generation: 0 }), Some(carried()));
     let range = BoundRange { gid: Gid(1), offset: 8, len: 2 };
     let binding = Some(vec![BoundShape { gid: Gid(1), shape: Strided::contiguous(0, 64) }]);
     let publication = Publication { changes: Stores::Bytes(vec![range], vec![1, 2]), binding };
     let release = SyncRequest::Release { number: 1, publication, places: vec![place(8)], keeps: true };
-    [SyncRequest::MeetWith(1, carried()), arrive(0), arrive(1), release]
+    [SyncRequest::Arrive(Party::Place(1), Some(carried())), arrive(0), arrive(1), release]
 }

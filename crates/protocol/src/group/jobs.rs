@@ -4,7 +4,7 @@
 //! job that is over is remembered as long as there is room. Otherwise a rank that was taken for gone with its node could still arrive. It
 //! would begin the job again and wait for ever.
 
-use super::{Phase, Rounds};
+use super::{PartyReply, Phase, Rounds};
 use crate::error::Error;
 use crate::id::{JobId, JobRank, Rank};
 use crate::limits::{JOB_COUNT_MAX, RANK_COUNT_MAX};
@@ -20,29 +20,21 @@ pub struct Arrival {
     pub generation: u64,
 }
 
-/// Message to a rank that waits at a barrier. The driver knows on which link the rank waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// All ranks have arrived.
-    Release {
-        /// The job.
-        job: JobId,
-        /// The rank.
-        rank: Rank,
-        /// The round that completed.
-        generation: u64,
-    },
-    /// The round will never complete, or the arrival makes no sense.
-    Fail {
-        /// The job.
-        job: JobId,
-        /// The rank.
-        rank: Rank,
-        /// The round it arrived at.
-        generation: u64,
-        /// Why.
-        error: Error,
-    },
+/// A rank at one barrier of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RankAt {
+    /// The job.
+    pub job: JobId,
+    /// The rank.
+    pub rank: Rank,
+    /// Number of the barrier.
+    pub generation: u64,
+}
+
+impl From<Arrival> for RankAt {
+    fn from(Arrival { who: JobRank { job, rank, .. }, generation }: Arrival) -> RankAt {
+        RankAt { job, rank, generation }
+    }
 }
 
 /// A job: its ranks, and their rounds.
@@ -116,7 +108,7 @@ impl Job {
 pub struct Jobs {
     jobs: BTreeMap<JobId, Job>,
     births: u64,
-    outputs: VecDeque<Output>,
+    replies: VecDeque<PartyReply<RankAt>>,
 }
 
 impl Jobs {
@@ -137,17 +129,18 @@ impl Jobs {
 
     /// A rank arrives at its job's barrier. Answers follow by [`Jobs::poll`], some of them later.
     ///
-    /// **Errors**, like [`Output::Fail`]: [`Error::RankGone`] when a rank of the job is gone. [`Error::BadSetting`] when the ranks do not
+    /// **Errors**, in the answers: [`Error::RankGone`] when a rank of the job is gone. [`Error::BadSetting`] when the ranks do not
     /// agree on the job's size. [`Error::Garbage`] for a round that cannot have begun. [`Error::LimitReached`] for too many ranks or
     /// jobs.
     pub fn on_arrive(&mut self, arrival: Arrival) {
-        let Arrival { who: who @ JobRank { job, rank, .. }, generation } = arrival;
+        let Arrival { who: who @ JobRank { job, .. }, generation } = arrival;
         let answer = self.job(job).and_then(|job| job.on_arrive(who, generation));
         match answer {
             Ok(released) => {
-                self.outputs.extend(released.into_iter().map(|rank| Output::Release { job, rank, generation }));
+                let at = |rank| RankAt { job, rank, generation };
+                self.replies.extend(released.into_iter().map(|rank| PartyReply { who: at(rank), outcome: Ok(()) }));
             }
-            Err(error) => self.outputs.push_back(Output::Fail { job, rank, generation, error }),
+            Err(error) => self.replies.push_back(PartyReply { who: arrival.into(), outcome: Err(error) }),
         }
         // A job that came into being with an arrival that was refused has nothing to remember.
         if self.jobs.get(&job).is_some_and(|job| job.ranks.is_none() && job.gone.is_empty()) {
@@ -172,8 +165,8 @@ impl Jobs {
             state.death.get_or_insert_with(|| error.clone());
         }
         let waiting = state.on_gone(rank, error.clone());
-        let fail = |rank| Output::Fail { job, rank, generation, error: error.clone() };
-        self.outputs.extend(waiting.into_iter().map(fail));
+        let fail = |rank| PartyReply { who: RankAt { job, rank, generation }, outcome: Err(error.clone()) };
+        self.replies.extend(waiting.into_iter().map(fail));
     }
 
     /// The error that names the first rank of a job that died. A rank that detached before it ended with status 0 did not.
@@ -182,8 +175,8 @@ impl Jobs {
     }
 
     /// The next answer.
-    pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+    pub fn poll(&mut self) -> Option<PartyReply<RankAt>> {
+        self.replies.pop_front()
     }
 
     /// The job, made when it is not there yet.
@@ -211,23 +204,23 @@ mod tests {
 
     const JOB: JobId = JobId(1);
 
-    fn arrive(jobs: &mut Jobs, rank: u32, ranks: u32, generation: u64) -> Vec<Output> {
+    fn arrive(jobs: &mut Jobs, rank: u32, ranks: u32, generation: u64) -> Vec<PartyReply<RankAt>> {
         jobs.on_arrive(Arrival { who: JobRank { job: JOB, rank: Rank(rank), ranks }, generation });
         std::iter::from_fn(|| jobs.poll()).collect()
     }
 
-    fn gone(jobs: &mut Jobs, rank: u32) -> Vec<Output> {
+    fn gone(jobs: &mut Jobs, rank: u32) -> Vec<PartyReply<RankAt>> {
         jobs.on_rank_gone(JOB, Rank(rank), None, "killed by signal 9", true);
         std::iter::from_fn(|| jobs.poll()).collect()
     }
 
-    fn release(rank: u32, generation: u64) -> Output {
-        Output::Release { job: JOB, rank: Rank(rank), generation }
+    fn release(rank: u32, generation: u64) -> PartyReply<RankAt> {
+        PartyReply { who: RankAt { job: JOB, rank: Rank(rank), generation }, outcome: Ok(()) }
     }
 
-    fn fail(rank: u32, generation: u64, who: u32) -> Output {
+    fn fail(rank: u32, generation: u64, who: u32) -> PartyReply<RankAt> {
         let error = Error::RankGone { rank: Rank(who), reason: "killed by signal 9".into() };
-        Output::Fail { job: JOB, rank: Rank(rank), generation, error }
+        PartyReply { who: RankAt { job: JOB, rank: Rank(rank), generation }, outcome: Err(error) }
     }
 
     #[test]
@@ -303,7 +296,7 @@ mod tests {
     #[test]
     fn ranks_that_disagree_or_make_no_sense_are_refused_and_disturb_nobody() {
         let mut jobs = Jobs::new();
-        let refused = |outputs: Vec<Output>| matches!(outputs.as_slice(), [Output::Fail { .. }]);
+        let refused = |outputs: Vec<PartyReply<RankAt>>| matches!(outputs.as_slice(), [PartyReply { outcome: Err(_), .. }]);
         assert!(refused(arrive(&mut jobs, 0, 0, 0)));
         assert!(refused(arrive(&mut jobs, 0, RANK_COUNT_MAX + 1, 0)));
         assert_eq!(jobs.count(), 0);
@@ -352,9 +345,9 @@ mod tests {
             _ => return false,
         };
         let before = *programs;
-        for output in outputs {
-            match output {
-                Output::Release { rank, generation, .. } => {
+        for PartyReply { who: RankAt { rank, generation, .. }, outcome } in outputs {
+            match outcome {
+                Ok(()) => {
                     let has_arrived = |program: &Program| program.at > generation || program.waits && program.at == generation;
                     let died_after = |program: &Program| program.gone && program.at >= generation;
                     assert!(before.iter().all(|program| has_arrived(program) || died_after(program)), "released early");
@@ -363,7 +356,7 @@ mod tests {
                         (me.waits, me.at) = (false, generation + 1);
                     }
                 }
-                Output::Fail { rank, error, .. } => {
+                Err(error) => {
                     let Error::RankGone { rank: who, .. } = error else { panic!("{error}") };
                     assert!(programs[who.0 as usize].gone, "failed for a rank that is there");
                     programs[rank.0 as usize].waits = false;

@@ -30,8 +30,8 @@
 mod jobs;
 mod named;
 
-pub use jobs::{Arrival, Jobs, Output};
-pub use named::{Groups, Met, PartyReply, PartySlot};
+pub use jobs::{Arrival, Jobs, RankAt};
+pub use named::{Groups, PartySlot};
 
 use crate::error::{Error, Result};
 use crate::table::{self, Row};
@@ -82,6 +82,15 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Go, from: &[Phase::Idle, Phase::Gathering, Phase::Broken], to: Phase::Broken },
     Row { event: Event::GoLast, from: &[Phase::Idle, Phase::Gathering, Phase::Broken, Phase::Empty], to: Phase::Empty },
 ];
+
+/// Message to a party that arrived: of a group by its place, of a job by its rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartyReply<P> {
+    /// The party. The driver knows on which link it waits.
+    pub who: P,
+    /// Success where all have arrived; the error names who went, or says why the arrival makes no sense.
+    pub outcome: Result<()>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State<P> {

@@ -5,7 +5,7 @@
 //! Under the same name a new group instance has begun by then, with the parties that came again. A group instance that all have left is not
 //! kept.
 
-use super::{Phase, Rounds};
+use super::{PartyReply, Phase, Rounds};
 use crate::error::{Error, Result};
 use crate::id::PartyName;
 use crate::limits::{GROUP_COUNT_MAX, LINK_CLAIM_COUNT_MAX, RANK_COUNT_MAX};
@@ -19,24 +19,6 @@ pub struct PartySlot {
     pub sitting: u64,
     /// Number of parties that joined before.
     pub party: u32,
-}
-
-/// Immediate result of an arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Met {
-    /// The last arrival: all are there. The others are told by [`Groups::poll`].
-    All,
-    /// Its answer follows by [`Groups::poll`].
-    Waits,
-}
-
-/// Message to a party that waited.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartyReply {
-    /// The party.
-    pub who: Claimant,
-    /// Success if all have arrived, or the party that went.
-    pub outcome: Result<()>,
 }
 
 /// Parties that meet.
@@ -105,7 +87,7 @@ pub struct Groups {
     /// Number of parties of each connection.
     links: BTreeMap<u64, usize>,
     births: u64,
-    replies: VecDeque<PartyReply>,
+    replies: VecDeque<PartyReply<Claimant>>,
 }
 
 impl Groups {
@@ -178,17 +160,13 @@ impl Groups {
         Ok(self.births)
     }
 
-    /// A party arrives at its group's barrier.
+    /// A party arrives at its group's barrier. Answers follow by [`Groups::poll`], all of them when the last has arrived.
     ///
     /// **Errors**: [`Error::PartyGone`] when another party went; [`Error::BadGroup`] when it waits there already, or is no party.
-    pub fn on_meet(&mut self, who: Claimant) -> Result<Met> {
+    pub fn on_meet(&mut self, who: Claimant) -> Result<()> {
         let released = self.sitting(who)?.on_meet(who)?;
-        if released.is_empty() {
-            return Ok(Met::Waits);
-        }
-        let others = released.into_iter().filter(|other| *other != who);
-        self.replies.extend(others.map(|who| PartyReply { who, outcome: Ok(()) }));
-        Ok(Met::All)
+        self.replies.extend(released.into_iter().map(|who| PartyReply { who, outcome: Ok(()) }));
+        Ok(())
     }
 
     /// A party leaves its group.
@@ -209,7 +187,7 @@ impl Groups {
     }
 
     /// The next reply to a party that waited.
-    pub fn poll(&mut self) -> Option<PartyReply> {
+    pub fn poll(&mut self) -> Option<PartyReply<Claimant>> {
         self.replies.pop_front()
     }
 
@@ -261,13 +239,15 @@ mod tests {
     fn parties_meet_round_after_round() {
         let mut groups = Groups::new();
         let first = join(&mut groups, 2, 0).unwrap();
-        assert_eq!(groups.on_meet(who(0)), Ok(Met::Waits), "the other may join later");
+        assert_eq!(groups.on_meet(who(0)), Ok(()), "the other may join later");
         assert_eq!(join(&mut groups, 2, 1), Ok(PartySlot { party: 1, ..first }));
-        assert_eq!(groups.on_meet(who(1)), Ok(Met::All));
-        assert_eq!(told(&mut groups), [(0, true)]);
-        assert_eq!(groups.on_meet(who(1)), Ok(Met::Waits));
-        assert_eq!(groups.on_meet(who(0)), Ok(Met::All));
-        assert_eq!(told(&mut groups), [(1, true)]);
+        assert_eq!(told(&mut groups), []);
+        assert_eq!(groups.on_meet(who(1)), Ok(()));
+        assert_eq!(told(&mut groups), [(0, true), (1, true)]);
+        assert_eq!(groups.on_meet(who(1)), Ok(()));
+        assert_eq!(told(&mut groups), []);
+        assert_eq!(groups.on_meet(who(0)), Ok(()));
+        assert_eq!(told(&mut groups), [(0, true), (1, true)]);
         groups.on_leave(who(0)).unwrap();
         groups.on_leave(who(1)).unwrap();
         assert_eq!((groups.count(), groups.latest.len(), groups.parties.len()), (0, 0, 0), "nothing is kept");
@@ -312,11 +292,12 @@ mod tests {
         groups.on_leave(who(0)).unwrap();
         let again = join(&mut groups, 2, 0).unwrap();
         assert_eq!((again.sitting, again.party), (2, 0), "a sitting and numbers of its own");
-        assert_eq!(groups.on_meet(who(0)), Ok(Met::Waits));
+        assert_eq!(groups.on_meet(who(0)), Ok(()));
         groups.on_leave(who(1)).unwrap();
         assert_eq!(told(&mut groups), [], "that was another sitting");
         join(&mut groups, 2, 1).unwrap();
-        assert_eq!(groups.on_meet(who(1)), Ok(Met::All));
+        assert_eq!(groups.on_meet(who(1)), Ok(()));
+        assert_eq!(told(&mut groups), [(0, true), (1, true)]);
     }
 
     #[test]
@@ -335,7 +316,8 @@ mod tests {
         assert!(matches!(groups.on_meet(who(9)), Err(Error::BadGroup { .. })));
         assert!(matches!(groups.on_leave(who(9)), Err(Error::BadGroup { .. })));
         assert_eq!(groups.count(), 1, "refusals leave nothing");
-        assert_eq!(groups.on_meet(who(1)), Ok(Met::All), "and disturb nobody");
+        assert_eq!(groups.on_meet(who(1)), Ok(()));
+        assert_eq!(told(&mut groups), [(0, true), (1, true)], "and disturb nobody");
     }
 
     proptest! {
@@ -354,8 +336,7 @@ mod tests {
                         }
                     }
                     (1..=5, Some((sitting, rounds, false))) => match groups.on_meet(who(link)) {
-                        Ok(Met::Waits) => parties[at] = Some((sitting, rounds, true)),
-                        Ok(Met::All) => parties[at] = Some((sitting, rounds + 1, false)),
+                        Ok(()) => parties[at] = Some((sitting, rounds, true)),
                         Err(error) => assert!(matches!(error, Error::PartyGone { .. }), "{error}"),
                     },
                     (6, Some(_)) => {

@@ -2,7 +2,7 @@
 //! back. A barrier or a release that moves bytes of its own home takes one message each way.
 //!
 //! ```text
-//! party ── Meet: bytes to put, pages wanted ──────> node: puts the bytes, then the party has arrived
+//! party ── Arrive: bytes to put, pages wanted ──────> node: puts the bytes, then the party has arrived
 //!       <── Met: those of the pages that changed ── node: all parties have arrived
 //! ```
 //!

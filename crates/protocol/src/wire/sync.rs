@@ -107,13 +107,9 @@ pub enum SyncRequest {
         /// Rights, as a file's mode bits.
         mode: u32,
     },
-    /// Arrives at its group's barrier; answered by [`SyncAnswer::Done`] when all have.
-    Meet {
-        /// The number of its place.
-        number: u64,
-    },
-    /// The same with bytes of this node; answered by [`SyncAnswer::Met`], or by `Done` where the pages do not come.
-    MeetWith(u64, Box<Carried>),
+    /// A party arrives at its barrier, perhaps with bytes of this node; answered by [`SyncAnswer::Done`] when all have, or by
+    /// [`SyncAnswer::Met`] with the pages that it wants. A rank may repeat it, without the bytes.
+    Arrive(Party, Option<Box<Carried>>),
     /// Leaves its group; answered by [`SyncAnswer::Done`].
     Leave {
         /// The number of its place.
@@ -167,10 +163,6 @@ pub enum SyncRequest {
         /// The number of the taking.
         number: u64,
     },
-    /// A rank arrives at its job's barrier, at the pool's home; answered by [`SyncAnswer::Done`] when all have. It may be repeated.
-    Arrive(Arrival),
-    /// The same with bytes of this node; answered as `MeetWith`. It may be repeated as `Arrive`, without the bytes.
-    ArriveWith(Arrival, Box<Carried>),
     /// A port of a queue asks something, at the node that holds the queue; answered by [`SyncAnswer::Lane`] or [`SyncAnswer::Done`].
     Queue(ArrayAt, QueueRequest),
     /// Waits until a rank of a job has died, at the pool's home; answered by [`Error::RankGone`](crate::Error::RankGone) alone. Once on a
@@ -184,8 +176,17 @@ pub enum SyncRequest {
 impl SyncRequest {
     /// True if it must not be carried out twice.
     pub fn is_once(&self) -> bool {
-        !matches!(self, SyncRequest::Arrive(_) | SyncRequest::AwaitDeath { .. })
+        !matches!(self, SyncRequest::Arrive(Party::Rank(_), None) | SyncRequest::AwaitDeath { .. })
     }
+}
+
+/// A party that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Party {
+    /// A place in a group, at the group's home, by the number that it was joined with.
+    Place(u64),
+    /// A rank of a job, at the pool's home.
+    Rank(Arrival),
 }
 
 /// Address of a lock or a group at its home.

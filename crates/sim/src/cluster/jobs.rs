@@ -5,10 +5,10 @@ use crate::cluster::{Cluster, Defect, Event};
 use crate::served::{ServedHome, request};
 use hanare_home::{Input, LockTerms, Vectors, Waiter};
 use hanare_protocol::Error;
-use hanare_protocol::group::Output;
+use hanare_protocol::group::{PartyReply, RankAt};
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, User};
 use hanare_protocol::wire::control::Request;
-use hanare_protocol::wire::sync::{Arrival, SyncRequest};
+use hanare_protocol::wire::sync::{Arrival, Party, SyncRequest};
 use std::collections::BTreeMap;
 
 /// Time between a waiting rank's repetitions of its arrival.
@@ -78,24 +78,21 @@ impl JobService {
         self.seq += 1;
         let waiter = Waiter { link, seq: self.seq };
         self.waiting.insert(waiter, arrival);
-        request(waiter, link, SyncRequest::Arrive(arrival))
+        request(waiter, link, SyncRequest::Arrive(Party::Rank(arrival), None))
     }
 
-    fn handle(&mut self, now_ms: u64, input: Input) -> Vec<Output> {
+    fn handle(&mut self, now_ms: u64, input: Input) -> Vec<PartyReply<RankAt>> {
         let outputs = self.served.handle(now_ms, input, &mut Vectors::default());
         outputs.into_iter().filter_map(|output| self.told(output)).collect()
     }
 
     /// An answer of the home, as its rank hears it.
-    fn told(&mut self, output: hanare_home::Output) -> Option<Output> {
+    fn told(&mut self, output: hanare_home::Output) -> Option<PartyReply<RankAt>> {
         let hanare_home::Output::Answer(waiter, outcome) = output else { return None };
-        let Arrival { who: JobRank { job, rank, .. }, generation } = self.waiting.remove(&waiter)?;
+        let arrival = self.waiting.remove(&waiter)?;
         // Earlier arrivals of the rank are not answered any more.
-        self.waiting.retain(|other, arrival| other.link != waiter.link || arrival.generation != generation);
-        Some(match outcome {
-            Ok(_) => Output::Release { job, rank, generation },
-            Err(error) => Output::Fail { job, rank, generation, error },
-        })
+        self.waiting.retain(|other, before| other.link != waiter.link || before.generation != arrival.generation);
+        Some(PartyReply { who: arrival.into(), outcome: outcome.map(drop) })
     }
 }
 
@@ -262,8 +259,7 @@ impl Cluster {
         let Some(home) = self.home.as_mut().filter(|home| home.life == life) else { return Ok(()) };
         let input = home.jobs.arrive(arrival);
         if self.has(Defect::ReleaseEarly) && self.dice.chance(100) {
-            let Arrival { who, generation } = arrival;
-            return self.judge_barrier(&Output::Release { job: who.job, rank: who.rank, generation });
+            return self.judge_barrier(&PartyReply { who: arrival.into(), outcome: Ok(()) });
         }
         self.drive_jobs(input)
     }
@@ -272,49 +268,48 @@ impl Cluster {
     pub(crate) fn drive_jobs(&mut self, input: Input) -> Check {
         let now_ms = self.now_ms;
         let outputs = self.home.as_mut().map_or_else(Vec::new, |home| home.jobs.handle(now_ms, input));
-        for output in outputs {
-            self.judge_barrier(&output)?;
-            let (Output::Release { job, rank, .. } | Output::Fail { job, rank, .. }) = &output;
-            if let Some(index) = self.programs.position(*job) {
-                let node = self.programs.jobs[index].ranks[rank.0 as usize].node;
-                self.transmit_rank(node, Event::BarrierAnswer { output });
+        for reply in outputs {
+            self.judge_barrier(&reply)?;
+            if let Some(index) = self.programs.position(reply.who.job) {
+                let node = self.programs.jobs[index].ranks[reply.who.rank.0 as usize].node;
+                self.transmit_rank(node, Event::BarrierAnswer { reply });
             }
         }
         Ok(())
     }
 
     /// Checks a barrier: no rank is released before all have arrived, and none is failed unless one is gone.
-    fn judge_barrier(&mut self, output: &Output) -> Check {
-        let (Output::Release { job, .. } | Output::Fail { job, .. }) = output;
-        let Some(index) = self.programs.position(*job) else { return Err(format!("nobody launched {job}")) };
+    fn judge_barrier(&mut self, reply: &PartyReply<RankAt>) -> Check {
+        let RankAt { job, generation, .. } = reply.who;
+        let Some(index) = self.programs.position(job) else { return Err(format!("nobody launched {job}")) };
         let run = &self.programs.jobs[index];
-        match output {
-            Output::Release { generation, .. } => {
+        match &reply.outcome {
+            Ok(()) => {
                 let is_there =
-                    |rank: &RankRun| rank.generation > *generation || rank.generation == *generation && rank.doing != Doing::Runs;
-                check(run.ranks.iter().all(is_there), || format!("{output:?} though not all have arrived: {run:?}"))?;
+                    |rank: &RankRun| rank.generation > generation || rank.generation == generation && rank.doing != Doing::Runs;
+                check(run.ranks.iter().all(is_there), || format!("{reply:?} though not all have arrived: {run:?}"))?;
                 self.count("barrier releases");
             }
-            Output::Fail { error: Error::RankGone { rank, .. }, .. } => {
+            Err(Error::RankGone { rank, .. }) => {
                 let gone = &run.ranks[rank.0 as usize];
-                check(gone.doing == Doing::Gone || gone.was_lost, || format!("{output:?} though it is there: {run:?}"))?;
+                check(gone.doing == Doing::Gone || gone.was_lost, || format!("{reply:?} though it is there: {run:?}"))?;
                 self.count("barrier failures");
             }
-            Output::Fail { .. } => return Err(format!("{output:?} in {run:?}")),
+            Err(_) => return Err(format!("{reply:?} in {run:?}")),
         }
         Ok(())
     }
 
     /// A rank hears from its barrier.
-    pub(crate) fn on_barrier_answer(&mut self, output: Output) -> Check {
-        let (Output::Release { job, rank, generation } | Output::Fail { job, rank, generation, .. }) = &output;
-        let Some(index) = self.programs.position(*job) else { return Ok(()) };
+    pub(crate) fn on_barrier_answer(&mut self, reply: PartyReply<RankAt>) -> Check {
+        let RankAt { job, rank, generation } = reply.who;
+        let Some(index) = self.programs.position(job) else { return Ok(()) };
         let rank = rank.0 as usize;
         let me = &mut self.programs.jobs[index].ranks[rank];
-        if me.doing != Doing::Waits || me.generation != *generation {
+        if me.doing != Doing::Waits || me.generation != generation {
             return Ok(());
         }
-        if matches!(output, Output::Fail { .. }) {
+        if reply.outcome.is_err() {
             return self.end_rank(index, rank, "its barrier failed");
         }
         me.doing = Doing::Runs;

@@ -24,7 +24,7 @@ use crate::cluster::process::{Home, Host, Process, name};
 use crate::harness::{Course, World, defects, on_course};
 use crate::network::Connections;
 use hanare_protocol::coordinator::{self, Coordinator, Peer, Record};
-use hanare_protocol::group;
+use hanare_protocol::group::{PartyReply, RankAt};
 use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::member;
 use hanare_protocol::wire::control::{Answer, FromNode, ReportedExtent, ToNode};
@@ -51,7 +51,7 @@ pub(crate) enum Event {
     RankDies { job: usize, rank: usize },
     RankEnded { job: usize, rank: usize },
     Arrive { life: u64, arrival: Arrival },
-    BarrierAnswer { output: group::Output },
+    BarrierAnswer { reply: PartyReply<RankAt> },
     Fault,
     Restart { node: usize },
     Resume { node: usize },
@@ -138,7 +138,7 @@ impl World for Cluster {
             Event::RankDies { job, rank } => self.on_rank_dies(job, rank),
             Event::RankEnded { job, rank } => self.on_rank_ended(job, rank),
             Event::Arrive { life, arrival } => self.on_arrive(life, arrival),
-            Event::BarrierAnswer { output } => self.on_barrier_answer(output),
+            Event::BarrierAnswer { reply } => self.on_barrier_answer(reply),
             Event::Fault => self.on_fault(),
             Event::Restart { node } => self.on_restart(node),
             Event::Resume { node } => self.on_resume(node),

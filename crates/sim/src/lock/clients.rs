@@ -8,7 +8,7 @@ use crate::dice::Dice;
 use hanare_protocol::id::{ClientId, NodeId, PartyName};
 use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::lock::lease::{LeaseEvent, LeasePhase};
-use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAddress};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, Party, SyncAddress};
 use std::collections::BTreeSet;
 
 /// Locks that threads fight for.
@@ -131,7 +131,9 @@ impl LockWorld {
             }
             // From here on it does not count on it.
             (Some(_), _) => me.held.pop().map(Act::GiveBack),
-            (None, Some(number)) if begins && dice.chance(7_000) => Some(Act::Ask(SyncRequest::Meet { number })),
+            (None, Some(number)) if begins && dice.chance(7_000) => {
+                Some(Act::Ask(SyncRequest::Arrive(Party::Place(number), None)))
+            }
             (None, Some(number)) if !begins || dice.chance(3_000) => Some(Act::Ask(SyncRequest::Leave { number })),
             (None, None) if begins && dice.chance(1_500) => {
                 let (name, parties) = dice.pick(&GROUPS);
@@ -279,9 +281,9 @@ impl LockWorld {
             | (SyncRequest::Lock { bound_ms: Some(_), .. }, Err(Error::NotInTime { .. })) => {
                 self.settle_leases(client, link, &request, false);
             }
-            (SyncRequest::Meet { .. }, Ok(_)) => {}
+            (SyncRequest::Arrive(..), Ok(_)) => {}
             (SyncRequest::Join { .. }, Err(Error::BadGroup { .. })) => {}
-            (SyncRequest::Meet { .. }, Err(Error::PartyGone { .. })) => {}
+            (SyncRequest::Arrive(..), Err(Error::PartyGone { .. })) => {}
             _ => {
                 let refused = matches!(&answer, Err(error) if is_refusal(error));
                 return Err(format!("{request:?} is {} {answer:?}", if refused { "refused" } else { "answered" }));
@@ -319,7 +321,7 @@ impl LockWorld {
                 check(thread.held.is_empty(), || format!("client {id} has not got back to giving back: {thread:?}"))?;
                 match &thread.waits {
                     None => {}
-                    Some((_, SyncRequest::Meet { number }, link)) => {
+                    Some((_, SyncRequest::Arrive(Party::Place(number), _), link)) => {
                         self.model.judge_lonely(Claimant { link: *link, number: *number })?;
                     }
                     Some(waits) => return Err(format!("client {id} has no answer to {waits:?}")),

@@ -6,7 +6,7 @@ use crate::check::{Check, check};
 use crate::served::{ServedHome, request};
 use hanare_home::{Input, LockTerms, Output, Vectors, Waiter};
 use hanare_protocol::lock::{Claimant, Recalled};
-use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAddress, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result as Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,7 +100,7 @@ impl LockWorld {
                 }
                 Asked::Other
             }
-            SyncRequest::Meet { number } => Asked::Meet(who(*number)),
+            SyncRequest::Arrive(Party::Place(number), _) => Asked::Meet(who(*number)),
             _ => Asked::Other,
         };
         let waiter = Waiter { link, seq };
@@ -140,12 +140,12 @@ impl LockWorld {
             (SyncRequest::Join { site: SyncAddress::Name(name), parties, number, .. }, Some(Ok(_))) => {
                 self.model.on_joined(name, *parties, who(number))?;
             }
-            (SyncRequest::Meet { number }, Some(Ok(_))) => {
+            (SyncRequest::Arrive(Party::Place(number), _), Some(Ok(_))) => {
                 self.model.on_all_met(who(number))?;
                 self.count("group rounds");
             }
-            (SyncRequest::Meet { number }, None) => self.model.on_met(who(number))?,
-            (SyncRequest::Meet { number }, Some(Err(error))) => {
+            (SyncRequest::Arrive(Party::Place(number), _), None) => self.model.on_met(who(number))?,
+            (SyncRequest::Arrive(Party::Place(number), _), Some(Err(error))) => {
                 self.model.on_refused(who(number), error)?;
                 self.count("group failures");
             }

@@ -10,7 +10,7 @@ use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Gid, NodeId};
 use hanare_protocol::limits::{PAGE_LEN, RELEASE_LEN_MAX, RELEASE_RANGE_COUNT_MAX};
 use hanare_protocol::wire::carried::{BroughtPages, Carried, ExtentAddress, PutRuns};
-use hanare_protocol::wire::sync::{Arrival, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Arrival, Party, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -281,7 +281,7 @@ impl Group {
             (GroupKind::Joined(seat), _) => {
                 let alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
                 self.check_rank(seat)?;
-                let meet = |carried| SyncRequest::MeetWith(seat.number, carried);
+                let meet = |carried| SyncRequest::Arrive(Party::Place(seat.number), Some(carried));
                 let met = crate::trace::slice("group barrier", || cargo.meet(&meet)).map_err(|error| self.failed(error))?;
                 drop(alone);
                 if met.is_none() {
@@ -294,7 +294,7 @@ impl Group {
             (GroupKind::Job, Some(who)) => {
                 let mut generation = self.pool.shared.barriers.lock().unwrap_or_else(PoisonError::into_inner);
                 let arrival = Arrival { who, generation: *generation };
-                let arrive = |carried| SyncRequest::ArriveWith(arrival, carried);
+                let arrive = |carried| SyncRequest::Arrive(Party::Rank(arrival), Some(carried));
                 let met = match crate::trace::slice("barrier", || cargo.meet(&arrive)) {
                     // The arrival may be repeated, and the stores are no part of that.
                     Ok(None) | Err(Error::Broken { .. }) => {

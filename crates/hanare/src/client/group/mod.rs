@@ -39,7 +39,7 @@ use super::shared::SharedMapping;
 use super::sync_address::SyncTarget;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::PartyName;
-use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Party, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -179,7 +179,7 @@ impl Group {
         self.pool.check_stores()?;
         fence(Ordering::SeqCst);
         self.check_rank(seat)?;
-        let meet = SyncRequest::Meet { number: seat.number };
+        let meet = SyncRequest::Arrive(Party::Place(seat.number), None);
         crate::trace::slice("group barrier", || seat.home.ask_sync(&meet, patience(None))).map_err(|error| self.failed(error))?;
         fence(Ordering::SeqCst);
         Ok(())

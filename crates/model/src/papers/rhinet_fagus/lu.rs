@@ -9,7 +9,7 @@
 //! - spin, then park: it looks for a while first, and pays the interrupt only for what takes longer.
 use std::collections::VecDeque;
 
-use hanare_protocol::group::{Jobs, Output};
+use hanare_protocol::group::Jobs;
 use hanare_protocol::id::{JobId, JobRank, Rank};
 use hanare_protocol::wire::sync::Arrival;
 
@@ -292,11 +292,9 @@ impl World<'_> {
         let who = JobRank { job: JobId(0), rank: Rank(from as u32), ranks };
         self.jobs.on_arrive(Arrival { who, generation: self.nodes[from].step });
         let mut released = Vec::new();
-        while let Some(output) = self.jobs.poll() {
-            match output {
-                Output::Release { rank, .. } => released.push(rank.0 as usize),
-                Output::Fail { error, .. } => unreachable!("no node of the model is ever gone: {error}"),
-            }
+        while let Some(reply) = self.jobs.poll() {
+            reply.outcome.expect("no node of the model is ever gone");
+            released.push(reply.who.rank.0 as usize);
         }
         if released.is_empty() {
             return;

@@ -1,7 +1,6 @@
 //! A node's thread: one message at a time, and what it answers.
 use std::collections::VecDeque;
 
-use hanare_protocol::group::Output;
 use hanare_protocol::limits::SPIN_YIELD_US;
 use hanare_protocol::wire::command::COMMAND_LEN;
 use hanare_protocol::wire::control;
@@ -117,9 +116,9 @@ impl World<'_> {
         self.jobs.on_arrive(arrival);
         let now = self.engine.now();
         let bytes = (HEAD_LEN + control::encode(&SyncAnswer::Done).len()) as u64;
-        while let Some(output) = self.jobs.poll() {
-            let Output::Release { rank, .. } = output else { unreachable!("no rank of a model dies") };
-            let (rank, path, body) = (rank.0 as usize, path.clone(), Body::Released);
+        while let Some(reply) = self.jobs.poll() {
+            reply.outcome.expect("no rank of a model dies");
+            let (rank, path, body) = (reply.who.rank.0 as usize, path.clone(), Body::Released);
             let to = self.node_of(rank);
             self.send(Message { rank, from: home, to, bytes, kind: "barrier", begun: now, arrived: now, path, body }, true);
         }

@@ -7,7 +7,7 @@ use hanare_protocol::lock::lease::LeaseWord;
 use hanare_protocol::page::{Access, Page};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::HEAD_LEN;
-use hanare_protocol::wire::sync::{Arrival, SyncRequest};
+use hanare_protocol::wire::sync::{Arrival, Party, SyncRequest};
 
 use super::{Body, Event, LockMessage, Message, Outgoing, World};
 use crate::time::Picos;
@@ -330,7 +330,7 @@ impl World<'_> {
     }
 
     fn arrival_len(&self, rank: usize) -> u64 {
-        (HEAD_LEN + control::encode(&SyncRequest::Arrive(self.arrival_of(rank))).len()) as u64
+        (HEAD_LEN + control::encode(&SyncRequest::Arrive(Party::Rank(self.arrival_of(rank)), None)).len()) as u64
     }
 
     /// The rank has reached a barrier and has nothing under way.
