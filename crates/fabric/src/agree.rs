@@ -13,46 +13,12 @@ use crate::offer::{Entry, Offer, TCP, common, exchange};
 use crate::tcp::{Channel, Greeted, TcpLink};
 use hanare_protocol::wire::greeting::Hello;
 use hanare_protocol::{Error, Result};
-use std::path::PathBuf;
 use std::time::Instant;
-use thiserror::Error;
+
+pub use crate::kind::{Fabric, FabricInfo, Reason};
 
 /// The fabrics between hosts beside TCP.
 pub const FABRICS: &[Fabric] = &[crate::ucx::FABRIC];
-
-/// A fabric between hosts beside TCP. A library that is loaded at run time moves its bytes.
-pub struct Fabric {
-    /// Its name in settings and offers: at most eight letters.
-    pub name: &'static str,
-    /// Networks that it is for, in words for users.
-    pub about: &'static str,
-    /// The package that brings its library.
-    pub package: &'static str,
-    /// True if this machine may have hardware that it is fast on, for the cost of a look.
-    pub may_be_fast: fn() -> bool,
-    /// Its library on this machine. The first call opens it, which takes some 10 ms.
-    pub available: fn() -> std::result::Result<FabricInfo, Reason>,
-    /// Makes the link of two sides that have agreed on it, beside their connection over TCP.
-    pub(crate) connect: fn(Channel, String, Instant) -> Result<Box<dyn Link>>,
-}
-
-/// A fabric of this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FabricInfo {
-    /// The library's version, such as `1.13.1`.
-    pub version: String,
-    /// The library that was opened.
-    pub path: PathBuf,
-    /// The transports that it found, such as `posix`, `tcp`, `rc_mlx5`, in alphabetical order.
-    pub transports: Vec<String>,
-    /// True if a network card of this machine reads and writes memory by itself.
-    pub has_rdma: bool,
-}
-
-/// Why a fabric cannot be used here.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct Reason(pub String);
 
 /// The fabric that a side wants between hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +26,7 @@ pub enum Choice {
     /// A fast fabric where both sides have it and nothing has to be sealed, or the other side asks for it; TCP otherwise.
     #[default]
     Auto,
-    /// This one, or nothing.
+    /// The fabric of that name, or nothing.
     Named(&'static str),
 }
 
@@ -137,7 +103,8 @@ fn offered(choice: Choice, is_sealed: bool) -> Offer {
         Some(Entry::new(fabric.name, &info.version, !is_sealed && info.has_rdma))
     };
     let wanted = FABRICS.iter().filter(|fabric| choice.may_want(fabric, is_sealed));
-    Offer::new(choice, wanted.filter_map(entry).collect())
+    let name = if let Choice::Named(name) = choice { Some(name) } else { None };
+    Offer::new(name, wanted.filter_map(entry).collect())
 }
 
 /// Agrees on the fabric of a connection that has just been greeted, and makes the link. The other side calls this, too. Waits until

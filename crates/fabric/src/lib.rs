@@ -6,7 +6,7 @@
 //! | [`tcp`] | links between any two machines: connect, listen, greet, prove |
 //! | [`shm`] | links between two processes of one host: rings in shared memory |
 //! | [`ucx`] | links over UCX, loaded at run time: RDMA where it is there |
-//! | [`agree`], `offer` | the fabrics; which of them a connection between hosts gets |
+//! | [`agree`], `offer`, `kind` | the fabrics; which of them a connection between hosts gets |
 //! | [`stream`] | the link that `tcp` is: over any stream of bytes |
 //! | `outbox`, `inbox` | what every fabric shares: the unsent part of a stream, and messages out of one |
 //! | [`control_socket`] | the Unix socket between a program and its node |
@@ -39,6 +39,7 @@ mod ending;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod inbox;
+mod kind;
 pub mod link;
 mod offer;
 mod outbox;

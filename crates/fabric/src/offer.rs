@@ -2,10 +2,9 @@
 //!
 //! ```text
 //! 0        8        16  17  18           24              32  34  35           40
-//! | magic  | wanted |bare|count| zeros   | name          |rel|fast| zeros     | ... ENTRY_COUNT_MAX entries
+//! | magic  | wanted |bare|count| zeros   | name          |rel|fast| zeros     | ... ENTRIES entries
 //! ```
 
-use crate::agree::{Choice, FABRICS};
 use crate::stream::Stream;
 use crate::tcp::exact::Exact;
 use hanare_protocol::{Error, Result};
@@ -19,17 +18,17 @@ const NAME_LEN: usize = 8;
 const ENTRY_LEN: usize = 16;
 
 /// Fabrics of one offer.
-const ENTRY_COUNT_MAX: usize = 6;
+const ENTRIES: usize = 6;
 const HEAD_LEN: usize = 24;
-const OFFER_LEN: usize = HEAD_LEN + ENTRY_COUNT_MAX * ENTRY_LEN;
+const OFFER_LEN: usize = HEAD_LEN + ENTRIES * ENTRY_LEN;
 
 /// A name, filled up with zeros; all zeros are no name.
-type Name = [u8; NAME_LEN];
+type FabricName = [u8; NAME_LEN];
 
 /// A fabric that a side has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    name: Name,
+    name: FabricName,
     /// The first two numbers of its version.
     release: [u8; 2],
     has_rdma: bool,
@@ -39,14 +38,14 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The fabric that it wants, or no name for any.
-    wanted: Name,
+    wanted: FabricName,
     /// True for a side that takes the socket itself: only TCP will do, and the other side's setting does not count.
     is_bare: bool,
-    /// What it has beside TCP.
+    /// Fabrics that it has beside TCP.
     has: Vec<Entry>,
 }
 
-fn name(text: &str) -> Name {
+fn name(text: &str) -> FabricName {
     let mut name = [0; NAME_LEN];
     let bytes = text.as_bytes();
     let len = bytes.len().min(NAME_LEN);
@@ -55,7 +54,7 @@ fn name(text: &str) -> Name {
 }
 
 /// A name of another side, as it may be printed.
-fn text(name: Name) -> String {
+fn text(name: FabricName) -> String {
     name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).filter(char::is_ascii_alphanumeric).collect()
 }
 
@@ -90,31 +89,27 @@ impl Entry {
 }
 
 impl Offer {
-    /// The offer of a side that chose so, and has these.
-    pub fn new(choice: Choice, has: Vec<Entry>) -> Offer {
-        let wanted = match choice {
-            Choice::Auto => Name::default(),
-            Choice::Named(text) => name(text),
-        };
-        Offer { wanted, is_bare: false, has }
+    /// The offer of a side that wants a fabric, or any, and has these.
+    pub fn new(wanted: Option<&str>, has: Vec<Entry>) -> Offer {
+        Offer { wanted: wanted.map(name).unwrap_or_default(), is_bare: false, has }
     }
 
     /// The offer of a side that takes the socket itself.
     pub fn bare() -> Offer {
-        Offer { is_bare: true, ..Offer::new(Choice::TCP, Vec::new()) }
+        Offer { is_bare: true, ..Offer::new(Some(TCP), Vec::new()) }
     }
 
-    fn entry(&self, fabric: Name) -> Option<&Entry> {
+    fn entry(&self, fabric: FabricName) -> Option<&Entry> {
         self.has.iter().find(|entry| entry.name == fabric)
     }
 
     /// True if this side uses that fabric where the other side wants it.
-    fn is_willing(&self, fabric: Name) -> bool {
+    fn is_willing(&self, fabric: FabricName) -> bool {
         self.wanted == fabric || self.is_auto() && self.entry(fabric).is_some_and(|entry| entry.has_rdma)
     }
 
     fn is_auto(&self) -> bool {
-        self.wanted == Name::default()
+        self.wanted == FabricName::default()
     }
 
     fn encode(&self) -> [u8; OFFER_LEN] {
@@ -122,7 +117,7 @@ impl Offer {
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&self.wanted);
         bytes[16] = self.is_bare.into();
-        let entries = self.has.iter().take(ENTRY_COUNT_MAX);
+        let entries = self.has.iter().take(ENTRIES);
         bytes[17] = entries.len() as u8;
         for (place, entry) in bytes[HEAD_LEN..].chunks_exact_mut(ENTRY_LEN).zip(entries) {
             place.copy_from_slice(&entry.encode());
@@ -176,7 +171,7 @@ pub fn common(ours: &Offer, theirs: &Offer) -> std::result::Result<Option<String
     }
     match (ours.entry(wanted), theirs.entry(wanted)) {
         (None, _) => Err(format!("this side has no {fabric}")),
-        (_, None) => Err(format!("the other side has no {fabric}; install it there{}", package(&fabric))),
+        (_, None) => Err(format!("the other side has no {fabric}; install it there")),
         (Some(ours), Some(theirs)) if ours.release != theirs.release => {
             let [[a, b], [c, d]] = [theirs.release, ours.release];
             Err(format!(
@@ -187,15 +182,11 @@ pub fn common(ours: &Offer, theirs: &Offer) -> std::result::Result<Option<String
     }
 }
 
-/// The first fabric by name that is fast on both sides, which have the same release of it: UCX 1.13 and 1.22 connect and pass small
+/// The first fabric by name that is fast on both sides, which have the same release of it. UCX 1.13 and 1.22 connect and pass small
 /// messages, but a large one hangs, or ends the process. \[measured\]
 fn fast(ours: &Offer, theirs: &Offer) -> Option<String> {
     let is_same = |entry: &&Entry| entry.has_rdma && theirs.entry(entry.name) == ours.entry(entry.name);
     ours.has.iter().filter(is_same).map(|entry| text(entry.name)).min()
-}
-
-fn package(fabric: &str) -> String {
-    FABRICS.iter().find(|one| one.name == fabric).map(|one| format!(" ({})", one.package)).unwrap_or_default()
 }
 
 /// Any bytes are an offer or none, and both sides decide the same of any two.
@@ -214,9 +205,8 @@ pub(crate) fn fuzz_offer(bytes: &[u8]) {
 /// Offers that [`fuzz_offer`] begins with.
 #[cfg(test)]
 pub(crate) fn fuzz_seed() -> Vec<u8> {
-    let all = [Choice::Auto, Choice::TCP, Choice::Named("ucx")];
-    let offer = |choice| Offer::new(choice, vec![Entry::new("ucx", "1.13.1", choice == Choice::Auto)]).encode();
-    all.map(offer).concat()
+    let offer = |wanted: Option<&str>| Offer::new(wanted, vec![Entry::new("ucx", "1.13.1", wanted.is_none())]).encode();
+    [None, Some(TCP), Some("ucx")].map(offer).concat()
 }
 
 #[cfg(test)]
@@ -224,7 +214,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const UCX: Choice = Choice::Named("ucx");
+    const UCX: Option<&str> = Some("ucx");
 
     fn has(version: &str, has_rdma: bool) -> Vec<Entry> {
         vec![Entry::new("ucx", version, has_rdma)]
@@ -234,16 +224,16 @@ mod tests {
         let further = Entry::new("efa", "2.1", true);
         [
             Offer::bare(),
-            Offer::new(Choice::TCP, Vec::new()),
-            Offer::new(Choice::Auto, Vec::new()),
-            Offer::new(Choice::Auto, has("1.13", false)),
-            Offer::new(Choice::Auto, has("1.13.1", true)),
+            Offer::new(Some(TCP), Vec::new()),
+            Offer::new(None, Vec::new()),
+            Offer::new(None, has("1.13", false)),
+            Offer::new(None, has("1.13.1", true)),
             Offer::new(UCX, Vec::new()),
             Offer::new(UCX, has("1.13", false)),
-            Offer::new(Choice::Auto, has("1.22", true)),
+            Offer::new(None, has("1.22", true)),
             Offer::new(UCX, has("1.22", true)),
-            Offer::new(Choice::Auto, [has("1.13", true), vec![further]].concat()),
-            Offer::new(Choice::Named("efa"), vec![further]),
+            Offer::new(None, [has("1.13", true), vec![further]].concat()),
+            Offer::new(Some("efa"), vec![further]),
         ]
     }
 
@@ -278,7 +268,7 @@ mod tests {
         refused(&ucx, &plain, "set both to ucx");
         refused(&ucx, &none, "set both to ucx");
         refused(&none, &ucx, "this one is set to auto");
-        refused(&ucx, &ucx_without, "the other side has no ucx; install it there (Debian: libucx0)");
+        refused(&ucx, &ucx_without, "the other side has no ucx; install it there");
         refused(&ucx, &tcp, "the other side is set to tcp and this one to ucx");
         refused(&ucx_without, &ucx, "this side has no ucx");
         refused(&ucx, &ucx_newer, "1.22 there and 1.13 here");
@@ -292,7 +282,7 @@ mod tests {
 
     #[test]
     fn names_of_fabrics_fit_an_offer() {
-        assert!(FABRICS.len() <= ENTRY_COUNT_MAX);
+        assert!(crate::agree::FABRICS.len() <= ENTRIES);
         assert!(crate::agree::names().all(|(fabric, _)| text(name(fabric)) == fabric));
     }
 

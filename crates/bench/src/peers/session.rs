@@ -17,7 +17,7 @@ const TURN_MAX: Duration = Duration::from_secs(60);
 const END_MAX: Duration = Duration::from_secs(3);
 
 /// Time for the thread that reads a program's errors to come to their end, once the program has ended.
-const LAST_LINE_MAX: Duration = Duration::from_secs(3);
+const LAST_LINE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The line that ends a turn's figures.
 const END_OF_TURN: &str = ".";
@@ -87,7 +87,7 @@ impl Session {
     /// Its last line on its way out: launchers add notes of their own behind it.
     fn ended(&mut self) -> anyhow::Error {
         self.end();
-        let deadline = Instant::now() + LAST_LINE_MAX;
+        let deadline = Instant::now() + LAST_LINE_PATIENCE;
         let next = || self.complaints.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok();
         let said: Vec<String> = std::iter::from_fn(next).collect();
         let line = said.iter().find(|line| line.to_lowercase().contains("error")).or(said.last());

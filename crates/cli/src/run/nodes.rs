@@ -23,7 +23,7 @@ const READY_MAX: Duration = Duration::from_secs(30);
 const LOOK_AFTER: Duration = Duration::from_millis(10);
 
 /// Longest wait for the last line of a node that has ended.
-const LAST_LINE_MAX: Duration = Duration::from_secs(1);
+const LAST_LINE_PATIENCE: Duration = Duration::from_secs(1);
 /// Time for a node to end in good order.
 const END_MAX: Duration = Duration::from_secs(5);
 
@@ -197,7 +197,7 @@ impl Nodes {
             while let Some((pid, end)) = children::reap() {
                 let Some(ended) = self.note(pid, end).map(|node| node.number) else { continue };
                 // A node that ends has said why, where it can: its output has an end, too.
-                let last = (ended == number).then(|| line.recv_timeout(LAST_LINE_MAX));
+                let last = (ended == number).then(|| line.recv_timeout(LAST_LINE_PATIENCE));
                 if let Some(Ok(Ok(line))) = last
                     && !line.is_empty()
                 {

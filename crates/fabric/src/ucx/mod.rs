@@ -46,7 +46,7 @@ pub(crate) mod tests;
 pub(crate) use frame::fuzz_frame;
 pub use link::UcxLink;
 
-use crate::agree::{Fabric, FabricInfo, Reason};
+use crate::kind::{Fabric, FabricInfo, Reason};
 use std::path::Path;
 
 /// The fabric, as two sides agree on it.

@@ -107,8 +107,7 @@ pub enum SyncRequest {
         /// Rights, as a file's mode bits.
         mode: u32,
     },
-    /// A party arrives at its barrier, perhaps with bytes of this node; answered by [`SyncAnswer::Done`] when all have, or by
-    /// [`SyncAnswer::Met`] with the pages that it wants. A rank may repeat it, without the bytes.
+    /// Arrives at a barrier, perhaps with bytes of this node; answered by [`SyncAnswer::Done`] or [`Met`](SyncAnswer::Met) when all have.
     Arrive(Party, Option<Box<Carried>>),
     /// Leaves its group; answered by [`SyncAnswer::Done`].
     Leave {
