@@ -23,7 +23,7 @@ pub const FABRICS: &[Fabric] = &[crate::ucx::FABRIC];
 /// The fabric that a side wants between hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// A fast fabric where both sides have it and nothing has to be sealed, or the other side asks for it; TCP otherwise.
+    /// A fast fabric where both sides have one and nothing is sealed, or the other side asks for it; TCP otherwise.
     #[default]
     Auto,
     /// The fabric of that name, or nothing.
