@@ -133,7 +133,7 @@ fn an_idle_child_keeps_no_lock_of_a_dead_holder() {
         let client = Pool::attach_to(&socket, None).unwrap();
         let _guard = client.lock("held").unwrap();
         let idle = fork(|| {
-            std::thread::sleep(Duration::from_secs(20));
+            std::thread::sleep(Duration::from_secs(60));
             0
         });
         println!("{idle}");
@@ -146,5 +146,5 @@ fn an_idle_child_keeps_no_lock_of_a_dead_holder() {
     let begun = Instant::now();
     let guard = client.lock("held").unwrap();
     assert!(guard.was_abandoned());
-    assert!(begun.elapsed() < Duration::from_secs(15), "not only when the child ends");
+    assert!(begun.elapsed() < Duration::from_secs(50), "not only when the child ends");
 }

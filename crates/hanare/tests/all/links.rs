@@ -118,7 +118,7 @@ fn a_receiver_that_does_not_read_gets_all_in_order_when_it_does() {
     // Heads alone: bodies would fill the receive memory.
     (0..500u64).for_each(|k| boxes[0].send(1, 1, k as u32, &k.to_le_bytes(), Body::Bytes(&[])).unwrap());
     boxes[0].settle().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(20), "a send does not wait for its receiver");
+    assert!(begun.elapsed() < Duration::from_secs(60), "a send does not wait for its receiver");
     for k in 0..500u64 {
         let message = boxes[1].receive(Wanted { from: Some(0), context: 1, tag: None }, SOON).unwrap();
         assert_eq!((message.envelope().tag, message.head()), (k as u32, &k.to_le_bytes()[..]));

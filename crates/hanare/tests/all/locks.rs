@@ -224,7 +224,7 @@ fn a_home_that_does_not_answer_holds_nobody_beyond_the_bound_nor_takes_other_loc
         let begun = Instant::now();
         let late = far.lock_within(name, Duration::from_secs(1)).unwrap_err();
         assert!(matches!(&late, Error::NotInTime { after_ms: 1000, .. }), "{late}");
-        assert!(begun.elapsed() < Duration::from_secs(5), "the usual 10 s are none of the bound: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(9), "the usual 10 s are none of the bound: {:?}", begun.elapsed());
         relay.set(Mode::Pass);
         drop(taken);
         // What arrives late is withdrawn, whether it was granted or would have waited; and it says nothing of an abandonment.

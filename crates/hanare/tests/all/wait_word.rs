@@ -50,7 +50,7 @@ fn a_store_that_no_node_sees_ends_a_wait_from_elsewhere() {
     let sent = near.traffic().messages_sent;
     let begun = Instant::now();
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| there.wait_until(4, Wait::NotEqual(Word::U32(0)), Some(Duration::from_secs(10))).unwrap());
+        let waits = scope.spawn(|| there.wait_until(4, Wait::NotEqual(Word::U32(0)), Some(Duration::from_secs(60))).unwrap());
         while near.traffic().messages_sent == sent {
             std::thread::yield_now();
         }
@@ -60,7 +60,7 @@ fn a_store_that_no_node_sees_ends_a_wait_from_elsewhere() {
         unsafe { AtomicU32::from_ptr(map.window().ptr().cast::<u32>().add(1)) }.store(77, Ordering::SeqCst);
         assert_eq!(waits.join().unwrap(), 77);
         // Where nobody looked, the client would have asked anew after its bound and that of an answer.
-        assert!(begun.elapsed() < Duration::from_secs(9), "nobody looked at the word");
+        assert!(begun.elapsed() < Duration::from_secs(50), "nobody looked at the word");
     });
 }
 
