@@ -82,9 +82,10 @@ fn who_comes_first_is_served_first() {
             while messages_of_both(&near, &far) == before {
                 std::thread::yield_now();
             }
-            // The request has left; its node has it before it gets what another asks over the same links.
-            drop(here.lock_at(9).lock().unwrap());
-            drop(there.lock_at(10).lock().unwrap());
+            // The request has left; its node has it before it answers what is asked next over the same links. A lock that was taken before
+            // may be on lease, and ask nothing.
+            drop(here.lock_at(20 + u64::from(turn)).lock().unwrap());
+            drop(there.lock_at(40 + u64::from(turn)).lock().unwrap());
         }
         held.unlock().unwrap();
     });
