@@ -24,6 +24,7 @@
 //! | [`message`] | messages with a head and a body: which receive gets which |
 //! | [`digest`] | 16 bytes by which two hosts find out that they have the same page |
 //! | [`collective`] | who sends what to whom when a group reduces, gathers, exchanges |
+//! | [`copies`] | copies of an extent: the order of its writes, and who is home when nodes are lost |
 //! | [`session`] | which connections a node carries out commands for |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
@@ -37,6 +38,7 @@ pub mod attributes;
 pub mod collective;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod coordinator;
+pub mod copies;
 pub mod digest;
 pub mod element;
 pub mod entry;

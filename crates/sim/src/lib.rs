@@ -11,6 +11,7 @@
 //! | `queues` | homes of queues | the same connections; writers and readers that die; homes that stop, or die |
 //! | `entry` | the home of nodes: locks with the data bound to them, over memory | the same; pages that make room, releases that end half-way |
 //! | `locks` | the home of nodes: locks with leases, named groups | connections that break, seen by either side at its own time; clients and homes that die |
+//! | `copies` | homes and copies of extents, their sets at the coordinator | nodes that die, stop, are cut off and come back empty; connections that break |
 //!
 //! Everything comes from the seed: a failure prints the one line that replays it.
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@
 mod check;
 mod cluster;
 mod command;
+mod copies;
 mod dice;
 mod entry;
 mod harness;
@@ -42,6 +44,7 @@ const WORLDS: &[(&str, Simulate)] = &[
     named::<command::CommandWorld>(),
     named::<queue::QueueWorld>(),
     named::<entry::EntryWorld>(),
+    named::<copies::CopyWorld>(),
 ];
 
 const fn named<W: World>() -> (&'static str, Simulate) {

@@ -1,0 +1,228 @@
+//! The holders of an extent, as the coordinator has them: which node is home, and which have a copy that has all.
+
+use super::{Position, Term};
+use crate::id::NodeId;
+use crate::table::{self, Row};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Home and copies of an extent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HolderSet {
+    /// Its number.
+    pub term: Term,
+    /// The node that gives writes their order and answers.
+    pub home: NodeId,
+    /// Nodes that have all that was answered, without the home.
+    pub copies: BTreeSet<NodeId>,
+}
+
+/// State of an extent's holders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HoldersState {
+    /// The set has a home.
+    Steady,
+    /// The home is lost; copies are asked how far they are.
+    Electing,
+    /// No copy is left.
+    Lost,
+}
+
+/// An event of an extent's holders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldersEvent {
+    /// The home goes on without a copy.
+    Drop,
+    /// A copy that was made becomes a member.
+    Admit,
+    /// The home is lost, and copies are there.
+    HomeLost,
+    /// All copies have said how far they are.
+    Elected,
+    /// Home and copies are lost.
+    LastLost,
+}
+
+/// Every transition of an extent's holders.
+pub const HOLDERS: &[Row<HoldersState, HoldersEvent>] = &[
+    Row { event: HoldersEvent::Drop, from: &[HoldersState::Steady], to: HoldersState::Steady },
+    Row { event: HoldersEvent::Admit, from: &[HoldersState::Steady], to: HoldersState::Steady },
+    Row { event: HoldersEvent::HomeLost, from: &[HoldersState::Steady], to: HoldersState::Electing },
+    Row { event: HoldersEvent::Elected, from: &[HoldersState::Electing], to: HoldersState::Steady },
+    Row { event: HoldersEvent::LastLost, from: &[HoldersState::Steady, HoldersState::Electing], to: HoldersState::Lost },
+];
+
+/// Result of an input, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HolderOutput {
+    /// The set is durable before anything behind this.
+    Record(HolderSet),
+    /// A holder, old or new, is told the set.
+    Set {
+        /// Receiver.
+        to: NodeId,
+        /// The set of today.
+        set: HolderSet,
+    },
+    /// A copy takes no writes of lower terms any more, and says how far it is.
+    Freeze {
+        /// Receiver.
+        to: NodeId,
+        /// The term of the home that will be elected.
+        term: Term,
+    },
+    /// A copy becomes the home.
+    Elect {
+        /// Receiver.
+        to: NodeId,
+        /// The set that it is home of.
+        set: HolderSet,
+        /// How far the other copies are, as far as is known.
+        has: BTreeMap<NodeId, Position>,
+    },
+    /// The extent's bytes are lost.
+    Lost,
+}
+
+/// Who holds one extent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Holders {
+    state: HoldersState,
+    set: HolderSet,
+    frozen: BTreeMap<NodeId, Position>,
+    outputs: VecDeque<HolderOutput>,
+}
+
+impl Holders {
+    /// An extent's first holders, or those of the journal. A home that was lost meanwhile is told by [`Holders::on_lost`] again.
+    pub fn new(set: HolderSet) -> Holders {
+        Holders { state: HoldersState::Steady, set, frozen: BTreeMap::new(), outputs: VecDeque::new() }
+    }
+
+    /// The next output.
+    pub fn poll(&mut self) -> Option<HolderOutput> {
+        self.outputs.pop_front()
+    }
+
+    /// The set, as it was recorded last.
+    pub fn set(&self) -> &HolderSet {
+        &self.set
+    }
+
+    /// State, for those who look.
+    pub fn state(&self) -> HoldersState {
+        self.state
+    }
+
+    fn step(&mut self, event: HoldersEvent) -> bool {
+        let next = table::next(HOLDERS, self.state, event);
+        self.state = next.unwrap_or(self.state);
+        next.is_some()
+    }
+
+    /// The home wants to go on without a copy that is silent. A copy that is not of the set gets a new term, too: a wish to admit it that is
+    /// still under way is of the old one.
+    pub fn on_drop(&mut self, home: NodeId, term: Term, node: NodeId) {
+        if self.is_home(home, term) && self.step(HoldersEvent::Drop) {
+            self.set.copies.remove(&node);
+            self.change_set();
+        }
+    }
+
+    /// A copy that the home has made has all, and counts there. The caller refuses a node that is lost, or began anew since it was made.
+    pub fn on_admit(&mut self, home: NodeId, term: Term, node: NodeId) {
+        if self.is_home(home, term) && node != home && self.step(HoldersEvent::Admit) && self.set.copies.insert(node) {
+            self.change_set();
+        }
+    }
+
+    /// True if that node is home in the term of today. Another is told the set.
+    fn is_home(&mut self, node: NodeId, term: Term) -> bool {
+        let is_home = self.set.home == node && self.set.term == term && self.state == HoldersState::Steady;
+        if !is_home && self.state == HoldersState::Steady {
+            self.outputs.push_back(HolderOutput::Set { to: node, set: self.set.clone() });
+        }
+        is_home
+    }
+
+    fn change_set(&mut self) {
+        self.set.term = self.set.term.next();
+        self.outputs.push_back(HolderOutput::Record(self.set.clone()));
+        self.outputs.push_back(HolderOutput::Set { to: self.set.home, set: self.set.clone() });
+    }
+
+    /// The connection to a node is new: what it was told before may not have come.
+    pub fn on_connected(&mut self, node: NodeId) {
+        let (set, term) = (self.set.clone(), self.set.term);
+        let output = match self.state {
+            HoldersState::Electing if set.copies.contains(&node) => HolderOutput::Freeze { to: node, term },
+            // A node that is home already takes only the set from it.
+            HoldersState::Steady if set.home == node => HolderOutput::Elect { to: node, set, has: BTreeMap::new() },
+            _ => return,
+        };
+        self.outputs.push_back(output);
+    }
+
+    /// A node is lost: its lease is over, so it answers nothing any more.
+    pub fn on_lost(&mut self, node: NodeId) {
+        let was_copy = self.set.copies.remove(&node);
+        self.frozen.remove(&node);
+        match self.state {
+            HoldersState::Steady if self.set.home == node => self.elect_anew(),
+            HoldersState::Steady if was_copy => self.change_set(),
+            HoldersState::Electing if self.set.copies.is_empty() => self.lose(),
+            HoldersState::Electing => self.end_election(),
+            _ => {}
+        }
+    }
+
+    fn elect_anew(&mut self) {
+        if self.set.copies.is_empty() {
+            return self.lose();
+        }
+        self.step(HoldersEvent::HomeLost);
+        self.set.term = self.set.term.next();
+        self.frozen.clear();
+        let term = self.set.term;
+        self.outputs.extend(self.set.copies.iter().map(|to| HolderOutput::Freeze { to: *to, term }));
+    }
+
+    fn lose(&mut self) {
+        if self.step(HoldersEvent::LastLost) {
+            self.outputs.push_back(HolderOutput::Lost);
+        }
+    }
+
+    /// A copy is frozen.
+    pub fn on_frozen(&mut self, node: NodeId, term: Term, position: Position) {
+        if self.state == HoldersState::Electing && term == self.set.term && self.set.copies.contains(&node) {
+            self.frozen.insert(node, position);
+            self.end_election();
+        }
+    }
+
+    /// Copies that have not said how far they are will not be waited for: they are dropped, unless nobody has said so yet.
+    pub fn on_late(&mut self) {
+        if self.state == HoldersState::Electing && !self.frozen.is_empty() {
+            let frozen = &self.frozen;
+            self.set.copies.retain(|node| frozen.contains_key(node));
+            self.end_election();
+        }
+    }
+
+    /// The copy with the most writes becomes the home, when all have said how far they are.
+    fn end_election(&mut self) {
+        if !self.set.copies.iter().all(|node| self.frozen.contains_key(node)) {
+            return;
+        }
+        // Of equal ones the lowest number.
+        let best = self.frozen.iter().max_by_key(|(node, position)| (**position, std::cmp::Reverse(**node)));
+        let Some((home, _)) = best.map(|(node, position)| (*node, *position)) else { return };
+        self.step(HoldersEvent::Elected);
+        self.set.home = home;
+        self.set.copies.remove(&home);
+        let mut has = std::mem::take(&mut self.frozen);
+        has.remove(&home);
+        self.outputs.push_back(HolderOutput::Record(self.set.clone()));
+        self.outputs.push_back(HolderOutput::Elect { to: home, set: self.set.clone(), has });
+    }
+}

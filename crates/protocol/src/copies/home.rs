@@ -1,0 +1,470 @@
+//! The home of an extent with copies: gives writes their order, and applies each when all copies that count have it.
+
+use super::{HolderSet, Position, Term};
+use crate::id::{Epoch, NodeId};
+use crate::table::{self, Row};
+use std::collections::{BTreeMap, VecDeque};
+
+/// State of a home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HomeState {
+    /// It was elected, and other copies lack writes that it has applied.
+    Filling,
+    /// It answers.
+    Open,
+    /// Another is home.
+    Deposed,
+}
+
+/// An event of a home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HomeEvent {
+    /// All copies have what it has.
+    Filled,
+    /// A higher term has another home, or none yet.
+    Depose,
+}
+
+/// Every transition of a home.
+pub const HOMES: &[Row<HomeState, HomeEvent>] = &[
+    Row { event: HomeEvent::Filled, from: &[HomeState::Filling], to: HomeState::Open },
+    Row { event: HomeEvent::Depose, from: &[HomeState::Filling, HomeState::Open], to: HomeState::Deposed },
+];
+
+/// State of a copy, as its home sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PeerState {
+    /// Ranges are on their way. It does not count.
+    Making,
+    /// All ranges are sent. It counts, and the coordinator does not know it.
+    Counts,
+    /// It has all, and the coordinator is asked to admit it.
+    Asked,
+    /// It is of the set.
+    Member,
+    /// It is silent, and the coordinator is asked to drop it. It counts until then.
+    Silent,
+}
+
+/// An event of a copy at its home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerEvent {
+    /// The last range was sent.
+    Sent,
+    /// It has said that it has all.
+    Ask,
+    /// The coordinator has it in the set.
+    Admit,
+    /// It does not answer.
+    Silent,
+}
+
+/// Every transition of a copy at its home. Those that are dropped, and those that are silent before anybody asked for them, are forgotten.
+pub const PEERS: &[Row<PeerState, PeerEvent>] = &[
+    Row { event: PeerEvent::Sent, from: &[PeerState::Making], to: PeerState::Counts },
+    Row { event: PeerEvent::Ask, from: &[PeerState::Counts], to: PeerState::Asked },
+    Row { event: PeerEvent::Admit, from: &[PeerState::Asked], to: PeerState::Member },
+    Row { event: PeerEvent::Silent, from: &[PeerState::Asked, PeerState::Member], to: PeerState::Silent },
+];
+
+/// Result of an input, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HomeOutput<E> {
+    /// A copy gets a write.
+    Write {
+        /// Receiver.
+        to: NodeId,
+        /// The home's term.
+        term: Term,
+        /// The write's place.
+        position: Position,
+        /// All copies have the writes up to this one.
+        stable: Position,
+        /// The write.
+        entry: E,
+    },
+    /// A copy is asked how far it is.
+    Ask {
+        /// Receiver.
+        to: NodeId,
+        /// The home's term.
+        term: Term,
+    },
+    /// A copy begins anew.
+    Make {
+        /// Receiver.
+        to: NodeId,
+        /// The home's term.
+        term: Term,
+        /// Its bytes come as of this write.
+        at: Position,
+    },
+    /// A copy gets a range's bytes, as they are at this moment.
+    Range {
+        /// Receiver.
+        to: NodeId,
+        /// The home's term.
+        term: Term,
+        /// Number of the range.
+        range: u64,
+    },
+    /// A copy has got all ranges.
+    Made {
+        /// Receiver.
+        to: NodeId,
+        /// The home's term.
+        term: Term,
+    },
+    /// The write is applied to the home's bytes, and is answered. Nobody has seen it before.
+    Apply {
+        /// The write's place.
+        position: Position,
+        /// The write.
+        entry: E,
+    },
+    /// The coordinator is asked to drop a silent copy.
+    Drop {
+        /// The home's term.
+        term: Term,
+        /// The copy.
+        node: NodeId,
+    },
+    /// The coordinator is asked to admit a copy that has all.
+    Admit {
+        /// The home's term.
+        term: Term,
+        /// The copy.
+        node: NodeId,
+        /// The node's generation when it was made a copy. One that began anew since has nothing.
+        epoch: Epoch,
+    },
+    /// The home answers from here on.
+    Open,
+    /// It answers nothing any more. Writes that wait are sent to the next home by those who asked for them.
+    Deposed,
+}
+
+/// A copy, as its home sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Peer {
+    state: PeerState,
+    epoch: Epoch,
+    has: Position,
+    /// The next range to send.
+    range: u64,
+    /// The last write before it began to count.
+    from: Position,
+}
+
+/// The home of one extent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HomeLog<E> {
+    state: HomeState,
+    term: Term,
+    me: NodeId,
+    /// Ranges of the extent that a copy is made of.
+    ranges: u64,
+    last: Position,
+    applied: Position,
+    /// Writes that some copy that counts may lack, oldest first.
+    tail: VecDeque<(Position, E)>,
+    peers: BTreeMap<NodeId, Peer>,
+    outputs: VecDeque<HomeOutput<E>>,
+}
+
+impl<E: Clone> HomeLog<E> {
+    /// The home of an extent that was made together with its copies: all are empty.
+    pub fn new(me: NodeId, set: &HolderSet, ranges: u64) -> HomeLog<E> {
+        let all = set.copies.iter().map(|copy| (*copy, Position::default())).collect();
+        HomeLog::begin(me, set, ranges, (Position::default(), VecDeque::new()), &all)
+    }
+
+    /// A copy becomes the home, with what [`CopyLog::elect`](super::CopyLog::elect) gave. `has` says how far the other copies of the set are.
+    /// It answers when they have all that it has: until then the loss of this node would take back what it showed.
+    pub fn elected(
+        me: NodeId,
+        set: &HolderSet,
+        ranges: u64,
+        log: (Position, VecDeque<(Position, E)>),
+        has: &BTreeMap<NodeId, Position>,
+    ) -> HomeLog<E> {
+        let mut home = HomeLog::begin(me, set, ranges, log, has);
+        home.send_all_again();
+        home
+    }
+
+    fn begin(
+        me: NodeId,
+        set: &HolderSet,
+        ranges: u64,
+        (last, tail): (Position, VecDeque<(Position, E)>),
+        has: &BTreeMap<NodeId, Position>,
+    ) -> HomeLog<E> {
+        let peer = |node: &NodeId| {
+            let has = has.get(node).copied().unwrap_or_default();
+            (*node, Peer { state: PeerState::Member, epoch: Epoch::default(), has, range: ranges, from: last })
+        };
+        let peers = set.copies.iter().filter(|node| **node != me).map(peer).collect();
+        let (state, outputs) = (HomeState::Filling, VecDeque::new());
+        let mut home = HomeLog { state, term: set.term, me, ranges, last, applied: last, tail, peers, outputs };
+        home.advance();
+        home
+    }
+
+    /// The next output. The caller carries each out before it asks for the next.
+    pub fn poll(&mut self) -> Option<HomeOutput<E>> {
+        self.outputs.pop_front()
+    }
+
+    /// True if reads are answered, as long as the node's lease lasts.
+    pub fn is_open(&self) -> bool {
+        self.state == HomeState::Open
+    }
+
+    /// True if another is home, or will be.
+    pub fn is_deposed(&self) -> bool {
+        self.state == HomeState::Deposed
+    }
+
+    /// Asks a copy how far it is, which also says that it lives.
+    pub fn ask(&mut self, node: NodeId) {
+        if self.peers.get(&node).is_some_and(Peer::counts) {
+            self.outputs.push_back(HomeOutput::Ask { to: node, term: self.term });
+        }
+    }
+
+    /// Term, for messages of this home.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// Copies that are made or that count, with the state of each.
+    pub fn peers(&self) -> impl Iterator<Item = (NodeId, PeerState)> {
+        self.peers.iter().map(|(node, peer)| (*node, peer.state))
+    }
+
+    /// A write comes. `None` where this home is not open.
+    pub fn write(&mut self, entry: E) -> Option<Position> {
+        if self.state != HomeState::Open {
+            return None;
+        }
+        self.last = self.last.next();
+        let position = self.last;
+        self.tail.push_back((position, entry.clone()));
+        let (term, stable) = (self.term, self.stable());
+        let counting = self.peers.iter().filter(|(_, peer)| peer.counts());
+        let writes = counting.map(|(to, _)| HomeOutput::Write { to: *to, term, position, stable, entry: entry.clone() });
+        self.outputs.extend(writes);
+        self.advance();
+        Some(position)
+    }
+
+    /// A copy has all writes up to a position.
+    pub fn on_has(&mut self, node: NodeId, term: Term, position: Position) {
+        if term > self.term {
+            return self.depose();
+        }
+        let last = self.last;
+        let Some(peer) = self.peers.get_mut(&node).filter(|_| term == self.term) else { return };
+        // A position is input.
+        peer.has = peer.has.max(position.min(last));
+        if peer.state == PeerState::Counts && peer.has >= peer.from {
+            let epoch = peer.epoch;
+            self.step(node, PeerEvent::Ask);
+            self.outputs.push_back(HomeOutput::Admit { term, node, epoch });
+        }
+        self.advance();
+    }
+
+    /// A copy of a higher term was heard of.
+    pub fn on_stale(&mut self, term: Term) {
+        if term > self.term {
+            self.depose();
+        }
+    }
+
+    /// A connection to a copy is made anew. A copy gets again what it may lack; one that is made gets all ranges again.
+    pub fn on_reconnected(&mut self, node: NodeId) {
+        match self.peers.get(&node).map(|peer| (peer.state, peer.epoch)) {
+            // Ranges are lost with the connection, unless it has said that it has all.
+            Some((PeerState::Making | PeerState::Counts, epoch)) => {
+                self.peers.remove(&node);
+                self.make(node, epoch);
+                self.advance();
+            }
+            _ => self.send_again(node),
+        }
+    }
+
+    fn send_again(&mut self, node: NodeId) {
+        let (term, stable) = (self.term, self.stable());
+        let Some(peer) = self.peers.get(&node).filter(|peer| peer.counts()) else { return };
+        self.outputs.push_back(HomeOutput::Ask { to: node, term });
+        let lacks = self.tail.iter().filter(|(position, _)| *position > peer.has);
+        let writes = lacks.map(|(position, entry)| {
+            let (position, entry) = (*position, entry.clone());
+            HomeOutput::Write { to: node, term, position, stable, entry }
+        });
+        self.outputs.extend(writes);
+    }
+
+    /// Copies take writes of the new term alone.
+    fn send_all_again(&mut self) {
+        let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.send_again(node));
+    }
+
+    /// A copy does not answer. The home goes on without it when the coordinator says so.
+    pub fn on_silent(&mut self, node: NodeId) {
+        match self.peers.get(&node).map(|peer| peer.state) {
+            Some(PeerState::Making | PeerState::Counts) => {
+                self.peers.remove(&node);
+                self.advance();
+            }
+            Some(_) if self.step(node, PeerEvent::Silent) => {
+                self.outputs.push_back(HomeOutput::Drop { term: self.term, node });
+            }
+            _ => {}
+        }
+    }
+
+    /// The coordinator has changed the set.
+    pub fn on_set(&mut self, set: &HolderSet) {
+        if set.term <= self.term {
+            return;
+        }
+        if set.home != self.me {
+            return self.depose();
+        }
+        self.term = set.term;
+        let known: Vec<(NodeId, PeerState)> = self.peers().filter(|(_, state)| state.is_known()).collect();
+        for (node, state) in known {
+            self.on_place(node, state, set.copies.contains(&node));
+        }
+        self.send_all_again();
+        self.advance();
+    }
+
+    /// A copy is of the new set, or is not.
+    fn on_place(&mut self, node: NodeId, state: PeerState, is_member: bool) {
+        let term = self.term;
+        match (state, is_member) {
+            (PeerState::Asked, true) => drop(self.step(node, PeerEvent::Admit)),
+            // The wish was of an earlier term.
+            (PeerState::Asked, false) => {
+                let epoch = self.peers.get(&node).map(|peer| peer.epoch).unwrap_or_default();
+                self.outputs.push_back(HomeOutput::Admit { term, node, epoch });
+            }
+            (PeerState::Silent, true) => self.outputs.push_back(HomeOutput::Drop { term, node }),
+            (_, true) => {}
+            (_, false) => drop(self.peers.remove(&node)),
+        }
+    }
+
+    /// The connection to the coordinator is new: what it was asked before may not have come.
+    pub fn ask_again(&mut self) {
+        if self.is_deposed() {
+            return;
+        }
+        let term = self.term;
+        let asks = self.peers.iter().filter_map(|(node, peer)| match peer.state {
+            PeerState::Asked => Some(HomeOutput::Admit { term, node: *node, epoch: peer.epoch }),
+            PeerState::Silent => Some(HomeOutput::Drop { term, node: *node }),
+            _ => None,
+        });
+        self.outputs.extend(asks);
+    }
+
+    /// A node without the extent's bytes becomes a copy: it gets all ranges, and each write when it is applied here.
+    pub fn make(&mut self, node: NodeId, epoch: Epoch) {
+        if self.state != HomeState::Open || self.peers.contains_key(&node) || node == self.me {
+            return;
+        }
+        let (term, at) = (self.term, self.applied);
+        self.peers.insert(node, Peer { state: PeerState::Making, epoch, has: Position::default(), range: 0, from: self.last });
+        self.outputs.push_back(HomeOutput::Make { to: node, term, at });
+    }
+
+    /// The next range of a copy that is made; false where there is none. The caller bounds how fast they go. Behind the last one the copy counts.
+    pub fn send_range(&mut self, node: NodeId) -> bool {
+        let (term, ranges, last) = (self.term, self.ranges, self.last);
+        let Some(peer) = self.peers.get_mut(&node).filter(|peer| peer.state == PeerState::Making) else { return false };
+        if peer.range < ranges {
+            self.outputs.push_back(HomeOutput::Range { to: node, term, range: peer.range });
+            peer.range = peer.range.saturating_add(1);
+            return true;
+        }
+        peer.from = last;
+        peer.has = self.applied;
+        self.step(node, PeerEvent::Sent);
+        self.outputs.push_back(HomeOutput::Made { to: node, term });
+        // It has the writes that are applied. Those that wait it gets now, and they wait for it.
+        self.send_again(node);
+        false
+    }
+
+    fn step(&mut self, node: NodeId, event: PeerEvent) -> bool {
+        let Some(peer) = self.peers.get_mut(&node) else { return false };
+        let next = table::next(PEERS, peer.state, event);
+        peer.state = next.unwrap_or(peer.state);
+        next.is_some()
+    }
+
+    /// The last write that all copies that count have.
+    fn stable(&self) -> Position {
+        let counting = self.peers.values().filter(|peer| peer.counts());
+        counting.map(|peer| peer.has).min().unwrap_or(self.last)
+    }
+
+    /// Applies what all have.
+    fn advance(&mut self) {
+        if self.is_deposed() {
+            return;
+        }
+        let stable = self.stable();
+        while self.tail.front().is_some_and(|(position, _)| *position <= stable) {
+            let Some((position, entry)) = self.tail.pop_front() else { break };
+            if position > self.applied {
+                self.apply(position, entry);
+            }
+        }
+        if self.state == HomeState::Filling && stable >= self.applied {
+            self.change(HomeEvent::Filled);
+            self.outputs.push_back(HomeOutput::Open);
+        }
+    }
+
+    fn apply(&mut self, position: Position, entry: E) {
+        self.applied = position;
+        self.outputs.push_back(HomeOutput::Apply { position, entry: entry.clone() });
+        let (term, stable) = (self.term, position);
+        let making = self.peers.iter().filter(|(_, peer)| peer.state == PeerState::Making);
+        let writes = making.map(|(to, _)| HomeOutput::Write { to: *to, term, position, stable, entry: entry.clone() });
+        self.outputs.extend(writes);
+    }
+
+    fn change(&mut self, event: HomeEvent) -> bool {
+        let next = table::next(HOMES, self.state, event);
+        self.state = next.unwrap_or(self.state);
+        next.is_some()
+    }
+
+    fn depose(&mut self) {
+        if self.change(HomeEvent::Depose) {
+            self.outputs.push_back(HomeOutput::Deposed);
+        }
+    }
+}
+
+impl Peer {
+    fn counts(&self) -> bool {
+        self.state != PeerState::Making
+    }
+}
+
+impl PeerState {
+    /// True if the coordinator may know the copy.
+    fn is_known(self) -> bool {
+        matches!(self, PeerState::Asked | PeerState::Member | PeerState::Silent)
+    }
+}

@@ -1,0 +1,443 @@
+//! Extents with copies, simulated: programs add to words and read them, while nodes die, stop, are cut off and come back empty.
+//!
+//! Each extent has the product's rules on its nodes and at the coordinator (`hanare_protocol::copies`). Faults that take a node away wait until
+//! every extent would keep a member of its set that nothing is wrong with. So no fault may cost a byte, and an extent that is lost is a failure.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `nodes` | what a node does with messages of homes and copies |
+//! | `coordinator` | leases, sets of holders, and copies that are made anew |
+//! | `programs` | what programs ask for, and how answers are judged |
+
+mod coordinator;
+mod nodes;
+mod programs;
+
+use crate::check::Check;
+use crate::dice::Dice;
+use crate::harness::{Course, World, defects, on_course};
+use crate::network::Ordered;
+use coordinator::Coordinator;
+use hanare_protocol::copies::{HolderSet, Position, Term, Writers};
+use hanare_protocol::id::{Epoch, NodeId};
+use nodes::Host;
+use programs::Program;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Extents of the world; each has two or three holders.
+const EXTENT_COUNT: usize = 4;
+/// Words of an extent, each a range of its own when a copy is made.
+const WORD_COUNT: usize = 8;
+/// Least number of nodes: three holders, and one more to make a copy at.
+const NODE_COUNT_MIN: usize = 4;
+/// Time between two looks of a node or the coordinator.
+const LOOK_MS: u64 = 100;
+/// Time for which a lease lasts.
+const LEASE_MS: u64 = 1000;
+/// Silence after which a home asks the coordinator to drop a copy.
+const SILENT_MS: u64 = 800;
+/// The coordinator's number as an end of a wire.
+const COORDINATOR: usize = usize::MAX;
+
+/// An addition to a word: the program, its number, the word.
+type Entry = (u64, u64, usize);
+
+/// A message about one extent.
+#[derive(Clone, Debug)]
+enum Message {
+    Write {
+        term: Term,
+        position: Position,
+        stable: Position,
+        entry: Entry,
+    },
+    Ask {
+        term: Term,
+    },
+    Make {
+        term: Term,
+        at: Position,
+    },
+    Range {
+        term: Term,
+        word: usize,
+        value: u64,
+    },
+    Made {
+        term: Term,
+        known: Writers<u64, u64>,
+    },
+    Has {
+        term: Term,
+        position: Position,
+    },
+    Stale {
+        term: Term,
+    },
+    Set(HolderSet),
+    Freeze {
+        term: Term,
+    },
+    Elect {
+        set: HolderSet,
+        has: BTreeMap<NodeId, Position>,
+    },
+    IsFrozen {
+        term: Term,
+        position: Position,
+    },
+    Drop {
+        term: Term,
+        node: NodeId,
+    },
+    Admit {
+        term: Term,
+        node: NodeId,
+        epoch: Epoch,
+    },
+    /// The home makes a copy at that node.
+    MakeAt {
+        node: NodeId,
+        epoch: Epoch,
+    },
+    /// A node renews its lease, as of that moment.
+    Renew {
+        sent_ms: u64,
+    },
+    Renewed {
+        sent_ms: u64,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Deliver {
+        wire: (usize, usize),
+        generation: u64,
+        extent: usize,
+        message: MessageBox,
+    },
+    /// Two ends find that their connection broke, and make another.
+    Reconnect {
+        wire: (usize, usize),
+    },
+    Look(usize),
+    Program(usize),
+    Ask {
+        program: usize,
+        number: u64,
+        at: usize,
+    },
+    Answer {
+        program: usize,
+        number: u64,
+        value: Option<u64>,
+    },
+    Wake(usize),
+    Back(usize),
+    Fault,
+}
+
+/// A message, apart from the events of the world.
+#[derive(Clone, Debug)]
+pub(crate) struct MessageBox(Message);
+
+defects! {
+    /// The home applies and answers before copies have the write.
+    ApplyFirst,
+    /// The copy with the fewest writes is elected.
+    ElectLeast,
+    /// A home answers after its lease.
+    ForgetLease,
+    /// A write that is sent again is applied again.
+    AddTwice,
+    /// A home goes on without a silent copy before the coordinator has dropped it.
+    DropAlone,
+    /// A copy is admitted before it has all.
+    AdmitEarly,
+    /// A copy is admitted though its node died meanwhile, or began anew.
+    AdmitDead,
+    /// A copy that is made gets no writes meanwhile.
+    MissWhileMade,
+    /// A copy applies a write late: when the next one comes.
+    ApplyLate,
+    /// What was lost with a connection is not sent again.
+    ForgetLost,
+}
+
+/// A connection between two ends; the lower number first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wire {
+    path: Ordered,
+    /// Counts its connections: a message of an earlier one is lost.
+    generation: u64,
+    is_broken: bool,
+    /// Faults break it after that: one that broke again and again would be a fault of its ends.
+    rests_until_ms: u64,
+}
+
+/// Extents with copies.
+#[derive(Debug)]
+pub(crate) struct CopyWorld {
+    course: Course<Event, Defect>,
+    hosts: Vec<Host>,
+    coordinator: Coordinator,
+    programs: Vec<Program>,
+    wires: BTreeMap<(usize, usize), Wire>,
+    /// Additions that were asked for, and what was seen, of each word.
+    asked: Vec<[u64; WORD_COUNT]>,
+    seen: Vec<[u64; WORD_COUNT]>,
+    results: BTreeSet<(usize, usize, u64)>,
+}
+
+on_course!(CopyWorld);
+
+impl World for CopyWorld {
+    const NAME: &'static str = "copies";
+    type Event = Event;
+    type Defect = Defect;
+
+    fn begin(mut course: Course<Event, Defect>) -> CopyWorld {
+        course.dice = Dice::new(course.plan.seed ^ 0x636f_7069_6573);
+        let node_count = (course.plan.nodes as usize).max(NODE_COUNT_MIN);
+        let sets: Vec<HolderSet> = (0..EXTENT_COUNT).map(|extent| first_set(extent, node_count)).collect();
+        let hosts = (0..node_count).map(|node| Host::new(node, &sets)).collect();
+        let program = |number: usize| {
+            let extent = number % EXTENT_COUNT;
+            Program::new(extent, index(sets[extent].home))
+        };
+        let programs = (0..EXTENT_COUNT * 3).map(program).collect();
+        let mut world = CopyWorld {
+            course,
+            hosts,
+            coordinator: Coordinator::new(sets, node_count),
+            programs,
+            wires: BTreeMap::new(),
+            asked: vec![[0; WORD_COUNT]; EXTENT_COUNT],
+            seen: vec![[0; WORD_COUNT]; EXTENT_COUNT],
+            results: BTreeSet::new(),
+        };
+        world.change_weather();
+        (0..node_count).for_each(|node| world.at(0, Event::Look(node)));
+        (0..world.programs.len()).for_each(|program| world.at(1, Event::Program(program)));
+        world.at(0, Event::Look(COORDINATOR));
+        world.at(10, Event::Fault);
+        world
+    }
+
+    fn act(&mut self, event: Event) -> Check {
+        if !matches!(event, Event::Look(_)) {
+            self.note(format!("{event:?}"));
+        }
+        match event {
+            Event::Deliver { wire, generation, extent, message } => return self.on_message(wire, generation, extent, message.0),
+            Event::Reconnect { wire } => self.on_reconnect(wire),
+            Event::Look(COORDINATOR) => self.look_as_coordinator()?,
+            Event::Look(node) => self.look_as_node(node),
+            Event::Program(program) => self.on_program(program),
+            Event::Ask { program, number, at } => self.on_ask(program, number, at),
+            Event::Answer { program, number, value } => return self.on_answer(program, number, value),
+            Event::Wake(node) => {
+                self.hosts[node].is_still = false;
+                // All that has come meanwhile, in its order.
+                return std::mem::take(&mut self.hosts[node].inbox).into_iter().try_for_each(|event| self.act(event));
+            }
+            Event::Back(node) => self.come_back(node),
+            Event::Fault => {
+                if self.is_rough {
+                    self.fault();
+                    let pause_ms = self.dice.between(1, 1500);
+                    self.at(pause_ms, Event::Fault);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn calm(&mut self) -> Check {
+        // Those that stand still go on in their time: what they have not looked at yet keeps its order.
+        for node in 0..self.hosts.len() {
+            if std::mem::take(&mut self.hosts[node].is_cut) {
+                self.break_wire(node, COORDINATOR);
+            }
+            if std::mem::take(&mut self.hosts[node].is_alone) {
+                self.break_wires_between(node);
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_rest(&mut self) -> Check {
+        self.judge_programs()?;
+        self.judge_holders()
+    }
+}
+
+/// The first holders of an extent: two or three nodes, one after another.
+fn first_set(extent: usize, node_count: usize) -> HolderSet {
+    let at = |step: usize| node_id((extent + step) % node_count);
+    HolderSet { term: Term(1), home: at(0), copies: (1..=1 + extent % 2).map(at).collect() }
+}
+
+fn node_id(index: usize) -> NodeId {
+    NodeId(index as u32)
+}
+
+fn index(node: NodeId) -> usize {
+    node.0 as usize
+}
+
+impl CopyWorld {
+    /// Sends a message over the connection of two ends, which keeps order and loses nothing until it breaks.
+    fn send(&mut self, from: usize, to: usize, extent: usize, message: Message) {
+        if from == to {
+            return;
+        }
+        let (now_ms, delay_ms) = (self.now_ms, self.delay_ms());
+        let wire = self.wires.entry((from.min(to), from.max(to))).or_default();
+        if wire.is_broken {
+            return;
+        }
+        let after = if from < to { wire.path.there(now_ms, delay_ms) } else { wire.path.back(now_ms, delay_ms) };
+        let generation = wire.generation;
+        self.at(after, Event::Deliver { wire: (from, to), generation, extent, message: MessageBox(message) });
+    }
+
+    fn on_message(&mut self, (from, to): (usize, usize), generation: u64, extent: usize, message: Message) -> Check {
+        let wire = self.wires.get(&(from.min(to), from.max(to))).copied().unwrap_or_default();
+        if wire.generation != generation {
+            self.count("messages lost with their connection");
+            return Ok(());
+        }
+        let is_cut = |node: usize| node != COORDINATOR && self.hosts[node].is_cut;
+        let is_alone = |node: usize| node != COORDINATOR && self.hosts[node].is_alone;
+        if (to == COORDINATOR && is_cut(from)) || (from == COORDINATOR && is_cut(to)) || is_alone(from) || is_alone(to) {
+            return Ok(());
+        }
+        if to == COORDINATOR {
+            return self.on_coordinator(from, extent, message);
+        }
+        let host = &mut self.hosts[to];
+        if host.is_dead {
+            return Ok(());
+        }
+        if host.is_still {
+            host.inbox.push(Event::Deliver { wire: (from, to), generation, extent, message: MessageBox(message) });
+            return Ok(());
+        }
+        self.on_node(from, to, extent, message);
+        Ok(())
+    }
+
+    /// A connection breaks: what is under way is lost, and the ends find it out a little later.
+    fn break_wire(&mut self, one: usize, other: usize) {
+        let (key, now_ms) = ((one.min(other), one.max(other)), self.now_ms);
+        let wire = self.wires.entry(key).or_default();
+        if !wire.is_broken {
+            (wire.generation, wire.is_broken) = (wire.generation + 1, true);
+            wire.rests_until_ms = now_ms + 2 * LEASE_MS;
+            let after = self.dice.between(1, 300);
+            self.at(after, Event::Reconnect { wire: key });
+        }
+    }
+
+    fn on_reconnect(&mut self, (one, other): (usize, usize)) {
+        self.wires.entry((one, other)).or_default().is_broken = false;
+        if self.has(Defect::ForgetLost) {
+            return;
+        }
+        if other == COORDINATOR {
+            self.coordinator_reconnected(one);
+        } else {
+            self.nodes_reconnected(one, other);
+        }
+    }
+
+    fn fault(&mut self) {
+        let node_count = self.hosts.len() as u64;
+        let node = self.dice.below(node_count) as usize;
+        match self.dice.below(8) {
+            0..4 => {
+                let other = self.dice.below(node_count + 1) as usize;
+                let other = if other == self.hosts.len() { COORDINATOR } else { other };
+                let wire = self.wires.get(&(node.min(other), node.max(other))).copied().unwrap_or_default();
+                if other != node && self.now_ms >= wire.rests_until_ms {
+                    self.count("connections broken");
+                    self.break_wire(node, other);
+                }
+            }
+            _ if !self.may_lose(node) => {}
+            4..6 => {
+                self.count("node deaths");
+                self.kill(node);
+            }
+            6 => {
+                self.count("nodes that stood still");
+                let still_ms = self.dice.between(100, 4000);
+                self.hosts[node].is_still = true;
+                self.at(still_ms, Event::Wake(node));
+            }
+            _ => {
+                let is_alone = self.dice.chance(5000);
+                self.count(if is_alone { "nodes that programs alone reach" } else { "nodes cut off from the coordinator" });
+                (self.hosts[node].is_cut, self.hosts[node].is_alone) = (true, is_alone);
+                let back_ms = self.dice.between(1500, 6000);
+                self.at(back_ms, Event::Back(node));
+            }
+        }
+        if self.dice.chance(300) {
+            self.change_weather();
+        }
+    }
+
+    /// Longer delays would make well nodes count as lost.
+    fn change_weather(&mut self) {
+        self.throw_weather();
+        self.weather.delay_ms_max = self.weather.delay_ms_max.min(100);
+    }
+
+    fn kill(&mut self, node: usize) {
+        self.hosts[node].die();
+        self.break_wires_between(node);
+        self.break_wire(node, COORDINATOR);
+        let back_ms = self.dice.between(500, 6000);
+        self.at(back_ms, Event::Back(node));
+    }
+
+    /// The node's connections to all others break.
+    fn break_wires_between(&mut self, node: usize) {
+        (0..self.hosts.len()).filter(|other| *other != node).for_each(|other| self.break_wire(node, other));
+    }
+
+    /// A node comes back empty, when the coordinator has missed it.
+    fn come_back(&mut self, node: usize) {
+        if self.coordinator.is_lost(node) {
+            self.count("nodes that came back");
+            if self.hosts[node].is_alone {
+                self.break_wires_between(node);
+            }
+            self.hosts[node] = Host::new(node, &[]);
+            self.coordinator.joins(node, self.course.now_ms);
+            self.hosts[node].lease_until_ms = self.course.now_ms + LEASE_MS;
+        } else if self.hosts[node].is_dead || self.hosts[node].is_cut {
+            self.at(LOOK_MS, Event::Back(node));
+        }
+    }
+
+    /// True if each extent keeps a member of its set without this node that nothing is wrong with, whom nobody wants to drop.
+    fn may_lose(&self, node: usize) -> bool {
+        let is_well = |other: usize| {
+            let host = &self.hosts[other];
+            other != node && !host.is_dead && !host.is_cut && !host.is_still && !self.coordinator.is_lost(other)
+        };
+        (0..EXTENT_COUNT).all(|extent| {
+            let members = self.coordinator.members(extent);
+            let is_doubted = |member: usize| self.hosts.iter().any(|host| host.doubts(extent, member));
+            let well = members.iter().filter(|member| is_well(**member) && !is_doubted(**member)).count();
+            !members.contains(&node) || well > 0
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
