@@ -22,7 +22,7 @@ static LOST: LostTable<LOST_RUN_COUNT_MAX> = LostTable::new();
 
 /// Runs of lost pages.
 struct LostTable<const N: usize> {
-    /// One run each, see [`pack`]; 0 where there is none. A run is one word because threads and their signal handlers change it at once.
+    /// Runs, one a word, see [`pack`]; 0 where there is none. A run is one word because threads and their signal handlers change it at once.
     runs: [AtomicU64; N],
     /// Number of words that hold a run.
     count: AtomicUsize,
