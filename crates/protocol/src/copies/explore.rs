@@ -276,12 +276,10 @@ impl World {
                 self.on_copy_outputs(at, from, output);
             }
             // A former home begins anew.
-            Message::Make { term, at: position } => {
-                if host.home.as_ref().is_none_or(|home| home.term() < term) {
-                    host.home = None;
-                    let output = host.copy.make(term, position);
-                    self.on_copy_outputs(at, from, output);
-                }
+            Message::Make { term, at: position } if host.home.as_ref().is_none_or(|home| home.term() < term) => {
+                host.home = None;
+                let output = host.copy.make(term, position);
+                self.on_copy_outputs(at, from, output);
             }
             Message::Range { term, word, value } if host.copy.takes_range(term) => host.bytes[word] = value,
             Message::Made { term, known } if host.home.is_none() => {
