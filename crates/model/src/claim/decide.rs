@@ -183,6 +183,7 @@ pub fn decide(judge: &Judge, parameters: &Parameters) -> Option<ClaimResult> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::record::Share;
     use crate::claim::{Check, Limit};
 
     fn table() -> Parameters {
@@ -259,6 +260,27 @@ mod tests {
         let result = decide(&judge, &table()).unwrap();
         assert_eq!((result.verdict, result.own.len()), (Verdict::Reproduced, 0));
         assert_eq!(result.on_defaults.unwrap().model, "1.98");
+    }
+
+    /// A claim that states no number and holds in each reading: the boxes alone decide it.
+    #[test]
+    fn a_box_fires_where_no_fact_is_the_claims_own() {
+        let judgement = near(1.99).unwrap();
+        let share = |held| Share { points: 100, held };
+        let of = |box2, box10, constant: &[&str], flips: &[&str]| {
+            let named = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
+            let (what, unit, choices, whole, bars) = Default::default();
+            let (constant, flips, values) = (named(constant), named(flips), vec![1.99; 3]);
+            let record =
+                Record { what, value: 1.99, unit, values, box2, box10, band: None, constant, choices, whole, flips, bars };
+            let held = [ReadingResult { name: "as judged".to_string(), holds: true }];
+            verdict(&judgement, &[], (&held, &Joint::default()), Some(&record))
+        };
+        assert_eq!(of(share(100), share(98), &[], &[]), Verdict::ByConstruction);
+        assert_eq!(of(share(100), share(97), &[], &[]), Verdict::Reproduced);
+        assert_eq!(of(share(100), share(60), &["a", "b"], &[]), Verdict::ByConstruction);
+        assert_eq!(of(share(100), share(60), &["a"], &["order = rows"]), Verdict::KnifeEdge);
+        assert_eq!(of(share(49), share(60), &["a"], &[]), Verdict::KnifeEdge);
     }
 
     #[test]

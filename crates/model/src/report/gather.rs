@@ -211,6 +211,15 @@ mod tests {
         let rows = gathered_once().rows.iter().filter(|row| row.verdict == Verdict::ByConstruction);
         let fired = rows.filter(|row| facts().is_qualitative(&row.claim.id));
         assert!(fired.count() >= 5, "no qualitative claim is by construction");
+        let stated = |row: &&Row| facts().is_qualitative(&row.claim.id) && row.verdict != Verdict::NothingToTest;
+        let (boxed, bare): (Vec<&Row>, Vec<&Row>) = gathered_once()
+            .rows
+            .iter()
+            .filter(stated)
+            .partition(|row| row.sensitivity.is_some_and(|record| record.box10.points > 0));
+        assert_eq!(boxed.len() + bare.len() + 3, 43, "three of them say nothing that a model could miss");
+        // A claim without a box has nothing open in it: the guard fires at once.
+        assert!(bare.len() <= 1 && bare.iter().all(|row| row.verdict == Verdict::ByConstruction), "{}", bare.len());
         for row in &gathered_once().rows {
             let is_open = matches!(row.verdict, Verdict::Reproduced | Verdict::KnifeEdge);
             assert!(
