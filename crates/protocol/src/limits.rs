@@ -260,10 +260,10 @@ pub const ASK_COUNT_MAX: usize = 65_536;
 
 /// Changes of regions that the coordinator has begun lately for one user, while other users ask for such changes, too. Nobody waits for more
 /// of another user's.
-pub const USER_WORK_COUNT: usize = 4;
+pub const USER_WORK_COUNT: usize = 1;
 
 /// Time for which such a change counts. A longer one waits for a node, and costs the coordinator nothing.
-pub const USER_WORK_MS: u64 = 100;
+pub const USER_WORK_MS: u64 = 25;
 
 /// Time for which a user counts after its last such request. A program that makes one region after the other is still there between two.
 pub const USER_ASKED_MS: u64 = 1000;

@@ -1,6 +1,6 @@
 //! Requests that nodes forward: each is carried out once, however often it arrives.
 //!
-//! A request that is worked on, or waits for that, is *open*. While several users change regions, each has few such requests begun at a time. So
+//! A request that is worked on, or waits for that, is *open*. While several users change regions, each has one such request begun at a time. So
 //! nobody waits for all that another one asks. One that was refused is remembered with its refusal, one that did something as an effect in
 //! the journal, until the node says that it is settled; one that only read is forgotten at once and may be read again.
 

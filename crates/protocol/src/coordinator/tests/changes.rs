@@ -150,7 +150,8 @@ fn a_user_that_makes_many_regions_keeps_nobody_waiting_for_more_than_a_few() {
     let many: Vec<u64> =
         (0..50).map(|number| pool.ask(1, OTHER, create(&format!("theirs{number}"), 4096, there, false))).collect();
     assert_eq!(made(&pool), 1 + limits::USER_WORK_COUNT);
-    pool.ask(0, OWNER, create("mine too", 4096, there, false));
+    let third = User { uid: OTHER.uid + 1, ..OTHER };
+    pool.ask(0, third, create("another's", 4096, there, false));
     assert_eq!(made(&pool), 2 + limits::USER_WORK_COUNT, "it comes before those that wait");
     assert!(pool.call(1, OTHER, Request::Status).is_ok());
     // The node makes those that come from here on, and never the ones before: they are in nobody's way for long.
