@@ -30,29 +30,26 @@ const SUM_LEN: usize = 8;
 /// Bytes of the reserve: some thousand records, and the pages that the database writes for each of its transactions.
 const RESERVE_LEN: u64 = 1 << 20;
 
-/// The journal, in a file or in memory.
+/// The journal, in a file.
 pub(crate) struct Journal {
     /// `None` only while it is opened again.
     database: Option<Database>,
-    path: Option<PathBuf>,
+    path: PathBuf,
     next: u64,
     count: usize,
     is_full: bool,
 }
 
 impl Journal {
-    /// Opens the journal at `path`, made with its folder when it is not there; in memory without a path. Returns the records in it.
+    /// Opens the journal at `path`, made with its folder when it is not there. Returns the records in it.
     /// The journal names all users' regions, so its owner alone reads it, also one that was made readable for others.
     ///
     /// **Errors**: [`Error::BadSetting`] when another process has it open, or it is none of ours; [`Error::System`] when it is
     /// damaged.
-    pub fn open(path: Option<&Path>) -> Result<(Journal, Vec<Record>)> {
-        if let Some(path) = path {
-            make_folder(path)?;
-        }
-        let database = open_database(path, true)?;
-        let path = path.map(PathBuf::from);
-        let mut journal = Journal { database: Some(database), path, next: 0, count: 0, is_full: false };
+    pub fn open(path: &Path) -> Result<(Journal, Vec<Record>)> {
+        make_folder(path)?;
+        let database = Some(open_database(path, true)?);
+        let mut journal = Journal { database, path: path.to_owned(), next: 0, count: 0, is_full: false };
         let records = journal.load()?;
         journal.take_reserve();
         Ok((journal, records))
@@ -63,7 +60,7 @@ impl Journal {
     /// **Errors**: the disk's, when the reserve is gone too: nothing more may be acknowledged then.
     pub fn append(&mut self, records: &[Record]) -> Result<()> {
         if let Err(error) = self.try_append(records) {
-            if self.is_full || self.path.is_none() {
+            if self.is_full {
                 return Err(error);
             }
             tracing::error!("{error}; no region is made until there is room");
@@ -118,21 +115,18 @@ impl Journal {
 
     /// Looks whether a full disk has room again.
     pub fn look(&mut self) {
-        if self.is_full && self.path.is_some() {
+        if self.is_full {
             self.take_reserve();
         }
     }
 
     fn reserve(&self) -> PathBuf {
-        let mut name = self.path.clone().unwrap_or_default().into_os_string();
+        let mut name = self.path.clone().into_os_string();
         name.push(".reserve");
         name.into()
     }
 
     fn take_reserve(&mut self) {
-        if self.path.is_none() {
-            return;
-        }
         let take = || -> std::io::Result<()> {
             let mut how = OpenOptions::new();
             let file = regular_file::open(&self.reserve(), how.create(true).write(true).truncate(false), OFlags::NOFOLLOW)?;
@@ -150,7 +144,7 @@ impl Journal {
     /// After an error the database takes no more; what was durable is read again.
     fn open_again(&mut self) -> Result<()> {
         self.close();
-        self.database = Some(open_database(self.path.as_deref(), false)?);
+        self.database = Some(open_database(&self.path, false)?);
         Ok(())
     }
 
@@ -199,13 +193,12 @@ impl Journal {
     fn close(&mut self) {
         let database = self.database.take();
         if let Err(panic) = vital::caught(|| drop(database)) {
-            tracing::warn!("the journal at {}: {}", place(self.path.as_deref()), damaged(&panic));
+            tracing::warn!("the journal at {}: {}", self.path.display(), damaged(&panic));
         }
     }
 
     fn failed(&self, what: &str, reason: &str) -> Error {
-        let place = place(self.path.as_deref());
-        Error::System { what: format!("{what} the journal at {place}"), reason: reason.to_owned() }
+        Error::System { what: format!("{what} the journal at {}", self.path.display()), reason: reason.to_owned() }
     }
 }
 
@@ -219,12 +212,8 @@ impl Drop for Journal {
 ///
 /// **Errors**: as a coordinator's that opens it.
 pub fn read_journal(path: &Path) -> Result<Vec<Record>> {
-    let database = Some(open_database(Some(path), false)?);
-    Journal { database, path: Some(path.to_owned()), next: 0, count: 0, is_full: false }.load()
-}
-
-fn place(path: Option<&Path>) -> String {
-    path.map_or_else(|| "memory".to_owned(), |path| path.display().to_string())
+    let database = Some(open_database(path, false)?);
+    Journal { database, path: path.to_owned(), next: 0, count: 0, is_full: false }.load()
 }
 
 fn damaged(why: &str) -> String {
@@ -252,8 +241,8 @@ fn sum(number: u64, bytes: &[u8]) -> [u8; SUM_LEN] {
 }
 
 /// Opens the database and checks its format. A damaged one panics in the database's code; here that is an error like others.
-fn open_database(path: Option<&Path>, may_make: bool) -> Result<Database> {
-    let place = place(path);
+fn open_database(path: &Path, may_make: bool) -> Result<Database> {
+    let place = path.display().to_string();
     let refuse =
         |error: redb::Error| Error::BadSetting { key: "the journal".to_owned(), value: place.clone(), reason: error.to_string() };
     let taken = || Error::BadSetting {
@@ -262,18 +251,14 @@ fn open_database(path: Option<&Path>, may_make: bool) -> Result<Database> {
         reason: "the coordinator of another pool writes it; join that pool with --join, or set HANARE_STATE to another folder"
             .to_owned(),
     };
-    path.map_or(Ok(()), check_owner)?;
-    let file =
-        path.map(|path| open_file(path, may_make)).transpose().map_err(|error| refuse(redb::StorageError::Io(error).into()))?;
-    let open = || match (path, file) {
-        (Some(_), Some(file)) if may_make => Database::builder().create_file(file).map_err(|error| match error {
+    check_owner(path)?;
+    let file = open_file(path, may_make).map_err(|error| refuse(redb::StorageError::Io(error).into()))?;
+    let open = || match may_make {
+        true => Database::builder().create_file(file).map_err(|error| match error {
             redb::DatabaseError::DatabaseAlreadyOpen => taken(),
             error => refuse(error.into()),
         }),
-        (Some(path), _) => Database::open(path).map_err(|error| refuse(error.into())),
-        (None, _) => {
-            Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).map_err(|error| refuse(error.into()))
-        }
+        false => Database::open(path).map_err(|error| refuse(error.into())),
     };
     let opened = vital::caught(|| open().and_then(|database| check_format(&database, &place).map(|()| database)));
     opened.unwrap_or_else(|panic| Err(Error::System { what: format!("open the journal at {place}"), reason: damaged(&panic) }))
@@ -358,7 +343,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     }
     let make = || {
         let (_file, path) = file();
-        let (mut journal, _) = Journal::open(Some(&path)).expect("a journal");
+        let (mut journal, _) = Journal::open(&path).expect("a journal");
         (0..COUNT).for_each(|number| journal.append(&[record(number)]).expect("room"));
         drop(journal);
         std::fs::read(&path).expect("the journal")

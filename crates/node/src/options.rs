@@ -38,7 +38,7 @@ pub struct NodeOptions {
     pub number: Option<u32>,
     /// Address for clients: a path, or `@name`.
     pub socket: String,
-    /// The coordinator's journal; `None` keeps it in memory, so that names end with the process.
+    /// The coordinator's journal; names end with the process where there is `None`.
     pub journal: Option<PathBuf>,
     /// Folder for its extents at a good end, read at its start; `None` lets them go with the process.
     pub persist: Option<Persist>,

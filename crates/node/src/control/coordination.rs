@@ -20,7 +20,8 @@ const JOURNAL_LOOK_MS: u64 = 1000;
 
 pub(crate) struct Coordination {
     machine: Coordinator,
-    journal: Journal,
+    /// The journal, where the pool is to outlive this process.
+    journal: Option<Journal>,
     links: HashMap<u64, PeerLink>,
     /// When the journal's disk was looked at.
     looked_ms: u64,
@@ -54,7 +55,8 @@ fn unreachable_from_remote(peer: &str, address: &str) -> Option<Error> {
 impl Coordination {
     /// Restores the coordinator from its journal.
     pub fn open(settings: Settings, path: Option<&Path>, now_ms: u64) -> Result<Coordination> {
-        let (journal, records) = Journal::open(path)?;
+        let (journal, records) = path.map(Journal::open).transpose()?.unzip();
+        let records: Vec<Record> = records.unwrap_or_default();
         let machine = Coordinator::restore(settings, records, now_ms);
         Ok(Coordination { machine, journal, links: HashMap::new(), looked_ms: 0 })
     }
@@ -105,8 +107,10 @@ impl Coordination {
     pub fn tick(&mut self, now_ms: u64) {
         if self.looked_ms.saturating_add(JOURNAL_LOOK_MS) <= now_ms {
             self.looked_ms = now_ms;
-            self.journal.look();
-            self.machine.set_journal_full(self.journal.is_full());
+            if let Some(journal) = &mut self.journal {
+                journal.look();
+                self.machine.set_journal_full(journal.is_full());
+            }
         }
         self.machine.tick(now_ms);
     }
@@ -147,18 +151,20 @@ impl Coordination {
             }
         }
         // A snapshot stands for everything polled, so it is taken when nothing is left to poll.
-        if !self.journal.is_full() && self.machine.is_worth_compacting(self.journal.count()) {
-            self.journal.replace(&self.machine.snapshot())?;
+        if let Some(journal) = &mut self.journal
+            && !journal.is_full()
+            && self.machine.is_worth_compacting(journal.count())
+        {
+            journal.replace(&self.machine.snapshot())?;
         }
         Ok(actions)
     }
 
     fn write(&mut self, records: &[Record]) -> Result<()> {
-        if records.is_empty() {
-            return Ok(());
+        if let Some(journal) = self.journal.as_mut().filter(|_| !records.is_empty()) {
+            journal.append(records)?;
+            self.machine.set_journal_full(journal.is_full());
         }
-        self.journal.append(records)?;
-        self.machine.set_journal_full(self.journal.is_full());
         Ok(())
     }
 }

@@ -13,11 +13,11 @@ fn a_journal_of_another_user_is_refused() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (path, link) = (folder.path().join("theirs"), folder.path().join("link"));
-    drop(Journal::open(Some(&path)).unwrap());
+    drop(Journal::open(&path).unwrap());
     std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
     std::os::unix::fs::symlink(&path, &link).unwrap();
     for path in [path, link] {
-        assert!(matches!(Journal::open(Some(&path)), Err(Error::BadSetting { .. })));
+        assert!(matches!(Journal::open(&path), Err(Error::BadSetting { .. })));
     }
 }
 
@@ -26,10 +26,10 @@ fn a_journal_is_for_its_owner_alone_also_one_that_others_could_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let mode = || std::fs::metadata(&path).unwrap().mode() & 0o777;
-    drop(Journal::open(Some(&path)).unwrap());
+    drop(Journal::open(&path).unwrap());
     assert_eq!((mode(), std::fs::metadata(folder.path().join("journal.reserve")).unwrap().mode() & 0o777), (0o600, 0o600));
     std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-    drop(Journal::open(Some(&path)).unwrap());
+    drop(Journal::open(&path).unwrap());
     assert_eq!(mode(), 0o600);
 }
 
@@ -38,7 +38,7 @@ fn a_pipe_in_place_of_a_journal_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::from_bits_truncate(0o600)).unwrap();
-    let error = Journal::open(Some(&path)).map(drop).unwrap_err().to_string();
+    let error = Journal::open(&path).map(drop).unwrap_err().to_string();
     assert!(error.contains("no regular file"), "{error}");
 }
 
@@ -46,18 +46,18 @@ fn a_pipe_in_place_of_a_journal_is_refused_at_once() {
 fn what_was_appended_is_there_in_order_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool").join("journal");
-    let (mut journal, before) = Journal::open(Some(&path)).unwrap();
+    let (mut journal, before) = Journal::open(&path).unwrap();
     assert!(before.is_empty());
     journal.append(&records(300)).unwrap();
     journal.append(&[Record::Started { life: 1 }]).unwrap();
     drop(journal);
-    let (mut journal, after) = Journal::open(Some(&path)).unwrap();
+    let (mut journal, after) = Journal::open(&path).unwrap();
     assert_eq!(after.len(), 301);
     assert_eq!(after[..300], records(300));
     journal.replace(&records(2)).unwrap();
     journal.append(&[Record::Started { life: 2 }]).unwrap();
     drop(journal);
-    let (_, last) = Journal::open(Some(&path)).unwrap();
+    let (_, last) = Journal::open(&path).unwrap();
     assert_eq!(last, [records(2), vec![Record::Started { life: 2 }]].concat());
 }
 
@@ -65,7 +65,7 @@ fn what_was_appended_is_there_in_order_after_a_restart() {
 fn a_record_that_was_changed_is_refused_and_the_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let (mut journal, _) = Journal::open(Some(&path)).unwrap();
+    let (mut journal, _) = Journal::open(&path).unwrap();
     journal.append(&records(3)).unwrap();
     let mut changed = sealed(1, &Record::GidsReserved { below: 1 });
     *changed.last_mut().unwrap() ^= 1;
@@ -73,7 +73,7 @@ fn a_record_that_was_changed_is_refused_and_the_file_is_named() {
     assert!(unsealed(2, &sealed(1, &Record::GidsReserved { below: 1 })).is_none(), "a record has its place");
     journal.write(|table| table.insert(1, changed.as_slice()).map(drop).map_err(redb::Error::from)).unwrap();
     drop(journal);
-    let error = Journal::open(Some(&path)).map(drop).unwrap_err().to_string();
+    let error = Journal::open(&path).map(drop).unwrap_err().to_string();
     assert!(error.contains(path.to_str().unwrap()) && error.contains("record 1"), "{error}");
     assert_eq!(read_journal(&path).unwrap_err().to_string(), error);
 }
@@ -82,7 +82,7 @@ fn a_record_that_was_changed_is_refused_and_the_file_is_named() {
 fn a_file_with_pages_of_zeros_is_one_line_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let whole = folder.path().join("whole");
-    let (mut journal, _) = Journal::open(Some(&whole)).unwrap();
+    let (mut journal, _) = Journal::open(&whole).unwrap();
     journal.append(&records(2000)).unwrap();
     drop(journal);
     let bytes = std::fs::read(&whole).unwrap();
@@ -92,7 +92,7 @@ fn a_file_with_pages_of_zeros_is_one_line_that_names_it() {
         let mut damaged = bytes.clone();
         damaged[page * 4096..][..4096].fill(0);
         std::fs::write(&path, damaged).unwrap();
-        match Journal::open(Some(&path)) {
+        match Journal::open(&path) {
             Ok((_, found)) => assert_eq!(found, records(2000), "page {page} held nothing of use"),
             Err(error) => {
                 let error = error.to_string();
@@ -113,7 +113,7 @@ fn a_full_disk_is_said_and_what_has_to_be_written_still_is() {
         return hanare_testkit::unable("only root makes a small disk");
     }
     let path = folder.path().join("journal");
-    let (mut journal, _) = Journal::open(Some(&path)).unwrap();
+    let (mut journal, _) = Journal::open(&path).unwrap();
     let mut count = 0;
     while !journal.is_full() {
         journal.append(&records(500)).unwrap();
@@ -126,7 +126,7 @@ fn a_full_disk_is_said_and_what_has_to_be_written_still_is() {
     journal.look();
     assert!(journal.is_full());
     drop(journal);
-    let (journal, found) = Journal::open(Some(&path)).unwrap();
+    let (journal, found) = Journal::open(&path).unwrap();
     assert_eq!(found.len(), count + 50);
     drop(journal);
     assert!(mount(&["umount"]).unwrap().success());
@@ -136,6 +136,6 @@ fn a_full_disk_is_said_and_what_has_to_be_written_still_is() {
 fn two_coordinators_cannot_have_one_journal() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let _first = Journal::open(Some(&path)).unwrap();
-    assert!(matches!(Journal::open(Some(&path)), Err(Error::BadSetting { .. })));
+    let _first = Journal::open(&path).unwrap();
+    assert!(matches!(Journal::open(&path), Err(Error::BadSetting { .. })));
 }
