@@ -127,6 +127,11 @@ impl FrameSocket {
         !self.queue.is_empty()
     }
 
+    /// True if bytes of a next frame were received, of which the kernel tells no more.
+    pub fn has_received(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
     /// Sends as much of the queue as goes.
     pub fn flush(&mut self) -> io::Result<()> {
         while let Some(first) = self.queue.front_mut() {

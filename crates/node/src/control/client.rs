@@ -94,6 +94,11 @@ impl Client {
         self.socket.has_unsent()
     }
 
+    /// True if bytes of its next request are here, of which no event tells.
+    pub fn has_received(&self) -> bool {
+        self.socket.has_received()
+    }
+
     /// Events for epoll to watch: nothing to read while it waits, but always the end.
     pub fn wanted_interest(&self) -> EventFlags {
         let mut flags = if self.waits() { EventFlags::empty() } else { EventFlags::IN };

@@ -150,14 +150,17 @@ impl ControlLoop {
         Ok(())
     }
 
-    /// Answers a client that has waited; its next request has to wait for its turn.
+    /// Answers a client that has waited. Its next request waits for its turn; of one that is not received yet an event tells.
     fn answer_later(&mut self, key: u64, result: &Result<Answer>, fds: Vec<OwnedFd>) {
         let Some(client) = self.clients.get_mut(&key) else { return };
         client.waits_for = None;
         match client.answer(result, fds) {
             Ok(()) => {
+                let has_received = client.has_received();
                 self.rewatch_client(key);
-                self.want_turn(key, false);
+                if has_received {
+                    self.want_turn(key, false);
+                }
             }
             Err(error) => self.client_gone(key, &error),
         }
