@@ -22,7 +22,7 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 30.0;
 const TITLE_LINE: f64 = 18.0;
 /// Letters of a title that fit a line.
-const TITLE_LEN: usize = 52;
+const TITLE_LEN: usize = 48;
 const BODY: f64 = 230.0;
 const AXIS: f64 = 40.0;
 
@@ -34,7 +34,7 @@ pub const STYLE: &str = "\
 .plot text{fill:var(--ink);font:12px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}
 .plot .faint{fill:var(--faint)}.plot .title{font-size:14px;font-weight:600}
 .plot .grid{stroke:var(--grid);stroke-width:1}.plot .axis{stroke:var(--faint);stroke-width:1}
-.plot .value{paint-order:stroke;stroke:var(--card,#fff);stroke-width:3px;stroke-linejoin:round}.plot text.value.small{font-size:10px;stroke-width:2px}
+.plot .value{paint-order:stroke;stroke:var(--card,#fff);stroke-width:3px;stroke-linejoin:round}.plot text.small{font-size:10px}.plot .value.small{stroke-width:2px}
 .plot polyline{fill:none;stroke-width:2.8;stroke-linejoin:round}
 .plot .k0{stroke:var(--s0)}.plot .k1{stroke:var(--s1)}.plot .k2{stroke:var(--s2)}.plot .k3{stroke:var(--s3)}.plot .k4{stroke:var(--s4)}.plot .k5{stroke:var(--s5)}.plot .k6{stroke:var(--s6)}.plot .k7{stroke:var(--s7)}
 .plot .f0{fill:var(--s0)}.plot .f1{fill:var(--s1)}.plot .f2{fill:var(--s2)}.plot .f3{fill:var(--s3)}.plot .f4{fill:var(--s4)}.plot .f5{fill:var(--s5)}.plot .f6{fill:var(--s6)}.plot .f7{fill:var(--s7)}

@@ -108,9 +108,9 @@ fn share(share: Share, none: &str) -> Markup {
     }
 }
 
-/// Width of the tornado's bars.
-const WIDE: f64 = 300.0;
-const LABEL: f64 = 150.0;
+/// Width of the tornado's bars, and of the names beside them, which read at the width of a telephone.
+const WIDE: f64 = 210.0;
+const LABEL: f64 = 160.0;
 const ROW: f64 = 17.0;
 
 /// The five parameters that move the deciding value most, at half and at twice their value.
@@ -147,15 +147,14 @@ fn tornado(record: &Record, result: &ClaimResult) -> Markup {
         half(bar.low, "f0");
         half(bar.high, "f1");
         let baseline = top + ROW - 8.0;
-        drawing +=
-            &format!("<text class=\"small\" x=\"{:.1}\" y=\"{baseline:.1}\" text-anchor=\"end\">{}</text>", LABEL - 6.0, bar.key);
+        drawing += &format!("<text x=\"{:.1}\" y=\"{baseline:.1}\" text-anchor=\"end\">{}</text>", LABEL - 6.0, bar.key);
     }
     let bottom = height - 20.0;
     drawing += &format!("<line class=\"axis\" x1=\"{centre:.1}\" x2=\"{centre:.1}\" y1=\"0\" y2=\"{bottom:.1}\"/>");
     for (value, anchor) in [(least, "start"), (most, "end")] {
         let at = place(value);
         drawing += &format!(
-            "<text class=\"small faint\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            "<text class=\"faint\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
             height - 6.0,
             text::number(value)
         );

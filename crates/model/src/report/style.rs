@@ -35,7 +35,7 @@ li.edge,.badge.edge,.mark.edge,.chip.edge{background:var(--edge-bg)}li.nothing,.
 .chips{display:flex;flex-wrap:wrap;gap:.35rem}.chip{border-radius:1rem;padding:.12rem .6rem;font-size:.85rem;cursor:pointer}
 .finding{border-left:3px solid var(--link);padding-left:.7rem;font-size:.93rem;max-width:none}.checks table{font-size:.86rem}.checks{margin:.6rem 0}.checks td.number{white-space:normal;text-align:left;min-width:5rem}
 .meter{display:block;height:.35rem;border-radius:.2rem;background:var(--line);margin-top:.25rem;max-width:11rem}.meter span{display:block;height:100%;border-radius:.2rem;background:var(--link)}.meter.low span{background:var(--edge)}.low-share{color:var(--edge);font-weight:600}.meter.all span{background:var(--cons)}.cite pre{font-size:.8rem;line-height:1.4;overflow-x:auto;white-space:pre;background:var(--card);border:1px solid var(--line);border-radius:.5rem;padding:.6rem .8rem;margin:.35rem 0}.quick{border-radius:.35rem;padding:0 .35rem;background:var(--edge-bg);color:var(--edge);white-space:nowrap}
-.tornado svg{max-width:34rem}.plot text.small{font-size:10px}.plot .band{fill:var(--faint);opacity:.18}[hidden]{display:none!important}
+.tornado svg{max-width:34rem}.plot .band{fill:var(--faint);opacity:.18}[hidden]{display:none!important}
 .badge{display:inline-block;border-radius:1rem;padding:.08rem .6rem;font-size:.82rem;font-weight:600;white-space:nowrap}
 .claim{display:grid;grid-template-columns:9rem minmax(0,1fr) minmax(15rem,21rem);gap:.25rem 1.5rem;padding:1.1rem 0;border-top:1px solid var(--line)}
 .claim h4 a{color:inherit;text-decoration:none}.claim h4{margin:0;font-size:1rem;font-weight:650}.claim h4+.badge{margin-top:.3rem}
