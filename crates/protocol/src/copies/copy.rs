@@ -7,15 +7,15 @@ use std::collections::VecDeque;
 /// State of a copy. A frozen one takes writes again when they come in the term that it was frozen for: only the elected home has that term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyState {
-    /// It has no bytes.
+    /// The copy has no bytes.
     Blank,
     /// A home sends the bytes.
     Making,
-    /// It has all bytes as of its position.
+    /// The copy has all bytes as of its position.
     Whole,
     /// The coordinator elects a home: no write comes any more in this term.
     Frozen,
-    /// It has become the home.
+    /// The copy has become the home.
     Elected,
 }
 
@@ -30,7 +30,7 @@ pub enum CopyEvent {
     Write,
     /// The coordinator elects a home.
     Freeze,
-    /// It has elected this copy.
+    /// The coordinator has elected this copy.
     Elect,
 }
 
@@ -169,7 +169,7 @@ impl<E: Clone> CopyLog<E> {
         while self.tail.front().is_some_and(|(position, _)| *position <= stable) {
             self.tail.pop_front();
         }
-        // One that is made says so at its end.
+        // A copy that is made says so at its end.
         if self.state == CopyState::Whole {
             outputs.push(CopyOutput::Has { term, position: self.last });
         }

@@ -100,7 +100,7 @@ struct World {
     wires: BTreeMap<(usize, usize), VecDeque<Message>>,
     waiting: BTreeMap<u8, Waiting>,
     sent: [u8; WORDS],
-    /// What was seen of each word.
+    /// The values seen of each word.
     seen: [u8; WORDS],
     deaths: u8,
     cuts: u8,
@@ -182,7 +182,7 @@ impl World {
             match output {
                 HolderOutput::Set { to, set } => self.send(NODES, index(to), Message::Set(set)),
                 HolderOutput::Freeze { to, term } if off == Some(Off::Freeze) => {
-                    // As if all had answered at once.
+                    // All answer at once.
                     let position = self.hosts[index(to)].copy.last();
                     self.holders.on_frozen(to, term, position);
                 }
@@ -210,7 +210,7 @@ impl World {
         let Some(waiting) = self.waiting.get(&client).filter(|waiting| waiting.at == at && waiting.number == number) else {
             return;
         };
-        // Nobody else adds to this word.
+        // No other client adds to this word.
         if result < waiting.floor || result != number {
             self.wrong = Some(WRONG);
         }
@@ -230,7 +230,7 @@ impl World {
     fn add(&mut self, client: u8, at: usize, off: Option<Off>) -> Option<()> {
         let word = usize::from(client);
         let (number, floor) = match self.waiting.get(&client) {
-            // It tries the next home when the one before is gone.
+            // The client tries the next home when the one before is gone.
             Some(waiting) if waiting.at != at => (waiting.number, waiting.floor),
             Some(_) => return None,
             None => (self.sent[word], self.seen[word]),
@@ -310,6 +310,38 @@ impl World {
         self.drive_home(at, off);
     }
 
+    /// The next message of a wire comes.
+    fn deliver(&mut self, (from, to): (usize, usize), off: Option<Off>) -> Option<()> {
+        let queue = self.wires.get_mut(&(from, to))?;
+        let message = queue.pop_front()?;
+        if queue.is_empty() {
+            self.wires.remove(&(from, to));
+        }
+        match to {
+            NODES => self.on_coordinator(from, message, off),
+            _ if !self.hosts[to].is_dead => self.on_node(from, to, message, off),
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// A home finds a copy silent; `None` where that changes nothing.
+    fn silence(&mut self, home: usize, copy: usize, off: Option<Off>) -> Option<()> {
+        let log = self.hosts[home].home.as_mut()?;
+        let before = log.clone();
+        log.on_silent(node(copy));
+        if *log == before {
+            return None;
+        }
+        if off == Some(Off::Silent) {
+            let copies: BTreeSet<NodeId> = log.peers().map(|(node, _)| node).filter(|peer| *peer != node(copy)).collect();
+            let set = HolderSet { term: Term(log.term().0.saturating_add(1)), home: node(home), copies };
+            log.on_set(&set);
+        }
+        self.drive_home(home, off);
+        Some(())
+    }
+
     fn on_coordinator(&mut self, from: usize, message: Message, off: Option<Off>) {
         match message {
             Message::IsFrozen { term, position } => {
@@ -383,18 +415,7 @@ impl Model for Extent {
                 }
                 world.seen[word] = value;
             }
-            Move::Deliver { from, to } => {
-                let queue = world.wires.get_mut(&(from, to))?;
-                let message = queue.pop_front()?;
-                if queue.is_empty() {
-                    world.wires.remove(&(from, to));
-                }
-                match to {
-                    NODES => world.on_coordinator(from, message, self.off),
-                    _ if !world.hosts[to].is_dead => world.on_node(from, to, message, self.off),
-                    _ => {}
-                }
-            }
+            Move::Deliver { from, to } => world.deliver((from, to), self.off)?,
             Move::Die(at) if world.deaths < self.deaths && !world.hosts[at].is_dead => {
                 world.deaths = world.deaths.saturating_add(1);
                 world.hosts[at] = Host { is_dead: true, is_lost: world.hosts[at].is_lost, ..Host::default() };
@@ -413,18 +434,7 @@ impl Model for Extent {
                 world.drive_coordinator(self.off);
             }
             Move::Silent { home, copy } if world.hosts[copy].is_dead || world.hosts[copy].is_lost || self.cuts > 0 => {
-                let log = world.hosts[home].home.as_mut()?;
-                let before = log.clone();
-                log.on_silent(node(copy));
-                if *log == before {
-                    return None;
-                }
-                if self.off == Some(Off::Silent) {
-                    let copies: BTreeSet<NodeId> = log.peers().map(|(node, _)| node).filter(|peer| *peer != node(copy)).collect();
-                    let set = HolderSet { term: Term(log.term().0.saturating_add(1)), home: node(home), copies };
-                    log.on_set(&set);
-                }
-                world.drive_home(home, self.off);
+                world.silence(home, copy, self.off)?;
             }
             Move::Late if world.holders.state() == HoldersState::Electing => {
                 world.holders.on_late();

@@ -76,14 +76,14 @@ pub enum HolderOutput {
         to: NodeId,
         /// The set that it is home of.
         set: HolderSet,
-        /// How far the other copies are, as far as is known.
+        /// Positions of the other copies, as far as is known.
         has: BTreeMap<NodeId, Position>,
     },
     /// The extent's bytes are lost.
     Lost,
 }
 
-/// Who holds one extent.
+/// Holders of one extent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holders {
     state: HoldersState,
@@ -214,7 +214,7 @@ impl Holders {
         if !self.set.copies.iter().all(|node| self.frozen.contains_key(node)) {
             return;
         }
-        // Of equal ones the lowest number.
+        // Among equal ones the lowest number.
         let best = self.frozen.iter().max_by_key(|(node, position)| (**position, std::cmp::Reverse(**node)));
         let Some((home, _)) = best.map(|(node, position)| (*node, *position)) else { return };
         self.step(HoldersEvent::Elected);

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// State of a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HomeState {
-    /// It was elected, and other copies lack writes that it has applied.
+pub enum HomeLogState {
+    /// The home was elected, and other copies lack writes that it has applied.
     Filling,
-    /// It answers.
+    /// The home answers.
     Open,
     /// Another is home.
     Deposed,
@@ -18,7 +18,7 @@ pub enum HomeState {
 
 /// An event of a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HomeEvent {
+pub enum HomeLogEvent {
     /// All copies have what it has.
     Filled,
     /// A higher term has another home, or none yet.
@@ -26,9 +26,9 @@ pub enum HomeEvent {
 }
 
 /// Every transition of a home.
-pub const HOMES: &[Row<HomeState, HomeEvent>] = &[
-    Row { event: HomeEvent::Filled, from: &[HomeState::Filling], to: HomeState::Open },
-    Row { event: HomeEvent::Depose, from: &[HomeState::Filling, HomeState::Open], to: HomeState::Deposed },
+pub const HOMES: &[Row<HomeLogState, HomeLogEvent>] = &[
+    Row { event: HomeLogEvent::Filled, from: &[HomeLogState::Filling], to: HomeLogState::Open },
+    Row { event: HomeLogEvent::Depose, from: &[HomeLogState::Filling, HomeLogState::Open], to: HomeLogState::Deposed },
 ];
 
 /// State of a copy, as its home sees it.
@@ -38,11 +38,11 @@ pub enum PeerState {
     Making,
     /// All ranges are sent. It counts, and the coordinator does not know it.
     Counts,
-    /// It has all, and the coordinator is asked to admit it.
+    /// The copy has all, and the coordinator is asked to admit it.
     Asked,
-    /// It is of the set.
+    /// The copy is of the set.
     Member,
-    /// It is silent, and the coordinator is asked to drop it. It counts until then.
+    /// The copy is silent, and the coordinator is asked to drop it. It counts until then.
     Silent,
 }
 
@@ -51,11 +51,11 @@ pub enum PeerState {
 pub enum PeerEvent {
     /// The last range was sent.
     Sent,
-    /// It has said that it has all.
+    /// The copy has said that it has all.
     Ask,
     /// The coordinator has it in the set.
     Admit,
-    /// It does not answer.
+    /// The copy does not answer.
     Silent,
 }
 
@@ -140,13 +140,13 @@ pub enum HomeOutput<E> {
     },
     /// The home answers from here on.
     Open,
-    /// It answers nothing any more. Writes that wait are sent to the next home by those who asked for them.
+    /// The home answers nothing any more. Writes that wait are sent to the next home by those who asked for them.
     Deposed,
 }
 
 /// A copy, as its home sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Peer {
+struct PeerCopy {
     state: PeerState,
     epoch: Epoch,
     has: Position,
@@ -159,7 +159,7 @@ struct Peer {
 /// The home of one extent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HomeLog<E> {
-    state: HomeState,
+    state: HomeLogState,
     term: Term,
     me: NodeId,
     /// Ranges of the extent that a copy is made of.
@@ -168,7 +168,7 @@ pub struct HomeLog<E> {
     applied: Position,
     /// Writes that some copy that counts may lack, oldest first.
     tail: VecDeque<(Position, E)>,
-    peers: BTreeMap<NodeId, Peer>,
+    peers: BTreeMap<NodeId, PeerCopy>,
     outputs: VecDeque<HomeOutput<E>>,
 }
 
@@ -202,10 +202,10 @@ impl<E: Clone> HomeLog<E> {
     ) -> HomeLog<E> {
         let peer = |node: &NodeId| {
             let has = has.get(node).copied().unwrap_or_default();
-            (*node, Peer { state: PeerState::Member, epoch: Epoch::default(), has, range: ranges, from: last })
+            (*node, PeerCopy { state: PeerState::Member, epoch: Epoch::default(), has, range: ranges, from: last })
         };
         let peers = set.copies.iter().filter(|node| **node != me).map(peer).collect();
-        let (state, outputs) = (HomeState::Filling, VecDeque::new());
+        let (state, outputs) = (HomeLogState::Filling, VecDeque::new());
         let mut home = HomeLog { state, term: set.term, me, ranges, last, applied: last, tail, peers, outputs };
         home.advance();
         home
@@ -218,17 +218,17 @@ impl<E: Clone> HomeLog<E> {
 
     /// True if reads are answered, as long as the node's lease lasts.
     pub fn is_open(&self) -> bool {
-        self.state == HomeState::Open
+        self.state == HomeLogState::Open
     }
 
     /// True if another is home, or will be.
     pub fn is_deposed(&self) -> bool {
-        self.state == HomeState::Deposed
+        self.state == HomeLogState::Deposed
     }
 
     /// Asks a copy how far it is, which also says that it lives.
     pub fn ask(&mut self, node: NodeId) {
-        if self.peers.get(&node).is_some_and(Peer::counts) {
+        if self.peers.get(&node).is_some_and(PeerCopy::counts) {
             self.outputs.push_back(HomeOutput::Ask { to: node, term: self.term });
         }
     }
@@ -245,7 +245,7 @@ impl<E: Clone> HomeLog<E> {
 
     /// A write comes. `None` where this home is not open.
     pub fn write(&mut self, entry: E) -> Option<Position> {
-        if self.state != HomeState::Open {
+        if self.state != HomeLogState::Open {
             return None;
         }
         self.last = self.last.next();
@@ -377,11 +377,11 @@ impl<E: Clone> HomeLog<E> {
 
     /// A node without the extent's bytes becomes a copy: it gets all ranges, and each write when it is applied here.
     pub fn make(&mut self, node: NodeId, epoch: Epoch) {
-        if self.state != HomeState::Open || self.peers.contains_key(&node) || node == self.me {
+        if self.state != HomeLogState::Open || self.peers.contains_key(&node) || node == self.me {
             return;
         }
         let (term, at) = (self.term, self.applied);
-        self.peers.insert(node, Peer { state: PeerState::Making, epoch, has: Position::default(), range: 0, from: self.last });
+        self.peers.insert(node, PeerCopy { state: PeerState::Making, epoch, has: Position::default(), range: 0, from: self.last });
         self.outputs.push_back(HomeOutput::Make { to: node, term, at });
     }
 
@@ -398,7 +398,7 @@ impl<E: Clone> HomeLog<E> {
         peer.has = self.applied;
         self.step(node, PeerEvent::Sent);
         self.outputs.push_back(HomeOutput::Made { to: node, term });
-        // It has the writes that are applied. Those that wait it gets now, and they wait for it.
+        // The copy has the writes that are applied. Those that wait it gets now, and they wait for it.
         self.send_again(node);
         false
     }
@@ -428,8 +428,8 @@ impl<E: Clone> HomeLog<E> {
                 self.apply(position, entry);
             }
         }
-        if self.state == HomeState::Filling && stable >= self.applied {
-            self.change(HomeEvent::Filled);
+        if self.state == HomeLogState::Filling && stable >= self.applied {
+            self.change(HomeLogEvent::Filled);
             self.outputs.push_back(HomeOutput::Open);
         }
     }
@@ -443,20 +443,20 @@ impl<E: Clone> HomeLog<E> {
         self.outputs.extend(writes);
     }
 
-    fn change(&mut self, event: HomeEvent) -> bool {
+    fn change(&mut self, event: HomeLogEvent) -> bool {
         let next = table::next(HOMES, self.state, event);
         self.state = next.unwrap_or(self.state);
         next.is_some()
     }
 
     fn depose(&mut self) {
-        if self.change(HomeEvent::Depose) {
+        if self.change(HomeLogEvent::Depose) {
             self.outputs.push_back(HomeOutput::Deposed);
         }
     }
 }
 
-impl Peer {
+impl PeerCopy {
     fn counts(&self) -> bool {
         self.state != PeerState::Making
     }

@@ -13,7 +13,7 @@ const ELECTION_MS: u64 = 1500;
 /// The coordinator.
 #[derive(Debug)]
 pub(super) struct Coordinator {
-    extents: Vec<Extent>,
+    extents: Vec<CopiedExtent>,
     /// When each node was heard last; `None` for one that is lost.
     heard_ms: Vec<Option<u64>>,
     /// Each node's generation.
@@ -21,7 +21,7 @@ pub(super) struct Coordinator {
 }
 
 #[derive(Debug)]
-struct Extent {
+struct CopiedExtent {
     holders: Holders,
     /// Copies that it is to have.
     wanted: usize,
@@ -32,7 +32,7 @@ struct Extent {
 impl Coordinator {
     pub fn new(sets: Vec<HolderSet>, node_count: usize) -> Coordinator {
         let extent =
-            |set: HolderSet| Extent { wanted: set.copies.len(), holders: Holders::new(set), asked_ms: None, election_ms: 0 };
+            |set: HolderSet| CopiedExtent { wanted: set.copies.len(), holders: Holders::new(set), asked_ms: None, election_ms: 0 };
         Coordinator {
             extents: sets.into_iter().map(extent).collect(),
             heard_ms: vec![Some(0); node_count],
@@ -132,7 +132,7 @@ impl CopyWorld {
         let node = node_id(from);
         if let Message::Renew { sent_ms } = message {
             if self.coordinator.is_lost(from) {
-                // It hears that others have its extents, and begins anew.
+                // The node hears that others have its extents, and begins anew.
                 self.at(1, Event::Back(from));
             } else {
                 self.coordinator.heard_ms[from] = Some(self.course.now_ms);
@@ -163,7 +163,7 @@ impl CopyWorld {
     pub(super) fn coordinator_reconnected(&mut self, node: usize) {
         for number in 0..EXTENT_COUNT {
             self.coordinator.extents[number].holders.on_connected(node_id(node));
-            // Nothing is lost by that.
+            // No extent is lost by that.
             let _ = self.drive_coordinator(number);
         }
     }

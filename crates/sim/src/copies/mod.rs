@@ -20,8 +20,8 @@ use crate::network::Ordered;
 use coordinator::Coordinator;
 use hanare_protocol::copies::{HolderSet, Position, Term, Writers};
 use hanare_protocol::id::{Epoch, NodeId};
-use nodes::Host;
-use programs::Program;
+use nodes::CopyHost;
+use programs::CopyProgram;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Extents of the world; each has two or three holders.
@@ -161,13 +161,13 @@ defects! {
     MissWhileMade,
     /// A copy applies a write late: when the next one comes.
     ApplyLate,
-    /// What was lost with a connection is not sent again.
+    /// Messages that were lost with a connection are not sent again.
     ForgetLost,
 }
 
 /// A connection between two ends; the lower number first.
 #[derive(Clone, Copy, Debug, Default)]
-struct Wire {
+struct CopyWire {
     path: Ordered,
     /// Counts its connections: a message of an earlier one is lost.
     generation: u64,
@@ -180,10 +180,10 @@ struct Wire {
 #[derive(Debug)]
 pub(crate) struct CopyWorld {
     course: Course<Event, Defect>,
-    hosts: Vec<Host>,
+    hosts: Vec<CopyHost>,
     coordinator: Coordinator,
-    programs: Vec<Program>,
-    wires: BTreeMap<(usize, usize), Wire>,
+    programs: Vec<CopyProgram>,
+    wires: BTreeMap<(usize, usize), CopyWire>,
     /// Additions that were asked for, and what was seen, of each word.
     asked: Vec<[u64; WORD_COUNT]>,
     seen: Vec<[u64; WORD_COUNT]>,
@@ -201,10 +201,10 @@ impl World for CopyWorld {
         course.dice = Dice::new(course.plan.seed ^ 0x636f_7069_6573);
         let node_count = (course.plan.nodes as usize).max(NODE_COUNT_MIN);
         let sets: Vec<HolderSet> = (0..EXTENT_COUNT).map(|extent| first_set(extent, node_count)).collect();
-        let hosts = (0..node_count).map(|node| Host::new(node, &sets)).collect();
+        let hosts = (0..node_count).map(|node| CopyHost::new(node, &sets)).collect();
         let program = |number: usize| {
             let extent = number % EXTENT_COUNT;
-            Program::new(extent, index(sets[extent].home))
+            CopyProgram::new(extent, index(sets[extent].home))
         };
         let programs = (0..EXTENT_COUNT * 3).map(program).collect();
         let mut world = CopyWorld {
@@ -255,7 +255,7 @@ impl World for CopyWorld {
     }
 
     fn calm(&mut self) -> Check {
-        // Those that stand still go on in their time: what they have not looked at yet keeps its order.
+        // Nodes that stand still go on in their time: messages that they have not looked at keep their order.
         for node in 0..self.hosts.len() {
             if std::mem::take(&mut self.hosts[node].is_cut) {
                 self.break_wire(node, COORDINATOR);
@@ -416,7 +416,7 @@ impl CopyWorld {
             if self.hosts[node].is_alone {
                 self.break_wires_between(node);
             }
-            self.hosts[node] = Host::new(node, &[]);
+            self.hosts[node] = CopyHost::new(node, &[]);
             self.coordinator.joins(node, self.course.now_ms);
             self.hosts[node].lease_until_ms = self.course.now_ms + LEASE_MS;
         } else if self.hosts[node].is_dead || self.hosts[node].is_cut {
@@ -424,7 +424,7 @@ impl CopyWorld {
         }
     }
 
-    /// True if each extent keeps a member of its set without this node that nothing is wrong with, whom nobody wants to drop.
+    /// True if each extent keeps a well member of its set without this node. A member that a home wants to drop is not well.
     fn may_lose(&self, node: usize) -> bool {
         let is_well = |other: usize| {
             let host = &self.hosts[other];

@@ -7,9 +7,9 @@ use hanare_protocol::copies::{CopyLog, CopyOutput, HolderSet, HomeLog, HomeOutpu
 use hanare_protocol::id::NodeId;
 use std::collections::BTreeMap;
 
-/// What a node has of one extent.
+/// A node's part of one extent.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held {
+pub(super) struct ExtentPart {
     pub home: Option<HomeLog<Entry>>,
     pub copy: CopyLog<Entry>,
     pub words: [u64; WORD_COUNT],
@@ -24,7 +24,7 @@ pub(super) struct Held {
 
 /// A node.
 #[derive(Clone, Debug)]
-pub(super) struct Host {
+pub(super) struct CopyHost {
     pub is_dead: bool,
     /// The coordinator does not reach it.
     pub is_cut: bool,
@@ -34,13 +34,13 @@ pub(super) struct Host {
     /// Messages that come while it stands still.
     pub inbox: Vec<Event>,
     pub lease_until_ms: u64,
-    pub extents: Vec<Held>,
+    pub extents: Vec<ExtentPart>,
 }
 
-impl Host {
+impl CopyHost {
     /// A node with what these sets give it; none for one that begins anew.
-    pub fn new(node: usize, sets: &[HolderSet]) -> Host {
-        let mut extents = vec![Held::default(); EXTENT_COUNT];
+    pub fn new(node: usize, sets: &[HolderSet]) -> CopyHost {
+        let mut extents = vec![ExtentPart::default(); EXTENT_COUNT];
         for (held, set) in extents.iter_mut().zip(sets) {
             if set.home == node_id(node) {
                 held.home = Some(HomeLog::new(node_id(node), set, WORD_COUNT as u64));
@@ -48,7 +48,7 @@ impl Host {
                 held.copy = CopyLog::empty(set.term);
             }
         }
-        Host {
+        CopyHost {
             is_dead: false,
             is_cut: false,
             is_alone: false,
@@ -60,7 +60,7 @@ impl Host {
     }
 
     pub fn die(&mut self) {
-        *self = Host { is_dead: true, ..Host::new(0, &[]) };
+        *self = CopyHost { is_dead: true, ..CopyHost::new(0, &[]) };
     }
 
     /// True if a home here wants to go on without that node, or makes it.

@@ -8,26 +8,26 @@ const PATIENCE_MS: u64 = 1500;
 
 /// A program.
 #[derive(Clone, Debug)]
-pub(super) struct Program {
+pub(super) struct CopyProgram {
     extent: usize,
     /// The home as it knows it: it asks for today's home when it has no answer.
     home: usize,
     /// Number of its request of today, or of its last.
     number: u64,
-    request: Option<Request>,
+    request: Option<CopyRequest>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Request {
+struct CopyRequest {
     word: usize,
     is_addition: bool,
     /// The least that the answer may be: it was seen before the request.
     floor: u64,
 }
 
-impl Program {
-    pub fn new(extent: usize, home: usize) -> Program {
-        Program { extent, home, number: 0, request: None }
+impl CopyProgram {
+    pub fn new(extent: usize, home: usize) -> CopyProgram {
+        CopyProgram { extent, home, number: 0, request: None }
     }
 }
 
@@ -53,7 +53,7 @@ impl CopyWorld {
             let floor = self.seen[extent][word];
             let this = &mut self.programs[program];
             this.number += 1;
-            this.request = Some(Request { word, is_addition, floor });
+            this.request = Some(CopyRequest { word, is_addition, floor });
         } else {
             self.programs[program].home = self.coordinator.home(extent);
         }
