@@ -59,7 +59,7 @@ pub use locks::LockTerms;
 pub use memory::{Bytes, Memory, Need, Recall};
 pub use pages::{
     Asker, FileParts, FrameTerms, HomePages, HostFrames, NODE_SEATS, NotShared, PageBody, PageBytes, PageInput, PageMemory,
-    PageOutput, PageReply, PageTerms, Pages, RegionRequest, SEATS,
+    PageOutput, PageReply, PageTerms, PageVectors, Pages, RegionRequest, SEATS, VectorFrames, VectorPages,
 };
 pub use queue_arrays::{LinkBegin, QueueArray, QueueArrays};
 pub use queue_ports::LaneAt;

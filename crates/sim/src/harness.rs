@@ -21,8 +21,6 @@ const PROGRESS_STEPS: u64 = 4096;
 pub(crate) trait World: DerefMut<Target = Course<Self::Event, Self::Defect>> + Sized {
     /// Its name in `hanare sim`.
     const NAME: &'static str;
-    /// Virtual minutes of a round: a world whose numbers would run out plays a long plan in rounds, each from a seed of its own.
-    const ROUND_MINUTES: Option<f64> = None;
     type Event;
     /// Defects that can be put in on purpose.
     type Defect: Copy + PartialEq;
@@ -88,12 +86,6 @@ impl<E, D: Copy + PartialEq> Course<E, D> {
         self.events.insert((self.now_ms + after_ms, self.event_count), event);
     }
 
-    /// Takes out the next event of that kind, before its time.
-    pub fn pull(&mut self, is_it: impl Fn(&E) -> bool) -> Option<E> {
-        let at = self.events.iter().find(|(_, event)| is_it(event)).map(|(at, _)| *at)?;
-        self.events.remove(&at)
-    }
-
     /// Counts something that happened.
     pub fn count(&mut self, what: &'static str) {
         *self.counts.entry(what).or_default() += 1;
@@ -137,30 +129,11 @@ pub(crate) fn simulate<W: World>(plan: Plan, progress: &mut dyn FnMut(f64)) -> R
     run::<W>(plan, None, progress)
 }
 
-/// Simulates a plan, then until all is quiet: in rounds, where the world asks for them.
+/// Simulates a plan, then until all is quiet.
 pub(crate) fn run<W: World>(plan: Plan, defect: Option<W::Defect>, progress: &mut dyn FnMut(f64)) -> Result<Counts, Failure> {
-    let Some(minutes) = W::ROUND_MINUTES else { return round::<W>((plan, plan, 0), defect, progress) };
-    let (mut counts, mut seeds) = (Counts::new(), Dice::new(plan.seed));
-    let rounds = (plan.minutes / minutes).ceil().max(1.0);
-    for number in 0..rounds as u64 {
-        let before = number as f64 * minutes;
-        let this = Plan { seed: seeds.next(), minutes: (plan.minutes - before).min(minutes), ..plan };
-        let mut told = |share| progress((number as f64 + share) / rounds);
-        let these = round::<W>((plan, this, (before * 60_000.0) as u64), defect, &mut told)?;
-        these.into_iter().for_each(|(what, count)| *counts.entry(what).or_default() += count);
-    }
-    Ok(counts)
-}
-
-/// A round of a plan, which begins at a moment of it.
-fn round<W: World>(
-    (plan, this, before_ms): (Plan, Plan, u64),
-    defect: Option<W::Defect>,
-    progress: &mut dyn FnMut(f64),
-) -> Result<Counts, Failure> {
-    let mut world = W::begin(Course::new(this, defect));
+    let mut world = W::begin(Course::new(plan, defect));
     let held = all_held(|| play(&mut world, progress));
-    let (at_ms, trail) = (before_ms + world.now_ms, std::mem::take(&mut world.trail).into());
+    let (at_ms, trail) = (world.now_ms, std::mem::take(&mut world.trail).into());
     match held {
         Ok(()) => Ok(std::mem::take(&mut world.counts)),
         Err(what) => Err(Failure { plan, world: W::NAME, at_ms, what, trail }),

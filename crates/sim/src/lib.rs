@@ -6,7 +6,7 @@
 //! | world | machines | what goes wrong |
 //! |---|---|---|
 //! | `pool` | coordinator, members, job barriers | messages lost, late, twice, in another order; partitions; processes that die or stop |
-//! | `pages` | page directories, hosts, shares of regions at their homes, couriers, connections between nodes | messages late, twice, in another order; connections that break; nodes that do not reach each other; programs that map and unmap; nodes that die, whose pages are written elsewhere |
+//! | `pages` | the shared regions of nodes: homes, hosts, connections between nodes | connections between nodes and links of threads that break; nodes that do not reach each other; programs that map, unmap and die; nodes that die, or stand still while their pages are written elsewhere |
 //! | `commands` | the sessions of a node | programs that give up or die; packets lost; nodes that stop; libraries that send for the dead |
 //! | `queues` | homes of queues | the same connections; writers and readers that die; homes that stop, or die |
 //! | `entry` | the home of nodes: locks with the data bound to them, over memory | the same; pages that make room, releases that end half-way |

@@ -8,8 +8,9 @@ use super::outgoing::{Outbox, Outgoing};
 use super::request::HostKey;
 use hanare_protocol::Result;
 use hanare_protocol::id::{Incarnation, NodeId};
-use hanare_protocol::page::{Face, HostId, HostOutput};
+use hanare_protocol::page::{Face, HostId, HostOutput, ToHome};
 use hanare_protocol::wire::page::NodeMessage;
+use std::collections::BTreeSet;
 
 impl<M: PageMemory> Pages<M> {
     /// All messages of this node to itself, what they want taken, and what comes of that.
@@ -58,7 +59,7 @@ impl<M: PageMemory> Pages<M> {
             }
             NodeMessage::Forgot { share } => {
                 self.on_forgot(share);
-                Ok(())
+                self.say_not_shared(from, share)
             }
             NodeMessage::NotShared { share } => self.on_not_shared(from, share),
             NodeMessage::Left { key } => {
@@ -136,12 +137,16 @@ impl<M: PageMemory> Pages<M> {
 
     /// Messages of a host to its homes, and to other hosts.
     fn send_outputs(&mut self, key: HostKey, outputs: Vec<HostOutput<PageBytes>>) {
+        let mut unheard = BTreeSet::new();
         for output in outputs {
             let Some(host) = self.hosts.get(&key) else { return };
             let (node, address, message, bytes) = match output {
                 HostOutput::Home { page, message, bytes } => {
                     let home = host.home_of_page(page);
-                    let (door, Some(share)) = (&host.homes[home], host.sharing.share(home)) else { continue };
+                    let (door, Some(share)) = (&host.homes[home], host.sharing.share(home)) else {
+                        unheard.extend(matches!(message, ToHome::Request { .. }).then_some(home));
+                        continue;
+                    };
                     (door.node, door.address.clone(), NodeMessage::ToHome { share, page, message }, bytes)
                 }
                 HostOutput::Host { to, page, message, bytes } => {
@@ -150,6 +155,10 @@ impl<M: PageMemory> Pages<M> {
                 }
             };
             self.send(Outgoing { node, address, message, bytes });
+        }
+        // A request in a dead thread's name has no reply where the membership is over: its claim would stay for ever.
+        if let Some(host) = self.hosts.get_mut(&key) {
+            unheard.into_iter().for_each(|home| host.fail_claims(home));
         }
     }
 

@@ -229,7 +229,7 @@ impl<H: HomePages> PageHome<H> {
                     }
                     if firm {
                         let grant = ToHost::Grant { ticket, version, access, has_bytes, awaits, firm };
-                        self.await_thread(host, session, page, ticket, grant);
+                        self.await_thread((host, session), page, ticket, grant, outgoing)?;
                     }
                 }
                 Output::Send(to, at, ToHost::Refused { ticket, reason }) if (to, at, ticket) == (host, page, request.ticket) => {
@@ -242,8 +242,18 @@ impl<H: HomePages> PageHome<H> {
     }
 
     /// A grant goes to a thread itself, which is to acknowledge it.
-    pub fn await_thread(&mut self, host: HostId, session: u64, page: Page, ticket: Ticket, grant: ToHost) {
-        self.direct.give(host, session, page, ticket, grant);
+    pub fn await_thread(
+        &mut self,
+        (host, session): (HostId, u64),
+        page: Page,
+        ticket: Ticket,
+        grant: ToHost,
+        outgoing: &mut Outbox,
+    ) -> Result<()> {
+        match self.direct.give(host, session, page, ticket, grant) {
+            Some(Again { host, page, grant }) => self.act(Output::Send(host, page, grant), outgoing),
+            None => Ok(()),
+        }
     }
 
     /// The host's key in messages to it.

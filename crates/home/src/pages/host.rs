@@ -74,6 +74,8 @@ pub(super) struct HomeRoute<H> {
     pub peers: BTreeMap<HostId, PeerHost>,
     /// Pages that were sent to it before it was lost, and that it may not have heard: a home that comes back gets them.
     pub unsent: Vec<Arc<Outgoing>>,
+    /// The membership that this node had when it was taken for lost, until the home has heard so.
+    pub forgotten: Option<u64>,
     /// Bytes that lie on this very node.
     own: Option<H>,
 }
@@ -81,7 +83,7 @@ pub(super) struct HomeRoute<H> {
 impl<H> HomeRoute<H> {
     /// A home that has not been asked yet.
     pub fn new(node: NodeId, address: String, key: u64) -> HomeRoute<H> {
-        HomeRoute { node, address, key, me: HostId(0), peers: BTreeMap::new(), unsent: Vec::new(), own: None }
+        HomeRoute { node, address, key, me: HostId(0), peers: BTreeMap::new(), unsent: Vec::new(), forgotten: None, own: None }
     }
 }
 
@@ -302,6 +304,11 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
     /// A home is gone: what was asked of it does not come. Who waits asks it again, and finds out.
     pub fn on_home_lost(&mut self, home: usize) {
         self.sharing.on_lost(home);
+        self.fail_claims(home);
+    }
+
+    /// Claims of pages of a home fail: no reply to them comes.
+    pub fn fail_claims(&mut self, home: usize) {
         if let Some(MappedPages { rules, frames, .. }) = &mut self.pages {
             rules.on_home_lost(frames, home);
         }

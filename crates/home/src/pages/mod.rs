@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `events` | inputs and outputs |
 //! | `memory` | calls of shared regions on pages that lie here, and on frames of pages that are mapped here |
-//! | `vectors` | such memory, for tests |
+//! | `vectors` | such memory, for the simulator and tests |
 //! | `outgoing` | a message, where it goes, and its page |
 //! | `request` | requests of clients |
 //! | `reply` | the reply to a thread's page requests, while this node has a say in it |
@@ -49,7 +49,6 @@ mod routes;
 mod sharers;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
 mod vectors;
 mod wires;
 
@@ -58,11 +57,12 @@ pub use host::{NODE_SEATS, SEATS};
 pub use memory::{FileParts, FrameTerms, HomePages, HostFrames, NotShared, PageBytes, PageMemory};
 pub use reply::{PageBody, PageReply};
 pub use request::RegionRequest;
+pub use vectors::{PageVectors, VectorFrames, VectorPages};
 
 use hanare_protocol::id::{ClientId, Epoch, Gid, NodeId};
 use hanare_protocol::page::membership::{FencedHosts, JoinQueue, Over, ReturnedPages};
 use hanare_protocol::page::{Face, HostId, Recalls};
-use hanare_protocol::wire::page::{PageRequest, Settled, decode_frame};
+use hanare_protocol::wire::page::{NodeMessage, PageRequest, Settled, decode_frame};
 use hanare_protocol::{Error, Result};
 use home::PageHome;
 use host::PageHost;
@@ -325,11 +325,15 @@ impl<M: PageMemory> Pages<M> {
         self.settle();
         let open = self.open_reply.take()?;
         let ClosedReply { reply, firm, messages } = open.finish();
+        let mut outgoing = self.outbox();
         if let Some(home) = self.homes.get_mut(&gid) {
             for (page, ticket, grant) in firm {
-                home.await_thread(host, session, page, ticket, grant);
+                if let Err(error) = home.await_thread((host, session), page, ticket, grant, &mut outgoing) {
+                    tracing::warn!("a page that a thread was granted before: {error}");
+                }
             }
         }
+        self.post(outgoing);
         self.send_all(messages);
         Some(reply)
     }
@@ -393,8 +397,12 @@ impl<M: PageMemory> Pages<M> {
             doors.any(|(at, door)| door.node == node && !host.sharing.is_over(at, over))
         };
         let is_reached = self.hosts.values().any(is_met);
+        let mut again = Vec::new();
         if !is_reached && !self.homes.values().any(goes_on) {
             let unheard = self.wires.forget(node, &mut self.outputs);
+            if over != Over::All {
+                again = self.for_next_life(&unheard);
+            }
             self.keep_unsent(unheard);
         }
         let (mut outgoing, mut keys) = (self.outbox(), Vec::new());
@@ -418,6 +426,21 @@ impl<M: PageMemory> Pages<M> {
         self.lose_homes(node, over);
         self.end_returns();
         self.drop_left_homes();
+        self.send_all(again);
         self.settle();
+    }
+
+    /// Messages to a node that its next life may wait for, as it may have begun anew: replies to what it asked, and messages to hosts that
+    /// homes elsewhere introduced. Messages for its life before find no host.
+    fn for_next_life(&self, unheard: &[Arc<Outgoing>]) -> Vec<Outgoing> {
+        let doors = self.hosts.values().flat_map(|host| &host.homes);
+        let peers: BTreeSet<u64> = doors.flat_map(|door| door.peers.values().map(|peer| peer.key)).collect();
+        let is_waited_for = |outgoing: &&Arc<Outgoing>| match &outgoing.message {
+            NodeMessage::ToHost { key, .. } => peers.contains(key),
+            NodeMessage::Joined { result, .. } => result.is_err(),
+            NodeMessage::Left { .. } | NodeMessage::NotShared { .. } => true,
+            _ => false,
+        };
+        unheard.iter().filter(is_waited_for).map(|outgoing| Outgoing::clone(outgoing)).collect()
     }
 }

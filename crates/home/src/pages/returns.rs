@@ -12,11 +12,12 @@
 //! A host that has left the region, or was lost itself, replies `Forgot`. A page that it may have owned is then lost, even if the grant
 //! was never confirmed.
 //!
-//! As a host, a node that was taken for lost drops its copies of others' pages. Their homes have gone on without it.
+//! A node that was taken for lost drops its copies of others' pages. Their homes have gone on without it. Some have not heard yet, and still
+//! grant pages to its threads. So the host says `Forgot`, and drops what came meanwhile when the home has replied.
 
 use super::Pages;
 use super::home::PageHome;
-use super::host::PageHost;
+use super::host::{HomeRoute, PageHost};
 use super::memory::{PageBytes, PageMemory};
 use super::outgoing::Outgoing;
 use super::request::HostKey;
@@ -55,10 +56,21 @@ impl<M: PageMemory> Pages<M> {
         if host.drop_pages(&others) {
             self.note_lost(place);
         }
-        if let Some(host) = self.hosts.get_mut(&place) {
-            host.sharing.begin_anew(others);
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        let mut outgoing = Vec::new();
+        for at in &others {
+            let (door, share) = (&mut host.homes[*at], host.sharing.share(*at));
+            door.forgotten = share;
+            outgoing.extend(share.map(|share| Outgoing {
+                node: door.node,
+                address: door.address.clone(),
+                message: NodeMessage::Forgot { share },
+                bytes: None,
+            }));
         }
+        host.sharing.begin_anew(others);
         self.act(place);
+        self.send_all(outgoing);
     }
 
     /// Stores of this host were lost while its last program unmaps the region: that one is told by its answer.
@@ -131,10 +143,25 @@ impl<M: PageMemory> Pages<M> {
             Some((host.homes[at].key, host.homes[at].address.clone()))
         });
         // A host that has left meanwhile has nothing.
-        if let Some((key, address)) = door {
-            self.on_returned((from, &address), (key, share), false);
+        match door {
+            Some((key, address)) => self.on_returned((from, &address), (key, share), false),
+            None => self.drop_late_grants(share),
         }
         Ok(())
+    }
+
+    /// A home has heard that this host began anew: it grants nothing by that share any more. Until then it may have replied to threads, which
+    /// ask it themselves.
+    fn drop_late_grants(&mut self, share: u64) {
+        let is_that = |door: &HomeRoute<M::Pages>| door.forgotten == Some(share);
+        let its = |(place, host): (&HostKey, &PageHost<M::Frames>)| Some((*place, host.homes.iter().position(is_that)?));
+        let Some((place, at)) = self.hosts.iter().find_map(its) else { return };
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        host.homes[at].forgotten = None;
+        if host.drop_pages(&BTreeSet::from([at])) {
+            self.note_lost(place);
+        }
+        self.act(place);
     }
 
     /// A home that is back is told whether it has all that was here.

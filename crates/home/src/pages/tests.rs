@@ -6,7 +6,7 @@ use crate::memory::{Need, Recall};
 use hanare_protocol::id::{Grant, Incarnation, Rights, Slot, User};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::host::HostMemory;
-use hanare_protocol::page::word::Fault;
+use hanare_protocol::page::word::{Fault, Fill};
 use hanare_protocol::page::{Access, Consistency, Hosts, Page, Ticket, ToHome, ToHost, Version};
 use hanare_protocol::placement::{Extent, Layout, Span};
 use hanare_protocol::wire::control::{Answer, Made, NodeAddress, RegionView};
@@ -186,4 +186,69 @@ fn what_a_thread_with_a_broken_link_asked_for_is_not_left_behind() {
     let said = said(&mut pages);
     let is_home = |message: &NodeMessage| matches!(message, NodeMessage::ToHome { message: ToHome::WriteBack { .. }, .. });
     assert!(said.iter().any(is_home) && leaves(&said), "{said:?}");
+}
+
+/// A thread claims a page of a home that shares nothing with this host any more, and its link breaks: nobody replies to what its node asks.
+#[test]
+fn what_is_taken_over_after_the_end_of_a_membership_fails() {
+    let mut pages = pages();
+    let key = share(&mut pages);
+    let (seat, mut frames) = let_in(&mut pages, key);
+    hear(&mut pages, 2, [NodeMessage::NotShared { share: 5 }]);
+    frames.fault(Page(0), seat, Access::Write).unwrap();
+    pages.handle(NOW, PageInput::TakeOver { client: CLIENT, gid: GID, seats: seat..seat + 1 });
+    assert!(!frames.look(Page(0)).is_claimed());
+}
+
+/// A node that was taken for lost begins anew. A home that has not heard so grants a page to a thread; it goes when the home has.
+#[test]
+fn a_page_that_came_to_a_host_that_began_anew_goes_again() {
+    let mut pages = pages();
+    let key = share(&mut pages);
+    let (seat, mut frames) = let_in(&mut pages, key);
+    pages.handle(NOW, PageInput::Identity { node: ME, epoch: Epoch(2) });
+    pages.handle(NOW, PageInput::Dialed { node: OTHER, place: Some(TO) });
+    assert!(said(&mut pages).contains(&NodeMessage::Forgot { share: 5 }));
+    let (page, version) = (Page(0), Version(5));
+    frames.fault(page, seat, Access::Read).unwrap();
+    assert_eq!(frames.change(page, |word| word.fill(seat, version, Access::Read)), Ok(Fill::Go));
+    frames.begin_fill(page, (seat, version), Some([7; PAGE_LEN as usize].into()));
+    frames.end_fill(page, seat).unwrap();
+    assert!(frames.look(page).may_map(Access::Read));
+    hear(&mut pages, 2, [NodeMessage::NotShared { share: 5 }]);
+    assert!(!frames.look(page).may_map(Access::Read));
+}
+
+/// Messages wait for a connection to another node. When it is there, another life of the node answers, which waits for them.
+#[test]
+fn what_is_for_the_next_life_of_a_node_is_said_again() {
+    const THIRD: NodeId = NodeId(7);
+    let mut pages = pages();
+    let key = share(&mut pages);
+    let_in(&mut pages, key);
+    let introduced = NodeMessage::Introduce { key, host: HostId(2), node: THIRD, address: "far".to_owned(), its_key: 99 };
+    let message = ToHost::Invalidate { version: Version(5), tell: Some(HostId(2)) };
+    hear(&mut pages, 2, [introduced, NodeMessage::ToHost { key, page: Page(0), message }]);
+    let hail = Frame::Hail { node: THIRD, life: Incarnation(2), address: "far".to_owned(), channel: 1 };
+    let NodeMessage::Join(asked) = join(98) else { unreachable!() };
+    let join = Frame::Message(1, NodeMessage::Join(Join { node: THIRD, grants: Vec::new(), ..asked }));
+    pages.handle(NOW, PageInput::Frames { place: 20, frames: &[hail, join].map(|frame| encode_frame(&frame, None)) });
+    let mut answer = |place, life| {
+        pages.handle(NOW, PageInput::Dialed { node: THIRD, place: Some(place) });
+        let frames = [encode_frame(&Frame::Answers(Incarnation(life)), None)];
+        pages.handle(NOW, PageInput::Frames { place, frames: &frames });
+        let outputs: Vec<_> = std::iter::from_fn(|| pages.poll()).collect();
+        pages.handle(NOW, PageInput::WireGone { place });
+        let is_waited_for = |output: &&PageOutput<PageVectors>| {
+            let PageOutput::Send { bytes, .. } = output else { return false };
+            match decode_frame(bytes).unwrap().0 {
+                Frame::Message(_, NodeMessage::ToHost { key, .. } | NodeMessage::Joined { key, .. }) => [98, 99].contains(&key),
+                _ => false,
+            }
+        };
+        outputs.iter().filter(is_waited_for).count()
+    };
+    assert_eq!(answer(11, 1), 2, "nobody has confirmed them");
+    assert_eq!(answer(12, 2), 2, "they go to whoever answers");
+    assert_eq!(answer(13, 2), 2, "and are not forgotten with the life before");
 }

@@ -1,4 +1,4 @@
-//! Memory of shared regions without files and mappings, for tests.
+//! Memory of shared regions without files and mappings, for the simulator and tests.
 
 use super::memory::{FileParts, FrameTerms, HomePages, HostFrames, NotShared, PageBytes, PageMemory};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
@@ -9,9 +9,9 @@ use hanare_protocol::page::{Access, HostId, HostMemory, Page, Plain, Version};
 use hanare_protocol::placement::Routes;
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::Join;
-use hanare_protocol::{Corrupt, Result};
+use hanare_protocol::{Corrupt, Error, Result};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -22,6 +22,8 @@ use std::rc::Rc;
 pub struct PageVectors {
     drawn: Rc<Cell<u64>>,
     regions: Rc<RefCell<BTreeMap<Gid, VectorPages>>>,
+    /// Regions that programs of the node use past their pages.
+    in_use: Rc<RefCell<BTreeSet<Gid>>>,
 }
 
 /// The pages of one region that lie at a home, by number; those that nobody wrote are zeros.
@@ -44,6 +46,21 @@ pub struct VectorFrames {
 }
 
 impl PageVectors {
+    /// The memory of a node that draws numbers from `first` on: no two nodes may draw one.
+    pub fn drawing_from(first: u64) -> PageVectors {
+        PageVectors { drawn: Rc::new(Cell::new(first)), ..PageVectors::default() }
+    }
+
+    /// Programs of the node begin to use a region past its pages, or have ended to.
+    pub fn set_in_use(&self, gid: Gid, is_in_use: bool) {
+        let mut in_use = self.in_use.borrow_mut();
+        if is_in_use {
+            in_use.insert(gid)
+        } else {
+            in_use.remove(&gid)
+        };
+    }
+
     /// The pages of a region.
     pub fn pages(&self, gid: Gid) -> VectorPages {
         self.regions.borrow_mut().entry(gid).or_default().clone()
@@ -55,6 +72,10 @@ impl PageMemory for PageVectors {
     type Frames = VectorFrames;
 
     fn open(&mut self, join: &Join, _node: NodeId) -> Result<VectorPages, NotShared> {
+        if self.in_use.borrow().contains(&join.gid) {
+            let reason = "programs of its node use it past its pages".to_owned();
+            return Err(NotShared::passing(Error::BadUse { region: join.name.clone(), reason }));
+        }
         Ok(self.pages(join.gid))
     }
 
@@ -112,6 +133,14 @@ impl VectorFrames {
     /// The pages of this very node's memory that a page belongs to.
     fn own(&self, page: Page) -> Option<VectorPages> {
         self.homes.borrow()[self.home_of(page)].1.clone()
+    }
+
+    /// A program stores to a page, as its word allows.
+    pub fn store(&self, page: Page, bytes: PageBytes) {
+        match self.own(page) {
+            Some(own) => drop(own.0.borrow_mut().insert(page.0, bytes)),
+            None => self.plain.borrow_mut().set_frame(page, Some(bytes)),
+        }
     }
 
     /// The bytes that a program sees, if its page's word lets it look.

@@ -41,7 +41,7 @@ struct Channel {
 pub(super) struct Wires {
     me: Option<NodeId>,
     life: Incarnation,
-    /// The network address of this node.
+    /// Network address of this node.
     address: String,
     /// Number of channels that were ever begun.
     begun: u64,

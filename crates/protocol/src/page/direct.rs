@@ -40,9 +40,13 @@ impl<S> Default for Directs<S> {
 }
 
 impl<S: PartialEq> Directs<S> {
-    /// A grant goes to a thread over its connection.
-    pub fn give(&mut self, host: HostId, session: S, page: Page, ticket: Ticket, grant: ToHost) {
-        self.open.insert((host, ticket.seat), Direct { session, number: ticket.number, page, grant });
+    /// A grant goes to a thread over its connection. Returns one that goes to its node: the thread had it before, and what it said of it
+    /// was lost with another connection, whose end the home has not seen.
+    #[must_use = "nobody else speaks of it again"]
+    pub fn give(&mut self, host: HostId, session: S, page: Page, ticket: Ticket, grant: ToHost) -> Option<Again> {
+        let direct = Direct { session, number: ticket.number, page, grant };
+        let before = self.open.insert((host, ticket.seat), direct).filter(|before| before.number != ticket.number)?;
+        Some(Again { host, page: before.page, grant: before.grant })
     }
 
     /// A host's message about a page, with the directory's outcome. Returns the grant that goes to its node.
@@ -78,5 +82,28 @@ impl<S: PartialEq> Directs<S> {
     /// Forgets all: all hosts are asked again for their pages.
     pub fn clear(&mut self) {
         self.open.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::hosts::Hosts;
+    use crate::page::message::{Access, Version};
+
+    /// A thread installs a page, what it says is lost with its connection, and it asks for the next over another.
+    #[test]
+    fn a_grant_whose_notice_was_lost_goes_to_the_node() {
+        let mut directs = Directs::default();
+        let ticket = |number| Ticket { seat: 8, number };
+        let grant = |ticket| {
+            let (version, access, awaits) = (Version(1), Access::Write, Hosts::NONE);
+            ToHost::Grant { ticket, version, access, has_bytes: true, awaits, firm: true }
+        };
+        let mut give =
+            |session, page, number| directs.give(HostId(1), session, Page(page), ticket(number), grant(ticket(number)));
+        assert_eq!(give('a', 1, 1), None);
+        assert_eq!(give('b', 2, 2), Some(Again { host: HostId(1), page: Page(1), grant: grant(ticket(1)) }));
+        assert_eq!(give('b', 2, 2), None, "the same once more");
     }
 }

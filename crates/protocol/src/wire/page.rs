@@ -306,7 +306,8 @@ pub enum NodeMessage {
         /// True if the home takes the pages that the host owns.
         takes: bool,
     },
-    /// To [`NodeMessage::Returned`]: the host has nothing, and does not know what it had: what it may have stored is lost.
+    /// To [`NodeMessage::Returned`], or by itself: the host has nothing, and does not know what it had: what it may have stored is lost.
+    /// Answered by [`NodeMessage::NotShared`].
     Forgot {
         /// The membership.
         share: u64,

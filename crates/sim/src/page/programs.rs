@@ -1,228 +1,353 @@
-//! Programs' acts: threads that touch pages, gets and puts by command, and the results of both.
+//! Programs that map regions and unmap them, and the touches of their threads.
 
+use super::installs::{Claim, Doing};
+use super::node::{Mapped, address_of};
 use super::*;
+use hanare_home::{PageBytes, PageInput, RegionRequest, VectorFrames};
+use hanare_protocol::id::{ClientId, Epoch, Grant, NodeId, Rights, Slot, User};
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::word::{Fault, PageWord, State};
+use hanare_protocol::page::{Access, Consistency, HostMemory};
+use hanare_protocol::placement::{Extent, Layout, Span};
+use hanare_protocol::wire::control::{Answer as ControlAnswer, Made, NodeAddress, RegionView};
+use hanare_protocol::{Error, Result as Outcome};
+
+/// Programs of one host that map a region, or wait to, at most.
+const PROGRAM_COUNT: usize = 2;
+/// Threads of a program.
+const THREAD_COUNT: usize = 2;
+/// Pages that a thread asks for at once, at most: it has as many seats.
+pub(super) const LANE_LEN: u64 = 3;
+/// The user of all programs.
+const UID: u32 = 1000;
+
+/// A program that maps a region, or waits for its node.
+pub(super) struct MappingProgram {
+    pub gid: Gid,
+    pub phase: Phase,
+}
+
+/// A program's state.
+pub(super) enum Phase {
+    /// Has asked to map the region.
+    Asks,
+    Inside(Inside),
+    /// Has asked to unmap it.
+    Leaves,
+}
+
+/// A program that maps a region.
+pub(super) struct Inside {
+    pub seat_first: u16,
+    pub share: u64,
+    pub frames: VectorFrames,
+    pub threads: Vec<Thread>,
+    /// True once a home has said that it shares nothing with this host any more.
+    pub is_over: bool,
+}
+
+/// A thread, with a connection to the home of its own.
+#[derive(Default)]
+pub(super) struct Thread {
+    pub link: Option<u64>,
+    pub seq: u64,
+    pub doing: Doing,
+}
+
+impl Inside {
+    /// The first seat of a thread.
+    pub fn seat(&self, thread: usize) -> u16 {
+        self.seat_first + thread as u16 * LANE_LEN as u16
+    }
+}
+
+/// The value that a page has.
+pub(super) fn value_of(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(*bytes.first_chunk().expect("a page is longer"))
+}
+
+/// A page with a value.
+pub(super) fn page_of(value: u64) -> PageBytes {
+    let mut bytes = vec![0; PAGE_LEN as usize];
+    bytes[..8].copy_from_slice(&value.to_le_bytes());
+    bytes.into()
+}
+
+/// The layout of the region at a node.
+pub(super) fn layout_at(node: usize) -> Layout {
+    let len = PAGE_COUNT * PAGE_LEN;
+    let extents = vec![Extent { node: NodeId(node as u32), slot: Slot(0), len }];
+    Layout { spans: vec![Span { len, chunk: PAGE_LEN, extents }] }
+}
 
 impl PageWorld {
-    /// The value of a page at a host; its own extent's frames are the memory at home.
-    pub(super) fn frame(&self, life: Life, home: Extent, page: Page) -> Option<u64> {
-        let process = &self.processes[&life];
-        match process.extent == home {
-            true => Some(process.memory[page.0 as usize]),
-            false => process.mapped.get(&home)?.place.frame(page).copied(),
+    pub(super) fn inside(&mut self, life: Life, client: u64) -> Option<&mut Inside> {
+        match &mut self.processes.get_mut(&life)?.programs.get_mut(&client)?.phase {
+            Phase::Inside(inside) => Some(inside),
+            Phase::Asks | Phase::Leaves => None,
         }
     }
 
-    pub(super) fn set_frame(&mut self, life: Life, home: Extent, page: Page, value: u64) {
-        let process = self.processes.get_mut(&life).expect("it lives");
-        match process.extent == home {
-            true => process.memory[page.0 as usize] = value,
-            false => process.mapped.get_mut(&home).expect("it maps the extent").place.set_frame(page, Some(value)),
-        }
-    }
-
-    /// Somebody who may stores what nobody stored before.
-    pub(super) fn store(&mut self, life: Life, home: Extent, page: Page) {
-        let value = self.next_value;
-        self.next_value += 1;
-        self.set_frame(life, home, page, value);
-        self.truths.get_mut(&(home, page)).expect("its home lives").last = value;
-        self.count("stores");
-    }
-
-    /// Threads whose claims are over go on.
-    pub(super) fn free_threads(&mut self, life: Life, home: Extent) {
-        let process = self.processes.get_mut(&life).expect("it lives");
-        let Some(Mapped { place, .. }) = process.mapped.get(&home) else { return };
-        let mut installed = 0;
-        for thread in &mut process.threads {
-            let is_over = |waiting: &mut Waiting| {
-                let word = place.look(waiting.page);
-                waiting.home == home && !(word.is_claimed() && word.claimer() == waiting.seat)
-            };
-            if let Some(waiting) = thread.take_if(is_over) {
-                installed += usize::from(place.look(waiting.page).may_map(Access::Read));
-            }
-        }
-        (0..installed).for_each(|_| self.count("pages installed"));
-    }
-
-    /// Fills a frame by the thread that was granted the page, if it does so itself.
-    pub(super) fn fill_by_thread(&mut self, life: Life, home: Extent, page: Page, message: &ToHost, value: Option<u64>) -> bool {
-        let ToHost::Grant { ticket, version, access, awaits, .. } = message else { return false };
-        let process = self.processes.get_mut(&life).expect("it lives");
-        let Some(Mapped { place, .. }) = process.mapped.get_mut(&home) else { return false };
-        let is_its = |thread: &Option<Waiting>| {
-            thread.as_ref().is_some_and(|waiting| (waiting.home, waiting.page, waiting.seat) == (home, page, ticket.seat))
-        };
-        let Some(thread) = process.threads.iter().position(is_its) else { return false };
-        let is_answer = place.number(ticket.seat) == ticket.number && awaits.is_empty() && value.is_some();
-        if !is_answer || !self.course.dice.chance(5_000) {
-            return false;
-        }
-        if place.change(page, |word| word.fill(ticket.seat, *version, *access)) != Ok(Fill::Go) {
-            return false;
-        }
-        place.set_frame(page, value);
-        process.threads[thread].as_mut().expect("just found").fills = Some(message.clone());
-        self.count("frames filled by threads");
-        let after = self.dice.pick(&[0, 1, 20, 200]);
-        self.at(after, Event::Filled { life, thread, ticket: *ticket });
-        true
-    }
-
-    /// A thread's bytes are in the frame.
-    pub(super) fn on_filled(&mut self, life: Life, thread: usize, of: Ticket) -> Check {
-        let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
-        let Some(Waiting { home, page, seat, fills: Some(grant) }) = process.threads[thread].clone() else { return Ok(()) };
-        let ToHost::Grant { ticket, version, firm, .. } = grant else { return Ok(()) };
-        if ticket != of {
-            return Ok(());
-        }
-        self.with_host(life, home, |_, place, outputs| {
-            place.change(page, |word| word.filled(seat, version))?;
-            place.clear_seat(seat);
-            if firm {
-                outputs.push(HostOutput::Home { page, message: ToHome::Done { ticket, version }, bytes: None });
-            }
-            Ok(())
-        })?;
-        self.judge(home, page)
-    }
-
-    /// A thread that waits is killed: its node goes on in its name, and what it was granted its home sends there.
-    fn kill_thread(&mut self, life: Life, thread: usize) -> Check {
-        let process = self.processes.get_mut(&life).expect("it lives");
-        let Some(Waiting { home, page, seat, fills }) = process.threads[thread].take() else { return Ok(()) };
-        let by = process.shares.get(&home).map(|share| share.key);
-        self.count("threads killed");
-        self.note(format!("a thread of {life} is killed that waits for page {} of {home}", page.0));
-        self.with_host(life, home, |rules, place, outputs| rules.part(place, seat..seat + 1, true, outputs))?;
-        if let (Some(grant), Some(at), Some(by)) = (fills, self.life_of(home), by)
-            && self.processes[&at].returning.is_none()
-            && matches!(grant, ToHost::Grant { firm: true, .. })
-        {
-            let value = Some(self.processes[&at].memory[page.0 as usize]);
-            self.send(at, life, Parcel { home, page, what: What::ToHost(grant), value, by, peer: None });
-        }
-        self.judge(home, page)
-    }
-
-    /// Threads that fill frames of an extent come to their end.
-    pub(super) fn end_fills(&mut self, life: Life, home: Extent) -> Check {
-        let fills = |waiting: &Waiting| waiting.fills.as_ref().filter(|_| waiting.home == home).cloned();
-        let filling: Vec<(usize, ToHost)> = (self.processes[&life].threads.iter().enumerate())
-            .filter_map(|(thread, waiting)| Some((thread, fills(waiting.as_ref()?)?)))
-            .collect();
-        for (thread, grant) in filling {
-            if let ToHost::Grant { ticket, .. } = grant {
-                self.on_filled(life, thread, ticket)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The threads that wait for pages of a home are gone.
-    pub(super) fn part_threads(&mut self, life: Life, home: Extent) -> Check {
-        let waits = |thread: &usize| self.processes[&life].threads[*thread].as_ref().is_some_and(|waiting| waiting.home == home);
-        let waiting: Vec<usize> = (0..usize::from(THREAD_COUNT)).filter(waits).collect();
-        waiting.into_iter().try_for_each(|thread| self.kill_thread(life, thread))
-    }
-
-    /// A thread of a program touches a page; now and then another is evicted, or a request is made again.
+    /// Programs of a node do something.
     pub(super) fn on_program(&mut self, life: Life) -> Check {
-        if !self.processes.contains_key(&life) || !self.is_rough {
+        let is_over = !self.is_rough && self.now_ms > self.plan.rough_ms() + LAST_TOUCHES_MS;
+        if is_over || !self.processes.contains_key(&life) {
             return Ok(());
         }
-        let after = self.dice.pick(&[1, 5, 20, 100]);
+        let storm = self.storm.filter(|(gid, until_ms)| self.now_ms < *until_ms && self.home_of(*gid).is_some());
+        let after = if storm.is_some() { 1 } else { self.dice.pick(&[1, 5, 20, 100]) };
         self.at(after, Event::Program { life });
-        let homes: Vec<Extent> = self.nodes.iter().flatten().map(|at| self.processes[at].extent).collect();
-        let (home, page) = (self.dice.pick(&homes), Page(self.dice.below(PAGE_COUNT)));
-        let access = if self.dice.chance(4_000) { Access::Write } else { Access::Read };
-        let process = self.processes.get_mut(&life).expect("just seen");
-        let share = process.shares.get(&home).filter(|share| !share.inside.is_empty());
-        if share.is_some_and(|share| process.lost.contains(&share.at)) {
-            return self.use_what_is_here(life, home, page);
+        let going = self.nodes.iter().flatten().map(|at| Gid(*at));
+        let gids: BTreeSet<Gid> = going.chain(self.processes[&life].mapped.keys().copied()).collect();
+        let gid = storm.map_or_else(|| self.dice.pick(&gids.into_iter().collect::<Vec<_>>()), |(gid, _)| gid);
+        if self.apart.is_some_and(|(of, until_ms)| of == life && self.now_ms < until_ms) {
+            return Ok(());
         }
-        let may_touch = share.is_some_and(|share| !share.sharing.is_lost(0)) && process.mapped.contains_key(&home);
-        if share.is_some() && !may_touch && self.dice.chance(1_000) {
-            // Their host knows nothing of the extent any more.
-            return self.unmap(life, home);
+        let programs = &self.processes[&life].programs;
+        let its: Vec<u64> = programs.iter().filter(|(_, program)| program.gid == gid).map(|(client, _)| *client).collect();
+        let is_inside = |client: &&u64| matches!(programs[client].phase, Phase::Inside(_));
+        let inside: Vec<u64> = its.iter().filter(is_inside).copied().collect();
+        if self.is_rough && its.len() < PROGRAM_COUNT && (inside.is_empty() || self.dice.chance(100)) {
+            return self.map(life, gid);
         }
-        if !may_touch || self.dice.chance(100) {
-            return self.map(life, home);
+        if inside.is_empty() {
+            return Ok(());
         }
-        if self.dice.chance(100) {
-            return self.unmap(life, home);
+        let client = self.dice.pick(&inside);
+        // Programs give up a region whose home is dead, or goes on without their host.
+        let is_over = self.inside(life, client).is_some_and(|inside| inside.is_over);
+        let is_of_use = self.home_of(gid).is_some() && !is_over;
+        let leaves = if is_of_use { 100 } else { 1_000 };
+        if self.is_rough && self.dice.chance(leaves) {
+            return self.unmap(life, client);
         }
-        if self.dice.chance(1_500) {
-            let mut is_evicted = false;
-            self.with_host(life, home, |rules, place, _| {
-                is_evicted = rules.evict(place, page)?;
-                Ok(())
-            })?;
-            if is_evicted {
-                self.count("evictions");
-            }
-        } else if self.dice.chance(300) {
-            let waits = self.processes[&life].threads.iter().position(Option::is_some);
-            waits.map_or(Ok(()), |thread| self.kill_thread(life, thread))?;
-        } else {
-            self.touch(life, home, page, access)?;
+        if self.is_rough && self.dice.chance(50) {
+            return self.kill(life, client);
         }
-        self.judge(home, page)
+        if self.is_rough && self.dice.chance(500) {
+            self.count("evictions");
+            return self.tell(life, PageInput::Crowded(gid));
+        }
+        let thread = self.dice.below(THREAD_COUNT as u64) as usize;
+        if self.is_rough && self.dice.chance(100) {
+            self.break_link(life, client, thread);
+        }
+        let page = self.pick_page(gid);
+        let access = if self.dice.chance(if storm.is_some() { 8_000 } else { 4_000 }) { Access::Write } else { Access::Read };
+        self.touch((life, client, thread), page, access, false)?;
+        self.judge(gid, page)
     }
 
-    /// A thread that waits for nothing touches a page.
-    fn touch(&mut self, life: Life, home: Extent, page: Page, access: Access) -> Check {
-        let process = self.processes.get_mut(&life).expect("it lives");
-        let Some(thread) = process.threads.iter().position(Option::is_none) else { return Ok(()) };
-        let (Some(by), Some(Mapped { rules, place, .. })) = (process.share_at(home), process.mapped.get_mut(&home)) else {
-            return Ok(());
+    /// A program wants to map a region whose home is a member.
+    fn map(&mut self, life: Life, gid: Gid) -> Check {
+        let home = self.home_of(gid).filter(|home| !self.still.contains_key(home));
+        let Some(home) = home.and_then(|home| self.processes.get(&home)) else { return Ok(()) };
+        let (node, address) = (NodeId(home.node as u32), address_of(home.node));
+        let view = RegionView {
+            name: "region".to_owned(),
+            gid,
+            owner: User { uid: UID, gid: UID },
+            mode: 0o600,
+            rights: Rights::Write,
+            layout: layout_at(home.node),
+            grants: vec![Grant::default()],
+            nodes: vec![NodeAddress { node, epoch: Epoch(home.epoch), address }],
+            attributes: Default::default(),
+            made: Made::Found,
         };
-        rules.settle_dead_seats(place);
-        let seats = [1 + thread as u16, 1 + THREAD_COUNT + thread as u16];
-        let Some(seat) = seats.into_iter().find(|seat| rules.is_free(*seat..*seat + 1)) else { return Ok(()) };
-        let (has, access) = match place.fault(page, seat, access).map_err(|corrupt| corrupt.to_string())? {
+        let mut programs = self.processes.values().flat_map(|process| process.programs.values());
+        if programs.all(|program| program.gid != gid) && self.dice.chance(3_000) {
+            self.use_past_pages(gid.0);
+        }
+        let client = self.draw();
+        let process = self.processes.get_mut(&life).expect("the caller saw it");
+        process.programs.insert(client, MappingProgram { gid, phase: Phase::Asks });
+        let request = RegionRequest::Share { view: Box::new(view), consistency: Consistency::Coherent, uid: UID };
+        self.tell(life, PageInput::Request { client: ClientId(client), request })
+    }
+
+    /// A program unmaps its region, once its threads wait for nothing.
+    pub(super) fn unmap(&mut self, life: Life, client: u64) -> Check {
+        let Some(inside) = self.inside(life, client) else { return Ok(()) };
+        if inside.threads.iter().any(|thread| !matches!(thread.doing, Doing::Nothing)) {
+            return self.kill(life, client);
+        }
+        self.count("programs that unmapped");
+        let gid = self.part(life, client);
+        let process = self.processes.get_mut(&life).expect("the caller saw it");
+        process.programs.insert(client, MappingProgram { gid, phase: Phase::Leaves });
+        self.tell(life, PageInput::Request { client: ClientId(client), request: RegionRequest::Unshare { gid } })
+    }
+
+    /// A program ends in the middle of what it does.
+    fn kill(&mut self, life: Life, client: u64) -> Check {
+        self.count("programs killed");
+        self.part(life, client);
+        if self.has(Defect::KeepPrograms) {
+            return Ok(());
+        }
+        self.tell(life, PageInput::ClientGone(ClientId(client)))
+    }
+
+    /// A program's mapping and links end. Returns its region.
+    fn part(&mut self, life: Life, client: u64) -> Gid {
+        let now_ms = self.now_ms;
+        let process = self.processes.get_mut(&life).expect("the caller saw it");
+        let MappingProgram { gid, phase } = process.programs.remove(&client).expect("the caller saw it");
+        self.note(format!("program {client} of {life} leaves {}", gid.0));
+        let Phase::Inside(inside) = phase else { return gid };
+        for number in inside.threads.iter().filter_map(|thread| thread.link) {
+            let after = self.links.get_mut(&number).map(|link| link.link.end_at_client(now_ms));
+            after.into_iter().for_each(|after| self.at(after, Event::LinkEnded { link: number, at_home: true }));
+        }
+        let process = self.processes.get_mut(&life).expect("just seen");
+        let is_inside = |program: &MappingProgram| program.gid == gid && matches!(program.phase, Phase::Inside(_));
+        if !process.programs.values().any(is_inside) {
+            process.mapped.remove(&gid);
+        }
+        gid
+    }
+
+    /// A node answers a program.
+    pub(super) fn on_reply(
+        &mut self,
+        life: Life,
+        client: u64,
+        result: Outcome<ControlAnswer>,
+        files: Option<VectorFrames>,
+    ) -> Check {
+        let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
+        let Some(MappingProgram { gid, phase }) = process.programs.get_mut(&client) else { return Ok(()) };
+        let gid = *gid;
+        match (&phase, result) {
+            (Phase::Asks, Ok(ControlAnswer::Shared(view))) => {
+                let (frames, share) = (files.ok_or("a program is let in without frames")?, view.homes[0].share);
+                let threads = (0..THREAD_COUNT).map(|_| Thread::default()).collect();
+                process.mapped.insert(gid, Mapped::new(frames.clone(), share));
+                *phase = Phase::Inside(Inside { seat_first: view.seat_first, share, frames, threads, is_over: false });
+                self.count("programs that mapped");
+                self.tell(
+                    life,
+                    PageInput::Request { client: ClientId(client), request: RegionRequest::Hold { gid, mapping: () } },
+                )
+            }
+            (Phase::Asks, Err(error)) => {
+                process.programs.remove(&client);
+                let is_cut_off = matches!(&error, Error::NodeLost { node, .. } if node.0 as usize == process.node);
+                self.count(if is_cut_off { "programs cut off with their host" } else { "programs refused" });
+                Ok(())
+            }
+            (Phase::Leaves, result) => {
+                process.programs.remove(&client);
+                self.count(match result {
+                    Ok(_) => "programs told that stores are kept",
+                    Err(_) => "programs told that stores are lost",
+                });
+                Ok(())
+            }
+            (Phase::Inside(_), Ok(ControlAnswer::Ok)) => Ok(()),
+            (_, result) => Err(format!("life {life} answers {client}: {result:?}")),
+        }
+    }
+
+    /// A thread touches a page, unless it waits for something.
+    pub(super) fn touch(&mut self, (life, client, thread): (Life, u64, usize), page: Page, access: Access, firm: bool) -> Check {
+        let Some(inside) = self.inside(life, client) else { return Ok(()) };
+        if !matches!(inside.threads[thread].doing, Doing::Nothing) {
+            return Ok(());
+        }
+        let seat = inside.seat(thread);
+        let fault = inside.frames.fault(page, seat, access).map_err(|corrupt| corrupt.0.to_owned())?;
+        let gid = self.processes[&life].programs[&client].gid;
+        let (access, has) = match fault {
             Fault::Wait(_) => return Ok(()),
             Fault::Map(_) => {
-                place.leave(page, seat).map_err(|corrupt| corrupt.to_string())?;
-                return self.use_page(life, home, page, access);
+                self.leave((life, client), page, seat)?;
+                self.count("hits");
+                return self.use_page(life, gid, page, access);
             }
-            Fault::Fetch { access, .. } => (None, access),
-            Fault::Upgrade { has } => (Some(has), Access::Write),
+            Fault::Fetch { access, .. } => (access, None),
+            Fault::Upgrade { has } => (Access::Write, Some(has)),
         };
-        let ticket = Ticket { seat, number: place.number(seat) };
-        process.threads[thread] = Some(Waiting { home, page, seat, fills: None });
-        let what = What::ToHome(ToHome::Request { ticket, access, has, firm: false });
-        let at = process.shares[&home].at;
-        self.send(life, at, Parcel { home, page, what, value: None, by, peer: None });
-        Ok(())
-    }
-
-    /// A thread uses what is here.
-    fn use_page(&mut self, life: Life, home: Extent, page: Page, access: Access) -> Check {
-        self.count("hits");
-        let (read, last) = (self.frame(life, home, page), self.truths.get(&(home, page)).map(|truth| truth.last));
-        // A host that does not know yet that its home does without it may have older bytes.
-        if last.is_some() && !self.is_fenced(life, home) {
-            check(read == last, || format!("life {life} loads {read:?} where {last:?} was stored last"))?;
-            if access == Access::Write {
-                self.store(life, home, page);
+        let mut claims = vec![Claim { page, seat, access, has, firm }];
+        let beside = if self.dice.chance(3_000) { self.dice.below(LANE_LEN) } else { 0 };
+        for k in 1..=beside.min(PAGE_COUNT - 1 - page.0) {
+            match self.claim_beside((life, client), Page(page.0 + k), seat + k as u16, access)? {
+                Some(claim) => claims.push(claim),
+                None => break,
             }
         }
+        let era = (life, self.processes[&life].epoch);
+        for claim in claims.iter().filter(|claim| claim.access == Access::Write) {
+            if let Some(truth) = self.truths.get_mut(&(gid, claim.page)) {
+                truth.writers.insert(era);
+            }
+        }
+        self.ask((life, client, thread), claims)
+    }
+
+    /// Claims a page beside the one that was touched, if it is not here in that way and no thread is at it.
+    fn claim_beside(
+        &mut self,
+        (life, client): (Life, u64),
+        page: Page,
+        seat: u16,
+        access: Access,
+    ) -> Result<Option<Claim>, String> {
+        let Some(inside) = self.inside(life, client) else { return Ok(None) };
+        let is_wanted = match inside.frames.look(page).state() {
+            Ok(State::Absent) => true,
+            Ok(State::Shared) => access == Access::Write,
+            _ => false,
+        };
+        if !is_wanted {
+            return Ok(None);
+        }
+        let fault = inside.frames.fault(page, seat, access).map_err(|corrupt| corrupt.0.to_owned())?;
+        Ok(match fault {
+            Fault::Fetch { access, .. } => Some(Claim { page, seat, access, has: None, firm: false }),
+            Fault::Upgrade { has } => Some(Claim { page, seat, access, has: Some(has), firm: false }),
+            Fault::Map(_) => {
+                self.leave((life, client), page, seat)?;
+                None
+            }
+            Fault::Wait(_) => None,
+        })
+    }
+
+    /// A thread that was let in has mapped the page.
+    pub(super) fn leave(&mut self, (life, client): (Life, u64), page: Page, seat: u16) -> Check {
+        let Some(inside) = self.inside(life, client) else { return Ok(()) };
+        inside.frames.change(page, PageWord::leave).map_err(|corrupt| corrupt.0.to_owned())?;
+        inside.frames.clear_seat(seat);
         Ok(())
     }
 
-    /// A home is away: what a host owns of it can be used all the same.
-    fn use_what_is_here(&mut self, life: Life, home: Extent, page: Page) -> Check {
-        if self.dice.chance(50) {
-            return self.unmap(life, home);
+    /// A thread uses what is here: it sees what was stored last, and stores.
+    pub(super) fn use_page(&mut self, life: Life, gid: Gid, page: Page, access: Access) -> Check {
+        let Some(mapped) = self.processes.get(&life).and_then(|process| process.mapped.get(&gid)) else { return Ok(()) };
+        let (read, last) = (mapped.value(page), self.truths.get(&(gid, page)).map(|truth| truth.last));
+        // A host that does not know yet that others do without it may have older bytes.
+        let Some(last) = last.filter(|_| !self.is_told_later(life, gid)) else { return Ok(()) };
+        check(read == Some(last), || {
+            format!("life {life} has {read:?} of page {} of {}, and {last} was stored last", page.0, gid.0)
+        })?;
+        if access == Access::Read {
+            return Ok(());
         }
-        let word = self.processes[&life].mapped.get(&home).map(|mapped| mapped.place.look(page));
-        if word.is_some_and(|word| word.state() == Ok(State::Owned)) && self.truths.contains_key(&(home, page)) {
-            self.store(life, home, page);
+        if self.home_of(gid).is_some_and(|home| self.still.contains_key(&home)) {
             self.count("stores while the home is away");
         }
-        self.judge(home, page)
+        let value = self.next_value();
+        self.count("stores");
+        self.processes[&life].mapped[&gid].frames.store(page, page_of(value));
+        self.truths.get_mut(&(gid, page)).expect("just seen").last = value;
+        Ok(())
+    }
+
+    /// A value that nobody stored before.
+    pub(super) fn next_value(&mut self) -> u64 {
+        self.next_value += 1;
+        self.next_value
     }
 }

@@ -408,7 +408,8 @@ impl World {
                 }
                 answers = Some(*ticket).filter(|_| awaits.is_empty());
                 if *firm && asks == answers.map(|ticket| (to.0, ticket)) && asks.is_some() {
-                    self.directs.give(to, to.0, PAGE, *ticket, message.clone());
+                    let again = self.directs.give(to, to.0, PAGE, *ticket, message.clone());
+                    self.send_again(again);
                 }
             }
             ToHost::Forward { access: Access::Write, to: next, ticket, era, .. } => {

@@ -38,7 +38,7 @@ impl Resolver {
         }
     }
 
-    /// A home may have carried out the requests. What is still claimed stays so, and this host's node asks for it again: a page that is
+    /// A thread does not know what a home made of its requests. Its claims stay open, and this host's node asks for them again: a page that is
     /// granted to nobody would be lost when this host leaves. Where the node hears nothing, all of it is given up.
     pub(super) fn hand_over(&self, tools: &mut Tools, lane: usize, count: usize) {
         let head = take_over_head(self.gid, self.seat(lane, 0), count as u16).encode();
