@@ -381,7 +381,8 @@ impl<E: Clone> HomeLog<E> {
             return;
         }
         let (term, at) = (self.term, self.applied);
-        self.peers.insert(node, PeerCopy { state: PeerState::Making, epoch, has: Position::default(), range: 0, from: self.last });
+        self.peers
+            .insert(node, PeerCopy { state: PeerState::Making, epoch, has: Position::default(), range: 0, from: self.last });
         self.outputs.push_back(HomeOutput::Make { to: node, term, at });
     }
 

@@ -40,8 +40,8 @@ impl<S> Default for Directs<S> {
 }
 
 impl<S: PartialEq> Directs<S> {
-    /// A grant goes to a thread over its connection. Returns one that goes to its node: the thread had it before, and what it said of it
-    /// was lost with another connection, whose end the home has not seen.
+    /// A grant goes to a thread over its connection. Returns a grant that the thread had before, for its node. Its notice of that one was
+    /// lost with another connection, whose end the home has not seen.
     #[must_use = "nobody else speaks of it again"]
     pub fn give(&mut self, host: HostId, session: S, page: Page, ticket: Ticket, grant: ToHost) -> Option<Again> {
         let direct = Direct { session, number: ticket.number, page, grant };
@@ -91,7 +91,7 @@ mod tests {
     use crate::page::hosts::Hosts;
     use crate::page::message::{Access, Version};
 
-    /// A thread installs a page, what it says is lost with its connection, and it asks for the next over another.
+    /// A thread installs a page, and its notice is lost with its connection. It asks for the next over another.
     #[test]
     fn a_grant_whose_notice_was_lost_goes_to_the_node() {
         let mut directs = Directs::default();

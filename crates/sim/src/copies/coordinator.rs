@@ -31,8 +31,12 @@ struct CopiedExtent {
 
 impl Coordinator {
     pub fn new(sets: Vec<HolderSet>, node_count: usize) -> Coordinator {
-        let extent =
-            |set: HolderSet| CopiedExtent { wanted: set.copies.len(), holders: Holders::new(set), asked_ms: None, election_ms: 0 };
+        let extent = |set: HolderSet| CopiedExtent {
+            wanted: set.copies.len(),
+            holders: Holders::new(set),
+            asked_ms: None,
+            election_ms: 0,
+        };
         Coordinator {
             extents: sets.into_iter().map(extent).collect(),
             heard_ms: vec![Some(0); node_count],

@@ -1,7 +1,6 @@
 //! Gets and puts by command: each asks its home for all its pages at one moment, waits for a while, and is done when all are there.
 
-use super::programs::{page_of, value_of};
-use super::{Defect, Event, Life, PAGE_COUNT, PageWorld};
+use super::{Defect, Event, Life, PAGE_COUNT, PageWorld, page_of, value_of};
 use crate::check::{Check, check};
 use hanare_home::{Asker, HomePages, Need, PageInput, Recall};
 use hanare_protocol::id::Gid;

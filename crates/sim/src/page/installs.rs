@@ -1,8 +1,7 @@
 //! A thread's request to a home, over a link of its own, and the steps by which it takes the reply in. The machine is that which programs
 //! run: [`InstallSteps`].
 
-use super::programs::Inside;
-use super::{Defect, Event, Life, PageWorld};
+use super::{Defect, Event, Inside, Life, PageWorld};
 use crate::check::{Check, check};
 use crate::links::Link;
 use hanare_home::{PageBody, PageBytes, PageInput, PageReply, VectorPages};
@@ -20,7 +19,7 @@ use std::ops::Range;
 const LOSSES_A_BREAK: u64 = 5;
 
 /// A record of a reply, and the page that comes along.
-pub(super) type Answer = (Granted, Option<PageBytes>);
+pub(super) type PageAnswer = (Granted, Option<PageBytes>);
 
 /// A thread's link to a home.
 pub(super) struct ThreadLink {
@@ -42,7 +41,7 @@ pub(super) struct Claim {
 
 /// A thread's state.
 #[derive(Default)]
-pub(super) enum Doing {
+pub(super) enum ThreadWork {
     #[default]
     Nothing,
     /// Waits for the reply to a message.
@@ -53,13 +52,13 @@ pub(super) enum Doing {
     Waits(Vec<Claim>),
 }
 
-impl Doing {
+impl ThreadWork {
     /// The pages that it is about.
     pub fn claims(&self) -> Vec<Claim> {
         match self {
-            Doing::Nothing => Vec::new(),
-            Doing::Asked(claims) | Doing::Waits(claims) => claims.clone(),
-            Doing::Installs(install) => install.records.iter().map(|record| record.claim).collect(),
+            ThreadWork::Nothing => Vec::new(),
+            ThreadWork::Asked(claims) | ThreadWork::Waits(claims) => claims.clone(),
+            ThreadWork::Installs(install) => install.records.iter().map(|record| record.claim).collect(),
         }
     }
 }
@@ -82,7 +81,7 @@ struct Record {
 }
 
 impl Record {
-    fn new(claim: Claim, (granted, bytes): Answer) -> Record {
+    fn new(claim: Claim, (granted, bytes): PageAnswer) -> Record {
         let steps = InstallSteps::new(match granted.outcome {
             Outcome::Read | Outcome::Write => Ruling::Granted { has_bytes: granted.has_bytes, firm: granted.firm },
             Outcome::Later => Ruling::Later,
@@ -175,7 +174,7 @@ impl PageWorld {
         };
         let requests = claims.iter().enumerate().map(request).collect();
         self.note(format!("a thread of {client} at {life} asks {} over link {number}: {claims:?}", gid.0));
-        self.inside(life, client).expect("just seen").threads[thread].doing = Doing::Asked(claims);
+        self.inside(life, client).expect("just seen").threads[thread].doing = ThreadWork::Asked(claims);
         self.say(number, true, Event::Asked { link: number, seq, share, requests });
         Ok(())
     }
@@ -272,7 +271,7 @@ impl PageWorld {
             PageBody::Copy(bytes) => (*granted, Some(bytes.clone())),
             PageBody::None | PageBody::Here(()) => (*granted, None),
         };
-        let answers: Vec<Answer> = reply.answers().map(answer).collect();
+        let answers: Vec<PageAnswer> = reply.answers().map(answer).collect();
         let granted = answers.iter().filter(|(granted, _)| matches!(granted.outcome, Outcome::Read | Outcome::Write)).count();
         (0..granted).for_each(|_| self.count("grants that went with a reply"));
         self.say(number, false, Event::Granted { link: number, seq, answers });
@@ -307,7 +306,7 @@ impl PageWorld {
         }
         thread.link = None;
         match std::mem::take(&mut thread.doing) {
-            Doing::Asked(claims) => self.hand_over(of, claims),
+            ThreadWork::Asked(claims) => self.hand_over(of, claims),
             other => {
                 thread.doing = other;
                 Ok(())
@@ -327,7 +326,7 @@ impl PageWorld {
         }
         let first = inside.seat(thread);
         let seats = first..first + claims.len() as u16;
-        inside.threads[thread].doing = Doing::Waits(claims);
+        inside.threads[thread].doing = ThreadWork::Waits(claims);
         self.note(format!("a thread of {client} at {life} does not know about seats {seats:?}"));
         self.count("requests taken over by a node");
         self.at(after, Event::TakeOver { life, client, gid, seats });
@@ -339,7 +338,7 @@ impl PageWorld {
     }
 
     /// A reply arrives at its thread.
-    pub(super) fn on_granted(&mut self, number: u64, seq: u64, answers: Vec<Answer>) -> Check {
+    pub(super) fn on_granted(&mut self, number: u64, seq: u64, answers: Vec<PageAnswer>) -> Check {
         if !self.arrives_at(number, false) {
             return Ok(());
         }
@@ -352,7 +351,7 @@ impl PageWorld {
         if it.link != Some(number) || it.seq != seq {
             return Ok(());
         }
-        let Doing::Asked(claims) = std::mem::take(&mut it.doing) else {
+        let ThreadWork::Asked(claims) = std::mem::take(&mut it.doing) else {
             return Err(format!("a reply to a thread of {life} that asked for nothing"));
         };
         check(claims.len() == answers.len(), || format!("life {life} hears {answers:?} to {claims:?}"))?;
@@ -363,7 +362,7 @@ impl PageWorld {
             return self.go_on(life);
         }
         let records = claims.into_iter().zip(answers).map(|(claim, answer)| Record::new(claim, answer)).collect();
-        it.doing = Doing::Installs(Install { number: install, records, at: 0 });
+        it.doing = ThreadWork::Installs(Install { number: install, records, at: 0 });
         self.install(life, client, thread)
     }
 
@@ -371,7 +370,7 @@ impl PageWorld {
     pub(super) fn on_filled(&mut self, life: Life, client: u64, thread: usize, number: u64) -> Check {
         let Some(inside) = self.inside(life, client) else { return Ok(()) };
         match &mut inside.threads[thread].doing {
-            Doing::Installs(install) if install.number == number => install.records[install.at].steps.on_put(true),
+            ThreadWork::Installs(install) if install.number == number => install.records[install.at].steps.on_put(true),
             _ => return Ok(()),
         }
         self.install(life, client, thread)
@@ -380,11 +379,11 @@ impl PageWorld {
     /// A thread goes on with a reply until it fills a frame, or is done with it.
     fn install(&mut self, life: Life, client: u64, thread: usize) -> Check {
         let inside = self.inside(life, client).expect("the caller saw it");
-        let Doing::Installs(mut install) = std::mem::take(&mut inside.threads[thread].doing) else { return Ok(()) };
+        let ThreadWork::Installs(mut install) = std::mem::take(&mut inside.threads[thread].doing) else { return Ok(()) };
         while let Some(record) = install.records.get_mut(install.at) {
             if !record.go_on(inside)? {
                 let number = install.number;
-                inside.threads[thread].doing = Doing::Installs(install);
+                inside.threads[thread].doing = ThreadWork::Installs(install);
                 let after = self.dice.pick(&[0, 1, 20, 200]);
                 self.count("frames filled by threads");
                 self.at(after, Event::Filled { life, client, thread, number });
@@ -436,7 +435,7 @@ impl PageWorld {
         }
         let is_idle = later.is_empty();
         if let Some(inside) = self.inside(life, client).filter(|_| !is_idle) {
-            inside.threads[thread].doing = Doing::Waits(later);
+            inside.threads[thread].doing = ThreadWork::Waits(later);
         }
         self.go_on(life)?;
         match overtaken {
@@ -466,9 +465,9 @@ impl PageWorld {
         let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
         let mut installed = 0;
         for program in process.programs.values_mut() {
-            let super::programs::Phase::Inside(Inside { frames, threads, .. }) = &mut program.phase else { continue };
+            let super::Phase::Inside(Inside { frames, threads, .. }) = &mut program.phase else { continue };
             for thread in threads {
-                let Doing::Waits(claims) = &mut thread.doing else { continue };
+                let ThreadWork::Waits(claims) = &mut thread.doing else { continue };
                 claims.retain(|claim| {
                     let word = frames.look(claim.page);
                     let is_open = word.is_claimed() && word.claimer() == claim.seat;
@@ -476,7 +475,7 @@ impl PageWorld {
                     is_open
                 });
                 if claims.is_empty() {
-                    thread.doing = Doing::Nothing;
+                    thread.doing = ThreadWork::Nothing;
                 }
             }
         }

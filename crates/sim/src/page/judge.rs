@@ -1,22 +1,9 @@
 //! The naive model, what must hold of a page at every moment, and at the end.
 
 use super::node::Process;
-use super::programs::Phase;
 use super::*;
 use hanare_protocol::page::HostMemory;
 use hanare_protocol::page::word::State;
-
-/// The model's knowledge of a page, without any rule.
-#[derive(Debug, Default)]
-pub(super) struct Truth {
-    pub last: u64,
-    /// Lives that ever asked to write.
-    pub writers: BTreeSet<Era>,
-    /// True if one of them forgot its pages, or its home did without it.
-    pub is_forgotten: bool,
-    /// True once it was refused.
-    pub is_lost: bool,
-}
 
 impl PageWorld {
     /// True if a host does not know yet that others do without it: it stands still, or its home could not reach it.

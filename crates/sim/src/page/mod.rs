@@ -34,11 +34,12 @@ mod wires;
 
 use crate::check::{Check, check};
 use crate::harness::{Course, World, defects, on_course};
+use hanare_home::{PageBytes, VectorFrames};
 use hanare_protocol::id::Gid;
+use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Face, Page};
 use hanare_protocol::wire::page::{PageRequest, Settled};
-use installs::{Answer, ThreadLink};
-use judge::Truth;
+use installs::{PageAnswer, ThreadLink, ThreadWork};
 use node::Process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -51,6 +52,8 @@ const PAGE_COUNT: u64 = 6;
 const COORDINATOR: usize = 0;
 /// Time that an unreachable node counts as there.
 const SILENCE_MS: u64 = 3_500;
+/// Pages that a thread asks for at once, at most: it has as many seats.
+const LANE_LEN: u64 = 3;
 /// Time after the faults for which programs go on touching pages.
 const LAST_TOUCHES_MS: u64 = 15_000;
 
@@ -95,7 +98,7 @@ pub(crate) enum Event {
     Granted {
         link: u64,
         seq: u64,
-        answers: Vec<Answer>,
+        answers: Vec<PageAnswer>,
     },
     /// A thread's notice of installed pages arrives at a home.
     Settled {
@@ -233,6 +236,70 @@ pub(crate) struct PageWorld {
 }
 
 on_course!(PageWorld);
+
+/// The model's knowledge of a page, without any rule.
+#[derive(Debug, Default)]
+struct Truth {
+    pub last: u64,
+    /// Lives that ever asked to write.
+    pub writers: BTreeSet<Era>,
+    /// True if one of them forgot its pages, or its home did without it.
+    pub is_forgotten: bool,
+    /// True once it was refused.
+    pub is_lost: bool,
+}
+
+/// A program that maps a region, or waits for its node.
+struct MappingProgram {
+    pub gid: Gid,
+    pub phase: Phase,
+}
+
+/// A program's state.
+enum Phase {
+    /// Has asked to map the region.
+    Asks,
+    Inside(Inside),
+    /// Has asked to unmap it.
+    Leaves,
+}
+
+/// A program that maps a region.
+struct Inside {
+    pub seat_first: u16,
+    pub share: u64,
+    pub frames: VectorFrames,
+    pub threads: Vec<PageThread>,
+    /// True once a home has said that it shares nothing with this host any more.
+    pub is_over: bool,
+}
+
+/// A thread, with a connection to the home of its own.
+#[derive(Default)]
+struct PageThread {
+    pub link: Option<u64>,
+    pub seq: u64,
+    pub doing: ThreadWork,
+}
+
+impl Inside {
+    /// The first seat of a thread.
+    pub fn seat(&self, thread: usize) -> u16 {
+        self.seat_first + thread as u16 * LANE_LEN as u16
+    }
+}
+
+/// The value that a page has.
+fn value_of(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(*bytes.first_chunk().expect("a page is longer"))
+}
+
+/// A page with a value.
+fn page_of(value: u64) -> PageBytes {
+    let mut bytes = vec![0; PAGE_LEN as usize];
+    bytes[..8].copy_from_slice(&value.to_le_bytes());
+    bytes.into()
+}
 
 impl World for PageWorld {
     const NAME: &'static str = "pages";

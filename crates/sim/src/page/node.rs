@@ -1,9 +1,7 @@
 //! A node's process under virtual time: every output is taken after every input, and ticks come when they are due.
 
 use super::commands::Stage;
-use super::judge::Truth;
-use super::programs::{MappingProgram, value_of};
-use super::{Defect, Event, Life, PAGE_COUNT, PageWorld};
+use super::{Defect, Event, Life, MappingProgram, PAGE_COUNT, PageWorld, Truth, value_of};
 use crate::check::Check;
 use crate::harness::due;
 use hanare_home::Pages;

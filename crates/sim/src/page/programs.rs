@@ -1,9 +1,9 @@
 //! Programs that map regions and unmap them, and the touches of their threads.
 
-use super::installs::{Claim, Doing};
+use super::installs::{Claim, ThreadWork};
 use super::node::{Mapped, address_of};
 use super::*;
-use hanare_home::{PageBytes, PageInput, RegionRequest, VectorFrames};
+use hanare_home::{PageInput, RegionRequest, VectorFrames};
 use hanare_protocol::id::{ClientId, Epoch, Grant, NodeId, Rights, Slot, User};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::word::{Fault, PageWord, State};
@@ -16,62 +16,8 @@ use hanare_protocol::{Error, Result as Outcome};
 const PROGRAM_COUNT: usize = 2;
 /// Threads of a program.
 const THREAD_COUNT: usize = 2;
-/// Pages that a thread asks for at once, at most: it has as many seats.
-pub(super) const LANE_LEN: u64 = 3;
 /// The user of all programs.
 const UID: u32 = 1000;
-
-/// A program that maps a region, or waits for its node.
-pub(super) struct MappingProgram {
-    pub gid: Gid,
-    pub phase: Phase,
-}
-
-/// A program's state.
-pub(super) enum Phase {
-    /// Has asked to map the region.
-    Asks,
-    Inside(Inside),
-    /// Has asked to unmap it.
-    Leaves,
-}
-
-/// A program that maps a region.
-pub(super) struct Inside {
-    pub seat_first: u16,
-    pub share: u64,
-    pub frames: VectorFrames,
-    pub threads: Vec<Thread>,
-    /// True once a home has said that it shares nothing with this host any more.
-    pub is_over: bool,
-}
-
-/// A thread, with a connection to the home of its own.
-#[derive(Default)]
-pub(super) struct Thread {
-    pub link: Option<u64>,
-    pub seq: u64,
-    pub doing: Doing,
-}
-
-impl Inside {
-    /// The first seat of a thread.
-    pub fn seat(&self, thread: usize) -> u16 {
-        self.seat_first + thread as u16 * LANE_LEN as u16
-    }
-}
-
-/// The value that a page has.
-pub(super) fn value_of(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(*bytes.first_chunk().expect("a page is longer"))
-}
-
-/// A page with a value.
-pub(super) fn page_of(value: u64) -> PageBytes {
-    let mut bytes = vec![0; PAGE_LEN as usize];
-    bytes[..8].copy_from_slice(&value.to_le_bytes());
-    bytes.into()
-}
 
 /// The layout of the region at a node.
 pub(super) fn layout_at(node: usize) -> Layout {
@@ -169,7 +115,7 @@ impl PageWorld {
     /// A program unmaps its region, once its threads wait for nothing.
     pub(super) fn unmap(&mut self, life: Life, client: u64) -> Check {
         let Some(inside) = self.inside(life, client) else { return Ok(()) };
-        if inside.threads.iter().any(|thread| !matches!(thread.doing, Doing::Nothing)) {
+        if inside.threads.iter().any(|thread| !matches!(thread.doing, ThreadWork::Nothing)) {
             return self.kill(life, client);
         }
         self.count("programs that unmapped");
@@ -222,7 +168,7 @@ impl PageWorld {
         match (&phase, result) {
             (Phase::Asks, Ok(ControlAnswer::Shared(view))) => {
                 let (frames, share) = (files.ok_or("a program is let in without frames")?, view.homes[0].share);
-                let threads = (0..THREAD_COUNT).map(|_| Thread::default()).collect();
+                let threads = (0..THREAD_COUNT).map(|_| PageThread::default()).collect();
                 process.mapped.insert(gid, Mapped::new(frames.clone(), share));
                 *phase = Phase::Inside(Inside { seat_first: view.seat_first, share, frames, threads, is_over: false });
                 self.count("programs that mapped");
@@ -253,7 +199,7 @@ impl PageWorld {
     /// A thread touches a page, unless it waits for something.
     pub(super) fn touch(&mut self, (life, client, thread): (Life, u64, usize), page: Page, access: Access, firm: bool) -> Check {
         let Some(inside) = self.inside(life, client) else { return Ok(()) };
-        if !matches!(inside.threads[thread].doing, Doing::Nothing) {
+        if !matches!(inside.threads[thread].doing, ThreadWork::Nothing) {
             return Ok(());
         }
         let seat = inside.seat(thread);

@@ -220,6 +220,7 @@ impl Directory {
     }
 
     /// Number of pages with a transit under way.
+    #[cfg(test)]
     pub fn busy_count(&self) -> usize {
         self.busy.len()
     }
