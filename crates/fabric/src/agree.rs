@@ -85,8 +85,8 @@ pub struct Agreed {
     pub fabric: &'static str,
 }
 
-/// Opens each library now that this choice may want later: before a program's faults are resolved by a signal handler. While a library
-/// is opened its own handlers are installed for some milliseconds, and a fault of another thread would end the process.
+/// Opens each library that this choice may want later, before a signal handler resolves a program's faults. While a library is opened
+/// its own handlers are installed for some milliseconds. A fault of another thread would end the process then.
 ///
 /// **Cost**: as of [`Fabric::available`]; next to nothing where TCP was chosen, or no card has RDMA and no other fabric was asked for.
 pub fn open_ahead(choice: Choice) {
@@ -119,8 +119,7 @@ pub fn agree(greeted: Greeted, choice: Choice, deadline: Instant) -> Result<Agre
     let (mut channel, peer) = link.into_stream();
     let ours = offered(choice, channel.is_sealed());
     let theirs = exchange(&ours, &mut channel, &peer, deadline)?;
-    let chosen = common(&ours, &theirs).map_err(|why| refused(choice, &peer, &why))?;
-    match FABRICS.iter().find(|fabric| Some(fabric.name) == chosen.as_deref()) {
+    match common(FABRICS, &ours, &theirs).map_err(|why| refused(choice, &peer, &why))? {
         None => Ok(Agreed { link: Box::new(TcpLink::new(channel, peer)), hello, fabric: TCP }),
         Some(fabric) => Ok(Agreed { link: (fabric.connect)(channel, peer, deadline)?, hello, fabric: fabric.name }),
     }

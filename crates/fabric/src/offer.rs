@@ -5,6 +5,7 @@
 //! | magic  | wanted |bare|count| zeros   | name          |rel|fast| zeros     | ... ENTRIES entries
 //! ```
 
+use crate::kind::Fabric;
 use crate::stream::Stream;
 use crate::tcp::exact::Exact;
 use hanare_protocol::{Error, Result};
@@ -143,13 +144,14 @@ pub fn exchange(ours: &Offer, stream: &mut impl Stream, peer: &str, deadline: In
     Offer::decode(&theirs).ok_or_else(garbage)
 }
 
-/// Verdict of both sides on both offers: the fabric, or `None` for TCP. The error has the reason for a refusal, from one side's view.
-pub fn common(ours: &Offer, theirs: &Offer) -> std::result::Result<Option<String>, String> {
+/// Verdict of both sides on both offers: one of the `known` fabrics, or `None` for TCP. The error has the reason for a refusal, from one
+/// side's view.
+pub fn common<'f>(known: &'f [Fabric], ours: &Offer, theirs: &Offer) -> std::result::Result<Option<&'f Fabric>, String> {
     if ours.is_bare || theirs.is_bare {
         return Ok(None);
     }
     let wanted = match (ours.is_auto(), theirs.is_auto()) {
-        (true, true) => return Ok(fast(ours, theirs)),
+        (true, true) => return Ok(fast(known, ours, theirs)),
         (false, false) if ours.wanted != theirs.wanted => {
             return Err(format!("the other side is set to {} and this one to {}", text(theirs.wanted), text(ours.wanted)));
         }
@@ -160,6 +162,7 @@ pub fn common(ours: &Offer, theirs: &Offer) -> std::result::Result<Option<String
         return Ok(None);
     }
     let fabric = text(wanted);
+    let chosen = known.iter().find(|known| name(known.name) == wanted);
     // A side does not enter a library that parses a stranger's bytes at the stranger's word. It does not say whether it has the library.
     if !ours.is_willing(wanted) {
         return Err(format!(
@@ -171,22 +174,28 @@ pub fn common(ours: &Offer, theirs: &Offer) -> std::result::Result<Option<String
     }
     match (ours.entry(wanted), theirs.entry(wanted)) {
         (None, _) => Err(format!("this side has no {fabric}")),
-        (_, None) => Err(format!("the other side has no {fabric}; install it there")),
+        (_, None) => {
+            let package = chosen.map(|fabric| format!(" ({})", fabric.package)).unwrap_or_default();
+            Err(format!("the other side has no {fabric}; install it there{package}"))
+        }
         (Some(ours), Some(theirs)) if ours.release != theirs.release => {
             let [[a, b], [c, d]] = [theirs.release, ours.release];
             Err(format!(
                 "{fabric} is {a}.{b} there and {c}.{d} here, which do not understand each other; install the same release on both"
             ))
         }
-        _ => Ok(Some(fabric)),
+        _ => Ok(chosen),
     }
 }
 
 /// The first fabric by name that is fast on both sides, which have the same release of it. UCX 1.13 and 1.22 connect and pass small
 /// messages, but a large one hangs, or ends the process. \[measured\]
-fn fast(ours: &Offer, theirs: &Offer) -> Option<String> {
-    let is_same = |entry: &&Entry| entry.has_rdma && theirs.entry(entry.name) == ours.entry(entry.name);
-    ours.has.iter().filter(is_same).map(|entry| text(entry.name)).min()
+fn fast<'f>(known: &'f [Fabric], ours: &Offer, theirs: &Offer) -> Option<&'f Fabric> {
+    let is_fast = |fabric: &&Fabric| {
+        let entry = ours.entry(name(fabric.name));
+        entry.is_some_and(|entry| entry.has_rdma) && theirs.entry(name(fabric.name)) == entry
+    };
+    known.iter().filter(is_fast).min_by_key(|fabric| fabric.name)
 }
 
 /// Any bytes are an offer or none, and both sides decide the same of any two.
@@ -197,7 +206,9 @@ pub(crate) fn fuzz_offer(bytes: &[u8]) {
     for ours in &offers {
         assert!(Offer::decode(&ours.encode()).as_ref() == Some(ours));
         for theirs in &offers {
-            assert_eq!(common(ours, theirs).ok(), common(theirs, ours).ok(), "{ours:?} {theirs:?}");
+            let decided =
+                |ours, theirs| common(crate::agree::FABRICS, ours, theirs).map(|fabric| fabric.map(|fabric| fabric.name)).ok();
+            assert_eq!(decided(ours, theirs), decided(theirs, ours), "{ours:?} {theirs:?}");
         }
     }
 }
@@ -215,6 +226,13 @@ mod tests {
     use proptest::prelude::*;
 
     const UCX: Option<&str> = Some("ucx");
+
+    /// UCX, and a fabric that there is not.
+    const KNOWN: [Fabric; 2] = [crate::ucx::FABRIC, Fabric { name: "efa", package: "efa.deb", ..crate::ucx::FABRIC }];
+
+    fn decided(ours: &Offer, theirs: &Offer) -> std::result::Result<Option<&'static str>, String> {
+        Ok(common(&KNOWN, ours, theirs)?.map(|fabric| fabric.name))
+    }
 
     fn has(version: &str, has_rdma: bool) -> Vec<Entry> {
         vec![Entry::new("ucx", version, has_rdma)]
@@ -241,7 +259,7 @@ mod tests {
     fn both_sides_come_to_the_same_decision() {
         for ours in offers() {
             for theirs in offers() {
-                assert_eq!(common(&ours, &theirs).ok(), common(&theirs, &ours).ok(), "{ours:?} {theirs:?}");
+                assert_eq!(decided(&ours, &theirs).ok(), decided(&theirs, &ours).ok(), "{ours:?} {theirs:?}");
             }
         }
     }
@@ -249,8 +267,7 @@ mod tests {
     #[test]
     fn a_peer_alone_brings_no_side_without_rdma_to_use_ucx() {
         let [_, tcp, none, plain, rdma, ucx_without, ucx, newer, ucx_newer, both, _] = offers();
-        let decided = |ours: &Offer, theirs: &Offer| common(ours, theirs);
-        let is = |fabric: &str| Ok(Some(fabric.to_owned()));
+        let is = |fabric| Ok(Some(fabric));
         assert_eq!(decided(&rdma, &rdma), is("ucx"));
         assert_eq!(decided(&rdma, &both), is("ucx"));
         assert_eq!(decided(&both, &both), is("efa"), "the first by name");
@@ -268,7 +285,7 @@ mod tests {
         refused(&ucx, &plain, "set both to ucx");
         refused(&ucx, &none, "set both to ucx");
         refused(&none, &ucx, "this one is set to auto");
-        refused(&ucx, &ucx_without, "the other side has no ucx; install it there");
+        refused(&ucx, &ucx_without, "the other side has no ucx; install it there (Debian: libucx0)");
         refused(&ucx, &tcp, "the other side is set to tcp and this one to ucx");
         refused(&ucx_without, &ucx, "this side has no ucx");
         refused(&ucx, &ucx_newer, "1.22 there and 1.13 here");
@@ -277,7 +294,7 @@ mod tests {
     #[test]
     fn one_who_takes_the_socket_gets_tcp_from_a_side_that_is_set_to_ucx() {
         let bare = Offer::bare();
-        assert!(offers().iter().all(|other| common(&bare, other) == Ok(None) && common(other, &bare) == Ok(None)));
+        assert!(offers().iter().all(|other| decided(&bare, other) == Ok(None) && decided(other, &bare) == Ok(None)));
     }
 
     #[test]

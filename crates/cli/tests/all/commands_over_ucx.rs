@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Whether this machine has UCX; says why the test is skipped where it has none.
 fn has_ucx() -> bool {
-    match (hanare::fabrics::FABRICS[0].available)() {
+    let ucx = hanare::fabrics::FABRICS.iter().find(|fabric| fabric.name == "ucx").expect("it is a fabric");
+    match (ucx.available)() {
         Ok(_) => true,
         Err(reason) => {
             hanare_testkit::unable(reason);

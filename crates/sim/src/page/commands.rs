@@ -1,12 +1,10 @@
-//! Gets and puts by command: each asks its home for all its pages at one moment, waits for a while, and is done when all are there.
+//! Gets and puts by command. Each asks its home for all its pages at one moment, waits, and is done when all are there.
 
 use super::{Defect, Event, Life, PAGE_COUNT, PageWorld, page_of, value_of};
 use crate::check::{Check, check};
 use hanare_home::{Asker, HomePages, Need, PageInput, Recall};
-use hanare_protocol::id::Gid;
-use hanare_protocol::id::Slot;
-use hanare_protocol::page::Access;
-use hanare_protocol::page::{Face, Page};
+use hanare_protocol::id::{Gid, Slot};
+use hanare_protocol::page::{Access, Face, Page};
 use hanare_protocol::{Error, Result as Outcome};
 use std::collections::BTreeMap;
 

@@ -1,18 +1,15 @@
-//! A thread's request to a home, over a link of its own, and the steps by which it takes the reply in. The machine is that which programs
-//! run: [`InstallSteps`].
+//! A thread's request to a home over a link of its own. The steps by which the thread takes the reply in are those of programs:
+//! [`InstallSteps`].
 
 use super::{Defect, Event, Inside, Life, PageWorld};
 use crate::check::{Check, check};
 use crate::links::Link;
 use hanare_home::{PageBody, PageBytes, PageInput, PageReply, VectorPages};
-use hanare_protocol::id::ClientId;
-use hanare_protocol::id::Gid;
-use hanare_protocol::page::Page;
+use hanare_protocol::id::{ClientId, Gid};
 use hanare_protocol::page::install_steps::{Act, End, InstallSteps, Ruling};
 use hanare_protocol::page::word::{Fill, Installed, PageWord};
-use hanare_protocol::page::{Access, HostMemory, Ticket, Version};
-use hanare_protocol::wire::page::{Granted, Outcome};
-use hanare_protocol::wire::page::{PageRequest, Settled};
+use hanare_protocol::page::{Access, HostMemory, Page, Ticket, Version};
+use hanare_protocol::wire::page::{Granted, Outcome, PageRequest, Settled};
 use std::ops::Range;
 
 /// A link breaks with one of so many messages that a network without connections would lose.

@@ -1,12 +1,12 @@
-//! Pages shared by hosts, simulated: each node is the [`Pages`] that nodes run. Every node is home to a region of one extent, and programs
-//! of all nodes map it.
+//! Pages shared by hosts, simulated: each node is the [`Pages`](hanare_home::Pages) that nodes run. Every node is home to a region of one
+//! extent, and programs of all nodes map it.
 //!
-//! Frames go from node to node over connections that break, are made anew, and are seen to end by each side at its own time. Threads of
-//! programs ask homes over links that break as well. They claim pages, put them into frames, load and store. Programs map regions, unmap
-//! them, and are killed in the middle. Gets and puts come by command. Nodes die at any moment and come back as new lives. Some only stand
-//! still for so long that they are taken for lost, and come back with their bytes, while others own pages of them and go on storing. A
-//! home goes on without a host that lives and uses its copies until it is told. The first node is the coordinator's: nobody is told of its
-//! death when its next life begins soon.
+//! Frames go from node to node over connections that break and are made anew. Each side sees the end of a connection at its own time. Threads
+//! of programs ask homes over links that break, too. Threads claim pages, put them into frames, load and store. Programs map regions, unmap
+//! them, and are killed in the middle. Gets and puts come by command. Nodes die at any moment and come back as new lives. Some nodes only
+//! stand still until they are taken for lost. Others own pages of them meanwhile, and go on storing. A home may go on without a host that
+//! lives, and that uses its copies until it is told. The first node is the coordinator's: nobody is told of its death when its next life
+//! begins soon.
 //!
 //! A naive model knows the last store to each page. After every event: a load sees that store; a host that may store is the only one that
 //! has the page; a page is refused or lost only after the death of a node that had asked to write it. At the end all faults stop, programs
@@ -14,7 +14,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `node` | a node's process: its [`Pages`], told of an event, and its outputs |
+//! | `node` | a node's process: its `Pages`, told of an event, and its outputs |
 //! | `wires` | connections between nodes |
 //! | `programs` | programs that map regions, and their threads' touches |
 //! | `installs` | a thread's request to a home, its link, and the steps by which it takes the reply in |

@@ -4,13 +4,10 @@ use super::commands::Stage;
 use super::{Defect, Event, Life, MappingProgram, PAGE_COUNT, PageWorld, Truth, value_of};
 use crate::check::Check;
 use crate::harness::due;
-use hanare_home::Pages;
-use hanare_home::{Asker, PageInput, PageOutput, PageTerms, PageVectors, VectorFrames, VectorPages};
-use hanare_protocol::id::Gid;
-use hanare_protocol::id::{Epoch, Incarnation, NodeId};
-use hanare_protocol::page::HostMemory;
+use hanare_home::{Asker, PageInput, PageOutput, PageTerms, PageVectors, Pages, VectorFrames, VectorPages};
+use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::page::word::{PageWord, State};
-use hanare_protocol::page::{Face, Page};
+use hanare_protocol::page::{Face, HostMemory, Page};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

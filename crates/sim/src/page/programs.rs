@@ -232,7 +232,7 @@ impl PageWorld {
         self.ask((life, client, thread), claims)
     }
 
-    /// Claims a page beside the one that was touched, if it is not here in that way and no thread is at it.
+    /// Claims a page beside the one that was touched. The page must not be here in that way, and no thread may be at it.
     fn claim_beside(
         &mut self,
         (life, client): (Life, u64),

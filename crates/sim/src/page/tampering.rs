@@ -1,10 +1,9 @@
 //! Frames on their way: what they say is counted, and defects change it.
 //!
-//! The rules are those that nodes run. So a defect is done to what goes into a node and comes out of it, as if the node did otherwise.
+//! The rules are those that nodes run. So a defect changes the inputs and outputs of a node, as if the node did otherwise.
 
 use super::{Defect, Life, PageWorld};
-use hanare_protocol::id::Gid;
-use hanare_protocol::id::Incarnation;
+use hanare_protocol::id::{Gid, Incarnation};
 use hanare_protocol::page::{Access, Hosts, ToHome, ToHost};
 use hanare_protocol::wire::page::{Frame, Join, NodeMessage, decode_frame, encode_frame};
 use std::collections::{BTreeMap, BTreeSet};

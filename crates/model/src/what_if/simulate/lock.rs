@@ -1,5 +1,5 @@
-//! A lock that all ranks take, at the pool's home, node 0. The product decides: its home's rules ([`Locks`]), and those of the word that a
-//! program shares with its node ([`LeaseWord`]). This file sends what they say.
+//! A lock that all ranks take, at the pool's home, node 0. The product decides: the `Locks` of the crate `home`, and the rules of the word
+//! that a program shares with its node ([`LeaseWord`]). This file sends what they say.
 use hanare_protocol::id::{ClientId, NodeId};
 use hanare_protocol::lock::lease::{LeaseEvent, LeasePhase, LeaseWord, Recalled};
 use hanare_protocol::lock::{Claim, Claimant, Claimed, Mode, RecallStep};
