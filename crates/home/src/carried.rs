@@ -2,7 +2,7 @@
 //! have arrived.
 //!
 //! Extents are accessed directly while the request is handled: [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX) bounds both
-//! ways. Regions that hosts map coherently are refused, because their pages may be elsewhere.
+//! ways. Extents that hosts map coherently are refused, because their pages may be elsewhere.
 
 use crate::memory::{Bytes, Memory};
 use hanare_protocol::digest::PageKey;
@@ -77,8 +77,7 @@ pub(crate) fn bring(carried: &Carried, memory: &impl Memory) -> Result<BroughtPa
 
 fn open<M: Memory>(at: ExtentAddress, rights: Rights, memory: &M) -> Result<M::Extent> {
     let extent = memory.open(at.slot, at.grant, rights)?;
-    let gid = extent.gid();
-    if memory.is_coherent(gid) { Err(Error::IsMapped { gid }) } else { Ok(extent) }
+    if extent.is_by_pages() { Err(Error::IsMapped { gid: extent.gid() }) } else { Ok(extent) }
 }
 
 fn check_range(extent: &impl Bytes, offset: u64, len: u64) -> Result<()> {

@@ -1,15 +1,14 @@
 //! The inputs and outputs of a home.
 
+use crate::pages::{PageInput, PageMemory, PageOutput};
 use crate::waiter::Waiter;
 use hanare_protocol::Result;
 use hanare_protocol::id::{ClientId, JobId, Rank, User};
 use hanare_protocol::lock::{Claimant, Recalled};
-use hanare_protocol::page::Face;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 
 /// An event that a home hears of.
-#[derive(Debug)]
-pub enum Input {
+pub enum Input<'a, P: PageMemory> {
     /// A program asks for something on a link.
     Request {
         /// Receiver of the reply.
@@ -48,13 +47,8 @@ pub enum Input {
         /// True for a death, false for an end in good order.
         died: bool,
     },
-    /// Pages that a wait for a word asked for are at home, or will not come.
-    Recalled {
-        /// The recall.
-        face: Face,
-        /// The error says why they will not come.
-        outcome: Result<()>,
-    },
+    /// An event of shared regions.
+    Pages(PageInput<'a, P>),
     /// Extents are no more.
     Freed,
     /// Bytes may have changed: words that requests wait for are looked at.
@@ -63,10 +57,24 @@ pub enum Input {
     Tick,
 }
 
+impl<'a, P: PageMemory> From<PageInput<'a, P>> for Input<'a, P> {
+    fn from(input: PageInput<'a, P>) -> Input<'a, P> {
+        Input::Pages(input)
+    }
+}
+
 /// An order of a home to its driver.
+pub enum Output<P: PageMemory> {
+    /// An order of locks, groups, words, heaps and queues.
+    Sync(SyncOutput),
+    /// An order of shared regions.
+    Pages(PageOutput<P>),
+}
+
+/// An order of the parts of a home that serve [`SyncRequest`].
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are answers, and a box for each would be an allocation a request")]
-pub enum Output {
+pub enum SyncOutput {
     /// Answer a request.
     Answer(Waiter, Result<SyncAnswer>),
     /// Ask a client's node whether the client has a lock of which it has the lease.

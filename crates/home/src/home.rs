@@ -1,39 +1,52 @@
-//! The object: each input goes to the part that decides it, and the outputs wait here to be taken.
+//! The object: each input goes to the parts that decide it, and the outputs wait here to be taken.
 
-use crate::events::{Counts, Input, Output};
+use crate::events::{Counts, Input, Output, SyncOutput};
 use crate::heaps::Heaps;
 use crate::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
-use crate::memory::Memory;
+use crate::memory::{Memory, Need, Recall};
+use crate::pages::{Asker, PageMemory, Pages};
 use crate::queue_ports::{LaneAt, QueuePorts};
 use crate::waiter::Waiter;
-use crate::words::Words;
+use crate::words::{WordMemory, Words};
+use hanare_protocol::Result;
 use hanare_protocol::id::{ClientId, Rights, User};
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
+use std::fmt;
 use std::time::Duration;
 
 /// The home of the regions that one node holds.
-#[derive(Debug, Default)]
-pub struct Home {
+pub struct Home<P: PageMemory> {
     locks: Locks,
     words: Words,
     queues: QueuePorts,
     heaps: Heaps,
+    pages: Pages<P>,
 }
 
-impl Home {
+impl<P: PageMemory> fmt::Debug for Home<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Home").field("locks", &self.locks).field("words", &self.words).finish_non_exhaustive()
+    }
+}
+
+impl<P: PageMemory> Home<P> {
     /// A home without requests; `life` is a random number of this life of its node.
-    pub fn new(terms: LockTerms, life: u64) -> Home {
-        Home { locks: Locks::new(terms, life), ..Home::default() }
+    pub fn new(terms: LockTerms, life: u64, pages: Pages<P>) -> Home<P> {
+        let (words, queues, heaps) = Default::default();
+        Home { locks: Locks::new(terms, life), words, queues, heaps, pages }
     }
 
     /// An event happens; [`Home::poll`] gives what comes of it.
-    pub fn handle<M: Memory>(&mut self, now: Duration, input: Input, memory: &mut M) {
+    pub fn handle<M: Memory>(&mut self, now: Duration, input: Input<'_, P>, memory: &M) {
         match input {
+            // Nothing of the others comes of it before the home is polled.
+            Input::Pages(input) => return self.pages.handle(now, input),
             Input::Request { waiter, from, request } => self.on_request(now, waiter, from, request, memory),
             Input::LinkGone { link } => {
+                self.pages.on_link_gone(now, link);
                 self.words.forget(link);
                 self.queues.forget(link, memory);
                 self.locks.forget(link);
@@ -41,16 +54,16 @@ impl Home {
             Input::LeaseAnswer { client, number, recalled } => self.locks.on_recalled(client, number, recalled),
             Input::Member(is_member) => self.locks.set_member(now, is_member),
             Input::RankGone { job, rank, ranks, reason, died } => self.locks.on_rank_gone(job, rank, ranks, &reason, died),
-            Input::Recalled { face, outcome } => self.words.recalled(face, outcome, memory, self.locks.outputs()),
             Input::Freed => {
+                self.pages.on_freed(now);
                 self.locks.on_freed(memory);
                 self.heaps.on_freed(memory);
             }
-            Input::Changed => self.words.look_at_some(memory, self.locks.outputs()),
-            Input::Tick => {
-                self.locks.tick(now);
-                self.words.tick(now, memory, self.locks.outputs());
+            Input::Changed => {
+                let mut memory = WordMemory { now, memory, pages: &mut self.pages };
+                self.words.look_at_some(&mut memory, self.locks.outputs());
             }
+            Input::Tick => self.tick(now, memory),
         }
         self.locks.ask_for_leases(now);
     }
@@ -60,15 +73,54 @@ impl Home {
         self.queues.lane_of(writer)
     }
 
-    /// The next output, drained after each input. An answer that brings pages reads them here, so that no others wait in memory.
-    pub fn poll<M: Memory>(&mut self, memory: &M) -> Option<Output> {
+    /// The next output, drained after each input, [`Home::recall`] and [`Home::turn`]. An answer that brings pages reads them here, so
+    /// that no others wait in memory.
+    pub fn poll<M: Memory>(&mut self, memory: &M) -> Option<Output<P>> {
+        while let Some((face, outcome)) = self.pages.poll_word() {
+            self.words.recalled(face, outcome, memory, self.locks.outputs());
+            self.pages.release(face);
+        }
+        if let Some(output) = self.pages.poll() {
+            return Some(Output::Pages(output));
+        }
         let told = self.locks.outputs().pop_front();
-        told.or_else(|| self.locks.poll_brought(memory))
+        told.or_else(|| self.locks.poll_brought(memory)).map(Output::Sync)
     }
 
     /// When [`Input::Tick`] is due; `None` for never.
     pub fn deadline(&self) -> Option<Duration> {
-        self.locks.deadline().into_iter().chain(self.words.deadline()).min()
+        let parts = [self.locks.deadline(), self.words.deadline(), self.pages.deadline()];
+        parts.into_iter().flatten().min()
+    }
+
+    /// Brings pages home for a stage of the commands of a link.
+    ///
+    /// **Cost**: two messages for each host that owns a page; where the stage writes, for each with a copy. **Errors**:
+    /// [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
+    pub fn recall(&mut self, now: Duration, link: u64, need: Need) -> Result<Recall> {
+        self.pages.recall(now, Asker::Link(link), need)
+    }
+
+    /// Goes on with pages that are being taken. Returns whether anything moved.
+    pub fn turn(&mut self, now: Duration) -> bool {
+        self.pages.turn(now)
+    }
+
+    /// The shared regions, to look at.
+    pub fn pages(&self) -> &Pages<P> {
+        &self.pages
+    }
+
+    /// The parts that are due have their time.
+    fn tick(&mut self, now: Duration, memory: &impl Memory) {
+        let is_due = |deadline: Option<Duration>| deadline.is_some_and(|due| due <= now);
+        if is_due(self.pages.deadline()) {
+            self.pages.tick(now);
+        }
+        if is_due(self.locks.deadline()) {
+            self.locks.tick(now);
+        }
+        self.words.tick(&mut WordMemory { now, memory, pages: &mut self.pages }, self.locks.outputs());
     }
 
     /// The locks that a user may see, with the programs of their links, and how many there are.
@@ -82,17 +134,10 @@ impl Home {
         Counts { locks, leases, lock_waits, word_waits: self.words.count() }
     }
 
-    fn on_request<M: Memory>(
-        &mut self,
-        now: Duration,
-        waiter: Waiter,
-        from: (ClientId, User),
-        request: SyncRequest,
-        memory: &mut M,
-    ) {
+    fn on_request<M: Memory>(&mut self, now: Duration, waiter: Waiter, from: (ClientId, User), request: SyncRequest, memory: &M) {
         let may = self.locks.may(waiter.link, from.1, &request);
         let outcome = may.and_then(|()| self.begin((now, waiter), from, request, memory));
-        let answer = outcome.transpose().map(|outcome| Output::Answer(waiter, outcome));
+        let answer = outcome.transpose().map(|outcome| SyncOutput::Answer(waiter, outcome));
         self.locks.outputs().extend(answer);
     }
 
@@ -101,7 +146,7 @@ impl Home {
         (now, waiter): (Duration, Waiter),
         (client, user): (ClientId, User),
         request: SyncRequest,
-        memory: &mut M,
+        memory: &M,
     ) -> AtOnce {
         let who = |number| Claimant { link: waiter.link, number };
         match request {
@@ -132,7 +177,10 @@ impl Home {
             SyncRequest::Arrive(party, carried) => self.locks.arrive(party, carried, waiter, memory),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
-            SyncRequest::Wait { words, bound_ms } => self.words.wait(now, (words, bound_ms), (waiter, user.uid), memory),
+            SyncRequest::Wait { words, bound_ms } => {
+                let mut memory = WordMemory { now, memory, pages: &mut self.pages };
+                self.words.wait((words, bound_ms), (waiter, user.uid), &mut memory)
+            }
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {
                 let extent = memory.open(slot, grant, Rights::Write)?;
                 let offset = self.heaps.with((memory, &extent), (user.uid, region_len), |heap| heap.allocate(len, align))?;

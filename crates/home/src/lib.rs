@@ -3,7 +3,7 @@
 //! A node drives one [`Home`] with its requests and its clock, and the simulator drives the same object:
 //!
 //! ```text
-//! home.handle(now, input, memory)      a request, a link that ended, an answer of another node, the time
+//! home.handle(now, input, memory)      a request, a link that ended, a message of another node, the time
 //! while let Some(output) = home.poll(memory) { ... }
 //! sleep until home.deadline(), then home.handle(now, Input::Tick, memory)
 //! ```
@@ -14,7 +14,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `home` | the object: each input goes to the part that decides it |
+//! | `home` | the object: each input goes to the parts that decide it |
 //! | `events` | its inputs and outputs |
 //! | `memory` | what a home asks of memory |
 //! | `vectors` | such memory, for simulators and tests |
@@ -26,7 +26,7 @@
 //! | `queue_arrays` | arrays of queues of one extent: which are in use, who may, what requests and appends do |
 //! | `queue_words` | what a home asks of queues' memory |
 //! | `heaps` | heaps of regions |
-//! | `pages` | shared regions: the second object, [`Pages`], which decides who has which page |
+//! | `pages` | shared regions ([`Pages`]): who has which page |
 //! | `quotas` | what each user has of the tables |
 //! | `waiter` | where an answer goes |
 #![forbid(unsafe_code)]
@@ -53,13 +53,13 @@ pub use commands::{
     FetchTarget, Finished, Incoming, LinkCommands, LinkOutcomes, Location, Next, Part, Parts, Response, Rounds, StageBytes, runs,
     stage_pages,
 };
-pub use events::{Counts, Input, Output};
+pub use events::{Counts, Input, Output, SyncOutput};
 pub use home::Home;
 pub use locks::LockTerms;
 pub use memory::{Bytes, Memory, Need, Recall};
 pub use pages::{
-    Asker, FileParts, FrameTerms, HomePages, HostFrames, NODE_SEATS, NotShared, PageBody, PageBytes, PageInput, PageMemory,
-    PageOutput, PageReply, PageTerms, PageVectors, Pages, RegionRequest, SEATS, VectorFrames, VectorPages,
+    FileParts, FrameTerms, HomePages, HostFrames, NODE_SEATS, NotShared, PageBody, PageBytes, PageInput, PageMemory, PageOutput,
+    PageReply, PageTerms, PageVectors, Pages, RegionRequest, SEATS, VectorFrames, VectorPages,
 };
 pub use queue_arrays::{LinkBegin, QueueArray, QueueArrays};
 pub use queue_ports::LaneAt;

@@ -8,7 +8,7 @@ use carrying::Wants;
 use sleeping::Sleep;
 pub(crate) use sleeping::SleepAsks;
 
-use crate::events::Output;
+use crate::events::SyncOutput;
 use crate::leases::Leases;
 use crate::quotas::{Quotas, Usage};
 use crate::waiter::{Waiter, deadline};
@@ -52,7 +52,7 @@ pub(crate) struct Locks {
     deaths: BTreeMap<u64, (JobId, u64)>,
     /// Waits in the order in which they end.
     deadlines: BTreeSet<(Duration, Claimant)>,
-    outputs: VecDeque<Output>,
+    outputs: VecDeque<SyncOutput>,
 }
 
 /// A party that has arrived.
@@ -264,12 +264,12 @@ impl Locks {
             match self.leases.next_due(now) {
                 None => return,
                 Some(RecallDue::Over(who)) => {
-                    self.outputs.push_back(Output::LeaseLost(who));
+                    self.outputs.push_back(SyncOutput::LeaseLost(who));
                     self.recalled(who, Recalled::Unknown);
                 }
                 Some(RecallDue::Ask(who)) => {
                     let client = self.leases.client_of(who);
-                    self.outputs.extend(client.map(|client| Output::Recall { client, number: who.number }));
+                    self.outputs.extend(client.map(|client| SyncOutput::Recall { client, number: who.number }));
                 }
             }
         }
@@ -293,7 +293,7 @@ impl Locks {
         if let Some(WaitingLock { seq, deadline, .. }) = self.wait_no_more(who) {
             let after_ms = deadline.map_or(0, |(_, ms)| ms);
             let error = Error::NotInTime { what: "a lock that was given up".to_owned(), after_ms };
-            self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, Err(error)));
+            self.outputs.push_back(SyncOutput::Answer(Waiter { link: who.link, seq }, Err(error)));
         }
         self.settle();
         Ok(Some(SyncAnswer::Done))
@@ -332,7 +332,7 @@ impl Locks {
         self.jobs.on_rank_gone(job, rank, ranks, reason, died);
         if let Some(death) = self.jobs.death(job) {
             let told = self.deaths.extract_if(.., |_, (watched, _)| *watched == job);
-            let told = told.map(|(link, (_, seq))| Output::Answer(Waiter { link, seq }, Err(death.clone())));
+            let told = told.map(|(link, (_, seq))| SyncOutput::Answer(Waiter { link, seq }, Err(death.clone())));
             self.outputs.extend(told);
         }
         self.settle();
@@ -378,14 +378,14 @@ impl Locks {
             {
                 let after_ms = deadline.map_or(0, |(_, ms)| ms);
                 let error = Error::NotInTime { what: format!("lock '{name}'"), after_ms };
-                self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, Err(error)));
+                self.outputs.push_back(SyncOutput::Answer(Waiter { link: who.link, seq }, Err(error)));
             }
         }
         self.settle();
     }
 
     /// The outputs, in the order of their causes.
-    pub fn outputs(&mut self) -> &mut VecDeque<Output> {
+    pub fn outputs(&mut self) -> &mut VecDeque<SyncOutput> {
         &mut self.outputs
     }
 
@@ -400,7 +400,7 @@ impl Locks {
         while let Some(who) = self.locks.poll_busy() {
             self.recount(who.link);
             let Some(WaitingLock { seq, .. }) = self.waiting.remove(&who) else { continue };
-            self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, Ok(SyncAnswer::Busy)));
+            self.outputs.push_back(SyncOutput::Answer(Waiter { link: who.link, seq }, Ok(SyncAnswer::Busy)));
         }
         // Many that wait on one connection may get a lock at once, for a hundred bytes that each has sent.
         let mut granted: BTreeMap<u64, u64> = BTreeMap::new();
@@ -421,7 +421,7 @@ impl Locks {
                 let what = "bytes that come with locks on one connection at once".to_owned();
                 answer = Err(Error::LimitReached { what, limit: LINK_GRANT_LEN_MAX });
             }
-            self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, answer));
+            self.outputs.push_back(SyncOutput::Answer(Waiter { link: who.link, seq }, answer));
         }
         granted.into_iter().filter(|(_, sum)| *sum > LINK_GRANT_LEN_MAX).for_each(|(link, _)| self.recount(link));
         while let Some(reply) = self.groups.poll() {

@@ -21,17 +21,6 @@ pub trait Memory {
 
     /// Returns true while the region has that extent here.
     fn has(&self, gid: Gid, slot: Slot) -> bool;
-
-    /// Returns true while hosts map the region coherently: its newest pages may be on them.
-    fn is_coherent(&self, gid: Gid) -> bool;
-
-    /// Brings pages home. [`Input::Recalled`](crate::Input::Recalled) follows where the answer is [`Recall::Waits`].
-    ///
-    /// **Errors**: [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
-    fn recall(&mut self, need: Need) -> Result<Recall>;
-
-    /// Lets others have the pages of a recall that was [`Recall::Ready`].
-    fn release(&mut self, face: Face);
 }
 
 /// An extent.
@@ -83,8 +72,8 @@ pub struct Need {
 /// The answer to a [`Need`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recall {
-    /// The pages are at home; [`Memory::release`] follows.
+    /// The pages are at home; [`PageInput::Release`](crate::PageInput::Release) follows.
     Ready(Face),
-    /// [`Input::Recalled`](crate::Input::Recalled) follows.
+    /// [`PageOutput::Recalled`](crate::PageOutput::Recalled) follows.
     Waits(Face),
 }

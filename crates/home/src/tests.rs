@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A home, its memory and its clock in milliseconds.
 struct Driven {
-    home: Home,
+    home: Home<PageVectors>,
     memory: Vectors,
     now_ms: u64,
 }
@@ -17,12 +17,13 @@ struct Driven {
 impl Driven {
     fn new() -> Driven {
         let terms = LockTerms { is_home: true, ..LockTerms::default() };
-        Driven { home: Home::new(terms, 1), memory: Vectors::of(Gid(1), 4096).0, now_ms: 0 }
+        let pages = Pages::new(PageTerms::default(), PageVectors::default());
+        Driven { home: Home::new(terms, 1, pages), memory: Vectors::of(Gid(1), 4096).0, now_ms: 0 }
     }
 
-    fn handle(&mut self, input: Input) -> Vec<Output> {
-        self.home.handle(Duration::from_millis(self.now_ms), input, &mut self.memory);
-        std::iter::from_fn(|| self.home.poll(&self.memory)).collect()
+    fn handle(&mut self, input: Input<'_, PageVectors>) -> Vec<SyncOutput> {
+        self.home.handle(Duration::from_millis(self.now_ms), input, &self.memory);
+        std::iter::from_fn(|| self.home.poll(&self.memory)).map(sync).collect()
     }
 
     /// What each answered request is told: its link, and whether that is no error.
@@ -37,9 +38,15 @@ impl Driven {
     }
 }
 
-fn answers(outputs: &[Output]) -> Vec<(u64, u64, bool)> {
-    let answer = |output: &Output| match output {
-        Output::Answer(waiter, outcome) => Some((waiter.link, waiter.seq, outcome.is_ok())),
+/// An output, where no host maps a region.
+fn sync(output: Output<PageVectors>) -> SyncOutput {
+    let Output::Sync(output) = output else { unreachable!("shared regions have no part in it") };
+    output
+}
+
+fn answers(outputs: &[SyncOutput]) -> Vec<(u64, u64, bool)> {
+    let answer = |output: &SyncOutput| match output {
+        SyncOutput::Answer(waiter, outcome) => Some((waiter.link, waiter.seq, outcome.is_ok())),
         _ => None,
     };
     outputs.iter().filter_map(answer).collect()
@@ -63,7 +70,7 @@ fn a_wait_ends_at_its_deadline_and_not_before() {
     assert!(driven.handle(Input::Tick).is_empty());
     driven.now_ms = 25;
     let told = driven.handle(Input::Tick);
-    assert!(matches!(&told[..], [Output::Answer(Waiter { link: 2, seq: 1 }, Err(Error::NotInTime { after_ms: 20, .. }))]));
+    assert!(matches!(&told[..], [SyncOutput::Answer(Waiter { link: 2, seq: 1 }, Err(Error::NotInTime { after_ms: 20, .. }))]));
     assert_eq!((driven.deadline_ms(), driven.home.counts().lock_waits), (None, 0));
 }
 
@@ -108,7 +115,7 @@ fn a_link_that_ended_is_answered_nothing_and_its_locks_go_to_others() {
     driven.ask(2, 1, lock(1, None, lease));
     let told = driven.handle(Input::LinkGone { link: 1 });
     assert_eq!(answers(&told), [(2, 1, true)]);
-    assert!(matches!(&told[..], [Output::Answer(_, Ok(SyncAnswer::Granted { abandoned: true, .. }))]));
+    assert!(matches!(&told[..], [SyncOutput::Answer(_, Ok(SyncAnswer::Granted { abandoned: true, .. }))]));
     assert_eq!(driven.deadline_ms(), None, "its wait has no deadline any more");
 }
 
@@ -121,18 +128,18 @@ fn a_lease_without_an_answer_is_lost_before_another_gets_the_lock() {
     let from = (ClientId(2), User { uid: 7, gid: 7 });
     let waiter = Waiter { link: 2, seq: 1 };
     let told = driven.handle(Input::Request { waiter, from, request: lock(1, None, LeaseWish::default()) });
-    assert!(matches!(&told[..], [Output::Recall { client: ClientId(1), number: 1 }]));
+    assert!(matches!(&told[..], [SyncOutput::Recall { client: ClientId(1), number: 1 }]));
     let mut repeated = 0;
     let told = loop {
         driven.now_ms = driven.deadline_ms().expect("it asks again");
         let told = driven.handle(Input::Tick);
         match &told[..] {
-            [Output::Recall { .. }] => repeated += 1,
+            [SyncOutput::Recall { .. }] => repeated += 1,
             _ => break told,
         }
     };
     let lost = Claimant { link: 1, number: 1 };
-    assert!(matches!(told[0], Output::LeaseLost(who) if who == lost) && answers(&told) == [(2, 1, true)], "{told:?}");
+    assert!(matches!(told[0], SyncOutput::LeaseLost(who) if who == lost) && answers(&told) == [(2, 1, true)], "{told:?}");
     assert!(repeated > 0 && driven.home.counts().leases == 0);
     let late = Input::LeaseAnswer { client: ClientId(1), number: 1, recalled: Recalled::Held };
     assert!(driven.handle(late).is_empty(), "a late answer changes nothing");

@@ -5,17 +5,18 @@ mod queues;
 
 pub use queues::{NoRoom, VectorWords};
 
-use crate::memory::{Bytes, Memory, Need, Recall};
+use crate::memory::{Bytes, Memory};
+use crate::pages::VectorPages;
 use crate::queue_arrays::{QueueArray, QueueArrays};
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
-use hanare_protocol::page::Face;
+use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::queue::Store;
 use hanare_protocol::{Error, Result};
 use queues::VectorQueues;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Extents that are vectors, whose queues spill to stores like `S`. No host maps them.
+/// Extents that are vectors, whose queues spill to stores like `S`.
 #[derive(Debug)]
 pub struct SpillingVectors<S>(Vec<SpillingVector<S>>);
 
@@ -28,6 +29,8 @@ pub struct SpillingVector<S> {
     gid: Gid,
     slot: Slot,
     memory: VectorQueues<S>,
+    /// Its bytes, where hosts may map it.
+    pages: Option<VectorPages>,
     queues: Rc<RefCell<QueueArrays<S>>>,
 }
 
@@ -45,6 +48,14 @@ impl Vectors {
     pub fn of(gid: Gid, len: usize) -> (Vectors, Vector) {
         SpillingVectors::spilling(gid, len, NoRoom)
     }
+
+    /// An extent whose bytes are pages that hosts map.
+    pub fn of_pages(gid: Gid, page_count: u64, pages: VectorPages) -> (Vectors, Vector) {
+        let (mut vectors, _) = Vectors::of(gid, (page_count * PAGE_LEN) as usize);
+        vectors.0[0].pages = Some(pages);
+        let extent = vectors.0[0].clone();
+        (vectors, extent)
+    }
 }
 
 impl<S: Store + Clone> SpillingVectors<S> {
@@ -52,7 +63,7 @@ impl<S: Store + Clone> SpillingVectors<S> {
     pub fn spilling(gid: Gid, len: usize, spill: S) -> (SpillingVectors<S>, SpillingVector<S>) {
         let bytes = std::iter::repeat_n(0, len).map(Cell::new).collect();
         let queues = Rc::new(RefCell::new(QueueArrays::default()));
-        let extent = SpillingVector { gid, slot: Slot(0), memory: VectorQueues { bytes, spill }, queues };
+        let extent = SpillingVector { gid, slot: Slot(0), memory: VectorQueues { bytes, spill }, pages: None, queues };
         (SpillingVectors(vec![extent.clone()]), extent)
     }
 
@@ -88,16 +99,6 @@ impl<S: Store + Clone> Memory for SpillingVectors<S> {
     fn has(&self, gid: Gid, slot: Slot) -> bool {
         self.at(slot).is_some_and(|extent| extent.gid == gid)
     }
-
-    fn is_coherent(&self, _gid: Gid) -> bool {
-        false
-    }
-
-    fn recall(&mut self, _need: Need) -> Result<Recall> {
-        unreachable!("no extent is reached by pages")
-    }
-
-    fn release(&mut self, _face: Face) {}
 }
 
 impl<S: Store + Clone> Bytes for SpillingVector<S> {
@@ -116,16 +117,22 @@ impl<S: Store + Clone> Bytes for SpillingVector<S> {
     }
 
     fn is_by_pages(&self) -> bool {
-        false
+        self.pages.is_some()
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        if let Some(pages) = &self.pages {
+            return pages.read(offset, into);
+        }
         let from = &self.memory.bytes[offset as usize..][..into.len()];
         into.iter_mut().zip(from).for_each(|(into, from)| *into = from.get());
         Ok(())
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if let Some(pages) = &self.pages {
+            return pages.write(offset, bytes);
+        }
         let into = &self.memory.bytes[offset as usize..][..bytes.len()];
         into.iter().zip(bytes).for_each(|(into, from)| into.set(*from));
         Ok(())

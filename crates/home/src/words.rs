@@ -1,8 +1,9 @@
 //! Words that requests wait for. They are looked at after commands, which may have changed them, and every millisecond, because programs
 //! that map them store directly. A word that hosts map is looked at when its page is at home.
 
-use crate::events::Output;
+use crate::events::SyncOutput;
 use crate::memory::{Bytes, Memory, Need, Recall};
+use crate::pages::{Asker, PageMemory, Pages};
 use crate::waiter::{Waiter, deadline};
 use hanare_protocol::id::Rights;
 use hanare_protocol::limits::{
@@ -49,18 +50,29 @@ pub(crate) struct Words {
     looked: Option<Duration>,
 }
 
+/// Memory as words are looked at in it: the pages of some may have to come home.
+pub(crate) struct WordMemory<'a, M, P: PageMemory> {
+    pub now: Duration,
+    pub memory: &'a M,
+    pub pages: &'a mut Pages<P>,
+}
+
 /// A word, if it is as wanted and its page is at home. It is found anew each time: a region that was removed is not waited for.
-fn look_at(word: &WaitedWord, index: usize, memory: &mut impl Memory) -> Result<Look> {
-    let extent = find(word, memory)?;
+fn look_at(
+    word: &WaitedWord,
+    index: usize,
+    WordMemory { now, memory, pages }: &mut WordMemory<'_, impl Memory, impl PageMemory>,
+) -> Result<Look> {
+    let extent = find(word, *memory)?;
     if !extent.is_by_pages() {
         return load(word, index, &extent);
     }
     let (gid, slot, page) = (extent.gid(), extent.slot(), word.offset / PAGE_LEN);
-    match memory.recall(Need { gid, slot, access: Access::Read, pages: vec![page] })? {
+    match pages.recall(*now, Asker::Word, Need { gid, slot, access: Access::Read, pages: vec![page] })? {
         Recall::Waits(face) => Ok(Look::Waits(face)),
         Recall::Ready(face) => {
             let look = load(word, index, &extent);
-            memory.release(face);
+            pages.release(face);
             look
         }
     }
@@ -84,7 +96,7 @@ fn load(word: &WaitedWord, index: usize, extent: &impl Bytes) -> Result<Look> {
 
 impl Watch {
     /// Looks at its words in turn, until one is as wanted or a page is to be waited for.
-    fn look(&mut self, memory: &mut impl Memory) -> Result<Look> {
+    fn look(&mut self, memory: &mut WordMemory<'_, impl Memory, impl PageMemory>) -> Result<Look> {
         for _ in 0..self.words.len() {
             let at = self.next % self.words.len();
             self.next = at + 1;
@@ -107,10 +119,9 @@ impl Words {
     /// A client waits for one of some words; answered at once where one is as wanted already.
     pub fn wait(
         &mut self,
-        now: Duration,
         (words, wait_ms): (Vec<WaitedWord>, Option<u64>),
         (waiter, user): (Waiter, u32),
-        memory: &mut impl Memory,
+        memory: &mut WordMemory<'_, impl Memory, impl PageMemory>,
     ) -> Result<Option<SyncAnswer>> {
         let full = |what: &str, limit: usize| Err(Error::LimitReached { what: what.to_owned(), limit: limit as u64 });
         if words.is_empty() || words.len() > WAIT_WORD_COUNT_MAX {
@@ -131,7 +142,7 @@ impl Words {
         if self.word_count(|other| other.user == user) + watch.words.len() > USER_WORD_COUNT_MAX {
             return full("words of one node that one user's programs wait for", USER_WORD_COUNT_MAX);
         }
-        watch.deadline = wait_ms.and_then(|ms| Some((deadline(now, ms)?, ms)));
+        watch.deadline = wait_ms.and_then(|ms| Some((deadline(memory.now, ms)?, ms)));
         self.watches.push(watch);
         Ok(None)
     }
@@ -157,26 +168,31 @@ impl Words {
     }
 
     /// Looks at some, after a turn that may have changed them.
-    pub fn look_at_some(&mut self, memory: &mut impl Memory, outputs: &mut VecDeque<Output>) {
+    pub fn look_at_some(
+        &mut self,
+        memory: &mut WordMemory<'_, impl Memory, impl PageMemory>,
+        outputs: &mut VecDeque<SyncOutput>,
+    ) {
         let count = self.watches.len().min(LOOKS_PER_TURN);
         self.look(count, None, memory, outputs);
     }
 
     /// The page of a word is at home, or will not come.
-    pub fn recalled(&mut self, face: Face, outcome: Result<()>, memory: &impl Memory, outputs: &mut VecDeque<Output>) {
+    pub fn recalled(&mut self, face: Face, outcome: Result<()>, memory: &impl Memory, outputs: &mut VecDeque<SyncOutput>) {
         let Some(at) = self.watches.iter().position(|watch| watch.recall == Some(face)) else { return };
         let watch = &mut self.watches[at];
         watch.recall = None;
         match outcome.and_then(|()| watch.look_again(memory)) {
-            Ok(Look::Seen(answer)) => outputs.push_back(Output::Answer(watch.waiter, Ok(answer))),
-            Err(error) => outputs.push_back(Output::Answer(watch.waiter, Err(error))),
+            Ok(Look::Seen(answer)) => outputs.push_back(SyncOutput::Answer(watch.waiter, Ok(answer))),
+            Err(error) => outputs.push_back(SyncOutput::Answer(watch.waiter, Err(error))),
             Ok(Look::NotYet | Look::Waits(_)) => return,
         }
         self.watches.swap_remove(at);
     }
 
     /// Looks at all, if that is due.
-    pub fn tick(&mut self, now: Duration, memory: &mut impl Memory, outputs: &mut VecDeque<Output>) {
+    pub fn tick(&mut self, memory: &mut WordMemory<'_, impl Memory, impl PageMemory>, outputs: &mut VecDeque<SyncOutput>) {
+        let now = memory.now;
         if self.deadline().is_some_and(|next| next <= now) {
             self.looked = Some(now);
             self.look(self.watches.len(), Some(now), memory, outputs);
@@ -184,7 +200,13 @@ impl Words {
     }
 
     /// Looks at `count` of them; deadlines are looked at where the time is told.
-    fn look(&mut self, count: usize, now: Option<Duration>, memory: &mut impl Memory, outputs: &mut VecDeque<Output>) {
+    fn look(
+        &mut self,
+        count: usize,
+        now: Option<Duration>,
+        memory: &mut WordMemory<'_, impl Memory, impl PageMemory>,
+        outputs: &mut VecDeque<SyncOutput>,
+    ) {
         let mut word_count = 0;
         for _ in 0..count {
             // A turn is anybody's, and waits may be of several words.
@@ -213,7 +235,7 @@ impl Words {
                     continue;
                 }
             };
-            outputs.push_back(Output::Answer(watch.waiter, outcome));
+            outputs.push_back(SyncOutput::Answer(watch.waiter, outcome));
             self.watches.swap_remove(self.next);
         }
     }
@@ -222,25 +244,29 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pages::{PageTerms, PageVectors};
     use crate::vectors::Vectors;
     use hanare_protocol::id::{Gid, Grant};
     use hanare_protocol::wire::sync::{Wait, Word};
 
     #[test]
     fn a_turn_looks_at_so_many_words_however_many_each_waits_for() {
-        let (mut memory, extent) = Vectors::of(Gid(1), 4096);
+        let (vectors, extent) = Vectors::of(Gid(1), 4096);
+        let mut pages = Pages::new(PageTerms::default(), PageVectors::default());
+        let mut memory = WordMemory { now: Duration::ZERO, memory: &vectors, pages: &mut pages };
         let (slot, grant) = (extent.slot(), Grant::default());
         let word = WaitedWord { slot, grant, offset: 8, until: Wait::Equal(Word::U64(1)) };
         let mut words = Words::default();
         for seq in 0..LOOKS_PER_TURN as u64 {
             let asked = (vec![word; WAIT_WORD_COUNT_MAX], None);
-            let waits = words.wait(Duration::ZERO, asked, (Waiter { link: 1, seq }, 7), &mut memory);
+            let waits = words.wait(asked, (Waiter { link: 1, seq }, 7), &mut memory);
             assert!(waits.unwrap().is_none());
         }
         let mut outputs = VecDeque::new();
         words.look_at_some(&mut memory, &mut outputs);
         assert_eq!(words.next * WAIT_WORD_COUNT_MAX, LOOKS_PER_TURN);
-        words.tick(Duration::from_secs(1), &mut memory, &mut outputs);
+        memory.now = Duration::from_secs(1);
+        words.tick(&mut memory, &mut outputs);
         assert!(outputs.is_empty());
     }
 }

@@ -80,7 +80,6 @@ use hanare_protocol::member::{self, Member};
 use hanare_protocol::{Error, Result, coordinator};
 use notice_queue::NoticeQueue;
 use notices::ToControl;
-use pages::{NodePages, SharedRegions};
 use persistence::{Keeper, Schedule};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -197,8 +196,7 @@ impl Node {
                 notices.clone(),
             )?,
             service: data::Service::start(
-                data::ServiceTerms { extents: extents.clone(), keys: keys.clone(), bound, fabric, locks },
-                SharedRegions::new(pages, NodePages::new(extents.clone())),
+                data::ServiceTerms { extents: extents.clone(), keys: keys.clone(), bound, fabric, locks, pages },
                 notices.clone(),
             )?,
             extents,

@@ -1,28 +1,37 @@
 //! A home as a node serves it, under virtual time: every output is taken after every input, and ticks come when they are due.
 
 use crate::harness::due;
-use hanare_home::{Counts, Home, Input, LockTerms, Memory, Output, Waiter};
+use hanare_home::{Counts, Home, Input, LockTerms, Memory, Output, PageTerms, PageVectors, Pages, SyncOutput, Waiter};
 use hanare_protocol::id::{ClientId, User};
 use hanare_protocol::wire::sync::SyncRequest;
 use std::time::Duration;
+
+/// An event of a home whose regions no host maps.
+pub(crate) type HomeInput = Input<'static, PageVectors>;
 
 /// A life of a home.
 #[derive(Debug)]
 pub(crate) struct ServedHome {
     pub life: u64,
-    home: Home,
+    home: Home<PageVectors>,
     tick_at: Option<u64>,
 }
 
 impl ServedHome {
     pub fn new(life: u64, terms: LockTerms) -> ServedHome {
-        ServedHome { life, home: Home::new(terms, life), tick_at: None }
+        let pages = Pages::new(PageTerms::default(), PageVectors::default());
+        ServedHome { life, home: Home::new(terms, life, pages), tick_at: None }
     }
 
     /// An event happens. Returns what comes of it, in order.
-    pub fn handle(&mut self, now_ms: u64, input: Input, memory: &mut impl Memory) -> Vec<Output> {
+    pub fn handle(&mut self, now_ms: u64, input: HomeInput, memory: &impl Memory) -> Vec<SyncOutput> {
         self.home.handle(Duration::from_millis(now_ms), input, memory);
-        std::iter::from_fn(|| self.home.poll(memory)).collect()
+        let outputs = std::iter::from_fn(|| self.home.poll(memory));
+        let sync = |output| match output {
+            Output::Sync(output) => output,
+            Output::Pages(_) => unreachable!("no host maps a region"),
+        };
+        outputs.map(sync).collect()
     }
 
     /// After how many milliseconds a tick is to come, unless one is under way that comes in time.
@@ -36,6 +45,6 @@ impl ServedHome {
 }
 
 /// A request of a program; all programs are of one user.
-pub(crate) fn request(waiter: Waiter, client: u64, request: SyncRequest) -> Input {
+pub(crate) fn request(waiter: Waiter, client: u64, request: SyncRequest) -> HomeInput {
     Input::Request { waiter, from: (ClientId(client), User { uid: 1000, gid: 1000 }), request }
 }

@@ -3,7 +3,7 @@
 use super::naming::ensure_there;
 use super::{ArrivedParty, AtOnce, Locks};
 use crate::carried::{Puts, bring, check_wants};
-use crate::events::Output;
+use crate::events::SyncOutput;
 use crate::memory::Memory;
 use crate::waiter::Waiter;
 use hanare_protocol::entry::Publication;
@@ -37,13 +37,13 @@ impl Wants {
     }
 
     /// A party is told how its barrier ended; the answer, unless it follows by [`Wants::poll`].
-    pub fn told(&mut self, waiter: Waiter, outcome: Result<()>) -> Option<Output> {
+    pub fn told(&mut self, waiter: Waiter, outcome: Result<()>) -> Option<SyncOutput> {
         match (self.waiting.remove(&(waiter.link, waiter.seq)), outcome) {
             (Some(carried), Ok(())) => {
                 self.due.push_back((waiter, carried));
                 None
             }
-            (_, outcome) => Some(Output::Answer(waiter, outcome.map(|()| SyncAnswer::Done))),
+            (_, outcome) => Some(SyncOutput::Answer(waiter, outcome.map(|()| SyncAnswer::Done))),
         }
     }
 
@@ -59,10 +59,10 @@ impl Wants {
     }
 
     /// The next answer with pages. Where they cannot be read any more the party hears so from its own commands.
-    fn poll(&mut self, memory: &impl Memory) -> Option<Output> {
+    fn poll(&mut self, memory: &impl Memory) -> Option<SyncOutput> {
         let (waiter, carried) = self.due.pop_front()?;
         let answer = bring(&carried, memory).map_or(SyncAnswer::Done, |brought| SyncAnswer::Met(Box::new(brought)));
-        Some(Output::Answer(waiter, Ok(answer)))
+        Some(SyncOutput::Answer(waiter, Ok(answer)))
     }
 }
 
@@ -164,7 +164,7 @@ impl Locks {
     }
 
     /// The next answer to one that waited, with pages that it wanted.
-    pub fn poll_brought(&mut self, memory: &impl Memory) -> Option<Output> {
+    pub fn poll_brought(&mut self, memory: &impl Memory) -> Option<SyncOutput> {
         self.wants.poll(memory)
     }
 }

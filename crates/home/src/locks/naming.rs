@@ -1,7 +1,7 @@
 //! Names of locks and groups: words with their owners, or bytes of extents with their grants.
 
 use super::{ArrivedParty, AtOnce, Locks, WaitingLock};
-use crate::events::Output;
+use crate::events::SyncOutput;
 use crate::memory::{Bytes, Memory};
 use crate::waiter::Waiter;
 use hanare_protocol::group::{self, Groups};
@@ -51,7 +51,7 @@ impl Locks {
             self.recount(who.link);
             if let Some(WaitingLock { seq, .. }) = self.wait_no_more(who) {
                 let error = Error::UnknownRegion { name: gid.to_string() };
-                self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, Err(error)));
+                self.outputs.push_back(SyncOutput::Answer(Waiter { link: who.link, seq }, Err(error)));
             }
         }
         let places = self.arrived.keys().filter_map(|who| if let ArrivedParty::Place(who) = who { Some(*who) } else { None });

@@ -2,7 +2,7 @@
 
 use super::naming::ensure_there;
 use super::{AtOnce, Locks, WaitingLock, WantedLock};
-use crate::events::Output;
+use crate::events::SyncOutput;
 use crate::memory::Memory;
 use crate::waiter::{Waiter, deadline};
 use hanare_protocol::entry::Stamp;
@@ -69,7 +69,7 @@ impl Locks {
             Err(full) => {
                 let seq = waiting.seq;
                 self.waiting.remove(&who);
-                self.outputs.push_back(Output::Answer(Waiter { link: who.link, seq }, Err(full)));
+                self.outputs.push_back(SyncOutput::Answer(Waiter { link: who.link, seq }, Err(full)));
             }
         }
         self.recount(who.link);

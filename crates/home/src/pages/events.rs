@@ -41,8 +41,6 @@ pub enum PageInput<'a, M: PageMemory> {
         /// The lives.
         over: Over,
     },
-    /// Extents are no more.
-    Freed,
     /// A client wants to share a region, or not any more. Answered by [`PageOutput::Reply`].
     Request {
         /// The client.
@@ -84,11 +82,6 @@ pub enum PageInput<'a, M: PageMemory> {
         /// The seats.
         seats: Range<u16>,
     },
-    /// A client's link has ended.
-    LinkGone {
-        /// The link.
-        link: u64,
-    },
     /// A connection to a node was made, and has that place; or it was not.
     Dialed {
         /// The node.
@@ -116,8 +109,6 @@ pub enum PageInput<'a, M: PageMemory> {
         /// The node keeps its bytes.
         keeps: bool,
     },
-    /// Time has passed.
-    Tick,
 }
 
 /// An order of shared regions to their driver.
@@ -150,10 +141,10 @@ pub enum PageOutput<M: PageMemory> {
         /// The reply.
         reply: PageReply<M::Pages>,
     },
-    /// Pages that a stage waits for are at home, or will not come.
+    /// Pages that a stage of a link's commands waits for are at home, or will not come.
     Recalled {
-        /// Who asked.
-        asker: Asker,
+        /// The link.
+        link: u64,
         /// The stage.
         face: Face,
         /// The error says why they will not come.
@@ -181,7 +172,7 @@ pub enum PageOutput<M: PageMemory> {
 
 /// The requester of a recall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asker {
+pub(crate) enum Asker {
     /// The commands of that link.
     Link(u64),
     /// A request that waits for a word.

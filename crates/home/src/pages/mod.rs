@@ -1,14 +1,8 @@
 //! Shared regions at one node: the homes of pages that lie here, and the host's side of regions that clients here map.
 //!
-//! A node drives one [`Pages`] with requests of its clients, frames of other nodes and its clock. The simulator drives the same object:
+//! The [`Home`](crate::Home) of the node has one [`Pages`], and hands it requests of clients, frames of other nodes and the time.
 //!
-//! ```text
-//! pages.handle(now, input)
-//! while let Some(output) = pages.poll() { ... }
-//! sleep until pages.deadline(), then pages.handle(now, PageInput::Tick)
-//! ```
-//!
-//! Everything between hosts and homes is a [`NodeMessage`](hanare_protocol::wire::page::NodeMessage), to another node or to this very one.
+//! Everything between hosts and homes is a [`NodeMessage`], to another node or to this very one.
 //!
 //! | module | holds |
 //! |---|---|
@@ -52,7 +46,8 @@ mod tests;
 mod vectors;
 mod wires;
 
-pub use events::{Asker, PageInput, PageOutput, PageTerms};
+pub(crate) use events::Asker;
+pub use events::{PageInput, PageOutput, PageTerms};
 pub use host::{NODE_SEATS, SEATS};
 pub use memory::{FileParts, FrameTerms, HomePages, HostFrames, NotShared, PageBytes, PageMemory};
 pub use reply::{PageBody, PageReply};
@@ -105,6 +100,8 @@ pub struct Pages<M: PageMemory> {
     /// Messages of this node to itself.
     local: VecDeque<Outgoing>,
     outputs: VecDeque<PageOutput<M>>,
+    /// Recalls for words that are at home, or will not be.
+    of_words: VecDeque<(Face, Result<()>)>,
     /// The reply that is being put together.
     open_reply: Option<OpenReply<M::Pages>>,
     /// Stages of commands whose pages are asked for or held.
@@ -134,6 +131,7 @@ impl<M: PageMemory> Pages<M> {
             dismissed: FencedHosts::default(),
             local: VecDeque::new(),
             outputs: VecDeque::new(),
+            of_words: VecDeque::new(),
             open_reply: None,
             // The requester hears which host was silent before its own deadline.
             recalls: Recalls::new((answer - answer / 4).as_millis() as u64),
@@ -143,20 +141,18 @@ impl<M: PageMemory> Pages<M> {
         }
     }
 
-    /// An event happens; [`Pages::poll`] gives what comes of it.
-    pub fn handle(&mut self, now: Duration, input: PageInput<'_, M>) {
+    /// An event happens; [`Pages::poll`] and [`Pages::poll_word`] give what comes of it.
+    pub(crate) fn handle(&mut self, now: Duration, input: PageInput<'_, M>) {
         self.now = self.now.max(now);
         match input {
             PageInput::Identity { node, epoch } => self.set_identity(node, epoch),
             PageInput::NodeLost { node, over } => self.on_node_lost(node, over),
-            PageInput::Freed => self.drop_left_homes(),
             PageInput::Request { client, request } => self.on_request(client, request),
             PageInput::ClientGone(client) => self.on_client_gone(client),
             PageInput::PageRequests { session, seq, share, requests } => self.on_page_requests(session, seq, share, requests),
             PageInput::Settled { session, share, settled } => self.on_settled(session, share, settled),
             PageInput::Crowded(gid) => self.on_crowded(gid),
             PageInput::TakeOver { client, gid, seats } => self.take_over(client, gid, seats),
-            PageInput::LinkGone { link } => self.on_link_gone(link),
             PageInput::Dialed { node, place } => self.dialed(node, place),
             PageInput::Frames { place, frames } => {
                 frames.iter().for_each(|bytes| self.on_frame(place, bytes));
@@ -169,17 +165,21 @@ impl<M: PageMemory> Pages<M> {
             }
             PageInput::Release(face) => self.release(face),
             PageInput::Stop { keeps } => self.stop(keeps),
-            PageInput::Tick => self.tick(),
         }
     }
 
     /// The next output, drained after each input.
-    pub fn poll(&mut self) -> Option<PageOutput<M>> {
+    pub(crate) fn poll(&mut self) -> Option<PageOutput<M>> {
         self.outputs.pop_front()
     }
 
-    /// When [`PageInput::Tick`] is due; `None` for never.
-    pub fn deadline(&self) -> Option<Duration> {
+    /// The next recall for a word that is at home, or will not be. [`Pages::release`] follows.
+    pub(crate) fn poll_word(&mut self) -> Option<(Face, Result<()>)> {
+        self.of_words.pop_front()
+    }
+
+    /// When [`Pages::tick`] is due; `None` for never.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
         let look = self.waits().then(|| self.looked + LOOK_PAUSE);
         let hold = self.holds.first().map(|(until_us, _)| Duration::from_micros(*until_us));
         look.into_iter().chain(hold).min()
@@ -190,13 +190,13 @@ impl<M: PageMemory> Pages<M> {
         !self.hosts.is_empty() || !self.homes.is_empty()
     }
 
-    /// True if [`Pages::turn`] must be called without a pause.
+    /// True if [`Home::turn`](crate::Home::turn) must be called without a pause.
     pub fn is_busy(&self) -> bool {
         self.hosts.values().any(PageHost::is_taking)
     }
 
     /// Goes on with pages that are being taken. Returns whether anything moved.
-    pub fn turn(&mut self, now: Duration) -> bool {
+    pub(crate) fn turn(&mut self, now: Duration) -> bool {
         self.now = self.now.max(now);
         let moved = self.take();
         self.settle();
@@ -237,7 +237,15 @@ impl<M: PageMemory> Pages<M> {
             || self.wires.waits()
     }
 
-    fn tick(&mut self) {
+    /// Extents are no more.
+    pub(crate) fn on_freed(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+        self.drop_left_homes();
+    }
+
+    /// Time has passed.
+    pub(crate) fn tick(&mut self, now: Duration) {
+        self.now = self.now.max(now);
         self.end_holds();
         if !self.waits() || self.now < self.looked + LOOK_PAUSE {
             return;
@@ -338,7 +346,9 @@ impl<M: PageMemory> Pages<M> {
         Some(reply)
     }
 
-    fn on_link_gone(&mut self, link: u64) {
+    /// A client's link has ended.
+    pub(crate) fn on_link_gone(&mut self, now: Duration, link: u64) {
+        self.now = self.now.max(now);
         self.forget_link(link);
         let mut outgoing = self.outbox();
         for home in self.homes.values_mut() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Need ──┬── nobody else has a page of it ────────────────────────────────> done at once
-//!          └── asked of the directory ── hosts send pages, drop copies ──────> PageOutput::Recalled ── done ── release
+//!          └── asked of the directory ── hosts send pages, drop copies ──────> PageOutput::Recalled ── done ── PageInput::Release
 //! ```
 //!
 //! [`Recalls`](hanare_protocol::page::Recalls) decides which stage waits for what, and for how long. A stage that writes holds its pages from
@@ -30,17 +30,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl<M: PageMemory> Pages<M> {
-    /// True if hosts map the region so that they may have its newest pages.
-    pub fn is_coherent(&self, gid: Gid) -> bool {
-        self.homes.get(&gid).is_some_and(|home| home.consistency() == Consistency::Coherent)
-    }
-
-    /// Brings pages home for a stage.
-    ///
-    /// **Cost**: two messages for each host that owns a page; where the stage writes, for each with a copy. **Errors**:
-    /// [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
+    /// Brings pages home for a stage, or a word: see [`Home::recall`](crate::Home::recall).
     // FEATURE: EU-F15 EU-F17
-    pub fn recall(&mut self, now: Duration, asker: Asker, need: Need) -> Result<Recall> {
+    pub(crate) fn recall(&mut self, now: Duration, asker: Asker, need: Need) -> Result<Recall> {
         self.now = self.now.max(now);
         let home = self.homes.get(&need.gid).filter(|home| home.consistency() == Consistency::Coherent);
         let Some(pages) = home.and_then(|home| home.routes().pages_of(need.slot, &need.pages)) else {
@@ -86,7 +78,7 @@ impl<M: PageMemory> Pages<M> {
     }
 
     /// A stage is done, or will not be: its pages serve others.
-    pub(super) fn release(&mut self, face: Face) {
+    pub(crate) fn release(&mut self, face: Face) {
         let ended = self.recalls.end(face);
         self.let_go(ended);
         self.settle();
@@ -143,7 +135,8 @@ impl<M: PageMemory> Pages<M> {
         for (asker, face, outcome) in self.recalls.tell_all(asking) {
             match asker {
                 Asker::End => self.on_home_at_end(face, &outcome),
-                Asker::Link(_) | Asker::Word => self.outputs.push_back(PageOutput::Recalled { asker, face, outcome }),
+                Asker::Word => self.of_words.push_back((face, outcome)),
+                Asker::Link(link) => self.outputs.push_back(PageOutput::Recalled { link, face, outcome }),
             }
         }
     }

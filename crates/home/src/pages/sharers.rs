@@ -170,7 +170,7 @@ impl<M: PageMemory> Pages<M> {
     }
 
     /// Regions that no host maps any more are reached in all ways again.
-    pub(crate) fn drop_left_homes(&mut self) {
+    pub(super) fn drop_left_homes(&mut self) {
         self.hear_of_recalls(None);
         for (_, home) in self.homes.extract_if(.., |_, home| home.is_done_with()) {
             self.past.keep(&home);

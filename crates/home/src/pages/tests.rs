@@ -2,7 +2,8 @@
 
 use super::vectors::{PageVectors, VectorFrames};
 use super::*;
-use crate::memory::{Need, Recall};
+use crate::memory::{Bytes, Need, Recall};
+use crate::{Home, Input, LockTerms, Output, SyncOutput, Vectors, Waiter};
 use hanare_protocol::id::{Grant, Incarnation, Rights, Slot, User};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::host::HostMemory;
@@ -11,6 +12,7 @@ use hanare_protocol::page::{Access, Consistency, Hosts, Page, Ticket, ToHome, To
 use hanare_protocol::placement::{Extent, Layout, Span};
 use hanare_protocol::wire::control::{Answer, Made, NodeAddress, RegionView};
 use hanare_protocol::wire::page::{Frame, Join, Joined, NodeMessage, encode_frame};
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 
 const GID: Gid = Gid(1);
 const ME: NodeId = NodeId(0);
@@ -51,9 +53,44 @@ fn hear(pages: &mut Pages<PageVectors>, first: u64, messages: impl IntoIterator<
     pages.handle(NOW, PageInput::Frames { place: PLACE, frames: &frames });
 }
 
+fn need() -> Need {
+    Need { gid: GID, slot: Slot(0), access: Access::Write, pages: vec![0] }
+}
+
 fn recall(pages: &mut Pages<PageVectors>, link: u64) -> Recall {
-    let need = Need { gid: GID, slot: Slot(0), access: Access::Write, pages: vec![0] };
-    pages.recall(NOW, Asker::Link(link), need).unwrap()
+    pages.recall(NOW, Asker::Link(link), need()).unwrap()
+}
+
+/// A put holds a page that a program waits for a word of, and that another put waits for behind it.
+#[test]
+fn a_word_s_page_and_a_command_s_come_home_in_turn() {
+    let mut pages = pages();
+    hear(&mut pages, 1, [join(77)]);
+    let (memory, extent) = Vectors::of_pages(GID, 1, pages.memory.pages(GID));
+    let mut home = Home::new(LockTerms::default(), 1, pages);
+    let Ok(Recall::Ready(first)) = home.recall(NOW, 1, need()) else { panic!("nobody else has the page") };
+    let word = WaitedWord { slot: Slot(0), grant: Grant::default(), offset: 8, until: Wait::Equal(Word::U64(5)) };
+    let request = SyncRequest::Wait { words: vec![word], bound_ms: None };
+    let (waiter, from) = (Waiter { link: 3, seq: 9 }, (CLIENT, User { uid: 1, gid: 1 }));
+    home.handle(NOW, Input::Request { waiter, from, request }, &memory);
+    let Ok(Recall::Waits(second)) = home.recall(NOW, 2, need()) else { panic!("the first holds the page") };
+    let told = |home: &mut Home<PageVectors>| {
+        let outputs = std::iter::from_fn(|| home.poll(&memory));
+        let told = outputs.filter_map(|output| match output {
+            Output::Sync(SyncOutput::Answer(waiter, outcome)) => Some((waiter.link, outcome.ok())),
+            Output::Pages(PageOutput::Recalled { link, face, outcome: Ok(()) }) if face == second => Some((link, None)),
+            _ => None,
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut home), [], "both wait");
+    extent.write(8, &5u64.to_le_bytes()).unwrap();
+    home.handle(NOW, PageInput::Release(first).into(), &memory);
+    let seen = told(&mut home);
+    assert!(seen.len() == 2 && seen.contains(&(3, Some(SyncAnswer::Word { index: 0, seen: 5 }))), "{seen:?}");
+    assert!(seen.contains(&(2, None)), "the page is the second's");
+    home.handle(NOW, PageInput::Release(second).into(), &memory);
+    assert!(matches!(home.recall(NOW, 4, need()), Ok(Recall::Ready(_))), "nobody holds the page any more");
 }
 
 /// A put waits for another that holds its page. The only host that maps the region leaves and comes again, or comes as one that has begun
@@ -72,7 +109,7 @@ fn a_command_that_waits_for_another_is_told_though_the_directory_begins_anew() {
         let is_told = |output| matches!(output, PageOutput::Recalled { face, outcome: Ok(()), .. } if face == second);
         assert!(std::iter::from_fn(|| pages.poll()).any(is_told), "leaves: {leaves}");
         pages.handle(NOW, PageInput::Release(second));
-        pages.handle(NOW + LOOK_PAUSE, PageInput::Tick);
+        pages.tick(NOW + LOOK_PAUSE);
         assert_eq!(pages.shares.len(), 1, "the host is let in");
         assert!(!pages.shares.contains_key(&share));
     }
@@ -175,14 +212,14 @@ fn what_a_thread_with_a_broken_link_asked_for_is_not_left_behind() {
     assert_eq!(said(&mut pages), [NodeMessage::ToHome { share: 5, page, message: request }]);
 
     pages.handle(NOW, PageInput::Request { client: CLIENT, request: RegionRequest::Unshare { gid: GID } });
-    pages.handle(NOW + LOOK_PAUSE, PageInput::Tick);
+    pages.tick(NOW + LOOK_PAUSE);
     let leaves = |said: &[NodeMessage]| said.contains(&NodeMessage::Leave { share: 5 });
     assert!(!leaves(&said(&mut pages)), "a page of it may be on its way");
     let grant =
         ToHost::Grant { ticket, version: Version(5), access: Access::Write, has_bytes: true, awaits: Hosts::NONE, firm: false };
     let frame = Frame::Message(2, NodeMessage::ToHost { key, page, message: grant });
     pages.handle(NOW, PageInput::Frames { place: PLACE, frames: &[encode_frame(&frame, Some(&[7; PAGE_LEN as usize]))] });
-    pages.handle(NOW + 2 * LOOK_PAUSE, PageInput::Tick);
+    pages.tick(NOW + 2 * LOOK_PAUSE);
     let said = said(&mut pages);
     let is_home = |message: &NodeMessage| matches!(message, NodeMessage::ToHome { message: ToHome::WriteBack { .. }, .. });
     assert!(said.iter().any(is_home) && leaves(&said), "{said:?}");

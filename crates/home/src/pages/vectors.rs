@@ -129,6 +129,38 @@ impl HomePages for VectorPages {
     }
 }
 
+impl VectorPages {
+    /// Reads bytes of one page or several.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < into.len() {
+            let (page, at) = place(offset + done as u64);
+            let len = (PAGE_LEN as usize - at).min(into.len() - done);
+            into[done..done + len].copy_from_slice(&self.read_page(page)?[at..at + len]);
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Writes bytes of one page or several.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let (page, at) = place(offset + done as u64);
+            let (mut whole, len) = (self.read_page(page)?, (PAGE_LEN as usize - at).min(bytes.len() - done));
+            whole[at..at + len].copy_from_slice(&bytes[done..done + len]);
+            self.write_page(page, &whole)?;
+            done += len;
+        }
+        Ok(())
+    }
+}
+
+/// The page of a byte, and the byte's place in it.
+fn place(offset: u64) -> (u64, usize) {
+    (offset / PAGE_LEN, (offset % PAGE_LEN) as usize)
+}
+
 impl VectorFrames {
     /// The pages of this very node's memory that a page belongs to.
     fn own(&self, page: Page) -> Option<VectorPages> {

@@ -1,10 +1,9 @@
 //! A fuzz target: what clients ask of each other through a node, by several users on several connections, while one of them writes anywhere into
 //! the memory of a queue.
 
-use super::memory::NodeMemory;
 use crate::extents::Extents;
-use crate::pages::{NodePages, SharedRegions};
-use hanare_home::{Home, Input, LockTerms, PageInput, PageTerms, Waiter};
+use crate::pages::{NodeHome, NodePages};
+use hanare_home::{Input, LockTerms, PageInput, PageTerms, Pages, Waiter};
 use hanare_memory::file::Huge;
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId, Rights, User};
@@ -62,43 +61,42 @@ pub(crate) fn sharing(bytes: &[u8]) {
     held.reach().window().slice(0, 64).write_from(&FORM.encode(COUNT)).expect("memory");
     let (address, life, answer) = ("127.0.0.1:1".to_owned(), Incarnation(1), Duration::from_secs(1));
     let terms = PageTerms { address, life, answer, frames_max: 4 };
-    let mut pages = SharedRegions::new(terms, NodePages::new(extents.clone()));
-    pages.handle(Duration::ZERO, PageInput::Identity { node: NodeId(0), epoch: Epoch(1) });
-    let mut home = Home::new(LockTerms { is_home: false, was_home: false, was_lender: false }, 1);
+    let pages = Pages::new(terms, NodePages::new(extents.clone()));
+    let mut home = NodeHome::new(LockTerms { is_home: false, was_home: false, was_lender: false }, 1, pages);
+    let memory = &*extents;
+    home.handle(Duration::ZERO, PageInput::Identity { node: NodeId(0), epoch: Epoch(1) }.into(), memory);
     let (mut rest, mut seq) = (bytes, 0);
     while let Some(([what, low, high], more)) = rest.split_first_chunk() {
         let (message, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
         (rest, seq) = (more, seq + 1);
         let (link, now) = (u64::from(what >> 3 & 7), Duration::from_millis(seq));
-        let mut memory = NodeMemory { extents: &extents, pages: &mut pages, now };
         let user = User { uid: 1000 + u32::from(what >> 3 & 1), gid: 7 };
         match what & 7 {
             0..=3 => {
                 if let Ok(request) = control::decode::<SyncRequest>(message) {
                     let request = with_grant(request, made.write);
                     let input = Input::Request { waiter: Waiter { link, seq }, from: (ClientId(link), user), request };
-                    home.handle(now, input, &mut memory);
+                    home.handle(now, input, memory);
                 }
             }
-            4 => home.handle(now, Input::LinkGone { link }, &mut memory),
+            4 => home.handle(now, Input::LinkGone { link }, memory),
             5 => {
                 let _ = held.append(0, u32::from(what >> 6), message);
             }
             6 => scribble(&held, message),
-            _ => home.handle(now, Input::Changed, &mut memory),
+            _ => home.handle(now, Input::Changed, memory),
         }
-        while home.poll(&memory).is_some() {}
+        while home.poll(memory).is_some() {}
     }
     let now = Duration::from_millis(seq + 1);
-    let mut memory = NodeMemory { extents: &extents, pages: &mut pages, now };
-    home.handle(now, Input::Tick, &mut memory);
-    (0..8).for_each(|link| home.handle(now, Input::LinkGone { link }, &mut memory));
-    while home.poll(&memory).is_some() {}
+    home.handle(now, Input::Tick, memory);
+    (0..8).for_each(|link| home.handle(now, Input::LinkGone { link }, memory));
+    while home.poll(memory).is_some() {}
     // Leases of programs that are gone are asked for until no node can have them any more.
-    home.handle(now + Duration::from_millis(FAR_RECALL_MS + REPEAT_MS), Input::Tick, &mut memory);
-    while home.poll(&memory).is_some() {}
+    home.handle(now + Duration::from_millis(FAR_RECALL_MS + REPEAT_MS), Input::Tick, memory);
+    while home.poll(memory).is_some() {}
     assert!(home.deadline().is_none(), "nobody waits any more");
-    drop((home, pages, held));
+    drop((home, held));
     extents.free(&[made.slot]);
 }
 

@@ -1,49 +1,26 @@
-//! The node's memory as its home reaches it: extents, and the pages of regions that hosts map.
+//! The node's extents as its home reaches them.
 
 use crate::extents::{Extents, Opened};
 use crate::lost::lost_memory;
-use crate::pages::SharedRegions;
 use crate::queues::SharedQueues;
-use hanare_home::{Asker, Bytes, Memory, Need, PageInput, QueueArray, Recall};
+use hanare_home::{Bytes, Memory, QueueArray};
 use hanare_memory::vector;
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Grant, Rights, Slot};
-use hanare_protocol::page::Face;
-use std::time::Duration;
 
-/// Memory that the service lends its home for one input or output.
-pub(crate) struct NodeMemory<'a> {
-    pub extents: &'a Extents,
-    pub pages: &'a mut SharedRegions,
-    /// The time of the input or output.
-    pub now: Duration,
-}
-
-impl Memory for NodeMemory<'_> {
+impl Memory for Extents {
     type Extent = Opened;
 
     fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Opened> {
-        self.extents.open(slot, grant, need)
+        Extents::open(self, slot, grant, need)
     }
 
     fn find(&self, gid: Gid, slot: Slot) -> Option<Opened> {
-        self.extents.find(gid, slot)
+        Extents::find(self, gid, slot)
     }
 
     fn has(&self, gid: Gid, slot: Slot) -> bool {
-        self.extents.has(gid, slot)
-    }
-
-    fn is_coherent(&self, gid: Gid) -> bool {
-        self.pages.is_coherent(gid)
-    }
-
-    fn recall(&mut self, need: Need) -> Result<Recall> {
-        self.pages.recall(self.now, Asker::Word, need)
-    }
-
-    fn release(&mut self, face: Face) {
-        self.pages.handle(self.now, PageInput::Release(face));
+        Extents::has(self, gid, slot)
     }
 }
 

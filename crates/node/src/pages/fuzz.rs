@@ -1,8 +1,8 @@
 //! Fuzz targets of a node that has clients and peers: clients' requests to share regions, and page messages of other nodes.
 
-use super::{NodePages, RegionRequest, SharedRegions};
+use super::{HomeInput, NodeHome, NodePages, RegionRequest};
 use crate::extents::Extents;
-use hanare_home::{PageInput, PageTerms};
+use hanare_home::{Input, LockTerms, PageInput, PageTerms, Pages};
 use hanare_memory::file::Huge;
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId};
@@ -83,11 +83,12 @@ pub(crate) fn pages(bytes: &[u8]) {
     let memory = NodePages { extents: extents.clone(), draw: || Ok(DRAWN.replace(DRAWN.get() + 1)) };
     let (address, life, answer) = ("127.0.0.1:1".to_owned(), Incarnation(1), Duration::from_secs(1));
     let terms = PageTerms { address, life, answer, frames_max: 4 };
-    let mut pages = SharedRegions::new(terms, memory);
+    let mut home = NodeHome::new(LockTerms::default(), 1, Pages::new(terms, memory));
+    let tell = |home: &mut NodeHome, now, input: HomeInput<'_>| home.handle(now, input, &*extents);
     let mut now = Duration::ZERO;
-    pages.handle(now, PageInput::Identity { node: ME, epoch: Epoch(1) });
+    tell(&mut home, now, PageInput::Identity { node: ME, epoch: Epoch(1) }.into());
     let hail = encode_frame(&Frame::Hail { node: OTHER, life: Incarnation(7), address: "there".to_owned(), channel: 1 }, None);
-    pages.handle(now, PageInput::Frames { place: PLACE, frames: &[hail] });
+    tell(&mut home, now, PageInput::Frames { place: PLACE, frames: &[hail] }.into());
     let (mut rest, mut number) = (bytes, 0);
     while let Some(([what, low, high], more)) = rest.split_first_chunk() {
         let (message, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
@@ -102,7 +103,7 @@ pub(crate) fn pages(bytes: &[u8]) {
                     let page = read.has_bytes().then_some(&page[..]);
                     number += 1;
                     let frames = [encode_frame(&Frame::Message(number, read), page)];
-                    pages.handle(now, PageInput::Frames { place: PLACE, frames: &frames });
+                    tell(&mut home, now, PageInput::Frames { place: PLACE, frames: &frames }.into());
                 }
             }
             4 | 5 => {
@@ -111,27 +112,27 @@ pub(crate) fn pages(bytes: &[u8]) {
                     let consistency = if what % 8 == 4 { Consistency::Coherent } else { Consistency::Explicit };
                     let client = ClientId(u64::from(what / 8));
                     let request = RegionRequest::Share { view: Box::new(view), consistency, uid: 1000 };
-                    pages.handle(now, PageInput::Request { client, request });
+                    tell(&mut home, now, PageInput::Request { client, request }.into());
                 }
             }
-            6 => pages.handle(now, PageInput::Frames { place: PLACE, frames: &[message.to_vec()] }),
+            6 => tell(&mut home, now, PageInput::Frames { place: PLACE, frames: &[message.to_vec()] }.into()),
             _ => match message.first_chunk().map(PageRequest::decode) {
                 Some(Ok(request)) => {
                     let share = DRAWN.get().saturating_sub(1);
-                    pages.handle(now, PageInput::PageRequests { session: 9, seq: 1, share, requests: &[request] });
+                    tell(&mut home, now, PageInput::PageRequests { session: 9, seq: 1, share, requests: &[request] }.into());
                 }
-                _ => pages.handle(now, PageInput::ClientGone(ClientId(u64::from(what / 8)))),
+                _ => tell(&mut home, now, PageInput::ClientGone(ClientId(u64::from(what / 8))).into()),
             },
         }
-        pages.turn(now);
-        while pages.poll().is_some() {}
+        home.turn(now);
+        while home.poll(&*extents).is_some() {}
     }
     now += Duration::from_secs(1);
-    pages.handle(now, PageInput::Tick);
-    pages.handle(now, PageInput::NodeLost { node: OTHER, over: Over::All });
-    pages.handle(now, PageInput::Stop { keeps: bytes.len().is_multiple_of(2) });
-    while pages.poll().is_some() {}
-    drop(pages);
+    tell(&mut home, now, Input::Tick);
+    tell(&mut home, now, PageInput::NodeLost { node: OTHER, over: Over::All }.into());
+    tell(&mut home, now, PageInput::Stop { keeps: bytes.len().is_multiple_of(2) }.into());
+    while home.poll(&*extents).is_some() {}
+    drop(home);
     extents.free(&[held.slot]);
 }
 

@@ -1,4 +1,4 @@
-//! Memory of shared regions on this node, for the part of its home that decides about their pages ([`hanare_home::Pages`]).
+//! Memory of shared regions on this node, for its home ([`hanare_home::Home`]).
 //!
 //! | module | holds |
 //! |---|---|
@@ -25,10 +25,10 @@ use memory::{HomeMemory, SharedMemory};
 pub(crate) use reply::SealedReply;
 use std::sync::Arc;
 
-/// Shared regions on this node.
-pub(crate) type SharedRegions = hanare_home::Pages<NodePages>;
-/// An order of theirs.
-pub(crate) type PageOutput = hanare_home::PageOutput<NodePages>;
+/// The home on this node.
+pub(crate) type NodeHome = hanare_home::Home<NodePages>;
+/// An event of it.
+pub(crate) type HomeInput<'a> = hanare_home::Input<'a, NodePages>;
 /// A client's request about one.
 pub(crate) type RegionRequest = hanare_home::RegionRequest<ClientFrames>;
 

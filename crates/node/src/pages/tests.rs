@@ -4,7 +4,7 @@ use super::frames::NodeFrames;
 use super::memory::HomeMemory;
 use super::*;
 use crate::persistence::Keeper;
-use hanare_home::{HostFrames, PageInput, PageTerms, SEATS};
+use hanare_home::{HostFrames, LockTerms, Output, PageInput, PageOutput, PageTerms, Pages, SEATS, Vectors};
 use hanare_memory::Mapping;
 use hanare_memory::file::Huge;
 use hanare_memory::frames::Run;
@@ -34,20 +34,28 @@ fn extents() -> Arc<Extents> {
 /// Time passes nowhere here.
 const NOW: Duration = Duration::from_secs(1);
 
-fn tell(regions: &mut SharedRegions, input: PageInput<'_, NodePages>) {
-    regions.handle(NOW, input);
+/// Its locks and words reach no memory.
+fn tell<'a>(regions: &mut NodeHome, input: impl Into<HomeInput<'a>>) {
+    regions.handle(NOW, input.into(), &Vectors::default());
+}
+
+fn poll(regions: &mut NodeHome) -> Option<PageOutput<NodePages>> {
+    match regions.poll(&Vectors::default())? {
+        Output::Pages(output) => Some(output),
+        Output::Sync(output) => unreachable!("nobody asks for {output:?}"),
+    }
 }
 
 /// A node that draws this number alone.
 const KEY: u64 = 44;
 
-fn regions() -> SharedRegions {
+fn regions() -> NodeHome {
     regions_on(extents())
 }
 
-fn regions_on(extents: Arc<Extents>) -> SharedRegions {
+fn regions_on(extents: Arc<Extents>) -> NodeHome {
     let terms = PageTerms { address: "here".to_owned(), life: Incarnation(1), answer: Duration::from_secs(1), frames_max: 64 };
-    let mut regions = SharedRegions::new(terms, NodePages { extents, draw: || Ok(KEY) });
+    let mut regions = NodeHome::new(LockTerms::default(), 1, Pages::new(terms, NodePages { extents, draw: || Ok(KEY) }));
     tell(&mut regions, PageInput::Identity { node: NodeId(0), epoch: Epoch(1) });
     regions
 }
@@ -70,12 +78,12 @@ fn share(len: u64) -> RegionRequest {
     RegionRequest::Share { view: Box::new(view), consistency: Consistency::Coherent, uid: 1 }
 }
 
-fn map(regions: &mut SharedRegions, client: u64) {
+fn map(regions: &mut NodeHome, client: u64) {
     tell(regions, PageInput::Request { client: ClientId(client), request: share(4 * PAGE_LEN) });
 }
 
 /// The home elsewhere lets the host in, by the share 5, over a connection of its node.
-fn let_in(regions: &mut SharedRegions) {
+fn let_in(regions: &mut NodeHome) {
     let joined = Joined { host: HostId(1), share: 5, rights: Rights::Write };
     let frames = [
         encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), address: "there".to_owned(), channel: 1 }, None),
@@ -84,8 +92,8 @@ fn let_in(regions: &mut SharedRegions) {
     tell(regions, PageInput::Frames { place: FROM, frames: &frames });
 }
 
-fn refusals(regions: &mut SharedRegions) -> usize {
-    std::iter::from_fn(|| regions.poll()).filter(|output| matches!(output, PageOutput::Reply { result: Err(_), .. })).count()
+fn refusals(regions: &mut NodeHome) -> usize {
+    std::iter::from_fn(|| poll(regions)).filter(|output| matches!(output, PageOutput::Reply { result: Err(_), .. })).count()
 }
 
 /// More programs than a stack has levels wait for their turn, and none of them may map the region.
@@ -139,7 +147,7 @@ fn a_reply_keeps_nobody_from_the_memory_of_a_region_that_was_left() {
     let ticket = Ticket { seat: 1, number: 1 };
     let request = PageRequest { page: 0, ticket, access: Access::Read, has: None, firm: false, tries: false };
     tell(&mut regions, PageInput::PageRequests { session: 9, seq: 1, share: KEY, requests: &[request] });
-    let granted = std::iter::from_fn(|| regions.poll()).find_map(|output| match output {
+    let granted = std::iter::from_fn(|| poll(&mut regions)).find_map(|output| match output {
         PageOutput::Grant { reply, .. } => Some(SealedReply::new(reply)),
         _ => None,
     });
@@ -191,23 +199,23 @@ const FROM: u64 = 5;
 const TO: u64 = 7;
 
 /// A host that has joined a home elsewhere, over those connections.
-fn joined() -> SharedRegions {
+fn joined() -> NodeHome {
     let mut regions = regions();
     map(&mut regions, 0);
     tell(&mut regions, PageInput::Dialed { node: ELSEWHERE, place: Some(TO) });
     let_in(&mut regions);
-    while regions.poll().is_some() {}
+    while poll(&mut regions).is_some() {}
     regions
 }
 
-fn hear(regions: &mut SharedRegions, frames: &[Vec<u8>]) {
+fn hear(regions: &mut NodeHome, frames: &[Vec<u8>]) {
     tell(regions, PageInput::Frames { place: FROM, frames });
 }
 
 /// The messages that leave, and whether a connection or a thread's link is closed.
-fn done(regions: &mut SharedRegions) -> (Vec<NodeMessage>, bool) {
+fn done(regions: &mut NodeHome) -> (Vec<NodeMessage>, bool) {
     let (mut said, mut closes) = (Vec::new(), false);
-    while let Some(output) = regions.poll() {
+    while let Some(output) = poll(regions) {
         match output {
             PageOutput::Send { place: TO, bytes } => {
                 if let Frame::Message(_, message) = decode_frame(&bytes).unwrap().0 {
@@ -236,7 +244,7 @@ fn late_pages_are_answered_and_their_connection_serves_on() {
     let ticket = Ticket { seat: 1, number: 1 };
     let request = PageRequest { page: 0, ticket, access: Access::Read, has: None, firm: false, tries: false };
     tell(&mut regions, PageInput::PageRequests { session: 9, seq: 1, share: 99, requests: &[request, request] });
-    let Some(PageOutput::Grant { session: 9, seq: 1, reply }) = regions.poll() else { panic!("the thread is told") };
+    let Some(PageOutput::Grant { session: 9, seq: 1, reply }) = poll(&mut regions) else { panic!("the thread is told") };
     let reply = SealedReply::new(reply);
     let record = Granted::without(Outcome::NotShared).encode();
     assert_eq!((reply.count, reply.records, reply.pages.len()), (2, [record, record].concat(), 0));

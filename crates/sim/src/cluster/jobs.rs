@@ -2,8 +2,8 @@
 
 use crate::check::{Check, check};
 use crate::cluster::{Cluster, Defect, Event};
-use crate::served::{ServedHome, request};
-use hanare_home::{Input, LockTerms, Vectors, Waiter};
+use crate::served::{HomeInput, ServedHome, request};
+use hanare_home::{LockTerms, Vectors, Waiter};
 use hanare_protocol::Error;
 use hanare_protocol::group::{PartyReply, RankAt};
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, User};
@@ -72,7 +72,7 @@ impl JobService {
     }
 
     /// A rank arrives, or says again that it has.
-    fn arrive(&mut self, arrival: Arrival) -> Input {
+    fn arrive(&mut self, arrival: Arrival) -> HomeInput {
         let next = self.links.len() as u64;
         let link = *self.links.entry((arrival.who.job, arrival.who.rank)).or_insert(next);
         self.seq += 1;
@@ -81,14 +81,14 @@ impl JobService {
         request(waiter, link, SyncRequest::Arrive(Party::Rank(arrival), None))
     }
 
-    fn handle(&mut self, now_ms: u64, input: Input) -> Vec<PartyReply<RankAt>> {
-        let outputs = self.served.handle(now_ms, input, &mut Vectors::default());
+    fn handle(&mut self, now_ms: u64, input: HomeInput) -> Vec<PartyReply<RankAt>> {
+        let outputs = self.served.handle(now_ms, input, &Vectors::default());
         outputs.into_iter().filter_map(|output| self.told(output)).collect()
     }
 
     /// An answer of the home, as its rank hears it.
-    fn told(&mut self, output: hanare_home::Output) -> Option<PartyReply<RankAt>> {
-        let hanare_home::Output::Answer(waiter, outcome) = output else { return None };
+    fn told(&mut self, output: hanare_home::SyncOutput) -> Option<PartyReply<RankAt>> {
+        let hanare_home::SyncOutput::Answer(waiter, outcome) = output else { return None };
         let arrival = self.waiting.remove(&waiter)?;
         // Earlier arrivals of the rank are not answered any more.
         self.waiting.retain(|other, before| other.link != waiter.link || before.generation != arrival.generation);
@@ -265,7 +265,7 @@ impl Cluster {
     }
 
     /// The home of barriers hears of an event, and ranks hear what comes of it.
-    pub(crate) fn drive_jobs(&mut self, input: Input) -> Check {
+    pub(crate) fn drive_jobs(&mut self, input: HomeInput) -> Check {
         let now_ms = self.now_ms;
         let outputs = self.home.as_mut().map_or_else(Vec::new, |home| home.jobs.handle(now_ms, input));
         for reply in outputs {

@@ -3,8 +3,8 @@
 use super::frames::{LEN, LOCK_COUNT};
 use super::{Defect, EntryWorld, Event};
 use crate::check::Check;
-use crate::served::{ServedHome, request};
-use hanare_home::{Bytes, Input, LockTerms, Output, Waiter};
+use crate::served::{HomeInput, ServedHome, request};
+use hanare_home::{Bytes, Input, LockTerms, SyncOutput, Waiter};
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::entry::{Condition, DataGrant, Stores};
 use hanare_protocol::lock::Mode;
@@ -63,7 +63,7 @@ impl EntryWorld {
         self.region.write(at as u64, &[byte]).expect("vectors are there");
     }
 
-    fn tell(&mut self, input: Input) -> Vec<Output> {
+    fn tell(&mut self, input: HomeInput) -> Vec<SyncOutput> {
         let EntryWorld { course, home, memory, .. } = self;
         home.as_mut().map_or_else(Vec::new, |home| home.served.handle(course.now_ms, input, memory))
     }
@@ -82,7 +82,7 @@ impl EntryWorld {
         let program = self.links[&link].client;
         let outputs = self.tell(request(waiter, program, asks.clone()));
         let own = outputs.iter().find_map(|output| match output {
-            Output::Answer(to, outcome) if *to == waiter => Some(outcome.clone()),
+            SyncOutput::Answer(to, outcome) if *to == waiter => Some(outcome.clone()),
             _ => None,
         });
         match &asks {
@@ -144,9 +144,11 @@ impl EntryWorld {
     }
 
     /// Does what the home orders.
-    fn take(&mut self, outputs: Vec<Output>) -> Check {
+    fn take(&mut self, outputs: Vec<SyncOutput>) -> Check {
         for output in outputs {
-            let Output::Answer(waiter, outcome) = output else { return Err(format!("nothing is lent, and {output:?} comes")) };
+            let SyncOutput::Answer(waiter, outcome) = output else {
+                return Err(format!("nothing is lent, and {output:?} comes"));
+            };
             let home = self.home.as_mut().expect("it answers");
             if let Some((lock, number, mode)) = home.asked.remove(&waiter) {
                 let Ok(SyncAnswer::Granted { abandoned, data, .. }) = &outcome else {
@@ -204,7 +206,7 @@ impl EntryWorld {
             let waiter = Waiter { link, seq: u64::MAX - number };
             outputs.extend(self.tell(request(waiter, 0, SyncRequest::Unlock { number })));
         }
-        outputs.retain(|output| !matches!(output, Output::Answer(waiter, _) if waiter.link == link));
+        outputs.retain(|output| !matches!(output, SyncOutput::Answer(waiter, _) if waiter.link == link));
         outputs.extend(self.tell(Input::LinkGone { link }));
         self.take(outputs)
     }

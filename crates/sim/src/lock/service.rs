@@ -3,8 +3,8 @@
 use super::judge::Model;
 use super::{Defect, Event, LockWorld};
 use crate::check::{Check, check};
-use crate::served::{ServedHome, request};
-use hanare_home::{Input, LockTerms, Output, Vectors, Waiter};
+use crate::served::{HomeInput, ServedHome, request};
+use hanare_home::{Input, LockTerms, SyncOutput, Vectors, Waiter};
 use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::wire::sync::{LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result as Outcome};
@@ -59,19 +59,19 @@ impl LockWorld {
     }
 
     /// The home hears of an event, and of its place in the pool before. Returns what comes of it.
-    fn tell(&mut self, input: Input) -> Vec<Output> {
+    fn tell(&mut self, input: HomeInput) -> Vec<SyncOutput> {
         let (now_ms, is_member) = (self.now_ms, self.home_is_member());
         let Some(home) = self.home.as_mut() else { return Vec::new() };
-        let (mut memory, mut outputs) = (Vectors::default(), Vec::new());
+        let (memory, mut outputs) = (Vectors::default(), Vec::new());
         if std::mem::replace(&mut home.is_member, is_member) != is_member {
-            outputs = home.served.handle(now_ms, Input::Member(is_member), &mut memory);
+            outputs = home.served.handle(now_ms, Input::Member(is_member), &memory);
         }
-        outputs.extend(home.served.handle(now_ms, input, &mut memory));
+        outputs.extend(home.served.handle(now_ms, input, &memory));
         outputs
     }
 
     /// Something happened that is no request.
-    pub(super) fn on_input(&mut self, input: Input) -> Check {
+    pub(super) fn on_input(&mut self, input: HomeInput) -> Check {
         let outputs = self.tell(input);
         self.take(outputs)
     }
@@ -115,7 +115,7 @@ impl LockWorld {
         let client = self.links[&link].client;
         let outputs = input.map_or_else(Vec::new, |input| self.tell(request(waiter, client, input)));
         let own = outputs.iter().find_map(|output| match output {
-            Output::Answer(to, outcome) if *to == waiter => Some(outcome.clone()),
+            SyncOutput::Answer(to, outcome) if *to == waiter => Some(outcome.clone()),
             _ => None,
         });
         self.on_begun(waiter, &asks, own.as_ref())?;
@@ -184,12 +184,12 @@ impl LockWorld {
     }
 
     /// Does what the home orders, each as the judge allows it.
-    fn take(&mut self, outputs: Vec<Output>) -> Check {
+    fn take(&mut self, outputs: Vec<SyncOutput>) -> Check {
         for output in outputs {
             match output {
-                Output::Answer(waiter, outcome) => self.on_answered(waiter, outcome)?,
-                Output::Recall { client, number } => self.ask_node(client.0, number),
-                Output::LeaseLost(who) => {
+                SyncOutput::Answer(waiter, outcome) => self.on_answered(waiter, outcome)?,
+                SyncOutput::Recall { client, number } => self.ask_node(client.0, number),
+                SyncOutput::LeaseLost(who) => {
                     self.count("recalls without an answer");
                     self.leases.given_up.insert(who);
                     self.model.on_recalled(who, Recalled::Unknown);
@@ -285,7 +285,7 @@ impl LockWorld {
                 let waiter = Waiter { link, seq: u64::MAX - at as u64 };
                 outputs.extend(self.tell(request(waiter, 0, SyncRequest::Unlock { number: who.number })));
             }
-            outputs.retain(|output| !matches!(output, Output::Answer(waiter, _) if waiter.link == link));
+            outputs.retain(|output| !matches!(output, SyncOutput::Answer(waiter, _) if waiter.link == link));
         }
         outputs.extend(self.tell(Input::LinkGone { link }));
         self.take(outputs)

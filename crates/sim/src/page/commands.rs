@@ -2,7 +2,7 @@
 
 use super::{Defect, Event, Life, PAGE_COUNT, PageWorld, page_of, value_of};
 use crate::check::{Check, check};
-use hanare_home::{Asker, HomePages, Need, PageInput, Recall};
+use hanare_home::{HomePages, Input, Need, PageInput, Recall};
 use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::page::{Access, Face, Page};
 use hanare_protocol::{Error, Result as Outcome};
@@ -50,7 +50,7 @@ impl PageWorld {
         self.recall(life, now, Stage { pages, unasked, held: Vec::new(), link, is_put, waits: true })?;
         if self.dice.chance(500) && self.forget_stages_of(life, link) {
             self.count("commands given up");
-            return self.tell(life, PageInput::LinkGone { link });
+            return self.tell(life, Input::LinkGone { link });
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ impl PageWorld {
         let need = Need { gid: Gid(life), slot: Slot(0), access, pages: numbers };
         let now = std::time::Duration::from_millis(self.now_ms);
         let process = self.processes.get_mut(&life).expect("the caller saw it");
-        match process.pages.recall(now, Asker::Link(stage.link), need) {
+        match process.home.recall(now, stage.link, need) {
             Ok(Recall::Ready(face)) => {
                 process.stages.insert(face, stage);
                 self.on_ready(life, face)?;

@@ -4,7 +4,7 @@
 use super::{Defect, Event, Inside, Life, PageWorld};
 use crate::check::{Check, check};
 use crate::links::Link;
-use hanare_home::{PageBody, PageBytes, PageInput, PageReply, VectorPages};
+use hanare_home::{Input, PageBody, PageBytes, PageInput, PageReply, VectorPages};
 use hanare_protocol::id::{ClientId, Gid};
 use hanare_protocol::page::install_steps::{Act, End, InstallSteps, Ruling};
 use hanare_protocol::page::word::{Fill, Installed, PageWord};
@@ -285,7 +285,7 @@ impl PageWorld {
             return Ok(());
         }
         self.note(format!("{home} sees the end of link {number}"));
-        self.tell(home, PageInput::LinkGone { link: number })
+        self.tell(home, Input::LinkGone { link: number })
     }
 
     /// A thread sees that its link has ended: what it asked for is its node's.

@@ -68,7 +68,7 @@ impl PageWorld {
         let all: Vec<(Gid, Page)> = self.truths.keys().copied().collect();
         all.into_iter().try_for_each(|(gid, page)| self.judge(gid, page))?;
         for (life, process) in &self.processes {
-            let Process { pages, stages, programs, mapped, .. } = process;
+            let Process { home, stages, programs, mapped, .. } = process;
             let waiting = stages.values().find(|stage| stage.waits());
             check(waiting.is_none(), || format!("a command waits at {life}: {waiting:?}"))?;
             for (client, program) in programs {
@@ -91,8 +91,8 @@ impl PageWorld {
                     format!("life {life} goes on with page {kept:?} of {}, whose home does without it", gid.0)
                 })?;
             }
-            check(!pages.is_busy(), || format!("life {life} takes pages for ever"))?;
-            check(pages.deadline().is_none(), || format!("life {life} waits for something"))?;
+            check(!home.pages().is_busy(), || format!("life {life} takes pages for ever"))?;
+            check(home.deadline().is_none(), || format!("life {life} waits for something"))?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Pages shared by hosts, simulated: each node is the [`Pages`](hanare_home::Pages) that nodes run. Every node is home to a region of one
+//! Pages shared by hosts, simulated: each node is the [`Home`](hanare_home::Home) that nodes run. Every node is home to a region of one
 //! extent, and programs of all nodes map it.
 //!
 //! Frames go from node to node over connections that break and are made anew. Each side sees the end of a connection at its own time. Threads

@@ -4,7 +4,9 @@ use super::commands::Stage;
 use super::{Defect, Event, Life, MappingProgram, PAGE_COUNT, PageWorld, Truth, value_of};
 use crate::check::Check;
 use crate::harness::due;
-use hanare_home::{Asker, PageInput, PageOutput, PageTerms, PageVectors, Pages, VectorFrames, VectorPages};
+use hanare_home::{
+    Home, Input, LockTerms, Output, PageInput, PageOutput, PageTerms, PageVectors, Pages, VectorFrames, VectorPages, Vectors,
+};
 use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::page::word::{PageWord, State};
 use hanare_protocol::page::{Face, HostMemory, Page};
@@ -31,7 +33,7 @@ pub(super) struct Mapped {
 pub(super) struct Process {
     pub node: usize,
     pub epoch: u64,
-    pub pages: Pages<PageVectors>,
+    pub home: Home<PageVectors>,
     pub memory: PageVectors,
     /// The bytes of the region that lies here.
     pub bytes: VectorPages,
@@ -73,7 +75,7 @@ impl PageWorld {
         let process = Process {
             node,
             epoch: self.epochs[node],
-            pages: Pages::new(terms, memory.clone()),
+            home: home(terms, &memory),
             bytes: memory.pages(Gid(life)),
             memory,
             is_impatient,
@@ -96,7 +98,7 @@ impl PageWorld {
         let Some(process) = self.processes.get_mut(&life) else { return };
         let (life, answer) = (Incarnation(life.into()), Duration::from_millis(PATIENCE_MS));
         let terms = PageTerms { address: address_of(process.node), life, answer, frames_max: 1_000 };
-        process.pages = Pages::new(terms, process.memory.clone());
+        process.home = home(terms, &process.memory);
         process.programs.clear();
         process.mapped.clear();
         process.stages.clear();
@@ -118,10 +120,10 @@ impl PageWorld {
     }
 
     /// A node hears of an event, and what it wants of that is done.
-    pub(super) fn tell(&mut self, life: Life, input: PageInput<'_, PageVectors>) -> Check {
+    pub(super) fn tell<'a>(&mut self, life: Life, input: impl Into<Input<'a, PageVectors>>) -> Check {
         let now = Duration::from_millis(self.now_ms);
         let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
-        process.pages.handle(now, input);
+        process.home.handle(now, input.into(), &Vectors::default());
         self.go_on(life)
     }
 
@@ -129,7 +131,7 @@ impl PageWorld {
         let now_ms = self.now_ms;
         let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
         process.tick_at.take_if(|at| *at <= now_ms);
-        self.tell(life, PageInput::Tick)
+        self.tell(life, Input::Tick)
     }
 
     /// A node takes the pages that can be taken, and its outputs are acted on.
@@ -137,16 +139,20 @@ impl PageWorld {
         let now_ms = self.now_ms;
         let now = Duration::from_millis(now_ms);
         if let Some(process) = self.processes.get_mut(&life) {
-            while process.pages.is_busy() && process.pages.turn(now) {}
+            while process.home.pages().is_busy() && process.home.turn(now) {}
         }
-        while let Some(output) = self.processes.get_mut(&life).and_then(|process| process.pages.poll()) {
-            self.on_output(life, output)?;
+        let memory = Vectors::default();
+        while let Some(output) = self.processes.get_mut(&life).and_then(|process| process.home.poll(&memory)) {
+            match output {
+                Output::Pages(output) => self.on_output(life, output)?,
+                Output::Sync(output) => return Err(format!("life {life} says {output:?} unasked")),
+            }
         }
         self.look_at_words(life)?;
         self.free_threads(life)?;
         let sleeps = self.has(Defect::SleepOn);
         let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
-        let deadline = process.pages.deadline().map(|at| at.as_micros().div_ceil(1_000) as u64);
+        let deadline = process.home.deadline().map(|at| at.as_micros().div_ceil(1_000) as u64);
         if let Some(after) = due(deadline.filter(|_| !sleeps), &mut process.tick_at, now_ms) {
             self.at(after, Event::Tick { life });
         }
@@ -171,8 +177,7 @@ impl PageWorld {
                 self.reply(session, seq, &reply);
                 Ok(())
             }
-            PageOutput::Recalled { asker: Asker::Link(_), face, outcome } => self.on_recalled(life, face, outcome),
-            PageOutput::Recalled { .. } => Err(format!("life {life} tells one that did not ask")),
+            PageOutput::Recalled { face, outcome, .. } => self.on_recalled(life, face, outcome),
             PageOutput::End { session, error } => Err(format!("life {life} ends link {session}: {error}")),
             PageOutput::Reply { client, result, files } => self.on_reply(life, client.0, result, files),
             PageOutput::GiveWay => Ok(()),
@@ -204,6 +209,10 @@ impl PageWorld {
         }
         Ok(())
     }
+}
+
+fn home(terms: PageTerms, memory: &PageVectors) -> Home<PageVectors> {
+    Home::new(LockTerms::default(), 0, Pages::new(terms, memory.clone()))
 }
 
 /// A node's network address.

@@ -6,7 +6,7 @@ use super::judge::Judge;
 use crate::dice::Dice;
 use crate::report::Counts;
 use crate::served::{ServedHome, request};
-use hanare_home::{Bytes, Input, LockTerms, Output, SpillingVector, SpillingVectors, Waiter};
+use hanare_home::{Bytes, Input, LockTerms, SpillingVector, SpillingVectors, SyncOutput, Waiter};
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::id::{Gid, Grant, Slot};
 use hanare_protocol::queue::home::{LaneState, ReaderState};
@@ -180,7 +180,7 @@ impl QueueNode {
     /// A connection is gone, and its ports.
     pub fn forget(&mut self, link: u64) {
         if self.defect != Some(Defect::KeepPorts) {
-            self.served.handle(0, Input::LinkGone { link }, &mut self.memory);
+            self.served.handle(0, Input::LinkGone { link }, &self.memory);
         }
     }
 
@@ -188,8 +188,8 @@ impl QueueNode {
     fn ask(&mut self, link: u64, asks: QueueRequest) -> Outcome<SyncAnswer> {
         let at = ArrayAt { slot: Slot(0), grant: Grant::default(), offset: 0 };
         let input = request(Waiter { link, seq: 0 }, link, SyncRequest::Queue(at, asks));
-        match self.served.handle(0, input, &mut self.memory).pop() {
-            Some(Output::Answer(_, outcome)) => outcome,
+        match self.served.handle(0, input, &self.memory).pop() {
+            Some(SyncOutput::Answer(_, outcome)) => outcome,
             other => panic!("a port is answered {other:?}"),
         }
     }

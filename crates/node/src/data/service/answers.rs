@@ -26,8 +26,8 @@ impl ServiceLoop {
             }
             Did::Wire(frames, ending) => {
                 let moved = !frames.is_empty();
-                self.tell_pages(PageInput::Frames { place: id, frames: &frames });
-                self.serve_pages();
+                self.tell_home(PageInput::Frames { place: id, frames: &frames });
+                self.serve_home();
                 if let Err(error) = ending {
                     self.end(id, &error);
                 }
@@ -59,21 +59,21 @@ impl ServiceLoop {
                 self.tell_home(Input::Request { waiter: Waiter { link: id, seq }, from, request });
             }
             Query::Pages(share, requests) => {
-                self.tell_pages(PageInput::PageRequests { session: id, seq, share, requests: &requests });
+                self.tell_home(PageInput::PageRequests { session: id, seq, share, requests: &requests });
             }
-            Query::Settled(share, settled) => self.tell_pages(PageInput::Settled { session: id, share, settled: &settled }),
-            Query::Crowded(gid) => self.tell_pages(PageInput::Crowded(gid)),
+            Query::Settled(share, settled) => self.tell_home(PageInput::Settled { session: id, share, settled: &settled }),
+            Query::Crowded(gid) => self.tell_home(PageInput::Crowded(gid)),
             Query::TakeOver { gid, first, count } => {
                 let Some(SeatedLink { seat: Connection::Client(session), .. }) = self.places.get(&id) else { return };
                 let (client, seats) = (session.client(), first..first.saturating_add(count));
-                self.tell_pages(PageInput::TakeOver { client, gid, seats });
+                self.tell_home(PageInput::TakeOver { client, gid, seats });
             }
             Query::Look(look) => {
                 let reply = self.look_in_turn(id, &look).unwrap_or_else(Reply::Refused);
                 self.answer(id, seq, Response::Reply(reply));
             }
         }
-        self.serve_pages();
+        self.serve_home();
     }
 
     /// Outcome of another connection's request, which ends here if it has not yet.
@@ -90,11 +90,11 @@ impl ServiceLoop {
     fn recall(&mut self, id: u64, need: Need) -> bool {
         let mut next = Some(need);
         while let Some(need) = next {
-            next = match self.pages.recall(self.now, Asker::Link(id), need) {
+            next = match self.home.recall(self.now, id, need) {
                 Ok(Recall::Waits(_)) => return false,
                 Ok(Recall::Ready(face)) => {
                     let next = self.go_on(id, Ok(()));
-                    self.tell_pages(PageInput::Release(face));
+                    self.tell_home(PageInput::Release(face));
                     next
                 }
                 Err(error) => self.go_on(id, Err(error)),
@@ -110,45 +110,42 @@ impl ServiceLoop {
         next
     }
 
-    /// Pages that somebody waited for are at home, or will not come.
-    fn recalled(&mut self, asker: Asker, face: Face, outcome: Result<()>) {
-        let next = match asker {
-            Asker::Link(id) => {
-                // Others may have been answered since its client has gone.
-                self.look_who_fetches(id);
-                if matches!(self.places.get(&id), Some(SeatedLink { seat: Connection::Client(session), .. }) if session.has_gone())
-                {
-                    self.close(id);
-                }
-                self.go_on(id, outcome).map(|need| (id, need))
-            }
-            Asker::Word => {
-                self.tell_home(Input::Recalled { face, outcome });
-                None
-            }
-            // Pages that come home at the end are held until then.
-            Asker::End => return,
-        };
-        self.tell_pages(PageInput::Release(face));
-        if let Some((id, need)) = next {
+    /// Pages that a link's commands waited for are at home, or will not come.
+    fn recalled(&mut self, id: u64, face: Face, outcome: Result<()>) {
+        // Others may have been answered since its client has gone.
+        self.look_who_fetches(id);
+        if matches!(self.places.get(&id), Some(SeatedLink { seat: Connection::Client(session), .. }) if session.has_gone()) {
+            self.close(id);
+        }
+        let next = self.go_on(id, outcome);
+        self.tell_home(PageInput::Release(face));
+        if let Some(need) = next {
             self.recall(id, need);
         }
     }
 
-    /// Does what the home orders. A link that ends meanwhile may leave more to do.
+    /// Does what the home orders, until nothing is left. A link that ends meanwhile may leave more to do.
     pub(super) fn serve_home(&mut self) {
-        loop {
-            let memory = NodeMemory { extents: &self.extents, pages: &mut self.pages, now: self.now };
-            let Some(output) = self.home.poll(&memory) else { return };
+        if self.home.deadline().is_some_and(|due| due <= self.now) {
+            self.tell_home(Input::Tick);
+        }
+        while let Some(output) = self.home.poll(&*self.extents) {
             match output {
-                Output::Answer(Waiter { link, seq }, outcome) => {
-                    let reply = outcome.map_or_else(Reply::Refused, Reply::Synced);
-                    self.answer(link, seq, Response::Reply(reply));
-                }
-                Output::Recall { client, number } => self.control.send(ToControl::Recall { client, number }),
-                Output::LeaseLost(_) => {
-                    tracing::warn!("no node says whether a lock is held whose lease was granted, and it counts as abandoned");
-                }
+                Output::Sync(output) => self.do_sync(output),
+                Output::Pages(output) => self.do_pages(output),
+            }
+        }
+    }
+
+    fn do_sync(&mut self, output: SyncOutput) {
+        match output {
+            SyncOutput::Answer(Waiter { link, seq }, outcome) => {
+                let reply = outcome.map_or_else(Reply::Refused, Reply::Synced);
+                self.answer(link, seq, Response::Reply(reply));
+            }
+            SyncOutput::Recall { client, number } => self.control.send(ToControl::Recall { client, number }),
+            SyncOutput::LeaseLost(_) => {
+                tracing::warn!("no node says whether a lock is held whose lease was granted, and it counts as abandoned");
             }
         }
     }
@@ -176,36 +173,27 @@ impl ServiceLoop {
         those.into_iter().for_each(|id| self.wake(id));
     }
 
-    /// Does what shared regions want done, until nothing is left.
-    pub(super) fn serve_pages(&mut self) {
-        if self.pages.deadline().is_some() {
-            self.read_clock();
-        }
-        if self.pages.deadline().is_some_and(|due| due <= self.now) {
-            self.tell_pages(PageInput::Tick);
-        }
-        while let Some(output) = self.pages.poll() {
-            match output {
-                PageOutput::Dial { node, address } => self.peers.dial_wire(node, address),
-                PageOutput::Send { place, bytes } => {
-                    let Some(SeatedLink { seat: Connection::Wire(wire), .. }) = self.places.get_mut(&place) else { continue };
-                    match wire.send_bytes(bytes) {
-                        Ok(()) => self.await_more(place),
-                        Err(error) => self.end(place, &error),
-                    }
+    fn do_pages(&mut self, output: PageOutput<NodePages>) {
+        match output {
+            PageOutput::Dial { node, address } => self.peers.dial_wire(node, address),
+            PageOutput::Send { place, bytes } => {
+                let Some(SeatedLink { seat: Connection::Wire(wire), .. }) = self.places.get_mut(&place) else { return };
+                match wire.send_bytes(bytes) {
+                    Ok(()) => self.await_more(place),
+                    Err(error) => self.end(place, &error),
                 }
-                PageOutput::Close { place } => drop(self.unseat(place)),
-                PageOutput::Grant { session, seq, reply } => {
-                    self.answer(session, seq, Response::Granted(SealedReply::new(reply)));
-                }
-                PageOutput::End { session, error } => {
-                    tracing::warn!("a thread's link was closed: {error}");
-                    self.close(session);
-                }
-                PageOutput::Recalled { asker, face, outcome } => self.recalled(asker, face, outcome),
-                PageOutput::Reply { client, result, files: fds } => self.control.send(ToControl::Shared { client, result, fds }),
-                PageOutput::GiveWay => self.give_way(),
             }
+            PageOutput::Close { place } => drop(self.unseat(place)),
+            PageOutput::Grant { session, seq, reply } => {
+                self.answer(session, seq, Response::Granted(SealedReply::new(reply)));
+            }
+            PageOutput::End { session, error } => {
+                tracing::warn!("a thread's link was closed: {error}");
+                self.close(session);
+            }
+            PageOutput::Recalled { link, face, outcome } => self.recalled(link, face, outcome),
+            PageOutput::Reply { client, result, files: fds } => self.control.send(ToControl::Shared { client, result, fds }),
+            PageOutput::GiveWay => self.give_way(),
         }
     }
 }

@@ -116,7 +116,7 @@ impl ServiceLoop {
         tracing::debug!("a data link ended: {error}");
         if matches!(self.places.get(&id), Some(SeatedLink { seat: Connection::Wire(_), .. })) {
             drop(self.unseat(id));
-            return self.tell_pages(PageInput::WireGone { place: id });
+            return self.tell_home(PageInput::WireGone { place: id });
         }
         if let Some(SeatedLink { seat: Connection::Peer(peer), .. }) = self.places.get(&id) {
             let error = match error {
@@ -136,7 +136,6 @@ impl ServiceLoop {
             if let Some(name) = session.name() {
                 self.ended_links.remember(name, session.outcomes());
             }
-            self.tell_pages(PageInput::LinkGone { link: id });
             self.sessions.on_ended(id);
             self.end_fetches(id);
             self.extents.closer.drop_later(session);

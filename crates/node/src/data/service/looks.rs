@@ -47,8 +47,8 @@ impl ServiceLoop {
             programs: self.extents.roll.seen_by(user.uid),
             locks,
             lock_count,
-            pages: self.pages.stats(|gid| sees_all || gids.contains(&gid)),
-            map: first.map_or_else(Vec::new, |gid| self.pages.map(gid, look.cells)),
+            pages: self.home.pages().stats(|gid| sees_all || gids.contains(&gid)),
+            map: first.map_or_else(Vec::new, |gid| self.home.pages().map(gid, look.cells)),
         })))
     }
 

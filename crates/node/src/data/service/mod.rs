@@ -20,7 +20,6 @@ mod peers;
 
 use super::connection::{Connection, Did};
 use super::fetches::{Ended, NodeFetch};
-use super::memory::NodeMemory;
 use super::peers::{DialTerms, Peers};
 use super::replies::NodeResponse;
 use super::session::Session;
@@ -28,12 +27,15 @@ use crate::control_link::ControlLink;
 use crate::extents::Extents;
 use crate::notice_queue::NoticeQueue;
 use crate::notices::{ToControl, ToService};
-use crate::pages::{NodePages, PageOutput, SealedReply, SharedRegions};
+use crate::pages::{HomeInput, NodeHome, NodePages, SealedReply};
 use crate::user_times::UserTimes;
 use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
-use hanare_home::{Asker, EndedLinks, Home, Input, LockTerms, Need, Output, PageInput, Recall, Response, Rounds, Waiter};
+use hanare_home::{
+    EndedLinks, Input, LockTerms, Need, Output, PageInput, PageOutput, PageTerms, Pages, Recall, Response, Rounds, SyncOutput,
+    Waiter,
+};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, NodeId, User};
 use hanare_protocol::page::Face;
@@ -60,6 +62,7 @@ pub(crate) struct ServiceTerms {
     pub bound: Duration,
     pub fabric: Choice,
     pub locks: LockTerms,
+    pub pages: PageTerms,
 }
 
 /// The service, as the rest of the node sees it.
@@ -70,12 +73,13 @@ pub(crate) struct Service {
 
 impl Service {
     /// Starts the thread. What clients asked about shared regions it answers by notices to `control`.
-    pub fn start(terms: ServiceTerms, pages: SharedRegions, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
+    pub fn start(terms: ServiceTerms, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
         let notices = Arc::new(NoticeQueue::new()?);
-        let ServiceTerms { extents, keys, bound, fabric, locks } = terms;
-        let home = Home::new(locks, u64::from_le_bytes(hanare_memory::random::bytes()?));
+        let ServiceTerms { extents, keys, bound, fabric, locks, pages } = terms;
+        let pages = Pages::new(pages, NodePages::new(extents.clone()));
+        let home = NodeHome::new(locks, u64::from_le_bytes(hanare_memory::random::bytes()?), pages);
         let dial = DialTerms { keys, bound, fabric, notices: notices.clone() };
-        let mut service = ServiceLoop::new(extents, notices.clone(), dial, home, pages, control)?;
+        let mut service = ServiceLoop::new(extents, notices.clone(), dial, home, control)?;
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())
             .spawn(move || {
@@ -162,11 +166,10 @@ struct ServiceLoop {
     rests: bool,
     /// When the dozing were looked at last.
     glanced: Instant,
-    home: Home,
+    home: NodeHome,
     look_times: UserTimes,
     peers: Peers,
     ended_links: EndedLinks,
-    pages: SharedRegions,
     link_sockets: links::LinkSockets,
     control: Arc<NoticeQueue<ToControl>>,
     /// When work that takes long was looked at last.
@@ -188,8 +191,7 @@ impl ServiceLoop {
         extents: Arc<Extents>,
         notices: Arc<NoticeQueue<ToService>>,
         dial: DialTerms,
-        home: Home,
-        pages: SharedRegions,
+        home: NodeHome,
         control: Arc<NoticeQueue<ToControl>>,
     ) -> Result<ServiceLoop> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
@@ -212,7 +214,6 @@ impl ServiceLoop {
             look_times: UserTimes::new(looks::LOOK_SHARE),
             peers: Peers::new(dial),
             ended_links: EndedLinks::default(),
-            pages,
             link_sockets: links::LinkSockets::default(),
             control,
             looked: Instant::now(),
@@ -227,13 +228,12 @@ impl ServiceLoop {
         // Room for what a look brings.
         let mut events = Vec::new();
         while !self.is_over() {
-            if shares != self.pages.is_sharing() {
+            if shares != self.home.pages().is_sharing() {
                 shares = !shares;
                 backoff = if shares { Backoff::with_budget(SHARING_SPIN) } else { Backoff::new() };
             }
-            self.serve_pages();
             self.serve_home();
-            if self.awake.is_empty() && !self.rests && !self.pages.is_busy() {
+            if self.awake.is_empty() && !self.rests && !self.home.pages().is_busy() {
                 let patience = self.patience();
                 self.look_around(&mut events, patience.as_ref());
                 backoff.reset();
@@ -245,12 +245,12 @@ impl ServiceLoop {
             } else if self.rests {
                 self.look(&mut events, Some(&AT_ONCE));
             }
-            if self.move_awake() | self.pages.turn(self.now) {
+            if self.move_awake() | self.home.turn(self.now) {
                 backoff.reset();
             } else if backoff.step_after(self.checks_by_call()) == Step::Park && self.awake.is_quiet() {
                 self.rests = false;
                 self.doze_all();
-                if self.pages.is_busy() {
+                if self.home.pages().is_busy() {
                     // A page is mapped by a thread that does not run: it cannot say when it has left.
                     self.look(&mut events, Some(&BLOCKED_LOOK));
                 }
@@ -260,14 +260,13 @@ impl ServiceLoop {
 
     /// True if the node was told to end, and has no pages or requests of others any more, or no time.
     fn is_over(&self) -> bool {
-        self.stop_at.is_some_and(|stop_at| self.pages.is_left() || Instant::now() >= stop_at)
+        self.stop_at.is_some_and(|stop_at| self.home.pages().is_left() || Instant::now() >= stop_at)
     }
 
     /// Without end, unless a client holds an answer up, waits for bytes of another node, or has a bound or a word to be looked at.
     fn patience(&mut self) -> Option<Timespec> {
         self.read_clock();
-        let due = self.home.deadline().into_iter().chain(self.pages.deadline()).min();
-        let mut patience = due.map(|due| timespec(due.saturating_sub(self.now)));
+        let mut patience = self.home.deadline().map(|due| timespec(due.saturating_sub(self.now)));
         for place in self.places.values() {
             if place.seat.is_blocked() && !place.seat.needs_write_event() {
                 return patience.min(Some(BLOCKED_LOOK)).or(Some(BLOCKED_LOOK));
@@ -362,9 +361,6 @@ impl ServiceLoop {
         self.glanced = Instant::now();
         self.read_clock();
         self.look_after();
-        if self.home.deadline().is_some_and(|due| due <= self.now) {
-            self.tell_home(Input::Tick);
-        }
     }
 
     /// Takes events, waiting for one as long as `patience` says.
@@ -406,14 +402,8 @@ impl ServiceLoop {
     }
 
     /// The home hears of an event; what comes of it leaves by [`ServiceLoop::serve_home`].
-    fn tell_home(&mut self, input: Input) {
-        let mut memory = NodeMemory { extents: &self.extents, pages: &mut self.pages, now: self.now };
-        self.home.handle(self.now, input, &mut memory);
-    }
-
-    /// Shared regions hear of an event; what comes of it leaves by [`ServiceLoop::serve_pages`].
-    fn tell_pages(&mut self, input: PageInput<'_, NodePages>) {
-        self.pages.handle(self.now, input);
+    fn tell_home<'a>(&mut self, input: impl Into<HomeInput<'a>>) {
+        self.home.handle(self.now, input.into(), &*self.extents);
     }
 
     fn read_mail(&mut self) {
@@ -424,18 +414,15 @@ impl ServiceLoop {
                 ToService::Wired { node, link } => self.wired(node, link),
                 ToService::LinkSocket { client, door, socket } => self.open_door(client, door, socket),
                 ToService::HandOver(greeted) => self.hand_over(*greeted),
-                ToService::Identity { node, epoch } => self.tell_pages(PageInput::Identity { node, epoch }),
+                ToService::Identity { node, epoch } => self.tell_home(PageInput::Identity { node, epoch }),
                 ToService::NodeLost(node, epoch) => {
-                    self.tell_pages(PageInput::NodeLost { node, over: Over::UpTo(epoch) });
+                    self.tell_home(PageInput::NodeLost { node, over: Over::UpTo(epoch) });
                 }
-                ToService::Freed => {
-                    self.tell_pages(PageInput::Freed);
-                    self.tell_home(Input::Freed);
-                }
-                ToService::Request { client, request } => self.tell_pages(PageInput::Request { client, request }),
+                ToService::Freed => self.tell_home(Input::Freed),
+                ToService::Request { client, request } => self.tell_home(PageInput::Request { client, request }),
                 ToService::ClientGone(client) => {
                     self.link_sockets.close(client);
-                    self.tell_pages(PageInput::ClientGone(client));
+                    self.tell_home(PageInput::ClientGone(client));
                 }
                 ToService::RankGone { job, rank, ranks, reason, died } => {
                     self.tell_home(Input::RankGone { job, rank, ranks, reason, died });
@@ -445,7 +432,7 @@ impl ServiceLoop {
                 }
                 ToService::Member(is_member) => self.tell_home(Input::Member(is_member)),
                 ToService::Stop { keeps } => {
-                    self.tell_pages(PageInput::Stop { keeps });
+                    self.tell_home(PageInput::Stop { keeps });
                     self.stop_at.get_or_insert(Instant::now() + STOP_MAX);
                 }
             }

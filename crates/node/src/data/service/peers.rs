@@ -113,7 +113,7 @@ impl ServiceLoop {
             }
         };
         if let Some(node) = node {
-            self.tell_pages(PageInput::Dialed { node, place });
+            self.tell_home(PageInput::Dialed { node, place });
         }
     }
 }
