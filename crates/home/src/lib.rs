@@ -49,9 +49,9 @@ mod waiter;
 mod words;
 
 pub use commands::{
-    AdmittedCommand, Answers, Arrived, Buffers, CommandExtent, CommandMemory, CopyEnd, Destination, EndedLinks, Execution, Fetch,
-    FetchTarget, Finished, Incoming, LinkCommands, LinkOutcomes, Location, Next, Part, Parts, Response, Rounds, StageBytes, runs,
-    stage_pages,
+    AdmittedCommand, Answers, Arrived, Buffers, CommandExtent, CommandMemory, CopyEnd, Destination, EndedFetch, EndedLinks,
+    Execution, Fetch, FetchLink, FetchPeers, FetchTarget, Finished, Incoming, LinkCommands, LinkOutcomes, Location, Next, Part,
+    Parts, Response, Rounds, StageBytes, runs, stage_pages,
 };
 pub use events::{Counts, Input, Output, SyncOutput};
 pub use home::Home;

@@ -45,6 +45,9 @@ pub trait CommandExtent: Clone {
     /// Returns true where a link may read and write its bytes where they lie.
     fn stays(&self) -> bool;
 
+    /// Writes bytes of the stream of a shape, from its byte `at` on. **Errors**: those of an [`Execution`].
+    fn write_stream(&self, shape: &Checked<'static>, at: u64, bytes: &[u8]) -> Result<()>;
+
     /// The command changes bytes no more: hosts may map the extent.
     fn let_go(&mut self);
 }

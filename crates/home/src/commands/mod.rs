@@ -26,6 +26,8 @@
 //! | `current` | the answer that is being made |
 //! | `later` | answers that nobody waits for, which go together |
 //! | `fetch` | bytes that copies need of other nodes |
+//! | `fetch_link` | the replies of one other node to those: where they belong, and when they wait for pages |
+//! | `fetch_peers` | the other nodes, and the fetches that wait for a link to one |
 //! | `stage_pages` | the pages that a stage needs at home |
 //! | `outcomes` | what is known of requests when their connection has ended |
 //! | `link` | the commands of one link |
@@ -35,6 +37,8 @@ mod answers;
 mod command;
 mod current;
 mod fetch;
+mod fetch_link;
+mod fetch_peers;
 mod incoming;
 mod later;
 mod link;
@@ -48,6 +52,8 @@ pub use answers::{Answers, Next, Parts, Response};
 pub use command::{AdmittedCommand, Location};
 pub use current::Part;
 pub use fetch::{Fetch, FetchTarget};
+pub use fetch_link::{EndedFetch, FetchLink};
+pub use fetch_peers::FetchPeers;
 pub use incoming::{Arrived, Buffers, Destination, Finished, Incoming};
 pub use link::LinkCommands;
 pub use memory::{CommandExtent, CommandMemory, CopyEnd, Execution, StageBytes};

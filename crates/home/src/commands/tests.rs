@@ -7,7 +7,7 @@ use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Gid, Grant, Slot};
 use hanare_protocol::limits::LATER_ANSWER_US;
 use hanare_protocol::queue::{Overflow, PortId, QueueForm, Unit};
-use hanare_protocol::shape::{Shape, Strided};
+use hanare_protocol::shape::{Checked, Shape, Strided};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::exchange::{Query, Reply};
@@ -42,6 +42,10 @@ impl CommandExtent for TestExtent {
 
     fn stays(&self) -> bool {
         false
+    }
+
+    fn write_stream(&self, _shape: &Checked<'static>, _at: u64, _bytes: &[u8]) -> hanare_protocol::Result<()> {
+        unreachable!("nothing is fetched into it")
     }
 
     fn let_go(&mut self) {}

@@ -42,11 +42,21 @@ impl CommandExtent for Vector {
     }
 
     fn is_by_pages(&self) -> bool {
-        false
+        Bytes::is_by_pages(self)
     }
 
     fn stays(&self) -> bool {
-        true
+        !Bytes::is_by_pages(self)
+    }
+
+    fn write_stream(&self, shape: &Checked<'static>, at: u64, bytes: &[u8]) -> Result<()> {
+        let mut rest = bytes;
+        for (offset, run) in runs(shape, at, bytes.len() as u64) {
+            let (written, behind) = rest.split_at(run as usize);
+            self.write(offset, written)?;
+            rest = behind;
+        }
+        Ok(())
     }
 
     fn let_go(&mut self) {}
@@ -74,19 +84,14 @@ impl Execution for VectorExecution {
     }
 
     fn stage(&mut self, extent: &Vector, StageBytes { shape, at, len }: StageBytes<'_>, operand: &[u8]) -> Result<()> {
-        let mut done = 0;
-        for (offset, run) in runs(shape, at, len) {
-            let bytes = match self.op {
-                Op::Put => operand[done..][..run as usize].to_vec(),
-                Op::Fill { .. } => {
-                    self.held.iter().cycle().skip((at as usize + done) % self.held.len()).take(run as usize).copied().collect()
-                }
-                op => unreachable!("{} on a vector", op.name()),
-            };
-            extent.write(offset, &bytes)?;
-            done += run as usize;
+        match self.op {
+            Op::Put => extent.write_stream(shape, at, &operand[..len as usize]),
+            Op::Fill { .. } => {
+                let stream = self.held.iter().cycle().skip(at as usize % self.held.len());
+                extent.write_stream(shape, at, &stream.take(len as usize).copied().collect::<Vec<u8>>())
+            }
+            op => unreachable!("{} on a vector", op.name()),
         }
-        Ok(())
     }
 
     fn append(&mut self, extent: &Vector, offset: u64, lane: u32) -> Result<()> {
@@ -103,12 +108,7 @@ impl Execution for VectorExecution {
             source.read(offset, &mut read)?;
             bytes.append(&mut read);
         }
-        let mut done = 0;
-        for (offset, run) in runs(to, range.start, len) {
-            target.write(offset, &bytes[done..][..run as usize])?;
-            done += run as usize;
-        }
-        Ok(())
+        target.write_stream(to, range.start, &bytes)
     }
 
     fn conclude(&mut self) {}

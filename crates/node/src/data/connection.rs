@@ -1,10 +1,10 @@
 //! The user of one link of the service: a client, a node that is asked, or a node for messages on pages.
 
-use super::fetches::{Ended, Peer};
+use super::fetches::Peer;
 use super::session::{Session, Turn};
 use crate::control_link::ControlLink;
 use hanare_fabric::LinkError;
-use hanare_home::Need;
+use hanare_home::{EndedFetch, Need};
 use hanare_protocol::Result;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) enum Connection {
 pub(crate) enum Did {
     Client(Turn),
     /// True if anything moved; then the fetches that have ended, and pages to bring home.
-    Peer(bool, Vec<Ended>, Option<Need>),
+    Peer(bool, Vec<EndedFetch>, Option<Need>),
     /// Frames of another node, and whether the connection has ended after them.
     Wire(Vec<Vec<u8>>, std::result::Result<(), LinkError>),
 }
@@ -29,7 +29,7 @@ impl Connection {
     pub fn turn(&mut self, now: Duration, is_shared: bool) -> std::result::Result<Did, LinkError> {
         match self {
             Connection::Client(session) => session.turn(now, is_shared).map(Did::Client),
-            Connection::Peer(peer) => peer.turn().map(|(moved, ended)| Did::Peer(moved, ended, peer.need())),
+            Connection::Peer(peer) => peer.turn(now).map(|(moved, ended)| Did::Peer(moved, ended, peer.need())),
             Connection::Wire(wire) => {
                 let (frames, ending) = wire.receive_bytes();
                 Ok(Did::Wire(frames, ending))
@@ -62,20 +62,20 @@ impl Connection {
     pub fn waits_for_others(&self) -> bool {
         match self {
             Connection::Client(session) => session.waits_for_others(),
-            Connection::Peer(peer) => peer.waits_for_pages(),
+            Connection::Peer(peer) => peer.fetches().waits_for_pages(),
             Connection::Wire(_) => false,
         }
     }
 
     /// Pages that its commands wait for are at home, or will not come. Returns what it needs next.
-    pub fn recalled(&mut self, outcome: Result<()>) -> Option<Need> {
+    pub fn recalled(&mut self, now: Duration, outcome: Result<()>) -> Option<Need> {
         match self {
             Connection::Client(session) => {
                 session.recalled(outcome);
                 session.need()
             }
             Connection::Peer(peer) => {
-                peer.recalled(outcome);
+                peer.recalled(now, outcome);
                 peer.need()
             }
             Connection::Wire(_) => None,
@@ -91,7 +91,7 @@ impl Connection {
     pub fn waits(&self) -> bool {
         match self {
             Connection::Client(session) => session.waits_for_others(),
-            Connection::Peer(peer) => !peer.is_idle(),
+            Connection::Peer(peer) => !peer.fetches().is_idle(),
             Connection::Wire(_) => false,
         }
     }
@@ -100,7 +100,7 @@ impl Connection {
     pub fn look_after(&mut self, now: Duration, bound: Duration) -> std::result::Result<(), LinkError> {
         match self {
             Connection::Client(session) => session.show_life(now),
-            Connection::Peer(peer) if peer.is_silent(bound) => {
+            Connection::Peer(peer) if peer.fetches().is_silent(now, bound) => {
                 Err(LinkError::Timeout { peer: peer.address.clone(), after_ms: bound.as_millis() as u64 })
             }
             Connection::Peer(_) | Connection::Wire(_) => Ok(()),

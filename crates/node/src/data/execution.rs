@@ -84,6 +84,15 @@ impl CommandExtent for ReachedExtent {
         self.opened.stays().is_some()
     }
 
+    fn write_stream(&self, shape: &Checked<'static>, at: u64, bytes: &[u8]) -> Result<()> {
+        let held = self.opened.held();
+        held.will_write(runs(shape, at, bytes.len() as u64));
+        let reach = held.reach();
+        // SAFETY: the bytes are borrowed for this call, and only read.
+        let bytes = unsafe { Window::of(bytes) };
+        vector::scatter_part(bytes, reach.window(), shape, at).map_err(|lost| lost_memory(&lost))
+    }
+
     fn let_go(&mut self) {
         self.writing = None;
     }

@@ -1,21 +1,18 @@
 //! Links to other nodes, made when a copy first needs them: dialed in threads of their own, because a node may be slow.
 
+use super::execution::ReachedExtent;
 use super::fetches::NodeFetch;
 use crate::notice_queue::NoticeQueue;
 use crate::notices::ToService;
 use crate::proving;
 use hanare_fabric::tcp::{self, Keys};
 use hanare_fabric::{Link, agree};
+use hanare_home::FetchPeers;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Most other nodes that a node has links to for copies: addresses come from clients, and each costs a thread while it is dialed and a
-/// descriptor from then on.
-const PEER_COUNT_MAX: usize = 256;
 
 /// Terms of connections to other nodes.
 pub(crate) struct DialTerms {
@@ -27,55 +24,26 @@ pub(crate) struct DialTerms {
     pub notices: Arc<NoticeQueue<ToService>>,
 }
 
-enum PeerState {
-    /// Fetches that wait for the link, and the sessions they are for.
-    Dialing(Vec<(u64, NodeFetch)>),
-    /// The link's place in the service.
-    There(u64),
-}
-
 pub(crate) struct Peers {
     dial: DialTerms,
-    ways: HashMap<String, PeerState>,
+    /// Links for copies are places of the service.
+    pub fetches: FetchPeers<ReachedExtent>,
 }
 
 impl Peers {
     pub fn new(dial: DialTerms) -> Peers {
-        Peers { dial, ways: HashMap::new() }
+        Peers { dial, fetches: FetchPeers::default() }
     }
 
     pub fn bound(&self) -> Duration {
         self.dial.bound
     }
 
-    /// The place of the link to that address, if it is there.
-    pub fn place(&self, address: &str) -> Option<u64> {
-        match self.ways.get(address) {
-            Some(PeerState::There(id)) => Some(*id),
-            _ => None,
-        }
-    }
-
-    /// True if no link to a further node may be made.
-    pub fn is_full(&self) -> bool {
-        self.ways.len() >= PEER_COUNT_MAX
-    }
-
     /// Has a fetch wait for the link, which is made if nobody does so yet.
-    ///
-    /// **Errors**: [`Error::LimitReached`] for a further node when there are [`PEER_COUNT_MAX`].
     pub fn dial(&mut self, session: u64, fetch: NodeFetch) -> Result<()> {
-        let (address, is_full) = (fetch.address.clone(), self.is_full());
-        match self.ways.get_mut(&address) {
-            Some(PeerState::Dialing(waiting)) => waiting.push((session, fetch)),
-            _ if is_full => {
-                let what = "nodes that copies are fetched from at once".to_owned();
-                return Err(Error::LimitReached { what, limit: PEER_COUNT_MAX as u64 });
-            }
-            _ => {
-                self.ways.insert(address.clone(), PeerState::Dialing(vec![(session, fetch)]));
-                self.start(address);
-            }
+        let address = fetch.address.clone();
+        if self.fetches.dial(session, fetch)? {
+            self.start(address);
         }
         Ok(())
     }
@@ -113,31 +81,5 @@ impl Peers {
             let link = Err(Error::System { what: "start a thread".to_owned(), reason: error.to_string() });
             self.dial.notices.send(ToService::Wired { node: Some(node), link });
         }
-    }
-
-    /// The try to reach that address has ended: those who waited for it.
-    pub fn dialed(&mut self, address: &str) -> Vec<(u64, NodeFetch)> {
-        match self.ways.remove(address) {
-            Some(PeerState::Dialing(waiting)) => waiting,
-            _ => Vec::new(),
-        }
-    }
-
-    /// A session has ended: it waits for no link any more.
-    pub fn cancel(&mut self, session: u64) {
-        for way in self.ways.values_mut() {
-            if let PeerState::Dialing(waiting) = way {
-                waiting.retain(|(waits, _)| *waits != session);
-            }
-        }
-    }
-
-    /// The link to that address has its place.
-    pub fn enter(&mut self, address: &str, id: u64) {
-        self.ways.insert(address.to_owned(), PeerState::There(id));
-    }
-
-    pub fn forget(&mut self, address: &str) {
-        self.ways.remove(address);
     }
 }

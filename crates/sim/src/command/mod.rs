@@ -21,17 +21,18 @@
 //! | module | holds |
 //! |---|---|
 //! | `node` | nodes: buffers, rounds of turns, copies under way; the product's sessions and fairness |
+//! | `sources` | links over which copies fetch bytes: the product's fetches ([`hanare_home::FetchLink`]), some into extents that hosts map |
 //! | `served` | a link: the product's commands ([`hanare_home::LinkCommands`]), fed with bytes as they come |
 //! | `programs` | what programs do, and how they end |
 
 mod node;
 mod programs;
 mod served;
+mod sources;
 
 use crate::check::{Check, check};
 use crate::dice::Dice;
 use crate::harness::{Course, World, defects, on_course};
-use hanare_home::{Fetch, Vector};
 use hanare_protocol::wire::head::Head;
 use node::Node;
 use programs::{Channel, Line};
@@ -65,11 +66,20 @@ pub(crate) enum Event {
     Serve {
         node: u64,
     },
-    /// Bytes of another node have come for a copy.
-    Fetched {
+    /// A node has a link to another that a copy's source is on.
+    Dialed {
         node: u64,
-        connection: u64,
-        fetch: Rc<Fetch<Vector>>,
+        address: String,
+    },
+    /// Bytes have come over such a link.
+    Came {
+        node: u64,
+        link: u64,
+    },
+    /// Pages that such bytes wait for are at home.
+    Home {
+        node: u64,
+        link: u64,
     },
     /// An answer reaches a program.
     Answer {
@@ -137,6 +147,8 @@ defects! {
     ServeBoth,
     /// Copies go on when their session has ended.
     KeepFetching,
+    /// A link is kept whose bytes are on their way into an extent for a session that has ended.
+    KeepLink,
     /// A node reads what the dead left before it looks who is dead.
     ServeTheDead,
     /// A node answers a command when it begins to come.
@@ -199,7 +211,9 @@ impl World for CommandWorld {
             Event::Piece { connection, piece } => self.on_piece(connection, piece),
             Event::Reset { connection } => self.on_reset(connection),
             Event::Serve { node } => self.on_serve(node),
-            Event::Fetched { node, connection, fetch } => self.on_fetched(node, connection, fetch),
+            Event::Dialed { node, address } => self.on_dialed(node, address),
+            Event::Came { node, link } => self.on_came(node, link),
+            Event::Home { node, link } => self.on_home(node, link),
             Event::Answer { connection, version } => self.on_answer(connection, version),
             Event::Welcome { connection } => self.on_welcome(connection),
             Event::Next { line, life } => self.on_next(line, life),
@@ -277,20 +291,23 @@ mod tests {
 
     #[test]
     fn what_was_answered_stays() {
-        let mut told = 0;
+        let (mut told, mut dropped) = (0, 0);
         for seed in 0..40 {
             let whats = [
                 "answers",
                 "commands given up",
                 "programs killed",
                 "copies",
+                "stages of copies that waited for pages",
                 "resets lost",
                 "connections ended by their successor",
             ];
             let counts = meets::<CommandWorld>(Plan { seed, nodes: 3, minutes: 3.0 }, 0, &whats);
             told += counts.get("commands known to be done").copied().unwrap_or(0);
+            dropped += counts.get("links dropped under a copy").copied().unwrap_or(0);
         }
         assert!(told > 0, "no program heard that a command that it gave up was done");
+        assert!(dropped > 0, "no session ended under a copy");
     }
 
     #[test]

@@ -2,13 +2,12 @@
 
 use super::programs::Way;
 use super::served::ServedLink;
+use super::sources::Sources;
 use super::*;
-use hanare_home::{Bytes, EndedLinks, Fetch, Rounds, Vector, Vectors, runs};
-use hanare_protocol::Result as Outcome;
+use hanare_home::{Bytes, EndedLinks, Rounds, Vector, Vectors};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::Gid;
 use hanare_protocol::session::Sessions;
-use hanare_protocol::wire::command::{COMMAND_LEN, Command};
 use hanare_protocol::wire::exchange::Question;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -30,10 +29,11 @@ struct Buffer {
 
 /// A node.
 pub(super) struct Node {
-    sessions: Sessions,
+    pub sessions: Sessions,
     buffers: BTreeMap<u64, Buffer>,
     links: BTreeMap<u64, ServedLink>,
     ended_links: EndedLinks,
+    pub sources: Sources,
     rounds: Rounds,
     /// Connections that the rounds have.
     awake: BTreeSet<u64>,
@@ -56,6 +56,7 @@ impl Node {
             buffers: BTreeMap::new(),
             links: BTreeMap::new(),
             ended_links: EndedLinks::default(),
+            sources: Sources::default(),
             rounds: Rounds::default(),
             awake: BTreeSet::new(),
             told: BTreeSet::new(),
@@ -65,6 +66,11 @@ impl Node {
             is_awake: false,
             was_stopped: false,
         }
+    }
+
+    /// True if the kernel knows that the other end of a connection is closed.
+    pub fn is_reset(&self, connection: u64) -> bool {
+        self.buffers.get(&connection).is_some_and(|buffer| buffer.is_reset)
     }
 
     /// A word of a line.
@@ -152,7 +158,7 @@ impl CommandWorld {
     }
 
     /// Words of the connection's line may have changed.
-    fn touch(&mut self, connection: u64) {
+    pub(super) fn touch(&mut self, connection: u64) {
         let line = self.connections[&connection].line;
         self.touched.insert(line);
     }
@@ -190,14 +196,14 @@ impl CommandWorld {
     }
 
     /// The service goes on: after events that it waited for, or after a stop.
-    fn go_on(&mut self, node: u64) {
+    pub(super) fn go_on(&mut self, node: u64) {
         let now_ms = self.now_ms;
         if !std::mem::take(&mut self.node(node).was_stopped) {
             self.node(node).sessions.on_waited(now_ms);
         }
     }
 
-    fn looks(&self) -> bool {
+    pub(super) fn looks(&self) -> bool {
         !self.has(Defect::ServeTheDead)
     }
 
@@ -207,13 +213,16 @@ impl CommandWorld {
     }
 
     /// The node closes a connection: nothing in its buffer is read.
-    fn end(&mut self, node: u64, connection: u64) {
-        let node = self.node(node);
-        node.sessions.on_ended(connection);
-        if let Some(link) = node.links.remove(&connection) {
-            node.ended_links.remember(connection.into(), link.commands.outcomes());
+    pub(super) fn end(&mut self, node: u64, connection: u64) {
+        let there = self.node(node);
+        there.sessions.on_ended(connection);
+        if let Some(link) = there.links.remove(&connection) {
+            there.ended_links.remember(connection.into(), link.commands.outcomes());
         }
-        node.buffers.remove(&connection);
+        there.buffers.remove(&connection);
+        if !self.has(Defect::KeepFetching) {
+            self.end_fetches(node, connection);
+        }
     }
 
     /// A connection's turn: a greeting, or a piece, and its effect. Returns true if anything moved.
@@ -267,9 +276,7 @@ impl CommandWorld {
             self.send_back(connection, Event::Answer { connection, version });
         }
         for fetch in fetches {
-            self.count("copies");
-            let after = self.dice.pick(&[1, 30, 900, 3_000]);
-            self.at(after, Event::Fetched { node, connection, fetch: Rc::new(fetch) });
+            self.fetch(node, connection, fetch);
         }
         Ok(())
     }
@@ -319,40 +326,11 @@ impl CommandWorld {
         }
     }
 
-    /// Bytes of another node are here; a node that is stopped takes them when it goes on.
-    pub(super) fn on_fetched(&mut self, node: u64, connection: u64, fetch: Rc<Fetch<Vector>>) -> Check {
-        let wait = self.node(node).stopped_until_ms.saturating_sub(self.now_ms);
-        if wait > 0 {
-            self.at(wait, Event::Fetched { node, connection, fetch });
-            return Ok(());
-        }
-        // Its service looks first whether who asked is dead.
-        self.go_on(node);
-        if self.looks() && self.node(node).buffers.get(&connection).is_some_and(|buffer| buffer.is_reset) {
-            self.end(node, connection);
-        }
-        if !self.has(Defect::KeepFetching) && !self.node(node).sessions.serves(connection) {
-            self.count("fetches cancelled");
-            return Ok(());
-        }
-        write(&fetch).map_err(|error| error.to_string())?;
-        self.touch(connection);
+    /// All bytes of a copy are in their place.
+    pub(super) fn fetched(&mut self, node: u64, connection: u64) -> Check {
         if let Some(link) = self.node(node).links.get_mut(&connection) {
             link.commands.answers.fetched(Ok(()));
         }
         self.answer(node, connection)
     }
-}
-
-/// Writes the bytes that a copy has fetched: the source's shape begins at the version that it is to write.
-fn write(fetch: &Fetch<Vector>) -> Outcome<()> {
-    for (command, target) in fetch.commands.chunks_exact(COMMAND_LEN).zip(&fetch.targets) {
-        let command = Command::decode(command.first_chunk().expect("as long as a command")).expect("a command of ours");
-        let source = command.shape(&[]).expect("a shape of ours").check("of a source", u64::MAX)?;
-        let (version, _) = source.range().expect("sources are contiguous");
-        for (offset, len) in runs(&target.shape, 0, target.shape.len()) {
-            (0..len / WORD_LEN).try_for_each(|word| target.extent.write(offset + word * WORD_LEN, &version.to_le_bytes()))?;
-        }
-    }
-    Ok(())
 }

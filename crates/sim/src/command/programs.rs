@@ -316,7 +316,7 @@ fn message(line: u64, version: u64, Words { count, step }: Words, is_copy: bool)
         false => vec![command(Op::Put, &shape)],
     };
     let operand: Vec<Rc<[u8]>> = match is_copy {
-        true => vec![Rc::from(&b"x"[..])],
+        true => vec![Rc::from([b"a", b"b"][version as usize % 2].as_slice())],
         false => (0..count).map(|_| Rc::from(&version.to_le_bytes()[..])).collect(),
     };
     let body_len = commands.iter().map(|command| command.len() as u64).sum::<u64>() + if is_copy { 1 } else { len };

@@ -105,7 +105,7 @@ impl ServiceLoop {
 
     /// A link's commands go on, with their pages or without. Returns what they need next.
     fn go_on(&mut self, id: u64, outcome: Result<()>) -> Option<Need> {
-        let next = self.places.get_mut(&id)?.seat.recalled(outcome);
+        let next = self.places.get_mut(&id)?.seat.recalled(self.now, outcome);
         self.wake(id);
         next
     }

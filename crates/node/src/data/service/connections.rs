@@ -124,8 +124,8 @@ impl ServiceLoop {
                 other => peer.lost(other),
             };
             let Some(SeatedLink { seat: Connection::Peer(peer), .. }) = self.unseat(id) else { return };
-            self.peers.forget(&peer.address);
-            let ended = peer.fail(&error);
+            self.peers.fetches.forget(&peer.address);
+            let ended = peer.into_fetches().fail(&error);
             return self.deliver(ended);
         }
         self.close(id);

@@ -19,7 +19,7 @@ mod looks;
 mod peers;
 
 use super::connection::{Connection, Did};
-use super::fetches::{Ended, NodeFetch};
+use super::fetches::NodeFetch;
 use super::peers::{DialTerms, Peers};
 use super::replies::NodeResponse;
 use super::session::Session;
@@ -33,8 +33,8 @@ use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
 use hanare_home::{
-    EndedLinks, Input, LockTerms, Need, Output, PageInput, PageOutput, PageTerms, Pages, Recall, Response, Rounds, SyncOutput,
-    Waiter,
+    EndedFetch, EndedLinks, Input, LockTerms, Need, Output, PageInput, PageOutput, PageTerms, Pages, Recall, Response, Rounds,
+    SyncOutput, Waiter,
 };
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, NodeId, User};

@@ -8,25 +8,25 @@ impl ServiceLoop {
         if !self.sessions.serves(session) {
             return;
         }
-        let Some(id) = self.peers.place(&fetch.address) else { return self.dial(session, fetch) };
+        let Some(id) = self.peers.fetches.link(&fetch.address) else { return self.dial(session, fetch) };
         self.ask_peer(id, session, fetch);
     }
 
     pub(super) fn dial(&mut self, session: u64, fetch: NodeFetch) {
-        if self.peers.is_full() {
+        if self.peers.fetches.is_full() {
             self.close_idle_peer();
         }
         if let Err(error) = self.peers.dial(session, fetch) {
-            self.deliver(vec![Ended { session, outcome: Err(error) }]);
+            self.deliver(vec![EndedFetch { session, outcome: Err(error) }]);
         }
     }
 
     /// Makes room for a link to a node that is needed.
     pub(super) fn close_idle_peer(&mut self) {
-        let is_idle = |place: &SeatedLink| matches!(&place.seat, Connection::Peer(peer) if peer.is_idle());
+        let is_idle = |place: &SeatedLink| matches!(&place.seat, Connection::Peer(peer) if peer.fetches().is_idle());
         let idle = self.places.iter().find(|(_, place)| is_idle(place)).map(|(id, _)| *id);
         if let Some(SeatedLink { seat: Connection::Peer(peer), .. }) = idle.and_then(|id| self.unseat(id)) {
-            self.peers.forget(&peer.address);
+            self.peers.fetches.forget(&peer.address);
         }
     }
 
@@ -35,7 +35,7 @@ impl ServiceLoop {
         let Some(SeatedLink { seat: Connection::Peer(peer), .. }) = self.places.get_mut(&id) else {
             return self.dial(session, fetch);
         };
-        match peer.ask(session, fetch) {
+        match peer.ask(self.now, session, fetch) {
             Ok(()) => self.wake(id),
             Err(error) => self.end(id, &error),
         }
@@ -44,7 +44,7 @@ impl ServiceLoop {
     /// Before bytes of another node are written: closes the session that waits for them, if its client is gone.
     pub(super) fn look_who_fetches(&mut self, id: u64) {
         let Some(SeatedLink { seat: Connection::Peer(peer), .. }) = self.places.get(&id) else { return };
-        let Some(session) = peer.session() else { return };
+        let Some(session) = peer.fetches().session() else { return };
         if matches!(self.places.get(&session), Some(SeatedLink { seat: Connection::Client(session), .. }) if session.has_ended())
         {
             self.close(session);
@@ -55,7 +55,7 @@ impl ServiceLoop {
     ///
     /// Ends a link with bytes on their way into an extent; other sessions' fetches on it are asked for again.
     pub(super) fn end_fetches(&mut self, session: u64) {
-        self.peers.cancel(session);
+        self.peers.fetches.cancel(session);
         let cannot = |place: &mut SeatedLink| match &mut place.seat {
             Connection::Peer(peer) => !peer.cancel(session),
             Connection::Client(_) | Connection::Wire(_) => false,
@@ -63,14 +63,14 @@ impl ServiceLoop {
         let begun: Vec<u64> = self.places.iter_mut().filter_map(|(id, place)| cannot(place).then_some(*id)).collect();
         for id in begun {
             let Some(SeatedLink { seat: Connection::Peer(peer), .. }) = self.unseat(id) else { continue };
-            self.peers.forget(&peer.address);
-            peer.others().into_iter().for_each(|(session, fetch)| self.fetch(session, fetch));
+            self.peers.fetches.forget(&peer.address);
+            peer.into_fetches().others().into_iter().for_each(|(session, fetch)| self.fetch(session, fetch));
         }
     }
 
     /// Hands ended fetches to the sessions that wait for them.
-    pub(super) fn deliver(&mut self, ended: Vec<Ended>) {
-        for Ended { session, outcome } in ended {
+    pub(super) fn deliver(&mut self, ended: Vec<EndedFetch>) {
+        for EndedFetch { session, outcome } in ended {
             if let Some(SeatedLink { seat: Connection::Client(waiting), .. }) = self.places.get_mut(&session) {
                 waiting.fetched(outcome);
                 self.wake(session);
@@ -80,7 +80,7 @@ impl ServiceLoop {
 
     /// Another node was reached, or not: those who wait for it go on.
     pub(super) fn dialed(&mut self, address: &str, link: Result<Box<dyn Link>>) {
-        let waiting = self.peers.dialed(address);
+        let waiting = self.peers.fetches.dialed(address);
         let Some(node) = waiting.first().map(|(_, fetch)| fetch.node) else { return };
         let outcome = link.and_then(|link| {
             let peer = crate::data::fetches::Peer::new(link, address.to_owned(), node);
@@ -88,7 +88,7 @@ impl ServiceLoop {
         });
         match outcome {
             Ok(id) => {
-                self.peers.enter(address, id);
+                self.peers.fetches.enter(address, id);
                 waiting.into_iter().for_each(|(session, fetch)| self.ask_peer(id, session, fetch));
             }
             Err(error) => {
@@ -97,7 +97,7 @@ impl ServiceLoop {
                     Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
                     other => other,
                 };
-                let failed = |(session, _): (u64, NodeFetch)| Ended { session, outcome: Err(error.clone()) };
+                let failed = |(session, _): (u64, NodeFetch)| EndedFetch { session, outcome: Err(error.clone()) };
                 self.deliver(waiting.into_iter().map(failed).collect());
             }
         }
