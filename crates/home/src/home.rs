@@ -42,7 +42,7 @@ impl<P: PageMemory> Home<P> {
     /// An event happens; [`Home::poll`] gives what comes of it.
     pub fn handle<M: Memory>(&mut self, now: Duration, input: Input<'_, P>, memory: &M) {
         match input {
-            // Nothing of the others comes of it before the home is polled.
+            // The other parts have no answer to it before the home is polled.
             Input::Pages(input) => return self.pages.handle(now, input),
             Input::Request { waiter, from, request } => self.on_request(now, waiter, from, request, memory),
             Input::LinkGone { link } => {

@@ -219,7 +219,7 @@ impl<E: CommandExtent> FetchLink<E> {
         let waiting = waiting.ok_or(Malformed("a reply to nothing that was asked"))?;
         match head.kind {
             Kind::Done if head.body_len != waiting.fetch.stream_len() => {}
-            // Nobody wants them any more.
+            // The session has ended.
             Kind::Done if !waiting.is_wanted => return Ok(Destination::Nowhere((head.body_len - at).min(STAGE_LEN as u64))),
             Kind::Done => {
                 if at == 0 {

@@ -1,4 +1,4 @@
-//! The other nodes that the copies of one node fetch bytes from, and the fetches that wait for a link to one of them.
+//! Other nodes that copies fetch bytes from, and the fetches that wait for a link to one.
 
 use super::fetch::Fetch;
 use hanare_protocol::{Error, Result};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Most other nodes that a node has links to for copies: addresses come from clients, and each costs a thread while it is dialed and a
 /// descriptor from then on.
-const PEER_COUNT_MAX: usize = 256;
+const PEER_COUNT: usize = 256;
 
 /// The other nodes, by their address.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl<E> FetchPeers<E> {
 
     /// Returns true if no link to a further node may be made.
     pub fn is_full(&self) -> bool {
-        self.0.len() >= PEER_COUNT_MAX
+        self.0.len() >= PEER_COUNT
     }
 
     /// Has a fetch wait for the link to its address. Returns true if nobody tries to reach it yet: the driver does, and tells how that ended
@@ -53,7 +53,7 @@ impl<E> FetchPeers<E> {
             }
             None if is_full => {
                 let what = "nodes that copies are fetched from at once".to_owned();
-                Err(Error::LimitReached { what, limit: PEER_COUNT_MAX as u64 })
+                Err(Error::LimitReached { what, limit: PEER_COUNT as u64 })
             }
             // A link that the driver has no more is made anew.
             Some(PeerState::There(_)) | None => {

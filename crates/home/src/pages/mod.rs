@@ -1,6 +1,6 @@
 //! Shared regions at one node: the homes of pages that lie here, and the host's side of regions that clients here map.
 //!
-//! The [`Home`](crate::Home) of the node has one [`Pages`], and hands it requests of clients, frames of other nodes and the time.
+//! A node's [`Home`](crate::Home) has one [`Pages`]. It hands it requests of clients, frames of other nodes and the time.
 //!
 //! Everything between hosts and homes is a [`NodeMessage`], to another node or to this very one.
 //!

@@ -61,7 +61,7 @@ fn recall(pages: &mut Pages<PageVectors>, link: u64) -> Recall {
     pages.recall(NOW, Asker::Link(link), need()).unwrap()
 }
 
-/// A put holds a page that a program waits for a word of, and that another put waits for behind it.
+/// A put holds a page. A program waits for a word of it, and another put for the page.
 #[test]
 fn a_word_s_page_and_a_command_s_come_home_in_turn() {
     let mut pages = pages();
@@ -90,6 +90,7 @@ fn a_word_s_page_and_a_command_s_come_home_in_turn() {
     assert!(seen.len() == 2 && seen.contains(&(3, Some(SyncAnswer::Word { index: 0, seen: 5 }))), "{seen:?}");
     assert!(seen.contains(&(2, None)), "the page is the second's");
     home.handle(NOW, PageInput::Release(second).into(), &memory);
+    assert!(home.pages().recalls.is_empty(), "each stage has ended, and the word's look");
     assert!(matches!(home.recall(NOW, 4, need()), Ok(Recall::Ready(_))), "nobody holds the page any more");
 }
 

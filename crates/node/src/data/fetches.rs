@@ -56,7 +56,7 @@ impl Peer {
         Ok((!progress.is_idle(), fetches.take_ended()))
     }
 
-    /// What there is to know of its fetches.
+    /// Its fetches, to look at.
     pub fn fetches(&self) -> &FetchLink<ReachedExtent> {
         &self.sink.fetches
     }

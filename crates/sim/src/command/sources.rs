@@ -1,14 +1,17 @@
 //! Nodes that copies fetch bytes from, and a node's links to them: the product's fetches ([`FetchLink`]), fed with bytes as they come.
 
-use super::*;
+use super::{CommandWorld, Defect, Event, WORD_LEN};
+use crate::check::Check;
 use hanare_home::{CommandExtent, Destination, EndedFetch, Fetch, FetchLink, FetchPeers, FetchTarget, Vector};
 use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::shape::Checked;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command};
-use hanare_protocol::wire::head::Kind;
+use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result as Outcome};
 use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// The target of a fetch, which hosts may map.

@@ -37,6 +37,9 @@ impl PageWorld {
         }
         let after = self.dice.between(5, 200);
         self.at(after, Event::Command { life });
+        if self.dice.chance(400) {
+            return self.wait_for_word(life);
+        }
         let gid = Gid(life);
         let (first, is_put, beside) = (self.pick_page(gid), self.dice.chance(4_000), self.dice.pick(&[0, 0, 2_500]));
         let wanted: Vec<Page> = (0..PAGE_COUNT).map(Page).filter(|page| *page == first || self.dice.chance(beside)).collect();

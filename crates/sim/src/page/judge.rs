@@ -68,9 +68,10 @@ impl PageWorld {
         let all: Vec<(Gid, Page)> = self.truths.keys().copied().collect();
         all.into_iter().try_for_each(|(gid, page)| self.judge(gid, page))?;
         for (life, process) in &self.processes {
-            let Process { home, stages, programs, mapped, .. } = process;
+            let Process { home, stages, words, programs, mapped, .. } = process;
             let waiting = stages.values().find(|stage| stage.waits());
             check(waiting.is_none(), || format!("a command waits at {life}: {waiting:?}"))?;
+            check(words.is_empty(), || format!("a word is waited for at {life}: {words:?}"))?;
             for (client, program) in programs {
                 let Phase::Inside(inside) = &program.phase else {
                     return Err(format!("program {client} of {life} waits to map {}, or to unmap it", program.gid.0));

@@ -3,7 +3,7 @@
 //!
 //! Frames go from node to node over connections that break and are made anew. Each side sees the end of a connection at its own time. Threads
 //! of programs ask homes over links that break, too. Threads claim pages, put them into frames, load and store. Programs map regions, unmap
-//! them, and are killed in the middle. Gets and puts come by command. Nodes die at any moment and come back as new lives. Some nodes only
+//! them, and are killed in the middle. Gets and puts come by command, and programs wait for words. Nodes die at any moment and come back as new lives. Some nodes only
 //! stand still until they are taken for lost. Others own pages of them meanwhile, and go on storing. A home may go on without a host that
 //! lives, and that uses its copies until it is told. The first node is the coordinator's: nobody is told of its death when its next life
 //! begins soon.
@@ -14,11 +14,12 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `node` | a node's process: its `Pages`, told of an event, and its outputs |
+//! | `node` | a node's process: its `Home`, told of an event, and its outputs |
 //! | `wires` | connections between nodes |
 //! | `programs` | programs that map regions, and their threads' touches |
 //! | `installs` | a thread's request to a home, its link, and the steps by which it takes the reply in |
 //! | `commands` | gets and puts at the home |
+//! | `words` | words that programs wait for there |
 //! | `faults` | deaths, nodes that stand still, nodes that do not reach each other |
 //! | `tampering` | defects: what is done to frames on their way |
 //! | `judge` | the naive model |
@@ -31,6 +32,7 @@ mod node;
 mod programs;
 mod tampering;
 mod wires;
+mod words;
 
 use crate::check::{Check, check};
 use crate::harness::{Course, World, defects, on_course};

@@ -1,6 +1,7 @@
 //! A node's process under virtual time: every output is taken after every input, and ticks come when they are due.
 
 use super::commands::Stage;
+use super::words::WordWait;
 use super::{Defect, Event, Life, MappingProgram, PAGE_COUNT, PageWorld, Truth, value_of};
 use crate::check::Check;
 use crate::harness::due;
@@ -35,6 +36,8 @@ pub(super) struct Process {
     pub epoch: u64,
     pub home: Home<PageVectors>,
     pub memory: PageVectors,
+    /// The same bytes, for words.
+    region: Vectors,
     /// The bytes of the region that lies here.
     pub bytes: VectorPages,
     /// True if its commands wait for a short time alone.
@@ -44,6 +47,8 @@ pub(super) struct Process {
     pub mapped: BTreeMap<Gid, Mapped>,
     /// Gets and puts that are under way.
     pub stages: BTreeMap<Face, Stage>,
+    /// Waits for words, by their link.
+    pub words: BTreeMap<u64, WordWait>,
 }
 
 impl Mapped {
@@ -77,12 +82,14 @@ impl PageWorld {
             epoch: self.epochs[node],
             home: home(terms, &memory),
             bytes: memory.pages(Gid(life)),
+            region: Vectors::of_pages(Gid(life), PAGE_COUNT, memory.pages(Gid(life))).0,
             memory,
             is_impatient,
             tick_at: None,
             programs: BTreeMap::new(),
             mapped: BTreeMap::new(),
             stages: BTreeMap::new(),
+            words: BTreeMap::new(),
         };
         self.processes.insert(life, process);
         for page in 0..PAGE_COUNT {
@@ -102,6 +109,7 @@ impl PageWorld {
         process.programs.clear();
         process.mapped.clear();
         process.stages.clear();
+        process.words.clear();
     }
 
     /// A process is taken in by the pool in its present epoch.
@@ -123,7 +131,7 @@ impl PageWorld {
     pub(super) fn tell<'a>(&mut self, life: Life, input: impl Into<Input<'a, PageVectors>>) -> Check {
         let now = Duration::from_millis(self.now_ms);
         let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
-        process.home.handle(now, input.into(), &Vectors::default());
+        process.home.handle(now, input.into(), &process.region);
         self.go_on(life)
     }
 
@@ -141,11 +149,10 @@ impl PageWorld {
         if let Some(process) = self.processes.get_mut(&life) {
             while process.home.pages().is_busy() && process.home.turn(now) {}
         }
-        let memory = Vectors::default();
-        while let Some(output) = self.processes.get_mut(&life).and_then(|process| process.home.poll(&memory)) {
+        while let Some(output) = self.processes.get_mut(&life).and_then(|process| process.home.poll(&process.region)) {
             match output {
                 Output::Pages(output) => self.on_output(life, output)?,
-                Output::Sync(output) => return Err(format!("life {life} says {output:?} unasked")),
+                Output::Sync(output) => self.on_word(life, output)?,
             }
         }
         self.look_at_words(life)?;
