@@ -261,10 +261,12 @@ typedef struct hanare_create_options {
     uint32_t refuse_lost;  /* 1: hanare_create_or_attach fails for a region whose bytes are lost, and does not make it anew */
     const hanare_attribute *attributes; /* kept with the region's name; NULL if attribute_count is 0 */
     size_t attribute_count;
+    uint32_t copies; /* how many nodes hold each byte, 1 to 3; 0 is 1. From 2 on no answered write is lost with a node, and the region
+                        cannot be mapped and takes no queues and heaps */
 } hanare_create_options;
 
 /* The options that NULL stands for: on this host's node, for this user only. */
-#define HANARE_CREATE_OPTIONS_INIT {sizeof(hanare_create_options), NULL, 0600, 0, NULL, 0}
+#define HANARE_CREATE_OPTIONS_INIT {sizeof(hanare_create_options), NULL, 0600, 0, NULL, 0, 1}
 
 /* Creates a region of `len` bytes, all zero.
  *
@@ -350,6 +352,8 @@ typedef struct hanare_region_stat {
     int32_t lost_node;   /* a node that is gone with bytes of it, or -1 */
     char name[256];      /* ends with a zero byte */
     char placement[192]; /* as it was asked for, to be given to hanare_create again; ends with a zero byte */
+    uint32_t copies;       /* how many nodes are to hold each byte */
+    uint32_t whole_copies; /* how many hold all of the extent that has the fewest */
 } hanare_region_stat;
 
 /* Describes the region `name`. Set stat->struct_size first.

@@ -21,6 +21,7 @@ pub struct CCreateOptions {
     refuse_lost: u32,
     attributes: *const CAttribute,
     attribute_count: usize,
+    copies: u32,
 }
 
 /// # Safety
@@ -31,7 +32,8 @@ unsafe fn options(ptr: *const CCreateOptions) -> Outcome<CreateOptions> {
     }
     // SAFETY: promised by the caller.
     let given = unsafe { sized(ptr, "options") }?;
-    let mut options = CreateOptions { mode: given.mode, refuse_lost: given.refuse_lost != 0, ..CreateOptions::default() };
+    let copies = u8::try_from(given.copies.max(1)).unwrap_or(u8::MAX);
+    let mut options = CreateOptions { copies, mode: given.mode, refuse_lost: given.refuse_lost != 0, ..CreateOptions::default() };
     // SAFETY: the caller's list.
     for (name, value) in unsafe { attributes(given.attributes, given.attribute_count) }? {
         let value = value.ok_or_else(|| Failure::Argument(format!("the value of attribute '{name}' is NULL")))?;
@@ -196,6 +198,8 @@ pub struct CRegionStat {
     lost_node: i32,
     name: [c_char; 256],
     placement: [c_char; 192],
+    copies: u32,
+    whole_copies: u32,
 }
 
 impl CRegionStat {
@@ -210,6 +214,8 @@ impl CRegionStat {
             lost_node: stat.lost.map_or(-1, |node| node.0 as i32),
             name: c_array(&stat.name),
             placement: c_array(&stat.placement.to_string()),
+            copies: stat.copies.into(),
+            whole_copies: stat.whole_copies.into(),
         }
     }
 }

@@ -196,7 +196,7 @@ pub fn sealed(bytes: &[u8]) {
 
 /// Offers of two sides before they decide on a fabric, and the head of a frame of UCX.
 pub fn offer(bytes: &[u8]) {
-    crate::offer::fuzz_offer(bytes);
+    crate::offer::fuzz_offer(crate::agree::FABRICS, bytes);
     crate::ucx::fuzz_frame(bytes);
 }
 

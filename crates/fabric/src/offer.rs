@@ -198,16 +198,15 @@ fn fast<'f>(known: &'f [Fabric], ours: &Offer, theirs: &Offer) -> Option<&'f Fab
     known.iter().filter(is_fast).min_by_key(|fabric| fabric.name)
 }
 
-/// Any bytes are an offer or none, and both sides decide the same of any two.
+/// Any bytes are an offer or none, and both sides decide the same of any two, over these fabrics.
 #[cfg(any(test, fuzzing))]
-pub(crate) fn fuzz_offer(bytes: &[u8]) {
+pub(crate) fn fuzz_offer(known: &[Fabric], bytes: &[u8]) {
     let offers: Vec<Offer> =
         bytes.chunks_exact(OFFER_LEN).filter_map(|one| Offer::decode(one.try_into().ok()?)).take(8).collect();
     for ours in &offers {
         assert!(Offer::decode(&ours.encode()).as_ref() == Some(ours));
         for theirs in &offers {
-            let decided =
-                |ours, theirs| common(crate::agree::FABRICS, ours, theirs).map(|fabric| fabric.map(|fabric| fabric.name)).ok();
+            let decided = |ours, theirs| common(known, ours, theirs).map(|fabric| fabric.map(|fabric| fabric.name)).ok();
             assert_eq!(decided(ours, theirs), decided(theirs, ours), "{ours:?} {theirs:?}");
         }
     }

@@ -22,6 +22,7 @@
 //! | `leases` | leases of locks, and the nodes that are asked for them |
 //! | `commands` | vector commands of one link, fairness between links, what is known of ended links |
 //! | `carried` | bytes of this home that go with an arrival at a barrier, or with a lock that is given back |
+//! | `copies` | extents with copies on other nodes: the third object, [`Copies`] |
 //! | `queue_ports` | ports of queues, by link |
 //! | `queue_arrays` | arrays of queues of one extent: which are in use, who may, what requests and appends do |
 //! | `queue_words` | what a home asks of queues' memory |
@@ -33,6 +34,7 @@
 
 mod carried;
 mod commands;
+mod copies;
 mod events;
 mod heaps;
 mod home;
@@ -53,6 +55,7 @@ pub use commands::{
     Execution, Fetch, FetchLink, FetchPeers, FetchTarget, Finished, Incoming, LinkCommands, LinkOutcomes, Location, Next, Part,
     Parts, Response, Rounds, StageBytes, runs, stage_pages,
 };
+pub use copies::{Copies, CopyInput, CopyMemory, CopyOutput};
 pub use events::{Counts, Input, Output, SyncOutput};
 pub use home::Home;
 pub use locks::LockTerms;

@@ -35,6 +35,8 @@ pub(crate) struct NodeExtent {
     lacks_pages: AtomicBool,
     /// A heap began here whose table went with the process before: no more blocks of it are given out.
     lost_heap: bool,
+    /// True while this node is home of the extent and answers; `None` for an extent without copies.
+    answers: Option<AtomicBool>,
 }
 
 /// A command under way that changes bytes of an extent as they are; nobody begins to share it meanwhile.
@@ -111,7 +113,36 @@ impl NodeExtent {
             image,
             lacks_pages: AtomicBool::new(false),
             lost_heap: false,
+            answers: None,
         }
+    }
+
+    /// An extent with copies on other nodes. Nothing is answered before [`NodeExtent::set_open`].
+    pub fn copied(self) -> NodeExtent {
+        NodeExtent { answers: Some(AtomicBool::new(false)), ..self }
+    }
+
+    /// True if other nodes have copies of it.
+    pub fn has_copies(&self) -> bool {
+        self.answers.is_some()
+    }
+
+    /// Says whether this node is home of an extent with copies, and answers.
+    pub fn set_open(&self, is_open: bool) {
+        if let Some(answers) = &self.answers {
+            answers.store(is_open, Ordering::Relaxed);
+        }
+    }
+
+    /// True if this node may answer for an extent with copies, as long as its lease lasts. True for one without.
+    pub fn is_open(&self) -> bool {
+        self.answers.as_ref().is_none_or(|answers| answers.load(Ordering::Relaxed))
+    }
+
+    /// Refuses what copies do not have yet.
+    fn refuse_with_copies(&self, what: &str) -> Result<()> {
+        let reason = || format!("{what} cannot lie in a region with copies; create a region without --copies for them");
+        if self.has_copies() { Err(Error::BadUse { region: self.gid.to_string(), reason: reason() }) } else { Ok(()) }
     }
 
     /// The region that it is of.
@@ -128,6 +159,7 @@ impl NodeExtent {
     ///
     /// **Errors**: [`Error::BadUse`] where the table went with the process before.
     pub fn begin_heap(&self) -> Result<()> {
+        self.refuse_with_copies("heaps")?;
         if self.lost_heap {
             let reason = "its bytes were read back from disk, and which blocks of its heap are given out is not among them; make a new region";
             return Err(Error::BadUse { region: self.gid.to_string(), reason: reason.to_owned() });
@@ -140,6 +172,7 @@ impl NodeExtent {
     ///
     /// **Errors**: [`Error::NoQueue`] where none begins there.
     pub fn with_queues<T>(&self, at: u64, with: impl FnOnce(&mut QueueArray<'_, SharedQueues>) -> Result<T>) -> Result<T> {
+        self.refuse_with_copies("queues")?;
         let (mut queues, reach) = (self.queues(), self.reach());
         queues.with((self.gid, at), &ExtentQueues { gid: self.gid, window: reach.window(), spills: &self.spills }, with)
     }

@@ -17,10 +17,11 @@ use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::Command;
 use hanare_protocol::wire::control::{FilePart, ReportedExtent};
 use hanare_protocol::{Error, Result};
-use hanare_ring::thread_slots::ThreadSlots;
+use hanare_ring::thread_slots::{ThreadSlots, monotonic_ns};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The table.
@@ -44,23 +45,33 @@ struct Entries {
     free: Vec<usize>,
     /// Extents of removed regions that clients may still have mapped, and which clients: their memory is lent as long as that.
     lingering: Vec<(Arc<NodeExtent>, BTreeSet<ClientId>)>,
+    /// Until when the node is a member by its own clock.
+    lease_until_ns: AtomicU64,
 }
 
 impl Entries {
     /// The extent of that slot, if the grant allows what is needed.
     fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<NodeExtent>> {
         match self.slots.get(slot.0 as usize).and_then(Option::as_ref) {
-            Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) => Ok(entry.held.clone()),
+            Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) && self.answers(&entry.held) => {
+                Ok(entry.held.clone())
+            }
             Some(entry) => Err(Error::GrantRefused { gid: entry.held.gid(), node: self.node }),
             None => Err(Error::GrantRefused { gid: Gid(0), node: self.node }),
         }
     }
 
-    /// The same for who reaches its bytes by commands.
+    /// True if this node answers for an extent. Another node may be home of one with copies when the lease is over.
+    fn answers(&self, held: &NodeExtent) -> bool {
+        !held.has_copies() || (held.is_open() && monotonic_ns() < self.lease_until_ns.load(Ordering::Relaxed))
+    }
+
+    /// The same for who reaches its bytes by commands. Writes of an extent with copies wait for those, as for pages.
     fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Opened> {
         let held = self.hold(slot, grant, need)?;
         let entry = self.slots.get(slot.0 as usize).and_then(Option::as_ref);
-        Ok(Opened { held, slot, is_by_pages: entry.is_some_and(Entry::is_by_pages) })
+        let is_by_pages = entry.is_some_and(Entry::is_by_pages) || (need == Rights::Write && held.has_copies());
+        Ok(Opened { held, slot, is_by_pages })
     }
 
     /// Enters an extent and says where.
@@ -155,12 +166,24 @@ impl Extents {
             seats: ThreadSlotsOfAll::default(),
             roll: MemberList::default(),
             closer: Closer::start(),
-            entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new(), free: Vec::new(), lingering: Vec::new() }),
+            entries: RwLock::new(Entries {
+                node: NodeId(0),
+                slots: Vec::new(),
+                free: Vec::new(),
+                lingering: Vec::new(),
+                lease_until_ns: AtomicU64::new(0),
+            }),
         }
     }
 
-    /// Makes extents for a region, all or none.
-    pub fn make(&self, gid: Gid, lens: &[u64]) -> Result<Vec<ReportedExtent>> {
+    /// The node is a member for so many milliseconds: as long it answers for extents with copies.
+    pub fn hold_lease(&self, left_ms: u64) {
+        let until_ns = if left_ms == 0 { 0 } else { monotonic_ns().saturating_add(left_ms.saturating_mul(1_000_000)) };
+        self.read().lease_until_ns.store(until_ns, Ordering::Relaxed);
+    }
+
+    /// Makes extents for a region, all or none; `copied` if other nodes have copies.
+    pub fn make(&self, gid: Gid, lens: &[u64], copied: bool) -> Result<Vec<ReportedExtent>> {
         let mut made = Vec::new();
         for len in lens {
             made.push((*len, self.spills.lender().make(*len)?));
@@ -168,7 +191,8 @@ impl Extents {
         let mut entries = self.write();
         made.into_iter()
             .map(|(len, extent)| {
-                let held = Arc::new(NodeExtent::new(gid, len, extent, self.spills.clone()));
+                let held = NodeExtent::new(gid, len, extent, self.spills.clone());
+                let held = Arc::new(if copied { held.copied() } else { held });
                 let (read, write) = (fresh_grant()?, fresh_grant()?);
                 Ok(entries.enter(Entry::new(held, (read, write))))
             })
@@ -197,11 +221,12 @@ impl Extents {
         Ok((reports, all))
     }
 
-    /// All extents, with what has to be known to restore them.
+    /// All extents of which no other node has copies, with what has to be known to restore them.
     pub fn describe(&self) -> Vec<(Described, Arc<NodeExtent>)> {
         let entries = self.read();
         let described = |(slot, entry): (usize, &Option<Entry>)| {
-            let held = entry.as_ref()?.held.clone();
+            // Other nodes keep what has copies; this one may not be its home when it comes back.
+            let held = entry.as_ref().map(|entry| entry.held.clone()).filter(|held| !held.has_copies())?;
             let has_heap = held.has_heap();
             Some((Described { slot: Slot(slot as u32), gid: held.gid(), len: held.len(), has_heap }, held))
         };
@@ -273,7 +298,7 @@ impl Extents {
     pub fn files(&self, (slot, grant): (Slot, Grant), client: ClientId, pins: bool) -> Result<ExtentFiles> {
         let mut entries = self.write();
         let Opened { held, is_by_pages, .. } = entries.open(slot, grant, Rights::Read)?;
-        if is_by_pages {
+        if is_by_pages || held.has_copies() {
             return Err(Error::IsMapped { gid: held.gid() });
         }
         let rights = match entries.hold(slot, grant, Rights::Write) {
@@ -328,8 +353,14 @@ impl Extents {
         let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
         let entry = entry.filter(|entry| entry.held.gid() == gid && entry.allows(grant).is_some());
         let entry = entry.ok_or(Error::GrantRefused { gid, node })?;
-        entry.is_wanted = true;
         let bad_use = |reason: String| Error::BadUse { region: gid.to_string(), reason };
+        if entry.held.has_copies() {
+            return Err(bad_use(
+                "a region with copies cannot be mapped yet; use get and put, or a region without --copies".to_owned(),
+            )
+            .into());
+        }
+        entry.is_wanted = true;
         match entry.direct.take_back(gid, &self.seats.lock()) {
             Standing::Free => {}
             Standing::Pinned(count) => {

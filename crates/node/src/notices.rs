@@ -1,15 +1,20 @@
 //! Notices between the node's threads, by a [`NoticeQueue`](super::notice_queue::NoticeQueue).
 
+use super::extent::NodeExtent;
 use super::pages::RegionRequest;
 use hanare_fabric::Link;
 use hanare_fabric::tcp::Greeted;
 use hanare_protocol::Result;
-use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank, User};
+use hanare_protocol::copies::HolderSet;
+use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank, Slot, User};
 use hanare_protocol::lock::Recalled;
 use hanare_protocol::session::Series;
-use hanare_protocol::wire::control::Answer;
+use hanare_protocol::wire::control::{Answer, NodeAddress};
+use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
+use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::wire::link::LinkSocket;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Notices of other threads to the control thread.
 pub(crate) enum ToControl {
@@ -17,8 +22,10 @@ pub(crate) enum ToControl {
     Greeted(Greeted),
     /// A client elsewhere, or a node that copies, has a link for commands.
     Linked { link: Box<dyn Link>, series: Option<Series>, client: ClientId, user: User },
-    /// Another node has a connection for messages about pages.
-    Wired(Box<dyn Link>),
+    /// Another node has a connection for messages about pages, or copies.
+    Wired(Role, NodeId, Box<dyn Link>),
+    /// Tell the coordinator something about an extent with copies.
+    Holder(CopiedExtent, FromHolder),
     /// A program has a connection for the reader of its queue.
     HandOver(Box<Greeted>),
     /// The reply to a client's request on a shared region.
@@ -39,8 +46,12 @@ pub(crate) enum ToService {
     Serve { link: Box<dyn Link>, series: Option<Series>, client: ClientId, user: User },
     /// A try to reach another node ended.
     Dialed { address: String, link: Result<Box<dyn Link>> },
-    /// A connection for messages about pages: of another node's making, or what came of a try to reach that node.
-    Wired { node: Option<NodeId>, link: Result<Box<dyn Link>> },
+    /// A connection for messages about pages, or copies: of that node's making, or what came of this one's try to reach it.
+    Wired { role: Role, node: NodeId, is_ours: bool, link: Result<Box<dyn Link>> },
+    /// The coordinator had an extent with copies made here.
+    Copied { extent: CopiedExtent, set: HolderSet, slot: Slot, held: Arc<NodeExtent> },
+    /// The coordinator's message on an extent with copies.
+    Holder { extent: CopiedExtent, nodes: Vec<NodeAddress>, message: ToHolder },
     /// A client of this host wants links to a queue that it reads, on that socket.
     LinkSocket { client: ClientId, door: LinkSocket, socket: OwnedFd },
     /// A program has a connection for the reader of its queue.
@@ -63,4 +74,11 @@ pub(crate) enum ToService {
     Freed,
     /// End; `keeps` if the node writes its bytes down then.
     Stop { keeps: bool },
+}
+
+impl ToService {
+    /// A connection of that node's making.
+    pub fn wired_by(role: Role, node: NodeId, link: Box<dyn Link>) -> ToService {
+        ToService::Wired { role, node, is_ours: false, link: Ok(link) }
+    }
 }

@@ -11,7 +11,6 @@ pub const ATTRIBUTES_LEN_MAX: usize = 4096;
 
 /// Regions below this share an extent file until one is mapped, so that a million small ones need no million descriptors.
 pub const SMALL_REGION_LEN: u64 = 64 << 10;
-
 /// Smallest interleave chunk: a page, so that a chunk can be mapped where it lies.
 pub const CHUNK_LEN_MIN: u64 = PAGE_LEN;
 
@@ -36,10 +35,8 @@ pub const LINK_CLAIM_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
 
 /// Locks that are lent to one program at once: a word each, in two pages that it shares with its node.
 pub const LEASE_COUNT: usize = 1016;
-
 /// Most locks at a home with which it still grants leases: locks that are only kept take no room of held ones.
 pub const LENT_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 2;
-
 /// Takings of a lock by messages before a program asks for a lease: many locks are taken once.
 pub const LEASE_TAKING_COUNT: u32 = 2;
 /// The same after recalls, at most; it doubles with each. A recall costs some messages between nodes, so one in so many pairs is little.
@@ -50,7 +47,6 @@ pub const LEASE_NAME_COUNT_MAX: usize = 4096;
 
 /// Time that the pool's home waits for a node's reply about a lease of a lock: a lease of that node, as much again for clocks and stalls.
 pub const RECALL_MS: u64 = 2 * LEASE_MS;
-
 /// The same at other homes, while they are members: the coordinator may hold the question up for a lease, and the answer for another.
 pub const FAR_RECALL_MS: u64 = 2 * RECALL_MS;
 
@@ -367,6 +363,11 @@ pub const LOOK_LEN_MAX: u64 = 2 << 20;
 
 /// Largest piece staged at once when a strided command is gathered or scattered: half of a usual L2 cache.
 pub const STAGE_LEN: usize = 256 << 10;
+
+/// Most nodes that hold each byte of a region.
+pub const COPY_COUNT_MAX: u8 = 3;
+/// Most ranges of a write that a home sends to copies: its list stays shorter than a stage.
+pub const WRITE_RANGE_COUNT_MAX: usize = 8192;
 
 /// Most dimensions of a sub-array: as many as anyone's array libraries use in practice; its description stays within two cache lines.
 pub const DIM_COUNT_MAX: usize = 8;

@@ -187,6 +187,11 @@ impl Layout {
         self.spans.iter().flat_map(|span| &span.extents)
     }
 
+    /// The same, to change.
+    pub fn extents_mut(&mut self) -> impl Iterator<Item = &mut Extent> {
+        self.spans.iter_mut().flat_map(|span| &mut span.extents)
+    }
+
     /// For a byte of a run in chunks over several extents: the distance to its counterpart in the next chunk of the same extent.
     pub fn period(&self, offset: u64) -> Option<u64> {
         let mut end = 0;

@@ -213,6 +213,7 @@ class Pool:
         place: str = "local",
         order: Literal["C", "F"] = "C",
         mode: int = 0o600,
+        copies: int = 1,
     ) -> Any:
         """Make an array of zeros in the pool.
 
@@ -230,6 +231,8 @@ class Pool:
             Which axis varies fastest: the last, or the first.
         mode : int
             Who may read and write, as a file's mode bits.
+        copies : int
+            Nodes that hold each byte, 1 to 3. From 2 on no answered write is lost with one of them, and the array is an `Array`.
 
         Returns
         -------
@@ -248,7 +251,7 @@ class Pool:
             raise ValueError(f"an array of shape {axes} has no bytes to keep in the pool")
         nbytes = kind.itemsize * int(np.prod(axes, dtype=object)) if axes else kind.itemsize
         attributes = to_attributes(kind, axes, order == "F")
-        native = self._native.create(name or f"array.{secrets.token_hex(6)}", nbytes, place, mode, False, attributes)
+        native = self._native.create(name or f"array.{secrets.token_hex(6)}", nbytes, place, mode, False, attributes, copies)
         return self._array(Region(self, native, "w"), kind, axes, order == "F")
 
     zeros = array
@@ -322,9 +325,19 @@ class Pool:
         return Region(self, self._native.open(name, rights), rights)
 
     def create(
-        self, name: str, nbytes: int, *, place: str = "local", mode: int = 0o600, exist_ok: bool = False, trust: Trusted = None
+        self,
+        name: str,
+        nbytes: int,
+        *,
+        place: str = "local",
+        mode: int = 0o600,
+        exist_ok: bool = False,
+        trust: Trusted = None,
+        copies: int = 1,
     ) -> Region:
         """Make a region of bytes, all zero; with `exist_ok` open one of that name and length, of this user or one in `trust`.
+
+        With 2 or 3 `copies` as many nodes hold each byte: no answered write is lost with one of them. Such a region cannot be mapped.
 
         Raises
         ------
@@ -335,7 +348,7 @@ class Pool:
         from ._trust import trusting
 
         pool = trusting(self, trust)
-        return Region(pool, pool._native.create(name, nbytes, place, mode, exist_ok, {}), "w")
+        return Region(pool, pool._native.create(name, nbytes, place, mode, exist_ok, {}, copies), "w")
 
     def remove(self, name: str) -> None:
         """Remove an array or region. Programs that have it as `numpy.ndarray` keep its bytes; all other use of it fails."""

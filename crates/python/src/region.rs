@@ -28,7 +28,7 @@ pub type SummaryTuple<'py> = (u64, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'
 
 impl Region {
     pub fn new(region: hanare::Region) -> Region {
-        let may_wait = !region.is_local();
+        let may_wait = !region.is_local() || region.copies() > 1;
         Region { region: Arc::new(region), may_wait }
     }
 }

@@ -188,6 +188,12 @@ pub fn load(pool: &Pool, path: &Path, name: &str, create: &CreateOptions) -> Res
         chunk.resize(CHUNK_LEN.min((len - offset) as usize), 0);
         file.read_exact(&mut chunk).with_context(|| format!("{shown} ends before its {:#} of elements", Size(len)))?;
         let moved = chunk.len() as u64;
+        if goes_on(&region) {
+            region.put(offset, &chunk)?;
+            progress.advance(moved);
+            (spare, offset) = (Some(chunk), offset + moved);
+            continue;
+        }
         let next = region.start_put(offset, chunk)?;
         if let Some(previous) = on_the_way.replace(next) {
             let chunk = previous.wait()?;
@@ -217,6 +223,11 @@ pub fn save(region: &Region, path: &Path, array: Option<&Array>) -> Result<()> {
     result
 }
 
+/// True for a region with copies: its calls go on at the next home, those that were only started do not.
+fn goes_on(region: &Region) -> bool {
+    region.copies() > 1
+}
+
 fn write_whole(region: &Region, path: &Path, array: Option<&Array>, shown: &str) -> Result<()> {
     let failed = || format!("cannot write {shown}");
     let mut file = BufWriter::new(File::create(path).with_context(failed)?);
@@ -233,9 +244,16 @@ fn write_whole(region: &Region, path: &Path, array: Option<&Array>, shown: &str)
         buffer.resize(CHUNK_LEN.min((len - offset) as usize), 0);
         Ok(Some(region.start_get(offset, buffer)?))
     };
-    // While one chunk is written the next one travels.
     let mut offset = 0;
-    let mut on_the_way = get(0, None)?;
+    while goes_on(region) && offset < len {
+        let mut chunk = vec![0; CHUNK_LEN.min((len - offset) as usize)];
+        region.get(offset, &mut chunk)?;
+        file.write_all(&chunk).with_context(failed)?;
+        progress.advance(chunk.len() as u64);
+        offset += chunk.len() as u64;
+    }
+    // While one chunk is written the next one travels.
+    let mut on_the_way = get(offset, None)?;
     let mut spare = None;
     while let Some(completion) = on_the_way {
         let chunk = completion.wait()?;

@@ -128,6 +128,7 @@ pub fn nodes(region: &RegionStat) -> String {
 fn state(region: &RegionStat) -> String {
     match region.lost {
         Some(node) => format!("lost with {node}"),
+        None if region.copies > 1 => format!("{} of {} copies", region.whole_copies, region.copies),
         None => "whole".to_owned(),
     }
 }
@@ -151,6 +152,7 @@ fn value(region: &RegionStat) -> Value {
     json!({
         "name": region.name, "gid": region.gid.0, "size": region.len, "place": region.placement.to_string(),
         "nodes": nodes.collect::<Vec<_>>(), "owner": region.owner, "mode": format!("{:04o}", region.mode),
+        "copies": region.copies, "whole_copies": region.whole_copies,
         "lost": region.lost.map(|node| node.0), "attributes": attributes.collect::<serde_json::Map<_, _>>(),
     })
 }

@@ -76,6 +76,29 @@ fn a_region_lies_on_the_nodes_that_are_named_and_is_made_again_so() {
 }
 
 #[test]
+fn a_region_with_copies_outlives_its_node() {
+    let mut nodes = Nodes::start(3);
+    nodes.hanare(&["region", "create", "a", "1M", "--place", "node=1", "--copies", "2"]).done();
+    let ended = nodes.hanare(&["region", "create", "b", "1M", "--copies", "4"]);
+    assert!(!ended.status.success() && ended.stderr.contains("1..=3"), "{}", ended.stderr);
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    let bytes: Vec<u8> = (0..1u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(&one, &bytes).unwrap();
+    nodes.hanare(&["region", "cp", one.to_str().unwrap(), "a"]).done();
+    assert!(nodes.hanare(&["region", "ls"]).done().contains("2 of 2 copies"));
+    let stat = nodes.hanare(&["region", "stat", "a", "--json"]).json();
+    assert_eq!((stat["copies"].as_u64(), stat["whole_copies"].as_u64()), (Some(2), Some(2)));
+    nodes.nodes[1].process.kill().unwrap();
+    nodes.hanare(&["region", "cp", "a", two.to_str().unwrap()]).done();
+    assert!(std::fs::read(&two).unwrap() == bytes);
+    pool::wait_until("another node has a copy", || {
+        let stat = nodes.hanare(&["region", "stat", "a", "--json"]).json();
+        stat["whole_copies"] == 2 && stat["nodes"].as_array().unwrap().iter().all(|node| node["node"] != 1)
+    });
+}
+
+#[test]
 fn status_shows_what_each_node_lends_and_holds() {
     let nodes = Nodes::start(2);
     nodes.hanare(&["region", "create", "r", "2M", "--place", "node=1"]).done();

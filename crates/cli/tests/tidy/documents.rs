@@ -20,6 +20,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/commands.md",
     "docs/comparison.md",
     "docs/consistency.md",
+    "docs/copies.md",
     "docs/dictionaries.md",
     "docs/failures.md",
     "docs/faq.md",

@@ -1,13 +1,15 @@
 //! The requests that one call of the user becomes: at most one for each node touched, unless there are thousands of commands or long lists.
 
 use super::message::{CommandMessage, ListBytes, Needs};
-use super::remote::{Breaks, Remote};
+use super::remote::Remote;
+use super::repetition::{Breaks, Repetition};
 use super::request::Request;
 use super::route::ExtentRoute;
 use crate::trace::Span;
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::NodeId;
+use hanare_protocol::limits::{LEASE_MS, RENEW_MS};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
@@ -49,6 +51,8 @@ pub(crate) struct Tickets<'b> {
     span: Option<Box<Span>>,
     /// True if they are kept, to be waited for later.
     is_kept: bool,
+    /// Longest silence of a node, where that is shorter than usual.
+    patience: Option<Duration>,
 }
 
 /// Outcome of all parts of a call together.
@@ -81,24 +85,32 @@ impl CallEffect {
 }
 
 /// Runs blocking commands that `draft` makes. They run once more where a node was lost or refused its grant, unless that would be twice. They run
-/// again for some time where a connection ends that the node took. `refresh` asks for the grants of today.
+/// again for some time where a connection ends that the node took, or bytes have copies. `refresh` asks for the grants of today.
 ///
 /// # Safety
 /// Runs drafts. The windows that `draft` is given are valid, and unused by others where they are written, until this returns.
 pub(crate) unsafe fn run<'b>(
-    is_once: bool,
+    Repetition { is_once, moves }: Repetition,
     refresh: impl Fn(&Error) -> Result<()>,
     mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>,
 ) -> Result<()> {
     let (mut has_written, mut has_refreshed, mut breaks) = (false, false, Breaks::default());
     loop {
+        // Another node is home of bytes with copies soon after the lease of a silent one is over.
+        let patience = (moves && !is_once).then(|| Duration::from_millis(LEASE_MS + RENEW_MS));
         let mut tickets = Tickets::default();
+        tickets.patience = patience;
         // SAFETY: all tickets are waited for below, whatever the outcome.
         let posted = unsafe { post(&mut draft, &mut tickets) };
         let (waited, was_sent) = (tickets.wait(), posted.is_ok());
         let Err(error) = tickets.explain(posted.and(waited)) else { return Ok(()) };
         has_written |= tickets.may_have_written();
         let may_repeat = match &error {
+            // The next home is found when the lease of the one before is over.
+            Error::GrantRefused { .. } | Error::NodeLost { .. } | Error::Timeout { .. } if moves => {
+                let is_nothing_done = matches!(error, Error::GrantRefused { .. }) || !was_sent;
+                (is_nothing_done || !is_once) && breaks.may_repeat_moved()
+            }
             // An update with this error did nothing; otherwise the error would be another.
             Error::GrantRefused { .. } => !std::mem::replace(&mut has_refreshed, true),
             Error::NodeLost { .. } if was_sent => !is_once && breaks.may_repeat(),
@@ -117,6 +129,8 @@ pub(crate) unsafe fn run<'b>(
             Ok(()) => {}
             // A removed region has no bytes that could have changed.
             Err(Error::UnknownRegion { name }) => return Err(Error::UnknownRegion { name }),
+            // The coordinator names the home, so it is waited for.
+            Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) if moves && breaks.may_repeat_moved() => {}
             Err(later) if !has_written => return Err(later),
             Err(_) => return Err(admit(has_written, error)),
         }
@@ -310,7 +324,10 @@ impl Tickets<'_> {
         let mut outcome: Result<()> = Ok(());
         self.rest.reverse();
         while let Some((remote, seq)) = self.pop() {
-            let part = remote.wait(seq);
+            let part = match self.patience {
+                None => remote.wait(seq),
+                Some(patience) => remote.wait_within(seq, patience),
+            };
             let happened = part.as_ref().map_or_else(|error| happened_at(remote.node(), error), |()| Happened::Yes);
             self.effect.note(remote.node(), happened);
             outcome = outcome.and(part);

@@ -78,6 +78,12 @@ impl Region {
     ///
     /// **Errors**: [`Error::BadUse`] where some bytes are on other nodes.
     pub fn map_local(&self) -> Result<LocalMapping> {
+        if self.copies() > 1 {
+            return Err(bad_use(
+                self,
+                "a pointer to a region with copies would store bytes that copies do not have; use get and put",
+            ));
+        }
         LocalMapping::whole(self)
     }
 }

@@ -26,6 +26,7 @@ mod pool;
 mod queue;
 mod region;
 mod remote;
+mod repetition;
 mod request;
 mod route;
 mod session;

@@ -32,6 +32,10 @@ const RESET_PAUSE: Duration = Duration::from_millis(200);
 pub struct CreateOptions {
     /// Placement of its bytes.
     pub placement: Placement,
+    /// Nodes that hold each of its bytes, 1 to 3. From 2 on no answered write is lost with a node: another one goes on with the bytes when the
+    /// lease of the lost one is over. A write costs a message more each way; reads cost the same, but on this host they go by the node.
+    /// Such a region cannot be mapped, and takes no queues and heaps.
+    pub copies: u8,
     /// Rights, as a file's mode bits.
     pub mode: u32,
     /// Attributes under its name, for all who open it: for example which array it holds ([`Array::attributes`]).
@@ -44,7 +48,13 @@ pub struct CreateOptions {
 
 impl Default for CreateOptions {
     fn default() -> CreateOptions {
-        CreateOptions { placement: Placement::Local, mode: 0o600, attributes: Attributes::default(), refuse_lost: false }
+        CreateOptions {
+            placement: Placement::Local,
+            copies: 1,
+            mode: 0o600,
+            attributes: Attributes::default(),
+            refuse_lost: false,
+        }
     }
 }
 
@@ -164,8 +174,8 @@ impl Pool {
     }
 
     fn create_as(&self, name: &str, len: u64, options: &CreateOptions, existing: Existing) -> Result<Region> {
-        let CreateOptions { placement, mode, attributes, .. } = options.clone();
-        self.region(&Request::Create { name: name.to_owned(), len, placement, mode, attributes, existing })
+        let CreateOptions { placement, copies, mode, attributes, .. } = options.clone();
+        self.region(&Request::Create { name: name.to_owned(), len, placement, copies, mode, attributes, existing })
     }
 
     /// Opens a region for the most that this user may do with it, whoever made it: its bytes are its owner's word, as those of a file

@@ -37,6 +37,7 @@ pub struct Region {
     rights: Rights,
     pub(super) made: Made,
     pub(super) attributes: Attributes,
+    copies: u8,
     len: u64,
     /// Routes of commands to each extent; grants change when a node gets a new epoch.
     doors: RwLock<Vec<RegionRoute>>,
@@ -61,6 +62,7 @@ pub struct Region {
 #[derive(Clone)]
 struct RegionRoute {
     remote: Arc<Remote>,
+    slot: Slot,
     grant: Grant,
     /// Address of the extent's node for other nodes.
     address: Arc<str>,
@@ -84,6 +86,7 @@ impl Region {
             rights: view.rights,
             made: view.made,
             attributes: view.attributes,
+            copies: view.copies,
             len: view.layout.len(),
             routes: view.layout.into(),
             by_pages: AtomicU32::new(0),
@@ -122,6 +125,11 @@ impl Region {
     /// Its length in bytes when it was opened.
     pub fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Nodes that are to hold each of its bytes ([`CreateOptions::copies`](crate::CreateOptions::copies)).
+    pub fn copies(&self) -> u8 {
+        self.copies
     }
 
     /// Always false: no region has no bytes.
@@ -195,15 +203,16 @@ impl Region {
 
     /// The route of commands to an extent.
     pub(crate) fn door(&self, extent: usize) -> ExtentRoute {
-        let at = self.routes().extent(extent);
-        let RegionRoute { remote, grant, address } = self.doors()[extent].clone();
-        ExtentRoute { remote, node: at.node.0, slot: at.slot, grant, address }
+        let RegionRoute { remote, slot, grant, address } = self.doors()[extent].clone();
+        let node = remote.node().0;
+        ExtentRoute { remote, node, slot, grant, address }
     }
 
     /// Slot and grant of an extent of it on a node, if there is one.
     pub(crate) fn key_on(&self, node: NodeId) -> Option<(Slot, Grant)> {
-        let at = self.routes().extents().iter().position(|extent| extent.node == node)?;
-        Some((self.routes().extent(at).slot, self.doors()[at].grant))
+        let doors = self.doors();
+        let door = doors.iter().find(|door| door.remote.node() == node)?;
+        Some((door.slot, door.grant))
     }
 
     fn doors(&self) -> RwLockReadGuard<'_, Vec<RegionRoute>> {
@@ -219,6 +228,10 @@ impl Region {
     /// **Errors**: [`Error::UnknownRegion`] when it is another one; [`Error::BadUse`] when it was resized.
     pub(crate) fn fresh_view(&self) -> Result<RegionView> {
         let view = self.view_of_today()?;
+        if self.copies > 1 {
+            let reason = "a region with copies cannot be mapped yet; use get and put, or create it without copies".to_owned();
+            return Err(Error::BadUse { region: self.name.clone(), reason });
+        }
         if view.layout != *self.routes.layout() {
             let reason = "it was resized since it was opened; open it again".to_owned();
             return Err(Error::BadUse { region: self.name.clone(), reason });
@@ -298,7 +311,7 @@ fn doors(shared: &Arc<Shared>, view: &RegionView) -> Result<Vec<RegionRoute>> {
         let address = view.nodes.iter().find(|node| node.node == extent.node);
         let remote = shared.remote(extent.node, address.map(|node| node.address.as_str()))?;
         let address = address.map_or("", |node| node.address.as_str()).into();
-        Ok(RegionRoute { remote, grant: *grant, address })
+        Ok(RegionRoute { remote, slot: extent.slot, grant: *grant, address })
     };
     view.layout.extents().zip(&view.grants).map(door).collect()
 }

@@ -23,7 +23,7 @@ use hanare_fabric::{Link, LinkError};
 use hanare_memory::Window;
 use hanare_memory::fork::{Lineage, Withheld};
 use hanare_protocol::id::NodeId;
-use hanare_protocol::limits::{ASK_MS, REACH_MS, SPIN_ANSWER_US};
+use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
 use hanare_protocol::wire::exchange::name_head;
 use hanare_protocol::wire::head::{HEAD_LEN, Kind};
 use hanare_protocol::{Error, Result};
@@ -78,17 +78,6 @@ struct Inner {
     name: Option<u128>,
     /// The connection that the node could not be asked about: it is not waited for again for each of its requests.
     mute: Option<u128>,
-}
-
-/// Connections to a node that end one after another under a request that may be repeated.
-#[derive(Default)]
-pub(crate) struct Breaks(Option<Instant>);
-
-impl Breaks {
-    /// A connection ended under the request. True if it is to be repeated: a node that takes connections counts as lost after [`REACH_MS`].
-    pub fn may_repeat(&mut self) -> bool {
-        self.0.get_or_insert_with(Instant::now).elapsed() < Duration::from_millis(REACH_MS)
-    }
 }
 
 impl Remote {
@@ -244,8 +233,13 @@ impl Remote {
     ///
     /// Waits for a request. After a broken connection the node is asked what became of a command that must not be repeated.
     pub fn wait(&self, seq: u64) -> Result<()> {
+        self.wait_within(seq, self.bound)
+    }
+
+    /// [`Remote::wait`] with another bound, if that is the shorter one.
+    pub fn wait_within(&self, seq: u64, patience: Duration) -> Result<()> {
         let mut connection = None;
-        let outcome = self.settle(seq, self.bound, |request| connection = request.connection);
+        let outcome = self.settle(seq, patience.min(self.bound), |request| connection = request.connection);
         self.explain(outcome, connection, seq, "an update", ASK)
     }
 

@@ -63,6 +63,7 @@ fn region(socket: &str, len: u64) -> (RegionView, UnixStream) {
     ask_node(&mut socket, &Request::Attach { version: VERSION, job: None });
     let CreateOptions { placement, .. } = CreateOptions::default();
     let create = Request::Create {
+        copies: 1,
         name: format!("target-{len}"),
         len,
         placement,

@@ -165,6 +165,7 @@ fn memory_of_removed_regions_that_is_still_mapped_is_lent() {
     let refused = loop {
         let name = format!("mapped{}", files.len());
         let create = Request::Create {
+            copies: 1,
             name: name.clone(),
             len: LEN,
             placement: Placement::Local,

@@ -23,6 +23,7 @@ fn guessed(pool: &TestPool, gid: Gid) -> RegionView {
     let node = NodeId(0);
     let extents = vec![Extent { node, slot: Slot(0), len: LEN }];
     RegionView {
+        copies: 1,
         owner: User { uid: 0, gid: 0 },
         mode: 0o600,
         name: "guessed".to_owned(),
@@ -151,9 +152,9 @@ fn a_layout_that_lies_is_refused_and_the_node_lives() {
     let pool = TestPool::start(2, 16 << 20);
     let mut intruder = Intruder::attach(pool.nodes[0].socket());
     let placement = hanare::Placement::Local;
-    let name = "own".to_owned();
     let good = intruder.region(&Request::Create {
-        name,
+        copies: 1,
+        name: "own".to_owned(),
         len: LEN,
         placement,
         mode: 0o600,

@@ -45,6 +45,7 @@ mod broken;
 mod coherent;
 mod collectives;
 mod commands;
+mod copies;
 mod cost;
 mod entry;
 mod entry_programs;

@@ -11,6 +11,7 @@ use super::later::LaterAnswers;
 use super::memory::{CommandMemory, Execution};
 use crate::memory::Need;
 use hanare_protocol::error::Happened;
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::exchange::Reply;
 use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
@@ -159,6 +160,18 @@ impl<M: CommandMemory, G> Answers<M, G> {
         if let Some(current) = &mut self.current {
             current.fetching = current.fetching.saturating_sub(1);
             current.failed = current.failed.take().or(outcome.err());
+        }
+    }
+
+    /// The write that the answer under way waits for, where the stage's extent has copies.
+    pub(super) fn write(&self) -> Result<Option<ExtentWrite>> {
+        self.current.as_ref().map_or(Ok(None), Current::write)
+    }
+
+    /// All copies and the home have done the stage that the answer under way waits for.
+    pub(super) fn set_applied(&mut self, olds: Vec<u8>) {
+        if let Some(current) = &mut self.current {
+            current.set_applied(olds);
         }
     }
 

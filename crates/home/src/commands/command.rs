@@ -3,12 +3,13 @@
 //! A stage on an extent that hosts map begins when its pages are at home ([`AdmittedCommand::need`]).
 
 use super::memory::{CommandExtent, CommandMemory, Execution, StageBytes};
-use super::stage_pages::stage_pages;
+use super::stage_pages::{runs, stage_pages};
 use crate::memory::Need;
-use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, PAGE_LEN};
+use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, PAGE_LEN, STAGE_LEN, WRITE_RANGE_COUNT_MAX};
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::{Error, Result};
 
 /// Longest address of a node.
@@ -32,6 +33,8 @@ pub struct AdmittedCommand<M: CommandMemory> {
     rest: Vec<u8>,
     /// Bytes of the stream that are done when the pages that are asked for are at home.
     asked: u64,
+    /// The next stage is done, with these elements before it: its extent has copies.
+    applied: Option<Vec<u8>>,
 }
 
 /// The home of a command's bytes.
@@ -60,7 +63,8 @@ impl<M: CommandMemory> AdmittedCommand<M> {
             }
         };
         let (op, execution) = (command.op, memory.begin(command.op, shape.len()));
-        let command = AdmittedCommand { op, shape, location, execution, taken: 0, done: 0, rest: Vec::new(), asked: 0 };
+        let command =
+            AdmittedCommand { op, shape, location, execution, taken: 0, done: 0, rest: Vec::new(), asked: 0, applied: None };
         command.check()?;
         Ok(command)
     }
@@ -139,10 +143,62 @@ impl<M: CommandMemory> AdmittedCommand<M> {
     pub fn need(&mut self, most: u64) -> Need {
         let access = if self.op.writes() { Access::Write } else { Access::Read };
         let at = if self.op.streams_operand() { self.taken / self.op.operand_factor() } else { self.done };
-        let most = most.min(self.stream_len() - at);
+        let most = most.min(self.stage_most()).min(self.stream_len() - at);
         let (len, need) = stage_pages(self.extent(), &self.shape, (at, most, self.unit()), access);
         self.asked = len;
         need
+    }
+
+    /// Most bytes of a stage that waits: copies take a write whole.
+    pub fn stage_most(&self) -> u64 {
+        if !self.has_copies() {
+            return u64::MAX;
+        }
+        // A stage may begin in the middle of a block.
+        let blocks = (WRITE_RANGE_COUNT_MAX as u64 - 1).saturating_mul(self.shape.shape().block().max(1));
+        let most = blocks.min(STAGE_LEN as u64);
+        (most - most % self.unit()).max(self.unit())
+    }
+
+    /// Returns true where its stages go to copies first.
+    pub fn has_copies(&self) -> bool {
+        self.op.writes() && matches!(&self.location, Location::Here(extent) if extent.has_copies())
+    }
+
+    /// The write of the stage that [`AdmittedCommand::need`] has asked for, of an operand whose next bytes these are.
+    pub fn write_of(&self, bytes: &[u8]) -> ExtentWrite {
+        let factor = self.op.operand_factor();
+        let operand = bytes[..(self.asked * factor) as usize].to_vec();
+        ExtentWrite { op: self.op, ranges: self.ranges(self.taken / factor), operand }
+    }
+
+    /// The same of what is left.
+    pub fn write_of_rest(&self) -> ExtentWrite {
+        let held = self.execution.held();
+        match self.op {
+            _ if !self.rest.is_empty() => self.write_of(&self.rest),
+            Op::Fill { .. } => {
+                // Stages begin where patterns do.
+                let operand = held.iter().copied().cycle().take(self.asked as usize).collect();
+                ExtentWrite { op: Op::Put, ranges: self.ranges(self.done), operand }
+            }
+            op => ExtentWrite { op, ranges: self.ranges(self.done), operand: held.to_vec() },
+        }
+    }
+
+    /// The ranges of the stage that is asked for, from that byte of the stream on.
+    fn ranges(&self, at: u64) -> Vec<(u64, u64)> {
+        runs(&self.shape, at, self.asked).collect()
+    }
+
+    /// All copies and the home have done the stage that is asked for.
+    pub fn set_applied(&mut self, olds: Vec<u8>) {
+        self.applied = Some(olds);
+    }
+
+    /// Returns true once where the stage that comes next was done.
+    pub fn take_applied(&mut self) -> bool {
+        self.applied.take().is_some()
     }
 
     /// Returns true where bytes of its operand wait for pages: hosts map the extent, and the bytes are done as they come.
@@ -215,6 +271,10 @@ impl<M: CommandMemory> AdmittedCommand<M> {
 
     /// Does `len` bytes of the stream.
     fn stage(&mut self, at: u64, len: u64, operand: &[u8]) -> Result<()> {
+        if let Some(olds) = self.applied.take() {
+            self.execution.keep_olds(&olds);
+            return Ok(());
+        }
         let Location::Here(extent) = &self.location else { unreachable!("bytes of another node are fetched") };
         self.execution.stage(extent, StageBytes { shape: &self.shape, at, len }, operand)
     }

@@ -1,12 +1,13 @@
 //! The answer that is being made: what is left of its commands done a stage at a time, and the next bytes of its results.
 
 use super::command::AdmittedCommand;
-use super::memory::{CommandExtent, CommandMemory, Execution};
-use super::stage_pages::stage_pages;
+use super::memory::{CommandExtent, CommandMemory, Execution, StageBytes};
+use super::stage_pages::{runs, stage_pages};
 use crate::memory::Need;
 use hanare_protocol::limits::{PAGE_LEN, STAGE_LEN};
 use hanare_protocol::page::Access;
 use hanare_protocol::wire::command::Op;
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::{Error, Result};
 use std::time::Duration;
 
@@ -191,6 +192,33 @@ impl<M: CommandMemory> Current<M> {
         }
     }
 
+    /// The write that it waits for, where the stage's extent has copies.
+    ///
+    /// **Errors**: memory of the source of a copy went away.
+    pub fn write(&self) -> Result<Option<ExtentWrite>> {
+        let Some(index) = self.commands.iter().position(AdmittedCommand::is_left) else { return Ok(None) };
+        match self.pages {
+            StagePages::Stage if self.commands[index].has_copies() => Ok(Some(self.commands[index].write_of_rest())),
+            StagePages::Target { end } if self.commands[index + 1].has_copies() => {
+                let (from, to) = (&self.commands[index], &self.commands[index + 1]);
+                let (at, len) = (self.at, end - self.at);
+                let operand = M::Execution::read(from.extent(), StageBytes { shape: &from.shape, at, len })?;
+                Ok(Some(ExtentWrite { op: Op::Put, ranges: runs(&to.shape, at, len).collect(), operand }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// All copies and the home have done the stage that it waits for.
+    pub fn set_applied(&mut self, olds: Vec<u8>) {
+        let Some(index) = self.commands.iter().position(AdmittedCommand::is_left) else { return };
+        match self.pages {
+            StagePages::Stage => self.commands[index].set_applied(olds),
+            StagePages::Target { .. } => self.commands[index + 1].set_applied(olds),
+            StagePages::Nothing | StagePages::Source { .. } => {}
+        }
+    }
+
     /// Ends its wait for pages.
     fn end_wait(&mut self) -> StagePages {
         std::mem::replace(&mut self.pages, StagePages::Nothing)
@@ -218,14 +246,19 @@ impl<M: CommandMemory> Current<M> {
         if !to.is_by_pages() {
             return Step::Done(self.copy_now(index, end));
         }
-        let (len, need) = stage_pages(to.extent(), &to.shape, (self.at, end - self.at, 1), Access::Write);
+        let most = (end - self.at).min(to.stage_most());
+        let (len, need) = stage_pages(to.extent(), &to.shape, (self.at, most, 1), Access::Write);
         self.pages = StagePages::Target { end: self.at + len };
         Step::Waits(need)
     }
 
     fn copy_now(&mut self, index: usize, end: u64) -> Result<()> {
+        let is_applied = self.commands[index + 1].take_applied();
         let (from, to) = (&self.commands[index], &self.commands[index + 1]);
-        let copied = M::Execution::copy((from.extent(), &from.shape), (to.extent(), &to.shape), self.at..end);
+        let copied = match is_applied {
+            true => Ok(()),
+            false => M::Execution::copy((from.extent(), &from.shape), (to.extent(), &to.shape), self.at..end),
+        };
         self.at = end;
         if end == self.commands[index].stream_len() {
             self.commands[index].finish();

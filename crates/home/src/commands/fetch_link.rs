@@ -11,14 +11,16 @@
 //! The node replies in the order in which it was asked. Bytes of an extent that hosts map go through the stage, and wait there until their
 //! pages are at home. Nothing more is received over the link meanwhile.
 
+use super::destination::Destination;
 use super::fetch::{Fetch, FetchTarget};
-use super::incoming::Destination;
 use super::memory::CommandExtent;
-use super::stage_pages::stage_pages;
+use super::stage_pages::{runs, stage_pages};
 use crate::memory::Need;
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::wire::Malformed;
+use hanare_protocol::wire::command::Op;
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::exchange::Reply;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
@@ -187,6 +189,23 @@ impl<E: CommandExtent> FetchLink<E> {
         Some(need)
     }
 
+    /// The write of the bytes that [`FetchLink::need`] has told of, where their extent has copies.
+    pub fn write_of_stage(&self, stage: &[u8]) -> Option<ExtentWrite> {
+        let Pause::Asked(len) = self.wait else { return None };
+        let target = self.current().filter(|target| target.extent.has_copies())?;
+        let operand = stage[self.settled_len..][..len as usize].to_vec();
+        Some(ExtentWrite { op: Op::Put, ranges: runs(&target.shape, self.at, len).collect(), operand })
+    }
+
+    /// The write of [`FetchLink::write_of_stage`] was done by all copies and the home, or was not, or may not be.
+    pub fn applied(&mut self, now: Duration, outcome: Result<()>) {
+        self.heard = now;
+        let Pause::Asked(len) = std::mem::replace(&mut self.wait, Pause::Nothing) else { return };
+        self.failed = self.failed.take().or(outcome.err());
+        self.settle_some(len);
+        self.go_on();
+    }
+
     /// The pages of [`FetchLink::need`] are at home, or will not come.
     pub fn recalled(&mut self, now: Duration, outcome: Result<()>, stage: &[u8]) {
         self.heard = now;
@@ -198,6 +217,11 @@ impl<E: CommandExtent> FetchLink<E> {
                 self.settle_some(len);
             }
         }
+        self.go_on();
+    }
+
+    /// Goes on with the rest of the stage, or ends a reply that is whole.
+    fn go_on(&mut self) {
         if self.staged_len > 0 {
             self.wait = Pause::Unasked;
         } else if let Some(head) = self.whole.take() {

@@ -15,13 +15,15 @@
 
 use super::command::AdmittedCommand;
 use super::current::{at_once, direct_at_once};
-use super::memory::{CommandExtent, CommandMemory};
+use super::destination::{Buffers, Destination, in_place};
+use super::memory::CommandMemory;
 use super::sums::{Sums, unpaired};
 use crate::memory::Need;
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::{LINK_TURN_COUNT, LIST_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::head::{Head, Kind, MAY_WAIT};
 use hanare_protocol::wire::sync::SyncRequest;
@@ -43,44 +45,6 @@ pub enum Arrived<M: CommandMemory> {
     Commands(Vec<AdmittedCommand<M>>),
     /// Anything else.
     Query(Query),
-}
-
-/// Puts of up to this many bytes in a row are asked of a link at once.
-const DIRECT_BLOCK_MIN: u64 = 4096;
-
-/// The buffers of the driver, as they were filled.
-#[derive(Clone, Copy, Debug)]
-pub struct Buffers<'a> {
-    /// Commands, or the body of a query.
-    pub front: &'a [u8],
-    /// The commands' lists.
-    pub lists: &'a [u64],
-    /// Bytes of operands: at most [`STAGE_LEN`].
-    pub stage: &'a [u8],
-}
-
-/// The place of the next bytes of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Destination {
-    /// All of [`Buffers::front`], which is made this long. The lists are emptied.
-    Front(u64),
-    /// All of [`Buffers::lists`], which is made this many bytes long.
-    Lists(u64),
-    /// Bytes of the extent of [`Incoming::current`], in place.
-    Extent {
-        /// The first of them.
-        offset: u64,
-        /// Their number.
-        len: u64,
-    },
-    /// The operand that the execution of [`Incoming::current`] keeps, of this length.
-    Held(u64),
-    /// The first bytes of [`Buffers::stage`].
-    Stage(u64),
-    /// The same, but nobody wants them.
-    Nowhere(u64),
-    /// Nowhere yet: they are left with the link until pages are at home.
-    Later,
 }
 
 /// Progress of a message of commands.
@@ -262,6 +226,20 @@ impl<M: CommandMemory> Incoming<M> {
         *wait = StageWait::Asked;
         let command = &mut self.commands[*current];
         Some(command.need((*staged_len - *settled_len) as u64 / command.op.operand_factor()))
+    }
+
+    /// The write that the message waits for, where the stage's extent has copies.
+    pub(super) fn write(&self, stage: &[u8]) -> Option<ExtentWrite> {
+        let Taking::Operands { current, staged_len, settled_len, .. } = &self.taking else { return None };
+        let command = &self.commands[*current];
+        command.has_copies().then(|| command.write_of(&stage[*settled_len..*staged_len]))
+    }
+
+    /// All copies and the home have done the stage that the message waits for.
+    pub(super) fn set_applied(&mut self, olds: Vec<u8>) {
+        if let Taking::Operands { current, .. } = &self.taking {
+            self.commands[*current].set_applied(olds);
+        }
     }
 
     /// The pages that the message waits for are at home, or will not come.
@@ -467,27 +445,6 @@ pub(super) fn query_weight(query: &Query) -> usize {
         Query::Sync(SyncRequest::Lock { .. } | SyncRequest::Sleep { .. }) => LINK_TURN_COUNT / 4,
         Query::Sync(SyncRequest::Release { .. } | SyncRequest::Arrive(_, Some(_))) => LINK_TURN_COUNT / 4,
         _ => 1,
-    }
-}
-
-/// The next bytes of an operand that can go to their place without the stage: their number, and the place. An append's are kept until they
-/// are whole.
-fn in_place<M: CommandMemory>(command: &AdmittedCommand<M>, left: u64, most: u64) -> Option<(u64, Destination)> {
-    match command.op {
-        Op::Append { .. } if command.taken() == 0 => Some((command.operand_len(), Destination::Held(command.operand_len()))),
-        Op::Put if command.extent().stays() => {
-            let taken = command.taken();
-            let (offset, len) = match command.shape.range() {
-                Some((offset, _)) => (offset + taken, left.min(most)),
-                None => {
-                    let block = command.shape.shape().block();
-                    let begins = block >= DIRECT_BLOCK_MIN && taken.is_multiple_of(block);
-                    begins.then(|| (command.shape.block_offset(taken / block), block))?
-                }
-            };
-            Some((len, Destination::Extent { offset, len }))
-        }
-        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@ use super::outcomes::LinkOutcomes;
 use crate::memory::Need;
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::LINK_TURN_COUNT;
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::{Error, Result};
 
@@ -68,6 +69,25 @@ impl<M: CommandMemory, G> LinkCommands<M, G> {
             true => self.incoming.recalled(outcome, stage),
             false => self.answers.recalled(outcome),
         }
+    }
+
+    /// The write of the stage that [`LinkCommands::need`] has told of, where its extent has copies.
+    ///
+    /// **Cost**: a copy of the stage's operand. **Errors**: memory of the source of a copy went away.
+    pub fn write(&self, stage: &[u8]) -> Result<Option<ExtentWrite>> {
+        match self.incoming.waits_for_pages() {
+            true => Ok(self.incoming.write(stage)),
+            false => self.answers.write(),
+        }
+    }
+
+    /// The write of [`LinkCommands::write`] was done by all copies and the home, with the elements before it; or was not, or may not be.
+    pub fn applied(&mut self, outcome: Result<Vec<u8>>, stage: &[u8]) {
+        let outcome = outcome.map(|olds| match self.incoming.waits_for_pages() {
+            true => self.incoming.set_applied(olds),
+            false => self.answers.set_applied(olds),
+        });
+        self.recalled(outcome, stage);
     }
 
     /// Hosts are about to map an extent: commands that came before them go on by pages. Returns true if the link has to have a turn for that.

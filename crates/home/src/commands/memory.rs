@@ -42,6 +42,9 @@ pub trait CommandExtent: Clone {
     /// Returns true where hosts map it, or are about to: the pages of each stage come home first.
     fn is_by_pages(&self) -> bool;
 
+    /// Returns true where other nodes have copies of its bytes: a write goes to them first.
+    fn has_copies(&self) -> bool;
+
     /// Returns true where a link may read and write its bytes where they lie.
     fn stays(&self) -> bool;
 
@@ -80,6 +83,12 @@ pub trait Execution {
 
     /// Does a stage. `operand` has its bytes of an operand that is a stream.
     fn stage(&mut self, extent: &Self::Extent, stage: StageBytes<'_>, operand: &[u8]) -> Result<()>;
+
+    /// Keeps the elements before a stage that was done elsewhere.
+    fn keep_olds(&mut self, olds: &[u8]);
+
+    /// Reads bytes of a command's stream.
+    fn read(extent: &Self::Extent, stage: StageBytes<'_>) -> Result<Vec<u8>>;
 
     /// Appends the operand to a lane of the array of queues that begins at `offset`.
     fn append(&mut self, extent: &Self::Extent, offset: u64, lane: u32) -> Result<()>;

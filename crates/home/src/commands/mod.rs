@@ -20,6 +20,7 @@
 //! |---|---|
 //! | `memory` | what commands ask of a home's memory |
 //! | `command` | one admitted command, and what is left of it |
+//! | `destination` | places of a message's bytes |
 //! | `incoming` | where a message's bytes go, and what it asks for |
 //! | `sums` | what the commands of a message are together, and its limits |
 //! | `answers` | answers under way, a stage at a time |
@@ -36,6 +37,7 @@
 mod answers;
 mod command;
 mod current;
+mod destination;
 mod fetch;
 mod fetch_link;
 mod fetch_peers;
@@ -51,10 +53,11 @@ mod sums;
 pub use answers::{Answers, Next, Parts, Response};
 pub use command::{AdmittedCommand, Location};
 pub use current::Part;
+pub use destination::{Buffers, Destination};
 pub use fetch::{Fetch, FetchTarget};
 pub use fetch_link::{EndedFetch, FetchLink};
 pub use fetch_peers::FetchPeers;
-pub use incoming::{Arrived, Buffers, Destination, Finished, Incoming};
+pub use incoming::{Arrived, Finished, Incoming};
 pub use link::LinkCommands;
 pub use memory::{CommandExtent, CommandMemory, CopyEnd, Execution, StageBytes};
 pub use outcomes::{EndedLinks, LinkOutcomes};

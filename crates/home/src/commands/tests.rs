@@ -40,6 +40,10 @@ impl CommandExtent for TestExtent {
         true
     }
 
+    fn has_copies(&self) -> bool {
+        false
+    }
+
     fn stays(&self) -> bool {
         false
     }

@@ -124,6 +124,7 @@ const CLIENT: ClientId = ClientId(3);
 fn share(pages: &mut Pages<PageVectors>) -> u64 {
     let extents = vec![Extent { node: OTHER, slot: Slot(0), len: PAGE_LEN }];
     let view = RegionView {
+        copies: 1,
         name: "a".to_owned(),
         gid: GID,
         owner: User { uid: 1, gid: 1 },

@@ -45,6 +45,10 @@ impl CommandExtent for Vector {
         Bytes::is_by_pages(self)
     }
 
+    fn has_copies(&self) -> bool {
+        false
+    }
+
     fn stays(&self) -> bool {
         !Bytes::is_by_pages(self)
     }
@@ -94,6 +98,20 @@ impl Execution for VectorExecution {
         }
     }
 
+    fn keep_olds(&mut self, olds: &[u8]) {
+        self.result.extend_from_slice(olds);
+    }
+
+    fn read(extent: &Vector, StageBytes { shape, at, len }: StageBytes<'_>) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(len as usize);
+        for (offset, run) in runs(shape, at, len) {
+            let mut read = vec![0; run as usize];
+            extent.read(offset, &mut read)?;
+            bytes.append(&mut read);
+        }
+        Ok(bytes)
+    }
+
     fn append(&mut self, extent: &Vector, offset: u64, lane: u32) -> Result<()> {
         let (appended, head) = extent.with_queues(offset, |array| array.append(lane, &self.held))?;
         self.result = encode_appended(&appended, head).to_vec();
@@ -101,14 +119,9 @@ impl Execution for VectorExecution {
     }
 
     fn copy((source, from): CopyEnd<'_, Vector>, (target, to): CopyEnd<'_, Vector>, range: Range<u64>) -> Result<()> {
-        let len = range.end - range.start;
-        let mut bytes = Vec::with_capacity(len as usize);
-        for (offset, run) in runs(from, range.start, len) {
-            let mut read = vec![0; run as usize];
-            source.read(offset, &mut read)?;
-            bytes.append(&mut read);
-        }
-        target.write_stream(to, range.start, &bytes)
+        let (at, len) = (range.start, range.end - range.start);
+        let bytes = VectorExecution::read(source, StageBytes { shape: from, at, len })?;
+        target.write_stream(to, at, &bytes)
     }
 
     fn conclude(&mut self) {}

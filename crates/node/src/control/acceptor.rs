@@ -7,7 +7,7 @@ use crate::notice_queue::NoticeQueue;
 use crate::notices::ToControl;
 use hanare_fabric::tcp::{Greeted, Incoming, Keys, Listener, Step};
 use hanare_fabric::{Link, agree};
-use hanare_protocol::id::ClientId;
+use hanare_protocol::id::{ClientId, NodeId};
 use hanare_protocol::limits::{AGREEING_COUNT_MAX, GREETING_COUNT_MAX, GREETING_MS, HOST_GREETING_COUNT_MAX, PROVING_MS};
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::greeting::{Hello, Role};
@@ -256,7 +256,10 @@ impl AcceptorLoop {
     fn hand_on(&mut self, greeted: Greeted) {
         match greeted.hello.role {
             Role::Control => self.notices.send(ToControl::Greeted(greeted)),
-            Role::Pages => self.notices.send(ToControl::Wired(Box::new(greeted.link))),
+            role @ (Role::Pages | Role::Copies) => {
+                let node = NodeId(u32::try_from(greeted.hello.from).unwrap_or(u32::MAX));
+                self.notices.send(ToControl::Wired(role, node, Box::new(greeted.link)));
+            }
             Role::Link => self.notices.send(ToControl::HandOver(Box::new(greeted))),
             Role::Data => self.agree(greeted),
         }

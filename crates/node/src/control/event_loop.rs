@@ -257,10 +257,8 @@ impl ControlLoop {
     fn act(&mut self, output: Output) {
         match output {
             Output::Send(message) => self.tell_coordinator(message),
-            Output::Make { order, gid, lens } => {
-                let result = self.extents.make(gid, &lens);
-                self.member.made(order, result);
-            }
+            Output::Make { order, gid, lens, copied } => self.make_extents(order, gid, &lens, copied),
+            Output::Holder { extent, nodes, message } => self.service.notify(ToService::Holder { extent, nodes, message }),
             Output::Free { slots } => {
                 self.extents.free(&slots);
                 self.service.notify(ToService::Freed);
@@ -413,7 +411,8 @@ impl ControlLoop {
                 ToControl::Linked { link, series, client, user } => {
                     self.service.notify(ToService::Serve { link, series, client, user });
                 }
-                ToControl::Wired(link) => self.service.notify(ToService::Wired { node: None, link: Ok(link) }),
+                ToControl::Wired(role, node, link) => self.service.notify(ToService::wired_by(role, node, link)),
+                ToControl::Holder(extent, message) => self.member.say_as_holder(extent, message),
                 ToControl::HandOver(greeted) => self.service.notify(ToService::HandOver(greeted)),
                 ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
                 ToControl::Dialed(outcome) => self.dialed(outcome),

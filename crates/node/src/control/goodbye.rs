@@ -18,7 +18,7 @@ impl ControlLoop {
         self.take_rights_back();
         // Pages of other nodes go home while this one is still a member: afterwards they would count as lost.
         self.service.end(self.keeper.is_some());
-        let bytes = self.extents.held().iter().map(|extent| extent.len).fold(0, u64::saturating_add);
+        let bytes = self.extents.describe().iter().map(|(extent, _)| extent.len).fold(0, u64::saturating_add);
         if self.keeper.is_none() && bytes > 0 {
             tracing::warn!("{} of regions go with this node: nobody else has them (`--persist DIR` keeps them)", Size(bytes));
         }

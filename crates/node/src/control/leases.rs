@@ -5,10 +5,12 @@ use crate::notices::ToService;
 use hanare_protocol::id::{ClientId, NodeId};
 
 impl ControlLoop {
-    /// Locks that are lent to clients here may be taken again as long as the node is a member.
+    /// Locks that are lent to clients here may be taken again as long as the node is a member, and homes of extents with copies answer.
     pub(super) fn hold_leases(&mut self) {
         let now_ms = self.now_ms();
-        self.extents.seats.hold_for(self.member.leases_until_ms(now_ms).saturating_sub(now_ms));
+        let left_ms = self.member.leases_until_ms(now_ms).saturating_sub(now_ms);
+        self.extents.seats.hold_for(left_ms);
+        self.extents.hold_lease(left_ms);
     }
 
     /// The node is no member any more: nothing that is lent to clients here may be taken again, and what this node asks may not be heard.

@@ -6,6 +6,7 @@
 //! | `clients` | what clients ask, and what the node answers by itself |
 //! | `descriptors` | how many this process may have, and what a user's share of them is |
 //! | `listener` | the Unix socket that clients attach to |
+//! | `extents` | extents that the coordinator orders |
 //! | `leases` | locks that are lent to clients of this host |
 //! | `detached` | programs that live and have no connection any more |
 //! | `acceptor` | TCP connections: greeted by a thread of their own, then handed on |
@@ -21,6 +22,7 @@ mod coordination;
 mod descriptors;
 mod detached;
 mod event_loop;
+mod extents;
 mod goodbye;
 mod home;
 mod leases;

@@ -6,14 +6,16 @@ use crate::control_link::ControlLink;
 use hanare_fabric::LinkError;
 use hanare_home::{EndedFetch, Need};
 use hanare_protocol::Result;
+use hanare_protocol::wire::copies::ExtentWrite;
+use hanare_protocol::wire::greeting::Role;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 pub(crate) enum Connection {
     Client(Box<Session>),
     Peer(Box<Peer>),
-    /// A connection between nodes about pages.
-    Wire(Box<ControlLink>),
+    /// A connection between nodes about pages, or copies.
+    Wire(Role, Box<ControlLink>),
 }
 
 /// Result of a turn.
@@ -22,7 +24,7 @@ pub(crate) enum Did {
     /// True if anything moved; then the fetches that have ended, and pages to bring home.
     Peer(bool, Vec<EndedFetch>, Option<Need>),
     /// Frames of another node, and whether the connection has ended after them.
-    Wire(Vec<Vec<u8>>, std::result::Result<(), LinkError>),
+    Wire(Role, Vec<Vec<u8>>, std::result::Result<(), LinkError>),
 }
 
 impl Connection {
@@ -30,9 +32,9 @@ impl Connection {
         match self {
             Connection::Client(session) => session.turn(now, is_shared).map(Did::Client),
             Connection::Peer(peer) => peer.turn(now).map(|(moved, ended)| Did::Peer(moved, ended, peer.need())),
-            Connection::Wire(wire) => {
+            Connection::Wire(role, wire) => {
                 let (frames, ending) = wire.receive_bytes();
-                Ok(Did::Wire(frames, ending))
+                Ok(Did::Wire(*role, frames, ending))
             }
         }
     }
@@ -41,7 +43,7 @@ impl Connection {
     pub fn give_way(&mut self) -> bool {
         match self {
             Connection::Client(session) => session.give_way(),
-            Connection::Peer(_) | Connection::Wire(_) => false,
+            Connection::Peer(_) | Connection::Wire(..) => false,
         }
     }
 
@@ -49,7 +51,7 @@ impl Connection {
     pub fn name(&self) -> Option<u128> {
         match self {
             Connection::Client(session) => session.name(),
-            Connection::Peer(_) | Connection::Wire(_) => None,
+            Connection::Peer(_) | Connection::Wire(..) => None,
         }
     }
 
@@ -63,7 +65,7 @@ impl Connection {
         match self {
             Connection::Client(session) => session.waits_for_others(),
             Connection::Peer(peer) => peer.fetches().waits_for_pages(),
-            Connection::Wire(_) => false,
+            Connection::Wire(..) => false,
         }
     }
 
@@ -78,7 +80,7 @@ impl Connection {
                 peer.recalled(now, outcome);
                 peer.need()
             }
-            Connection::Wire(_) => None,
+            Connection::Wire(..) => None,
         }
     }
 
@@ -87,12 +89,36 @@ impl Connection {
         self.is_blocked() || self.waits_for_others()
     }
 
+    /// The write that its commands wait for, where their extent has copies.
+    pub fn write(&self) -> Result<Option<ExtentWrite>> {
+        match self {
+            Connection::Client(session) => session.write(),
+            Connection::Peer(peer) => Ok(peer.write()),
+            Connection::Wire(..) => Ok(None),
+        }
+    }
+
+    /// The write of [`Connection::write`] was done, with the elements before it, or was not. Returns the next need.
+    pub fn applied(&mut self, now: Duration, outcome: Result<Vec<u8>>) -> Option<Need> {
+        match self {
+            Connection::Client(session) => {
+                session.applied(outcome);
+                session.need()
+            }
+            Connection::Peer(peer) => {
+                peer.applied(now, outcome.map(drop));
+                peer.need()
+            }
+            Connection::Wire(..) => None,
+        }
+    }
+
     /// True if it needs a periodic look.
     pub fn waits(&self) -> bool {
         match self {
             Connection::Client(session) => session.waits_for_others(),
             Connection::Peer(peer) => !peer.fetches().is_idle(),
-            Connection::Wire(_) => false,
+            Connection::Wire(..) => false,
         }
     }
 
@@ -103,7 +129,7 @@ impl Connection {
             Connection::Peer(peer) if peer.fetches().is_silent(now, bound) => {
                 Err(LinkError::Timeout { peer: peer.address.clone(), after_ms: bound.as_millis() as u64 })
             }
-            Connection::Peer(_) | Connection::Wire(_) => Ok(()),
+            Connection::Peer(_) | Connection::Wire(..) => Ok(()),
         }
     }
 
@@ -112,7 +138,7 @@ impl Connection {
         match self {
             Connection::Client(session) => session.can_rest(),
             Connection::Peer(_) => false,
-            Connection::Wire(wire) => !wire.has_more() && !wire.has_unsent(),
+            Connection::Wire(_, wire) => !wire.has_more() && !wire.has_unsent(),
         }
     }
 
@@ -120,7 +146,7 @@ impl Connection {
     pub fn checks_by_call(&self) -> bool {
         match self {
             Connection::Client(session) => session.checks_by_call(),
-            Connection::Peer(_) | Connection::Wire(_) => true,
+            Connection::Peer(_) | Connection::Wire(..) => true,
         }
     }
 
@@ -128,7 +154,7 @@ impl Connection {
         match self {
             Connection::Client(session) => session.needs_write_event(),
             Connection::Peer(peer) => peer.needs_write_event(),
-            Connection::Wire(wire) => wire.needs_write_event(),
+            Connection::Wire(_, wire) => wire.needs_write_event(),
         }
     }
 
@@ -137,7 +163,7 @@ impl Connection {
             Connection::Client(session) => session.doze(),
             Connection::Peer(peer) => peer.doze(),
             // A link dozes after its last move, unless that was cut short.
-            Connection::Wire(wire) => !wire.has_more(),
+            Connection::Wire(_, wire) => !wire.has_more(),
         }
     }
 
@@ -145,7 +171,7 @@ impl Connection {
     pub fn life(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Connection::Client(session) => session.life(),
-            Connection::Peer(_) | Connection::Wire(_) => None,
+            Connection::Peer(_) | Connection::Wire(..) => None,
         }
     }
 
@@ -153,7 +179,7 @@ impl Connection {
         match self {
             Connection::Client(session) => session.event(),
             Connection::Peer(peer) => peer.event(),
-            Connection::Wire(wire) => wire.event(),
+            Connection::Wire(_, wire) => wire.event(),
         }
     }
 }

@@ -80,6 +80,10 @@ impl CommandExtent for ReachedExtent {
         self.opened.is_by_pages()
     }
 
+    fn has_copies(&self) -> bool {
+        self.opened.held().has_copies()
+    }
+
     fn stays(&self) -> bool {
         self.opened.stays().is_some()
     }
@@ -137,6 +141,16 @@ impl Execution for NodeExecution {
         // SAFETY: the operand is borrowed for this call, and only read.
         let operand = unsafe { Window::of(operand) };
         self.exec.stage(stage, operand, olds).map_err(|lost| lost_memory(&lost))
+    }
+
+    fn keep_olds(&mut self, olds: &[u8]) {
+        self.result.extend_from_slice(olds);
+    }
+
+    fn read(extent: &ReachedExtent, StageBytes { shape, at, len }: StageBytes<'_>) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len as usize];
+        gather_stream((extent, shape), at, &mut bytes)?;
+        Ok(bytes)
     }
 
     fn append(&mut self, extent: &ReachedExtent, offset: u64, lane: u32) -> Result<()> {

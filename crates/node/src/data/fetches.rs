@@ -6,6 +6,7 @@ use hanare_home::{Destination, EndedFetch, Fetch, FetchLink, Need};
 use hanare_memory::Window;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::head::Head;
 use hanare_protocol::{Error, Result};
 use std::os::fd::BorrowedFd;
@@ -80,6 +81,16 @@ impl Peer {
     /// The pages are at home, or will not come.
     pub fn recalled(&mut self, now: Duration, outcome: Result<()>) {
         self.sink.fetches.recalled(now, outcome, &self.sink.stage);
+    }
+
+    /// The write that received bytes wait for, where their extent has copies.
+    pub fn write(&self) -> Option<ExtentWrite> {
+        self.sink.fetches.write_of_stage(&self.sink.stage)
+    }
+
+    /// The write of [`Peer::write`] was done, or was not.
+    pub fn applied(&mut self, now: Duration, outcome: Result<()>) {
+        self.sink.fetches.applied(now, outcome);
     }
 
     /// The error for a link that has ended.

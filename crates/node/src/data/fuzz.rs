@@ -56,7 +56,7 @@ fn with_grant(mut request: SyncRequest, write: Grant) -> SyncRequest {
 pub(crate) fn sharing(bytes: &[u8]) {
     let extents = Arc::new(Extents::new(LENDER.with(Arc::clone)));
     extents.renew_grants(NodeId(0)).expect("random bytes");
-    let made = extents.make(Gid(1), &[LEN]).expect("memory")[0];
+    let made = extents.make(Gid(1), &[LEN], false).expect("memory")[0];
     let held = extents.hold(made.slot, made.write, Rights::Write).expect("it was just made");
     held.reach().window().slice(0, 64).write_from(&FORM.encode(COUNT)).expect("memory");
     let (address, life, answer) = ("127.0.0.1:1".to_owned(), Incarnation(1), Duration::from_secs(1));

@@ -66,20 +66,18 @@ impl Peers {
         }
     }
 
-    /// Begins to connect to a node for messages about pages; [`ToService::Wired`] says what came of it.
-    pub fn dial_wire(&self, node: NodeId, address: String) {
+    /// Begins to connect to a node for messages about pages, or copies, from node `me`; [`ToService::Wired`] says what came of it.
+    pub fn dial_wire(&self, role: Role, me: NodeId, node: NodeId, address: String) {
         let (keys, bound, notices) = (self.dial.keys.clone(), self.dial.bound, self.dial.notices.clone());
+        let wired = move |link| ToService::Wired { role, node, is_ours: true, link };
         let dial = move || {
-            let caller = keys.caller(Role::Pages, u64::from(node.0));
+            let caller = keys.caller(role, u64::from(me.0));
             let greeted = tcp::connect(&address, caller, &proving(&keys), Instant::now() + bound);
-            notices.send(ToService::Wired {
-                node: Some(node),
-                link: greeted.map(|greeted| Box::new(greeted.link) as Box<dyn Link>),
-            });
+            notices.send(wired(greeted.map(|greeted| Box::new(greeted.link) as Box<dyn Link>)));
         };
         if let Err(error) = std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
             let link = Err(Error::System { what: "start a thread".to_owned(), reason: error.to_string() });
-            self.dial.notices.send(ToService::Wired { node: Some(node), link });
+            self.dial.notices.send(wired(link));
         }
     }
 }

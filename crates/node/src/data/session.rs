@@ -9,6 +9,7 @@ use hanare_home::{LinkCommands, LinkOutcomes, Need};
 use hanare_protocol::Error;
 use hanare_protocol::id::{ClientId, User};
 use hanare_protocol::wire::control::CommandOrigin;
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::head::{Head, Kind};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -155,6 +156,17 @@ impl Session {
     pub fn recalled(&mut self, outcome: Result<(), Error>) {
         self.is_drained = false;
         self.inbox.commands.recalled(outcome, &self.inbox.stage);
+    }
+
+    /// The write that its message, or its answer, waits for, where the extent has copies.
+    pub fn write(&self) -> Result<Option<ExtentWrite>, Error> {
+        self.inbox.commands.write(&self.inbox.stage)
+    }
+
+    /// The write of [`Session::write`] was done, with the elements before it, or was not.
+    pub fn applied(&mut self, outcome: Result<Vec<u8>, Error>) {
+        self.is_drained = false;
+        self.inbox.commands.applied(outcome, &self.inbox.stage);
     }
 
     /// Hosts are about to map an extent: commands that came before them go on by pages. Returns whether it has to have a turn for that.

@@ -78,7 +78,7 @@ pub(crate) fn pages(bytes: &[u8]) {
     let lender = LENDER.with(Arc::clone);
     let extents = Arc::new(Extents::new(lender));
     extents.renew_grants(ME).expect("random bytes");
-    let held = extents.make(GID, &[LEN]).expect("memory")[0];
+    let held = extents.make(GID, &[LEN], false).expect("memory")[0];
     DRAWN.set(0);
     let memory = NodePages { extents: extents.clone(), draw: || Ok(DRAWN.replace(DRAWN.get() + 1)) };
     let (address, life, answer) = ("127.0.0.1:1".to_owned(), Incarnation(1), Duration::from_secs(1));
@@ -148,6 +148,7 @@ fn view(grant: Grant) -> RegionView {
     use hanare_protocol::id::{Rights, User};
     use hanare_protocol::wire::control::{Made, NodeAddress};
     RegionView {
+        copies: 1,
         name: "a".to_owned(),
         gid: GID,
         owner: User { uid: 1000, gid: 1000 },

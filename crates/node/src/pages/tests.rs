@@ -64,6 +64,7 @@ fn regions_on(extents: Arc<Extents>) -> NodeHome {
 fn share(len: u64) -> RegionRequest {
     let extents = vec![Extent { node: ELSEWHERE, slot: Slot(0), len }];
     let view = RegionView {
+        copies: 1,
         name: "a".to_owned(),
         gid: Gid(1),
         owner: User { uid: 1000, gid: 1000 },
@@ -136,7 +137,7 @@ fn join(len: u64, (slot, grant): (Slot, Grant)) -> Join {
 fn a_reply_keeps_nobody_from_the_memory_of_a_region_that_was_left() {
     const LEN: u64 = 256 * PAGE_LEN;
     let extents = extents();
-    let held = extents.make(Gid(1), &[LEN]).unwrap()[0];
+    let held = extents.make(Gid(1), &[LEN], false).unwrap()[0];
     let mut regions = regions_on(extents.clone());
     let hail =
         encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), address: "there".to_owned(), channel: 1 }, None);
@@ -163,7 +164,7 @@ fn a_reply_keeps_nobody_from_the_memory_of_a_region_that_was_left() {
 fn pages_that_are_taken_out_of_mappings_are_written_down_as_they_are() {
     const LEN: u64 = 256 * PAGE_LEN;
     let (extents, folder) = (extents(), tempfile::tempdir().unwrap());
-    let held = extents.make(Gid(1), &[LEN]).unwrap()[0];
+    let held = extents.make(Gid(1), &[LEN], false).unwrap()[0];
     let bytes = vec![7; LEN as usize];
     extents.describe()[0].1.reach().window().write_from(&bytes).unwrap();
     let memory = HomeMemory::open(&join(LEN, (held.slot, held.write)), NodeId(0), &extents).unwrap();

@@ -41,7 +41,7 @@ pub(crate) fn kept(bytes: &[u8]) {
     let end = [u64::MAX, count, 0].map(u64::to_le_bytes).concat();
     stream.extend(block(&end, &[]));
     let extents = Extents::new(LENDER.with(Arc::clone));
-    let made = extents.make(Gid(1), &[LEN]).expect("memory")[0];
+    let made = extents.make(Gid(1), &[LEN], false).expect("memory")[0];
     let all: Vec<_> = extents.describe().into_iter().map(|(_, held)| held).collect();
     let _ = fill(&mut &stream[..], &all);
     drop(all);

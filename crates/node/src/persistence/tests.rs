@@ -28,7 +28,7 @@ fn bytes_of(held: &NodeExtent) -> Vec<u8> {
 fn filled() -> Extents {
     let extents = extents();
     for (gid, len) in [(1, 4096), (2, 100), (3, 8 << 20), (4, 3 << 20)] {
-        extents.make(Gid(gid), &[len]).unwrap();
+        extents.make(Gid(gid), &[len], false).unwrap();
     }
     extents.free(&[Slot(0)]);
     for (described, held) in extents.describe() {
@@ -54,7 +54,7 @@ fn what_was_written_is_read_into_the_same_slots_and_zeros_take_no_room() {
         assert_eq!(*old, new);
         assert!(bytes_of(was) == bytes_of(&is), "{}", new.gid);
     }
-    assert_eq!(after.make(Gid(9), &[64]).unwrap()[0].slot, Slot(0), "the empty slot is given out again");
+    assert_eq!(after.make(Gid(9), &[64], false).unwrap()[0].slot, Slot(0), "the empty slot is given out again");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_write_that_ends_anywhere_leaves_the_file_before_it() {
     std::fs::write(folder.path().join("node.kept.part"), &before[..before.len() / 2]).unwrap();
     assert_eq!(keeper(folder.path()).restore(&extents()).unwrap().unwrap().held.len(), 3);
     let other = extents();
-    other.make(Gid(5), &[10]).unwrap();
+    other.make(Gid(5), &[10], false).unwrap();
     keeper(folder.path()).write(&other).unwrap();
     assert_eq!(keeper(folder.path()).restore(&extents()).unwrap().unwrap().held[0].gid, Gid(5));
 }
@@ -184,7 +184,7 @@ fn what_queues_have_spilled_is_read_back_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let before = extents();
     let len = form.array_len(1).unwrap();
-    before.make(Gid(1), &[len]).unwrap();
+    before.make(Gid(1), &[len], false).unwrap();
     let held = before.describe()[0].1.clone();
     held.reach().window().slice(0, 64).write_from(&form.encode(1)).unwrap();
     let (writer, reader) = (PortId(5), PortId(6));
@@ -236,7 +236,7 @@ fn a_region_is_written_down_as_of_one_moment_while_commands_change_it() {
     const PUT_LEN: u64 = 8 << 20;
     let folder = tempfile::tempdir().unwrap();
     let (before, keeper, stop) = (extents(), keeper(folder.path()), AtomicBool::new(false));
-    let made = before.make(Gid(1), &[PUT_LEN]).unwrap()[0];
+    let made = before.make(Gid(1), &[PUT_LEN], false).unwrap()[0];
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let command = Command::new(Op::Put, 1, made.slot, made.write, &Shape::contiguous(0, PUT_LEN));
@@ -268,7 +268,7 @@ fn a_region_is_written_down_as_of_one_moment_while_commands_change_it() {
 fn blocks_of_a_heap_that_is_gone_are_not_given_out_again() {
     let folder = tempfile::tempdir().unwrap();
     let before = extents();
-    before.make(Gid(1), &[1 << 20]).unwrap();
+    before.make(Gid(1), &[1 << 20], false).unwrap();
     before.describe()[0].1.begin_heap().unwrap();
     keeper(folder.path()).write(&before).unwrap();
     let after = extents();

@@ -1,19 +1,23 @@
 //! Creating regions and making them longer: choosing nodes, ordering extents, and undoing it all when one of them fails.
 
 use super::asks::{AskKey, Task};
-use super::journal::{GID_RESERVE, Record, RegionRecord};
+use super::holders::FIRST_TERM;
+use super::journal::GID_RESERVE;
 use super::naming::{self, Event, Growth, Part};
 use super::placement::{self, Plan, Room};
+use super::records::{Record, RegionRecord};
 use super::roster::Phase;
 use super::{Coordinator, Step, permission, quota};
 use crate::attributes::Attributes;
+use crate::copies::HolderSet;
 use crate::error::{Error, Result};
 use crate::id::{Asker, Gid, NodeId, Rights};
-use crate::limits::{REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
+use crate::limits::{COPY_COUNT_MAX, REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
 use crate::placement::{Layout, Placement};
 use crate::size::Size;
 use crate::table;
 use crate::wire::control::{Existing, Order, ReportedExtent};
+use crate::wire::copies::CopiedExtent;
 use std::collections::BTreeSet;
 
 /// Terms of a region to create.
@@ -22,6 +26,7 @@ pub(super) struct CreateRequest<'a> {
     pub name: &'a str,
     pub len: u64,
     pub placement: Placement,
+    pub copies: u8,
     pub mode: u32,
     pub attributes: &'a Attributes,
     pub existing: Existing,
@@ -81,9 +86,11 @@ impl Coordinator {
         quota::check_noted(uid, noted, request.attributes.len_bytes() as u64)?;
         // The bytes of a region that is replaced are gone already.
         let gone = instead.and_then(|gid| self.ledger.regions.get(&gid)).filter(|region| region.owner.uid == uid);
-        let used = self.used_or_asked(uid).saturating_sub(gone.map_or(0, |region| region.layout.len()));
-        quota::check(self.settings.quota, uid, used, request.len)?;
+        let all = |len: u64, copies: u8| len.saturating_mul(copies.max(1).into());
+        let used = self.used_or_asked(uid).saturating_sub(gone.map_or(0, |region| all(region.layout.len(), region.copies)));
+        quota::check(self.settings.quota, uid, used, all(request.len, request.copies))?;
         let plan = self.plan(request.placement, request.len, task.node)?;
+        let copies = self.plan_copies(&plan, request.copies)?;
         check_len(request.name, request.len)?;
         let gid = self.take_gid();
         let growth = Growth {
@@ -93,6 +100,7 @@ impl Coordinator {
             owner: task.user.user,
             mode: request.mode,
             placement: request.placement,
+            copies: request.copies,
             attributes: request.attributes.clone(),
             instead,
             chunk: plan.chunk,
@@ -100,7 +108,7 @@ impl Coordinator {
             grows: false,
             since_ms: now_ms,
         };
-        self.begin(now_ms, growth, plan, Event::Create);
+        self.begin(now_ms, growth, (plan, copies), Event::Create);
         Ok(())
     }
 
@@ -141,11 +149,13 @@ impl Coordinator {
                 limit: SPAN_COUNT_MAX as u64,
             });
         }
-        quota::check(self.settings.quota, region.owner.uid, self.used_or_asked(region.owner.uid), more)?;
+        let all = more.saturating_mul(region.copies.max(1).into());
+        quota::check(self.settings.quota, region.owner.uid, self.used_or_asked(region.owner.uid), all)?;
         let first = region.layout.extents().next().expect("a region has extents").node;
         let plan = self.plan(region.placement, more, first)?;
+        let copied = self.plan_copies(&plan, region.copies)?;
         check_len(&region.name, len)?;
-        let RegionRecord { name, owner, mode, placement, attributes, .. } = region;
+        let RegionRecord { name, owner, mode, placement, copies, attributes, .. } = region;
         let growth = Growth {
             gid,
             name,
@@ -153,6 +163,7 @@ impl Coordinator {
             owner,
             mode,
             placement,
+            copies,
             attributes,
             instead: None,
             chunk: plan.chunk,
@@ -160,17 +171,30 @@ impl Coordinator {
             grows: true,
             since_ms: now_ms,
         };
-        self.begin(now_ms, growth, plan, Event::Grow);
+        self.begin(now_ms, growth, (plan, copied), Event::Grow);
         Ok(true)
     }
 
-    /// Orders the extents of a plan.
-    fn begin(&mut self, now_ms: u64, mut growth: Growth, plan: Plan, event: Event) {
+    /// Orders the extents of a plan, each with its copies on those nodes.
+    fn begin(&mut self, now_ms: u64, mut growth: Growth, (plan, copies): (Plan, Vec<Vec<NodeId>>), event: Event) {
         let gid = growth.gid;
         let from = naming::phase(&self.ledger, None, gid);
-        for (node, len) in plan.parts {
-            let order = self.order(now_ms, node, Order::Make { gid, lens: vec![len] });
-            growth.parts.push(Part { node, len, order, made: None });
+        let first = self.ledger.regions.get(&gid).map_or(0, |region| region.layout.extents().count());
+        let set = |at: usize, home: NodeId| {
+            let copies: &Vec<NodeId> = copies.get(at)?;
+            let extent = CopiedExtent { gid, index: first.saturating_add(at) as u32 };
+            Some((extent, HolderSet { term: FIRST_TERM, home, copies: copies.iter().copied().collect() }))
+        };
+        let homes = plan.parts.iter().enumerate().map(|(at, (home, len))| (*home, *len, None, set(at, *home)));
+        let copy = |at: usize| {
+            let (home, len) = plan.parts[at];
+            copies[at].iter().map(move |node| (*node, len, Some(at), (at, home)))
+        };
+        let copied = (0..copies.len()).flat_map(copy).map(|(node, len, of, (at, home))| (node, len, of, set(at, home)));
+        let parts: Vec<_> = homes.chain(copied).collect();
+        for (node, len, copy_of, copied) in parts {
+            let order = self.order(now_ms, node, Order::Make { gid, lens: vec![len], copied });
+            growth.parts.push(Part { node, len, order, made: None, copy_of });
         }
         self.growths.insert(gid, growth);
         self.assert_step(from, event, gid);
@@ -202,12 +226,13 @@ impl Coordinator {
     }
 
     /// Bytes of a member that are in no extent, spilled by no queue, and promised to none.
-    fn room(&self, node: NodeId) -> Room {
+    pub(super) fn room(&self, node: NodeId) -> Room {
         let lent = self.roster.seat(node).map_or(0, |seat| seat.memory.lent.saturating_sub(seat.memory.spilled));
         let allotted = self.ledger.allotted.get(&node).copied().unwrap_or(0);
         let parts = self.growths.values().flat_map(|growth| &growth.parts);
         let promised = parts.filter(|part| part.node == node).map(|part| part.len).fold(0, u64::saturating_add);
-        Room { node, free: lent.saturating_sub(allotted).saturating_sub(promised) }
+        let remade = self.copied.promised_to(node);
+        Room { node, free: lent.saturating_sub(allotted).saturating_sub(promised).saturating_sub(remade) }
     }
 
     /// Bytes that a user has, and is about to have.
@@ -246,8 +271,11 @@ impl Coordinator {
     /// A node carried an order out, or could not.
     pub(super) fn on_obeyed(&mut self, now_ms: u64, node: NodeId, order: u64, result: Result<Vec<ReportedExtent>>) {
         let Some(pending) = self.orders.obeyed(node, order) else { return };
-        let Order::Make { gid, lens } = pending.what else { return self.on_freed(node, order) };
+        let Order::Make { gid, lens, .. } = pending.what else { return self.on_freed(node, order) };
         let result = result.and_then(|made| self.check_made(node, gid, &lens, &made).map(|()| made));
+        if self.copied.is_remade_by(order) {
+            return self.on_copy_extent(now_ms, node, order, result);
+        }
         let part = self.growths.get_mut(&gid).and_then(|growth| growth.parts.iter_mut().find(|part| part.order == order));
         match (part, result) {
             (Some(part), Ok(made)) => {
@@ -277,7 +305,7 @@ impl Coordinator {
 
     /// Gives the region its name, or its new length, once all parts are made.
     fn complete(&mut self, now_ms: u64, gid: Gid) {
-        let Some(span) = self.growths[&gid].span() else { return };
+        let Some((span, holders)) = self.growths[&gid].span() else { return };
         if let Some(error) = self.growths[&gid].instead.and_then(|lost| self.has_come_back(lost)) {
             return self.undo(now_ms, gid, error);
         }
@@ -290,21 +318,23 @@ impl Coordinator {
         }
         let by = growth.by;
         if growth.grows {
-            self.record(Record::Resized { gid, span, by });
+            self.record(Record::Resized { gid, span, holders, by });
             self.assert_step(from, Event::Grown, gid);
         } else {
-            let Growth { name, placement, owner, mode, attributes, instead, .. } = growth;
+            let Growth { name, placement, copies, owner, mode, attributes, instead, .. } = growth;
             let (layout, lost) = (Layout { spans: vec![span] }, BTreeSet::new());
-            let region = RegionRecord { gid, name, placement, owner, mode, layout, lost, attributes };
+            let region = RegionRecord { gid, name, placement, owner, mode, layout, copies, holders, lost, attributes };
             let replaced = instead.and_then(|lost| self.ledger.regions.get(&lost)).cloned();
             let was = replaced.as_ref().map(|lost| naming::phase(&self.ledger, None, lost.gid));
             self.record(Record::Created { region, by: Some(by), instead });
             self.assert_step(from, Event::Made, gid);
             if let (Some(lost), Some(was)) = (&replaced, was) {
                 self.assert_step(was, Event::Remove, lost.gid);
+                self.forget_holders(now_ms, lost.gid);
                 self.free_extents(now_ms, lost);
             }
         }
+        self.take_up_holders(now_ms, gid);
         self.changed = true;
         // The asker is answered like one that repeats: from the effect.
         self.asks.park(by);
@@ -381,6 +411,10 @@ fn check(request: &CreateRequest<'_>) -> Result<()> {
     crate::name::check_name(request.name)?;
     request.attributes.check()?;
     request.placement.check()?;
+    if !(1..=COPY_COUNT_MAX).contains(&request.copies) {
+        let reason = format!("a region has 1 to {COPY_COUNT_MAX}");
+        return Err(Error::BadPlacement { placement: format!("copies={}", request.copies), reason });
+    }
     if request.len == 0 {
         let reason = "a region has at least one byte".to_owned();
         return Err(Error::BadLength { name: request.name.to_owned(), len: 0, reason });

@@ -146,7 +146,7 @@ impl World {
     fn act(&mut self, output: member::Output) {
         match output {
             member::Output::Send(message) => self.in_flight.push((InFlight::ToHome(self.peer, message), 2)),
-            member::Output::Make { order, gid, lens } => {
+            member::Output::Make { order, gid, lens, .. } => {
                 let slot = (0..).map(Slot).find(|slot| !self.extents.contains_key(slot)).expect("slots do not end");
                 let extent = ReportedExtent { slot, gid, len: lens[0], read: self.grant(), write: self.grant() };
                 self.extents.insert(slot, extent);
@@ -235,6 +235,7 @@ fn join(name: &str, incarnation: u128) -> FromNode {
 fn create(name: &str) -> Request {
     let placement = Placement::Node(NodeId(1));
     Request::Create {
+        copies: 1,
         name: name.to_owned(),
         len: 4096,
         placement,

@@ -1,6 +1,6 @@
 //! Joining, renewing, leaving: what a node keeps, and in which epoch. The rule is in `roster`'s table.
 
-use super::journal::{Ended, NodeRecord, Record};
+use super::records::{Ended, NodeRecord, Record};
 use super::roster::Phase;
 use super::{Coordinator, Output, Peer, permission};
 use crate::error::{Error, Result};
@@ -173,7 +173,7 @@ impl Coordinator {
     }
 
     /// Somebody says that a node does not come back. Bytes that it could have brought are lost; so only root says that of bytes of others.
-    pub(super) fn forget_lost(&mut self, user: &Asker, node: NodeId) -> Result<Answer> {
+    pub(super) fn forget_lost(&mut self, now_ms: u64, user: &Asker, node: NodeId) -> Result<Answer> {
         let refuse = |reason: &str| {
             Err(Error::BadSetting { key: "the node to forget".to_owned(), value: node.to_string(), reason: reason.to_owned() })
         };
@@ -185,8 +185,11 @@ impl Coordinator {
         }
         let gids: BTreeSet<Gid> = self.ledger.held_by(node).map(|(_, gid, _)| gid).collect();
         gids.iter().try_for_each(|gid| permission::may_decide(&self.ledger.regions[gid], user, "give up"))?;
+        self.lose_holder(now_ms, node);
         for gid in gids {
-            self.record(Record::Lost { gid, node });
+            if self.ledger.regions[&gid].is_lost_with(node) {
+                self.record(Record::Lost { gid, node });
+            }
         }
         self.forget(node);
         self.changed = true;
@@ -222,7 +225,7 @@ impl Coordinator {
             seat.set_grants(&join.held);
         }
         if is_new_list {
-            self.report_missing(node, &join.held);
+            self.report_missing(now_ms, node, &join.held);
         }
         let keep = self.keep(node, &join.held);
         let settled = self.orders.settled(node);
@@ -231,6 +234,7 @@ impl Coordinator {
         let super::Settings { lease_ms, quota, .. } = self.settings;
         self.send(node, ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms, keep, settled, home, quota });
         self.order_returned(now_ms, node);
+        self.holder_joined(now_ms, node);
         self.changed = true;
     }
 
@@ -250,12 +254,14 @@ impl Coordinator {
     }
 
     /// Extents of regions that the node should hold and does not: their bytes are gone.
-    fn report_missing(&mut self, node: NodeId, held: &[ReportedExtent]) {
+    fn report_missing(&mut self, now_ms: u64, node: NodeId, held: &[ReportedExtent]) {
         let is_there = |slot: Slot, gid, len| held.iter().any(|held| held.slot == slot && held.gid == gid && held.len == len);
-        let missing: Vec<_> =
-            self.ledger.held_by(node).filter(|(slot, gid, len)| !is_there(*slot, *gid, *len)).map(|(_, gid, _)| gid).collect();
-        for gid in missing {
-            self.record(Record::Lost { gid, node });
+        let missing = |(slot, gid, len): &(Slot, Gid, u64)| !is_there(*slot, *gid, *len);
+        let missing: Vec<(Slot, Gid)> = self.ledger.held_by(node).filter(missing).map(|(slot, gid, _)| (slot, gid)).collect();
+        for (slot, gid) in missing {
+            if !self.go_on_without(now_ms, gid, (node, slot)) {
+                self.record(Record::Lost { gid, node });
+            }
         }
     }
 
@@ -266,6 +272,7 @@ impl Coordinator {
         let mut keep: Vec<Slot> = self.ledger.held_by(node).map(|(slot, _, _)| slot).collect();
         let parts = self.growths.values().flat_map(|growth| &growth.parts).filter(|part| part.node == node);
         keep.extend(parts.filter_map(|part| part.made.as_ref()).map(|made| made.slot));
+        keep.extend(self.copied.remade_at(node));
         let is_ordered = |held: &&ReportedExtent| self.orders.is_about(node, held.gid, held.slot);
         keep.extend(held.iter().filter(is_ordered).map(|held| held.slot));
         keep.sort_unstable();
@@ -296,6 +303,8 @@ impl Coordinator {
     /// A member goes in good order; its bytes go with it, unless it keeps them.
     pub(super) fn on_leave(&mut self, now_ms: u64, node: NodeId, keeps: bool) {
         self.roster.on_leave(now_ms, node, keeps);
+        // A node that says so answers nothing any more.
+        self.lose_holder(now_ms, node);
         self.end_epoch(now_ms, node, if keeps { Going::Kept } else { Going::Left });
     }
 }

@@ -1,13 +1,13 @@
-//! Records that outlive the coordinator's process, and the ledger that they build.
+//! The ledger that records build which outlive the coordinator's process.
 //!
 //! The ledger changes by [`Ledger::apply`] only, in life as in replay, so a restart sees exactly what was journaled.
 
 use super::asks::AskKey;
-use crate::attributes::Attributes;
-use crate::id::{Epoch, Gid, Incarnation, NodeId, Slot, User};
-use crate::placement::{Extent, Layout, Placement, Span};
+use super::records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
+use crate::id::{Gid, Incarnation, NodeId, Slot};
+use crate::placement::{Extent, Span};
 use crate::wire::control::Changes;
-use serde::{Deserialize, Serialize};
+use crate::wire::copies::CopiedExtent;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of GIDs that one record reserves: a create costs one record, not two.
@@ -15,150 +15,6 @@ pub(super) const GID_RESERVE: u64 = 1024;
 
 /// Most superseded lives of a node that are remembered, so that a message of one is not taken for a new life.
 const PAST_COUNT_MAX: usize = 16;
-
-/// A durable fact. The driver appends records in the order in which they come out, and gives them back in that order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "one exists at a time, between the change and the disk")]
-pub enum Record {
-    /// A coordinator process began its `life`-th life.
-    Started {
-        /// Counted from 1.
-        life: u64,
-    },
-    /// GIDs below this one may have been used.
-    GidsReserved {
-        /// The first that was surely not.
-        below: u64,
-    },
-    /// A node is a member in this life and epoch.
-    Node(NodeRecord),
-    /// A node's epoch ended.
-    EpochEnded {
-        /// The node.
-        node: NodeId,
-        /// Manner of the end.
-        how: Ended,
-    },
-    /// A node of which nothing is left but the name is forgotten.
-    NodeForgotten {
-        /// The node.
-        node: NodeId,
-    },
-    /// A region is complete and has its name.
-    Created {
-        /// The region.
-        region: RegionRecord,
-        /// The request that made it; `None` in a snapshot.
-        by: Option<AskKey>,
-        /// The region whose name it takes, which is removed.
-        instead: Option<Gid>,
-    },
-    /// A region's name or attributes have changed.
-    Altered {
-        /// The region.
-        gid: Gid,
-        /// The changes.
-        changes: Changes,
-        /// The request that did it.
-        by: AskKey,
-    },
-    /// A region got longer.
-    Resized {
-        /// The region.
-        gid: Gid,
-        /// The added span.
-        span: Span,
-        /// The request that did it.
-        by: AskKey,
-    },
-    /// A region has no name any more, and its extents no region.
-    Removed {
-        /// The region.
-        gid: Gid,
-        /// The request that did it.
-        by: AskKey,
-    },
-    /// The bytes of a region that lay on a node are gone.
-    Lost {
-        /// The region.
-        gid: Gid,
-        /// The node.
-        node: NodeId,
-    },
-    /// A request was carried out; only in snapshots.
-    Done {
-        /// The request.
-        by: AskKey,
-        /// The request's effect.
-        effect: Effect,
-    },
-}
-
-/// Manner of the end of a node's epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ended {
-    /// The node did not renew its lease; its process may live.
-    Silent,
-    /// Its connection closed: its process is taken for dead unless it comes back.
-    Closed,
-    /// The node said that it goes: its bytes are gone.
-    Left,
-}
-
-/// A node as the journal knows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeRecord {
-    /// Its number.
-    pub node: NodeId,
-    /// Its name: what stays the same over its lives.
-    pub name: String,
-    /// Address for others.
-    pub address: String,
-    /// Its life.
-    pub incarnation: Incarnation,
-    /// Its epoch.
-    pub epoch: Epoch,
-    /// Manner of that epoch's end, if it ended.
-    pub ended: Option<Ended>,
-    /// Lives that came before, the latest last.
-    pub past: Vec<Incarnation>,
-    /// True if this life has the extents of the one before, which wrote them down.
-    pub has_extents: bool,
-}
-
-/// A complete region as the journal knows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RegionRecord {
-    /// Its GID.
-    pub gid: Gid,
-    /// Its name.
-    pub name: String,
-    /// The requested placement of its bytes.
-    pub placement: Placement,
-    /// The user that made it.
-    pub owner: User,
-    /// Its mode bits.
-    pub mode: u32,
-    /// The layout of its bytes.
-    pub layout: Layout,
-    /// Nodes that went with bytes of it.
-    pub lost: BTreeSet<NodeId>,
-    /// The owner's attributes.
-    pub attributes: Attributes,
-}
-
-/// Effect of a request, so that its repetition is answered and not carried out again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Effect {
-    /// The request made this region.
-    Created(Gid),
-    /// The request made this region in the place of one that was lost.
-    Renewed(Gid),
-    /// The request made this region longer.
-    Resized(Gid),
-    /// The request removed a region, or changed its attributes.
-    Changed,
-}
 
 /// The durable state.
 ///
@@ -194,7 +50,8 @@ struct OwnerUsage {
 
 impl OwnerUsage {
     fn of(region: &RegionRecord) -> OwnerUsage {
-        OwnerUsage { uid: region.owner.uid, len: region.layout.len(), noted: region.attributes.len_bytes() as u64 }
+        let len = region.layout.len().saturating_mul(region.copies.max(1).into());
+        OwnerUsage { uid: region.owner.uid, len, noted: region.attributes.len_bytes() as u64 }
     }
 }
 
@@ -212,7 +69,8 @@ impl Ledger {
             }
             Record::Created { region, by, instead } => self.apply_created(region, *by, *instead),
             Record::Altered { gid, changes, by } => self.apply_altered(*gid, changes, *by),
-            Record::Resized { gid, span, by } => self.apply_resized(*gid, span, *by),
+            Record::Resized { gid, span, holders, by } => self.apply_resized(*gid, (span, holders), *by),
+            Record::Held { extent, home, holders } => self.apply_held(*extent, home, holders),
             Record::Removed { gid, by } => {
                 self.remove(*gid);
                 self.effects.insert(*by, Effect::Changed);
@@ -256,7 +114,7 @@ impl Ledger {
         let before = self.names.insert(region.name.clone(), gid);
         assert_eq!(before, None, "two regions of one name");
         self.charge(&OwnerUsage::of(region));
-        for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
+        for extent in region.all_extents().filter(|extent| !region.lost.contains(&extent.node)) {
             self.hold(gid, extent);
         }
         self.regions.insert(gid, region.clone());
@@ -265,14 +123,27 @@ impl Ledger {
         }
     }
 
-    fn apply_resized(&mut self, gid: Gid, span: &Span, by: AskKey) {
-        for extent in &span.extents {
+    fn apply_resized(&mut self, gid: Gid, (span, holders): (&Span, &[ExtentCopies]), by: AskKey) {
+        for extent in span.extents.iter().chain(holders.iter().flat_map(|holders| &holders.copies)) {
             self.hold(gid, extent);
         }
         let region = self.regions.get_mut(&gid).expect("only a region that exists grows");
-        add(self.used.entry(region.owner.uid).or_default(), span.len);
+        add(self.used.entry(region.owner.uid).or_default(), span.len.saturating_mul(region.copies.max(1).into()));
         region.layout.spans.push(span.clone());
+        region.holders.extend_from_slice(holders);
         self.effects.insert(by, Effect::Resized(gid));
+    }
+
+    /// An extent has this home and these copies. Others that held it hold it no more.
+    fn apply_held(&mut self, CopiedExtent { gid, index }: CopiedExtent, home: &Extent, holders: &ExtentCopies) {
+        let Some(region) = self.regions.get_mut(&gid) else { return };
+        let index = index as usize;
+        let (Some(at), Some(known)) = (region.layout.extents_mut().nth(index), region.holders.get_mut(index)) else { return };
+        let before: Vec<Extent> = std::iter::once(std::mem::replace(at, *home)).chain(known.copies.drain(..)).collect();
+        known.clone_from(holders);
+        let after: Vec<Extent> = std::iter::once(*home).chain(holders.copies.iter().copied()).collect();
+        before.iter().filter(|extent| !after.contains(extent)).for_each(|extent| self.let_go(extent.node, extent.slot));
+        after.iter().filter(|extent| !before.contains(extent)).for_each(|extent| self.hold(gid, extent));
     }
 
     fn apply_altered(&mut self, gid: Gid, changes: &Changes, by: AskKey) {
@@ -315,7 +186,7 @@ impl Ledger {
         let region = self.regions.remove(&gid).expect("only a region that exists is removed");
         self.names.remove(&region.name);
         self.discharge(&OwnerUsage::of(&region));
-        for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
+        for extent in region.all_extents().filter(|extent| !region.lost.contains(&extent.node)) {
             self.let_go(extent.node, extent.slot);
         }
     }
@@ -323,14 +194,15 @@ impl Ledger {
     fn apply_lost(&mut self, gid: Gid, node: NodeId) {
         let Some(region) = self.regions.get_mut(&gid) else { return };
         if region.lost.insert(node) {
-            let slots: Vec<_> = region.layout.extents().filter(|extent| extent.node == node).map(|extent| extent.slot).collect();
+            let slots: Vec<_> = region.all_extents().filter(|extent| extent.node == node).map(|extent| extent.slot).collect();
             slots.into_iter().for_each(|slot| self.let_go(node, slot));
         }
     }
 
-    /// All extents of a node are gone with its process.
+    /// All extents of a node are gone with its process. Those with other holders go on: [`Record::Held`] follows.
     fn lose_extents(&mut self, node: NodeId) {
-        let gids: BTreeSet<Gid> = self.held_by(node).map(|(_, gid, _)| gid).collect();
+        let gids: BTreeSet<Gid> =
+            self.held_by(node).map(|(_, gid, _)| gid).filter(|gid| self.regions[gid].is_lost_with(node)).collect();
         gids.into_iter().for_each(|gid| self.apply_lost(gid, node));
     }
 
@@ -411,6 +283,9 @@ fn sub<K: Ord + Copy>(sums: &mut BTreeMap<K, u64>, key: K, len: u64) {
 #[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
+    use crate::attributes::Attributes;
+    use crate::id::{Epoch, User};
+    use crate::placement::{Layout, Placement};
 
     fn node(number: u32, incarnation: u128, epoch: u64) -> Record {
         Record::Node(NodeRecord {
@@ -436,6 +311,8 @@ mod tests {
             owner: User { uid: 7, gid: 7 },
             mode: 0o600,
             layout: Layout { spans: vec![span] },
+            copies: 1,
+            holders: Vec::new(),
             lost: BTreeSet::new(),
             attributes: Attributes::from_iter([("unit", "K")]),
         };

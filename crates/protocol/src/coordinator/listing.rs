@@ -1,6 +1,6 @@
 //! Views of the pool: a region, a page of regions, the nodes.
 
-use super::journal::RegionRecord;
+use super::records::RegionRecord;
 use super::region::unknown;
 use super::roster::Phase;
 use super::{Coordinator, permission};
@@ -44,12 +44,14 @@ impl Coordinator {
 
     fn stat_of(&self, region: &RegionRecord) -> RegionStat {
         let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
-        for extent in region.layout.extents() {
+        for extent in region.all_extents() {
             let sum = nodes.entry(extent.node).or_default();
             *sum = sum.saturating_add(extent.len);
         }
         let is_gone = |node: &&NodeId| matches!(self.roster.phase(**node), Phase::Absent | Phase::Dead | Phase::Left);
         RegionStat {
+            copies: region.copies,
+            whole_copies: region.holders.iter().map(|holders| 1u8.saturating_add(holders.copies.len() as u8)).min().unwrap_or(1),
             name: region.name.clone(),
             gid: region.gid,
             len: region.layout.len(),

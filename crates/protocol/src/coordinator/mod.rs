@@ -15,15 +15,17 @@
 //! | `join` | what a node that joins keeps, and in which epoch |
 //! | `naming` | what a region's name means |
 //! | `create`, `region` | creating and growing; opening and removing |
+//! | `holders` | which nodes hold an extent with copies |
 //! | `removals` | when a removal is answered |
 //! | `listing` | what is shown |
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
 //! | `orders`, `asks` | that each order and each request is carried out once |
 //! | `ranks` | which ranks go with a node |
-//! | `journal` | what lasts |
+//! | `records`, `journal` | what lasts, and what it builds |
 
 mod asks;
 mod create;
+mod holders;
 mod join;
 mod journal;
 mod listing;
@@ -33,13 +35,16 @@ pub(crate) mod permission;
 mod placement;
 mod quota;
 mod ranks;
+mod records;
 mod region;
 mod removals;
 mod roster;
+mod settings;
 mod spills;
 
 pub use asks::AskKey;
-pub use journal::{Effect, Ended, NodeRecord, Record, RegionRecord};
+pub use records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
+pub use settings::Settings;
 
 /// The tables of the coordinator's machines, for documentation and snapshots.
 pub mod tables {
@@ -48,10 +53,11 @@ pub mod tables {
 }
 
 use crate::error::{Error, Result};
-use crate::id::{Epoch, Gid, Incarnation, JobId, NodeId, Rank};
+use crate::id::{Epoch, Gid, JobId, NodeId, Rank};
 use crate::limits;
 use crate::wire::control::{Answer, FromNode, Order, Request, ToNode};
 use asks::{ReceivedRequests, RequestArrival, Task};
+use holders::CopiedExtents;
 use join::Going;
 use journal::Ledger;
 use naming::Growth;
@@ -64,28 +70,6 @@ use std::collections::{BTreeMap, VecDeque};
 /// A connection to a node, numbered by the driver. A node says who it is by joining; numbers are not used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(pub u64);
-
-/// Settings of a coordinator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Time that a node is a member without renewing, in milliseconds.
-    pub lease_ms: u64,
-    /// Time that a live node may take to make extents, in milliseconds.
-    pub make_ms: u64,
-    /// Bytes that a user may have in regions, and spilled by queues; `None` for no limit.
-    pub quota: Option<u64>,
-    /// The name of the coordinator's own node, which becomes node 0.
-    pub home: String,
-    /// The life of that node; another node that has its name by chance is refused. `None` takes every life of the name for it.
-    pub home_life: Option<Incarnation>,
-}
-
-impl Settings {
-    /// The defaults of [`limits`] for a coordinator on the node of that name.
-    pub fn new(home: &str) -> Settings {
-        Settings { lease_ms: limits::LEASE_MS, make_ms: limits::MAKE_MS, quota: None, home: home.to_owned(), home_life: None }
-    }
-}
 
 /// An action for the coordinator's driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +133,7 @@ pub struct Coordinator {
     /// Extents in the making, by region.
     growths: BTreeMap<Gid, Growth>,
     removals: Removals,
+    copied: CopiedExtents,
     /// True if the journal takes no record of a request that can be refused.
     journal_is_full: bool,
     ranks: Ranks,
@@ -186,6 +171,7 @@ impl Coordinator {
             asks: ReceivedRequests::default(),
             growths: BTreeMap::new(),
             removals: Removals::default(),
+            copied: CopiedExtents::default(),
             journal_is_full: false,
             ranks: Ranks::default(),
             ticked_ms: now_ms,
@@ -193,6 +179,8 @@ impl Coordinator {
             outputs: VecDeque::new(),
         };
         coordinator.record(Record::Started { life });
+        let gids: Vec<Gid> = coordinator.ledger.regions.keys().copied().collect();
+        gids.into_iter().for_each(|gid| coordinator.take_up_holders(now_ms, gid));
         coordinator
     }
 
@@ -235,6 +223,7 @@ impl Coordinator {
                 self.send(home, ToNode::Recalled { client, number, recalled });
             }
             FromNode::Recalled { .. } => {}
+            FromNode::Holder { extent, message } => self.on_holder(now_ms, node, extent, message),
         }
         self.settle(now_ms);
     }
@@ -268,10 +257,15 @@ impl Coordinator {
         self.ticked_ms = now_ms;
         let (silent, died) = self.roster.on_tick(now_ms);
         self.changed |= !died.is_empty();
-        died.into_iter().for_each(|node| self.on_node_away(node));
+        for node in died {
+            self.on_node_away(node);
+            self.lose_holder(now_ms, node);
+        }
         for node in silent {
             self.end_epoch(now_ms, node, Going::Lost(Ended::Silent, "it did not renew its lease"));
+            self.lose_holder(now_ms, node);
         }
+        self.tick_holders(now_ms);
         self.give_up_slow_makes(now_ms);
         self.give_up_removals(now_ms);
         self.forget_long_gone(now_ms);
@@ -286,7 +280,10 @@ impl Coordinator {
     pub fn next_deadline(&self) -> Option<u64> {
         let makes = self.growths.values().map(|growth| growth.since_ms.saturating_add(self.settings.make_ms)).min();
         let leases = self.roster.deadline().map(|until_ms| until_ms.min(self.ticked_ms.saturating_add(self.look_ms())));
-        [leases, self.orders.deadline(), self.removals.deadline(), self.asks.deadline(), makes].into_iter().flatten().min()
+        [leases, self.orders.deadline(), self.removals.deadline(), self.copied.deadline(), self.asks.deadline(), makes]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Time between ticks while leases are watched. Unnoticed stalls are shorter than twice this. A lease exceeds the time for a renewal
@@ -405,9 +402,9 @@ impl Coordinator {
     /// Carries a request out, for the first time.
     fn carry_out(&mut self, now_ms: u64, key: AskKey, task: &Task) -> Step {
         match &task.what {
-            Request::Create { name, len, placement, mode, attributes, existing } => {
-                let (len, placement, mode, existing) = (*len, *placement, *mode, *existing);
-                let request = create::CreateRequest { name, len, placement, mode, attributes, existing };
+            Request::Create { name, len, placement, copies, mode, attributes, existing } => {
+                let (len, placement, copies, mode, existing) = (*len, *placement, *copies, *mode, *existing);
+                let request = create::CreateRequest { name, len, placement, copies, mode, attributes, existing };
                 self.create(now_ms, key, task, request)
             }
             Request::Open { which, rights } => self.open(which, &task.user, *rights),
@@ -416,7 +413,7 @@ impl Coordinator {
             Request::List { after } => Step::Done(Ok(self.list(after, &task.user))),
             Request::Resize { name, len } => self.resize(now_ms, key, task, name, *len),
             Request::Remove { name } => self.remove(now_ms, key, &task.user, name),
-            Request::Forget { node } => Step::Done(self.forget_lost(&task.user, *node)),
+            Request::Forget { node } => Step::Done(self.forget_lost(now_ms, &task.user, *node)),
             Request::Status => Step::Done(Ok(Answer::Status(self.status()))),
             Request::Reserve { used, wanted } => Step::Done(self.reserve(key, task, *used, *wanted)),
             Request::RankEnded { job, rank, reason, died } => {
@@ -475,6 +472,7 @@ impl Coordinator {
             self.send(other, ToNode::NodeLost { node, epoch, reason: reason.to_owned() });
         }
         self.undo_makes_on(now_ms, node, reason);
+        self.give_up_copies_on(now_ms, node);
         let gone = self.ranks.on_node_gone(node);
         self.rank_gone(gone, &format!("{node} was lost: {reason}"), true);
         self.changed = true;

@@ -15,7 +15,9 @@
 //! coordinator that restarts finds the region as it was before, and its nodes free what they made for it.
 
 use super::asks::AskKey;
+use super::holders::FIRST_TERM;
 use super::journal::Ledger;
+use super::records::ExtentCopies;
 use crate::attributes::Attributes;
 use crate::id::{Gid, NodeId, User};
 use crate::placement::{Extent, Placement, Span};
@@ -80,6 +82,8 @@ pub(super) struct Part {
     pub len: u64,
     pub order: u64,
     pub made: Option<ReportedExtent>,
+    /// Position of a copy's home among the parts.
+    pub copy_of: Option<usize>,
 }
 
 /// Extents that are being made, for a new region or one that grows.
@@ -91,6 +95,7 @@ pub(super) struct Growth {
     pub owner: User,
     pub mode: u32,
     pub placement: Placement,
+    pub copies: u8,
     pub attributes: Attributes,
     /// A lost region whose place this one takes.
     pub instead: Option<Gid>,
@@ -102,16 +107,24 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Bytes that are being made.
+    /// Bytes that are being made, copies among them.
     pub fn len(&self) -> u64 {
         self.parts.iter().map(|part| part.len).fold(0, u64::saturating_add)
     }
 
-    /// The span, once all parts are made.
-    pub fn span(&self) -> Option<Span> {
+    /// The span, and the copies of its extents, once all parts are made.
+    pub fn span(&self) -> Option<(Span, Vec<ExtentCopies>)> {
         let extent = |part: &Part| part.made.map(|made| Extent { node: part.node, slot: made.slot, len: part.len });
-        let extents = self.parts.iter().map(extent).collect::<Option<Vec<_>>>()?;
-        Some(Span { len: self.len(), chunk: self.chunk, extents })
+        let all = self.parts.iter().map(extent).collect::<Option<Vec<_>>>()?;
+        let of = |home: Option<usize>| {
+            let those = self.parts.iter().zip(&all).filter(move |(part, _)| part.copy_of == home);
+            those.map(|(_, extent)| *extent).collect::<Vec<_>>()
+        };
+        let extents = of(None);
+        let len = extents.iter().map(|extent| extent.len).fold(0, u64::saturating_add);
+        let holders = |index| ExtentCopies { term: FIRST_TERM, copies: of(Some(index)) };
+        let holders = if self.copies > 1 { (0..extents.len()).map(holders).collect() } else { Vec::new() };
+        Some((Span { len, chunk: self.chunk, extents }, holders))
     }
 }
 

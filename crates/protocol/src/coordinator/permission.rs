@@ -1,6 +1,6 @@
 //! Rights of users: a region's mode bits, read like a file's.
 
-use super::journal::RegionRecord;
+use super::records::RegionRecord;
 use crate::error::{Error, Result};
 use crate::id::{Asker, Rights, User};
 
@@ -94,8 +94,20 @@ mod tests {
 
     fn region(mode: u32) -> RegionRecord {
         let layout = Layout::default();
-        let (lost, attributes) = Default::default();
-        RegionRecord { gid: Gid(1), name: "r".into(), placement: Placement::Local, owner: OWNER, mode, layout, lost, attributes }
+        let (lost, attributes, holders) = Default::default();
+        let copies = 1;
+        RegionRecord {
+            gid: Gid(1),
+            name: "r".into(),
+            placement: Placement::Local,
+            owner: OWNER,
+            mode,
+            layout,
+            copies,
+            holders,
+            lost,
+            attributes,
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Opening, changing and removing regions, and answering requests that were carried out before.
 
 use super::asks::{AskKey, Task};
-use super::journal::{Effect, Record, RegionRecord};
 use super::naming::{self, Event, Growth};
+use super::records::{Effect, Record, RegionRecord};
 use super::roster::Phase;
 use super::{Coordinator, Step, permission, quota};
 use crate::error::{Error, Result};
@@ -101,6 +101,7 @@ impl Coordinator {
         let from = naming::phase(&self.ledger, None, region.gid);
         self.record(Record::Removed { gid: region.gid, by: key });
         self.assert_step(from, Event::Remove, region.gid);
+        self.forget_holders(now_ms, region.gid);
         self.changed = true;
         let orders = self.free_extents(now_ms, &region);
         self.await_nodes(now_ms, key, orders)
@@ -109,7 +110,7 @@ impl Coordinator {
     /// Orders the nodes of a region that is no more to free what they have of it. Returns them, each with its order if it is a member.
     pub(super) fn free_extents(&mut self, now_ms: u64, region: &RegionRecord) -> Vec<(NodeId, Option<u64>)> {
         let mut slots: BTreeMap<NodeId, Vec<Slot>> = BTreeMap::new();
-        for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
+        for extent in region.all_extents().filter(|extent| !region.lost.contains(&extent.node)) {
             slots.entry(extent.node).or_default().push(extent.slot);
         }
         slots.into_iter().map(|(node, slots)| (node, self.free(now_ms, node, slots))).collect()
@@ -154,6 +155,9 @@ impl Coordinator {
             return Error::RegionLost { region: region.name.clone(), node: *node }.into();
         }
         let nodes: BTreeSet<NodeId> = region.layout.extents().map(|extent| extent.node).collect();
+        if self.waits_for_home(region) {
+            return Step::Park;
+        }
         for node in &nodes {
             match self.usable(&region.name, *node) {
                 Ok(true) => {}
@@ -164,8 +168,8 @@ impl Coordinator {
         let grants = region.layout.extents().map(|extent| self.grant(extent.node, extent.slot, rights));
         let Some(grants) = grants.collect::<Option<Vec<Grant>>>() else { return Step::Park };
         let nodes = nodes.into_iter().filter_map(|node| self.node_address(node)).collect();
-        let RegionRecord { name, gid, owner, mode, layout, attributes, .. } = region.clone();
-        let view = RegionView { name, gid, owner, mode, rights, layout, grants, nodes, attributes, made };
+        let RegionRecord { name, gid, owner, mode, layout, copies, attributes, .. } = region.clone();
+        let view = RegionView { name, gid, owner, mode, rights, layout, grants, nodes, copies, attributes, made };
         Step::Done(Ok(Answer::Region(view)))
     }
 

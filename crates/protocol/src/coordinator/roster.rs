@@ -31,7 +31,7 @@
 //! "dead" waits for the rest of the lease. Even a dead node that comes back in the same life brings its bytes with it.
 
 use super::Peer;
-use super::journal::Ended;
+use super::records::Ended;
 use super::spills::Reservation;
 use crate::id::{Grant, NodeId, Slot};
 use crate::limits::FORGET_MS;

@@ -2,15 +2,18 @@
 
 use super::*;
 use crate::attributes::Attributes;
+use crate::copies::HolderSet;
 use crate::id::{ClientId, Grant, Incarnation, JobRank, Rights, Slot, User};
 use crate::limits::REGION_LEN_MAX;
 use crate::lock::Recalled;
 use crate::member::{self, Member};
 use crate::placement::Placement;
 use crate::wire::control::{Existing, Made, Memory, RegionStat, RegionView, ReportedExtent, Which};
+use crate::wire::copies::{CopiedExtent, ToHolder};
 use std::collections::BTreeSet;
 
 mod changes;
+mod copies;
 mod removals;
 mod spills;
 
@@ -32,6 +35,10 @@ struct Node {
     recalls: Vec<Option<(NodeId, ClientId, u64)>>,
     /// What it was answered of locks that it recalled.
     recalled: Vec<(ClientId, u64, Recalled)>,
+    /// What it was told of extents with copies.
+    held: Vec<(CopiedExtent, ToHolder)>,
+    /// The first holders of extents that it was ordered to make.
+    first: Vec<HolderSet>,
     refused: usize,
 }
 
@@ -49,9 +56,10 @@ fn node(name: &str, incarnation: u128) -> Node {
     let settings = member::Settings::new(Incarnation(incarnation), name, "127.0.0.1:1");
     let mut member = Member::new(settings);
     member.set_memory(Memory { lent: 1 << 20, populated: 1 << 20, used: 0, spilled: 0, page: 4096, clients: 0, is_plain: false });
-    let (slots, answers, lost, recalls, recalled) = Default::default();
+    let (slots, answers, lost, recalls, recalled, held, first) = Default::default();
     let makes = Some(Ok(()));
-    Node { member, peer: None, slots, slot_next: 0, grant_next: 0, makes, answers, lost, recalls, recalled, refused: 0 }
+    let (slot_next, grant_next, refused) = (0, 0, 0);
+    Node { member, peer: None, slots, slot_next, grant_next, makes, answers, lost, recalls, recalled, held, first, refused }
 }
 
 impl Node {
@@ -82,7 +90,11 @@ impl Node {
         while let Some(output) = self.member.poll() {
             match output {
                 member::Output::Send(message) => sent.push(message),
-                member::Output::Make { order, gid, lens } => self.make(order, gid, &lens),
+                member::Output::Make { order, gid, lens, copied } => {
+                    self.first.extend(copied.map(|(_, set)| set));
+                    self.make(order, gid, &lens);
+                }
+                member::Output::Holder { extent, message, .. } => self.held.push((extent, message)),
                 member::Output::Free { slots } => {
                     assert!(slots.iter().all(|slot| self.slots.remove(&slot.0)), "freed twice");
                 }
@@ -242,7 +254,7 @@ impl Pool {
 
 fn create(name: &str, len: u64, placement: Placement, attach: bool) -> Request {
     let existing = if attach { Existing::Attach } else { Existing::Refuse };
-    Request::Create { name: name.to_owned(), len, placement, mode: 0o600, attributes: Attributes::default(), existing }
+    Request::Create { name: name.to_owned(), len, placement, copies: 1, mode: 0o600, attributes: Attributes::default(), existing }
 }
 
 fn open(name: &str) -> Request {

@@ -3,10 +3,11 @@
 use super::{Position, Term};
 use crate::id::NodeId;
 use crate::table::{self, Row};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Home and copies of an extent.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HolderSet {
     /// Its number.
     pub term: Term,

@@ -233,6 +233,11 @@ impl<E: Clone> HomeLog<E> {
         }
     }
 
+    /// The home's node.
+    pub fn node(&self) -> NodeId {
+        self.me
+    }
+
     /// Term, for messages of this home.
     pub fn term(&self) -> Term {
         self.term

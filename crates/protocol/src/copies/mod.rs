@@ -20,22 +20,26 @@
 //! | A copy that is made anew counts before the coordinator admits it, and is admitted when it has all | [`HomeLog::make`] |
 //! | A node that began anew is not the copy that a home made before | the caller, by the node's epoch |
 //! | A home answers nothing when its lease is over; the coordinator elects another only then | the caller |
-//! | A write that a client sends again is not applied again, at no home | [`Writers`] |
+//! | A write that a client sends again is not applied again, at no home | the caller; the exploration has it |
 
 mod copy;
 #[cfg(test)]
 mod explore;
 mod holders;
 mod home;
+#[cfg(test)]
 mod writers;
 
 pub use copy::{CopyLog, CopyOutput};
 pub use holders::{HolderOutput, HolderSet, Holders, HoldersState};
 pub use home::{HomeLog, HomeOutput, PeerState};
-pub use writers::Writers;
+#[cfg(test)]
+use writers::Writers;
+
+use serde::{Deserialize, Serialize};
 
 /// Number of a set of holders: each change of the set has a higher one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Term(pub u64);
 
 impl Term {
@@ -45,7 +49,7 @@ impl Term {
 }
 
 /// Place of a write in the order of its extent's writes; the first has 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Position(pub u64);
 
 impl Position {

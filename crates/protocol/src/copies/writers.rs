@@ -22,18 +22,8 @@ impl<W: Ord, R: Clone> Writers<W, R> {
         self.last.get(writer).filter(|(last, _)| *last == number).map(|(_, result)| result)
     }
 
-    /// True if the writer has gone on: nobody waits for the result of that write any more.
-    pub fn is_past(&self, writer: &W, number: u64) -> bool {
-        self.last.get(writer).is_some_and(|(last, _)| *last > number)
-    }
-
     /// A write was applied.
     pub fn applied(&mut self, writer: W, number: u64, result: R) {
         self.last.insert(writer, (number, result));
-    }
-
-    /// A writer is gone.
-    pub fn forget(&mut self, writer: &W) {
-        self.last.remove(writer);
     }
 }

@@ -28,6 +28,7 @@ mod asks;
 mod clients;
 mod orders;
 
+use crate::copies::HolderSet;
 use crate::error::{Error, Result};
 use crate::id::{Asker, ClientId, Epoch, Gid, Incarnation, JobRank, NodeId, Slot};
 use crate::limits;
@@ -36,6 +37,7 @@ use crate::table::{self, Row};
 use crate::wire::control::{
     Answer, FromNode, Memory, NodeAddress, NodeStatus, Order, OwnStatus, ReportedExtent, Request, ToNode,
 };
+use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use asks::{ForwardedRequests, GivenUp};
 use clients::Clients;
 use orders::{OrderArrival, ReceivedOrders};
@@ -137,6 +139,17 @@ pub enum Output {
         gid: Gid,
         /// Their lengths in bytes.
         lens: Vec<u64>,
+        /// See [`Order::Make`].
+        copied: Option<(CopiedExtent, HolderSet)>,
+    },
+    /// The coordinator's message on an extent with copies.
+    Holder {
+        /// The extent.
+        extent: CopiedExtent,
+        /// Addresses of the nodes that the message names.
+        nodes: Vec<NodeAddress>,
+        /// The message.
+        message: ToHolder,
     },
     /// Free extents: their grants fail from here on, and their memory is wiped before anybody gets it.
     Free {
@@ -410,6 +423,12 @@ impl Member {
         self.send(FromNode::Recalled { client, number, recalled, home });
     }
 
+    /// Tells the coordinator something about an extent with copies. It is told in vain where this node is no member; it says so again when
+    /// it is one ([`Output::Joined`]).
+    pub fn say_as_holder(&mut self, extent: CopiedExtent, message: FromHolder) {
+        self.send(FromNode::Holder { extent, message });
+    }
+
     /// Has a client's node asked about a lock that this node lent to the client, by way of the coordinator. It is asked in vain where it is
     /// no member, or this node is none: the driver repeats it.
     pub fn recall_lock(&mut self, client: ClientId, number: u64) {
@@ -456,6 +475,12 @@ impl Member {
             ToNode::Order { order, settled, epoch, what } => self.on_order(order, settled, epoch, what),
             ToNode::ClientKnown { client, gone } => self.clients.known(client, gone),
             ToNode::NodeLost { node, epoch, reason } => self.outputs.push_back(Output::NodeLost { node, epoch, reason }),
+            ToNode::Holder { extent, nodes, message } => {
+                // Messages to a node that is no member any more are of an epoch before.
+                if self.phase() == Phase::Member {
+                    self.outputs.push_back(Output::Holder { extent, nodes, message });
+                }
+            }
             ToNode::Recall { client, number, home } => self.outputs.push_back(Output::Recall { client, number, home }),
             ToNode::Recalled { client, number, recalled } => {
                 self.outputs.push_back(Output::Recalled { client, number, recalled });
@@ -621,9 +646,9 @@ impl Member {
         match (self.orders.arrived(order), what) {
             (OrderArrival::Known, _) => {}
             (OrderArrival::Done(message), _) => self.send(message),
-            (OrderArrival::New, Order::Make { gid, lens }) => {
+            (OrderArrival::New, Order::Make { gid, lens, copied }) => {
                 self.orders.making(order);
-                self.outputs.push_back(Output::Make { order, gid, lens });
+                self.outputs.push_back(Output::Make { order, gid, lens, copied });
             }
             (OrderArrival::New, Order::Free { slots }) => {
                 self.free(slots);

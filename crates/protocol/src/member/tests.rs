@@ -37,7 +37,7 @@ fn welcome(attempt: u64, epoch: u64, keep: &[u32], settled: u64) -> ToNode {
 }
 
 fn make(order: u64, settled: u64) -> ToNode {
-    ToNode::Order { order, settled, epoch: Epoch(1), what: Order::Make { gid: Gid(1), lens: vec![1] } }
+    ToNode::Order { order, settled, epoch: Epoch(1), what: Order::Make { gid: Gid(1), lens: vec![1], copied: None } }
 }
 
 fn extent(slot: u32) -> ReportedExtent {

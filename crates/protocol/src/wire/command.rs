@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::id::{Grant, Slot};
 use crate::limits::{DIM_COUNT_MAX, LIST_LEN_MAX, PAGE_LEN, QUEUE_APPEND_LEN_MAX, STAGE_LEN};
 use crate::shape::{Checked, Dim, Indexed, Indices, Shape, Strided, Subarray};
+use serde::{Deserialize, Serialize};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -36,7 +37,8 @@ pub const DIGEST_SEED_LEN: u64 = 16;
 compile_error!("hanare's wire is little-endian, and so must be the machine");
 
 /// Operation of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "(u8, u8, u8, u32)", try_from = "(u8, u8, u8, u32)")]
 pub enum Op {
     /// Read the shape's stream into the answer. **Source**: [D2 Table 2] VL, VLS, RVL; [RF §3] Pull. FEATURE: RF-F6
     Get,
@@ -287,6 +289,20 @@ impl Op {
         };
         // Unused fields are zero, so that every command has one encoding.
         (op.encode() == (number, element, operator, detail)).then_some(op)
+    }
+}
+
+impl From<Op> for (u8, u8, u8, u32) {
+    fn from(op: Op) -> Self {
+        op.encode()
+    }
+}
+
+impl TryFrom<(u8, u8, u8, u32)> for Op {
+    type Error = Malformed;
+
+    fn try_from((number, element, operator, detail): (u8, u8, u8, u32)) -> Result<Op, Malformed> {
+        Op::decode(number, element, operator, detail).ok_or(Malformed("an unknown operation"))
     }
 }
 

@@ -8,12 +8,14 @@
 //! A node forwards what only the coordinator can answer and adds who asked, as the kernel vouches for it.
 
 use crate::attributes::Attributes;
+use crate::copies::HolderSet;
 use crate::error::Error;
 use crate::id::{Asker, ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
 use crate::lock::Recalled;
 use crate::page::Consistency;
 pub use crate::page::moves::PageRun;
 use crate::placement::{Layout, Placement};
+use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use crate::wire::greeting::Sealing;
 use crate::wire::link::LinkSocket;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -37,6 +39,8 @@ pub enum Request {
         len: u64,
         /// Placement of its bytes.
         placement: Placement,
+        /// Nodes that hold each of its bytes, the home among them.
+        copies: u8,
         /// Rights to read and write: the bits of a file's mode.
         mode: u32,
         /// The owner's attributes.
@@ -444,6 +448,8 @@ pub struct RegionView {
     pub grants: Vec<Grant>,
     /// The nodes that hold extents.
     pub nodes: Vec<NodeAddress>,
+    /// Nodes that are to hold each of its bytes, the home among them. From 2 on its bytes move to another node when one is lost.
+    pub copies: u8,
     /// The owner's attributes.
     pub attributes: Attributes,
     /// Tells if this call made it.
@@ -472,8 +478,12 @@ pub struct RegionStat {
     pub len: u64,
     /// The requested placement of its bytes.
     pub placement: Placement,
-    /// Bytes on each node that holds some.
+    /// Bytes on each node that holds some, copies among them.
     pub nodes: Vec<(NodeId, u64)>,
+    /// Nodes that are to hold each of its bytes, the home among them.
+    pub copies: u8,
+    /// Nodes that hold all bytes of the extent that has the fewest of them.
+    pub whole_copies: u8,
     /// The owner's user id.
     pub owner: u32,
     /// Its mode bits.
@@ -626,6 +636,13 @@ pub enum FromNode {
         /// The lock's home, which asked.
         home: NodeId,
     },
+    /// On an extent of a region with copies.
+    Holder {
+        /// The extent.
+        extent: CopiedExtent,
+        /// The message.
+        message: FromHolder,
+    },
     /// The node wants a lock back that it lent to a client of any node. Repeated until answered.
     RecallLock {
         /// The client.
@@ -707,6 +724,15 @@ pub enum ToNode {
         /// The sign by which it was noticed.
         reason: String,
     },
+    /// On an extent of a region with copies. Said again when the node's connection is new.
+    Holder {
+        /// The extent.
+        extent: CopiedExtent,
+        /// Addresses of the nodes that the message names.
+        nodes: Vec<NodeAddress>,
+        /// The message.
+        message: ToHolder,
+    },
     /// A lock is wanted that is lent to a client of the node. Repeated until answered.
     Recall {
         /// The client.
@@ -736,6 +762,9 @@ pub enum Order {
         gid: Gid,
         /// Their lengths in bytes.
         lens: Vec<u64>,
+        /// Name and first holders of an extent with copies: the node is the home or one of the copies. A node that is neither gets an empty
+        /// extent, which a home makes a copy.
+        copied: Option<(CopiedExtent, HolderSet)>,
     },
     /// Free extents, wiped before anyone else gets their memory.
     Free {

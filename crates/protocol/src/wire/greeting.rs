@@ -43,6 +43,8 @@ pub enum Role {
     Pages = 3,
     /// Appends of a client to a queue whose reader gets the connection: see [`super::link`].
     Link = 4,
+    /// Writes from homes of extents to their copies: see [`super::copies`].
+    Copies = 5,
 }
 
 /// Connections that a node seals.
@@ -64,7 +66,7 @@ pub struct Hello {
     pub version: u32,
     /// The connection's purpose.
     pub role: Role,
-    /// For a node's messages about pages: the node's number. For commands: the [series](crate::session::Series) that the connection
+    /// For a node's messages about pages or copies: the node's number. For commands: the [series](crate::session::Series) that the connection
     /// continues, so that the node ends the one before; 0 for a new one. For a link: the number of the write port. For an acceptor: the
     /// names of its first two keys.
     pub from: u64,
@@ -135,7 +137,9 @@ impl Hello {
             return Err(Malformed("not a hanare peer"));
         }
         let version = raw.version.get();
-        let role = [Role::Data, Role::Control, Role::Pages, Role::Link].into_iter().find(|role| *role as u32 == raw.role.get());
+        let role = [Role::Data, Role::Control, Role::Pages, Role::Link, Role::Copies]
+            .into_iter()
+            .find(|role| *role as u32 == raw.role.get());
         match role {
             Some(role) => {
                 let (client, plain) = (raw.client.get(), raw.plain.get());

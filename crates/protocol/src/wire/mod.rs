@@ -8,6 +8,7 @@
 pub mod carried;
 pub mod command;
 pub mod control;
+pub mod copies;
 pub mod exchange;
 pub mod greeting;
 pub mod head;
@@ -19,6 +20,6 @@ pub mod queue;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 
 pub use crate::malformed::Malformed;

@@ -59,7 +59,7 @@ impl Checks {
                 }
                 self.on_created(region, *by)
             }
-            Record::Resized { gid, span, by } => {
+            Record::Resized { gid, span, by, .. } => {
                 self.on_carried_out(*by, |what| matches!(what, Request::Resize { .. }))?;
                 let seen = self.regions.get_mut(gid).ok_or_else(|| format!("{gid} grew without existing"))?;
                 seen.len += span.len;

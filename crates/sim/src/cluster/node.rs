@@ -52,7 +52,7 @@ impl Cluster {
                         self.transmit(peer, Event::ToHome { peer, message });
                     }
                 }
-                member::Output::Make { order, gid, lens } => {
+                member::Output::Make { order, gid, lens, .. } => {
                     let is_slow = self.is_rough && self.dice.chance(200);
                     let after = if is_slow { self.dice.between(1_000, 9_000) } else { self.dice.between(0, 20) };
                     self.at(after, Event::Made { node, life, order, gid, lens });
@@ -69,8 +69,9 @@ impl Cluster {
                 member::Output::Joined { node: id, epoch, .. } => self.note(format!("{} is {id} in {epoch}", name(node))),
                 member::Output::NodeLost { .. } => self.count("nodes told that a node is lost"),
                 member::Output::Refused(_) => self.count("joins refused"),
-                // Locks are simulated in a world of their own.
+                // Locks and copies are simulated in worlds of their own.
                 member::Output::Home(_)
+                | member::Output::Holder { .. }
                 | member::Output::Recall { .. }
                 | member::Output::Recalled { .. }
                 | member::Output::RecallAll => {}

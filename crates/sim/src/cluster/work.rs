@@ -38,7 +38,7 @@ fn request(dice: &mut Dice, nodes: u64) -> Request {
             let existing = dice.pick(&[Existing::Refuse, Existing::Refuse, Existing::Attach, Existing::AttachOrRenew]);
             let len = if existing == Existing::Refuse { len } else { 8 << 10 };
             let attributes = Attributes::from_iter([("len", len.to_string())]);
-            Request::Create { name, len, placement, mode, attributes, existing }
+            Request::Create { name, len, placement, copies: 1, mode, attributes, existing }
         }
         30..=59 => {
             Request::Open { which: Which::Name(name), rights: dice.pick(&[None, None, Some(Rights::Read), Some(Rights::Write)]) }

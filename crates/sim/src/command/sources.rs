@@ -49,6 +49,10 @@ struct SourceLink {
 }
 
 impl CommandExtent for Target {
+    fn has_copies(&self) -> bool {
+        false
+    }
+
     fn gid(&self) -> Gid {
         CommandExtent::gid(&self.vector)
     }

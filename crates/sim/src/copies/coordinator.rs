@@ -4,6 +4,7 @@ use super::{COORDINATOR, CopyWorld, Defect, EXTENT_COUNT, Event, LEASE_MS, LOOK_
 use crate::check::{Check, check};
 use hanare_protocol::copies::{HolderOutput, HolderSet, Holders, HoldersState};
 use hanare_protocol::id::{Epoch, NodeId};
+use hanare_protocol::wire::copies::{FromHolder, ToHolder};
 
 /// Time for a copy to be made before another node is asked.
 const MAKE_MS: u64 = 5000;
@@ -25,18 +26,15 @@ struct CopiedExtent {
     holders: Holders,
     /// Copies that it is to have.
     wanted: usize,
-    asked_ms: Option<u64>,
+    /// The home and the node of a copy that is being made, and since when.
+    asked: Option<(NodeId, NodeId, u64)>,
     election_ms: u64,
 }
 
 impl Coordinator {
     pub fn new(sets: Vec<HolderSet>, node_count: usize) -> Coordinator {
-        let extent = |set: HolderSet| CopiedExtent {
-            wanted: set.copies.len(),
-            holders: Holders::new(set),
-            asked_ms: None,
-            election_ms: 0,
-        };
+        let extent =
+            |set: HolderSet| CopiedExtent { wanted: set.copies.len(), holders: Holders::new(set), asked: None, election_ms: 0 };
         Coordinator {
             extents: sets.into_iter().map(extent).collect(),
             heard_ms: vec![Some(0); node_count],
@@ -101,7 +99,13 @@ impl CopyWorld {
         let now_ms = self.now_ms;
         let extent = &self.coordinator.extents[number];
         let set = extent.holders.set();
-        let is_asked = extent.asked_ms.is_some_and(|asked_ms| now_ms < asked_ms + MAKE_MS);
+        let goes_on = |(home, node, asked_ms): (NodeId, NodeId, u64)| {
+            home == set.home
+                && !self.coordinator.is_lost(index(node))
+                && !set.copies.contains(&node)
+                && now_ms < asked_ms + MAKE_MS
+        };
+        let is_asked = extent.asked.is_some_and(goes_on);
         if extent.holders.state() != HoldersState::Steady || set.copies.len() >= extent.wanted || is_asked {
             return;
         }
@@ -109,12 +113,11 @@ impl CopyWorld {
             !self.coordinator.is_lost(*node) && set.home != node_id(*node) && !set.copies.contains(&node_id(*node))
         };
         let free: Vec<usize> = (0..self.hosts.len()).filter(has_none).collect();
-        let home = index(set.home);
+        let set = set.clone();
         if !free.is_empty() {
             let node = self.dice.pick(&free);
-            let epoch = self.coordinator.epoch(node);
-            self.coordinator.extents[number].asked_ms = Some(now_ms);
-            self.send(COORDINATOR, home, number, Message::MakeAt { node: node_id(node), epoch });
+            self.coordinator.extents[number].asked = Some((set.home, node_id(node), now_ms));
+            self.send(COORDINATOR, node, number, Message::MakeEmpty(set));
         }
     }
 
@@ -122,14 +125,18 @@ impl CopyWorld {
         while let Some(output) = self.coordinator.extents[number].holders.poll() {
             self.note(format!("extent {number}: {output:?}"));
             match output {
-                HolderOutput::Set { to, set } => self.send(COORDINATOR, index(to), number, Message::Set(set)),
-                HolderOutput::Freeze { to, term } => self.send(COORDINATOR, index(to), number, Message::Freeze { term }),
-                HolderOutput::Elect { to, set, has } => self.send(COORDINATOR, index(to), number, Message::Elect { set, has }),
-                HolderOutput::Record(_) => self.coordinator.extents[number].asked_ms = None,
+                HolderOutput::Set { to, set } => self.say(to, number, ToHolder::Set(set)),
+                HolderOutput::Freeze { to, term } => self.say(to, number, ToHolder::Freeze { term }),
+                HolderOutput::Elect { to, set, has } => self.say(to, number, ToHolder::Elect { set, has }),
+                HolderOutput::Record(_) => {}
                 HolderOutput::Lost => return Err(format!("extent {number} is lost, and one of its holders was well")),
             }
         }
         Ok(())
+    }
+
+    fn say(&mut self, to: NodeId, number: usize, message: ToHolder) {
+        self.send(COORDINATOR, index(to), number, Message::ToHolder(message));
     }
 
     pub(super) fn on_coordinator(&mut self, from: usize, number: usize, message: Message) -> Check {
@@ -147,19 +154,25 @@ impl CopyWorld {
         if self.coordinator.is_lost(from) {
             return Ok(());
         }
+        if let Message::MadeEmpty(epoch) = message {
+            let home = self.coordinator.extents[number].holders.set().home;
+            self.say(home, number, ToHolder::Make { node, epoch });
+            return Ok(());
+        }
+        let Message::FromHolder(message) = message else { return Ok(()) };
         let is_blind = self.has(Defect::AdmitDead);
         let coordinator = &mut self.coordinator;
         let is_of_today = |copy: NodeId, epoch: Epoch| {
             let copy = index(copy);
             is_blind || (coordinator.heard_ms[copy].is_some() && coordinator.epochs[copy] == epoch)
         };
-        let admits = matches!(message, Message::Admit { node, epoch, .. } if is_of_today(node, epoch));
+        let admits = matches!(message, FromHolder::Admit { node, epoch, .. } if is_of_today(node, epoch));
         let holders = &mut coordinator.extents[number].holders;
         match message {
-            Message::IsFrozen { term, position } => holders.on_frozen(node, term, position),
-            Message::Drop { term, node: copy } => holders.on_drop(node, term, copy),
-            Message::Admit { term, node: copy, .. } if admits => holders.on_admit(node, term, copy),
-            _ => {}
+            FromHolder::IsFrozen { term, position } => holders.on_frozen(node, term, position),
+            FromHolder::Drop { term, node: copy } => holders.on_drop(node, term, copy),
+            FromHolder::Admit { term, node: copy, .. } if admits => holders.on_admit(node, term, copy),
+            FromHolder::Admit { .. } => {}
         }
         self.drive_coordinator(number)
     }
@@ -181,10 +194,13 @@ impl CopyWorld {
             })?;
             check(set.copies.len() >= extent.wanted, || format!("extent {number} has too few copies: {set:?}"))?;
             for node in members {
-                let words = self.hosts[node].extents[number].words;
+                let words = self.hosts[node].memory.words(number);
                 check(words == self.asked[number], || {
                     format!("extent {number} has {words:?} on node {node}, and {:?} were added", self.asked[number])
                 })?;
+                let home = index(set.home);
+                let is_same = self.hosts[node].memory.bytes(number) == self.hosts[home].memory.bytes(number);
+                check(is_same, || format!("extent {number} has other bytes on node {node} than on its home {home}"))?;
             }
         }
         Ok(())

@@ -1,105 +1,67 @@
 //! Extents with copies, simulated: programs add to words and read them, while nodes die, stop, are cut off and come back empty.
 //!
-//! Each extent has the product's rules on its nodes and at the coordinator (`hanare_protocol::copies`). Faults that take a node away wait until
-//! every extent would keep a member of its set that nothing is wrong with. So no fault may cost a byte, and an extent that is lost is a failure.
+//! Each node is the [`Copies`](hanare_home::Copies) that nodes run, and the coordinator has the product's rules of holders
+//! (`hanare_protocol::copies`). Faults that take a node away wait until every extent would keep a member of its set that nothing is wrong
+//! with. So no fault may cost a byte, and an extent that is lost is a failure.
+//!
+//! An addition is one write of two words: the word itself, and a count of the program's additions. A program that asks again looks at that
+//! count first, so each addition counts once.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `nodes` | what a node does with messages of homes and copies |
+//! | `nodes` | a node's process: its `Copies`, told of an event, its outputs, and connections between nodes |
+//! | `memory` | the extents of a node |
+//! | `tampering` | frames on their way, and what defects change of them |
 //! | `coordinator` | leases, sets of holders, and copies that are made anew |
 //! | `programs` | what programs ask for, and how answers are judged |
 
 mod coordinator;
+mod memory;
 mod nodes;
 mod programs;
+mod tampering;
 
 use crate::check::Check;
 use crate::dice::Dice;
 use crate::harness::{Course, World, defects, on_course};
 use crate::network::Ordered;
 use coordinator::Coordinator;
-use hanare_protocol::copies::{HolderSet, Position, Term, Writers};
+use hanare_protocol::copies::{HolderSet, Term};
 use hanare_protocol::id::{Epoch, NodeId};
-use nodes::CopyHost;
+use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::wire::copies::{FromHolder, ToHolder};
+use nodes::{CopyConnection, CopyHost};
 use programs::CopyProgram;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Extents of the world; each has two or three holders.
 const EXTENT_COUNT: usize = 4;
-/// Words of an extent, each a range of its own when a copy is made.
+/// Programs of the world.
+const PROGRAM_COUNT: usize = EXTENT_COUNT * 3;
+/// Words of an extent.
 const WORD_COUNT: usize = 8;
+/// Bytes of an extent: three ranges when a copy is made, the last one short.
+const EXTENT_LEN: usize = 2 * STAGE_LEN + 4096;
+/// Bytes from a word to the next: words lie in all ranges but the last.
+const WORD_STEP: usize = 2 * STAGE_LEN / WORD_COUNT;
 /// Least number of nodes: three holders, and one more to make a copy at.
 const NODE_COUNT_MIN: usize = 4;
 /// Time between two looks of a node or the coordinator.
 const LOOK_MS: u64 = 100;
 /// Time for which a lease lasts.
 const LEASE_MS: u64 = 1000;
-/// Silence after which a home asks the coordinator to drop a copy.
-const SILENT_MS: u64 = 800;
 /// The coordinator's number as an end of a wire.
 const COORDINATOR: usize = usize::MAX;
 
-/// An addition to a word: the program, its number, the word.
-type Entry = (u64, u64, usize);
-
-/// A message about one extent.
+/// A message between a node and the coordinator, about one extent.
 #[derive(Clone, Debug)]
 enum Message {
-    Write {
-        term: Term,
-        position: Position,
-        stable: Position,
-        entry: Entry,
-    },
-    Ask {
-        term: Term,
-    },
-    Make {
-        term: Term,
-        at: Position,
-    },
-    Range {
-        term: Term,
-        word: usize,
-        value: u64,
-    },
-    Made {
-        term: Term,
-        known: Writers<u64, u64>,
-    },
-    Has {
-        term: Term,
-        position: Position,
-    },
-    Stale {
-        term: Term,
-    },
-    Set(HolderSet),
-    Freeze {
-        term: Term,
-    },
-    Elect {
-        set: HolderSet,
-        has: BTreeMap<NodeId, Position>,
-    },
-    IsFrozen {
-        term: Term,
-        position: Position,
-    },
-    Drop {
-        term: Term,
-        node: NodeId,
-    },
-    Admit {
-        term: Term,
-        node: NodeId,
-        epoch: Epoch,
-    },
-    /// The home makes a copy at that node.
-    MakeAt {
-        node: NodeId,
-        epoch: Epoch,
-    },
+    ToHolder(ToHolder),
+    FromHolder(FromHolder),
+    /// The node makes an empty extent, for a home to make a copy of it.
+    MakeEmpty(HolderSet),
+    /// The node of that generation has made one.
+    MadeEmpty(Epoch),
     /// A node renews its lease, as of that moment.
     Renew {
         sent_ms: u64,
@@ -111,16 +73,34 @@ enum Message {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
+    /// A message between a node and the coordinator.
     Deliver {
         wire: (usize, usize),
         generation: u64,
         extent: usize,
         message: MessageBox,
     },
-    /// Two ends find that their connection broke, and make another.
+    /// A node and the coordinator find that their connection broke, and make another.
     Reconnect {
-        wire: (usize, usize),
+        node: usize,
     },
+    /// A frame comes to the end of a connection between nodes.
+    Frame {
+        place: u64,
+        to: usize,
+        frame: FrameBox,
+    },
+    /// A node's try to reach another ends.
+    Dialed {
+        from: usize,
+        to: usize,
+    },
+    /// A connection has ended, as one end finds out.
+    Gone {
+        place: u64,
+        at: usize,
+    },
+    Tick(usize),
     Look(usize),
     Program(usize),
     Ask {
@@ -141,6 +121,16 @@ pub(crate) enum Event {
 /// A message, apart from the events of the world.
 #[derive(Clone, Debug)]
 pub(crate) struct MessageBox(Message);
+
+/// A frame, of which a trail shows the length alone.
+#[derive(Clone)]
+pub(crate) struct FrameBox(Vec<u8>);
+
+impl std::fmt::Debug for FrameBox {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} bytes", self.0.len())
+    }
+}
 
 defects! {
     /// The home applies and answers before copies have the write.
@@ -163,9 +153,11 @@ defects! {
     ApplyLate,
     /// Messages that were lost with a connection are not sent again.
     ForgetLost,
+    /// A copy that is silent is never given up.
+    WaitForEver,
 }
 
-/// A connection between two ends; the lower number first.
+/// A connection between a node and the coordinator.
 #[derive(Clone, Copy, Debug, Default)]
 struct CopyWire {
     path: Ordered,
@@ -183,7 +175,13 @@ pub(crate) struct CopyWorld {
     hosts: Vec<CopyHost>,
     coordinator: Coordinator,
     programs: Vec<CopyProgram>,
-    wires: BTreeMap<(usize, usize), CopyWire>,
+    /// Connections to the coordinator, by node.
+    wires: BTreeMap<usize, CopyWire>,
+    /// Between nodes, by place.
+    connections: BTreeMap<u64, CopyConnection>,
+    places_ever: u64,
+    /// Copies that are made, where a defect wants to know: home, copy, extent.
+    making: BTreeSet<(usize, usize, usize)>,
     /// Additions that were asked for, and what was seen, of each word.
     asked: Vec<[u64; WORD_COUNT]>,
     seen: Vec<[u64; WORD_COUNT]>,
@@ -201,23 +199,27 @@ impl World for CopyWorld {
         course.dice = Dice::new(course.plan.seed ^ 0x636f_7069_6573);
         let node_count = (course.plan.nodes as usize).max(NODE_COUNT_MIN);
         let sets: Vec<HolderSet> = (0..EXTENT_COUNT).map(|extent| first_set(extent, node_count)).collect();
-        let hosts = (0..node_count).map(|node| CopyHost::new(node, &sets)).collect();
+        let hosts = (0..node_count).map(|_| CopyHost::default()).collect();
         let program = |number: usize| {
             let extent = number % EXTENT_COUNT;
             CopyProgram::new(extent, index(sets[extent].home))
         };
-        let programs = (0..EXTENT_COUNT * 3).map(program).collect();
+        let programs = (0..PROGRAM_COUNT).map(program).collect();
         let mut world = CopyWorld {
             course,
             hosts,
-            coordinator: Coordinator::new(sets, node_count),
+            coordinator: Coordinator::new(sets.clone(), node_count),
             programs,
             wires: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            places_ever: 0,
+            making: BTreeSet::new(),
             asked: vec![[0; WORD_COUNT]; EXTENT_COUNT],
             seen: vec![[0; WORD_COUNT]; EXTENT_COUNT],
             results: BTreeSet::new(),
         };
         world.change_weather();
+        (0..node_count).for_each(|node| world.begin_node(node, &sets));
         (0..node_count).for_each(|node| world.at(0, Event::Look(node)));
         (0..world.programs.len()).for_each(|program| world.at(1, Event::Program(program)));
         world.at(0, Event::Look(COORDINATOR));
@@ -226,12 +228,16 @@ impl World for CopyWorld {
     }
 
     fn act(&mut self, event: Event) -> Check {
-        if !matches!(event, Event::Look(_)) {
+        if !matches!(event, Event::Look(_) | Event::Tick(_)) {
             self.note(format!("{event:?}"));
         }
         match event {
             Event::Deliver { wire, generation, extent, message } => return self.on_message(wire, generation, extent, message.0),
-            Event::Reconnect { wire } => self.on_reconnect(wire),
+            Event::Reconnect { node } => return self.on_reconnect(node),
+            Event::Frame { place, to, frame } => self.on_frame(place, to, frame),
+            Event::Dialed { from, to } => self.on_dialed(from, to),
+            Event::Gone { place, at } => self.on_gone(place, at),
+            Event::Tick(node) => self.on_tick(node),
             Event::Look(COORDINATOR) => self.look_as_coordinator()?,
             Event::Look(node) => self.look_as_node(node),
             Event::Program(program) => self.on_program(program),
@@ -258,11 +264,9 @@ impl World for CopyWorld {
         // Nodes that stand still go on in their time: messages that they have not looked at keep their order.
         for node in 0..self.hosts.len() {
             if std::mem::take(&mut self.hosts[node].is_cut) {
-                self.break_wire(node, COORDINATOR);
+                self.break_wire(node);
             }
-            if std::mem::take(&mut self.hosts[node].is_alone) {
-                self.break_wires_between(node);
-            }
+            self.hosts[node].is_alone = false;
         }
         Ok(())
     }
@@ -288,13 +292,10 @@ fn index(node: NodeId) -> usize {
 }
 
 impl CopyWorld {
-    /// Sends a message over the connection of two ends, which keeps order and loses nothing until it breaks.
+    /// Sends a message over the connection of a node and the coordinator, which keeps order and loses nothing until it breaks.
     fn send(&mut self, from: usize, to: usize, extent: usize, message: Message) {
-        if from == to {
-            return;
-        }
         let (now_ms, delay_ms) = (self.now_ms, self.delay_ms());
-        let wire = self.wires.entry((from.min(to), from.max(to))).or_default();
+        let wire = self.wires.entry(from.min(to)).or_default();
         if wire.is_broken {
             return;
         }
@@ -304,14 +305,12 @@ impl CopyWorld {
     }
 
     fn on_message(&mut self, (from, to): (usize, usize), generation: u64, extent: usize, message: Message) -> Check {
-        let wire = self.wires.get(&(from.min(to), from.max(to))).copied().unwrap_or_default();
-        if wire.generation != generation {
+        let node = from.min(to);
+        if self.wires.get(&node).copied().unwrap_or_default().generation != generation {
             self.count("messages lost with their connection");
             return Ok(());
         }
-        let is_cut = |node: usize| node != COORDINATOR && self.hosts[node].is_cut;
-        let is_alone = |node: usize| node != COORDINATOR && self.hosts[node].is_alone;
-        if (to == COORDINATOR && is_cut(from)) || (from == COORDINATOR && is_cut(to)) || is_alone(from) || is_alone(to) {
+        if self.hosts[node].is_cut {
             return Ok(());
         }
         if to == COORDINATOR {
@@ -325,47 +324,44 @@ impl CopyWorld {
             host.inbox.push(Event::Deliver { wire: (from, to), generation, extent, message: MessageBox(message) });
             return Ok(());
         }
-        self.on_node(from, to, extent, message);
+        self.on_node(to, extent, message);
         Ok(())
     }
 
-    /// A connection breaks: what is under way is lost, and the ends find it out a little later.
-    fn break_wire(&mut self, one: usize, other: usize) {
-        let (key, now_ms) = ((one.min(other), one.max(other)), self.now_ms);
-        let wire = self.wires.entry(key).or_default();
+    /// The connection of a node to the coordinator breaks: what is under way is lost, and the ends find it out a little later.
+    fn break_wire(&mut self, node: usize) {
+        let now_ms = self.now_ms;
+        let wire = self.wires.entry(node).or_default();
         if !wire.is_broken {
             (wire.generation, wire.is_broken) = (wire.generation + 1, true);
             wire.rests_until_ms = now_ms + 2 * LEASE_MS;
             let after = self.dice.between(1, 300);
-            self.at(after, Event::Reconnect { wire: key });
+            self.at(after, Event::Reconnect { node });
         }
     }
 
-    fn on_reconnect(&mut self, (one, other): (usize, usize)) {
-        self.wires.entry((one, other)).or_default().is_broken = false;
+    fn on_reconnect(&mut self, node: usize) -> Check {
+        self.wires.entry(node).or_default().is_broken = false;
         if self.has(Defect::ForgetLost) {
-            return;
+            return Ok(());
         }
-        if other == COORDINATOR {
-            self.coordinator_reconnected(one);
-        } else {
-            self.nodes_reconnected(one, other);
-        }
+        self.coordinator_reconnected(node);
+        self.coordinator_met(node);
+        Ok(())
     }
 
     fn fault(&mut self) {
         let node_count = self.hosts.len() as u64;
         let node = self.dice.below(node_count) as usize;
         match self.dice.below(8) {
-            0..4 => {
-                let other = self.dice.below(node_count + 1) as usize;
-                let other = if other == self.hosts.len() { COORDINATOR } else { other };
-                let wire = self.wires.get(&(node.min(other), node.max(other))).copied().unwrap_or_default();
-                if other != node && self.now_ms >= wire.rests_until_ms {
-                    self.count("connections broken");
-                    self.break_wire(node, other);
+            0..2 => {
+                let wire = self.wires.get(&node).copied().unwrap_or_default();
+                if self.now_ms >= wire.rests_until_ms {
+                    self.count("connections to the coordinator broken");
+                    self.break_wire(node);
                 }
             }
+            2..4 => self.break_one(node),
             _ if !self.may_lose(node) => {}
             4..6 => {
                 self.count("node deaths");
@@ -381,6 +377,9 @@ impl CopyWorld {
                 let is_alone = self.dice.chance(5000);
                 self.count(if is_alone { "nodes that programs alone reach" } else { "nodes cut off from the coordinator" });
                 (self.hosts[node].is_cut, self.hosts[node].is_alone) = (true, is_alone);
+                if is_alone {
+                    self.break_all_of(node);
+                }
                 let back_ms = self.dice.between(1500, 6000);
                 self.at(back_ms, Event::Back(node));
             }
@@ -397,28 +396,21 @@ impl CopyWorld {
     }
 
     fn kill(&mut self, node: usize) {
-        self.hosts[node].die();
-        self.break_wires_between(node);
-        self.break_wire(node, COORDINATOR);
+        self.hosts[node] = CopyHost::dead();
+        self.break_all_of(node);
+        self.break_wire(node);
         let back_ms = self.dice.between(500, 6000);
         self.at(back_ms, Event::Back(node));
-    }
-
-    /// The node's connections to all others break.
-    fn break_wires_between(&mut self, node: usize) {
-        (0..self.hosts.len()).filter(|other| *other != node).for_each(|other| self.break_wire(node, other));
     }
 
     /// A node comes back empty, when the coordinator has missed it.
     fn come_back(&mut self, node: usize) {
         if self.coordinator.is_lost(node) {
             self.count("nodes that came back");
-            if self.hosts[node].is_alone {
-                self.break_wires_between(node);
-            }
-            self.hosts[node] = CopyHost::new(node, &[]);
+            self.break_all_of(node);
+            self.hosts[node] = CopyHost::default();
+            self.begin_node(node, &[]);
             self.coordinator.joins(node, self.course.now_ms);
-            self.hosts[node].lease_until_ms = self.course.now_ms + LEASE_MS;
         } else if self.hosts[node].is_dead || self.hosts[node].is_cut {
             self.at(LOOK_MS, Event::Back(node));
         }
@@ -432,7 +424,7 @@ impl CopyWorld {
         };
         (0..EXTENT_COUNT).all(|extent| {
             let members = self.coordinator.members(extent);
-            let is_doubted = |member: usize| self.hosts.iter().any(|host| host.doubts(extent, member));
+            let is_doubted = |member: usize| self.hosts.iter().any(|host| host.doubted.contains(&(extent, member)));
             let well = members.iter().filter(|member| is_well(**member) && !is_doubted(**member)).count();
             !members.contains(&node) || well > 0
         })

@@ -1,29 +1,19 @@
-//! A node: homes and copies of extents, as it drives them by messages and its clock.
+//! A node's process under virtual time, and connections between nodes.
 
-use super::{
-    COORDINATOR, CopyWorld, Defect, EXTENT_COUNT, Entry, Event, LEASE_MS, LOOK_MS, Message, SILENT_MS, WORD_COUNT, index, node_id,
-};
-use hanare_protocol::copies::{CopyLog, CopyOutput, HolderSet, HomeLog, HomeOutput, PeerState, Position, Term, Writers};
-use hanare_protocol::id::NodeId;
-use std::collections::BTreeMap;
-
-/// A node's part of one extent.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ExtentPart {
-    pub home: Option<HomeLog<Entry>>,
-    pub copy: CopyLog<Entry>,
-    pub words: [u64; WORD_COUNT],
-    pub known: Writers<u64, u64>,
-    /// Programs whose additions wait here, with the number of each.
-    pub waiting: BTreeMap<u64, u64>,
-    /// When each copy was heard last.
-    heard_ms: BTreeMap<usize, u64>,
-    /// The write that a defect keeps back.
-    late: Option<Entry>,
-}
+use super::memory::{ExtentMemory, addition};
+use super::{COORDINATOR, CopyWorld, Defect, Event, FrameBox, LEASE_MS, LOOK_MS, Message, index, node_id};
+use crate::harness::due;
+use crate::network::Ordered;
+use hanare_home::{Copies, CopyInput, CopyMemory, CopyOutput};
+use hanare_protocol::copies::{HolderSet, Term};
+use hanare_protocol::id::{Epoch, Gid, Slot};
+use hanare_protocol::wire::control::NodeAddress;
+use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// A node.
-#[derive(Clone, Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CopyHost {
     pub is_dead: bool,
     /// The coordinator does not reach it.
@@ -31,247 +21,314 @@ pub(super) struct CopyHost {
     /// Other nodes do not reach it either; programs do.
     pub is_alone: bool,
     pub is_still: bool,
-    /// Messages that come while it stands still.
+    /// Events that come while it stands still.
     pub inbox: Vec<Event>,
     pub lease_until_ms: u64,
-    pub extents: Vec<ExtentPart>,
+    pub copies: Copies<usize, (usize, u64)>,
+    pub memory: ExtentMemory,
+    /// Programs whose additions wait here, with the number of each.
+    waiting: BTreeMap<usize, u64>,
+    /// Copies that homes here want dropped: extent and node.
+    pub doubted: BTreeSet<(usize, usize)>,
+    tick_at: Option<u64>,
 }
 
 impl CopyHost {
-    /// A node with what these sets give it; none for one that begins anew.
-    pub fn new(node: usize, sets: &[HolderSet]) -> CopyHost {
-        let mut extents = vec![ExtentPart::default(); EXTENT_COUNT];
-        for (held, set) in extents.iter_mut().zip(sets) {
-            if set.home == node_id(node) {
-                held.home = Some(HomeLog::new(node_id(node), set, WORD_COUNT as u64));
-            } else if set.copies.contains(&node_id(node)) {
-                held.copy = CopyLog::empty(set.term);
-            }
-        }
-        CopyHost {
-            is_dead: false,
-            is_cut: false,
-            is_alone: false,
-            is_still: false,
-            inbox: Vec::new(),
-            lease_until_ms: LEASE_MS,
-            extents,
-        }
-    }
-
-    pub fn die(&mut self) {
-        *self = CopyHost { is_dead: true, ..CopyHost::new(0, &[]) };
-    }
-
-    /// True if a home here wants to go on without that node, or makes it.
-    pub fn doubts(&self, extent: usize, node: usize) -> bool {
-        let home = self.extents[extent].home.as_ref();
-        home.is_some_and(|home| home.peers().any(|(peer, state)| index(peer) == node && state == PeerState::Silent))
+    pub fn dead() -> CopyHost {
+        CopyHost { is_dead: true, ..CopyHost::default() }
     }
 }
 
-/// The set that a home would make for itself without a copy.
-fn without(home: &HomeLog<Entry>, node: usize, copy: NodeId) -> HolderSet {
-    let copies = home.peers().map(|(peer, _)| peer).filter(|peer| *peer != copy).collect();
-    HolderSet { term: Term(home.term().0 + 1), home: node_id(node), copies }
+/// A connection between two nodes, by the one that made it. It keeps order, and loses nothing until it breaks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CopyConnection {
+    from: usize,
+    to: usize,
+    path: Ordered,
+    /// Faults break it after that.
+    rests_until_ms: u64,
+}
+
+fn name(extent: usize) -> CopiedExtent {
+    CopiedExtent { gid: Gid(extent as u64), index: 0 }
+}
+
+fn number(extent: CopiedExtent) -> usize {
+    extent.gid.0 as usize
 }
 
 impl CopyWorld {
-    /// True if the home of an extent at this node answers.
-    pub(super) fn is_open(&self, node: usize, extent: usize) -> bool {
-        let host = &self.hosts[node];
-        let has_lease = self.now_ms < host.lease_until_ms || self.has(Defect::ForgetLease);
-        let home = host.extents[extent].home.as_ref();
-        !host.is_dead && has_lease && home.is_some_and(HomeLog::is_open)
+    /// A node begins, with what these sets give it; none for one that begins anew.
+    pub(super) fn begin_node(&mut self, node: usize, sets: &[HolderSet]) {
+        self.hosts[node].lease_until_ms = self.course.now_ms + LEASE_MS;
+        self.hosts[node].memory.is_late = self.has(Defect::ApplyLate);
+        self.tell(node, CopyInput::Identity(node_id(node)));
+        for (extent, set) in sets.iter().enumerate() {
+            if set.home == node_id(node) || set.copies.contains(&node_id(node)) {
+                self.make(node, extent, set.clone());
+                // The first homes know their copies.
+                self.hold(node, extent, ToHolder::Set(set.clone()));
+            }
+        }
+    }
+
+    /// The node makes an extent of zeros.
+    fn make(&mut self, node: usize, extent: usize, set: HolderSet) {
+        self.hosts[node].memory.make(extent);
+        self.tell(node, CopyInput::Made { extent: name(extent), set, at: (Slot(extent as u32), extent) });
+    }
+
+    fn hold(&mut self, node: usize, extent: usize, message: ToHolder) {
+        let address = |node: usize| NodeAddress { node: node_id(node), epoch: Epoch(1), address: format!("n{node}") };
+        let nodes = (0..self.hosts.len()).map(address).collect();
+        self.tell(node, CopyInput::Holder { extent: name(extent), nodes, message });
+    }
+
+    /// A node's process hears of an event, and does what comes of it.
+    fn tell(&mut self, node: usize, input: CopyInput<'_, usize, (usize, u64)>) {
+        let now = Duration::from_millis(self.now_ms);
+        let host = &mut self.hosts[node];
+        host.copies.handle(now, input, &mut host.memory);
+        while let Some(output) = self.hosts[node].copies.poll() {
+            self.act_for(node, output);
+        }
+        let now_ms = self.now_ms;
+        let host = &mut self.hosts[node];
+        let deadline_ms = host.copies.deadline().map(|due| due.as_millis() as u64);
+        if let Some(after) = due(deadline_ms, &mut host.tick_at, now_ms) {
+            self.at(after, Event::Tick(node));
+        }
+    }
+
+    fn act_for(&mut self, node: usize, output: CopyOutput<(usize, u64)>) {
+        match output {
+            CopyOutput::Applied { asker: (program, asked), outcome } => {
+                self.hosts[node].waiting.remove(&program);
+                if let (Ok(olds), false) = (outcome, self.has(Defect::ApplyFirst)) {
+                    let old = u64::from_le_bytes(olds[..8].try_into().expect("8 bytes"));
+                    self.answer(program, asked, Some(old));
+                }
+            }
+            CopyOutput::Say { extent, message } => self.say_for(node, number(extent), message),
+            CopyOutput::Dial { node: to, .. } => {
+                let after = self.dice.between(1, 50);
+                self.at(after, Event::Dialed { from: node, to: index(to) });
+            }
+            CopyOutput::Send { place, bytes } => self.send_frame(node, place, bytes),
+            CopyOutput::Close { place } => self.break_connection(place),
+        }
+    }
+
+    /// A holder says something to the coordinator.
+    fn say_for(&mut self, node: usize, extent: usize, message: FromHolder) {
+        match &message {
+            FromHolder::Drop { term, node: copy } => {
+                self.hosts[node].doubted.insert((extent, index(*copy)));
+                self.count("silent copies");
+                if self.has(Defect::WaitForEver) {
+                    return;
+                }
+                if self.has(Defect::DropAlone) {
+                    let set = HolderSet { term: Term(term.0 + 1), home: node_id(node), copies: BTreeSet::new() };
+                    return self.hold(node, extent, ToHolder::Set(set));
+                }
+            }
+            FromHolder::Admit { .. } => self.count("copies made"),
+            FromHolder::IsFrozen { .. } => {}
+        }
+        let message = self.tampered(message);
+        self.send(node, COORDINATOR, extent, Message::FromHolder(message));
     }
 
     pub(super) fn look_as_node(&mut self, node: usize) {
         self.at(LOOK_MS, Event::Look(node));
-        let (now_ms, host) = (self.now_ms, &self.hosts[node]);
-        if host.is_dead || host.is_still {
-            return;
-        }
-        self.send(node, COORDINATOR, 0, Message::Renew { sent_ms: now_ms });
-        for extent in 0..EXTENT_COUNT {
-            let held = &mut self.hosts[node].extents[extent];
-            let Some(home) = &mut held.home else { continue };
-            let peers: Vec<(NodeId, PeerState)> = home.peers().collect();
-            home.ask_again();
-            for (peer, state) in peers {
-                let heard_ms = *held.heard_ms.entry(index(peer)).or_insert(now_ms);
-                if state == PeerState::Making {
-                    home.send_range(peer);
-                } else if now_ms > heard_ms + SILENT_MS {
-                    self.course.counts.entry("silent copies").and_modify(|count| *count += 1).or_insert(1);
-                    home.on_silent(peer);
-                    if self.course.defect == Some(Defect::DropAlone) {
-                        home.on_set(&without(home, node, peer));
-                    }
-                } else {
-                    home.ask(peer);
-                }
-            }
-            self.drive_home(node, extent);
-        }
-    }
-
-    /// Carries out what a home wants.
-    pub(super) fn drive_home(&mut self, node: usize, extent: usize) {
-        while let Some(output) = self.hosts[node].extents[extent].home.as_mut().and_then(HomeLog::poll) {
-            match output {
-                HomeOutput::Write { to, term, position, stable, entry } => {
-                    let is_made = |home: &HomeLog<Entry>| home.peers().any(|peer| peer == (to, PeerState::Making));
-                    if self.has(Defect::MissWhileMade) && self.hosts[node].extents[extent].home.as_ref().is_some_and(is_made) {
-                        continue;
-                    }
-                    self.send(node, index(to), extent, Message::Write { term, position, stable, entry });
-                }
-                HomeOutput::Ask { to, term } => self.send(node, index(to), extent, Message::Ask { term }),
-                HomeOutput::Make { to, term, at } => self.send(node, index(to), extent, Message::Make { term, at }),
-                HomeOutput::Range { to, term, range } => {
-                    let word = range as usize;
-                    let value = self.hosts[node].extents[extent].words[word];
-                    self.send(node, index(to), extent, Message::Range { term, word, value });
-                    if self.has(Defect::AdmitEarly) {
-                        let epoch = self.coordinator.epoch(index(to));
-                        self.send(node, COORDINATOR, extent, Message::Admit { term, node: to, epoch });
-                    }
-                }
-                HomeOutput::Made { to, term } => {
-                    self.count("copies made");
-                    let known = self.hosts[node].extents[extent].known.clone();
-                    self.send(node, index(to), extent, Message::Made { term, known });
-                }
-                HomeOutput::Apply { entry, .. } if !self.has(Defect::ApplyFirst) => self.apply(node, extent, entry),
-                HomeOutput::Drop { term, node: copy } => self.send(node, COORDINATOR, extent, Message::Drop { term, node: copy }),
-                HomeOutput::Admit { term, node: copy, epoch } => {
-                    self.send(node, COORDINATOR, extent, Message::Admit { term, node: copy, epoch });
-                }
-                HomeOutput::Deposed => self.count("homes deposed"),
-                HomeOutput::Apply { .. } | HomeOutput::Open => {}
-            }
-        }
-    }
-
-    /// An addition at a node, which answers the program where that waits here.
-    pub(super) fn apply(&mut self, node: usize, extent: usize, (program, number, word): Entry) {
-        let held = &mut self.hosts[node].extents[extent];
-        let before = held.words[word];
-        held.words[word] += 1;
-        held.known.applied(program, number, before);
-        if held.home.is_some() && held.waiting.get(&program) == Some(&number) {
-            held.waiting.remove(&program);
-            self.answer(node, extent, program as usize, number, Some(before));
-        }
-    }
-
-    /// An addition is asked for at an open home.
-    pub(super) fn add(&mut self, node: usize, extent: usize, entry: Entry) {
-        let (program, number, _) = entry;
-        let is_twice = self.has(Defect::AddTwice);
-        let held = &mut self.hosts[node].extents[extent];
-        if held.waiting.get(&program) == Some(&number) || held.known.is_past(&program, number) {
-            return;
-        }
-        if let Some(before) = held.known.result(&program, number).copied().filter(|_| !is_twice) {
-            self.count("additions that the home before had done");
-            return self.answer(node, extent, program as usize, number, Some(before));
-        }
-        let wrote = held.home.as_mut().and_then(|home| home.write(entry));
-        if wrote.is_some() {
-            held.waiting.insert(program, number);
-            if self.has(Defect::ApplyFirst) {
-                self.apply(node, extent, entry);
-            }
-            self.drive_home(node, extent);
-        }
-    }
-
-    fn on_copy(&mut self, (from, node): (usize, usize), extent: usize, outputs: impl IntoIterator<Item = CopyOutput<Entry>>) {
-        for output in outputs {
-            match output {
-                CopyOutput::Apply { entry, .. } if self.has(Defect::ApplyLate) => {
-                    let late = self.hosts[node].extents[extent].late.replace(entry);
-                    late.into_iter().for_each(|entry| self.apply(node, extent, entry));
-                }
-                CopyOutput::Apply { entry, .. } => self.apply(node, extent, entry),
-                CopyOutput::Has { term, position } => self.send(node, from, extent, Message::Has { term, position }),
-                CopyOutput::Stale { term } => self.send(node, from, extent, Message::Stale { term }),
-                CopyOutput::IsFrozen { term, position } => {
-                    let is_least = self.has(Defect::ElectLeast);
-                    let position = if is_least { Position(u64::MAX - position.0) } else { position };
-                    self.send(node, COORDINATOR, extent, Message::IsFrozen { term, position });
-                }
-            }
-        }
-    }
-
-    pub(super) fn on_node(&mut self, from: usize, node: usize, extent: usize, message: Message) {
         let now_ms = self.now_ms;
-        let held = &mut self.hosts[node].extents[extent];
+        if !self.hosts[node].is_dead && !self.hosts[node].is_still {
+            self.send(node, COORDINATOR, 0, Message::Renew { sent_ms: now_ms });
+        }
+    }
+
+    pub(super) fn on_tick(&mut self, node: usize) {
+        self.hosts[node].tick_at = None;
+        if self.may_act(node, Event::Tick(node)) {
+            self.tell(node, CopyInput::Tick);
+        }
+    }
+
+    /// False where a node is dead, or stands still; then it hears of the event later.
+    fn may_act(&mut self, node: usize, event: Event) -> bool {
+        let host = &mut self.hosts[node];
+        if host.is_still && !host.is_dead {
+            host.inbox.push(event);
+        }
+        !host.is_dead && !host.is_still
+    }
+
+    /// True if the home of an extent at this node answers.
+    pub(super) fn is_open(&self, node: usize, extent: usize) -> bool {
+        let host = &self.hosts[node];
+        let has_lease = self.now_ms < host.lease_until_ms || self.has(Defect::ForgetLease);
+        !host.is_dead && has_lease && host.memory.is_open(extent)
+    }
+
+    /// An addition is asked for at an open home. The program has asked for so many.
+    pub(super) fn add(&mut self, node: usize, extent: usize, (program, asked, word): (usize, u64, usize), additions: u64) {
+        let is_twice = self.has(Defect::AddTwice);
+        let host = &mut self.hosts[node];
+        if host.waiting.contains_key(&program) {
+            return;
+        }
+        if host.memory.count(extent, program) >= additions && !is_twice {
+            return self.answer(program, asked, None);
+        }
+        host.waiting.insert(program, asked);
+        let entry = addition(word, program);
+        if self.has(Defect::ApplyFirst) {
+            let memory = &mut self.hosts[node].memory;
+            let olds = memory.apply(&extent, &entry).expect("vectors do not fail");
+            memory.applied.push((extent, entry.clone()));
+            let old = u64::from_le_bytes(olds[..8].try_into().expect("8 bytes"));
+            self.answer(program, asked, Some(old));
+        }
+        self.tell(node, CopyInput::Write { at: (name(extent).gid, Slot(extent as u32)), asker: (program, asked), entry });
+    }
+
+    /// A message of the coordinator.
+    pub(super) fn on_node(&mut self, node: usize, extent: usize, message: Message) {
         match message {
             Message::Renewed { sent_ms } => {
                 let host = &mut self.hosts[node];
                 host.lease_until_ms = host.lease_until_ms.max(sent_ms + LEASE_MS);
             }
-            Message::Write { term, position, stable, entry } if held.home.is_none() => {
-                let outputs = held.copy.write(term, (position, entry), stable);
-                self.on_copy((from, node), extent, outputs);
+            Message::MakeEmpty(set) => {
+                self.make(node, extent, set);
+                let epoch = self.coordinator.epoch(node);
+                self.send(node, COORDINATOR, extent, Message::MadeEmpty(epoch));
             }
-            Message::Ask { term } if held.home.is_none() => {
-                let output = held.copy.ask(term);
-                self.on_copy((from, node), extent, output);
+            Message::ToHolder(message) => {
+                match &message {
+                    ToHolder::Elect { set, .. } if !self.hosts[node].memory.is_open(extent) && set.home == node_id(node) => {
+                        self.count("homes elected");
+                    }
+                    ToHolder::Set(set) => {
+                        self.hosts[node].doubted.retain(|(at, copy)| *at != extent || set.copies.contains(&node_id(*copy)))
+                    }
+                    _ => {}
+                }
+                self.hold(node, extent, message);
             }
-            Message::Make { term, at } if held.home.as_ref().is_none_or(|home| home.term() < term) => {
-                (held.home, held.late) = (None, None);
-                held.waiting.clear();
-                let output = held.copy.make(term, at);
-                self.on_copy((from, node), extent, output);
-            }
-            Message::Range { term, word, value } if held.copy.takes_range(term) => held.words[word] = value,
-            Message::Made { term, known } if held.home.is_none() => {
-                held.known = known;
-                let output = held.copy.made(term);
-                self.on_copy((from, node), extent, [output]);
-            }
-            Message::Freeze { term } if held.home.is_none() => {
-                let output = held.copy.freeze(term);
-                self.on_copy((from, node), extent, output);
-            }
-            Message::Elect { set, has } => self.on_elected(node, extent, &set, &has),
-            Message::Has { term, position } => {
-                held.heard_ms.insert(from, now_ms);
-                held.home.iter_mut().for_each(|home| home.on_has(node_id(from), term, position));
-            }
-            Message::Stale { term } => held.home.iter_mut().for_each(|home| home.on_stale(term)),
-            Message::Set(set) => held.home.iter_mut().for_each(|home| home.on_set(&set)),
-            Message::MakeAt { node: copy, epoch } => {
-                held.heard_ms.insert(index(copy), now_ms);
-                held.home.iter_mut().for_each(|home| home.make(copy, epoch));
-            }
-            _ => {}
-        }
-        self.drive_home(node, extent);
-    }
-
-    fn on_elected(&mut self, node: usize, extent: usize, set: &HolderSet, has: &BTreeMap<NodeId, Position>) {
-        let held = &mut self.hosts[node].extents[extent];
-        if let Some(home) = &mut held.home {
-            return home.on_set(set);
-        }
-        if let Some(log) = held.copy.elect(set.term) {
-            held.heard_ms.clear();
-            held.home = Some(HomeLog::elected(node_id(node), set, WORD_COUNT as u64, log, has));
-            self.count("homes elected");
+            Message::FromHolder(_) | Message::MadeEmpty(_) | Message::Renew { .. } => {}
         }
     }
 
-    pub(super) fn nodes_reconnected(&mut self, one: usize, other: usize) {
-        for (node, peer) in [(one, other), (other, one)] {
-            for extent in 0..EXTENT_COUNT {
-                self.hosts[node].extents[extent].home.iter_mut().for_each(|home| home.on_reconnected(node_id(peer)));
-                self.drive_home(node, extent);
+    pub(super) fn coordinator_met(&mut self, node: usize) {
+        if !self.hosts[node].is_dead {
+            self.tell(node, CopyInput::CoordinatorMet);
+        }
+    }
+
+    /// A node tries to reach another.
+    pub(super) fn on_dialed(&mut self, from: usize, to: usize) {
+        if !self.may_act(from, Event::Dialed { from, to }) {
+            return;
+        }
+        let is_there = |node: usize| !self.hosts[node].is_dead && !self.hosts[node].is_alone;
+        // The kernel of a node that stands still takes connections.
+        let made = (is_there(from) && is_there(to)).then(|| {
+            self.places_ever += 1;
+            self.places_ever
+        });
+        if let Some(place) = made {
+            let rests_until_ms = self.now_ms + LEASE_MS;
+            self.connections.insert(place, CopyConnection { from, to, path: Ordered::default(), rests_until_ms });
+            self.came(place, from, to);
+        }
+        self.tell(from, CopyInput::Dialed { node: node_id(to), place: made });
+    }
+
+    fn came(&mut self, place: u64, from: usize, to: usize) {
+        if self.may_act(to, Event::Frame { place, to, frame: FrameBox(Vec::new()) }) {
+            self.tell(to, CopyInput::Came { node: node_id(from), place });
+        }
+    }
+
+    /// A frame leaves a node by a connection.
+    fn send_frame(&mut self, node: usize, place: u64, bytes: Vec<u8>) {
+        let Some(bytes) = self.tampered_frame(node, place, bytes) else { return };
+        let (now_ms, delay_ms) = (self.now_ms, self.delay_ms());
+        let Some(connection) = self.connections.get_mut(&place) else { return };
+        let (to, after) = match connection.from == node {
+            true => (connection.to, connection.path.there(now_ms, delay_ms)),
+            false => (connection.from, connection.path.back(now_ms, delay_ms)),
+        };
+        self.at(after, Event::Frame { place, to, frame: FrameBox(bytes) });
+    }
+
+    pub(super) fn on_frame(&mut self, place: u64, to: usize, FrameBox(bytes): FrameBox) {
+        let Some(connection) = self.connections.get(&place).copied() else {
+            return self.count("messages lost with their connection");
+        };
+        if !self.may_act(to, Event::Frame { place, to, frame: FrameBox(bytes.clone()) }) {
+            return;
+        }
+        match bytes.is_empty() {
+            true => self.tell(to, CopyInput::Came { node: node_id(connection.from), place }),
+            false => self.tell(to, CopyInput::Frames { place, frames: &[bytes] }),
+        }
+    }
+
+    /// The nodes of a connection, the one that made it first.
+    pub(super) fn ends(&self, place: u64) -> Option<(usize, usize)> {
+        self.connections.get(&place).map(|connection| (connection.from, connection.to))
+    }
+
+    /// A connection breaks: what is under way is lost, and each end finds it out in its own time.
+    fn break_connection(&mut self, place: u64) {
+        let Some(CopyConnection { from, to, .. }) = self.connections.remove(&place) else { return };
+        if self.has(Defect::ForgetLost) {
+            // Another is there at once, and nobody knows.
+            let rests_until_ms = self.now_ms + LEASE_MS;
+            self.connections.insert(place, CopyConnection { from, to, path: Ordered::default(), rests_until_ms });
+            return;
+        }
+        for at in [from, to] {
+            let after = self.dice.between(1, 300);
+            self.at(after, Event::Gone { place, at });
+        }
+    }
+
+    /// A connection of a node breaks.
+    pub(super) fn break_one(&mut self, node: usize) {
+        let now_ms = self.now_ms;
+        let is_ripe = |connection: &CopyConnection| {
+            (connection.from == node || connection.to == node) && now_ms >= connection.rests_until_ms
+        };
+        let ripe: Vec<u64> =
+            self.connections.iter().filter(|(_, connection)| is_ripe(connection)).map(|(place, _)| *place).collect();
+        if !ripe.is_empty() {
+            self.count("connections broken");
+            let place = self.dice.pick(&ripe);
+            self.break_connection(place);
+        }
+    }
+
+    /// All connections of a node break.
+    pub(super) fn break_all_of(&mut self, node: usize) {
+        let those = |connection: &CopyConnection| connection.from == node || connection.to == node;
+        let places: Vec<u64> =
+            self.connections.iter().filter(|(_, connection)| those(connection)).map(|(place, _)| *place).collect();
+        for place in places {
+            let ends = self.connections.remove(&place).map(|connection| [connection.from, connection.to]);
+            for at in ends.into_iter().flatten() {
+                let after = self.dice.between(1, 300);
+                self.at(after, Event::Gone { place, at });
             }
+        }
+    }
+
+    pub(super) fn on_gone(&mut self, place: u64, at: usize) {
+        if self.may_act(at, Event::Gone { place, at }) {
+            self.tell(at, CopyInput::Gone { place });
         }
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct CopyProgram {
     home: usize,
     /// Number of its request of today, or of its last.
     number: u64,
+    /// Additions that it has asked for.
+    additions: u64,
     request: Option<CopyRequest>,
 }
 
@@ -27,7 +29,7 @@ struct CopyRequest {
 
 impl CopyProgram {
     pub fn new(extent: usize, home: usize) -> CopyProgram {
-        CopyProgram { extent, home, number: 0, request: None }
+        CopyProgram { extent, home, number: 0, additions: 0, request: None }
     }
 }
 
@@ -53,6 +55,7 @@ impl CopyWorld {
             let floor = self.seen[extent][word];
             let this = &mut self.programs[program];
             this.number += 1;
+            this.additions += u64::from(is_addition);
             this.request = Some(CopyRequest { word, is_addition, floor });
         } else {
             self.programs[program].home = self.coordinator.home(extent);
@@ -71,26 +74,29 @@ impl CopyWorld {
             return;
         }
         if request.is_addition {
-            self.add(at, extent, (program as u64, number, request.word));
+            let additions = this.additions;
+            self.add(at, extent, (program, number, request.word), additions);
         } else {
-            let value = self.hosts[at].extents[extent].words[request.word];
-            self.answer(at, extent, program, number, Some(value));
+            let value = self.hosts[at].memory.word(extent, request.word);
+            self.answer(program, number, Some(value));
         }
     }
 
-    /// A home answers, unless its lease is over.
-    pub(super) fn answer(&mut self, at: usize, extent: usize, program: usize, number: u64, value: Option<u64>) {
-        if self.is_open(at, extent) {
-            let after = self.delay_ms();
-            self.at(after, Event::Answer { program, number, value });
-        }
+    /// A home answers; with no value where the addition was done before.
+    pub(super) fn answer(&mut self, program: usize, number: u64, value: Option<u64>) {
+        let after = self.delay_ms();
+        self.at(after, Event::Answer { program, number, value });
     }
 
     pub(super) fn on_answer(&mut self, program: usize, number: u64, value: Option<u64>) -> Check {
         let this = &mut self.programs[program];
         let (extent, is_of_today) = (this.extent, this.number == number);
-        let Some((request, value)) = this.request.filter(|_| is_of_today).zip(value) else { return Ok(()) };
+        let Some(request) = this.request.filter(|_| is_of_today) else { return Ok(()) };
         this.request = None;
+        let Some(value) = value else {
+            self.count("additions that the home before had done");
+            return Ok(());
+        };
         let (word, asked) = (request.word, self.asked[extent][request.word]);
         check(value >= request.floor, || format!("word {word} of extent {extent} is {value} where {} was seen", request.floor))?;
         check(value <= asked, || format!("word {word} of extent {extent} is {value}, and {asked} were added"))?;

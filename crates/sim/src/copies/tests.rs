@@ -15,6 +15,7 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "additions",
         "additions that the home before had done",
         "connections broken",
+        "connections to the coordinator broken",
         "copies made",
         "homes elected",
         "messages lost with their connection",

@@ -90,6 +90,7 @@ impl PageWorld {
         let Some(home) = home.and_then(|home| self.processes.get(&home)) else { return Ok(()) };
         let (node, address) = (NodeId(home.node as u32), address_of(home.node));
         let view = RegionView {
+            copies: 1,
             name: "region".to_owned(),
             gid,
             owner: User { uid: UID, gid: UID },

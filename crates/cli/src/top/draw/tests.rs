@@ -24,6 +24,8 @@ fn sample(at: Instant, faults: u64) -> Sample {
         len: 4096 * 1024,
         placement: Placement::Local,
         nodes: vec![(NodeId(0), 4096)],
+        copies: 1,
+        whole_copies: 1,
         owner: 1000,
         mode: 0o600,
         lost: None,

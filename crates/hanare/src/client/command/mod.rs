@@ -25,6 +25,7 @@ pub use signal::Signal;
 
 use super::drafts::{self, Drafts, Tickets};
 use super::region::{InReach, Region};
+use super::repetition::Repetition;
 use hanare_protocol::Result;
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::shape::Shape;
@@ -79,7 +80,12 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
             if let What::CopyTo { to, .. } = &self.what { to.refresh_after(error) } else { Ok(()) }
         };
         // SAFETY: the memory is good as long as the command, and all is waited for before this returns.
-        unsafe { drafts::run(self.what.is_once(), refresh, |drafts| self.by_ref().draft(drafts)) }
+        unsafe { drafts::run(self.repetition(), refresh, |drafts| self.by_ref().draft(drafts)) }
+    }
+
+    fn repetition(&self) -> Repetition {
+        let target = if let What::CopyTo { to, .. } = &self.what { to.copies() } else { 1 };
+        Repetition { is_once: self.what.is_once(), moves: self.region.copies().max(target) > 1 }
     }
 
     /// Begins it; its parts on this host are done when this returns.

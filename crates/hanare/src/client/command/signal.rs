@@ -4,6 +4,7 @@ use super::{Command, Modify};
 use crate::client::cut::plan::parts;
 use crate::client::drafts;
 use crate::client::region::Region;
+use crate::client::repetition::Repetition;
 use hanare_protocol::Result;
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::id::NodeId;
@@ -36,7 +37,9 @@ impl Region {
         put.check()?;
         update.check()?;
         let node = self.only_node(offset, bytes.len() as u64);
-        if node.is_none() || node != signal.region.only_node(signal.offset, 8) {
+        // Bytes with copies may have other homes by then.
+        let may_move = self.copies() > 1 || signal.region.copies() > 1;
+        if may_move || node.is_none() || node != signal.region.only_node(signal.offset, 8) {
             put.run()?;
             return update.run();
         }
@@ -46,7 +49,7 @@ impl Region {
         };
         // SAFETY: bytes and operand are borrowed until all is waited for. A node does one client's commands in the order of the message.
         unsafe {
-            drafts::run(true, refresh, |drafts| {
+            drafts::run(Repetition { is_once: true, moves: false }, refresh, |drafts| {
                 put.by_ref().draft(drafts)?;
                 update.by_ref().draft(drafts)
             })

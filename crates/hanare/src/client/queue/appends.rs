@@ -12,7 +12,7 @@ use super::appending::AppendLink;
 use super::prefix::BodyPrefix;
 use super::reach::{QueueReach, SentAppend};
 use super::remote::RemoteLane;
-use crate::client::remote::Breaks;
+use crate::client::repetition::Breaks;
 use hanare_memory::Window;
 use hanare_protocol::limits::{
     ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_LATER_LEN_MAX, QUEUE_SPILL_LEN,

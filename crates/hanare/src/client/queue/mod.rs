@@ -142,6 +142,10 @@ impl Pool {
 
 /// Queues lie whole at one node.
 fn check_placement(region: &Region) -> Result<()> {
+    if region.copies() > 1 {
+        let reason = "queues cannot lie in a region with copies; create them without --copies".to_owned();
+        return Err(Error::BadUse { region: region.name().to_owned(), reason });
+    }
     if region.layout().extents().count() == 1 {
         return Ok(());
     }

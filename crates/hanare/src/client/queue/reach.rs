@@ -8,7 +8,8 @@ use crate::client::local::LocalMapping;
 use crate::client::locks::ended;
 use crate::client::message::ListBytes;
 use crate::client::region::Region;
-use crate::client::remote::{Breaks, Remote};
+use crate::client::remote::Remote;
+use crate::client::repetition::{Breaks, Repetition};
 use crate::client::request::Patience;
 use hanare_fabric::tcp::TcpLink;
 use hanare_memory::Window;
@@ -224,7 +225,8 @@ impl QueueReach {
         let (from, into) = unsafe { (Window::of(operand), Window::of_mut(&mut result)) };
         let refresh = |error: &_| self.region.refresh_after(error);
         // SAFETY: as above.
-        let run = unsafe { drafts::run(false, refresh, |drafts| self.draft_append(drafts, lane, (None, from), into)) };
+        let run =
+            unsafe { drafts::run(Repetition::default(), refresh, |drafts| self.draft_append(drafts, lane, (None, from), into)) };
         run.map_err(|error| self.named(queue, error))?;
         Ok(decode_appended(&result))
     }

@@ -228,7 +228,8 @@ impl Region {
         }
         drop(mapped);
         let at = self.routes().extent(extent);
-        if at.node != self.shared.node {
+        // A plain store would be a byte that copies do not have.
+        if at.node != self.shared.node || self.copies() > 1 {
             return Ok(None);
         }
         if at.len < SMALL_REGION_LEN && self.uses.fetch_add(1, Ordering::Relaxed) < BUSY_USES {

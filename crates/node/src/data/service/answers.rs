@@ -24,9 +24,12 @@ impl ServiceLoop {
                 self.deliver(ended);
                 need.is_some_and(|need| self.recall(id, need)) || moved
             }
-            Did::Wire(frames, ending) => {
+            Did::Wire(role, frames, ending) => {
                 let moved = !frames.is_empty();
-                self.tell_home(PageInput::Frames { place: id, frames: &frames });
+                match role {
+                    Role::Copies => self.tell_copies(CopyInput::Frames { place: id, frames: &frames }),
+                    _ => self.tell_home(PageInput::Frames { place: id, frames: &frames }),
+                }
                 self.serve_home();
                 if let Err(error) = ending {
                     self.end(id, &error);
@@ -87,9 +90,12 @@ impl ServiceLoop {
 
     /// Has pages brought home for commands of a link, and goes on with what needs nobody else. Returns whether all of it did: then
     /// the link has to have a turn, because bytes that it left where they were are no event.
-    fn recall(&mut self, id: u64, need: Need) -> bool {
+    pub(super) fn recall(&mut self, id: u64, need: Need) -> bool {
         let mut next = Some(need);
         while let Some(need) = next {
+            if self.copies.has(need.gid, need.slot) {
+                return self.write_to_copies(id, &need);
+            }
             next = match self.home.recall(self.now, id, need) {
                 Ok(Recall::Waits(_)) => return false,
                 Ok(Recall::Ready(face)) => {
@@ -104,7 +110,7 @@ impl ServiceLoop {
     }
 
     /// A link's commands go on, with their pages or without. Returns what they need next.
-    fn go_on(&mut self, id: u64, outcome: Result<()>) -> Option<Need> {
+    pub(super) fn go_on(&mut self, id: u64, outcome: Result<()>) -> Option<Need> {
         let next = self.places.get_mut(&id)?.seat.recalled(self.now, outcome);
         self.wake(id);
         next
@@ -175,9 +181,9 @@ impl ServiceLoop {
 
     fn do_pages(&mut self, output: PageOutput<NodePages>) {
         match output {
-            PageOutput::Dial { node, address } => self.peers.dial_wire(node, address),
+            PageOutput::Dial { node, address } => self.peers.dial_wire(Role::Pages, self.me, node, address),
             PageOutput::Send { place, bytes } => {
-                let Some(SeatedLink { seat: Connection::Wire(wire), .. }) = self.places.get_mut(&place) else { return };
+                let Some(SeatedLink { seat: Connection::Wire(_, wire), .. }) = self.places.get_mut(&place) else { return };
                 match wire.send_bytes(bytes) {
                     Ok(()) => self.await_more(place),
                     Err(error) => self.end(place, &error),

@@ -114,9 +114,13 @@ impl ServiceLoop {
     /// A link has ended by itself.
     pub(super) fn end(&mut self, id: u64, error: &LinkError) {
         tracing::debug!("a data link ended: {error}");
-        if matches!(self.places.get(&id), Some(SeatedLink { seat: Connection::Wire(_), .. })) {
+        if let Some(SeatedLink { seat: Connection::Wire(role, _), .. }) = self.places.get(&id) {
+            let is_of_copies = *role == Role::Copies;
             drop(self.unseat(id));
-            return self.tell_home(PageInput::WireGone { place: id });
+            return match is_of_copies {
+                true => self.tell_copies(CopyInput::Gone { place: id }),
+                false => self.tell_home(PageInput::WireGone { place: id }),
+            };
         }
         if let Some(SeatedLink { seat: Connection::Peer(peer), .. }) = self.places.get(&id) {
             let error = match error {

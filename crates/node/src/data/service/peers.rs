@@ -58,7 +58,7 @@ impl ServiceLoop {
         self.peers.fetches.cancel(session);
         let cannot = |place: &mut SeatedLink| match &mut place.seat {
             Connection::Peer(peer) => !peer.cancel(session),
-            Connection::Client(_) | Connection::Wire(_) => false,
+            Connection::Client(_) | Connection::Wire(..) => false,
         };
         let begun: Vec<u64> = self.places.iter_mut().filter_map(|(id, place)| cannot(place).then_some(*id)).collect();
         for id in begun {
@@ -103,17 +103,20 @@ impl ServiceLoop {
         }
     }
 
-    /// There is a connection for messages about pages, or there could not be.
-    pub(super) fn wired(&mut self, node: Option<NodeId>, link: Result<Box<dyn Link>>) {
+    /// There is a connection for messages about pages, or copies, or there could not be.
+    pub(super) fn wired(&mut self, role: Role, (node, is_ours): (NodeId, bool), link: Result<Box<dyn Link>>) {
         let place = match link {
-            Ok(link) => self.seat(Connection::Wire(Box::new(ControlLink::new(link)))),
+            Ok(link) => self.seat(Connection::Wire(role, Box::new(ControlLink::new(link)))),
             Err(error) => {
-                tracing::debug!("{node:?} was not reached about pages: {error}");
+                tracing::debug!("{node} was not reached: {error}");
                 None
             }
         };
-        if let Some(node) = node {
-            self.tell_home(PageInput::Dialed { node, place });
+        match (role, is_ours, place) {
+            (Role::Copies, true, place) => self.tell_copies(CopyInput::Dialed { node, place }),
+            (Role::Copies, false, Some(place)) => self.tell_copies(CopyInput::Came { node, place }),
+            (_, true, place) => self.tell_home(PageInput::Dialed { node, place }),
+            (_, false, _) => {}
         }
     }
 }

@@ -8,7 +8,15 @@ const ROOT: User = User { uid: 0, gid: 0 };
 
 fn renew(name: &str, len: u64) -> Request {
     let (placement, attributes) = (Placement::Local, Attributes::default());
-    Request::Create { name: name.to_owned(), len, placement, mode: 0o600, attributes, existing: Existing::AttachOrRenew }
+    Request::Create {
+        name: name.to_owned(),
+        len,
+        placement,
+        copies: 1,
+        mode: 0o600,
+        attributes,
+        existing: Existing::AttachOrRenew,
+    }
 }
 
 fn alter(name: &str, changes: Changes) -> Request {
@@ -22,8 +30,11 @@ fn attributes_are_kept_with_the_region_and_changed_by_its_owner() {
     let Request::Create { name, len, placement, mode, existing, .. } = create("a", 4096, Placement::Local, false) else {
         panic!()
     };
-    let made =
-        view(pool.call(0, OWNER, Request::Create { name, len, placement, mode, attributes: attributes.clone(), existing }));
+    let made = view(pool.call(
+        0,
+        OWNER,
+        Request::Create { name, len, placement, copies: 1, mode, attributes: attributes.clone(), existing },
+    ));
     assert_eq!(made.unwrap().attributes, attributes);
     let changes = |value: Option<&str>| Changes {
         attributes: [("unit".to_owned(), value.map(|value| value.into()))].into(),

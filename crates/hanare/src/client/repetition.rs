@@ -1,0 +1,37 @@
+//! Calls that are run again: whether they may, and for how long.
+
+use hanare_protocol::limits::{ANSWER_MS, REACH_MS};
+use std::time::{Duration, Instant};
+
+/// The way in which a call of commands is run again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Repetition {
+    /// True if it must not be run twice.
+    pub is_once: bool,
+    /// True if its bytes have copies: another node becomes their home where one is lost.
+    pub moves: bool,
+}
+
+/// Connections to a node that end one after another under a request that may be repeated.
+#[derive(Default)]
+pub(crate) struct Breaks(Option<Instant>);
+
+/// Time between questions for the next home of bytes with copies.
+const MOVED_PAUSE: Duration = Duration::from_millis(10);
+
+impl Breaks {
+    /// A connection ended under the request. True if it is to be repeated: a node that takes connections counts as lost after [`REACH_MS`].
+    pub fn may_repeat(&mut self) -> bool {
+        self.0.get_or_insert_with(Instant::now).elapsed() < Duration::from_millis(REACH_MS)
+    }
+
+    /// The same for bytes with copies, whose next home answers after the lease of the one before. Pauses before all but the first repetition.
+    pub fn may_repeat_moved(&mut self) -> bool {
+        let Some(since) = self.0 else {
+            self.0 = Some(Instant::now());
+            return true;
+        };
+        std::thread::sleep(MOVED_PAUSE);
+        since.elapsed() < Duration::from_millis(REACH_MS + ANSWER_MS)
+    }
+}

@@ -1,0 +1,260 @@
+//! Regions with copies: commands of all kinds, and homes and copies that are killed or stand still under them.
+
+use crate::apart::{Apart, until};
+use crate::support::{TestPool, pattern};
+use hanare::{
+    Consistency, CreateOptions, Element, Error, Modify, Operator, Overflow, Placement, Pool, QueueForm, Region, Shape, Strided,
+    Unit,
+};
+use hanare_protocol::id::NodeId;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const LEN: u64 = 3 << 20;
+const ADD: Modify = Modify { operator: Operator::Add, element: Element::U64 };
+
+fn copied(node: u32, copies: u8) -> CreateOptions {
+    CreateOptions { placement: Placement::Node(NodeId(node)), copies, ..CreateOptions::default() }
+}
+
+#[track_caller]
+fn assert_same(one: &Region, other: &Region) {
+    let (mut a, mut b) = (vec![0; LEN as usize], vec![1; LEN as usize]);
+    one.get(0, &mut a).unwrap();
+    other.get(0, &mut b).unwrap();
+    assert!(a == b, "first difference at {:?}", a.iter().zip(&b).position(|(a, b)| a != b));
+}
+
+/// Commands of each kind on a region. Their results are put together.
+fn commands(pool: &Pool, region: &Region, scratch: &Region, far: &Region) -> Vec<u8> {
+    let mut told = Vec::new();
+    region.put(5, &pattern(1 << 20, 1)).unwrap();
+    region.put(LEN - 1, &[7]).unwrap();
+    let rows = Strided { offset: 64, block: 24, count: 3000, stride: 200 };
+    region.put_shape(rows, &pattern(24 * 3000, 2)).unwrap();
+    region.put_shape(Strided { offset: 7, block: 1, count: 100_000, stride: 3 }, &pattern(100_000, 7)).unwrap();
+    region.fill(Strided::contiguous(1 << 20, 700_002), b"abc").unwrap();
+    let words = Strided { offset: 2 << 20, block: 8, count: 20_000, stride: 16 };
+    region.update(words, ADD, &5u64.to_le_bytes()).unwrap();
+    let mut olds = vec![0; 8 * 20_000];
+    region.fetch(words, ADD, &3u64.to_le_bytes(), &mut olds).unwrap();
+    told.append(&mut olds);
+    let mut old = [0; 8];
+    region
+        .compare_and_swap(Strided::contiguous(2 << 20, 8), Element::U64, &8u64.to_le_bytes(), &77u64.to_le_bytes(), &mut old)
+        .unwrap();
+    told.extend(old);
+    scratch.put(0, &pattern(500_000, 3)).unwrap();
+    pool.copy(scratch, Shape::contiguous(0, 500_000), region, Shape::contiguous(1_234_567, 500_000)).unwrap();
+    pool.copy(region, Shape::contiguous(0, 300_000), region, Shape::contiguous(2_500_000, 300_000)).unwrap();
+    pool.copy(far, rows, region, Strided { offset: 3, block: 24, count: 3000, stride: 100 }).unwrap();
+    pool.copy(far, Shape::contiguous(0, 700_000), region, Shape::contiguous(2_000_000, 700_000)).unwrap();
+    let (mut head, tail) = (vec![0; 1000], pattern(5000, 4));
+    pool.batch(|batch| {
+        batch.put(region, 900_000, &tail)?;
+        batch.put(region, 910_000, &tail)?;
+        batch.get(region, 1_300_000, &mut head)
+    })
+    .unwrap();
+    told.append(&mut head);
+    told
+}
+
+#[test]
+fn each_command_does_what_it_does_without_copies() {
+    let pool = TestPool::start(3, 64 << 20);
+    for (at, home) in [(0, 0), (0, 1), (2, 1)] {
+        let program = pool.client(at);
+        let plain = program.create("plain", LEN, &copied(home, 1)).unwrap();
+        let region = program.create("copied", LEN, &copied(home, 2)).unwrap();
+        let scratch = program.create("scratch", LEN, &copied(home, 1)).unwrap();
+        let far = program.create("far", LEN, &copied(2, 1)).unwrap();
+        far.put(0, &pattern(LEN as usize, 9)).unwrap();
+        let [told, same] = [&plain, &region].map(|region| commands(&program, region, &scratch, &far));
+        assert!(told == same, "{at} {home}");
+        assert_same(&plain, &region);
+        ["plain", "copied", "scratch", "far"].iter().for_each(|name| program.remove(name).unwrap());
+    }
+}
+
+#[test]
+fn three_nodes_hold_each_byte_where_three_are_asked_for() {
+    let pool = TestPool::start(3, 64 << 20);
+    let program = pool.client(0);
+    let options = CreateOptions { placement: Placement::Interleave(65536), copies: 3, ..CreateOptions::default() };
+    let region = program.create("all", LEN, &options).unwrap();
+    region.put(0, &pattern(LEN as usize, 8)).unwrap();
+    let stat = program.stat("all").unwrap();
+    assert_eq!((stat.copies, stat.whole_copies), (3, 3));
+    assert_eq!(stat.nodes.iter().map(|(_, len)| *len).collect::<Vec<_>>(), [LEN; 3]);
+    let mut bytes = vec![0; LEN as usize];
+    pool.client(2).open("all").unwrap().get(0, &mut bytes).unwrap();
+    assert!(bytes == pattern(LEN as usize, 8));
+}
+
+#[test]
+fn what_copies_do_not_have_yet_is_refused() {
+    let pool = TestPool::start(2, 64 << 20);
+    let program = pool.client(0);
+    let refused = program.create("three", LEN, &copied(0, 3)).unwrap_err();
+    assert!(refused.to_string().contains("the pool has 2"), "{refused}");
+    let region = program.create("copied", LEN, &copied(0, 2)).unwrap();
+    for consistency in [Consistency::Explicit, Consistency::Entry, Consistency::Coherent] {
+        let refused = region.map(consistency).map(drop).unwrap_err();
+        assert!(refused.to_string().contains("copies"), "{refused}");
+    }
+    assert!(matches!(region.map_local(), Err(Error::BadUse { .. })));
+    assert!(matches!(region.heap().allocate(64, 8), Err(Error::BadUse { .. })));
+    let form = QueueForm { unit: Unit::Blocks { len: 64 }, depth: 4, ports: 1, overflow: Overflow::Refuse };
+    let queue = program.create_queue("queue", &form, &copied(0, 2));
+    assert!(matches!(queue, Err(Error::BadUse { .. })), "{queue:?}");
+}
+
+/// A program that counts in a word while the pool's nodes come and go: no answered count is lost, no error comes.
+#[derive(Default)]
+struct Counting {
+    stop: AtomicBool,
+    answered: AtomicU64,
+}
+
+/// Puts numbers into a region, each higher than the last, and reads them back, until it is told to stop.
+fn count(region: &Region, counting: &Counting) {
+    let mut word = [0; 8];
+    while !counting.stop.load(Ordering::Relaxed) {
+        let next = counting.answered.load(Ordering::Relaxed) + 1;
+        region.put(8, &next.to_le_bytes()).unwrap();
+        counting.answered.store(next, Ordering::Relaxed);
+        region.get(8, &mut word).unwrap();
+        assert_eq!(u64::from_le_bytes(word), next);
+    }
+}
+
+/// Counts while `fault` happens, and until counting has gone on after it.
+fn counts_through(pool: &mut Apart, region: &Region, fault: impl FnOnce(&mut Apart)) {
+    let counting = Counting::default();
+    std::thread::scope(|scope| {
+        let counter = scope.spawn(|| count(region, &counting));
+        let goes_on = |from: u64| {
+            until("the program goes on", || counting.answered.load(Ordering::Relaxed) > from + 20 || counter.is_finished());
+        };
+        goes_on(0);
+        fault(pool);
+        goes_on(counting.answered.load(Ordering::Relaxed));
+        counting.stop.store(true, Ordering::Relaxed);
+        counter.join().unwrap();
+    });
+}
+
+#[test]
+fn a_killed_home_costs_no_answered_byte_and_no_error() {
+    let mut pool = Apart::start(3);
+    let program = pool.client(0);
+    let region = program.create("a", LEN, &copied(1, 2)).unwrap();
+    let bytes = pattern(1 << 20, 5);
+    region.put(1 << 20, &bytes).unwrap();
+    counts_through(&mut pool, &region, |pool| pool.kill(1));
+    let mut read = vec![0; bytes.len()];
+    region.get(1 << 20, &mut read).unwrap();
+    assert!(read == bytes);
+    let stat = program.stat("a").unwrap();
+    assert!(stat.nodes.iter().all(|(node, _)| node.0 != 1) && stat.lost.is_none(), "{stat:?}");
+}
+
+#[test]
+fn a_home_that_stands_still_is_replaced_and_comes_back_as_nothing() {
+    let mut pool = Apart::start(3);
+    let program = pool.client(0);
+    let region = program.create("a", LEN, &copied(1, 2)).unwrap();
+    counts_through(&mut pool, &region, |pool| pool.stop(1));
+    pool.go_on(1);
+    counts_through(&mut pool, &region, |_| {});
+    until("the node is back", || program.status().unwrap().nodes[1].alive);
+    assert!(program.stat("a").unwrap().lost.is_none());
+}
+
+#[test]
+fn a_killed_copy_is_replaced_and_then_the_home_may_die() {
+    let mut pool = Apart::start(4);
+    let program = pool.client(0);
+    // The node with most room gets the copy, and node 0 is the coordinator's.
+    program.create("filler", LEN, &copied(0, 1)).unwrap();
+    let region = program.create("a", LEN, &copied(1, 2)).unwrap();
+    let bytes = pattern(LEN as usize - 16, 6);
+    region.put(16, &bytes).unwrap();
+    let copy = program.stat("a").unwrap().nodes.iter().map(|(node, _)| node.0).find(|node| *node != 1).unwrap();
+    assert_ne!(copy, 0);
+    counts_through(&mut pool, &region, |pool| pool.kill(copy as usize));
+    until("another node has a copy", || {
+        let stat = program.stat("a").unwrap();
+        stat.whole_copies == 2 && stat.nodes.iter().all(|(node, _)| node.0 != copy)
+    });
+    counts_through(&mut pool, &region, |pool| pool.kill(1));
+    let mut read = vec![0; bytes.len()];
+    region.get(16, &mut read).unwrap();
+    assert!(read == bytes);
+}
+
+#[test]
+fn nodes_that_come_and_go_cost_nothing_while_one_copy_is_left() {
+    let mut pool = Apart::start(4);
+    let program = pool.client(0);
+    let regions: Vec<Region> = (0..4)
+        .map(|k| {
+            let copies = if k == 3 { 3 } else { 2 };
+            program.create(&format!("r{k}"), LEN, &copied(1 + k % 3, copies)).unwrap()
+        })
+        .collect();
+    let counts: Vec<Counting> = regions.iter().map(|_| Counting::default()).collect();
+    std::thread::scope(|scope| {
+        let counters: Vec<_> =
+            regions.iter().zip(&counts).map(|(region, counting)| scope.spawn(|| count(region, counting))).collect();
+        let whole = || {
+            until("each region has its copies", || {
+                let has_all = |k: usize| program.stat(&format!("r{k}")).is_ok_and(|stat| stat.whole_copies == stat.copies);
+                (0..regions.len()).all(has_all) || counters.iter().any(|counter| counter.is_finished())
+            });
+        };
+        for (round, node) in [1, 2, 3, 1].into_iter().enumerate() {
+            whole();
+            match round % 2 {
+                0 => {
+                    pool.kill(node);
+                    pool.start_again(node);
+                }
+                _ => {
+                    pool.stop(node);
+                    until("the node is taken for lost", || !program.status().unwrap().nodes[node].alive);
+                    pool.go_on(node);
+                }
+            }
+            let before: Vec<u64> = counts.iter().map(|counting| counting.answered.load(Ordering::Relaxed)).collect();
+            let goes_on = |k: usize| counts[k].answered.load(Ordering::Relaxed) > before[k] + 20 || counters[k].is_finished();
+            until("all programs go on", || (0..regions.len()).all(goes_on));
+        }
+        whole();
+        counts.iter().for_each(|counting| counting.stop.store(true, Ordering::Relaxed));
+        counters.into_iter().for_each(|counter| counter.join().unwrap());
+    });
+}
+
+#[test]
+fn a_coordinator_that_begins_again_finds_homes_and_copies() {
+    let mut pool = Apart::start_kept(3);
+    let program = pool.client(1);
+    // One with its home at the coordinator's node, one with a copy there, and one without it.
+    let regions = [(0, 2), (1, 3), (2, 2)].map(|(home, copies)| {
+        let region = program.create(&format!("r{home}"), LEN, &copied(home, copies)).unwrap();
+        region.put(0, &pattern(LEN as usize, home.into())).unwrap();
+        region
+    });
+    pool.kill(0);
+    pool.start_again(0);
+    for (home, region) in regions.iter().enumerate() {
+        let mut bytes = vec![0; LEN as usize];
+        region.get(0, &mut bytes).unwrap();
+        assert!(bytes == pattern(LEN as usize, home as u64), "r{home}");
+        region.put(5, &[1, 2, 3]).unwrap();
+    }
+    until("each region has its copies again", || {
+        (0..3).all(|k| program.stat(&format!("r{k}")).is_ok_and(|stat| stat.whole_copies == stat.copies))
+    });
+}

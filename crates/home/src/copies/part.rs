@@ -1,0 +1,364 @@
+//! Home or copy of one extent at this node.
+
+use super::wires::CopyWires;
+use super::{CopyMemory, CopyOutput, Replies, say, to_copy};
+use hanare_protocol::copies::{CopyLog, CopyOutput as LogOutput, HolderSet, HomeLog, HomeOutput, PeerState, Position, Term};
+use hanare_protocol::id::{Epoch, NodeId, Slot};
+use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::wire::Malformed;
+use hanare_protocol::wire::copies::{CopiedExtent, ExtentWrite, FromCopy, FromHolder, ToCopy};
+use hanare_protocol::{Error, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Ranges on their way to a copy that is made: it confirms each.
+const RANGES_AT_ONCE: u64 = 4;
+
+/// A copy, as its home looks at it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Heard {
+    /// When it confirmed something last, or was expected to first.
+    at: Duration,
+    /// Ranges that were sent and not confirmed.
+    ranges: u64,
+}
+
+/// The part.
+#[derive(Debug)]
+pub(super) struct CopiedPart<X, A> {
+    pub slot: Slot,
+    pub at: X,
+    home: Option<HomeLog<Arc<ExtentWrite>>>,
+    copy: CopyLog<Arc<ExtentWrite>>,
+    /// Commands that wait for their writes.
+    askers: BTreeMap<Position, A>,
+    heard: BTreeMap<NodeId, Heard>,
+    ranges: u64,
+    /// Bytes could not be written here: it is neither home nor copy, until a home makes it anew.
+    is_broken: bool,
+}
+
+impl<X, A: Copy> CopiedPart<X, A> {
+    /// An extent that was made together with all its holders, or for a home to make a copy of it.
+    pub fn new<M: CopyMemory<Extent = X>>(
+        me: NodeId,
+        set: &HolderSet,
+        (slot, at): (Slot, X),
+        memory: &mut M,
+    ) -> CopiedPart<X, A> {
+        let ranges = memory.len_bytes(&at).div_ceil(STAGE_LEN as u64);
+        // Opened by its home.
+        memory.set_open(&at, false);
+        let home = (set.home == me).then(|| HomeLog::new(me, set, ranges));
+        let copy = if set.copies.contains(&me) { CopyLog::empty(set.term) } else { CopyLog::default() };
+        CopiedPart { slot, at, home, copy, askers: BTreeMap::new(), heard: BTreeMap::new(), ranges, is_broken: false }
+    }
+
+    /// Its extent is no more: commands that wait hear that this node has it no longer.
+    pub fn end(self, me: NodeId, outputs: &mut VecDeque<CopyOutput<A>>) {
+        let outcome = |asker| CopyOutput::Applied { asker, outcome: Err(moved(me)) };
+        outputs.extend(self.askers.into_values().map(outcome));
+    }
+
+    pub fn has_peer(&self, node: NodeId) -> bool {
+        self.home.as_ref().is_some_and(|home| home.peers().any(|(peer, _)| peer == node))
+    }
+
+    /// Returns true while copies are to confirm something, or the coordinator is.
+    pub fn awaits_copies(&self) -> bool {
+        let Some(home) = self.home.as_ref().filter(|home| !home.is_deposed()) else { return false };
+        !self.askers.is_empty() || home.peers().any(|(_, state)| state != PeerState::Member)
+    }
+
+    pub fn ask_again(&mut self) {
+        self.home.iter_mut().for_each(HomeLog::ask_again);
+    }
+
+    pub fn on_set(&mut self, set: &HolderSet) {
+        self.home.iter_mut().for_each(|home| home.on_set(set));
+    }
+
+    pub fn freeze(&mut self, term: Term, extent: CopiedExtent, outputs: &mut VecDeque<CopyOutput<A>>) {
+        if self.home.is_some() || self.is_broken {
+            return;
+        }
+        if let Some(LogOutput::IsFrozen { term, position }) = self.copy.freeze(term) {
+            outputs.push_back(say(extent, FromHolder::IsFrozen { term, position }));
+        }
+    }
+
+    pub fn elect(&mut self, me: NodeId, set: &HolderSet, has: &BTreeMap<NodeId, Position>) {
+        if self.is_broken {
+            return;
+        }
+        if self.home.is_some() {
+            return self.on_set(set);
+        }
+        if let Some(log) = self.copy.elect(set.term) {
+            self.heard.clear();
+            self.home = Some(HomeLog::elected(me, set, self.ranges, log, has));
+        }
+    }
+
+    /// The home makes a copy on a node.
+    pub fn make(&mut self, node: NodeId, epoch: Epoch, now: Duration) {
+        if let Some(home) = &mut self.home {
+            home.make(node, epoch);
+            self.heard.insert(node, Heard { at: now, ranges: 0 });
+        }
+    }
+
+    pub fn on_reconnected(&mut self, node: NodeId, now: Duration) {
+        if let Some(home) = &mut self.home {
+            self.heard.insert(node, Heard { at: now, ranges: 0 });
+            home.on_reconnected(node);
+        }
+    }
+
+    pub fn on_silent(&mut self, node: NodeId, _now: Duration) {
+        self.home.iter_mut().for_each(|home| home.on_silent(node));
+    }
+
+    /// A command writes. **Errors**: this node is not home, or does not answer yet; nothing is done.
+    pub fn write(&mut self, now: Duration, asker: A, entry: Arc<ExtentWrite>) -> Result<(), Malformed> {
+        let refused = Malformed("this node is not home of the extent");
+        let home = self.home.as_mut().ok_or(refused)?;
+        if self.askers.is_empty() {
+            // Copies are expected to confirm from here on.
+            for (node, _) in home.peers() {
+                self.heard.entry(node).or_default().at = now;
+            }
+        }
+        let position = home.write(entry).ok_or(refused)?;
+        self.askers.insert(position, asker);
+        Ok(())
+    }
+
+    /// Asks copies that are to confirm something how far they are, and gives up those that are silent.
+    pub fn look_at_copies(&mut self, now: Duration, silent: Duration) {
+        let Some(home) = &mut self.home else { return };
+        home.ask_again();
+        let peers: Vec<(NodeId, PeerState)> = home.peers().collect();
+        for (node, state) in peers {
+            let waits = state != PeerState::Member || !self.askers.is_empty();
+            let heard = self.heard.entry(node).or_insert(Heard { at: now, ranges: 0 });
+            if waits && now.saturating_sub(heard.at) >= silent {
+                home.on_silent(node);
+            } else if waits && state != PeerState::Making {
+                home.ask(node);
+            }
+        }
+    }
+
+    /// A copy's message.
+    pub fn on_from_copy(&mut self, now: Duration, node: NodeId, message: FromCopy) {
+        let Some(home) = &mut self.home else { return };
+        if let Some(heard) = self.heard.get_mut(&node) {
+            heard.at = now;
+        }
+        match message {
+            FromCopy::Has { term, position } => home.on_has(node, term, position),
+            FromCopy::Stale { term } => home.on_stale(term),
+            FromCopy::Took { term, .. } if term == home.term() => {
+                if let Some(heard) = self.heard.get_mut(&node) {
+                    heard.ranges = heard.ranges.saturating_sub(1);
+                }
+            }
+            FromCopy::Took { .. } => {}
+        }
+    }
+
+    /// A home's message. **Errors**: one that no home sends.
+    pub fn on_to_copy<M: CopyMemory<Extent = X>>(&mut self, message: ToCopy, memory: &mut M) -> Result<Replies, Malformed> {
+        let term = term_of(&message);
+        if let Some(home) = &self.home {
+            if term <= home.term() {
+                let is_older = term < home.term();
+                return Ok(if is_older { vec![FromCopy::Stale { term: home.term() }] } else { Vec::new() });
+            }
+            // Only a home of a later term makes this one a copy again.
+            if !matches!(message, ToCopy::Make { .. }) {
+                return Ok(Vec::new());
+            }
+        }
+        if self.is_broken && !matches!(message, ToCopy::Make { .. }) {
+            return Ok(Vec::new());
+        }
+        let outputs = match message {
+            ToCopy::Write { term, position, stable, entry } => {
+                entry.check(memory.len_bytes(&self.at))?;
+                self.copy.write(term, (position, entry), stable)
+            }
+            ToCopy::Ask { term } => self.copy.ask(term).into_iter().collect(),
+            ToCopy::Make { term, at } => {
+                let stale = self.copy.make(term, at);
+                if stale.is_none() {
+                    // The bytes that were here are void.
+                    (self.home, self.is_broken) = (None, false);
+                    memory.set_open(&self.at, false);
+                }
+                stale.into_iter().collect()
+            }
+            ToCopy::Range { term, range, bytes } => return self.take_range(term, range, &bytes, memory),
+            ToCopy::Made { term } => vec![self.copy.made(term)],
+        };
+        Ok(self.carry_out(outputs, memory))
+    }
+
+    fn take_range<M: CopyMemory<Extent = X>>(
+        &mut self,
+        term: Term,
+        range: u64,
+        bytes: &[u8],
+        memory: &mut M,
+    ) -> Result<Replies, Malformed> {
+        let offset = range.checked_mul(STAGE_LEN as u64).ok_or(Malformed("a range beyond 64 bits"))?;
+        let left = memory.len_bytes(&self.at).checked_sub(offset).ok_or(Malformed("a range beyond the extent"))?;
+        if bytes.is_empty() || bytes.len() as u64 != left.min(STAGE_LEN as u64) {
+            return Err(Malformed("a range of another length"));
+        }
+        if !self.copy.takes_range(term) {
+            return Ok(Vec::new());
+        }
+        match memory.write(&self.at, offset, bytes) {
+            Ok(()) => Ok(vec![FromCopy::Took { term, range }]),
+            Err(error) => {
+                self.break_down(&error);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Does what the copy's rules order.
+    fn carry_out<M: CopyMemory<Extent = X>>(&mut self, outputs: Vec<LogOutput<Arc<ExtentWrite>>>, memory: &mut M) -> Replies {
+        let mut replies = Vec::new();
+        for output in outputs {
+            match output {
+                LogOutput::Apply { entry, .. } => {
+                    if let Err(error) = memory.apply(&self.at, &entry) {
+                        self.break_down(&error);
+                        return Vec::new();
+                    }
+                }
+                LogOutput::Has { term, position } => replies.push(FromCopy::Has { term, position }),
+                LogOutput::Stale { term } => replies.push(FromCopy::Stale { term }),
+                // The coordinator freezes, no home.
+                LogOutput::IsFrozen { .. } => {}
+            }
+        }
+        replies
+    }
+
+    /// Bytes could not be written: what is here is no copy any more. Its home hears nothing of it, and goes on without it.
+    fn break_down(&mut self, error: &Error) {
+        tracing::error!("a copy is given up, because its bytes could not be written: {error}");
+        self.is_broken = true;
+    }
+
+    /// Carries out what the home's rules order.
+    pub fn drive<M: CopyMemory<Extent = X>>(
+        &mut self,
+        extent: CopiedExtent,
+        memory: &mut M,
+        wires: &mut CopyWires,
+        outputs: &mut VecDeque<CopyOutput<A>>,
+    ) {
+        self.send_ranges();
+        while let Some(output) = self.home.as_mut().and_then(HomeLog::poll) {
+            let (to, message) = match output {
+                HomeOutput::Write { to, term, position, stable, entry } => (to, ToCopy::Write { term, position, stable, entry }),
+                HomeOutput::Ask { to, term } => (to, ToCopy::Ask { term }),
+                HomeOutput::Make { to, term, at } => (to, ToCopy::Make { term, at }),
+                HomeOutput::Made { to, term } => (to, ToCopy::Made { term }),
+                HomeOutput::Range { to, term, range } => match self.read_range(range, memory) {
+                    Ok(bytes) => (to, ToCopy::Range { term, range, bytes }),
+                    Err(error) => {
+                        tracing::error!("a copy is not made, because bytes could not be read: {error}");
+                        self.on_silent(to, Duration::ZERO);
+                        continue;
+                    }
+                },
+                HomeOutput::Apply { position, entry } => {
+                    self.apply(position, &entry, memory, outputs);
+                    continue;
+                }
+                HomeOutput::Drop { term, node } => {
+                    outputs.push_back(say(extent, FromHolder::Drop { term, node }));
+                    continue;
+                }
+                HomeOutput::Admit { term, node, epoch } => {
+                    outputs.push_back(say(extent, FromHolder::Admit { term, node, epoch }));
+                    continue;
+                }
+                HomeOutput::Open => {
+                    memory.set_open(&self.at, true);
+                    continue;
+                }
+                HomeOutput::Deposed => {
+                    self.depose(memory, outputs);
+                    continue;
+                }
+            };
+            wires.send(to, || to_copy(extent, message), outputs);
+        }
+    }
+
+    /// Sends the next ranges of copies that are made.
+    fn send_ranges(&mut self) {
+        let Some(home) = &mut self.home else { return };
+        let making: Vec<NodeId> = home.peers().filter(|(_, state)| *state == PeerState::Making).map(|(node, _)| node).collect();
+        for node in making {
+            let heard = self.heard.entry(node).or_default();
+            while heard.ranges < RANGES_AT_ONCE && home.send_range(node) {
+                heard.ranges = heard.ranges.saturating_add(1);
+            }
+        }
+    }
+
+    fn read_range<M: CopyMemory<Extent = X>>(&self, range: u64, memory: &M) -> Result<Vec<u8>> {
+        let offset = range.saturating_mul(STAGE_LEN as u64);
+        let len = memory.len_bytes(&self.at).saturating_sub(offset).min(STAGE_LEN as u64);
+        memory.read(&self.at, offset, len)
+    }
+
+    /// All copies have a write: the home applies it, and its command goes on.
+    fn apply<M: CopyMemory<Extent = X>>(
+        &mut self,
+        position: Position,
+        entry: &ExtentWrite,
+        memory: &mut M,
+        outputs: &mut VecDeque<CopyOutput<A>>,
+    ) {
+        let outcome = memory.apply(&self.at, entry);
+        if let Err(error) = &outcome {
+            // Bytes differ from those of the copies from here on.
+            self.break_down(error);
+            memory.set_open(&self.at, false);
+            self.home = None;
+        }
+        if let Some(asker) = self.askers.remove(&position) {
+            outputs.push_back(CopyOutput::Applied { asker, outcome });
+        }
+    }
+
+    fn depose<M: CopyMemory<Extent = X>>(&mut self, memory: &mut M, outputs: &mut VecDeque<CopyOutput<A>>) {
+        memory.set_open(&self.at, false);
+        let me = self.home.as_ref().map_or(NodeId(0), HomeLog::node);
+        // The next home may have their writes, or not.
+        let outcome = |asker| CopyOutput::Applied { asker, outcome: Err(moved(me)) };
+        outputs.extend(std::mem::take(&mut self.askers).into_values().map(outcome));
+    }
+}
+
+/// The error for a command whose write may be at another home, or nowhere.
+fn moved(me: NodeId) -> Error {
+    Error::NodeLost { node: me, reason: "another node has become home of these bytes".to_owned() }
+}
+
+fn term_of(message: &ToCopy) -> Term {
+    match message {
+        ToCopy::Write { term, .. } | ToCopy::Ask { term } | ToCopy::Make { term, .. } => *term,
+        ToCopy::Range { term, .. } | ToCopy::Made { term } => *term,
+    }
+}

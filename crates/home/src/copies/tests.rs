@@ -1,0 +1,257 @@
+//! A home and its copy over connections that the test makes: what is applied when, and what a lost home leaves.
+
+use super::*;
+use hanare_protocol::Result;
+use hanare_protocol::copies::{Position, Term};
+use hanare_protocol::element::{Element, Operator};
+use hanare_protocol::id::{Epoch, Gid};
+use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::wire::command::{Op, Update};
+
+const EXTENT: CopiedExtent = CopiedExtent { gid: Gid(1), index: 0 };
+/// Two ranges, the second of them short.
+const LEN: usize = STAGE_LEN + 4096;
+
+/// The one extent of a node.
+struct OneExtent {
+    bytes: Vec<u8>,
+    is_open: bool,
+    is_there: bool,
+}
+
+impl CopyMemory for OneExtent {
+    type Extent = ();
+
+    fn len_bytes(&self, (): &()) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn has(&self, (): &()) -> bool {
+        self.is_there
+    }
+
+    fn apply(&mut self, (): &(), entry: &ExtentWrite) -> Result<Vec<u8>> {
+        let mut olds = Vec::new();
+        for (k, (offset, len)) in entry.ranges.iter().enumerate() {
+            let (at, len) = (*offset as usize, *len as usize);
+            match entry.op {
+                Op::Put => self.bytes[at..at + len].copy_from_slice(&entry.operand[k * len..(k + 1) * len]),
+                _ => {
+                    let old = u64::from_le_bytes(*self.bytes[at..].first_chunk().unwrap());
+                    let add = u64::from_le_bytes(*entry.operand[k * 8..].first_chunk().unwrap());
+                    self.bytes[at..at + 8].copy_from_slice(&(old + add).to_le_bytes());
+                    olds.extend(old.to_le_bytes());
+                }
+            }
+        }
+        Ok(olds)
+    }
+
+    fn read(&self, (): &(), offset: u64, len: u64) -> Result<Vec<u8>> {
+        Ok(self.bytes[offset as usize..][..len as usize].to_vec())
+    }
+
+    fn write(&mut self, (): &(), offset: u64, bytes: &[u8]) -> Result<()> {
+        self.bytes[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn set_open(&mut self, (): &(), is_open: bool) {
+        self.is_open = is_open;
+    }
+}
+
+/// A node of the test.
+struct TestNode {
+    copies: Copies<(), u32>,
+    memory: OneExtent,
+    /// Frames that it sent and nobody has got, each with its connection.
+    sent: VecDeque<(u64, Vec<u8>)>,
+    applied: Vec<(u32, Result<Vec<u8>>)>,
+    said: Vec<FromHolder>,
+    dials: Vec<NodeId>,
+}
+
+impl TestNode {
+    fn new(me: u32, set: Option<&HolderSet>) -> TestNode {
+        let memory = OneExtent { bytes: vec![0; LEN], is_open: false, is_there: true };
+        let (sent, applied, said, dials) = Default::default();
+        let mut node = TestNode { copies: Copies::default(), memory, sent, applied, said, dials };
+        node.tell(CopyInput::Identity(NodeId(me)));
+        if let Some(set) = set {
+            node.tell(CopyInput::Made { extent: EXTENT, set: set.clone(), at: (Slot(0), ()) });
+        }
+        node
+    }
+
+    fn tell(&mut self, input: CopyInput<'_, (), u32>) {
+        self.tell_at(Duration::from_secs(1), input);
+    }
+
+    fn tell_at(&mut self, now: Duration, input: CopyInput<'_, (), u32>) {
+        self.copies.handle(now, input, &mut self.memory);
+        while let Some(output) = self.copies.poll() {
+            match output {
+                CopyOutput::Applied { asker, outcome } => self.applied.push((asker, outcome)),
+                CopyOutput::Say { message, .. } => self.said.push(message),
+                CopyOutput::Dial { node, .. } => self.dials.push(node),
+                CopyOutput::Send { place, bytes } => self.sent.push_back((place, bytes)),
+                CopyOutput::Close { .. } => {}
+            }
+        }
+    }
+
+    fn hold(&mut self, message: ToHolder) {
+        let nodes = (0..3).map(|node| NodeAddress { node: NodeId(node), epoch: Epoch(1), address: format!("n{node}") }).collect();
+        self.tell(CopyInput::Holder { extent: EXTENT, nodes, message });
+    }
+
+    fn write(&mut self, asker: u32, entry: ExtentWrite) {
+        self.tell(CopyInput::Write { at: (Gid(1), Slot(0)), asker, entry });
+    }
+}
+
+/// The place of a connection to node 1 at the end that made it, and at the other: both number them by the node that took it.
+const PLACE: u64 = 1;
+
+/// The home dials a copy, which takes it.
+fn connect(home: &mut TestNode, copy: &mut TestNode, (me, to): (u32, u32)) {
+    copy.tell(CopyInput::Came { node: NodeId(me), place: to.into() });
+    home.tell(CopyInput::Dialed { node: NodeId(to), place: Some(to.into()) });
+}
+
+/// Frames go both ways until none is left.
+fn exchange(home: &mut TestNode, copy: &mut TestNode) {
+    while let Some((place, bytes)) = home.sent.pop_front() {
+        copy.tell(CopyInput::Frames { place, frames: &[bytes] });
+        while let Some((place, bytes)) = copy.sent.pop_front() {
+            home.tell(CopyInput::Frames { place, frames: &[bytes] });
+        }
+    }
+}
+
+fn set(term: u64, home: u32, copies: &[u32]) -> HolderSet {
+    HolderSet { term: Term(term), home: NodeId(home), copies: copies.iter().map(|node| NodeId(*node)).collect() }
+}
+
+fn put(offset: u64, bytes: &[u8]) -> ExtentWrite {
+    ExtentWrite { op: Op::Put, ranges: vec![(offset, bytes.len() as u64)], operand: bytes.to_vec() }
+}
+
+fn add(offset: u64, more: u64) -> ExtentWrite {
+    let op = Op::Fetch(Update { operator: Operator::Add, element: Element::U64, is_same: false });
+    ExtentWrite { op, ranges: vec![(offset, 8)], operand: more.to_le_bytes().to_vec() }
+}
+
+/// A home at node 0 with a copy at node 1, connected.
+fn pair() -> (TestNode, TestNode) {
+    let first = set(1, 0, &[1]);
+    let (mut home, mut copy) = (TestNode::new(0, Some(&first)), TestNode::new(1, Some(&first)));
+    assert!(home.memory.is_open && !copy.memory.is_open);
+    home.hold(ToHolder::Set(first));
+    home.write(1, put(0, b"first"));
+    assert_eq!(home.dials, [NodeId(1)], "the first write makes the connection");
+    connect(&mut home, &mut copy, (0, 1));
+    exchange(&mut home, &mut copy);
+    (home, copy)
+}
+
+#[test]
+fn a_write_is_applied_when_the_copy_has_it() {
+    let (mut home, mut copy) = pair();
+    assert_eq!(home.applied, [(1, Ok(Vec::new()))]);
+    home.write(2, add(8, 5));
+    assert_eq!((home.applied.len(), home.memory.bytes[8]), (1, 0), "the copy has it not yet");
+    exchange(&mut home, &mut copy);
+    home.write(3, add(8, 5));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.applied[1..], [(2, Ok(vec![0; 8])), (3, Ok(vec![5, 0, 0, 0, 0, 0, 0, 0]))]);
+    assert_eq!(home.memory.bytes, copy.memory.bytes);
+    assert_eq!(home.copies.deadline(), None, "at rest nothing is due");
+}
+
+#[test]
+fn a_copy_becomes_home_with_all_that_was_answered() {
+    let (_, mut copy) = pair();
+    copy.hold(ToHolder::Freeze { term: Term(2) });
+    assert_eq!(copy.said, [FromHolder::IsFrozen { term: Term(2), position: Position(1) }]);
+    copy.hold(ToHolder::Elect { set: set(2, 1, &[]), has: BTreeMap::new() });
+    assert!(copy.memory.is_open);
+    copy.write(9, add(8, 1));
+    assert_eq!(copy.applied, [(9, Ok(vec![0; 8]))], "it waits for nobody");
+    assert_eq!(&copy.memory.bytes[..5], b"first");
+}
+
+#[test]
+fn a_home_that_is_none_any_more_says_so_to_those_who_wait() {
+    let (mut home, mut copy) = pair();
+    copy.hold(ToHolder::Freeze { term: Term(2) });
+    home.write(4, put(0, b"late!"));
+    exchange(&mut home, &mut copy);
+    assert!(matches!(home.applied.last(), Some((4, Err(Error::NodeLost { .. })))), "{:?}", home.applied);
+    assert!(!home.memory.is_open);
+    home.write(5, put(0, b"later"));
+    assert!(matches!(home.applied.last(), Some((5, Err(Error::GrantRefused { .. })))), "nothing was done");
+    assert_eq!((&home.memory.bytes[..5], &copy.memory.bytes[..5]), (&b"first"[..], &b"first"[..]));
+}
+
+#[test]
+fn what_a_broken_connection_lost_is_sent_again() {
+    let (mut home, mut copy) = pair();
+    home.write(2, put(100, b"lost"));
+    home.sent.clear();
+    home.tell(CopyInput::Gone { place: PLACE });
+    copy.tell(CopyInput::Gone { place: PLACE });
+    assert_eq!(home.dials.len(), 2);
+    connect(&mut home, &mut copy, (0, 1));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.applied.last(), Some(&(2, Ok(Vec::new()))));
+    assert_eq!(home.memory.bytes, copy.memory.bytes);
+}
+
+#[test]
+fn a_silent_copy_is_given_up_when_the_coordinator_says_so() {
+    let (mut home, _) = pair();
+    home.write(2, put(100, b"here"));
+    let due = home.copies.deadline().expect("a copy is awaited");
+    home.tell_at(due, CopyInput::Tick);
+    assert!(home.said.is_empty());
+    home.tell_at(due + SILENT + LOOK_PAUSE, CopyInput::Tick);
+    assert_eq!(home.said.first(), Some(&FromHolder::Drop { term: Term(1), node: NodeId(1) }));
+    assert_eq!(home.applied.len(), 1, "it waits for the coordinator");
+    home.hold(ToHolder::Set(set(2, 0, &[])));
+    assert_eq!(home.applied.last(), Some(&(2, Ok(Vec::new()))));
+}
+
+#[test]
+fn a_copy_is_made_while_writes_go_on() {
+    let (mut home, mut old) = pair();
+    let mut copy = TestNode::new(2, Some(&set(1, 0, &[1])));
+    home.write(2, put(STAGE_LEN as u64, b"in the second range"));
+    exchange(&mut home, &mut old);
+    home.hold(ToHolder::Set(set(2, 0, &[])));
+    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
+    connect(&mut home, &mut copy, (0, 2));
+    home.write(3, put(200, b"meanwhile"));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.said, [FromHolder::Admit { term: Term(2), node: NodeId(2), epoch: Epoch(4) }]);
+    home.hold(ToHolder::Set(set(3, 0, &[2])));
+    home.write(4, put(300, b"then"));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.applied.len(), 4);
+    assert_eq!(home.memory.bytes, copy.memory.bytes);
+}
+
+#[test]
+fn a_write_that_no_home_sends_ends_the_connection() {
+    let (_, mut copy) = pair();
+    let entry = Arc::new(put(LEN as u64 - 1, b"beyond"));
+    let bad = ToCopy::Write { term: Term(1), position: Position(2), stable: Position(1), entry };
+    let before = copy.memory.bytes.clone();
+    copy.tell(CopyInput::Frames { place: PLACE, frames: &[to_copy(EXTENT, bad)] });
+    assert_eq!(copy.memory.bytes, before);
+    copy.tell(CopyInput::Frames { place: PLACE, frames: &[vec![255; 40]] });
+    let range = ToCopy::Range { term: Term(1), range: u64::MAX, bytes: vec![0; 4096] };
+    copy.tell(CopyInput::Frames { place: PLACE, frames: &[to_copy(EXTENT, range)] });
+    assert_eq!(copy.memory.bytes, before, "its connection is none any more");
+}

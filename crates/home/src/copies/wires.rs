@@ -1,0 +1,104 @@
+//! Connections of this node to nodes with copies of its extents, and of nodes with homes to this one.
+//!
+//! Frames that a connection loses are not kept here: a home sends again what a copy lacks when the connection is there again.
+
+use super::CopyOutput;
+use hanare_protocol::id::NodeId;
+use hanare_protocol::page::Dialing;
+use hanare_protocol::page::dialing::{Dialed, Phase};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Result of a try to reach a node.
+pub(super) enum Tried {
+    /// Connected: homes send again what copies lack.
+    Up,
+    /// A further try follows.
+    Again,
+    /// Another connection is there, or none is wanted any more.
+    Spare,
+    /// Not reached for too long.
+    Lost,
+}
+
+/// A connection to a node with copies.
+#[derive(Debug, Default)]
+struct CopyWire {
+    address: String,
+    dialing: Dialing<u64>,
+}
+
+/// All connections.
+#[derive(Debug, Default)]
+pub(super) struct CopyWires {
+    now: Duration,
+    to: BTreeMap<NodeId, CopyWire>,
+    from: BTreeMap<u64, NodeId>,
+}
+
+impl CopyWires {
+    pub fn set_now(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// A node is reached at that address.
+    pub fn know(&mut self, node: NodeId, address: String) {
+        self.to.entry(node).or_default().address = address;
+    }
+
+    /// Sends a frame where there is a connection; else one is made.
+    pub fn send<A>(&mut self, node: NodeId, frame: impl FnOnce() -> Vec<u8>, outputs: &mut VecDeque<CopyOutput<A>>) {
+        let now_ms = self.now.as_millis() as u64;
+        let Some(wire) = self.to.get_mut(&node) else { return tracing::error!("{node} has a copy and no address") };
+        if let Some(place) = wire.dialing.place() {
+            outputs.push_back(CopyOutput::Send { place, bytes: frame() });
+        } else if wire.dialing.want(now_ms) {
+            outputs.push_back(CopyOutput::Dial { node, address: wire.address.clone() });
+        }
+    }
+
+    pub fn dialed(&mut self, node: NodeId, place: Option<u64>, now: Duration) -> Tried {
+        let Some(wire) = self.to.get_mut(&node) else { return Tried::Spare };
+        match wire.dialing.tried(place, now.as_millis() as u64) {
+            Dialed::Up => Tried::Up,
+            Dialed::Again => Tried::Again,
+            Dialed::Spare => Tried::Spare,
+            Dialed::Lost => Tried::Lost,
+        }
+    }
+
+    /// A node with homes has made a connection.
+    pub fn came(&mut self, node: NodeId, place: u64) {
+        self.from.insert(place, node);
+    }
+
+    /// The node that made a connection.
+    pub fn caller(&self, place: u64) -> Option<NodeId> {
+        self.from.get(&place).copied()
+    }
+
+    /// The node to which this node made a connection.
+    pub fn dialed_node(&self, place: u64) -> Option<NodeId> {
+        self.to.iter().find(|(_, wire)| wire.dialing.place() == Some(place)).map(|(node, _)| *node)
+    }
+
+    /// A connection has ended. Returns the node to be dialed again.
+    pub fn gone(&mut self, place: u64, now: Duration) -> Option<(NodeId, String)> {
+        self.from.remove(&place);
+        let now_ms = now.as_millis() as u64;
+        let ended =
+            self.to.iter_mut().find_map(|(node, wire)| wire.dialing.ended(place, now_ms).then_some((node, &wire.address)));
+        ended.map(|(node, address)| (*node, address.clone()))
+    }
+
+    /// Returns true if a node is to be dialed again.
+    pub fn waits(&self) -> bool {
+        self.to.values().any(|wire| wire.dialing.phase() == Phase::Waiting)
+    }
+
+    /// Time passes. The nodes to be dialed again.
+    pub fn tick(&mut self, now: Duration) -> impl Iterator<Item = (NodeId, String)> {
+        let now_ms = now.as_millis() as u64;
+        self.to.iter_mut().filter_map(move |(node, wire)| wire.dialing.is_due(now_ms).then(|| (*node, wire.address.clone())))
+    }
+}

@@ -1,0 +1,440 @@
+//! Extents with copies: which node is home of each, which have copies, and copies that are made anew.
+//!
+//! The rules are those of [`crate::copies::Holders`]. Each change is in the journal before anybody hears of it.
+//!
+//! | what happens to a node | its part in each extent |
+//! |---|---|
+//! | its lease is over, it left, or it began anew | it is none of the holders any more: another becomes home, or the home goes on |
+//! | the same, and it is the last holder | as for a region without copies: its bytes may come back with it |
+//! | its connection is new | it hears again what it may have missed |
+//!
+//! A copy is made in three steps: a node makes an empty extent, the home fills it, and the home asks to admit it.
+
+use super::placement::{Plan, Room};
+use super::records::{ExtentCopies, Record, RegionRecord};
+use super::roster::Phase;
+use super::{Coordinator, limits};
+use crate::copies::{HolderOutput, HolderSet, Holders, HoldersState, Term};
+use crate::error::{Error, Result};
+use crate::id::{Epoch, Gid, NodeId, Slot};
+use crate::placement::Extent;
+use crate::wire::control::{NodeAddress, Order, ReportedExtent, ToNode};
+use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of an extent's first set of holders.
+pub(super) const FIRST_TERM: Term = Term(1);
+
+/// Time for which copies are asked how far they are: those that do not answer are dropped.
+const ELECTION_MS: u64 = limits::LEASE_MS / 3;
+
+/// Copies that are made at once, of all extents of the pool: making one takes bandwidth of two nodes.
+const MAKING_COUNT: usize = 16;
+
+/// Time to the next try to make a copy that could not be made.
+const REMAKE_MS: u64 = limits::LEASE_MS;
+
+/// A copy that is being made.
+#[derive(Clone, Copy, Debug)]
+struct Remade {
+    node: NodeId,
+    /// The node's epoch when the extent was ordered.
+    epoch: Epoch,
+    len: u64,
+    order: u64,
+    slot: Option<Slot>,
+}
+
+/// An extent with copies.
+#[derive(Clone, Debug)]
+struct Copied {
+    holders: Holders,
+    /// When copies that have not said how far they are are dropped.
+    elects_until_ms: Option<u64>,
+    remade: Option<Remade>,
+    /// No copy is made before that.
+    rests_until_ms: u64,
+}
+
+/// All extents with copies.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CopiedExtents {
+    extents: BTreeMap<CopiedExtent, Copied>,
+    /// Extents that have too few copies, or elect a home.
+    unsettled: BTreeSet<CopiedExtent>,
+    /// Extents of which a copy is being made.
+    making: BTreeSet<CopiedExtent>,
+}
+
+impl CopiedExtents {
+    /// Bytes of copies that are being made on a node.
+    pub fn promised_to(&self, node: NodeId) -> u64 {
+        self.remade().filter(|remade| remade.node == node).map(|remade| remade.len).fold(0, u64::saturating_add)
+    }
+
+    /// True if that order makes an extent for a copy.
+    pub fn is_remade_by(&self, order: u64) -> bool {
+        self.remade().any(|remade| remade.order == order)
+    }
+
+    /// Slots of copies that are being made on a node.
+    pub fn remade_at(&self, node: NodeId) -> impl Iterator<Item = Slot> {
+        self.remade().filter(move |remade| remade.node == node).filter_map(|remade| remade.slot)
+    }
+
+    fn remade(&self) -> impl Iterator<Item = &Remade> {
+        self.making.iter().filter_map(|extent| self.extents.get(extent)?.remade.as_ref())
+    }
+
+    /// When [`Coordinator::tick_holders`] has something to do.
+    pub fn deadline(&self) -> Option<u64> {
+        let due = |extent: &CopiedExtent| {
+            let copied = self.extents.get(extent)?;
+            match (copied.elects_until_ms, copied.remade) {
+                (Some(until_ms), _) => Some(until_ms),
+                (None, Some(_)) => None,
+                // The end of another one's making is looked at.
+                (None, None) if self.making.len() >= MAKING_COUNT => None,
+                (None, None) => Some(copied.rests_until_ms),
+            }
+        };
+        self.unsettled.iter().filter_map(due).min()
+    }
+
+    fn of(&self, gid: Gid) -> Vec<CopiedExtent> {
+        let all = CopiedExtent { gid, index: 0 }..=CopiedExtent { gid, index: u32::MAX };
+        self.extents.range(all).map(|(extent, _)| *extent).collect()
+    }
+}
+
+impl Coordinator {
+    /// The nodes of the copies of each part of a plan: other hosts before other nodes, those with most room first.
+    ///
+    /// **Errors**: [`Error::BadPlacement`] for more copies than nodes; [`Error::PoolFull`].
+    pub(super) fn plan_copies(&self, plan: &Plan, copies: u8) -> Result<Vec<Vec<NodeId>>> {
+        if copies <= 1 {
+            return Ok(Vec::new());
+        }
+        let count = self.roster.members().count();
+        if count < usize::from(copies) {
+            let reason = format!("each copy is on a node of its own, and the pool has {count}");
+            return Err(Error::BadPlacement { placement: format!("copies={copies}"), reason });
+        }
+        let mut free: BTreeMap<NodeId, u64> = self.roster.members().map(|(node, _)| (node, self.room(node).free)).collect();
+        for (node, len) in &plan.parts {
+            free.entry(*node).and_modify(|free| *free = free.saturating_sub(*len));
+        }
+        let mut all = Vec::new();
+        for (home, len) in &plan.parts {
+            let mut taken = vec![*home];
+            while taken.len() < usize::from(copies) {
+                let rooms = free.iter().map(|(node, free)| Room { node: *node, free: *free });
+                let node = self.best_for_copy(&taken, *len, rooms);
+                let others = free.iter().filter(|(node, _)| !taken.contains(node)).map(|(_, free)| *free);
+                let node = node.ok_or(Error::PoolFull { asked: *len, free: others.max().unwrap_or(0) })?;
+                free.entry(node).and_modify(|free| *free = free.saturating_sub(*len));
+                taken.push(node);
+            }
+            all.push(taken.split_off(1));
+        }
+        Ok(all)
+    }
+
+    /// The best node for a further copy of an extent that these nodes hold.
+    fn best_for_copy(&self, holders: &[NodeId], len: u64, rooms: impl Iterator<Item = Room>) -> Option<NodeId> {
+        let host = |node: NodeId| {
+            let address = self.ledger.nodes.get(&node).map_or("", |record| record.address.as_str());
+            address.rsplit_once(':').map_or(address, |(host, _)| host)
+        };
+        let hosts: BTreeSet<&str> = holders.iter().map(|node| host(*node)).collect();
+        let fits = rooms.filter(|room| room.free >= len && !holders.contains(&room.node));
+        fits.max_by_key(|room| (!hosts.contains(host(room.node)), room.free, std::cmp::Reverse(room.node))).map(|room| room.node)
+    }
+
+    /// Takes up the extents of a region with copies that are not known yet.
+    pub(super) fn take_up_holders(&mut self, now_ms: u64, gid: Gid) {
+        let Some(region) = self.ledger.regions.get(&gid) else { return };
+        let mut taken = Vec::new();
+        for (index, (home, known)) in region.layout.extents().zip(&region.holders).enumerate() {
+            let copies = known.copies.iter().map(|copy| copy.node).collect();
+            let set = HolderSet { term: known.term, home: home.node, copies };
+            let extent = CopiedExtent { gid, index: index as u32 };
+            let is_short = known.copies.len().saturating_add(1) < usize::from(region.copies);
+            let Entry::Vacant(place) = self.copied.extents.entry(extent) else { continue };
+            place.insert(Copied { holders: Holders::new(set), elects_until_ms: None, remade: None, rests_until_ms: 0 });
+            if is_short {
+                self.copied.unsettled.insert(extent);
+            }
+            taken.push((extent, home.node));
+        }
+        // A home learns the addresses of its copies.
+        for (extent, home) in taken {
+            self.copied.extents.entry(extent).and_modify(|copied| copied.holders.on_connected(home));
+            self.drive_holders(now_ms, extent);
+        }
+    }
+
+    /// A region is no more.
+    pub(super) fn forget_holders(&mut self, now_ms: u64, gid: Gid) {
+        for extent in self.copied.of(gid) {
+            self.give_up_copy(now_ms, extent);
+            self.copied.extents.remove(&extent);
+            self.copied.unsettled.remove(&extent);
+        }
+    }
+
+    /// True if another node will be home of some extent of the region: its home is lost, or its lease goes on without it.
+    pub(super) fn waits_for_home(&self, region: &RegionRecord) -> bool {
+        let waits = |(index, home): (usize, &Extent)| {
+            let extent = CopiedExtent { gid: region.gid, index: index as u32 };
+            let Some(copied) = self.copied.extents.get(&extent) else { return false };
+            let has_copies = !copied.holders.set().copies.is_empty();
+            has_copies && (copied.holders.state() != HoldersState::Steady || self.roster.phase(home.node) != Phase::Member)
+        };
+        region.layout.extents().enumerate().any(waits)
+    }
+
+    /// A node's lease is over: it answers for nothing any more. What it holds alone may come back with it.
+    pub(super) fn lose_holder(&mut self, now_ms: u64, node: NodeId) {
+        let holds = |copied: &Copied| {
+            let set = copied.holders.set();
+            set.home == node || set.copies.contains(&node) || copied.remade.is_some_and(|remade| remade.node == node)
+        };
+        let those: Vec<CopiedExtent> =
+            self.copied.extents.iter().filter(|(_, copied)| holds(copied)).map(|(extent, _)| *extent).collect();
+        for extent in those {
+            self.lose_holder_of(now_ms, extent, node);
+        }
+    }
+
+    /// Returns false where the node is the last holder.
+    fn lose_holder_of(&mut self, now_ms: u64, extent: CopiedExtent, node: NodeId) -> bool {
+        let Some(copied) = self.copied.extents.get_mut(&extent) else { return false };
+        let set = copied.holders.set();
+        let is_electing = copied.holders.state() == HoldersState::Electing;
+        let others = set.copies.iter().filter(|copy| **copy != node).count();
+        let is_last = others == 0 && (is_electing || set.home == node);
+        if copied.remade.is_some_and(|remade| remade.node == node || set.home == node) {
+            self.give_up_copy(now_ms, extent);
+        }
+        if is_last {
+            return false;
+        }
+        if let Some(copied) = self.copied.extents.get_mut(&extent) {
+            copied.holders.on_lost(node);
+        }
+        self.drive_holders(now_ms, extent);
+        true
+    }
+
+    /// An extent that a node should have is not there. Returns true where other nodes hold its bytes.
+    pub(super) fn go_on_without(&mut self, now_ms: u64, gid: Gid, (node, slot): (NodeId, Slot)) -> bool {
+        let Some(region) = self.ledger.regions.get(&gid) else { return false };
+        let is_it = |at: &Extent| (at.node, at.slot) == (node, slot);
+        let holds =
+            |index: &usize| region.holders_of(*index).is_some_and(|(home, known)| is_it(home) || known.copies.iter().any(is_it));
+        let Some(index) = (0..region.holders.len()).find(holds) else { return false };
+        self.lose_holder_of(now_ms, CopiedExtent { gid, index: index as u32 }, node)
+    }
+
+    /// A node has joined: it hears what it may have missed, and may take copies.
+    pub(super) fn holder_joined(&mut self, now_ms: u64, node: NodeId) {
+        let is_concerned = |copied: &Copied| copied.holders.set().home == node || copied.holders.set().copies.contains(&node);
+        let those: Vec<CopiedExtent> =
+            self.copied.extents.iter().filter(|(_, copied)| is_concerned(copied)).map(|(extent, _)| *extent).collect();
+        for extent in those {
+            if let Some(copied) = self.copied.extents.get_mut(&extent) {
+                copied.holders.on_connected(node);
+            }
+            self.drive_holders(now_ms, extent);
+            self.say_make(extent);
+        }
+        for extent in self.copied.unsettled.clone() {
+            if let Some(copied) = self.copied.extents.get_mut(&extent) {
+                copied.rests_until_ms = now_ms;
+            }
+        }
+        self.tick_holders(now_ms);
+    }
+
+    /// A member says something about an extent.
+    pub(super) fn on_holder(&mut self, now_ms: u64, from: NodeId, extent: CopiedExtent, message: FromHolder) {
+        let is_of_today = |node: NodeId, epoch: Epoch| self.roster.phase(node) == Phase::Member && self.epoch(node) == epoch;
+        let admits = match message {
+            FromHolder::Admit { node, epoch, .. } => is_of_today(node, epoch),
+            _ => true,
+        };
+        let Some(copied) = self.copied.extents.get_mut(&extent).filter(|_| admits) else { return };
+        match message {
+            FromHolder::IsFrozen { term, position } => copied.holders.on_frozen(from, term, position),
+            FromHolder::Drop { term, node } => copied.holders.on_drop(from, term, node),
+            FromHolder::Admit { term, node, epoch } => {
+                let is_asked = |remade: Remade| (remade.node, remade.epoch) == (node, epoch) && remade.slot.is_some();
+                if copied.holders.set().copies.contains(&node) || copied.remade.is_some_and(is_asked) {
+                    copied.holders.on_admit(from, term, node);
+                }
+            }
+        }
+        self.drive_holders(now_ms, extent);
+    }
+
+    /// Carries out what the rules of an extent order.
+    fn drive_holders(&mut self, now_ms: u64, extent: CopiedExtent) {
+        while let Some(output) = self.copied.extents.get_mut(&extent).and_then(|copied| copied.holders.poll()) {
+            match output {
+                HolderOutput::Record(set) => self.record_holders(now_ms, extent, &set),
+                HolderOutput::Set { to, set } => self.say_to_holder(to, extent, ToHolder::Set(set)),
+                HolderOutput::Freeze { to, term } => self.say_to_holder(to, extent, ToHolder::Freeze { term }),
+                HolderOutput::Elect { to, set, has } => self.say_to_holder(to, extent, ToHolder::Elect { set, has }),
+                // The last holder is never given up here: its bytes may come back.
+                HolderOutput::Lost => {}
+            }
+        }
+        self.settle_holders(now_ms, extent);
+    }
+
+    /// Notes whether something is still to be done for an extent.
+    fn settle_holders(&mut self, now_ms: u64, extent: CopiedExtent) {
+        let wanted = self.ledger.regions.get(&extent.gid).map_or(1, |region| usize::from(region.copies));
+        let Some(copied) = self.copied.extents.get_mut(&extent) else { return };
+        let is_electing = copied.holders.state() == HoldersState::Electing;
+        copied.elects_until_ms = match copied.elects_until_ms {
+            Some(until_ms) if is_electing => Some(until_ms),
+            _ => is_electing.then(|| now_ms.saturating_add(ELECTION_MS)),
+        };
+        let is_whole = copied.holders.set().copies.len().saturating_add(1) >= wanted;
+        match is_electing || !is_whole || copied.remade.is_some() {
+            true => self.copied.unsettled.insert(extent),
+            false => self.copied.unsettled.remove(&extent),
+        };
+    }
+
+    /// Journals a set of holders. Nodes that are none any more free their extents.
+    fn record_holders(&mut self, now_ms: u64, extent: CopiedExtent, set: &HolderSet) {
+        let Some(region) = self.ledger.regions.get(&extent.gid) else { return };
+        let Some((home, known)) = region.holders_of(extent.index as usize) else { return };
+        let remade = self.copied.extents.get(&extent).and_then(|copied| copied.remade);
+        let new = remade.and_then(|remade| Some(Extent { node: remade.node, slot: remade.slot?, len: remade.len }));
+        // A slot is input of its node: another region may have it by now.
+        let new = new.filter(|new| !self.ledger.extents.contains_key(&(new.node, new.slot)));
+        let before: Vec<Extent> = std::iter::once(*home).chain(known.copies.iter().copied()).collect();
+        let at = |node: NodeId| before.iter().chain(&new).find(|extent| extent.node == node).copied();
+        let Some(home) = at(set.home) else { return };
+        let holders = ExtentCopies { term: set.term, copies: set.copies.iter().filter_map(|node| at(*node)).collect() };
+        if remade.is_some_and(|remade| set.copies.contains(&remade.node)) {
+            self.copied.extents.entry(extent).and_modify(|copied| copied.remade = None);
+            self.copied.making.remove(&extent);
+        }
+        let gone: Vec<Extent> =
+            before.iter().filter(|at| at.node != home.node && !holders.copies.contains(at)).copied().collect();
+        self.record(Record::Held { extent, home, holders });
+        for Extent { node, slot, .. } in gone {
+            self.free(now_ms, node, vec![slot]);
+        }
+        self.changed = true;
+    }
+
+    fn say_to_holder(&mut self, to: NodeId, extent: CopiedExtent, message: ToHolder) {
+        let named: Vec<NodeId> = match &message {
+            ToHolder::Set(set) | ToHolder::Elect { set, .. } => set.copies.iter().copied().collect(),
+            ToHolder::Make { node, .. } => vec![*node],
+            ToHolder::Freeze { .. } => Vec::new(),
+        };
+        let nodes: Vec<NodeAddress> = named.into_iter().filter_map(|node| self.node_address(node)).collect();
+        self.send(to, ToNode::Holder { extent, nodes, message });
+    }
+
+    /// Time passes: elections end, and copies are made where too few are left.
+    pub(super) fn tick_holders(&mut self, now_ms: u64) {
+        for extent in self.copied.unsettled.clone() {
+            let Some(copied) = self.copied.extents.get_mut(&extent) else { continue };
+            match copied.elects_until_ms {
+                Some(until_ms) if until_ms <= now_ms => {
+                    copied.elects_until_ms = Some(now_ms.saturating_add(ELECTION_MS));
+                    copied.holders.on_late();
+                    self.drive_holders(now_ms, extent);
+                }
+                Some(_) => {}
+                None if self.copied.making.len() >= MAKING_COUNT => {}
+                None if copied.remade.is_none() && copied.rests_until_ms <= now_ms => self.make_copy(now_ms, extent),
+                None => {}
+            }
+        }
+    }
+
+    /// Has a node make an empty extent for a copy. Without a node that has room, that is tried again later.
+    fn make_copy(&mut self, now_ms: u64, extent: CopiedExtent) {
+        let Some(len) = self.extent_len(extent) else { return };
+        let Some(copied) = self.copied.extents.get(&extent) else { return };
+        let set = copied.holders.set().clone();
+        let holders: Vec<NodeId> = std::iter::once(set.home).chain(set.copies.iter().copied()).collect();
+        let rooms: Vec<Room> = self.roster.members().map(|(node, _)| self.room(node)).collect();
+        let is_home_there = self.roster.phase(set.home) == Phase::Member;
+        let node = self.best_for_copy(&holders, len, rooms.into_iter()).filter(|_| is_home_there);
+        let remade = node.map(|node| {
+            let what = Order::Make { gid: extent.gid, lens: vec![len], copied: Some((extent, set)) };
+            let (epoch, order) = (self.epoch(node), self.order(now_ms, node, what));
+            Remade { node, epoch, len, order, slot: None }
+        });
+        if let Some(copied) = self.copied.extents.get_mut(&extent) {
+            (copied.remade, copied.rests_until_ms) = (remade, now_ms.saturating_add(REMAKE_MS));
+        }
+        if remade.is_some() {
+            self.copied.making.insert(extent);
+        }
+    }
+
+    fn extent_len(&self, extent: CopiedExtent) -> Option<u64> {
+        let region = self.ledger.regions.get(&extent.gid)?;
+        region.layout.extents().nth(extent.index as usize).map(|home| home.len)
+    }
+
+    /// A node has made an empty extent for a copy, or could not.
+    pub(super) fn on_copy_extent(&mut self, now_ms: u64, node: NodeId, order: u64, made: Result<Vec<ReportedExtent>>) {
+        let is_it = |copied: &Copied| copied.remade.is_some_and(|remade| remade.order == order);
+        let extent = self.copied.extents.iter().find(|(_, copied)| is_it(copied)).map(|(extent, _)| *extent);
+        let Some(extent) = extent else { return };
+        let made = made.ok().and_then(|made| made.first().copied());
+        let Some(copied) = self.copied.extents.get_mut(&extent) else { return };
+        match (&mut copied.remade, made) {
+            (Some(remade), Some(made)) => remade.slot = Some(made.slot),
+            _ => {
+                (copied.remade, copied.rests_until_ms) = (None, now_ms.saturating_add(REMAKE_MS));
+                self.copied.making.remove(&extent);
+                return;
+            }
+        }
+        if let (Some(seat), Some(made)) = (self.roster.seat_mut(node), &made) {
+            seat.add_grants(made);
+        }
+        self.say_make(extent);
+    }
+
+    /// Tells the home of an extent to fill the copy that is being made.
+    fn say_make(&mut self, extent: CopiedExtent) {
+        let Some(copied) = self.copied.extents.get(&extent) else { return };
+        let (home, remade) = (copied.holders.set().home, copied.remade.filter(|remade| remade.slot.is_some()));
+        if let Some(Remade { node, epoch, .. }) = remade {
+            self.say_to_holder(home, extent, ToHolder::Make { node, epoch });
+        }
+    }
+
+    /// A node's epoch ended: copies that are being made there are given up.
+    pub(super) fn give_up_copies_on(&mut self, now_ms: u64, node: NodeId) {
+        let is_there = |extent: &CopiedExtent| {
+            self.copied.extents.get(extent).and_then(|copied| copied.remade).is_some_and(|remade| remade.node == node)
+        };
+        let those: Vec<CopiedExtent> = self.copied.making.iter().filter(|extent| is_there(extent)).copied().collect();
+        those.into_iter().for_each(|extent| self.give_up_copy(now_ms, extent));
+    }
+
+    /// A copy that is being made is given up: its node frees what it made for it.
+    fn give_up_copy(&mut self, now_ms: u64, extent: CopiedExtent) {
+        self.copied.making.remove(&extent);
+        let Some(remade) = self.copied.extents.get_mut(&extent).and_then(|copied| copied.remade.take()) else { return };
+        if let Some(slot) = remade.slot {
+            self.free(now_ms, remade.node, vec![slot]);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Regions with copies: where copies go, which node becomes home, and what a copy that is made anew needs.
+
+use super::*;
+use crate::copies::{Position, Term};
+use crate::error::Error;
+use crate::wire::copies::FromHolder;
+
+const LEASE_MS: u64 = crate::limits::LEASE_MS;
+
+fn copied(name: &str, len: u64, placement: Placement, copies: u8) -> Request {
+    let (name, attributes, existing) = (name.to_owned(), Attributes::default(), Existing::Refuse);
+    Request::Create { name, len, placement, copies, mode: 0o600, attributes, existing }
+}
+
+/// The only extent of the first region.
+fn extent(pool: &Pool) -> CopiedExtent {
+    CopiedExtent { gid: pool.coordinator.regions().next().expect("it was made").gid, index: 0 }
+}
+
+/// Home and copies of the first extent, as the journal has them.
+fn holders(pool: &Pool) -> (u64, u32, Vec<u32>) {
+    let region = pool.coordinator.regions().next().expect("it was made");
+    let (home, known) = region.holders_of(0).expect("it has copies");
+    let mut copies: Vec<u32> = known.copies.iter().map(|copy| copy.node.0).collect();
+    copies.sort_unstable();
+    (known.term.0, home.node.0, copies)
+}
+
+impl Pool {
+    fn say(&mut self, number: usize, message: FromHolder) {
+        let extent = extent(self);
+        self.nodes[number].member.say_as_holder(extent, message);
+        self.run();
+    }
+
+    /// Copies that are asked say that they have so many writes.
+    fn freeze(&mut self, number: usize, position: u64) {
+        let asked = self.nodes[number].held.iter().rev().find_map(|(_, message)| match message {
+            ToHolder::Freeze { term } => Some(*term),
+            _ => None,
+        });
+        self.say(number, FromHolder::IsFrozen { term: asked.expect("it was asked"), position: Position(position) });
+    }
+
+    fn is_elected(&self, number: usize) -> bool {
+        self.nodes[number].held.iter().any(|(_, message)| matches!(message, ToHolder::Elect { .. }))
+    }
+}
+
+#[test]
+fn each_copy_is_on_a_node_of_its_own() {
+    let mut pool = Pool::new(3);
+    let view = view(pool.call(0, OWNER, copied("a", 6 * 4096, Placement::Interleave(4096), 2))).unwrap();
+    assert_eq!((view.copies, view.layout.extents().count(), view.grants.len()), (2, 3, 3));
+    let region = pool.coordinator.regions().next().unwrap();
+    for index in 0..3 {
+        let (home, known) = region.holders_of(index).unwrap();
+        assert!(known.copies.len() == 1 && known.copies[0].node != home.node && known.copies[0].len == home.len);
+    }
+    assert_eq!(pool.coordinator.used(OWNER.uid), 2 * 6 * 4096, "copies count");
+    assert!(pool.nodes.iter().all(|node| node.first.iter().all(|set| set.term == Term(1) && set.copies.len() == 1)));
+    assert_eq!(pool.nodes.iter().map(|node| node.slots.len()).sum::<usize>(), 6);
+    let stat = pool.stat("a").unwrap();
+    assert_eq!((stat.copies, stat.whole_copies, stat.nodes.iter().map(|(_, len)| len).sum::<u64>()), (2, 2, 12 * 4096));
+    assert_eq!(pool.call(0, OWNER, remove("a")), Ok(Answer::Ok));
+    assert!(pool.nodes.iter().all(|node| node.slots.is_empty()));
+    assert_eq!(pool.coordinator.used(OWNER.uid), 0);
+}
+
+#[test]
+fn what_has_no_place_for_its_copies_is_refused() {
+    let mut pool = Pool::with(2, Settings { quota: Some(1 << 20), ..Settings::new("n0") });
+    let refused =
+        |pool: &mut Pool, len, copies| view(pool.call(0, OWNER, copied("a", len, Placement::Local, copies))).unwrap_err();
+    assert!(matches!(refused(&mut pool, 4096, 3), Error::BadPlacement { .. }));
+    assert!(matches!(refused(&mut pool, 4096, 0), Error::BadPlacement { .. }));
+    assert!(matches!(refused(&mut pool, 4096, 4), Error::BadPlacement { .. }));
+    assert!(matches!(refused(&mut pool, (1 << 19) + 1, 2), Error::QuotaExceeded { .. }));
+    pool.create(1, "b", (1 << 20) - 4096, Placement::Local).unwrap();
+    let uid = User { uid: 99, gid: 99 };
+    let full = view(pool.call(0, uid, copied("a", 8192, Placement::Local, 2))).unwrap_err();
+    assert_eq!(full, Error::PoolFull { asked: 8192, free: 4096 });
+    assert!(pool.nodes[0].slots.is_empty(), "nothing was made");
+}
+
+#[test]
+fn a_longer_region_has_copies_of_all_of_it() {
+    let mut pool = Pool::new(2);
+    view(pool.call(0, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    view(pool.call(0, OWNER, Request::Resize { name: "a".to_owned(), len: 3 * 4096 })).unwrap();
+    let region = pool.coordinator.regions().next().unwrap();
+    assert_eq!((region.holders.len(), region.holders_of(1).unwrap().1.copies[0].len), (2, 2 * 4096));
+    assert_eq!(pool.coordinator.used(OWNER.uid), 2 * 3 * 4096);
+    let again = Coordinator::restore(pool.settings.clone(), pool.journal.clone(), pool.now_ms);
+    assert_eq!(again.regions().next(), Some(region));
+}
+
+#[test]
+fn a_copy_becomes_home_when_the_lease_of_the_home_is_over() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let (_, home, copies) = holders(&pool);
+    assert_eq!(home, 1);
+    let copy = copies[0] as usize;
+    pool.cut(1);
+    let asked = pool.ask(0, OWNER, open("a"));
+    pool.pass(LEASE_MS - 200, &[1]);
+    assert!(pool.nodes[copy].held.is_empty() && pool.answer(0, asked).is_none(), "its lease goes on");
+    pool.pass(400, &[1]);
+    pool.freeze(copy, 7);
+    assert!(pool.is_elected(copy));
+    assert_eq!(holders(&pool), (2, copy as u32, vec![]));
+    let view = view(pool.answer(0, asked).expect("it waited for the home")).unwrap();
+    assert_eq!(view.layout.extents().next().unwrap().node, NodeId(copy as u32));
+    assert_eq!(pool.stat("a").unwrap().whole_copies, 1);
+    // The old home comes back in the same life: what it has is void.
+    pool.connect(1);
+    pool.pass(200, &[]);
+    assert!(pool.nodes[1].slots.len() <= 1 && holders(&pool).1 == copy as u32);
+}
+
+#[test]
+fn the_copy_with_the_most_writes_is_elected() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 3))).unwrap();
+    pool.cut(1);
+    pool.pass(LEASE_MS + 200, &[1]);
+    pool.freeze(0, 4);
+    assert!(!pool.is_elected(0));
+    pool.freeze(2, 5);
+    assert!(pool.is_elected(2) && !pool.is_elected(0));
+    assert_eq!(holders(&pool), (2, 2, vec![0]));
+}
+
+#[test]
+fn a_copy_that_does_not_say_how_far_it_is_is_dropped() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 3))).unwrap();
+    pool.cut(1);
+    pool.pass(LEASE_MS + 200, &[1]);
+    pool.freeze(0, 4);
+    pool.pass(LEASE_MS, &[1]);
+    assert!(pool.is_elected(0));
+    assert_eq!(holders(&pool).1, 0);
+    assert!(!pool.nodes[2].slots.contains(&0), "its extent is freed");
+}
+
+#[test]
+fn a_coordinator_that_begins_again_ends_the_election() {
+    let mut pool = Pool::new(3);
+    // Node 0 has less room than node 2.
+    pool.nodes[0].member.set_memory(Memory {
+        lent: 1 << 19,
+        populated: 0,
+        used: 0,
+        spilled: 0,
+        page: 4096,
+        clients: 0,
+        is_plain: false,
+    });
+    pool.pass(LEASE_MS, &[]);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Node(NodeId(1)), 2))).unwrap();
+    assert_eq!(holders(&pool).2, [2]);
+    pool.cut(1);
+    pool.pass(LEASE_MS + 200, &[1]);
+    pool.restart_coordinator();
+    (0..3).filter(|number| *number != 1).for_each(|number| pool.connect(number));
+    pool.nodes[2].held.clear();
+    pool.pass(2 * LEASE_MS + 400, &[1]);
+    pool.freeze(2, 1);
+    assert!(pool.is_elected(2));
+    assert_eq!(holders(&pool).1, 2);
+}
+
+#[test]
+fn the_last_holder_brings_its_bytes_back() {
+    let mut pool = Pool::new(2);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    assert_eq!(holders(&pool), (1, 1, vec![0]));
+    pool.say(1, FromHolder::Drop { term: Term(1), node: NodeId(0) });
+    assert_eq!(holders(&pool), (2, 1, vec![]));
+    pool.cut(1);
+    pool.pass(2 * LEASE_MS, &[1]);
+    assert!(matches!(pool.open(0, "a"), Err(Error::RegionLost { .. } | Error::NodeLost { .. })));
+    pool.connect(1);
+    pool.pass(400, &[]);
+    assert!(pool.open(0, "a").is_ok());
+    pool.restart_node(1, 77);
+    assert!(matches!(pool.open(0, "a"), Err(Error::RegionLost { .. })), "a new life has nothing");
+}
+
+#[test]
+fn a_node_that_begins_anew_is_no_holder() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let copy = holders(&pool).2[0] as usize;
+    pool.restart_node(1, 55);
+    pool.freeze(copy, 3);
+    assert_eq!(holders(&pool).1, copy as u32);
+    assert!(pool.open(0, "a").is_ok());
+}
+
+#[test]
+fn a_copy_is_made_on_another_node() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let copy = holders(&pool).2[0] as usize;
+    let third = (0..3).find(|number| *number != 1 && *number != copy).unwrap();
+    pool.say(1, FromHolder::Drop { term: Term(1), node: NodeId(copy as u32) });
+    pool.pass(200, &[]);
+    let make = pool.nodes[1].held.iter().rev().find_map(|(_, message)| match message {
+        ToHolder::Make { node, epoch } => Some((*node, *epoch)),
+        _ => None,
+    });
+    let (node, epoch) = make.expect("a copy is missing");
+    assert!([copy, third].contains(&(node.0 as usize)));
+    // Another than the home does not admit it, nor is another one admitted.
+    pool.say(third, FromHolder::Admit { term: Term(2), node, epoch });
+    let other = NodeId(if node.0 as usize == third { copy } else { third } as u32);
+    pool.say(1, FromHolder::Admit { term: Term(2), node: other, epoch });
+    pool.say(1, FromHolder::Admit { term: Term(2), node, epoch: Epoch(epoch.0 + 1) });
+    assert_eq!(holders(&pool), (2, 1, vec![]));
+    pool.say(1, FromHolder::Admit { term: Term(2), node, epoch });
+    assert_eq!(holders(&pool), (3, 1, vec![node.0]));
+    assert_eq!(pool.nodes.iter().map(|node| node.slots.len()).sum::<usize>(), 2);
+    let used: u64 = pool.stat("a").unwrap().nodes.iter().map(|(_, len)| len).sum();
+    assert_eq!(used, 2 * 4096);
+}
+
+#[test]
+fn a_holder_speaks_for_its_own_extents_alone() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let before = holders(&pool);
+    let stranger = (0..3).find(|number| *number != 1 && before.2 != [*number as u32]).unwrap();
+    pool.say(stranger, FromHolder::Drop { term: Term(1), node: NodeId(before.2[0]) });
+    pool.say(stranger, FromHolder::IsFrozen { term: Term(9), position: Position(9) });
+    pool.say(1, FromHolder::Drop { term: Term(7), node: NodeId(before.2[0]) });
+    let of_none = CopiedExtent { gid: Gid(999), index: 3 };
+    pool.nodes[1].member.say_as_holder(of_none, FromHolder::Drop { term: Term(1), node: NodeId(0) });
+    pool.run();
+    assert_eq!(holders(&pool), before);
+}

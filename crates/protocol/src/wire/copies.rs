@@ -1,0 +1,247 @@
+//! Messages on copies of extents: between the coordinator and the nodes that hold an extent, and from home to copy.
+//!
+//! ```text
+//! coordinator  -- ToNode::Holder -->  home, copies        home  -- CopyFrame::ToCopy -->    copy      a connection that the home makes
+//!              <-- FromNode::Holder --                          <-- CopyFrame::FromCopy --
+//! ```
+//!
+//! The rules are those of [`crate::copies`].
+
+use super::Malformed;
+use super::command::Op;
+use crate::copies::{HolderSet, Position, Term};
+use crate::id::{Epoch, Gid, NodeId};
+use crate::limits::{STAGE_LEN, WRITE_RANGE_COUNT_MAX};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An extent of a region with copies, as all of its holders name it. Each has it in a slot of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CopiedExtent {
+    /// The region.
+    pub gid: Gid,
+    /// Position of the extent among those of the region's layout.
+    pub index: u32,
+}
+
+/// The coordinator's message to a node that holds an extent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToHolder {
+    /// The holders have changed.
+    Set(HolderSet),
+    /// A home will be elected for this term.
+    Freeze {
+        /// The term.
+        term: Term,
+    },
+    /// The node is home.
+    Elect {
+        /// The holders.
+        set: HolderSet,
+        /// Positions of the other copies, as far as is known.
+        has: BTreeMap<NodeId, Position>,
+    },
+    /// The home makes a copy on a node, which has an empty extent for it.
+    Make {
+        /// The node.
+        node: NodeId,
+        /// The node's epoch.
+        epoch: Epoch,
+    },
+}
+
+/// A holder's message to the coordinator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromHolder {
+    /// The copy takes no writes of lower terms.
+    IsFrozen {
+        /// The term of the home that will be elected.
+        term: Term,
+        /// The last write that the copy has.
+        position: Position,
+    },
+    /// The home wants to go on without a copy that does not answer.
+    Drop {
+        /// The home's term.
+        term: Term,
+        /// The copy.
+        node: NodeId,
+    },
+    /// The home has made a copy.
+    Admit {
+        /// The home's term.
+        term: Term,
+        /// The copy.
+        node: NodeId,
+        /// The copy's epoch when it was made.
+        epoch: Epoch,
+    },
+}
+
+/// A message on a connection of a node that has homes, to a node that has their copies. The connection's greeting names the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CopyFrame {
+    /// From home to copy.
+    ToCopy(CopiedExtent, ToCopy),
+    /// From copy to home.
+    FromCopy(CopiedExtent, FromCopy),
+}
+
+/// A home's message to a copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToCopy {
+    /// A write.
+    Write {
+        /// The home's term.
+        term: Term,
+        /// The write's place.
+        position: Position,
+        /// All copies have the writes up to this one.
+        stable: Position,
+        /// The write.
+        entry: Arc<ExtentWrite>,
+    },
+    /// Asks how far the copy is.
+    Ask {
+        /// The home's term.
+        term: Term,
+    },
+    /// The copy begins anew.
+    Make {
+        /// The home's term.
+        term: Term,
+        /// The bytes come as of this write.
+        at: Position,
+    },
+    /// Bytes of a copy that is made.
+    Range {
+        /// The home's term.
+        term: Term,
+        /// Number of the range: each has [`STAGE_LEN`] bytes, the last one the rest.
+        range: u64,
+        /// The bytes.
+        #[serde(with = "crate::packed_bytes")]
+        bytes: Vec<u8>,
+    },
+    /// All ranges have been sent.
+    Made {
+        /// The home's term.
+        term: Term,
+    },
+}
+
+/// A copy's message to its home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromCopy {
+    /// The copy has all writes up to one.
+    Has {
+        /// The home's term.
+        term: Term,
+        /// The last one.
+        position: Position,
+    },
+    /// A range has come; the next one may follow.
+    Took {
+        /// The home's term.
+        term: Term,
+        /// Number of the range.
+        range: u64,
+    },
+    /// The sender is no home any more.
+    Stale {
+        /// The term that began meanwhile.
+        term: Term,
+    },
+}
+
+/// A write of an extent: its home and its copies do the same to their bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ExtentWrite {
+    /// A put, an update, a fetch, or a compare-and-swap. A fill and the target of a copy come as puts.
+    pub op: Op,
+    /// The ranges in order: the first byte of each in the extent, and the number of bytes.
+    pub ranges: Vec<(u64, u64)>,
+    /// The operand: bytes for all ranges in a row, or one operand for all elements.
+    #[serde(with = "crate::packed_bytes")]
+    pub operand: Vec<u8>,
+}
+
+impl ExtentWrite {
+    /// Bytes of all ranges.
+    pub fn len_bytes(&self) -> u64 {
+        self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add)
+    }
+
+    /// Refuses a write that no home sends: one beyond the extent, or whose operand is not as long as its ranges say.
+    ///
+    /// **Errors**: [`Malformed`], with the reason.
+    pub fn check(&self, extent_len: u64) -> Result<(), Malformed> {
+        let (op, len) = (self.op, self.len_bytes());
+        if !op.writes() || !matches!(op, Op::Put | Op::Update(_) | Op::Fetch(_) | Op::CompareAndSwap(_)) {
+            return Err(Malformed("a write that is none"));
+        }
+        let lies_inside = |(at, len): &(u64, u64)| *len > 0 && at.checked_add(*len).is_some_and(|end| end <= extent_len);
+        if self.ranges.len() > WRITE_RANGE_COUNT_MAX
+            || self.ranges.is_empty()
+            || len > STAGE_LEN as u64
+            || !self.ranges.iter().all(lies_inside)
+        {
+            return Err(Malformed("a write without bytes, with too many, or beyond its extent"));
+        }
+        let unit = op.element().map_or(1, |element| element.len());
+        let is_whole = |(at, len): &(u64, u64)| at.is_multiple_of(unit) && len.is_multiple_of(unit);
+        if !self.ranges.iter().all(is_whole) {
+            return Err(Malformed("a write of parts of elements"));
+        }
+        match op.operand_len(len) {
+            Some(operand_len) if operand_len == self.operand.len() as u64 => Ok(()),
+            _ => Err(Malformed("a write whose operand is not as long as its ranges say")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::{Element, Operator};
+    use crate::wire::command::Update;
+
+    fn entry(op: Op, ranges: &[(u64, u64)], operand_len: usize) -> ExtentWrite {
+        ExtentWrite { op, ranges: ranges.to_vec(), operand: vec![1; operand_len] }
+    }
+
+    #[test]
+    fn a_write_that_no_home_sends_is_refused() {
+        let add = |is_same| Op::Update(Update { operator: Operator::Add, element: Element::U64, is_same });
+        let load = Op::Fetch(Update { operator: Operator::Load, element: Element::U64, is_same: false });
+        let good = [
+            entry(Op::Put, &[(0, 5), (4091, 5)], 10),
+            entry(add(false), &[(8, 8), (0, 16)], 24),
+            entry(add(true), &[(8, 8), (0, 16)], 8),
+            entry(Op::CompareAndSwap(Element::U64), &[(8, 8)], 16),
+        ];
+        assert!(good.iter().all(|entry| entry.check(4096).is_ok()));
+        let bad = [
+            entry(Op::Get, &[(0, 8)], 0),
+            entry(Op::CopyTo, &[(0, 8)], 8),
+            entry(load, &[(0, 8)], 8),
+            entry(Op::Put, &[], 0),
+            entry(Op::Put, &[(4090, 8)], 8),
+            entry(Op::Put, &[(u64::MAX, 8)], 8),
+            entry(Op::Put, &[(0, 8)], 7),
+            entry(Op::Put, &[(0, 0), (0, 8)], 8),
+            entry(add(false), &[(4, 8)], 8),
+            entry(add(true), &[(0, 8)], 16),
+            entry(Op::Put, &[(0, u64::MAX), (0, u64::MAX)], 8),
+        ];
+        assert!(bad.iter().all(|entry| entry.check(4096).is_err()));
+    }
+
+    #[test]
+    fn a_write_survives_its_encoding() {
+        let entry = entry(Op::CompareAndSwap(Element::U64), &[(8, 8)], 16);
+        let bytes = crate::wire::control::encode(&entry);
+        assert_eq!(crate::wire::control::decode::<ExtentWrite>(&bytes), Ok(entry));
+    }
+}
