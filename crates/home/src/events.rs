@@ -1,5 +1,6 @@
 //! The inputs and outputs of a home.
 
+use crate::copies::{CopyInput, CopyOutput};
 use crate::pages::{PageInput, PageMemory, PageOutput};
 use crate::waiter::Waiter;
 use hanare_protocol::Result;
@@ -49,6 +50,8 @@ pub enum Input<'a, P: PageMemory> {
     },
     /// An event of shared regions.
     Pages(PageInput<'a, P>),
+    /// An event of extents with copies.
+    Copies(CopyInput<'a>),
     /// Extents are no more.
     Freed,
     /// Bytes may have changed: words that requests wait for are looked at.
@@ -63,12 +66,20 @@ impl<'a, P: PageMemory> From<PageInput<'a, P>> for Input<'a, P> {
     }
 }
 
+impl<'a, P: PageMemory> From<CopyInput<'a>> for Input<'a, P> {
+    fn from(input: CopyInput<'a>) -> Input<'a, P> {
+        Input::Copies(input)
+    }
+}
+
 /// An order of a home to its driver.
 pub enum Output<P: PageMemory> {
     /// An order of locks, groups, words, heaps and queues.
     Sync(SyncOutput),
     /// An order of shared regions.
     Pages(PageOutput<P>),
+    /// An order of extents with copies. Commands are named by their links.
+    Copies(CopyOutput<u64>),
 }
 
 /// An order of the parts of a home that serve [`SyncRequest`].

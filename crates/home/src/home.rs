@@ -1,49 +1,53 @@
 //! The object: each input goes to the parts that decide it, and the outputs wait here to be taken.
 
+use crate::copies::Copies;
 use crate::events::{Counts, Input, Output, SyncOutput};
 use crate::heaps::Heaps;
 use crate::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
-use crate::memory::{Memory, Need, Recall};
-use crate::pages::{Asker, PageMemory, Pages};
+use crate::memory::{Bytes, Memory, Need, Recall};
+use crate::pages::{Asker, PageInput, PageMemory, Pages};
 use crate::queue_ports::{LaneAt, QueuePorts};
 use crate::waiter::Waiter;
 use crate::words::{WordMemory, Words};
 use hanare_protocol::Result;
-use hanare_protocol::id::{ClientId, Rights, User};
+use hanare_protocol::id::{ClientId, Gid, Rights, Slot, User};
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::queue::PortId;
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use std::fmt;
 use std::time::Duration;
 
 /// The home of the regions that one node holds.
-pub struct Home<P: PageMemory> {
+pub struct Home<P: PageMemory, E> {
     locks: Locks,
     words: Words,
     queues: QueuePorts,
     heaps: Heaps,
     pages: Pages<P>,
+    copies: Copies<E, u64>,
 }
 
-impl<P: PageMemory> fmt::Debug for Home<P> {
+impl<P: PageMemory, E> fmt::Debug for Home<P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Home").field("locks", &self.locks).field("words", &self.words).finish_non_exhaustive()
     }
 }
 
-impl<P: PageMemory> Home<P> {
+impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     /// A home without requests; `life` is a random number of this life of its node.
-    pub fn new(terms: LockTerms, life: u64, pages: Pages<P>) -> Home<P> {
-        let (words, queues, heaps) = Default::default();
-        Home { locks: Locks::new(terms, life), words, queues, heaps, pages }
+    pub fn new(terms: LockTerms, life: u64, pages: Pages<P>) -> Home<P, E> {
+        let (words, queues, heaps, copies) = Default::default();
+        Home { locks: Locks::new(terms, life), words, queues, heaps, pages, copies }
     }
 
     /// An event happens; [`Home::poll`] gives what comes of it.
-    pub fn handle<M: Memory>(&mut self, now: Duration, input: Input<'_, P>, memory: &M) {
+    pub fn handle<M: Memory<Extent = E>>(&mut self, now: Duration, input: Input<'_, P>, memory: &M) {
         match input {
             // The other parts have no answer to it before the home is polled.
-            Input::Pages(input) => return self.pages.handle(now, input),
+            Input::Pages(input) => return self.on_pages(now, input),
+            Input::Copies(input) => return self.copies.handle(now, input, memory),
             Input::Request { waiter, from, request } => self.on_request(now, waiter, from, request, memory),
             Input::LinkGone { link } => {
                 self.pages.on_link_gone(now, link);
@@ -52,10 +56,16 @@ impl<P: PageMemory> Home<P> {
                 self.locks.forget(link);
             }
             Input::LeaseAnswer { client, number, recalled } => self.locks.on_recalled(client, number, recalled),
-            Input::Member(is_member) => self.locks.set_member(now, is_member),
+            Input::Member(is_member) => {
+                self.locks.set_member(now, is_member);
+                if is_member {
+                    self.copies.on_coordinator_met(now);
+                }
+            }
             Input::RankGone { job, rank, ranks, reason, died } => self.locks.on_rank_gone(job, rank, ranks, &reason, died),
             Input::Freed => {
                 self.pages.on_freed(now);
+                self.copies.on_freed(memory);
                 self.locks.on_freed(memory);
                 self.heaps.on_freed(memory);
             }
@@ -75,7 +85,7 @@ impl<P: PageMemory> Home<P> {
 
     /// The next output, drained after each input, [`Home::recall`] and [`Home::turn`]. An answer that brings pages reads them here, so
     /// that no others wait in memory.
-    pub fn poll<M: Memory>(&mut self, memory: &M) -> Option<Output<P>> {
+    pub fn poll<M: Memory<Extent = E>>(&mut self, memory: &M) -> Option<Output<P>> {
         while let Some((face, outcome)) = self.pages.poll_word() {
             self.words.recalled(face, outcome, memory, self.locks.outputs());
             self.pages.release(face);
@@ -83,13 +93,16 @@ impl<P: PageMemory> Home<P> {
         if let Some(output) = self.pages.poll() {
             return Some(Output::Pages(output));
         }
+        if let Some(output) = self.copies.poll() {
+            return Some(Output::Copies(output));
+        }
         let told = self.locks.outputs().pop_front();
         told.or_else(|| self.locks.poll_brought(memory)).map(Output::Sync)
     }
 
     /// When [`Input::Tick`] is due; `None` for never.
     pub fn deadline(&self) -> Option<Duration> {
-        let parts = [self.locks.deadline(), self.words.deadline(), self.pages.deadline()];
+        let parts = [self.locks.deadline(), self.words.deadline(), self.pages.deadline(), self.copies.deadline()];
         parts.into_iter().flatten().min()
     }
 
@@ -99,6 +112,18 @@ impl<P: PageMemory> Home<P> {
     /// [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
     pub fn recall(&mut self, now: Duration, link: u64, need: Need) -> Result<Recall> {
         self.pages.recall(now, Asker::Link(link), need)
+    }
+
+    /// True if the region's extent of that slot has copies: stages that write go by [`Home::write`].
+    pub fn has_copies(&self, gid: Gid, slot: Slot) -> bool {
+        self.copies.has(gid, slot)
+    }
+
+    /// A stage of the commands of a link writes to an extent with copies. [`CopyOutput::Applied`](crate::CopyOutput::Applied) follows.
+    ///
+    /// **Cost**: a message to each copy, and one back.
+    pub fn write(&mut self, now: Duration, link: u64, at: (Gid, Slot), write: ExtentWrite) {
+        self.copies.write(now, at, link, write);
     }
 
     /// Goes on with pages that are being taken. Returns whether anything moved.
@@ -111,11 +136,21 @@ impl<P: PageMemory> Home<P> {
         &self.pages
     }
 
+    fn on_pages(&mut self, now: Duration, input: PageInput<'_, P>) {
+        if let PageInput::Identity { node, .. } = input {
+            self.copies.set_identity(node);
+        }
+        self.pages.handle(now, input);
+    }
+
     /// The parts that are due have their time.
     fn tick(&mut self, now: Duration, memory: &impl Memory) {
         let is_due = |deadline: Option<Duration>| deadline.is_some_and(|due| due <= now);
         if is_due(self.pages.deadline()) {
             self.pages.tick(now);
+        }
+        if is_due(self.copies.deadline()) {
+            self.copies.tick(now);
         }
         if is_due(self.locks.deadline()) {
             self.locks.tick(now);

@@ -22,7 +22,8 @@
 //! | `leases` | leases of locks, and the nodes that are asked for them |
 //! | `commands` | vector commands of one link, fairness between links, what is known of ended links |
 //! | `carried` | bytes of this home that go with an arrival at a barrier, or with a lock that is given back |
-//! | `copies` | extents with copies on other nodes: the third object, [`Copies`] |
+//! | `copies` | extents with copies on other nodes ([`Copies`]) |
+//! | `wire_output` | orders about connections between nodes |
 //! | `queue_ports` | ports of queues, by link |
 //! | `queue_arrays` | arrays of queues of one extent: which are in use, who may, what requests and appends do |
 //! | `queue_words` | what a home asks of queues' memory |
@@ -48,6 +49,7 @@ mod queue_words;
 mod quotas;
 mod vectors;
 mod waiter;
+mod wire_output;
 mod words;
 
 pub use commands::{
@@ -55,7 +57,7 @@ pub use commands::{
     Execution, Fetch, FetchLink, FetchPeers, FetchTarget, Finished, Incoming, LinkCommands, LinkOutcomes, Location, Next, Part,
     Parts, Response, Rounds, StageBytes, runs, stage_pages,
 };
-pub use copies::{Copies, CopyInput, CopyMemory, CopyOutput};
+pub use copies::{Copies, CopyInput, CopyOutput};
 pub use events::{Counts, Input, Output, SyncOutput};
 pub use home::Home;
 pub use locks::LockTerms;
@@ -69,6 +71,7 @@ pub use queue_ports::LaneAt;
 pub use queue_words::{QueueMemory, QueueWords};
 pub use vectors::{SpillingVector, SpillingVectors, Vector, Vectors};
 pub use waiter::Waiter;
+pub use wire_output::WireOutput;
 
 #[cfg(test)]
 mod tests;

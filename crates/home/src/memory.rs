@@ -5,6 +5,7 @@ use crate::queue_words::QueueWords;
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Grant, Rights, Slot};
 use hanare_protocol::page::{Access, Face};
+use hanare_protocol::wire::copies::ExtentWrite;
 
 /// The extents of a home.
 ///
@@ -45,6 +46,13 @@ pub trait Bytes {
 
     /// Writes bytes that lie inside it.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Carries out a write that lies inside, of a region with copies. Returns the elements before it, where the operation gives them. Part of a
+    /// write that fails may be done.
+    fn apply(&self, write: &ExtentWrite) -> Result<Vec<u8>>;
+
+    /// Commands on an extent with copies are admitted from here on, or refused.
+    fn set_open(&self, is_open: bool);
 
     /// Reads an aligned word of 2, 4 or 8 bytes by one load.
     fn load_word(&self, offset: u64, len: u64) -> Result<u64>;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A home, its memory and its clock in milliseconds.
 struct Driven {
-    home: Home<PageVectors>,
+    home: Home<PageVectors, Vector>,
     memory: Vectors,
     now_ms: u64,
 }

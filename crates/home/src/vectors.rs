@@ -1,6 +1,7 @@
 //! Memory of vectors, for simulators and tests.
 
 mod commands;
+mod copies;
 mod queues;
 
 pub use queues::{NoRoom, VectorWords};
@@ -11,6 +12,7 @@ use crate::queue_arrays::{QueueArray, QueueArrays};
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::queue::Store;
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::{Error, Result};
 use queues::VectorQueues;
 use std::cell::{Cell, RefCell};
@@ -32,6 +34,7 @@ pub struct SpillingVector<S> {
     /// Its bytes, where hosts may map it.
     pages: Option<VectorPages>,
     queues: Rc<RefCell<QueueArrays<S>>>,
+    is_open: Rc<Cell<bool>>,
 }
 
 /// An extent of [`Vectors`].
@@ -63,7 +66,14 @@ impl<S: Store + Clone> SpillingVectors<S> {
     pub fn spilling(gid: Gid, len: usize, spill: S) -> (SpillingVectors<S>, SpillingVector<S>) {
         let bytes = std::iter::repeat_n(0, len).map(Cell::new).collect();
         let queues = Rc::new(RefCell::new(QueueArrays::default()));
-        let extent = SpillingVector { gid, slot: Slot(0), memory: VectorQueues { bytes, spill }, pages: None, queues };
+        let extent = SpillingVector {
+            gid,
+            slot: Slot(0),
+            memory: VectorQueues { bytes, spill },
+            pages: None,
+            queues,
+            is_open: Rc::default(),
+        };
         (SpillingVectors(vec![extent.clone()]), extent)
     }
 
@@ -73,6 +83,11 @@ impl<S: Store + Clone> SpillingVectors<S> {
 }
 
 impl<S> SpillingVector<S> {
+    /// True if commands on it are admitted, where it has copies.
+    pub fn is_open(&self) -> bool {
+        self.is_open.get()
+    }
+
     /// Its arrays of queues that are in use.
     #[cfg(test)]
     pub(crate) fn queue_arrays(&self) -> std::cell::Ref<'_, QueueArrays<S>> {
@@ -136,6 +151,14 @@ impl<S: Store + Clone> Bytes for SpillingVector<S> {
         let into = &self.memory.bytes[offset as usize..][..bytes.len()];
         into.iter().zip(bytes).for_each(|(into, from)| into.set(*from));
         Ok(())
+    }
+
+    fn apply(&self, write: &ExtentWrite) -> Result<Vec<u8>> {
+        copies::apply(self, write)
+    }
+
+    fn set_open(&self, is_open: bool) {
+        self.is_open.set(is_open);
     }
 
     fn load_word(&self, offset: u64, len: u64) -> Result<u64> {

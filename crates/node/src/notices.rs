@@ -1,6 +1,5 @@
 //! Notices between the node's threads, by a [`NoticeQueue`](super::notice_queue::NoticeQueue).
 
-use super::extent::NodeExtent;
 use super::pages::RegionRequest;
 use hanare_fabric::Link;
 use hanare_fabric::tcp::Greeted;
@@ -14,7 +13,6 @@ use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::wire::link::LinkSocket;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 /// Notices of other threads to the control thread.
 pub(crate) enum ToControl {
@@ -49,7 +47,7 @@ pub(crate) enum ToService {
     /// A connection for messages about pages, or copies: of that node's making, or what came of this one's try to reach it.
     Wired { role: Role, node: NodeId, is_ours: bool, link: Result<Box<dyn Link>> },
     /// The coordinator had an extent with copies made here.
-    Copied { extent: CopiedExtent, set: HolderSet, slot: Slot, held: Arc<NodeExtent> },
+    Copied { extent: CopiedExtent, set: HolderSet, slot: Slot },
     /// The coordinator's message on an extent with copies.
     Holder { extent: CopiedExtent, nodes: Vec<NodeAddress>, message: ToHolder },
     /// A client of this host wants links to a queue that it reads, on that socket.

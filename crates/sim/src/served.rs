@@ -1,7 +1,7 @@
 //! A home as a node serves it, under virtual time: every output is taken after every input, and ticks come when they are due.
 
 use crate::harness::due;
-use hanare_home::{Counts, Home, Input, LockTerms, Memory, Output, PageTerms, PageVectors, Pages, SyncOutput, Waiter};
+use hanare_home::{Bytes, Counts, Home, Input, LockTerms, Memory, Output, PageTerms, PageVectors, Pages, SyncOutput, Waiter};
 use hanare_protocol::id::{ClientId, User};
 use hanare_protocol::wire::sync::SyncRequest;
 use std::time::Duration;
@@ -11,25 +11,25 @@ pub(crate) type HomeInput = Input<'static, PageVectors>;
 
 /// A life of a home.
 #[derive(Debug)]
-pub(crate) struct ServedHome {
+pub(crate) struct ServedHome<E> {
     pub life: u64,
-    home: Home<PageVectors>,
+    home: Home<PageVectors, E>,
     tick_at: Option<u64>,
 }
 
-impl ServedHome {
-    pub fn new(life: u64, terms: LockTerms) -> ServedHome {
+impl<E: Bytes + Clone> ServedHome<E> {
+    pub fn new(life: u64, terms: LockTerms) -> ServedHome<E> {
         let pages = Pages::new(PageTerms::default(), PageVectors::default());
         ServedHome { life, home: Home::new(terms, life, pages), tick_at: None }
     }
 
     /// An event happens. Returns what comes of it, in order.
-    pub fn handle(&mut self, now_ms: u64, input: HomeInput, memory: &impl Memory) -> Vec<SyncOutput> {
+    pub fn handle(&mut self, now_ms: u64, input: HomeInput, memory: &impl Memory<Extent = E>) -> Vec<SyncOutput> {
         self.home.handle(Duration::from_millis(now_ms), input, memory);
         let outputs = std::iter::from_fn(|| self.home.poll(memory));
         let sync = |output| match output {
             Output::Sync(output) => output,
-            Output::Pages(_) => unreachable!("no host maps a region"),
+            Output::Pages(_) | Output::Copies(_) => unreachable!("no host maps a region, and no region has copies"),
         };
         outputs.map(sync).collect()
     }

@@ -48,6 +48,10 @@ fn commands(pool: &Pool, region: &Region, scratch: &Region, far: &Region) -> Vec
     pool.copy(region, Shape::contiguous(0, 300_000), region, Shape::contiguous(2_500_000, 300_000)).unwrap();
     pool.copy(far, rows, region, Strided { offset: 3, block: 24, count: 3000, stride: 100 }).unwrap();
     pool.copy(far, Shape::contiguous(0, 700_000), region, Shape::contiguous(2_000_000, 700_000)).unwrap();
+    let (from, to) =
+        (Strided { offset: 0, block: 1, count: 200_000, stride: 3 }, Strided { offset: 1, block: 1, count: 200_000, stride: 2 });
+    pool.copy(far, from, region, to).unwrap();
+    region.fill(Strided { offset: 500_000, block: 1, count: 250_000, stride: 2 }, &pattern(100_000, 6)[..50_000]).unwrap();
     let (mut head, tail) = (vec![0; 1000], pattern(5000, 4));
     pool.batch(|batch| {
         batch.put(region, 900_000, &tail)?;

@@ -5,7 +5,7 @@
 use super::memory::{CommandExtent, CommandMemory, Execution, StageBytes};
 use super::stage_pages::{runs, stage_pages};
 use crate::memory::Need;
-use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, PAGE_LEN, STAGE_LEN, WRITE_RANGE_COUNT_MAX};
+use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, PAGE_LEN};
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
@@ -132,6 +132,8 @@ impl<M: CommandMemory> AdmittedCommand<M> {
     /// Bytes of the stream that are one thing to the operation: no stage ends inside.
     fn unit(&self) -> u64 {
         match self.op {
+            // Copies get the bytes, not the pattern.
+            Op::Fill { .. } if self.has_copies() => 1,
             Op::Fill { pattern_len } => u64::from(pattern_len),
             Op::Digest => PAGE_LEN,
             op => op.element().map_or(1, |element| element.len()),
@@ -143,21 +145,10 @@ impl<M: CommandMemory> AdmittedCommand<M> {
     pub fn need(&mut self, most: u64) -> Need {
         let access = if self.op.writes() { Access::Write } else { Access::Read };
         let at = if self.op.streams_operand() { self.taken / self.op.operand_factor() } else { self.done };
-        let most = most.min(self.stage_most()).min(self.stream_len() - at);
+        let most = most.min(self.stream_len() - at);
         let (len, need) = stage_pages(self.extent(), &self.shape, (at, most, self.unit()), access);
         self.asked = len;
         need
-    }
-
-    /// Most bytes of a stage that waits: copies take a write whole.
-    pub fn stage_most(&self) -> u64 {
-        if !self.has_copies() {
-            return u64::MAX;
-        }
-        // A stage may begin in the middle of a block.
-        let blocks = (WRITE_RANGE_COUNT_MAX as u64 - 1).saturating_mul(self.shape.shape().block().max(1));
-        let most = blocks.min(STAGE_LEN as u64);
-        (most - most % self.unit()).max(self.unit())
     }
 
     /// Returns true where its stages go to copies first.
@@ -178,8 +169,8 @@ impl<M: CommandMemory> AdmittedCommand<M> {
         match self.op {
             _ if !self.rest.is_empty() => self.write_of(&self.rest),
             Op::Fill { .. } => {
-                // Stages begin where patterns do.
-                let operand = held.iter().copied().cycle().take(self.asked as usize).collect();
+                let phase = self.done as usize % held.len().max(1);
+                let operand = held.iter().copied().cycle().skip(phase).take(self.asked as usize).collect();
                 ExtentWrite { op: Op::Put, ranges: self.ranges(self.done), operand }
             }
             op => ExtentWrite { op, ranges: self.ranges(self.done), operand: held.to_vec() },

@@ -246,8 +246,7 @@ impl<M: CommandMemory> Current<M> {
         if !to.is_by_pages() {
             return Step::Done(self.copy_now(index, end));
         }
-        let most = (end - self.at).min(to.stage_most());
-        let (len, need) = stage_pages(to.extent(), &to.shape, (self.at, most, 1), Access::Write);
+        let (len, need) = stage_pages(to.extent(), &to.shape, (self.at, end - self.at, 1), Access::Write);
         self.pages = StagePages::Target { end: self.at + len };
         Step::Waits(need)
     }

@@ -2,7 +2,7 @@
 
 use super::memory::CommandExtent;
 use crate::memory::Need;
-use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::limits::{PAGE_LEN, STAGE_LEN, WRITE_RANGE_COUNT_MAX};
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::Checked;
 
@@ -10,16 +10,21 @@ use hanare_protocol::shape::Checked;
 const PAGES_AT_ONCE: usize = 512;
 
 /// Returns the length of the stage that begins at `at` of a shape's stream, and the pages that it needs. A stage has at most `most` bytes,
-/// and ends where a unit does, or all.
+/// and ends where a unit does, or all. Copies take a write whole: its stage has at most [`STAGE_LEN`] bytes, in at most
+/// [`WRITE_RANGE_COUNT_MAX`] ranges.
 pub fn stage_pages(
     extent: &impl CommandExtent,
     shape: &Checked<'_>,
     (at, most, unit): (u64, u64, u64),
     access: Access,
 ) -> (u64, Need) {
+    let (most, ranges_max) = match access == Access::Write && extent.has_copies() {
+        true => (most.min(STAGE_LEN as u64), WRITE_RANGE_COUNT_MAX),
+        false => (most, usize::MAX),
+    };
     let mut pages: Vec<u64> = Vec::new();
-    let mut len = 0;
-    while len < most && (pages.len() < PAGES_AT_ONCE || len < unit) {
+    let (mut len, mut ranges) = (0, 0);
+    while len < most && ranges < ranges_max && (pages.len() < PAGES_AT_ONCE || len < unit) {
         let (offset, run) = run_at(shape, at + len);
         let run = run.min(most - len);
         let (first, last) = (offset / PAGE_LEN, (offset + run - 1) / PAGE_LEN);
@@ -27,6 +32,7 @@ pub fn stage_pages(
         let last = last.min(first + room - 1);
         pages.extend((first..=last).filter(|page| pages.last() != Some(page)).collect::<Vec<_>>());
         len += run.min((last + 1) * PAGE_LEN - offset);
+        ranges += 1;
     }
     if len < most {
         len -= len % unit;
@@ -86,6 +92,34 @@ mod tests {
             (at, count) = (at + len, count + 1);
         }
         count
+    }
+
+    #[test]
+    fn a_stage_that_copies_take_is_one_write_of_them() {
+        let list = |block: u64| Indexed { offset: 0, block, scale: 8, indices: Indices::Narrow((0..20_000).collect()) };
+        let shapes: [(Shape<'_>, u64); 4] = [
+            (Shape::contiguous(5, 1 << 20), 1),
+            (Strided { offset: 3, block: 1, count: 500_000, stride: 3 }.into(), 1),
+            (list(8).into(), 8),
+            (Strided { offset: 0, block: 40, count: 60_000, stride: 48 }.into(), 8),
+        ];
+        for (shape, unit) in shapes {
+            let (shape, extent) = (shape.check("r", LEN).unwrap(), TestExtent::with_copies());
+            for mut at in [0, unit, 5 * unit] {
+                while at < shape.len() {
+                    let (len, _) = stage_pages(&extent, &shape, (at, shape.len() - at, unit), Access::Write);
+                    let count = runs(&shape, at, len).count();
+                    assert!(
+                        len > 0 && len % unit == 0 && len <= STAGE_LEN as u64 && count <= WRITE_RANGE_COUNT_MAX,
+                        "{len} {count}"
+                    );
+                    at += len;
+                }
+            }
+            let (read, _) = stage_pages(&extent, &shape, (0, shape.len(), unit), Access::Read);
+            let (written, _) = stage_pages(&extent, &shape, (0, shape.len(), unit), Access::Write);
+            assert!(read > written, "{read} {written}");
+        }
     }
 
     #[test]

@@ -17,13 +17,19 @@ use hanare_protocol::wire::sync::SyncRequest;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// An extent that hosts map.
+/// An extent that hosts map, or that has copies.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TestExtent;
+pub(super) struct TestExtent {
+    has_copies: bool,
+}
 
 impl TestExtent {
     pub fn by_pages() -> TestExtent {
-        TestExtent
+        TestExtent { has_copies: false }
+    }
+
+    pub fn with_copies() -> TestExtent {
+        TestExtent { has_copies: true }
     }
 }
 
@@ -41,7 +47,7 @@ impl CommandExtent for TestExtent {
     }
 
     fn has_copies(&self) -> bool {
-        false
+        self.has_copies
     }
 
     fn stays(&self) -> bool {

@@ -1,27 +1,24 @@
 //! Inputs and outputs of a node's homes and copies.
 
+use crate::wire_output::WireOutput;
 use hanare_protocol::Result;
 use hanare_protocol::copies::HolderSet;
-use hanare_protocol::id::{Gid, NodeId, Slot};
+use hanare_protocol::id::{NodeId, Slot};
 use hanare_protocol::wire::control::NodeAddress;
-use hanare_protocol::wire::copies::{CopiedExtent, ExtentWrite, FromHolder, ToHolder};
+use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 
-/// An event that homes and copies hear of. `X` is an extent, and `A` names a command that waits.
+/// An event that homes and copies hear of.
 #[derive(Debug)]
-pub enum CopyInput<'a, X, A> {
-    /// The node's number in its pool.
-    Identity(NodeId),
+pub enum CopyInput<'a> {
     /// The coordinator had an extent made here.
     Made {
         /// Its name.
         extent: CopiedExtent,
         /// Its first holders.
         set: HolderSet,
-        /// Its slot, and the extent.
-        at: (Slot, X),
+        /// Its slot.
+        slot: Slot,
     },
-    /// Extents are no more.
-    Freed,
     /// The coordinator's message.
     Holder {
         /// The extent.
@@ -30,17 +27,6 @@ pub enum CopyInput<'a, X, A> {
         nodes: Vec<NodeAddress>,
         /// The message.
         message: ToHolder,
-    },
-    /// The connection to the coordinator is new: what it was told before may not have come.
-    CoordinatorMet,
-    /// A command's stage writes.
-    Write {
-        /// The region, and the extent's slot.
-        at: (Gid, Slot),
-        /// The command, for [`CopyOutput::Applied`].
-        asker: A,
-        /// The write.
-        entry: ExtentWrite,
     },
     /// A try to reach a node ended: with the connection's place, or without.
     Dialed {
@@ -68,11 +54,9 @@ pub enum CopyInput<'a, X, A> {
         /// The connection.
         place: u64,
     },
-    /// Time has passed.
-    Tick,
 }
 
-/// An order to the driver.
+/// An order to the driver. `A` names a command that waits.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CopyOutput<A> {
     /// A write was applied here, and all copies have it; with the elements before it. Or the node is not home, or not any more.
@@ -89,23 +73,12 @@ pub enum CopyOutput<A> {
         /// The message.
         message: FromHolder,
     },
-    /// Connect to a node.
-    Dial {
-        /// The node.
-        node: NodeId,
-        /// Its address.
-        address: String,
-    },
-    /// Send a frame.
-    Send {
-        /// The connection.
-        place: u64,
-        /// The frame.
-        bytes: Vec<u8>,
-    },
-    /// Close a connection.
-    Close {
-        /// The connection.
-        place: u64,
-    },
+    /// An order about a connection between nodes; [`CopyInput::Dialed`] follows a dial.
+    Wire(WireOutput),
+}
+
+impl<A> From<WireOutput> for CopyOutput<A> {
+    fn from(output: WireOutput) -> CopyOutput<A> {
+        CopyOutput::Wire(output)
+    }
 }

@@ -1,12 +1,7 @@
 //! Extents with copies on other nodes: the homes and copies of one node.
 //!
-//! A node drives one [`Copies`] with commands that write, orders of the coordinator, frames of other nodes and its clock:
-//!
-//! ```text
-//! copies.handle(now, input, memory)
-//! while let Some(output) = copies.poll() { ... }
-//! sleep until copies.deadline(), then copies.handle(now, CopyInput::Tick, memory)
-//! ```
+//! A node's [`Home`](crate::Home) has one [`Copies`]. It hands it commands that write, orders of the coordinator, frames of other nodes and
+//! the time.
 //!
 //! A home sends each write to its copies, and applies it when all of them have it: [`CopyOutput::Applied`] then lets the command go on. The rules
 //! are those of [`hanare_protocol::copies`].
@@ -17,24 +12,24 @@
 //! | module | holds |
 //! |---|---|
 //! | `events` | inputs and outputs |
-//! | `memory` | what it asks of extents |
 //! | `part` | this node's part of one extent: home or copy |
 //! | `wires` | connections to nodes with copies, and from nodes with homes |
 
 mod events;
-mod memory;
 mod part;
 #[cfg(test)]
 mod tests;
 mod wires;
 
 pub use events::{CopyInput, CopyOutput};
-pub use memory::CopyMemory;
 
+use crate::memory::{Bytes, Memory};
+use crate::wire_output::WireOutput;
 use hanare_protocol::Error;
 use hanare_protocol::copies::HolderSet;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::LEASE_MS;
+use hanare_protocol::page::dialing::Dialed;
 use hanare_protocol::wire::control::{NodeAddress, decode, encode};
 use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, ExtentWrite, FromCopy, FromHolder, ToCopy, ToHolder};
 use part::CopiedPart;
@@ -51,9 +46,9 @@ const SILENT: Duration = Duration::from_millis(LEASE_MS);
 
 /// The homes and copies of one node. `A` names a command that waits for its write.
 #[derive(Debug)]
-pub struct Copies<X, A> {
+pub struct Copies<E, A> {
     me: Option<NodeId>,
-    parts: BTreeMap<CopiedExtent, CopiedPart<X, A>>,
+    parts: BTreeMap<CopiedExtent, CopiedPart<E, A>>,
     /// Each extent by its place at this node.
     slots: BTreeMap<Slot, CopiedExtent>,
     /// Extents whose home awaits something of a copy or the coordinator.
@@ -64,36 +59,43 @@ pub struct Copies<X, A> {
     outputs: VecDeque<CopyOutput<A>>,
 }
 
-impl<X, A> Default for Copies<X, A> {
+impl<E, A> Default for Copies<E, A> {
     fn default() -> Self {
         let (parts, slots, awaiting, wires) = Default::default();
         Copies { me: None, parts, slots, awaiting, wires, looked: Duration::ZERO, outputs: VecDeque::new() }
     }
 }
 
-impl<X, A: Copy> Copies<X, A> {
+impl<E: Bytes, A: Copy> Copies<E, A> {
     /// An event happens; [`Copies::poll`] gives what comes of it.
-    pub fn handle<M: CopyMemory<Extent = X>>(&mut self, now: Duration, input: CopyInput<'_, X, A>, memory: &mut M) {
+    pub fn handle<M: Memory<Extent = E>>(&mut self, now: Duration, input: CopyInput<'_>, memory: &M) {
         match input {
-            CopyInput::Identity(me) => self.me = Some(me),
-            CopyInput::Made { extent, set, at } => self.on_made(extent, &set, at, memory),
-            CopyInput::Freed => self.drop_freed(memory),
-            CopyInput::Holder { extent, nodes, message } => self.on_holder(now, extent, nodes, message, memory),
-            CopyInput::CoordinatorMet => {
-                let extents: Vec<CopiedExtent> = self.parts.keys().copied().collect();
-                for extent in extents {
-                    self.with_part(now, extent, memory, |part, _| part.ask_again());
+            CopyInput::Made { extent, set, slot } => {
+                if let Some(found) = memory.find(extent.gid, slot) {
+                    self.on_made(extent, &set, found);
                 }
             }
-            CopyInput::Write { at, asker, entry } => self.on_write(now, at, asker, entry, memory),
-            CopyInput::Dialed { node, place } => self.on_dialed(now, node, place, memory),
+            CopyInput::Holder { extent, nodes, message } => self.on_holder(now, extent, nodes, message),
+            CopyInput::Dialed { node, place } => self.on_dialed(now, node, place),
             CopyInput::Came { node, place } => self.wires.came(node, place),
-            CopyInput::Frames { place, frames } => frames.iter().for_each(|bytes| self.on_frame(now, place, bytes, memory)),
+            CopyInput::Frames { place, frames } => frames.iter().for_each(|bytes| self.on_frame(now, place, bytes)),
             CopyInput::Gone { place } => {
                 let dial = self.wires.gone(place, now);
-                self.outputs.extend(dial.map(|(node, address)| CopyOutput::Dial { node, address }));
+                self.outputs.extend(dial.map(|(node, address)| WireOutput::Dial { node, address }.into()));
             }
-            CopyInput::Tick => self.tick(now, memory),
+        }
+    }
+
+    /// The node's number in its pool.
+    pub fn set_identity(&mut self, me: NodeId) {
+        self.me = Some(me);
+    }
+
+    /// The connection to the coordinator is new: what it was told before may not have come.
+    pub fn on_coordinator_met(&mut self, now: Duration) {
+        let extents: Vec<CopiedExtent> = self.parts.keys().copied().collect();
+        for extent in extents {
+            self.with_part(now, extent, |part, _| part.ask_again());
         }
     }
 
@@ -102,28 +104,23 @@ impl<X, A: Copy> Copies<X, A> {
         self.outputs.pop_front()
     }
 
-    /// When [`CopyInput::Tick`] is due; `None` for never.
+    /// When [`Copies::tick`] is due; `None` for never.
     pub fn deadline(&self) -> Option<Duration> {
         let waits = self.wires.waits() || !self.awaiting.is_empty();
         waits.then(|| self.looked + LOOK_PAUSE)
     }
 
-    /// True if the region's extent of that slot has copies: its writes go by [`CopyInput::Write`]. A slot may have another region's extent by
+    /// True if the region's extent of that slot has copies: its writes go by [`Copies::write`]. A slot may have another region's extent by
     /// now.
     pub fn has(&self, gid: Gid, slot: Slot) -> bool {
         self.slots.get(&slot).is_some_and(|extent| extent.gid == gid)
     }
 
-    fn on_made<M: CopyMemory<Extent = X>>(
-        &mut self,
-        extent: CopiedExtent,
-        set: &HolderSet,
-        (slot, at): (Slot, X),
-        memory: &mut M,
-    ) {
+    fn on_made(&mut self, extent: CopiedExtent, set: &HolderSet, found: E) {
         let Some(me) = self.me else { return };
-        let mut part = CopiedPart::new(me, set, (slot, at), memory);
-        part.drive(extent, memory, &mut self.wires, &mut self.outputs);
+        let slot = found.slot();
+        let mut part = CopiedPart::new(me, set, found);
+        part.drive(extent, &mut self.wires, &mut self.outputs);
         self.slots.insert(slot, extent);
         if let Some(before) = self.parts.insert(extent, part) {
             self.slots.retain(|other, of| *of != extent || *other == slot);
@@ -131,27 +128,25 @@ impl<X, A: Copy> Copies<X, A> {
         }
     }
 
-    fn drop_freed<M: CopyMemory<Extent = X>>(&mut self, memory: &M) {
+    /// Extents are no more.
+    pub fn on_freed<M: Memory<Extent = E>>(&mut self, memory: &M) {
         let Some(me) = self.me else { return };
-        let freed: Vec<_> = self.parts.extract_if(.., |_, part| !memory.has(&part.at)).collect();
+        let is_freed = |part: &CopiedPart<E, A>| {
+            let (gid, slot) = part.at();
+            !memory.has(gid, slot)
+        };
+        let freed: Vec<_> = self.parts.extract_if(.., |_, part| is_freed(part)).collect();
         for (extent, part) in freed {
-            self.slots.remove(&part.slot);
+            self.slots.remove(&part.at().1);
             self.awaiting.remove(&extent);
             part.end(me, &mut self.outputs);
         }
     }
 
-    fn on_holder<M: CopyMemory<Extent = X>>(
-        &mut self,
-        now: Duration,
-        extent: CopiedExtent,
-        nodes: Vec<NodeAddress>,
-        message: ToHolder,
-        memory: &mut M,
-    ) {
+    fn on_holder(&mut self, now: Duration, extent: CopiedExtent, nodes: Vec<NodeAddress>, message: ToHolder) {
         let Some(me) = self.me else { return };
         nodes.into_iter().for_each(|node| self.wires.know(node.node, node.address));
-        self.with_part(now, extent, memory, |part, outputs| match message {
+        self.with_part(now, extent, |part, outputs| match message {
             ToHolder::Set(set) => part.on_set(&set),
             ToHolder::Freeze { term } => part.freeze(term, extent, outputs),
             ToHolder::Elect { set, has } => part.elect(me, &set, &has),
@@ -159,17 +154,11 @@ impl<X, A: Copy> Copies<X, A> {
         });
     }
 
-    fn on_write<M: CopyMemory<Extent = X>>(
-        &mut self,
-        now: Duration,
-        (gid, slot): (Gid, Slot),
-        asker: A,
-        entry: ExtentWrite,
-        memory: &mut M,
-    ) {
+    /// A command's stage writes; [`CopyOutput::Applied`] follows, with the name of the command.
+    pub fn write(&mut self, now: Duration, (gid, slot): (Gid, Slot), asker: A, entry: ExtentWrite) {
         let mut is_taken = false;
         if let Some(extent) = self.slots.get(&slot).copied().filter(|extent| extent.gid == gid) {
-            self.with_part(now, extent, memory, |part, _| is_taken = part.write(now, asker, Arc::new(entry)).is_ok());
+            self.with_part(now, extent, |part, _| is_taken = part.write(now, asker, Arc::new(entry)).is_ok());
         }
         if !is_taken {
             let outcome = Err(Error::GrantRefused { gid, node: self.me.unwrap_or(NodeId(0)) });
@@ -177,36 +166,30 @@ impl<X, A: Copy> Copies<X, A> {
         }
     }
 
-    fn on_dialed<M: CopyMemory<Extent = X>>(&mut self, now: Duration, node: NodeId, place: Option<u64>, memory: &mut M) {
+    fn on_dialed(&mut self, now: Duration, node: NodeId, place: Option<u64>) {
         match self.wires.dialed(node, place, now) {
-            wires::Tried::Up => self.with_homes_of(now, node, memory, CopiedPart::on_reconnected),
-            wires::Tried::Lost => self.with_homes_of(now, node, memory, CopiedPart::on_silent),
-            wires::Tried::Spare => self.outputs.extend(place.map(|place| CopyOutput::Close { place })),
-            wires::Tried::Again => {}
+            Dialed::Up => self.with_homes_of(now, node, |part| part.on_reconnected(node, now)),
+            Dialed::Lost => self.with_homes_of(now, node, |part| part.on_silent(node)),
+            Dialed::Spare => self.outputs.extend(place.map(|place| WireOutput::Close { place }.into())),
+            Dialed::Again => {}
         }
     }
 
     /// Tells all homes here that have a copy on that node.
-    fn with_homes_of<M: CopyMemory<Extent = X>>(
-        &mut self,
-        now: Duration,
-        node: NodeId,
-        memory: &mut M,
-        with: impl Fn(&mut CopiedPart<X, A>, NodeId, Duration),
-    ) {
+    fn with_homes_of(&mut self, now: Duration, node: NodeId, with: impl Fn(&mut CopiedPart<E, A>)) {
         let those: Vec<CopiedExtent> =
             self.parts.iter().filter(|(_, part)| part.has_peer(node)).map(|(extent, _)| *extent).collect();
         for extent in those {
-            self.with_part(now, extent, memory, |part, _| with(part, node, now));
+            self.with_part(now, extent, |part, _| with(part));
         }
     }
 
-    fn on_frame<M: CopyMemory<Extent = X>>(&mut self, now: Duration, place: u64, bytes: &[u8], memory: &mut M) {
+    fn on_frame(&mut self, now: Duration, place: u64, bytes: &[u8]) {
         let outcome = match decode::<CopyFrame>(bytes) {
-            Ok(CopyFrame::ToCopy(extent, message)) => self.on_copy_message(now, place, extent, message, memory),
+            Ok(CopyFrame::ToCopy(extent, message)) => self.on_copy_message(now, place, extent, message),
             Ok(CopyFrame::FromCopy(extent, message)) => {
                 if let Some(node) = self.wires.dialed_node(place) {
-                    self.with_part(now, extent, memory, |part, _| part.on_from_copy(now, node, message));
+                    self.with_part(now, extent, |part, _| part.on_from_copy(now, node, message));
                 }
                 Ok(())
             }
@@ -214,62 +197,62 @@ impl<X, A: Copy> Copies<X, A> {
         };
         if let Err(malformed) = outcome {
             tracing::warn!("a connection about copies was closed: {}", malformed.0);
-            self.outputs.push_back(CopyOutput::Close { place });
+            self.outputs.push_back(WireOutput::Close { place }.into());
             let dial = self.wires.gone(place, now);
-            self.outputs.extend(dial.map(|(node, address)| CopyOutput::Dial { node, address }));
+            self.outputs.extend(dial.map(|(node, address)| WireOutput::Dial { node, address }.into()));
         }
     }
 
     /// A home's message to a copy here.
-    fn on_copy_message<M: CopyMemory<Extent = X>>(
+    fn on_copy_message(
         &mut self,
         now: Duration,
         place: u64,
         extent: CopiedExtent,
         message: ToCopy,
-        memory: &mut M,
     ) -> Result<(), hanare_protocol::wire::Malformed> {
         if self.wires.caller(place).is_none() {
             return Err(hanare_protocol::wire::Malformed("a write by a node that is no caller"));
         }
         // An extent that is freed meanwhile, or not made yet, takes nothing: its home hears nothing of it.
         let Some(part) = self.parts.get_mut(&extent) else { return Ok(()) };
-        let replies = part.on_to_copy(message, memory)?;
+        let replies = part.on_to_copy(message)?;
         for reply in replies {
             let bytes = encode(&CopyFrame::FromCopy(extent, reply));
-            self.outputs.push_back(CopyOutput::Send { place, bytes });
+            self.outputs.push_back(WireOutput::Send { place, bytes }.into());
         }
-        self.with_part(now, extent, memory, |_, _| {});
+        self.with_part(now, extent, |_, _| {});
         Ok(())
     }
 
-    fn tick<M: CopyMemory<Extent = X>>(&mut self, now: Duration, memory: &mut M) {
+    /// Time has passed.
+    pub fn tick(&mut self, now: Duration) {
         if now < self.looked + LOOK_PAUSE {
             return;
         }
         self.looked = now;
-        self.outputs.extend(self.wires.tick(now).map(|(node, address)| CopyOutput::Dial { node, address }));
+        self.outputs.extend(self.wires.tick(now).map(|(node, address)| WireOutput::Dial { node, address }.into()));
         for extent in self.awaiting.clone() {
-            self.with_part(now, extent, memory, |part, _| part.look_at_copies(now, SILENT));
+            self.with_part(now, extent, |part, _| part.look_at_copies(now, SILENT));
         }
     }
 
     /// Runs `with` on this node's part of an extent, if it has one, and carries out what comes of it.
-    fn with_part<M: CopyMemory<Extent = X>>(
+    fn with_part(
         &mut self,
         now: Duration,
         extent: CopiedExtent,
-        memory: &mut M,
-        with: impl FnOnce(&mut CopiedPart<X, A>, &mut VecDeque<CopyOutput<A>>),
+        with: impl FnOnce(&mut CopiedPart<E, A>, &mut VecDeque<CopyOutput<A>>),
     ) {
+        let is_idle = self.deadline().is_none();
         let Some(part) = self.parts.get_mut(&extent) else { return };
-        if self.awaiting.is_empty() {
+        if is_idle {
             // Looks begin with the first write that waits.
             self.looked = self.looked.max(now);
         }
         with(part, &mut self.outputs);
         self.wires.set_now(now);
-        part.drive(extent, memory, &mut self.wires, &mut self.outputs);
+        part.drive(extent, &mut self.wires, &mut self.outputs);
         match part.awaits_copies() {
             true => self.awaiting.insert(extent),
             false => self.awaiting.remove(&extent),

@@ -1,9 +1,10 @@
 //! Home or copy of one extent at this node.
 
 use super::wires::CopyWires;
-use super::{CopyMemory, CopyOutput, Replies, say, to_copy};
+use super::{CopyOutput, Replies, say, to_copy};
+use crate::memory::Bytes;
 use hanare_protocol::copies::{CopyLog, CopyOutput as LogOutput, HolderSet, HomeLog, HomeOutput, PeerState, Position, Term};
-use hanare_protocol::id::{Epoch, NodeId, Slot};
+use hanare_protocol::id::{Epoch, Gid, NodeId, Slot};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::copies::{CopiedExtent, ExtentWrite, FromCopy, FromHolder, ToCopy};
@@ -26,39 +27,46 @@ struct Heard {
 
 /// The part.
 #[derive(Debug)]
-pub(super) struct CopiedPart<X, A> {
-    pub slot: Slot,
-    pub at: X,
+pub(super) struct CopiedPart<E, A> {
+    extent: E,
     home: Option<HomeLog<Arc<ExtentWrite>>>,
     copy: CopyLog<Arc<ExtentWrite>>,
     /// Commands that wait for their writes.
     askers: BTreeMap<Position, A>,
     heard: BTreeMap<NodeId, Heard>,
     ranges: u64,
-    /// Bytes could not be written here: it is neither home nor copy, until a home makes it anew.
-    is_broken: bool,
+    broken: Broken,
 }
 
-impl<X, A: Copy> CopiedPart<X, A> {
+/// A part whose bytes could not be written is neither home nor copy, until a home makes it anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Broken {
+    No,
+    /// The coordinator has not been told.
+    Untold,
+    Told,
+}
+
+impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// An extent that was made together with all its holders, or for a home to make a copy of it.
-    pub fn new<M: CopyMemory<Extent = X>>(
-        me: NodeId,
-        set: &HolderSet,
-        (slot, at): (Slot, X),
-        memory: &mut M,
-    ) -> CopiedPart<X, A> {
-        let ranges = memory.len_bytes(&at).div_ceil(STAGE_LEN as u64);
+    pub fn new(me: NodeId, set: &HolderSet, extent: E) -> CopiedPart<E, A> {
+        let ranges = extent.len_bytes().div_ceil(STAGE_LEN as u64);
         // Opened by its home.
-        memory.set_open(&at, false);
+        extent.set_open(false);
         let home = (set.home == me).then(|| HomeLog::new(me, set, ranges));
         let copy = if set.copies.contains(&me) { CopyLog::empty(set.term) } else { CopyLog::default() };
-        CopiedPart { slot, at, home, copy, askers: BTreeMap::new(), heard: BTreeMap::new(), ranges, is_broken: false }
+        CopiedPart { extent, home, copy, askers: BTreeMap::new(), heard: BTreeMap::new(), ranges, broken: Broken::No }
     }
 
     /// Its extent is no more: commands that wait hear that this node has it no longer.
     pub fn end(self, me: NodeId, outputs: &mut VecDeque<CopyOutput<A>>) {
         let outcome = |asker| CopyOutput::Applied { asker, outcome: Err(moved(me)) };
         outputs.extend(self.askers.into_values().map(outcome));
+    }
+
+    /// The extent's region and slot.
+    pub fn at(&self) -> (Gid, Slot) {
+        (self.extent.gid(), self.extent.slot())
     }
 
     pub fn has_peer(&self, node: NodeId) -> bool {
@@ -68,11 +76,14 @@ impl<X, A: Copy> CopiedPart<X, A> {
     /// Returns true while copies are to confirm something, or the coordinator is.
     pub fn awaits_copies(&self) -> bool {
         let Some(home) = self.home.as_ref().filter(|home| !home.is_deposed()) else { return false };
-        !self.askers.is_empty() || home.peers().any(|(_, state)| state != PeerState::Member)
+        !self.askers.is_empty() || !home.is_open() || home.peers().any(|(_, state)| state != PeerState::Member)
     }
 
     pub fn ask_again(&mut self) {
         self.home.iter_mut().for_each(HomeLog::ask_again);
+        if self.broken == Broken::Told {
+            self.broken = Broken::Untold;
+        }
     }
 
     pub fn on_set(&mut self, set: &HolderSet) {
@@ -80,7 +91,7 @@ impl<X, A: Copy> CopiedPart<X, A> {
     }
 
     pub fn freeze(&mut self, term: Term, extent: CopiedExtent, outputs: &mut VecDeque<CopyOutput<A>>) {
-        if self.home.is_some() || self.is_broken {
+        if self.home.is_some() || self.broken != Broken::No {
             return;
         }
         if let Some(LogOutput::IsFrozen { term, position }) = self.copy.freeze(term) {
@@ -89,7 +100,7 @@ impl<X, A: Copy> CopiedPart<X, A> {
     }
 
     pub fn elect(&mut self, me: NodeId, set: &HolderSet, has: &BTreeMap<NodeId, Position>) {
-        if self.is_broken {
+        if self.broken != Broken::No {
             return;
         }
         if self.home.is_some() {
@@ -103,8 +114,7 @@ impl<X, A: Copy> CopiedPart<X, A> {
 
     /// The home makes a copy on a node.
     pub fn make(&mut self, node: NodeId, epoch: Epoch, now: Duration) {
-        if let Some(home) = &mut self.home {
-            home.make(node, epoch);
+        if self.home.as_mut().is_some_and(|home| home.make(node, epoch)) {
             self.heard.insert(node, Heard { at: now, ranges: 0 });
         }
     }
@@ -116,7 +126,7 @@ impl<X, A: Copy> CopiedPart<X, A> {
         }
     }
 
-    pub fn on_silent(&mut self, node: NodeId, _now: Duration) {
+    pub fn on_silent(&mut self, node: NodeId) {
         self.home.iter_mut().for_each(|home| home.on_silent(node));
     }
 
@@ -141,7 +151,7 @@ impl<X, A: Copy> CopiedPart<X, A> {
         home.ask_again();
         let peers: Vec<(NodeId, PeerState)> = home.peers().collect();
         for (node, state) in peers {
-            let waits = state != PeerState::Member || !self.askers.is_empty();
+            let waits = state != PeerState::Member || !self.askers.is_empty() || !home.is_open();
             let heard = self.heard.entry(node).or_insert(Heard { at: now, ranges: 0 });
             if waits && now.saturating_sub(heard.at) >= silent {
                 home.on_silent(node);
@@ -170,7 +180,7 @@ impl<X, A: Copy> CopiedPart<X, A> {
     }
 
     /// A home's message. **Errors**: one that no home sends.
-    pub fn on_to_copy<M: CopyMemory<Extent = X>>(&mut self, message: ToCopy, memory: &mut M) -> Result<Replies, Malformed> {
+    pub fn on_to_copy(&mut self, message: ToCopy) -> Result<Replies, Malformed> {
         let term = term_of(&message);
         if let Some(home) = &self.home {
             if term <= home.term() {
@@ -182,12 +192,12 @@ impl<X, A: Copy> CopiedPart<X, A> {
                 return Ok(Vec::new());
             }
         }
-        if self.is_broken && !matches!(message, ToCopy::Make { .. }) {
+        if self.broken != Broken::No && !matches!(message, ToCopy::Make { .. }) {
             return Ok(Vec::new());
         }
         let outputs = match message {
             ToCopy::Write { term, position, stable, entry } => {
-                entry.check(memory.len_bytes(&self.at))?;
+                entry.check(self.extent.len_bytes())?;
                 self.copy.write(term, (position, entry), stable)
             }
             ToCopy::Ask { term } => self.copy.ask(term).into_iter().collect(),
@@ -195,33 +205,27 @@ impl<X, A: Copy> CopiedPart<X, A> {
                 let stale = self.copy.make(term, at);
                 if stale.is_none() {
                     // The bytes that were here are void.
-                    (self.home, self.is_broken) = (None, false);
-                    memory.set_open(&self.at, false);
+                    (self.home, self.broken) = (None, Broken::No);
+                    self.extent.set_open(false);
                 }
                 stale.into_iter().collect()
             }
-            ToCopy::Range { term, range, bytes } => return self.take_range(term, range, &bytes, memory),
+            ToCopy::Range { term, range, bytes } => return self.take_range(term, range, &bytes),
             ToCopy::Made { term } => vec![self.copy.made(term)],
         };
-        Ok(self.carry_out(outputs, memory))
+        Ok(self.carry_out(outputs))
     }
 
-    fn take_range<M: CopyMemory<Extent = X>>(
-        &mut self,
-        term: Term,
-        range: u64,
-        bytes: &[u8],
-        memory: &mut M,
-    ) -> Result<Replies, Malformed> {
+    fn take_range(&mut self, term: Term, range: u64, bytes: &[u8]) -> Result<Replies, Malformed> {
         let offset = range.checked_mul(STAGE_LEN as u64).ok_or(Malformed("a range beyond 64 bits"))?;
-        let left = memory.len_bytes(&self.at).checked_sub(offset).ok_or(Malformed("a range beyond the extent"))?;
+        let left = self.extent.len_bytes().checked_sub(offset).ok_or(Malformed("a range beyond the extent"))?;
         if bytes.is_empty() || bytes.len() as u64 != left.min(STAGE_LEN as u64) {
             return Err(Malformed("a range of another length"));
         }
         if !self.copy.takes_range(term) {
             return Ok(Vec::new());
         }
-        match memory.write(&self.at, offset, bytes) {
+        match self.extent.write(offset, bytes) {
             Ok(()) => Ok(vec![FromCopy::Took { term, range }]),
             Err(error) => {
                 self.break_down(&error);
@@ -231,12 +235,12 @@ impl<X, A: Copy> CopiedPart<X, A> {
     }
 
     /// Does what the copy's rules order.
-    fn carry_out<M: CopyMemory<Extent = X>>(&mut self, outputs: Vec<LogOutput<Arc<ExtentWrite>>>, memory: &mut M) -> Replies {
+    fn carry_out(&mut self, outputs: Vec<LogOutput<Arc<ExtentWrite>>>) -> Replies {
         let mut replies = Vec::new();
         for output in outputs {
             match output {
                 LogOutput::Apply { entry, .. } => {
-                    if let Err(error) = memory.apply(&self.at, &entry) {
+                    if let Err(error) = self.extent.apply(&entry) {
                         self.break_down(&error);
                         return Vec::new();
                     }
@@ -250,20 +254,14 @@ impl<X, A: Copy> CopiedPart<X, A> {
         replies
     }
 
-    /// Bytes could not be written: what is here is no copy any more. Its home hears nothing of it, and goes on without it.
+    /// Bytes could not be written: what is here is no copy any more. The coordinator is told, and others go on without it.
     fn break_down(&mut self, error: &Error) {
         tracing::error!("a copy is given up, because its bytes could not be written: {error}");
-        self.is_broken = true;
+        self.broken = Broken::Untold;
     }
 
     /// Carries out what the home's rules order.
-    pub fn drive<M: CopyMemory<Extent = X>>(
-        &mut self,
-        extent: CopiedExtent,
-        memory: &mut M,
-        wires: &mut CopyWires,
-        outputs: &mut VecDeque<CopyOutput<A>>,
-    ) {
+    pub fn drive(&mut self, extent: CopiedExtent, wires: &mut CopyWires, outputs: &mut VecDeque<CopyOutput<A>>) {
         self.send_ranges();
         while let Some(output) = self.home.as_mut().and_then(HomeLog::poll) {
             let (to, message) = match output {
@@ -271,16 +269,16 @@ impl<X, A: Copy> CopiedPart<X, A> {
                 HomeOutput::Ask { to, term } => (to, ToCopy::Ask { term }),
                 HomeOutput::Make { to, term, at } => (to, ToCopy::Make { term, at }),
                 HomeOutput::Made { to, term } => (to, ToCopy::Made { term }),
-                HomeOutput::Range { to, term, range } => match self.read_range(range, memory) {
+                HomeOutput::Range { to, term, range } => match self.read_range(range) {
                     Ok(bytes) => (to, ToCopy::Range { term, range, bytes }),
                     Err(error) => {
                         tracing::error!("a copy is not made, because bytes could not be read: {error}");
-                        self.on_silent(to, Duration::ZERO);
+                        self.on_silent(to);
                         continue;
                     }
                 },
                 HomeOutput::Apply { position, entry } => {
-                    self.apply(position, &entry, memory, outputs);
+                    self.apply(position, &entry, outputs);
                     continue;
                 }
                 HomeOutput::Drop { term, node } => {
@@ -292,15 +290,19 @@ impl<X, A: Copy> CopiedPart<X, A> {
                     continue;
                 }
                 HomeOutput::Open => {
-                    memory.set_open(&self.at, true);
+                    self.extent.set_open(true);
                     continue;
                 }
                 HomeOutput::Deposed => {
-                    self.depose(memory, outputs);
+                    self.depose(outputs);
                     continue;
                 }
             };
             wires.send(to, || to_copy(extent, message), outputs);
+        }
+        if self.broken == Broken::Untold {
+            self.broken = Broken::Told;
+            outputs.push_back(say(extent, FromHolder::Broken));
         }
     }
 
@@ -316,34 +318,32 @@ impl<X, A: Copy> CopiedPart<X, A> {
         }
     }
 
-    fn read_range<M: CopyMemory<Extent = X>>(&self, range: u64, memory: &M) -> Result<Vec<u8>> {
+    fn read_range(&self, range: u64) -> Result<Vec<u8>> {
         let offset = range.saturating_mul(STAGE_LEN as u64);
-        let len = memory.len_bytes(&self.at).saturating_sub(offset).min(STAGE_LEN as u64);
-        memory.read(&self.at, offset, len)
+        let len = self.extent.len_bytes().saturating_sub(offset).min(STAGE_LEN as u64);
+        let mut bytes = vec![0; len as usize];
+        self.extent.read(offset, &mut bytes)?;
+        Ok(bytes)
     }
 
     /// All copies have a write: the home applies it, and its command goes on.
-    fn apply<M: CopyMemory<Extent = X>>(
-        &mut self,
-        position: Position,
-        entry: &ExtentWrite,
-        memory: &mut M,
-        outputs: &mut VecDeque<CopyOutput<A>>,
-    ) {
-        let outcome = memory.apply(&self.at, entry);
-        if let Err(error) = &outcome {
-            // Bytes differ from those of the copies from here on.
-            self.break_down(error);
-            memory.set_open(&self.at, false);
-            self.home = None;
-        }
+    fn apply(&mut self, position: Position, entry: &ExtentWrite, outputs: &mut VecDeque<CopyOutput<A>>) {
+        let outcome = self.extent.apply(entry);
+        let failed = outcome.as_ref().err().cloned();
         if let Some(asker) = self.askers.remove(&position) {
             outputs.push_back(CopyOutput::Applied { asker, outcome });
         }
+        // A home alone goes on: no copy has other bytes.
+        let has_copies = self.home.as_ref().is_some_and(|home| home.peers().next().is_some());
+        if let Some(error) = failed.filter(|_| has_copies) {
+            self.break_down(&error);
+            self.depose(outputs);
+            self.home = None;
+        }
     }
 
-    fn depose<M: CopyMemory<Extent = X>>(&mut self, memory: &mut M, outputs: &mut VecDeque<CopyOutput<A>>) {
-        memory.set_open(&self.at, false);
+    fn depose(&mut self, outputs: &mut VecDeque<CopyOutput<A>>) {
+        self.extent.set_open(false);
         let me = self.home.as_ref().map_or(NodeId(0), HomeLog::node);
         // The next home may have their writes, or not.
         let outcome = |asker| CopyOutput::Applied { asker, outcome: Err(moved(me)) };

@@ -1,6 +1,7 @@
 //! A home and its copy over connections that the test makes: what is applied when, and what a lost home leaves.
 
 use super::*;
+use crate::vectors::{Vector, Vectors};
 use hanare_protocol::Result;
 use hanare_protocol::copies::{Position, Term};
 use hanare_protocol::element::{Element, Operator};
@@ -9,62 +10,16 @@ use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::command::{Op, Update};
 
 const EXTENT: CopiedExtent = CopiedExtent { gid: Gid(1), index: 0 };
+/// The time of all that happens at once.
+const NOW: Duration = Duration::from_secs(1);
 /// Two ranges, the second of them short.
 const LEN: usize = STAGE_LEN + 4096;
 
-/// The one extent of a node.
-struct OneExtent {
-    bytes: Vec<u8>,
-    is_open: bool,
-    is_there: bool,
-}
-
-impl CopyMemory for OneExtent {
-    type Extent = ();
-
-    fn len_bytes(&self, (): &()) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    fn has(&self, (): &()) -> bool {
-        self.is_there
-    }
-
-    fn apply(&mut self, (): &(), entry: &ExtentWrite) -> Result<Vec<u8>> {
-        let mut olds = Vec::new();
-        for (k, (offset, len)) in entry.ranges.iter().enumerate() {
-            let (at, len) = (*offset as usize, *len as usize);
-            match entry.op {
-                Op::Put => self.bytes[at..at + len].copy_from_slice(&entry.operand[k * len..(k + 1) * len]),
-                _ => {
-                    let old = u64::from_le_bytes(*self.bytes[at..].first_chunk().unwrap());
-                    let add = u64::from_le_bytes(*entry.operand[k * 8..].first_chunk().unwrap());
-                    self.bytes[at..at + 8].copy_from_slice(&(old + add).to_le_bytes());
-                    olds.extend(old.to_le_bytes());
-                }
-            }
-        }
-        Ok(olds)
-    }
-
-    fn read(&self, (): &(), offset: u64, len: u64) -> Result<Vec<u8>> {
-        Ok(self.bytes[offset as usize..][..len as usize].to_vec())
-    }
-
-    fn write(&mut self, (): &(), offset: u64, bytes: &[u8]) -> Result<()> {
-        self.bytes[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn set_open(&mut self, (): &(), is_open: bool) {
-        self.is_open = is_open;
-    }
-}
-
 /// A node of the test.
 struct TestNode {
-    copies: Copies<(), u32>,
-    memory: OneExtent,
+    copies: Copies<Vector, u32>,
+    memory: Vectors,
+    extent: Vector,
     /// Frames that it sent and nobody has got, each with its connection.
     sent: VecDeque<(u64, Vec<u8>)>,
     applied: Vec<(u32, Result<Vec<u8>>)>,
@@ -74,29 +29,40 @@ struct TestNode {
 
 impl TestNode {
     fn new(me: u32, set: Option<&HolderSet>) -> TestNode {
-        let memory = OneExtent { bytes: vec![0; LEN], is_open: false, is_there: true };
+        let (memory, extent) = Vectors::of(EXTENT.gid, LEN);
         let (sent, applied, said, dials) = Default::default();
-        let mut node = TestNode { copies: Copies::default(), memory, sent, applied, said, dials };
-        node.tell(CopyInput::Identity(NodeId(me)));
+        let mut node = TestNode { copies: Copies::default(), memory, extent, sent, applied, said, dials };
+        node.copies.set_identity(NodeId(me));
         if let Some(set) = set {
-            node.tell(CopyInput::Made { extent: EXTENT, set: set.clone(), at: (Slot(0), ()) });
+            node.tell(CopyInput::Made { extent: EXTENT, set: set.clone(), slot: Slot(0) });
         }
         node
     }
 
-    fn tell(&mut self, input: CopyInput<'_, (), u32>) {
-        self.tell_at(Duration::from_secs(1), input);
+    fn tell(&mut self, input: CopyInput<'_>) {
+        self.copies.handle(NOW, input, &self.memory);
+        self.take_outputs();
     }
 
-    fn tell_at(&mut self, now: Duration, input: CopyInput<'_, (), u32>) {
-        self.copies.handle(now, input, &mut self.memory);
+    fn tick(&mut self, now: Duration) {
+        self.copies.tick(now);
+        self.take_outputs();
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; LEN];
+        self.extent.read(0, &mut bytes).unwrap();
+        bytes
+    }
+
+    fn take_outputs(&mut self) {
         while let Some(output) = self.copies.poll() {
             match output {
                 CopyOutput::Applied { asker, outcome } => self.applied.push((asker, outcome)),
                 CopyOutput::Say { message, .. } => self.said.push(message),
-                CopyOutput::Dial { node, .. } => self.dials.push(node),
-                CopyOutput::Send { place, bytes } => self.sent.push_back((place, bytes)),
-                CopyOutput::Close { .. } => {}
+                CopyOutput::Wire(WireOutput::Dial { node, .. }) => self.dials.push(node),
+                CopyOutput::Wire(WireOutput::Send { place, bytes }) => self.sent.push_back((place, bytes)),
+                CopyOutput::Wire(WireOutput::Close { .. }) => {}
             }
         }
     }
@@ -107,7 +73,8 @@ impl TestNode {
     }
 
     fn write(&mut self, asker: u32, entry: ExtentWrite) {
-        self.tell(CopyInput::Write { at: (Gid(1), Slot(0)), asker, entry });
+        self.copies.write(NOW, (EXTENT.gid, Slot(0)), asker, entry);
+        self.take_outputs();
     }
 }
 
@@ -147,7 +114,7 @@ fn add(offset: u64, more: u64) -> ExtentWrite {
 fn pair() -> (TestNode, TestNode) {
     let first = set(1, 0, &[1]);
     let (mut home, mut copy) = (TestNode::new(0, Some(&first)), TestNode::new(1, Some(&first)));
-    assert!(home.memory.is_open && !copy.memory.is_open);
+    assert!(home.extent.is_open() && !copy.extent.is_open());
     home.hold(ToHolder::Set(first));
     home.write(1, put(0, b"first"));
     assert_eq!(home.dials, [NodeId(1)], "the first write makes the connection");
@@ -161,12 +128,12 @@ fn a_write_is_applied_when_the_copy_has_it() {
     let (mut home, mut copy) = pair();
     assert_eq!(home.applied, [(1, Ok(Vec::new()))]);
     home.write(2, add(8, 5));
-    assert_eq!((home.applied.len(), home.memory.bytes[8]), (1, 0), "the copy has it not yet");
+    assert_eq!((home.applied.len(), home.bytes()[8]), (1, 0), "the copy has it not yet");
     exchange(&mut home, &mut copy);
     home.write(3, add(8, 5));
     exchange(&mut home, &mut copy);
     assert_eq!(home.applied[1..], [(2, Ok(vec![0; 8])), (3, Ok(vec![5, 0, 0, 0, 0, 0, 0, 0]))]);
-    assert_eq!(home.memory.bytes, copy.memory.bytes);
+    assert_eq!(home.bytes(), copy.bytes());
     assert_eq!(home.copies.deadline(), None, "at rest nothing is due");
 }
 
@@ -176,10 +143,10 @@ fn a_copy_becomes_home_with_all_that_was_answered() {
     copy.hold(ToHolder::Freeze { term: Term(2) });
     assert_eq!(copy.said, [FromHolder::IsFrozen { term: Term(2), position: Position(1) }]);
     copy.hold(ToHolder::Elect { set: set(2, 1, &[]), has: BTreeMap::new() });
-    assert!(copy.memory.is_open);
+    assert!(copy.extent.is_open());
     copy.write(9, add(8, 1));
     assert_eq!(copy.applied, [(9, Ok(vec![0; 8]))], "it waits for nobody");
-    assert_eq!(&copy.memory.bytes[..5], b"first");
+    assert_eq!(&copy.bytes()[..5], b"first");
 }
 
 #[test]
@@ -189,10 +156,10 @@ fn a_home_that_is_none_any_more_says_so_to_those_who_wait() {
     home.write(4, put(0, b"late!"));
     exchange(&mut home, &mut copy);
     assert!(matches!(home.applied.last(), Some((4, Err(Error::NodeLost { .. })))), "{:?}", home.applied);
-    assert!(!home.memory.is_open);
+    assert!(!home.extent.is_open());
     home.write(5, put(0, b"later"));
     assert!(matches!(home.applied.last(), Some((5, Err(Error::GrantRefused { .. })))), "nothing was done");
-    assert_eq!((&home.memory.bytes[..5], &copy.memory.bytes[..5]), (&b"first"[..], &b"first"[..]));
+    assert_eq!((&home.bytes()[..5], &copy.bytes()[..5]), (&b"first"[..], &b"first"[..]));
 }
 
 #[test]
@@ -206,7 +173,7 @@ fn what_a_broken_connection_lost_is_sent_again() {
     connect(&mut home, &mut copy, (0, 1));
     exchange(&mut home, &mut copy);
     assert_eq!(home.applied.last(), Some(&(2, Ok(Vec::new()))));
-    assert_eq!(home.memory.bytes, copy.memory.bytes);
+    assert_eq!(home.bytes(), copy.bytes());
 }
 
 #[test]
@@ -214,9 +181,9 @@ fn a_silent_copy_is_given_up_when_the_coordinator_says_so() {
     let (mut home, _) = pair();
     home.write(2, put(100, b"here"));
     let due = home.copies.deadline().expect("a copy is awaited");
-    home.tell_at(due, CopyInput::Tick);
+    home.tick(due);
     assert!(home.said.is_empty());
-    home.tell_at(due + SILENT + LOOK_PAUSE, CopyInput::Tick);
+    home.tick(due + SILENT + LOOK_PAUSE);
     assert_eq!(home.said.first(), Some(&FromHolder::Drop { term: Term(1), node: NodeId(1) }));
     assert_eq!(home.applied.len(), 1, "it waits for the coordinator");
     home.hold(ToHolder::Set(set(2, 0, &[])));
@@ -239,7 +206,72 @@ fn a_copy_is_made_while_writes_go_on() {
     home.write(4, put(300, b"then"));
     exchange(&mut home, &mut copy);
     assert_eq!(home.applied.len(), 4);
-    assert_eq!(home.memory.bytes, copy.memory.bytes);
+    assert_eq!(home.bytes(), copy.bytes());
+}
+
+#[test]
+fn an_elected_home_gives_up_a_copy_that_answers_nothing() {
+    let first = set(1, 0, &[1, 2]);
+    let mut copy = TestNode::new(1, Some(&first));
+    copy.hold(ToHolder::Freeze { term: Term(2) });
+    copy.hold(ToHolder::Elect { set: set(2, 1, &[2]), has: BTreeMap::new() });
+    assert!(copy.extent.is_open(), "nobody has written");
+    let mut late = TestNode::new(1, Some(&first));
+    late.tell(CopyInput::Came { node: NodeId(0), place: PLACE });
+    let write = ToCopy::Write { term: Term(1), position: Position(1), stable: Position(0), entry: Arc::new(put(0, b"first")) };
+    late.tell(CopyInput::Frames { place: PLACE, frames: &[to_copy(EXTENT, write)] });
+    late.hold(ToHolder::Freeze { term: Term(2) });
+    late.hold(ToHolder::Elect { set: set(2, 1, &[2]), has: BTreeMap::new() });
+    assert!(!late.extent.is_open(), "the other copy may lack the write");
+    late.said.clear();
+    let due = late.copies.deadline().expect("the other copy is awaited");
+    late.tick(due);
+    late.tick(due + SILENT + LOOK_PAUSE);
+    assert_eq!(late.said, [FromHolder::Drop { term: Term(2), node: NodeId(2) }]);
+    late.hold(ToHolder::Set(set(3, 1, &[])));
+    assert!(late.extent.is_open());
+}
+
+#[test]
+fn a_copy_of_a_node_s_next_life_is_made_anew() {
+    let (mut home, _) = pair();
+    home.hold(ToHolder::Set(set(2, 0, &[])));
+    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
+    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
+    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(5) });
+    let mut copy = TestNode::new(2, Some(&set(2, 0, &[])));
+    connect(&mut home, &mut copy, (0, 2));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.said.last(), Some(&FromHolder::Admit { term: Term(2), node: NodeId(2), epoch: Epoch(5) }));
+    // It began anew before the coordinator heard of that.
+    home.said.clear();
+    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(6) });
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.said, [FromHolder::Admit { term: Term(2), node: NodeId(2), epoch: Epoch(6) }]);
+    home.write(7, put(0, b"and goes on"));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.applied.last(), Some(&(7, Ok(Vec::new()))));
+    assert_eq!(home.bytes(), copy.bytes());
+}
+
+#[test]
+fn a_node_that_was_not_reached_is_dialed_again_in_time_whatever_comes() {
+    let (mut home, _) = pair();
+    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
+    home.tell(CopyInput::Dialed { node: NodeId(2), place: None });
+    // The extent that wanted it is no more, and frames of others come.
+    let (mut now, dials) = (NOW, home.dials.len());
+    while home.dials.len() == dials && now < NOW + SILENT {
+        home.copies.awaiting.clear();
+        now += LOOK_PAUSE / 2;
+        let frame = encode(&CopyFrame::FromCopy(EXTENT, FromCopy::Has { term: Term(1), position: Position(1) }));
+        home.copies.handle(now, CopyInput::Frames { place: PLACE, frames: &[frame] }, &home.memory);
+        if home.copies.deadline().is_some_and(|due| due <= now) {
+            home.tick(now);
+        }
+        home.take_outputs();
+    }
+    assert_eq!(home.dials.len(), dials + 1);
 }
 
 #[test]
@@ -247,11 +279,11 @@ fn a_write_that_no_home_sends_ends_the_connection() {
     let (_, mut copy) = pair();
     let entry = Arc::new(put(LEN as u64 - 1, b"beyond"));
     let bad = ToCopy::Write { term: Term(1), position: Position(2), stable: Position(1), entry };
-    let before = copy.memory.bytes.clone();
+    let before = copy.bytes();
     copy.tell(CopyInput::Frames { place: PLACE, frames: &[to_copy(EXTENT, bad)] });
-    assert_eq!(copy.memory.bytes, before);
+    assert_eq!(copy.bytes(), before);
     copy.tell(CopyInput::Frames { place: PLACE, frames: &[vec![255; 40]] });
     let range = ToCopy::Range { term: Term(1), range: u64::MAX, bytes: vec![0; 4096] };
     copy.tell(CopyInput::Frames { place: PLACE, frames: &[to_copy(EXTENT, range)] });
-    assert_eq!(copy.memory.bytes, before, "its connection is none any more");
+    assert_eq!(copy.bytes(), before, "its connection is none any more");
 }

@@ -3,23 +3,12 @@
 //! Frames that a connection loses are not kept here: a home sends again what a copy lacks when the connection is there again.
 
 use super::CopyOutput;
+use crate::wire_output::WireOutput;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::page::Dialing;
 use hanare_protocol::page::dialing::{Dialed, Phase};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-
-/// Result of a try to reach a node.
-pub(super) enum Tried {
-    /// Connected: homes send again what copies lack.
-    Up,
-    /// A further try follows.
-    Again,
-    /// Another connection is there, or none is wanted any more.
-    Spare,
-    /// Not reached for too long.
-    Lost,
-}
 
 /// A connection to a node with copies.
 #[derive(Debug, Default)]
@@ -51,20 +40,16 @@ impl CopyWires {
         let now_ms = self.now.as_millis() as u64;
         let Some(wire) = self.to.get_mut(&node) else { return tracing::error!("{node} has a copy and no address") };
         if let Some(place) = wire.dialing.place() {
-            outputs.push_back(CopyOutput::Send { place, bytes: frame() });
+            outputs.push_back(WireOutput::Send { place, bytes: frame() }.into());
         } else if wire.dialing.want(now_ms) {
-            outputs.push_back(CopyOutput::Dial { node, address: wire.address.clone() });
+            outputs.push_back(WireOutput::Dial { node, address: wire.address.clone() }.into());
         }
     }
 
-    pub fn dialed(&mut self, node: NodeId, place: Option<u64>, now: Duration) -> Tried {
-        let Some(wire) = self.to.get_mut(&node) else { return Tried::Spare };
-        match wire.dialing.tried(place, now.as_millis() as u64) {
-            Dialed::Up => Tried::Up,
-            Dialed::Again => Tried::Again,
-            Dialed::Spare => Tried::Spare,
-            Dialed::Lost => Tried::Lost,
-        }
+    /// A try to reach a node ended.
+    pub fn dialed(&mut self, node: NodeId, place: Option<u64>, now: Duration) -> Dialed {
+        let wire = self.to.get_mut(&node);
+        wire.map_or(Dialed::Spare, |wire| wire.dialing.tried(place, now.as_millis() as u64))
     }
 
     /// A node with homes has made a connection.

@@ -3,6 +3,7 @@
 use super::memory::{HostFrames, PageMemory};
 use super::reply::PageReply;
 use super::request::RegionRequest;
+use crate::wire_output::WireOutput;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::page::Face;
 use hanare_protocol::page::membership::Over;
@@ -113,25 +114,8 @@ pub enum PageInput<'a, M: PageMemory> {
 
 /// An order of shared regions to their driver.
 pub enum PageOutput<M: PageMemory> {
-    /// Connect to a node; [`PageInput::Dialed`] follows.
-    Dial {
-        /// The node.
-        node: NodeId,
-        /// Its network address.
-        address: String,
-    },
-    /// Send a frame over a connection to or from another node.
-    Send {
-        /// The connection.
-        place: u64,
-        /// The frame.
-        bytes: Vec<u8>,
-    },
-    /// Close such a connection.
-    Close {
-        /// The connection.
-        place: u64,
-    },
+    /// An order about a connection between nodes; [`PageInput::Dialed`] follows a dial.
+    Wire(WireOutput),
     /// Reply to the page requests of a thread.
     Grant {
         /// The thread's link.
@@ -168,6 +152,12 @@ pub enum PageOutput<M: PageMemory> {
     },
     /// Let commands that are under way go on by pages, because hosts wait to be let in.
     GiveWay,
+}
+
+impl<M: PageMemory> From<WireOutput> for PageOutput<M> {
+    fn from(output: WireOutput) -> PageOutput<M> {
+        PageOutput::Wire(output)
+    }
 }
 
 /// The requester of a recall.

@@ -54,6 +54,7 @@ pub use reply::{PageBody, PageReply};
 pub use request::RegionRequest;
 pub use vectors::{PageVectors, VectorFrames, VectorPages};
 
+use crate::wire_output::WireOutput;
 use hanare_protocol::id::{ClientId, Epoch, Gid, NodeId};
 use hanare_protocol::page::membership::{FencedHosts, JoinQueue, Over, ReturnedPages};
 use hanare_protocol::page::{Face, HostId, Recalls};
@@ -384,7 +385,7 @@ impl<M: PageMemory> Pages<M> {
             Ok(frame) => frame,
             Err(malformed) => {
                 tracing::warn!("a connection about pages was closed: {}", malformed.0);
-                return self.outputs.push_back(PageOutput::Close { place });
+                return self.outputs.push_back(WireOutput::Close { place }.into());
             }
         };
         let page = (!page.is_empty()).then(|| page.into());

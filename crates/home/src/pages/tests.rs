@@ -3,7 +3,7 @@
 use super::vectors::{PageVectors, VectorFrames};
 use super::*;
 use crate::memory::{Bytes, Need, Recall};
-use crate::{Home, Input, LockTerms, Output, SyncOutput, Vectors, Waiter};
+use crate::{Home, Input, LockTerms, Output, SyncOutput, Vector, Vectors, Waiter};
 use hanare_protocol::id::{Grant, Incarnation, Rights, Slot, User};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::host::HostMemory;
@@ -74,7 +74,7 @@ fn a_word_s_page_and_a_command_s_come_home_in_turn() {
     let (waiter, from) = (Waiter { link: 3, seq: 9 }, (CLIENT, User { uid: 1, gid: 1 }));
     home.handle(NOW, Input::Request { waiter, from, request }, &memory);
     let Ok(Recall::Waits(second)) = home.recall(NOW, 2, need()) else { panic!("the first holds the page") };
-    let told = |home: &mut Home<PageVectors>| {
+    let told = |home: &mut Home<PageVectors, Vector>| {
         let outputs = std::iter::from_fn(|| home.poll(&memory));
         let told = outputs.filter_map(|output| match output {
             Output::Sync(SyncOutput::Answer(waiter, outcome)) => Some((waiter.link, outcome.ok())),
@@ -149,7 +149,7 @@ fn share(pages: &mut Pages<PageVectors>) -> u64 {
 /// The messages to the other node.
 fn said(pages: &mut Pages<PageVectors>) -> Vec<NodeMessage> {
     let sent = std::iter::from_fn(|| pages.poll()).filter_map(|output| match output {
-        PageOutput::Send { place: TO, bytes } => Some(bytes),
+        PageOutput::Wire(WireOutput::Send { place: TO, bytes }) => Some(bytes),
         _ => None,
     });
     let frames = sent.map(|bytes| decode_frame(&bytes).unwrap().0).collect::<Vec<Frame>>().into_iter();
@@ -165,8 +165,7 @@ fn a_home_hears_that_the_host_it_let_in_is_no_more() {
     let key = share(&mut pages);
     pages.handle(NOW, PageInput::Identity { node: NodeId(9), epoch: Epoch(2) });
     hear(&mut pages, 1, [NodeMessage::Joined { key, result: Ok(JOINED) }]);
-    let dials =
-        |output: &PageOutput<PageVectors>| matches!(output, PageOutput::Dial { node: OTHER, address } if address == "there");
+    let dials = |output: &PageOutput<PageVectors>| matches!(output, PageOutput::Wire(WireOutput::Dial { node: OTHER, address }) if address == "there");
     assert!(std::iter::from_fn(|| pages.poll()).any(|output| dials(&output)));
     pages.handle(NOW, PageInput::Dialed { node: OTHER, place: Some(TO) });
     assert_eq!(said(&mut pages), [NodeMessage::Forgot { share: 5 }]);
@@ -279,7 +278,7 @@ fn what_is_for_the_next_life_of_a_node_is_said_again() {
         let outputs: Vec<_> = std::iter::from_fn(|| pages.poll()).collect();
         pages.handle(NOW, PageInput::WireGone { place });
         let is_waited_for = |output: &&PageOutput<PageVectors>| {
-            let PageOutput::Send { bytes, .. } = output else { return false };
+            let PageOutput::Wire(WireOutput::Send { bytes, .. }) = output else { return false };
             match decode_frame(bytes).unwrap().0 {
                 Frame::Message(_, NodeMessage::ToHost { key, .. } | NodeMessage::Joined { key, .. }) => [98, 99].contains(&key),
                 _ => false,

@@ -3,9 +3,8 @@
 //! Every node makes the connections that its own messages leave by ([`Dialing`] says when); what comes back on one are receipts. A node that
 //! cannot be reached, or whose process is another one, is lost.
 
-use super::events::PageOutput;
-use super::memory::PageMemory;
 use super::outgoing::Outgoing;
+use crate::wire_output::WireOutput;
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::page::dialing::{Dialed, Phase};
 use hanare_protocol::page::{Answering, Courier, Dialing};
@@ -76,7 +75,7 @@ impl Wires {
     }
 
     /// Sends a message, now or when there is a connection.
-    pub fn send<M: PageMemory>(&mut self, outgoing: Outgoing, now_ms: u64, outputs: &mut VecDeque<PageOutput<M>>) {
+    pub fn send<O: From<WireOutput>>(&mut self, outgoing: Outgoing, now_ms: u64, outputs: &mut VecDeque<O>) {
         let node = outgoing.node;
         let channel = self.channels.entry(node).or_insert_with(|| {
             self.begun += 1;
@@ -91,22 +90,22 @@ impl Wires {
         let outgoing = Arc::new(outgoing);
         let number = channel.courier.send(outgoing.clone());
         if let Some(place) = channel.dialing.place() {
-            outputs.push_back(PageOutput::Send { place, bytes: frame(number, &outgoing) });
+            outputs.push_back(WireOutput::Send { place, bytes: frame(number, &outgoing) }.into());
         } else if channel.dialing.want(now_ms) {
-            outputs.push_back(PageOutput::Dial { node, address: channel.address.clone() });
+            outputs.push_back(WireOutput::Dial { node, address: channel.address.clone() }.into());
         }
     }
 
     /// A connection was made, or not. Returns the node if it is lost.
-    pub fn dialed<M: PageMemory>(
+    pub fn dialed<O: From<WireOutput>>(
         &mut self,
         node: NodeId,
         made: Option<u64>,
         now_ms: u64,
-        outputs: &mut VecDeque<PageOutput<M>>,
+        outputs: &mut VecDeque<O>,
     ) -> Option<NodeId> {
         let (Some(me), Some(channel)) = (self.me, self.channels.get_mut(&node)) else {
-            outputs.extend(made.map(|place| PageOutput::Close { place }));
+            outputs.extend(made.map(|place| WireOutput::Close { place }.into()));
             return None;
         };
         let place = match (channel.dialing.tried(made, now_ms), made) {
@@ -114,25 +113,25 @@ impl Wires {
             (Dialed::Lost, _) => return Some(node),
             // The connection may have been made for a channel that has ended since.
             (Dialed::Spare, made) => {
-                outputs.extend(made.map(|place| PageOutput::Close { place }));
+                outputs.extend(made.map(|place| WireOutput::Close { place }.into()));
                 return None;
             }
             (Dialed::Up | Dialed::Again, _) => return None,
         };
         let hail = Frame::Hail { node: me, life: self.life, address: self.address.clone(), channel: channel.number };
-        outputs.push_back(PageOutput::Send { place, bytes: encode_frame(&hail, None) });
+        outputs.push_back(WireOutput::Send { place, bytes: encode_frame(&hail, None) }.into());
         for (number, outgoing) in channel.courier.unconfirmed() {
-            outputs.push_back(PageOutput::Send { place, bytes: frame(number, outgoing) });
+            outputs.push_back(WireOutput::Send { place, bytes: frame(number, outgoing) }.into());
         }
         None
     }
 
     /// A connection has ended.
-    pub fn ended<M: PageMemory>(&mut self, place: u64, now_ms: u64, outputs: &mut VecDeque<PageOutput<M>>) {
+    pub fn ended<O: From<WireOutput>>(&mut self, place: u64, now_ms: u64, outputs: &mut VecDeque<O>) {
         self.from.remove(&place);
         for (node, channel) in &mut self.channels {
             if channel.dialing.ended(place, now_ms) {
-                outputs.push_back(PageOutput::Dial { node: *node, address: channel.address.clone() });
+                outputs.push_back(WireOutput::Dial { node: *node, address: channel.address.clone() }.into());
             }
         }
     }
@@ -142,16 +141,16 @@ impl Wires {
         self.channels.values().any(|channel| channel.dialing.phase() == Phase::Waiting)
     }
 
-    pub fn tick<M: PageMemory>(&mut self, now_ms: u64, outputs: &mut VecDeque<PageOutput<M>>) {
+    pub fn tick<O: From<WireOutput>>(&mut self, now_ms: u64, outputs: &mut VecDeque<O>) {
         for (node, channel) in &mut self.channels {
             if channel.dialing.is_due(now_ms) {
-                outputs.push_back(PageOutput::Dial { node: *node, address: channel.address.clone() });
+                outputs.push_back(WireOutput::Dial { node: *node, address: channel.address.clone() }.into());
             }
         }
     }
 
     /// A frame arrived.
-    pub fn hear<M: PageMemory>(&mut self, place: u64, frame: Frame, outputs: &mut VecDeque<PageOutput<M>>) -> Brought {
+    pub fn hear<O: From<WireOutput>>(&mut self, place: u64, frame: Frame, outputs: &mut VecDeque<O>) -> Brought {
         match frame {
             Frame::Hail { node, life, address, channel } => {
                 let who = (node, life, channel);
@@ -160,7 +159,7 @@ impl Wires {
                 self.from.insert(place, (who, address));
                 // A node has one life at a time.
                 self.heard.retain(|known, _| known.0 != node || *known == who);
-                outputs.push_back(PageOutput::Send { place, bytes: encode_frame(&Frame::Answers(self.life), None) });
+                outputs.push_back(WireOutput::Send { place, bytes: encode_frame(&Frame::Answers(self.life), None) }.into());
                 Brought::Nothing
             }
             Frame::Answers(life) => {
@@ -179,7 +178,7 @@ impl Wires {
                 let courier = self.heard.entry(from).or_default();
                 let is_new = courier.hear(number);
                 if let Some(receipt) = courier.receipt_after(RECEIPT_COUNT) {
-                    outputs.push_back(PageOutput::Send { place, bytes: encode_frame(&Frame::Heard(receipt), None) });
+                    outputs.push_back(WireOutput::Send { place, bytes: encode_frame(&Frame::Heard(receipt), None) }.into());
                 }
                 if is_new { Brought::Message(from.0, from.1, message) } else { Brought::Nothing }
             }
@@ -187,25 +186,25 @@ impl Wires {
     }
 
     /// The node was taken for lost: its unsent messages are void. Returns them.
-    pub fn begin_anew<M: PageMemory>(&mut self, outputs: &mut VecDeque<PageOutput<M>>) -> Vec<Arc<Outgoing>> {
+    pub fn begin_anew<O: From<WireOutput>>(&mut self, outputs: &mut VecDeque<O>) -> Vec<Arc<Outgoing>> {
         let mut void = Vec::new();
         for channel in std::mem::take(&mut self.channels).into_values() {
-            outputs.extend(channel.dialing.place().map(|place| PageOutput::Close { place }));
+            outputs.extend(channel.dialing.place().map(|place| WireOutput::Close { place }.into()));
             void.extend(channel.courier.unconfirmed().map(|(_, outgoing)| outgoing.clone()));
         }
         void
     }
 
     /// A node is lost: nothing more is said to it, nor heard from this life of it. Returns what it may not have heard.
-    pub fn forget<M: PageMemory>(&mut self, node: NodeId, outputs: &mut VecDeque<PageOutput<M>>) -> Vec<Arc<Outgoing>> {
+    pub fn forget<O: From<WireOutput>>(&mut self, node: NodeId, outputs: &mut VecDeque<O>) -> Vec<Arc<Outgoing>> {
         let channel = self.channels.remove(&node);
         let from: Vec<u64> = self.from.iter().filter(|(_, (known, _))| known.0 == node).map(|(place, _)| *place).collect();
         for place in from {
             self.from.remove(&place);
-            outputs.push_back(PageOutput::Close { place });
+            outputs.push_back(WireOutput::Close { place }.into());
         }
         let Some(channel) = channel else { return Vec::new() };
-        outputs.extend(channel.dialing.place().map(|place| PageOutput::Close { place }));
+        outputs.extend(channel.dialing.place().map(|place| WireOutput::Close { place }.into()));
         channel.courier.unconfirmed().map(|(_, outgoing)| outgoing.clone()).collect()
     }
 }

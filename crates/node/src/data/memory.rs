@@ -1,12 +1,16 @@
 //! The node's extents as its home reaches them.
 
+use crate::extent::NodeExtent;
 use crate::extents::{Extents, Opened};
 use crate::lost::lost_memory;
 use crate::queues::SharedQueues;
 use hanare_home::{Bytes, Memory, QueueArray};
-use hanare_memory::vector;
+use hanare_memory::exec::{Exec, Stage};
+use hanare_memory::{Window, vector};
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Grant, Rights, Slot};
+use hanare_protocol::shape::Shape;
+use hanare_protocol::wire::copies::ExtentWrite;
 
 impl Memory for Extents {
     type Extent = Opened;
@@ -43,6 +47,14 @@ impl Bytes for Opened {
         Opened::is_by_pages(self)
     }
 
+    fn apply(&self, write: &ExtentWrite) -> Result<Vec<u8>> {
+        apply(self.held(), write)
+    }
+
+    fn set_open(&self, is_open: bool) {
+        self.held().set_open(is_open);
+    }
+
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let reach = self.held().reach();
         reach.window().slice(offset as usize, into.len()).read_into(into).map_err(|lost| lost_memory(&lost))
@@ -66,4 +78,32 @@ impl Bytes for Opened {
     fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut QueueArray<'_, SharedQueues>) -> Result<T>) -> Result<T> {
         self.held().with_queues(offset, with)
     }
+}
+
+/// Carries out a write that lies inside. Returns the elements before it, where the operation gives them.
+fn apply(held: &NodeExtent, write: &ExtentWrite) -> Result<Vec<u8>> {
+    let mut exec = Exec::new(write.op);
+    // SAFETY: the operand is borrowed for this call, and only read.
+    let operand = unsafe { Window::of(&write.operand) };
+    if !write.op.streams_operand() {
+        exec.hold(operand).map_err(|lost| lost_memory(&lost))?;
+    }
+    held.will_write(write.ranges.iter().copied());
+    let mut olds = vec![0; if write.op.gives_old() { write.len_bytes() as usize } else { 0 }];
+    // SAFETY: the vector is not touched until the stages that get its windows have ended.
+    let olds_window = unsafe { Window::of_mut(&mut olds) };
+    let (reach, mut done) = (held.reach(), 0);
+    for (offset, len) in &write.ranges {
+        let shape = Shape::contiguous(*offset, *len).check("of a peer", held.len())?;
+        let stage = Stage { memory: reach.window(), shape: &shape, at: 0, len: *len, stream_at: done };
+        let part = |window: Window, factor: u64| match window.len() {
+            0 => window,
+            _ => window.slice((done * factor) as usize, (len * factor) as usize),
+        };
+        let operand = if write.op.streams_operand() { part(operand, write.op.operand_factor()) } else { Window::empty() };
+        exec.stage(stage, operand, part(olds_window, 1)).map_err(|lost| lost_memory(&lost))?;
+        done += len;
+    }
+    drop(reach);
+    Ok(olds)
 }

@@ -14,7 +14,7 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
-use crate::extents::Extents;
+use crate::extents::{Extents, Opened};
 use frames::NodeFrames;
 use hanare_home::{FrameTerms, NotShared, PageMemory};
 use hanare_memory::frames::ClientFrames;
@@ -26,7 +26,7 @@ pub(crate) use reply::SealedReply;
 use std::sync::Arc;
 
 /// The home on this node.
-pub(crate) type NodeHome = hanare_home::Home<NodePages>;
+pub(crate) type NodeHome = hanare_home::Home<NodePages, Opened>;
 /// An event of it.
 pub(crate) type HomeInput<'a> = hanare_home::Input<'a, NodePages>;
 /// A client's request about one.

@@ -4,7 +4,9 @@ use super::frames::NodeFrames;
 use super::memory::HomeMemory;
 use super::*;
 use crate::persistence::Keeper;
-use hanare_home::{HostFrames, LockTerms, Output, PageInput, PageOutput, PageTerms, Pages, SEATS, Vectors};
+use hanare_home::{
+    Home, HostFrames, LockTerms, Output, PageInput, PageOutput, PageTerms, Pages, SEATS, Vector, Vectors, WireOutput,
+};
 use hanare_memory::Mapping;
 use hanare_memory::file::Huge;
 use hanare_memory::frames::Run;
@@ -34,28 +36,31 @@ fn extents() -> Arc<Extents> {
 /// Time passes nowhere here.
 const NOW: Duration = Duration::from_secs(1);
 
-/// Its locks and words reach no memory.
-fn tell<'a>(regions: &mut NodeHome, input: impl Into<HomeInput<'a>>) {
+/// The home of a node whose locks and words reach no memory.
+type TestHome = Home<NodePages, Vector>;
+
+fn tell<'a>(regions: &mut TestHome, input: impl Into<HomeInput<'a>>) {
     regions.handle(NOW, input.into(), &Vectors::default());
 }
 
-fn poll(regions: &mut NodeHome) -> Option<PageOutput<NodePages>> {
+fn poll(regions: &mut TestHome) -> Option<PageOutput<NodePages>> {
     match regions.poll(&Vectors::default())? {
         Output::Pages(output) => Some(output),
         Output::Sync(output) => unreachable!("nobody asks for {output:?}"),
+        Output::Copies(output) => unreachable!("nothing has copies: {output:?}"),
     }
 }
 
 /// A node that draws this number alone.
 const KEY: u64 = 44;
 
-fn regions() -> NodeHome {
+fn regions() -> TestHome {
     regions_on(extents())
 }
 
-fn regions_on(extents: Arc<Extents>) -> NodeHome {
+fn regions_on(extents: Arc<Extents>) -> TestHome {
     let terms = PageTerms { address: "here".to_owned(), life: Incarnation(1), answer: Duration::from_secs(1), frames_max: 64 };
-    let mut regions = NodeHome::new(LockTerms::default(), 1, Pages::new(terms, NodePages { extents, draw: || Ok(KEY) }));
+    let mut regions = Home::new(LockTerms::default(), 1, Pages::new(terms, NodePages { extents, draw: || Ok(KEY) }));
     tell(&mut regions, PageInput::Identity { node: NodeId(0), epoch: Epoch(1) });
     regions
 }
@@ -79,12 +84,12 @@ fn share(len: u64) -> RegionRequest {
     RegionRequest::Share { view: Box::new(view), consistency: Consistency::Coherent, uid: 1 }
 }
 
-fn map(regions: &mut NodeHome, client: u64) {
+fn map(regions: &mut TestHome, client: u64) {
     tell(regions, PageInput::Request { client: ClientId(client), request: share(4 * PAGE_LEN) });
 }
 
 /// The home elsewhere lets the host in, by the share 5, over a connection of its node.
-fn let_in(regions: &mut NodeHome) {
+fn let_in(regions: &mut TestHome) {
     let joined = Joined { host: HostId(1), share: 5, rights: Rights::Write };
     let frames = [
         encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), address: "there".to_owned(), channel: 1 }, None),
@@ -93,7 +98,7 @@ fn let_in(regions: &mut NodeHome) {
     tell(regions, PageInput::Frames { place: FROM, frames: &frames });
 }
 
-fn refusals(regions: &mut NodeHome) -> usize {
+fn refusals(regions: &mut TestHome) -> usize {
     std::iter::from_fn(|| poll(regions)).filter(|output| matches!(output, PageOutput::Reply { result: Err(_), .. })).count()
 }
 
@@ -200,7 +205,7 @@ const FROM: u64 = 5;
 const TO: u64 = 7;
 
 /// A host that has joined a home elsewhere, over those connections.
-fn joined() -> NodeHome {
+fn joined() -> TestHome {
     let mut regions = regions();
     map(&mut regions, 0);
     tell(&mut regions, PageInput::Dialed { node: ELSEWHERE, place: Some(TO) });
@@ -209,21 +214,21 @@ fn joined() -> NodeHome {
     regions
 }
 
-fn hear(regions: &mut NodeHome, frames: &[Vec<u8>]) {
+fn hear(regions: &mut TestHome, frames: &[Vec<u8>]) {
     tell(regions, PageInput::Frames { place: FROM, frames });
 }
 
 /// The messages that leave, and whether a connection or a thread's link is closed.
-fn done(regions: &mut NodeHome) -> (Vec<NodeMessage>, bool) {
+fn done(regions: &mut TestHome) -> (Vec<NodeMessage>, bool) {
     let (mut said, mut closes) = (Vec::new(), false);
     while let Some(output) = poll(regions) {
         match output {
-            PageOutput::Send { place: TO, bytes } => {
+            PageOutput::Wire(WireOutput::Send { place: TO, bytes }) => {
                 if let Frame::Message(_, message) = decode_frame(&bytes).unwrap().0 {
                     said.push(message);
                 }
             }
-            PageOutput::Close { .. } | PageOutput::End { .. } => closes = true,
+            PageOutput::Wire(WireOutput::Close { .. }) | PageOutput::End { .. } => closes = true,
             _ => {}
         }
     }

@@ -57,6 +57,14 @@ struct Copied {
     rests_until_ms: u64,
 }
 
+impl Copied {
+    /// True if the node is one of the holders.
+    fn has(&self, node: NodeId) -> bool {
+        let set = self.holders.set();
+        set.home == node || set.copies.contains(&node)
+    }
+}
+
 /// All extents with copies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CopiedExtents {
@@ -100,6 +108,10 @@ impl CopiedExtents {
             }
         };
         self.unsettled.iter().filter_map(due).min()
+    }
+
+    fn those(&self, which: impl Fn(&Copied) -> bool) -> Vec<CopiedExtent> {
+        self.extents.iter().filter(|(_, copied)| which(copied)).map(|(extent, _)| *extent).collect()
     }
 
     fn of(&self, gid: Gid) -> Vec<CopiedExtent> {
@@ -197,13 +209,8 @@ impl Coordinator {
 
     /// A node's lease is over: it answers for nothing any more. What it holds alone may come back with it.
     pub(super) fn lose_holder(&mut self, now_ms: u64, node: NodeId) {
-        let holds = |copied: &Copied| {
-            let set = copied.holders.set();
-            set.home == node || set.copies.contains(&node) || copied.remade.is_some_and(|remade| remade.node == node)
-        };
-        let those: Vec<CopiedExtent> =
-            self.copied.extents.iter().filter(|(_, copied)| holds(copied)).map(|(extent, _)| *extent).collect();
-        for extent in those {
+        let holds = |copied: &Copied| copied.has(node) || copied.remade.is_some_and(|remade| remade.node == node);
+        for extent in self.copied.those(holds) {
             self.lose_holder_of(now_ms, extent, node);
         }
     }
@@ -240,10 +247,7 @@ impl Coordinator {
 
     /// A node has joined: it hears what it may have missed, and may take copies.
     pub(super) fn holder_joined(&mut self, now_ms: u64, node: NodeId) {
-        let is_concerned = |copied: &Copied| copied.holders.set().home == node || copied.holders.set().copies.contains(&node);
-        let those: Vec<CopiedExtent> =
-            self.copied.extents.iter().filter(|(_, copied)| is_concerned(copied)).map(|(extent, _)| *extent).collect();
-        for extent in those {
+        for extent in self.copied.those(|copied| copied.has(node)) {
             if let Some(copied) = self.copied.extents.get_mut(&extent) {
                 copied.holders.on_connected(node);
             }
@@ -268,7 +272,21 @@ impl Coordinator {
         let Some(copied) = self.copied.extents.get_mut(&extent).filter(|_| admits) else { return };
         match message {
             FromHolder::IsFrozen { term, position } => copied.holders.on_frozen(from, term, position),
-            FromHolder::Drop { term, node } => copied.holders.on_drop(from, term, node),
+            FromHolder::Drop { term, node } => {
+                let is_of_home = copied.holders.set().home == from;
+                copied.holders.on_drop(from, term, node);
+                if is_of_home && copied.remade.is_some_and(|remade| remade.node == node) {
+                    // The home has given up what it made there.
+                    self.rest(now_ms, extent);
+                }
+            }
+            FromHolder::Broken => {
+                if copied.remade.is_some_and(|remade| remade.node == from) {
+                    self.rest(now_ms, extent);
+                } else if copied.has(from) {
+                    self.lose_holder_of(now_ms, extent, from);
+                }
+            }
             FromHolder::Admit { term, node, epoch } => {
                 let is_asked = |remade: Remade| (remade.node, remade.epoch) == (node, epoch) && remade.slot.is_some();
                 if copied.holders.set().copies.contains(&node) || copied.remade.is_some_and(is_asked) {
@@ -427,6 +445,12 @@ impl Coordinator {
         };
         let those: Vec<CopiedExtent> = self.copied.making.iter().filter(|extent| is_there(extent)).copied().collect();
         those.into_iter().for_each(|extent| self.give_up_copy(now_ms, extent));
+    }
+
+    /// A copy that is being made is given up, and the next one has time.
+    fn rest(&mut self, now_ms: u64, extent: CopiedExtent) {
+        self.give_up_copy(now_ms, extent);
+        self.copied.extents.entry(extent).and_modify(|copied| copied.rests_until_ms = now_ms.saturating_add(REMAKE_MS));
     }
 
     /// A copy that is being made is given up: its node frees what it made for it.

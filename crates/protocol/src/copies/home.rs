@@ -319,11 +319,13 @@ impl<E: Clone> HomeLog<E> {
         nodes.into_iter().for_each(|node| self.send_again(node));
     }
 
-    /// A copy does not answer. The home goes on without it when the coordinator says so.
+    /// A copy does not answer. The home goes on without a member when the coordinator says so. One that is being made it gives up, and the
+    /// coordinator finds another.
     pub fn on_silent(&mut self, node: NodeId) {
         match self.peers.get(&node).map(|peer| peer.state) {
             Some(PeerState::Making | PeerState::Counts) => {
                 self.peers.remove(&node);
+                self.outputs.push_back(HomeOutput::Drop { term: self.term, node });
                 self.advance();
             }
             Some(_) if self.step(node, PeerEvent::Silent) => {
@@ -380,15 +382,19 @@ impl<E: Clone> HomeLog<E> {
         self.outputs.extend(asks);
     }
 
-    /// A node without the extent's bytes becomes a copy: it gets all ranges, and each write when it is applied here.
-    pub fn make(&mut self, node: NodeId, epoch: Epoch) {
-        if self.state != HomeLogState::Open || self.peers.contains_key(&node) || node == self.me {
-            return;
+    /// A node without the extent's bytes becomes a copy: it gets all ranges, and each write when it is applied here. A copy that the node had
+    /// in another epoch, and that is no member yet, is void. Returns false where nothing begins.
+    pub fn make(&mut self, node: NodeId, epoch: Epoch) -> bool {
+        let is_void = |peer: &PeerCopy| peer.epoch != epoch && !peer.is_member();
+        if self.state != HomeLogState::Open || node == self.me || !self.peers.get(&node).is_none_or(is_void) {
+            return false;
         }
         let (term, at) = (self.term, self.applied);
         self.peers
             .insert(node, PeerCopy { state: PeerState::Making, epoch, has: Position::default(), range: 0, from: self.last });
         self.outputs.push_back(HomeOutput::Make { to: node, term, at });
+        self.advance();
+        true
     }
 
     /// The next range of a copy that is made; false where there is none. The caller bounds how fast they go. Behind the last one the copy counts.
@@ -465,6 +471,11 @@ impl<E: Clone> HomeLog<E> {
 impl PeerCopy {
     fn counts(&self) -> bool {
         self.state != PeerState::Making
+    }
+
+    /// True if the coordinator has it in the set.
+    fn is_member(&self) -> bool {
+        matches!(self.state, PeerState::Member | PeerState::Silent)
     }
 }
 

@@ -77,6 +77,8 @@ pub enum FromHolder {
         /// The copy's epoch when it was made.
         epoch: Epoch,
     },
+    /// Bytes could not be written here: this node is no holder any more.
+    Broken,
 }
 
 /// A message on a connection of a node that has homes, to a node that has their copies. The connection's greeting names the first.

@@ -3,7 +3,7 @@
 use crate::check::{Check, check};
 use crate::cluster::{Cluster, Defect, Event};
 use crate::served::{HomeInput, ServedHome, request};
-use hanare_home::{LockTerms, Vectors, Waiter};
+use hanare_home::{LockTerms, Vector, Vectors, Waiter};
 use hanare_protocol::Error;
 use hanare_protocol::group::{PartyReply, RankAt};
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, User};
@@ -58,7 +58,7 @@ struct JobRun {
 /// The home of barriers, and the arrivals that it has not answered.
 #[derive(Debug)]
 pub(crate) struct JobService {
-    served: ServedHome,
+    served: ServedHome<Vector>,
     /// Each rank has a link of its own.
     links: BTreeMap<(JobId, Rank), u64>,
     waiting: BTreeMap<Waiter, Arrival>,

@@ -167,10 +167,15 @@ impl CopyWorld {
             is_blind || (coordinator.heard_ms[copy].is_some() && coordinator.epochs[copy] == epoch)
         };
         let admits = matches!(message, FromHolder::Admit { node, epoch, .. } if is_of_today(node, epoch));
-        let holders = &mut coordinator.extents[number].holders;
+        let CopiedExtent { holders, asked, .. } = &mut coordinator.extents[number];
         match message {
             FromHolder::IsFrozen { term, position } => holders.on_frozen(node, term, position),
-            FromHolder::Drop { term, node: copy } => holders.on_drop(node, term, copy),
+            FromHolder::Drop { term, node: copy } => {
+                holders.on_drop(node, term, copy);
+                asked.take_if(|(home, made, _)| (*home, *made) == (node, copy));
+            }
+            FromHolder::Broken if asked.is_some_and(|(_, made, _)| made == node) => *asked = None,
+            FromHolder::Broken => holders.on_lost(node),
             FromHolder::Admit { term, node: copy, .. } if admits => holders.on_admit(node, term, copy),
             FromHolder::Admit { .. } => {}
         }

@@ -1,24 +1,44 @@
 //! The extents of a node.
 
-use super::{EXTENT_COUNT, EXTENT_LEN, PROGRAM_COUNT, WORD_COUNT, WORD_STEP};
-use hanare_home::CopyMemory;
-use hanare_protocol::Result;
+use super::{EXTENT_LEN, PROGRAM_COUNT, WORD_COUNT, WORD_STEP, name};
+use hanare_home::{Bytes, Memory, QueueArray, Vector, Vectors};
 use hanare_protocol::element::{Element, Operator};
+use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::command::{Op, Update};
 use hanare_protocol::wire::copies::ExtentWrite;
+use hanare_protocol::{Error, Result};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-/// Bytes of extents, by number.
+/// An extent: bytes, and what a fault or a defect makes of them.
+#[derive(Clone, Debug)]
+pub(super) struct SimExtent {
+    number: usize,
+    bytes: Vector,
+    faults: Rc<Faults>,
+}
+
+#[derive(Debug, Default)]
+struct Faults {
+    /// The next write fails.
+    fails: Cell<bool>,
+    /// A write has failed, or will.
+    has_failed: Cell<bool>,
+    /// A defect: copies apply each write when the next one comes.
+    is_late: bool,
+    late: RefCell<Option<ExtentWrite>>,
+    /// A defect: writes that were applied before their time.
+    applied: RefCell<Vec<ExtentWrite>>,
+}
+
+/// The extents of a node, by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExtentMemory {
-    extents: BTreeMap<usize, Vec<u8>>,
-    is_open: [bool; EXTENT_COUNT],
+    extents: BTreeMap<usize, SimExtent>,
     /// A defect: copies apply each write when the next one comes.
     pub is_late: bool,
-    late: BTreeMap<usize, ExtentWrite>,
-    /// A defect: writes that were applied before their time.
-    pub applied: Vec<(usize, ExtentWrite)>,
 }
 
 fn word_at(word: usize) -> usize {
@@ -39,13 +59,35 @@ pub(super) fn addition(word: usize, program: usize) -> ExtentWrite {
 
 impl ExtentMemory {
     /// The node has an extent of zeros.
-    pub fn make(&mut self, extent: usize) {
-        self.extents.insert(extent, vec![0; EXTENT_LEN]);
-        self.late.remove(&extent);
+    pub fn make(&mut self, number: usize) {
+        let (_, bytes) = Vectors::of(name(number).gid, EXTENT_LEN);
+        let faults = Rc::new(Faults { is_late: self.is_late, ..Faults::default() });
+        self.extents.insert(number, SimExtent { number, bytes, faults });
     }
 
     pub fn is_open(&self, extent: usize) -> bool {
-        self.is_open[extent]
+        self.extents.get(&extent).is_some_and(|extent| extent.bytes.is_open())
+    }
+
+    /// The next write to an extent fails.
+    pub fn fail_next(&self, extent: usize) {
+        if let Some(SimExtent { faults, .. }) = self.extents.get(&extent) {
+            faults.fails.set(true);
+            faults.has_failed.set(true);
+        }
+    }
+
+    /// True if a write to it has failed, or will.
+    pub fn has_failed(&self, extent: usize) -> bool {
+        self.extents.get(&extent).is_some_and(|extent| extent.faults.has_failed.get())
+    }
+
+    /// A defect: a write is applied before its time.
+    pub fn apply_early(&self, extent: usize, write: &ExtentWrite) -> Vec<u8> {
+        let extent = self.extents.get(&extent).expect("it was made");
+        let olds = extent.bytes.apply(write).expect("vectors do not fail");
+        extent.faults.applied.borrow_mut().push(write.clone());
+        olds
     }
 
     pub fn word(&self, extent: usize, word: usize) -> u64 {
@@ -61,59 +103,101 @@ impl ExtentMemory {
         std::array::from_fn(|word| self.word(extent, word))
     }
 
-    pub fn bytes(&self, extent: usize) -> &[u8] {
-        self.extents.get(&extent).map_or(&[], Vec::as_slice)
+    pub fn bytes(&self, extent: usize) -> Vec<u8> {
+        let Some(extent) = self.extents.get(&extent) else { return Vec::new() };
+        let mut bytes = vec![0; EXTENT_LEN];
+        extent.bytes.read(0, &mut bytes).expect("a vector has its bytes");
+        bytes
     }
 
     fn load(&self, extent: usize, at: usize) -> u64 {
-        self.bytes(extent).get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("8 bytes")))
-    }
-
-    fn add(&mut self, extent: usize, entry: &ExtentWrite) -> Vec<u8> {
-        let mut olds = Vec::new();
-        let more = u64::from_le_bytes(entry.operand[..8].try_into().expect("8 bytes"));
-        for (at, _) in &entry.ranges {
-            let old = self.load(extent, *at as usize);
-            olds.extend(old.to_le_bytes());
-            if let Some(bytes) = self.extents.get_mut(&extent) {
-                bytes[*at as usize..][..8].copy_from_slice(&(old + more).to_le_bytes());
-            }
-        }
-        olds
+        self.extents.get(&extent).map_or(0, |extent| extent.bytes.load_word(at as u64, 8).expect("a vector has its bytes"))
     }
 }
 
-impl CopyMemory for ExtentMemory {
-    type Extent = usize;
+impl Memory for ExtentMemory {
+    type Extent = SimExtent;
 
-    fn len_bytes(&self, _extent: &usize) -> u64 {
-        EXTENT_LEN as u64
+    fn open(&self, slot: Slot, _grant: Grant, _need: Rights) -> Result<SimExtent> {
+        let gid = name(slot.0 as usize).gid;
+        self.find(gid, slot).ok_or(Error::GrantRefused { gid, node: NodeId(0) })
     }
 
-    fn has(&self, extent: &usize) -> bool {
-        self.extents.contains_key(extent)
+    fn find(&self, gid: Gid, slot: Slot) -> Option<SimExtent> {
+        self.extents.get(&(slot.0 as usize)).filter(|extent| Bytes::gid(*extent) == gid).cloned()
     }
 
-    fn apply(&mut self, extent: &usize, entry: &ExtentWrite) -> Result<Vec<u8>> {
-        if let Some(at) = self.applied.iter().position(|(at, applied)| at == extent && applied == entry) {
-            self.applied.remove(at);
+    fn has(&self, gid: Gid, slot: Slot) -> bool {
+        self.find(gid, slot).is_some()
+    }
+}
+
+impl Bytes for SimExtent {
+    type Queues = <Vector as Bytes>::Queues;
+
+    fn gid(&self) -> Gid {
+        Bytes::gid(&self.bytes)
+    }
+
+    fn slot(&self) -> Slot {
+        Slot(self.number as u32)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.bytes.len_bytes()
+    }
+
+    fn is_by_pages(&self) -> bool {
+        false
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.bytes.read(offset, into)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.fail_once()?;
+        self.bytes.write(offset, bytes)
+    }
+
+    fn apply(&self, write: &ExtentWrite) -> Result<Vec<u8>> {
+        self.fail_once()?;
+        let mut applied = self.faults.applied.borrow_mut();
+        if let Some(at) = applied.iter().position(|applied| applied == write) {
+            applied.remove(at);
             return Ok(vec![0; 16]);
         }
-        let late =
-            if self.is_late && !self.is_open[*extent] { self.late.insert(*extent, entry.clone()) } else { Some(entry.clone()) };
-        Ok(late.map_or_else(|| vec![0; 16], |entry| self.add(*extent, &entry)))
+        if !self.faults.is_late || self.bytes.is_open() {
+            return self.bytes.apply(write);
+        }
+        match self.faults.late.replace(Some(write.clone())) {
+            Some(before) => self.bytes.apply(&before),
+            None => Ok(vec![0; 16]),
+        }
     }
 
-    fn read(&self, extent: &usize, offset: u64, len: u64) -> Result<Vec<u8>> {
-        Ok(self.bytes(*extent)[offset as usize..][..len as usize].to_vec())
+    fn set_open(&self, is_open: bool) {
+        self.bytes.set_open(is_open);
     }
 
-    fn write(&mut self, extent: &usize, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.extents.get_mut(extent).expect("it was made")[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-        Ok(())
+    fn load_word(&self, offset: u64, len: u64) -> Result<u64> {
+        self.bytes.load_word(offset, len)
     }
 
-    fn set_open(&mut self, extent: &usize, is_open: bool) {
-        self.is_open[*extent] = is_open;
+    fn begin_heap(&self) -> Result<()> {
+        self.bytes.begin_heap()
+    }
+
+    fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut QueueArray<'_, Self::Queues>) -> Result<T>) -> Result<T> {
+        self.bytes.with_queues(offset, with)
+    }
+}
+
+impl SimExtent {
+    fn fail_once(&self) -> Result<()> {
+        match self.faults.fails.take() {
+            true => Err(Error::System { what: "write".to_owned(), reason: "no memory".to_owned() }),
+            false => Ok(()),
+        }
     }
 }

@@ -27,9 +27,9 @@ use crate::harness::{Course, World, defects, on_course};
 use crate::network::Ordered;
 use coordinator::Coordinator;
 use hanare_protocol::copies::{HolderSet, Term};
-use hanare_protocol::id::{Epoch, NodeId};
+use hanare_protocol::id::{Epoch, Gid, NodeId};
 use hanare_protocol::limits::STAGE_LEN;
-use hanare_protocol::wire::copies::{FromHolder, ToHolder};
+use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use nodes::{CopyConnection, CopyHost};
 use programs::CopyProgram;
 use std::collections::{BTreeMap, BTreeSet};
@@ -283,6 +283,14 @@ fn first_set(extent: usize, node_count: usize) -> HolderSet {
     HolderSet { term: Term(1), home: at(0), copies: (1..=1 + extent % 2).map(at).collect() }
 }
 
+fn name(extent: usize) -> CopiedExtent {
+    CopiedExtent { gid: Gid(extent as u64), index: 0 }
+}
+
+fn number(extent: CopiedExtent) -> usize {
+    extent.gid.0 as usize
+}
+
 fn node_id(index: usize) -> NodeId {
     NodeId(index as u32)
 }
@@ -353,7 +361,7 @@ impl CopyWorld {
     fn fault(&mut self) {
         let node_count = self.hosts.len() as u64;
         let node = self.dice.below(node_count) as usize;
-        match self.dice.below(8) {
+        match self.dice.below(9) {
             0..2 => {
                 let wire = self.wires.get(&node).copied().unwrap_or_default();
                 if self.now_ms >= wire.rests_until_ms {
@@ -372,6 +380,10 @@ impl CopyWorld {
                 let still_ms = self.dice.between(100, 4000);
                 self.hosts[node].is_still = true;
                 self.at(still_ms, Event::Wake(node));
+            }
+            7 => {
+                let extent = self.dice.below(EXTENT_COUNT as u64) as usize;
+                self.hosts[node].memory.fail_next(extent);
             }
             _ => {
                 let is_alone = self.dice.chance(5000);
@@ -425,7 +437,9 @@ impl CopyWorld {
         (0..EXTENT_COUNT).all(|extent| {
             let members = self.coordinator.members(extent);
             let is_doubted = |member: usize| self.hosts.iter().any(|host| host.doubted.contains(&(extent, member)));
-            let well = members.iter().filter(|member| is_well(**member) && !is_doubted(**member)).count();
+            let has_failed = |member: usize| self.hosts[member].memory.has_failed(extent);
+            let is_whole = |member: usize| is_well(member) && !is_doubted(member) && !has_failed(member);
+            let well = members.iter().filter(|member| is_whole(**member)).count();
             !members.contains(&node) || well > 0
         })
     }

@@ -1,14 +1,14 @@
 //! A node's process under virtual time, and connections between nodes.
 
-use super::memory::{ExtentMemory, addition};
-use super::{COORDINATOR, CopyWorld, Defect, Event, FrameBox, LEASE_MS, LOOK_MS, Message, index, node_id};
+use super::memory::{ExtentMemory, SimExtent, addition};
+use super::{COORDINATOR, CopyWorld, Defect, Event, FrameBox, LEASE_MS, LOOK_MS, Message, index, name, node_id, number};
 use crate::harness::due;
 use crate::network::Ordered;
-use hanare_home::{Copies, CopyInput, CopyMemory, CopyOutput};
+use hanare_home::{Copies, CopyInput, CopyOutput, WireOutput};
 use hanare_protocol::copies::{HolderSet, Term};
-use hanare_protocol::id::{Epoch, Gid, Slot};
+use hanare_protocol::id::{Epoch, Slot};
 use hanare_protocol::wire::control::NodeAddress;
-use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
+use hanare_protocol::wire::copies::{FromHolder, ToHolder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct CopyHost {
     /// Events that come while it stands still.
     pub inbox: Vec<Event>,
     pub lease_until_ms: u64,
-    pub copies: Copies<usize, (usize, u64)>,
+    pub copies: Copies<SimExtent, (usize, u64)>,
     pub memory: ExtentMemory,
     /// Programs whose additions wait here, with the number of each.
     waiting: BTreeMap<usize, u64>,
@@ -49,20 +49,12 @@ pub(super) struct CopyConnection {
     rests_until_ms: u64,
 }
 
-fn name(extent: usize) -> CopiedExtent {
-    CopiedExtent { gid: Gid(extent as u64), index: 0 }
-}
-
-fn number(extent: CopiedExtent) -> usize {
-    extent.gid.0 as usize
-}
-
 impl CopyWorld {
     /// A node begins, with what these sets give it; none for one that begins anew.
     pub(super) fn begin_node(&mut self, node: usize, sets: &[HolderSet]) {
         self.hosts[node].lease_until_ms = self.course.now_ms + LEASE_MS;
         self.hosts[node].memory.is_late = self.has(Defect::ApplyLate);
-        self.tell(node, CopyInput::Identity(node_id(node)));
+        self.hosts[node].copies.set_identity(node_id(node));
         for (extent, set) in sets.iter().enumerate() {
             if set.home == node_id(node) || set.copies.contains(&node_id(node)) {
                 self.make(node, extent, set.clone());
@@ -75,7 +67,7 @@ impl CopyWorld {
     /// The node makes an extent of zeros.
     fn make(&mut self, node: usize, extent: usize, set: HolderSet) {
         self.hosts[node].memory.make(extent);
-        self.tell(node, CopyInput::Made { extent: name(extent), set, at: (Slot(extent as u32), extent) });
+        self.tell(node, CopyInput::Made { extent: name(extent), set, slot: Slot(extent as u32) });
     }
 
     fn hold(&mut self, node: usize, extent: usize, message: ToHolder) {
@@ -85,10 +77,15 @@ impl CopyWorld {
     }
 
     /// A node's process hears of an event, and does what comes of it.
-    fn tell(&mut self, node: usize, input: CopyInput<'_, usize, (usize, u64)>) {
+    fn tell(&mut self, node: usize, input: CopyInput<'_>) {
+        self.with_copies(node, |copies, now, memory| copies.handle(now, input, memory));
+    }
+
+    /// Does something with a node's homes and copies, and what comes of it.
+    fn with_copies(&mut self, node: usize, with: impl FnOnce(&mut Copies<SimExtent, (usize, u64)>, Duration, &ExtentMemory)) {
         let now = Duration::from_millis(self.now_ms);
         let host = &mut self.hosts[node];
-        host.copies.handle(now, input, &mut host.memory);
+        with(&mut host.copies, now, &host.memory);
         while let Some(output) = self.hosts[node].copies.poll() {
             self.act_for(node, output);
         }
@@ -110,12 +107,12 @@ impl CopyWorld {
                 }
             }
             CopyOutput::Say { extent, message } => self.say_for(node, number(extent), message),
-            CopyOutput::Dial { node: to, .. } => {
+            CopyOutput::Wire(WireOutput::Dial { node: to, .. }) => {
                 let after = self.dice.between(1, 50);
                 self.at(after, Event::Dialed { from: node, to: index(to) });
             }
-            CopyOutput::Send { place, bytes } => self.send_frame(node, place, bytes),
-            CopyOutput::Close { place } => self.break_connection(place),
+            CopyOutput::Wire(WireOutput::Send { place, bytes }) => self.send_frame(node, place, bytes),
+            CopyOutput::Wire(WireOutput::Close { place }) => self.break_connection(place),
         }
     }
 
@@ -134,6 +131,7 @@ impl CopyWorld {
                 }
             }
             FromHolder::Admit { .. } => self.count("copies made"),
+            FromHolder::Broken => self.count("writes that failed"),
             FromHolder::IsFrozen { .. } => {}
         }
         let message = self.tampered(message);
@@ -151,7 +149,7 @@ impl CopyWorld {
     pub(super) fn on_tick(&mut self, node: usize) {
         self.hosts[node].tick_at = None;
         if self.may_act(node, Event::Tick(node)) {
-            self.tell(node, CopyInput::Tick);
+            self.with_copies(node, |copies, now, _| copies.tick(now));
         }
     }
 
@@ -184,13 +182,12 @@ impl CopyWorld {
         host.waiting.insert(program, asked);
         let entry = addition(word, program);
         if self.has(Defect::ApplyFirst) {
-            let memory = &mut self.hosts[node].memory;
-            let olds = memory.apply(&extent, &entry).expect("vectors do not fail");
-            memory.applied.push((extent, entry.clone()));
+            let olds = self.hosts[node].memory.apply_early(extent, &entry);
             let old = u64::from_le_bytes(olds[..8].try_into().expect("8 bytes"));
             self.answer(program, asked, Some(old));
         }
-        self.tell(node, CopyInput::Write { at: (name(extent).gid, Slot(extent as u32)), asker: (program, asked), entry });
+        let at = (name(extent).gid, Slot(extent as u32));
+        self.with_copies(node, |copies, now, _| copies.write(now, at, (program, asked), entry));
     }
 
     /// A message of the coordinator.
@@ -223,7 +220,7 @@ impl CopyWorld {
 
     pub(super) fn coordinator_met(&mut self, node: usize) {
         if !self.hosts[node].is_dead {
-            self.tell(node, CopyInput::CoordinatorMet);
+            self.with_copies(node, |copies, now, _| copies.on_coordinator_met(now));
         }
     }
 

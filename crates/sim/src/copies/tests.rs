@@ -27,6 +27,7 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "nodes taken for lost",
         "reads",
         "silent copies",
+        "writes that failed",
     ];
     meets::<CopyWorld>(Plan { seed: 3, nodes: 5, minutes: 10.0 }, 5, &whats);
 }

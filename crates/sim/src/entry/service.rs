@@ -4,7 +4,7 @@ use super::frames::{LEN, LOCK_COUNT};
 use super::{Defect, EntryWorld, Event};
 use crate::check::Check;
 use crate::served::{HomeInput, ServedHome, request};
-use hanare_home::{Bytes, Input, LockTerms, SyncOutput, Waiter};
+use hanare_home::{Bytes, Input, LockTerms, SyncOutput, Vector, Waiter};
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::entry::{Condition, DataGrant, Stores};
 use hanare_protocol::lock::Mode;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// A life of the home's process.
 #[derive(Debug)]
 pub(super) struct EntryService {
-    pub served: ServedHome,
+    pub served: ServedHome<Vector>,
     /// Requests for locks without an answer: the lock, the number of the taking, and how it is taken.
     asked: BTreeMap<Waiter, (usize, u64, Mode)>,
     /// Locks that programs have, by the link and number of the taking.

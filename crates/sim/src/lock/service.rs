@@ -4,7 +4,7 @@ use super::judge::Model;
 use super::{Defect, Event, LockWorld};
 use crate::check::{Check, check};
 use crate::served::{HomeInput, ServedHome, request};
-use hanare_home::{Input, LockTerms, SyncOutput, Vectors, Waiter};
+use hanare_home::{Input, LockTerms, SyncOutput, Vector, Vectors, Waiter};
 use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::wire::sync::{LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result as Outcome};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A life of the home's process.
 #[derive(Debug)]
 pub(super) struct LockService {
-    pub served: ServedHome,
+    pub served: ServedHome<Vector>,
     /// Requests without an answer.
     asked: BTreeMap<Waiter, Asked>,
     /// Locks that were granted in this life.

@@ -6,7 +6,8 @@ use super::{Defect, Event, Life, MappingProgram, PAGE_COUNT, PageWorld, Truth, v
 use crate::check::Check;
 use crate::harness::due;
 use hanare_home::{
-    Home, Input, LockTerms, Output, PageInput, PageOutput, PageTerms, PageVectors, Pages, VectorFrames, VectorPages, Vectors,
+    Home, Input, LockTerms, Output, PageInput, PageOutput, PageTerms, PageVectors, Pages, Vector, VectorFrames, VectorPages,
+    Vectors, WireOutput,
 };
 use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::page::word::{PageWord, State};
@@ -34,7 +35,7 @@ pub(super) struct Mapped {
 pub(super) struct Process {
     pub node: usize,
     pub epoch: u64,
-    pub home: Home<PageVectors>,
+    pub home: Home<PageVectors, Vector>,
     pub memory: PageVectors,
     /// The same bytes, for words.
     region: Vectors,
@@ -153,6 +154,7 @@ impl PageWorld {
             match output {
                 Output::Pages(output) => self.on_output(life, output)?,
                 Output::Sync(output) => self.on_word(life, output)?,
+                Output::Copies(output) => unreachable!("no region has copies: {output:?}"),
             }
         }
         self.look_at_words(life)?;
@@ -168,15 +170,15 @@ impl PageWorld {
 
     fn on_output(&mut self, life: Life, output: PageOutput<PageVectors>) -> Check {
         match output {
-            PageOutput::Dial { node, .. } => {
+            PageOutput::Wire(WireOutput::Dial { node, .. }) => {
                 self.dial(life, node.0 as usize);
                 Ok(())
             }
-            PageOutput::Send { place, bytes } => {
+            PageOutput::Wire(WireOutput::Send { place, bytes }) => {
                 self.send(life, place, bytes);
                 Ok(())
             }
-            PageOutput::Close { place } => {
+            PageOutput::Wire(WireOutput::Close { place }) => {
                 self.close(place);
                 Ok(())
             }
@@ -218,7 +220,7 @@ impl PageWorld {
     }
 }
 
-fn home(terms: PageTerms, memory: &PageVectors) -> Home<PageVectors> {
+fn home(terms: PageTerms, memory: &PageVectors) -> Home<PageVectors, Vector> {
     Home::new(LockTerms::default(), 0, Pages::new(terms, memory.clone()))
 }
 

@@ -131,7 +131,7 @@ impl Store for Spill {
 pub(super) struct QueueNode {
     /// Its number among the homes.
     number: usize,
-    served: ServedHome,
+    served: ServedHome<SpillingVector<Spill>>,
     form: QueueForm,
     memory: SpillingVectors<Spill>,
     extent: SpillingVector<Spill>,

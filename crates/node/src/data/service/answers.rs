@@ -27,7 +27,11 @@ impl ServiceLoop {
             Did::Wire(role, frames, ending) => {
                 let moved = !frames.is_empty();
                 match role {
-                    Role::Copies => self.tell_copies(CopyInput::Frames { place: id, frames: &frames }),
+                    Role::Copies => {
+                        // A copy is filled when the coordinator knows it: the notice that tells of it is there by now.
+                        self.read_mail();
+                        self.tell_home(CopyInput::Frames { place: id, frames: &frames });
+                    }
                     _ => self.tell_home(PageInput::Frames { place: id, frames: &frames }),
                 }
                 self.serve_home();
@@ -93,8 +97,9 @@ impl ServiceLoop {
     pub(super) fn recall(&mut self, id: u64, need: Need) -> bool {
         let mut next = Some(need);
         while let Some(need) = next {
-            if self.copies.has(need.gid, need.slot) {
-                return self.write_to_copies(id, &need);
+            if self.home.has_copies(need.gid, need.slot) {
+                next = self.write_to_copies(id, &need);
+                continue;
             }
             next = match self.home.recall(self.now, id, need) {
                 Ok(Recall::Waits(_)) => return false,
@@ -139,6 +144,7 @@ impl ServiceLoop {
             match output {
                 Output::Sync(output) => self.do_sync(output),
                 Output::Pages(output) => self.do_pages(output),
+                Output::Copies(output) => self.do_copies(output),
             }
         }
     }
@@ -165,7 +171,7 @@ impl ServiceLoop {
     }
 
     /// Something was sent on a link: it is awake for what comes next, unless an event tells of that.
-    fn await_more(&mut self, id: u64) {
+    pub(super) fn await_more(&mut self, id: u64) {
         let rests = self.rests && self.places.get(&id).is_some_and(|place| place.seat.can_rest());
         if !rests {
             self.wake(id);
@@ -181,15 +187,7 @@ impl ServiceLoop {
 
     fn do_pages(&mut self, output: PageOutput<NodePages>) {
         match output {
-            PageOutput::Dial { node, address } => self.peers.dial_wire(Role::Pages, self.me, node, address),
-            PageOutput::Send { place, bytes } => {
-                let Some(SeatedLink { seat: Connection::Wire(_, wire), .. }) = self.places.get_mut(&place) else { return };
-                match wire.send_bytes(bytes) {
-                    Ok(()) => self.await_more(place),
-                    Err(error) => self.end(place, &error),
-                }
-            }
-            PageOutput::Close { place } => drop(self.unseat(place)),
+            PageOutput::Wire(output) => self.do_wire(Role::Pages, output),
             PageOutput::Grant { session, seq, reply } => {
                 self.answer(session, seq, Response::Granted(SealedReply::new(reply)));
             }

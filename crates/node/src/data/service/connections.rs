@@ -118,7 +118,7 @@ impl ServiceLoop {
             let is_of_copies = *role == Role::Copies;
             drop(self.unseat(id));
             return match is_of_copies {
-                true => self.tell_copies(CopyInput::Gone { place: id }),
+                true => self.tell_home(CopyInput::Gone { place: id }),
                 false => self.tell_home(PageInput::WireGone { place: id }),
             };
         }

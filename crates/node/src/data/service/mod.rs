@@ -26,7 +26,6 @@ use super::peers::{DialTerms, Peers};
 use super::replies::NodeResponse;
 use super::session::Session;
 use crate::control_link::ControlLink;
-use crate::extent::NodeExtent;
 use crate::extents::Extents;
 use crate::notice_queue::NoticeQueue;
 use crate::notices::{ToControl, ToService};
@@ -36,11 +35,11 @@ use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
 use hanare_home::{
-    Copies, CopyInput, EndedFetch, EndedLinks, Input, LockTerms, Need, Output, PageInput, PageOutput, PageTerms, Pages, Recall,
-    Response, Rounds, SyncOutput, Waiter,
+    CopyInput, EndedFetch, EndedLinks, Input, LockTerms, Need, Output, PageInput, PageOutput, PageTerms, Pages, Recall, Response,
+    Rounds, SyncOutput, Waiter,
 };
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::{ClientId, NodeId, Slot, User};
+use hanare_protocol::id::{ClientId, NodeId, User};
 use hanare_protocol::page::Face;
 use hanare_protocol::page::membership::Over;
 use hanare_protocol::session::{Series, Sessions};
@@ -174,7 +173,6 @@ struct ServiceLoop {
     look_times: UserTimes,
     peers: Peers,
     ended_links: EndedLinks,
-    copies: Copies<(Slot, Arc<NodeExtent>), u64>,
     /// Number of this node in its pool.
     me: NodeId,
     link_sockets: links::LinkSockets,
@@ -221,7 +219,6 @@ impl ServiceLoop {
             look_times: UserTimes::new(looks::LOOK_SHARE),
             peers: Peers::new(dial),
             ended_links: EndedLinks::default(),
-            copies: Copies::default(),
             me: NodeId(0),
             link_sockets: links::LinkSockets::default(),
             control,
@@ -275,8 +272,7 @@ impl ServiceLoop {
     /// Without end, unless a client holds an answer up, waits for bytes of another node, or has a bound or a word to be looked at.
     fn patience(&mut self) -> Option<Timespec> {
         self.read_clock();
-        let due = self.home.deadline().into_iter().chain(self.copies.deadline()).min();
-        let mut patience = due.map(|due| timespec(due.saturating_sub(self.now)));
+        let mut patience = self.home.deadline().map(|due| timespec(due.saturating_sub(self.now)));
         for place in self.places.values() {
             if place.seat.is_blocked() && !place.seat.needs_write_event() {
                 return patience.min(Some(BLOCKED_LOOK)).or(Some(BLOCKED_LOOK));
@@ -371,9 +367,6 @@ impl ServiceLoop {
         self.glanced = Instant::now();
         self.read_clock();
         self.look_after();
-        if self.copies.deadline().is_some_and(|due| due <= self.now) {
-            self.tell_copies(CopyInput::Tick);
-        }
     }
 
     /// Takes events, waiting for one as long as `patience` says.
@@ -425,24 +418,18 @@ impl ServiceLoop {
                 ToService::Serve { link, series, client, user } => self.serve(link, series, (client, user)),
                 ToService::Dialed { address, link } => self.dialed(&address, link),
                 ToService::Wired { role, node, is_ours, link } => self.wired(role, (node, is_ours), link),
-                ToService::Copied { extent, set, slot, held } => {
-                    self.tell_copies(CopyInput::Made { extent, set, at: (slot, (slot, held)) });
-                }
-                ToService::Holder { extent, nodes, message } => self.tell_copies(CopyInput::Holder { extent, nodes, message }),
+                ToService::Copied { extent, set, slot } => self.tell_home(CopyInput::Made { extent, set, slot }),
+                ToService::Holder { extent, nodes, message } => self.tell_home(CopyInput::Holder { extent, nodes, message }),
                 ToService::LinkSocket { client, door, socket } => self.open_door(client, door, socket),
                 ToService::HandOver(greeted) => self.hand_over(*greeted),
                 ToService::Identity { node, epoch } => {
                     self.me = node;
-                    self.tell_copies(CopyInput::Identity(node));
                     self.tell_home(PageInput::Identity { node, epoch });
                 }
                 ToService::NodeLost(node, epoch) => {
                     self.tell_home(PageInput::NodeLost { node, over: Over::UpTo(epoch) });
                 }
-                ToService::Freed => {
-                    self.tell_home(Input::Freed);
-                    self.tell_copies(CopyInput::Freed);
-                }
+                ToService::Freed => self.tell_home(Input::Freed),
                 ToService::Request { client, request } => self.tell_home(PageInput::Request { client, request }),
                 ToService::ClientGone(client) => {
                     self.link_sockets.close(client);
@@ -454,12 +441,7 @@ impl ServiceLoop {
                 ToService::Recalled { client, number, recalled } => {
                     self.tell_home(Input::LeaseAnswer { client, number, recalled });
                 }
-                ToService::Member(is_member) => {
-                    self.tell_home(Input::Member(is_member));
-                    if is_member {
-                        self.tell_copies(CopyInput::CoordinatorMet);
-                    }
-                }
+                ToService::Member(is_member) => self.tell_home(Input::Member(is_member)),
                 ToService::Stop { keeps } => {
                     self.tell_home(PageInput::Stop { keeps });
                     self.stop_at.get_or_insert(Instant::now() + STOP_MAX);

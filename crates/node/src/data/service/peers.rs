@@ -113,8 +113,8 @@ impl ServiceLoop {
             }
         };
         match (role, is_ours, place) {
-            (Role::Copies, true, place) => self.tell_copies(CopyInput::Dialed { node, place }),
-            (Role::Copies, false, Some(place)) => self.tell_copies(CopyInput::Came { node, place }),
+            (Role::Copies, true, place) => self.tell_home(CopyInput::Dialed { node, place }),
+            (Role::Copies, false, Some(place)) => self.tell_home(CopyInput::Came { node, place }),
             (_, true, place) => self.tell_home(PageInput::Dialed { node, place }),
             (_, false, _) => {}
         }

@@ -228,6 +228,46 @@ fn a_copy_is_made_on_another_node() {
 }
 
 #[test]
+fn a_holder_whose_bytes_could_not_be_written_is_none_any_more() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let copy = holders(&pool).2[0] as usize;
+    pool.say(1, FromHolder::Broken);
+    pool.freeze(copy, 3);
+    assert_eq!(holders(&pool), (2, copy as u32, vec![]));
+    assert!(pool.open(0, "a").is_ok() && pool.stat("a").unwrap().whole_copies == 1);
+    // The last one stays.
+    pool.say(copy, FromHolder::Broken);
+    assert_eq!(holders(&pool), (2, copy as u32, vec![]));
+}
+
+#[test]
+fn a_copy_that_cannot_be_made_is_made_elsewhere() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let copy = NodeId(holders(&pool).2[0]);
+    pool.say(1, FromHolder::Drop { term: Term(1), node: copy });
+    let asked = |pool: &Pool| {
+        let makes = pool.nodes[1].held.iter().filter_map(|(_, message)| match message {
+            ToHolder::Make { node, .. } => Some(*node),
+            _ => None,
+        });
+        makes.collect::<Vec<NodeId>>()
+    };
+    pool.pass(200, &[]);
+    assert_eq!(asked(&pool).len(), 1);
+    let first = asked(&pool)[0];
+    // The node says so, and then the home.
+    pool.say(first.0 as usize, FromHolder::Broken);
+    pool.pass(LEASE_MS + 400, &[]);
+    assert_eq!(asked(&pool).len(), 2, "a copy is asked for again");
+    pool.say(1, FromHolder::Drop { term: Term(2), node: asked(&pool)[1] });
+    pool.pass(LEASE_MS + 400, &[]);
+    assert_eq!(asked(&pool).len(), 3);
+    assert_eq!(pool.nodes.iter().map(|node| node.slots.len()).sum::<usize>(), 2, "what was made in vain is freed");
+}
+
+#[test]
 fn a_holder_speaks_for_its_own_extents_alone() {
     let mut pool = Pool::new(3);
     view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
@@ -235,6 +275,7 @@ fn a_holder_speaks_for_its_own_extents_alone() {
     let stranger = (0..3).find(|number| *number != 1 && before.2 != [*number as u32]).unwrap();
     pool.say(stranger, FromHolder::Drop { term: Term(1), node: NodeId(before.2[0]) });
     pool.say(stranger, FromHolder::IsFrozen { term: Term(9), position: Position(9) });
+    pool.say(stranger, FromHolder::Broken);
     pool.say(1, FromHolder::Drop { term: Term(7), node: NodeId(before.2[0]) });
     let of_none = CopiedExtent { gid: Gid(999), index: 3 };
     pool.nodes[1].member.say_as_holder(of_none, FromHolder::Drop { term: Term(1), node: NodeId(0) });
