@@ -248,9 +248,9 @@ impl Coordinator {
     /// Time passes. To be called at [`Coordinator::next_deadline`] or sooner.
     ///
     /// Advances the time. A tick that is late by a look's time was stopped itself, and renewals of that time wait unread. So every node
-    /// gets one lease to be heard in.
+    /// gets one lease to be heard in. Other deadlines say nothing of that: one may lie in the past when it comes up.
     pub fn tick(&mut self, now_ms: u64) {
-        let late_ms = self.next_deadline().map_or(0, |due_ms| now_ms.saturating_sub(due_ms));
+        let late_ms = self.next_look().map_or(0, |due_ms| now_ms.saturating_sub(due_ms));
         if late_ms > self.look_ms() {
             self.roster.forgive(now_ms.saturating_add(self.settings.lease_ms));
         }
@@ -279,11 +279,15 @@ impl Coordinator {
     /// and when it came a coordinator knows that it stood still, and how long.
     pub fn next_deadline(&self) -> Option<u64> {
         let makes = self.growths.values().map(|growth| growth.since_ms.saturating_add(self.settings.make_ms)).min();
-        let leases = self.roster.deadline().map(|until_ms| until_ms.min(self.ticked_ms.saturating_add(self.look_ms())));
-        [leases, self.orders.deadline(), self.removals.deadline(), self.copied.deadline(), self.asks.deadline(), makes]
+        [self.next_look(), self.orders.deadline(), self.removals.deadline(), self.copied.deadline(), self.asks.deadline(), makes]
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// When leases are looked at next.
+    fn next_look(&self) -> Option<u64> {
+        self.roster.deadline().map(|until_ms| until_ms.min(self.ticked_ms.saturating_add(self.look_ms())))
     }
 
     /// Time between ticks while leases are watched. Unnoticed stalls are shorter than twice this. A lease exceeds the time for a renewal

@@ -120,6 +120,21 @@ fn a_copy_becomes_home_when_the_lease_of_the_home_is_over() {
 }
 
 #[test]
+fn a_copy_that_is_missing_elsewhere_does_not_put_off_the_end_of_a_lease() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    view(pool.call(0, OWNER, copied("b", 4096, Placement::Local, 2))).unwrap();
+    let (copy, other) = (holders(&pool).2[0] as usize, pool.coordinator.regions().nth(1).unwrap());
+    let (extent, node) = (CopiedExtent { gid: other.gid, index: 0 }, other.holders_of(0).unwrap().1.copies[0].node);
+    pool.cut(1);
+    pool.pass(LEASE_MS - 300, &[1]);
+    pool.nodes[0].member.say_as_holder(extent, FromHolder::Drop { term: Term(1), node });
+    pool.run();
+    pool.pass(500, &[1]);
+    assert!(pool.nodes[copy].held.iter().any(|(_, message)| matches!(message, ToHolder::Freeze { .. })));
+}
+
+#[test]
 fn the_copy_with_the_most_writes_is_elected() {
     let mut pool = Pool::new(3);
     view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 3))).unwrap();
