@@ -5,7 +5,7 @@
 //! which no futex wakes: the writer is told to ring the node.
 //!
 //! ```text
-//! reader:  bell = ASLEEP, AFAR or BOARD; fence; look; park    writer:  commit; fence; if bell calls { tell the board; bell = AWAKE; wake }
+//! reader:  bell = ASLEEP, REMOTE or BOARD; fence; look; park    writer:  commit; fence; if bell calls { tell the board; bell = AWAKE; wake }
 //! ```
 //!
 //! Either the reader's look sees what was committed, or the writer sees the bell. A reader that attends its queue (AWAKE) seldom goes to
@@ -29,16 +29,16 @@ const ASLEEP: u64 = 1;
 /// The queue's reader will look by itself, and uses the heavy fence before it does so no more.
 const AWAKE: u64 = 2;
 /// The queue's reader is on another host, and waits at the queue's node until the bell changes.
-pub const AFAR: u64 = 3;
+pub const REMOTE: u64 = 3;
 /// The queue's reader has learnt of it from the board, or is about to, and will look.
 const WATCHED: u64 = 4;
 
 /// The set's bell, and that of writers: somebody of this host sleeps.
-const NEAR_BIT: u64 = 1;
+const LOCAL_BIT: u64 = 1;
 /// In the same bells: somebody waits at the node until the bell is zero.
-const AFAR_BIT: u64 = 2;
+const REMOTE_BIT: u64 = 2;
 /// Value that a remote side stores to the set's bell, or to that of writers: it keeps the bit of this host's sleepers.
-pub const ALL_ASLEEP: u64 = NEAR_BIT | AFAR_BIT;
+pub const ALL_ASLEEP: u64 = LOCAL_BIT | REMOTE_BIT;
 
 /// Sleepers that a commit must wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +50,9 @@ pub enum Wake {
     /// Sleepers for any queue of the array.
     Set,
     /// Sleepers for the queue at its node.
-    Afar,
+    Remote,
     /// Sleepers for any queue, some of them at the node.
-    SetAfar,
+    SetRemote,
 }
 
 /// An array of queues in words of its own.
@@ -161,7 +161,7 @@ impl<W: Exchange + Clone> Array<W> {
             let (new, wake) = match old {
                 AWAKE | WATCHED => return Wake::Nobody,
                 ASLEEP => (AWAKE, Wake::Reader),
-                AFAR => (AWAKE, Wake::Afar),
+                REMOTE => (AWAKE, Wake::Remote),
                 _ => {
                     self.board.set(queue);
                     (WATCHED, Wake::Set)
@@ -184,8 +184,8 @@ impl<W: Exchange + Clone> Array<W> {
         self.board.set(queue);
         match self.ring(SET_WORD) {
             0 => Wake::Nobody,
-            who if who & AFAR_BIT == 0 => Wake::Set,
-            _ => Wake::SetAfar,
+            who if who & REMOTE_BIT == 0 => Wake::Set,
+            _ => Wake::SetRemote,
         }
     }
 
@@ -200,7 +200,7 @@ impl<W: Exchange + Clone> Array<W> {
     /// Announces sleep at a bell of several sleepers, and keeps the bits of others.
     fn announce_at(&self, word: usize) {
         let mut old = self.words.load(word);
-        while let Err(found) = self.words.compare_exchange(word, old, old | NEAR_BIT) {
+        while let Err(found) = self.words.compare_exchange(word, old, old | LOCAL_BIT) {
             old = found;
         }
     }
@@ -255,11 +255,11 @@ impl Array<Shared> {
     #[cold]
     pub fn wake(&self, queue: u64, whom: Wake) -> bool {
         match whom {
-            Wake::Nobody | Wake::Afar => {}
+            Wake::Nobody | Wake::Remote => {}
             Wake::Reader => park::wake(&self.words, self.word(queue, READER_BELL_AT)),
-            Wake::Set | Wake::SetAfar => park::wake(&self.words, SET_WORD),
+            Wake::Set | Wake::SetRemote => park::wake(&self.words, SET_WORD),
         }
-        matches!(whom, Wake::Afar | Wake::SetAfar)
+        matches!(whom, Wake::Remote | Wake::SetRemote)
     }
 
     /// Reader: has freed something; wakes writers that wait for room. True: one of them waits at the array's node.
@@ -278,7 +278,7 @@ impl Array<Shared> {
         if who != 0 {
             park::wake(&self.words, word);
         }
-        who & AFAR_BIT != 0
+        who & REMOTE_BIT != 0
     }
 
     /// Writer: sleeps after [`Array::doze_writer`].

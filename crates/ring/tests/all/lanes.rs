@@ -4,7 +4,7 @@ use crate::ordered;
 
 use hanare_protocol::queue::layout::{Overflow, QueueForm, READER_BELL_AT, SET_BELL_AT, Unit};
 use hanare_ring::Words;
-use hanare_ring::array::{AFAR, ALL_ASLEEP, Array, Wake};
+use hanare_ring::array::{ALL_ASLEEP, Array, REMOTE, Wake};
 use hanare_ring::lane::{LaneLayout, Reader, Writer};
 use loom::thread;
 use ordered::Ordered;
@@ -153,19 +153,19 @@ fn a_reader_that_waits_at_the_node_is_told_or_saw_the_block() {
             theirs.committed(0)
         });
         let mut reader = Reader::new(array.words().clone(), array.place(0, 0)).unwrap();
-        array.words().swap((array.queue_at(0) + READER_BELL_AT) as usize / 8, AFAR);
+        array.words().swap((array.queue_at(0) + READER_BELL_AT) as usize / 8, REMOTE);
         // Messages lie between this and the look, for longer than a store takes to be seen.
         array.words().heavy_fence();
         let saw = read(&mut reader).is_some();
         let wake = writing.join().unwrap();
-        assert!(saw || wake == Wake::Afar, "{wake:?}: it waits, and nobody rings the node");
+        assert!(saw || wake == Wake::Remote, "{wake:?}: it waits, and nobody rings the node");
     });
 }
 
 /// One who waits for all queues of an array, on this host or at the node, is told by the writer that finds its queue left to the board.
 #[test]
 fn a_set_that_sleeps_is_told_or_took_the_queue_from_the_board() {
-    for is_afar in [false, true] {
+    for is_remote in [false, true] {
         loom::model(move || {
             let form = form(1, 1);
             let array = Array::new(Ordered::new(form.array_len(1).unwrap() as usize / 8), form, 1);
@@ -175,7 +175,7 @@ fn a_set_that_sleeps_is_told_or_took_the_queue_from_the_board() {
                 assert!(writer.push(&block(1)).unwrap());
                 theirs.committed(0)
             });
-            if is_afar {
+            if is_remote {
                 array.words().swap(SET_BELL_AT as usize / 8, ALL_ASLEEP);
                 array.words().fence();
             } else {
@@ -185,7 +185,7 @@ fn a_set_that_sleeps_is_told_or_took_the_queue_from_the_board() {
             let mut ready = Vec::new();
             array.board().take(1, &mut ready);
             let wake = writing.join().unwrap();
-            let wanted = if is_afar { Wake::SetAfar } else { Wake::Set };
+            let wanted = if is_remote { Wake::SetRemote } else { Wake::Set };
             assert!(ready == [0] || wake == wanted, "{wake:?}: it waits, and nobody wakes it");
         });
     }

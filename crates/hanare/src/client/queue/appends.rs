@@ -87,7 +87,7 @@ pub(super) struct Appends {
     lane: u32,
     pub(super) id: PortId,
     /// Room in a remote lane, as its node tells it.
-    afar: Option<Arc<RemoteLane>>,
+    remote: Option<Arc<RemoteLane>>,
     batch: AppendBatch,
     /// Bytes to put before the next append.
     ahead: Option<BodyPrefix>,
@@ -108,7 +108,7 @@ pub(super) struct Appends {
 }
 
 impl Appends {
-    pub fn new(reach: Arc<QueueReach>, (queue, lane): (u64, u32), id: PortId, afar: Option<Arc<RemoteLane>>) -> Appends {
+    pub fn new(reach: Arc<QueueReach>, (queue, lane): (u64, u32), id: PortId, remote: Option<Arc<RemoteLane>>) -> Appends {
         Appends {
             link: None,
             linking: None,
@@ -117,7 +117,7 @@ impl Appends {
             queue,
             lane,
             id,
-            afar,
+            remote,
             batch: AppendBatch::new(Vec::new()),
             ahead: None,
             under_way: VecDeque::new(),
@@ -388,8 +388,8 @@ impl Appends {
 
     pub(super) fn count(&mut self, appended: Appended, head: u64, end: u64) -> Result<()> {
         (self.counted, self.spilled) = (appended.accepted, appended.spilled);
-        if let Some(afar) = &self.afar {
-            afar.advance_head(head);
+        if let Some(remote) = &self.remote {
+            remote.advance_head(head);
         }
         // A repeated append finds later ones counted.
         if appended.accepted >= end { Ok(()) } else { Err(self.not_spilled(appended.refused)) }

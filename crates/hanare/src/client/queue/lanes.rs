@@ -123,7 +123,7 @@ pub(super) struct QueueLanes {
 pub(super) struct QueueLane {
     pub(super) reader: Reader<LaneWords>,
     /// State of a remote lane.
-    afar: Option<Arc<RemoteLane>>,
+    remote: Option<Arc<RemoteLane>>,
     /// The head that the queue's node knows, of a lane elsewhere; on this host, the one at which it was asked for what is spilled.
     told_head: u64,
     /// The reader was told that the writer's connection ended, and the lane is kept for the writer.
@@ -163,17 +163,17 @@ impl QueueLanes {
         };
         let lane = |lane: u32| {
             let place = LaneLayout::new(reach.form(), at, lane);
-            let (words, afar, head) = match reach.here()? {
+            let (words, remote, head) = match reach.here()? {
                 Some(array) => (LaneWords::Here(*array.words()), None, 0),
                 None => {
-                    let (afar, head) = (Arc::new(RemoteLane::new(reach.form(), at, lane, true)), heads[lane as usize]);
-                    afar.set_head(head);
-                    afar.set_tail(head);
-                    (LaneWords::Afar(afar.clone()), Some(afar), head)
+                    let (remote, head) = (Arc::new(RemoteLane::new(reach.form(), at, lane, true)), heads[lane as usize]);
+                    remote.set_head(head);
+                    remote.set_tail(head);
+                    (LaneWords::Remote(remote.clone()), Some(remote), head)
                 }
             };
             let reader = Reader::new(words, place).map_err(|bad| reach.corrupt(bad))?;
-            Ok(QueueLane { reader, afar, told_head: head, is_kept: false })
+            Ok(QueueLane { reader, remote, told_head: head, is_kept: false })
         };
         let lanes = (0..ports).map(lane).collect::<Result<_>>()?;
         let told_at = reach.form().lane_len() / 4;
@@ -204,7 +204,7 @@ impl QueueLanes {
 
     /// True if they lie in memory of this host.
     pub fn are_here(&self) -> bool {
-        self.lanes.first().is_none_or(|lane| lane.afar.is_none())
+        self.lanes.first().is_none_or(|lane| lane.remote.is_none())
     }
 
     /// The next unit, of the lanes in turn. **Errors**: [`Error::NoQueue`] for memory that makes no sense.
@@ -342,13 +342,13 @@ impl QueueLanes {
 
     /// Fetches what a lane elsewhere holds. Whether there is something to read.
     fn fetch(&mut self, lane: usize, tail: u64) -> Result<bool> {
-        let Some(afar) = self.lanes[lane].afar.clone() else {
+        let Some(remote) = self.lanes[lane].remote.clone() else {
             return self.lanes[lane].reader.has_more().map_err(|bad| self.reach.corrupt(bad));
         };
-        let (form, known) = (self.reach.form(), afar.tail());
+        let (form, known) = (self.reach.form(), remote.tail());
         let fresh = tail.wrapping_sub(known);
         let is_sound =
-            tail.is_multiple_of(WORD_LEN) && tail.wrapping_sub(afar.head()) <= form.lane_len() && fresh <= form.lane_len();
+            tail.is_multiple_of(WORD_LEN) && tail.wrapping_sub(remote.head()) <= form.lane_len() && fresh <= form.lane_len();
         if !is_sound {
             return Err(self.reach.corrupt(hanare_ring::Corrupt("a tail beyond its lane")));
         }
@@ -357,24 +357,24 @@ impl QueueLanes {
         while left > 0 {
             let len = left.min(form.lane_len() - at);
             let mut got = Ok(());
-            afar.fill(at as usize, |bytes| got = self.reach.region().get(base + at, &mut bytes[..len as usize]));
+            remote.fill(at as usize, |bytes| got = self.reach.region().get(base + at, &mut bytes[..len as usize]));
             got?;
             (at, left) = (0, left - len);
         }
         // Behind the last record nothing is committed: the bytes there are those of an earlier lap. A full lane has its first record there.
-        let is_full = tail.wrapping_sub(afar.head()) == form.lane_len();
+        let is_full = tail.wrapping_sub(remote.head()) == form.lane_len();
         if fresh > 0 && !is_full && matches!(form.unit, Unit::Records { .. }) {
-            afar.fill((tail % form.lane_len()) as usize, |bytes| bytes[..WORD_LEN as usize].fill(0));
+            remote.fill((tail % form.lane_len()) as usize, |bytes| bytes[..WORD_LEN as usize].fill(0));
         }
-        afar.set_tail(tail);
+        remote.set_tail(tail);
         self.lanes[lane].reader.has_more().map_err(|bad| self.reach.corrupt(bad))
     }
 
     /// Tells the node of heads elsewhere that went on by more than `beyond` bytes.
     fn tell_heads(&mut self, beyond: u64) -> Result<()> {
         for lane in 0..self.lanes.len() {
-            let QueueLane { afar: Some(afar), told_head, .. } = &self.lanes[lane] else { continue };
-            let head = afar.head();
+            let QueueLane { remote: Some(remote), told_head, .. } = &self.lanes[lane] else { continue };
+            let head = remote.head();
             if head.wrapping_sub(*told_head) > beyond {
                 self.ask(lane, |queue, lane, reader| QueueRequest::Free { queue, lane, reader, head })?;
                 self.lanes[lane].told_head = head;
@@ -407,13 +407,13 @@ impl QueueLanes {
             return Ok(());
         }
         let lane = &mut self.lanes[unread.lane as usize];
-        if lane.afar.is_none() {
+        if lane.remote.is_none() {
             // Successors find nothing freed.
             self.reach.here()?;
         }
         let before = lane.reader.head();
         lane.reader.free(&unread.seen);
-        if lane.afar.is_some() {
+        if lane.remote.is_some() {
             // Half a lane is a batch.
             return self.tell_heads(self.reach.form().lane_len() / 2);
         }

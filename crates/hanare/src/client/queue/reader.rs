@@ -13,7 +13,7 @@ use hanare_protocol::wire::control::Request;
 use hanare_protocol::wire::link::LinkSocket;
 use hanare_protocol::wire::queue::ArrayAt;
 use hanare_protocol::{Error, Result};
-use hanare_ring::array::AFAR;
+use hanare_ring::array::REMOTE;
 use hanare_ring::wait::{Backoff, Step};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -253,7 +253,7 @@ impl ReadPort {
                 Ok(())
             }
             // As on this host, a writer that commits by commands changes the bell.
-            None => self.reach.region().put(self.reach.reader_bell(queue), &AFAR.to_le_bytes()),
+            None => self.reach.region().put(self.reach.reader_bell(queue), &REMOTE.to_le_bytes()),
         }
     }
 

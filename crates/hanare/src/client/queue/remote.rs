@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone)]
 pub(super) enum LaneWords {
     Here(Shared),
-    Afar(Arc<RemoteLane>),
+    Remote(Arc<RemoteLane>),
 }
 
 /// A lane's head and tail as last heard of, and its bytes where they are read here.
@@ -70,7 +70,7 @@ impl Words for LaneWords {
     fn count(&self) -> usize {
         match self {
             LaneWords::Here(words) => words.count(),
-            LaneWords::Afar(_) => usize::MAX,
+            LaneWords::Remote(_) => usize::MAX,
         }
     }
 
@@ -78,9 +78,9 @@ impl Words for LaneWords {
     fn load(&self, word: usize) -> u64 {
         match self {
             LaneWords::Here(words) => words.load(word),
-            LaneWords::Afar(afar) if word == afar.head_word => afar.head(),
-            LaneWords::Afar(afar) if word == afar.tail_word => afar.tail(),
-            LaneWords::Afar(_) => {
+            LaneWords::Remote(remote) if word == remote.head_word => remote.head(),
+            LaneWords::Remote(remote) if word == remote.tail_word => remote.tail(),
+            LaneWords::Remote(_) => {
                 let mut bytes = [0; WORD_LEN];
                 self.read(word * WORD_LEN, &mut bytes);
                 u64::from_le_bytes(bytes)
@@ -92,10 +92,10 @@ impl Words for LaneWords {
     fn store(&self, word: usize, value: u64) {
         match self {
             LaneWords::Here(words) => words.store(word, value),
-            LaneWords::Afar(afar) if word == afar.head_word => afar.set_head(value),
-            LaneWords::Afar(afar) if word == afar.tail_word => afar.set_tail(value),
+            LaneWords::Remote(remote) if word == remote.head_word => remote.set_head(value),
+            LaneWords::Remote(remote) if word == remote.tail_word => remote.set_tail(value),
             // A writer elsewhere sends the units themselves.
-            LaneWords::Afar(_) => {}
+            LaneWords::Remote(_) => {}
         }
     }
 
@@ -122,10 +122,10 @@ impl Words for LaneWords {
     fn read(&self, at: usize, into: &mut [u8]) {
         match self {
             LaneWords::Here(words) => words.read(at, into),
-            LaneWords::Afar(afar) => {
-                let bytes = afar.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            LaneWords::Remote(remote) => {
+                let bytes = remote.bytes.lock().unwrap_or_else(PoisonError::into_inner);
                 // A lane without bytes is a writer's, which reads nothing. What stands before them only the lane's own host knows.
-                let from = at.checked_sub(afar.bytes_at).and_then(|at| bytes.get(at..)?.get(..into.len()));
+                let from = at.checked_sub(remote.bytes_at).and_then(|at| bytes.get(at..)?.get(..into.len()));
                 if let Some(from) = from {
                     into.copy_from_slice(from);
                 }

@@ -35,7 +35,7 @@ impl WritePort {
                 self.backoff.reset();
                 return Err(Error::NotInTime { what, after_ms: bound.map_or(0, milliseconds) });
             }
-            if self.backoff.step_after(self.afar.is_some()) == Step::Again {
+            if self.backoff.step_after(self.remote.is_some()) == Step::Again {
                 continue;
             }
             let nap = Duration::from_millis(QUEUE_NAP_MS);

@@ -33,7 +33,7 @@ pub struct QueueSet {
     /// Once something is waited for, or a descriptor was asked for.
     watch: Option<BellWatch>,
     /// True if a queue is remote.
-    has_afar: bool,
+    has_remote: bool,
     /// The pace of its waits, learned from earlier ones.
     backoff: Backoff,
 }
@@ -126,7 +126,7 @@ impl QueueSet {
             let (reach, queue) = source.bell();
             watch.add(reach, queue)?;
         }
-        self.has_afar |= !is_here;
+        self.has_remote |= !is_here;
         self.sources.push(source);
         Ok(self.sources.len() - 1)
     }
@@ -173,7 +173,7 @@ impl QueueSet {
             }
             self.next_source();
         }
-        if self.has_afar && !self.is_simple() { self.ask_remote() } else { Ok(None) }
+        if self.has_remote && !self.is_simple() { self.ask_remote() } else { Ok(None) }
     }
 
     #[inline]
@@ -183,7 +183,7 @@ impl QueueSet {
         if self.first >= self.sources.len() {
             self.first = 0;
             // Remote queues are heard however busy the local ones are.
-            if self.has_afar
+            if self.has_remote
                 && let Some(watch) = &mut self.watch
             {
                 watch.hear_remote();
@@ -271,7 +271,7 @@ impl QueueSet {
                 return Err(Error::NotInTime { what: self.what(), after_ms: bound.map_or(0, milliseconds) });
             }
             // A look at sources elsewhere moves their connections.
-            if self.backoff.step_after(self.has_afar) == Step::Again {
+            if self.backoff.step_after(self.has_remote) == Step::Again {
                 continue;
             }
             let nap = Duration::from_millis(QUEUE_NAP_MS);

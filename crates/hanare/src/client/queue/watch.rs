@@ -18,7 +18,7 @@ use hanare_protocol::limits::{LATE_MS, LEASE_MS, QUEUE_NAP_MS};
 use hanare_protocol::wire::sync::{SyncRequest, Wait, WaitedWord, Word};
 use hanare_protocol::{Error, Result};
 use hanare_ring::Shared;
-use hanare_ring::array::AFAR;
+use hanare_ring::array::REMOTE;
 use hanare_ring::park::{self, Call, park_at_any};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -91,7 +91,7 @@ fn bell_here(reach: &QueueReach, queue: Option<u64>) -> Result<Option<Bell>> {
 /// The word to wait for at the node of a bell, and until what.
 fn bell_remote(reach: &QueueReach, queue: Option<u64>) -> (u64, Wait) {
     match queue {
-        Some(queue) => (reach.reader_bell(queue), Wait::NotEqual(Word::U64(AFAR))),
+        Some(queue) => (reach.reader_bell(queue), Wait::NotEqual(Word::U64(REMOTE))),
         None => (reach.set_bell(), Wait::Equal(Word::U64(0))),
     }
 }

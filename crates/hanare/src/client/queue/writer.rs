@@ -34,7 +34,7 @@ pub struct WritePort {
     id: PortId,
     /// Claims in a remote lane, so that no more is sent than it has room for.
     writer: Writer<LaneWords>,
-    pub(super) afar: Option<Arc<RemoteLane>>,
+    pub(super) remote: Option<Arc<RemoteLane>>,
     /// Units that go by message.
     pub(super) appends: Appends,
     /// True if units of this lane may be in the spill: further ones go behind them.
@@ -65,28 +65,28 @@ impl WritePort {
             _ => return Err(Error::Garbage { peer: "a queue's node".to_owned(), reason: "no lane".to_owned() }),
         };
         let at = reach.form().queue_at(reach.count(), queue);
-        let afar = (!here).then(|| Arc::new(RemoteLane::new(reach.form(), at, lane, false)));
-        if let Some(afar) = &afar {
-            look_remote(&reach, queue, lane, afar)?;
+        let remote = (!here).then(|| Arc::new(RemoteLane::new(reach.form(), at, lane, false)));
+        if let Some(remote) = &remote {
+            look_remote(&reach, queue, lane, remote)?;
         }
-        let words = match (&afar, reach.here()?) {
-            (Some(afar), _) => LaneWords::Afar(afar.clone()),
+        let words = match (&remote, reach.here()?) {
+            (Some(remote), _) => LaneWords::Remote(remote.clone()),
             (None, Some(array)) => LaneWords::Here(*array.words()),
-            (None, None) => unreachable!("it is here, or afar"),
+            (None, None) => unreachable!("it is here, or remote"),
         };
         let writer = Writer::new(words, LaneLayout::new(reach.form(), at, lane)).map_err(|bad| reach.corrupt(bad))?;
-        let appends = Appends::new(reach.clone(), (queue, lane), id, afar.clone());
+        let appends = Appends::new(reach.clone(), (queue, lane), id, remote.clone());
         let name = reach.name(queue);
         // An earlier writer's spilled units may come back between two looks: the first claim looks whether they have, and at the tail
         // after that.
-        let is_behind = afar.is_none();
+        let is_behind = remote.is_none();
         Ok(WritePort {
             reach,
             queue,
             lane,
             id,
             writer,
-            afar,
+            remote,
             appends,
             is_behind,
             own_at: None,
@@ -103,7 +103,7 @@ impl WritePort {
     }
 
     pub(super) fn here(&self) -> Result<Option<&Array<Shared>>> {
-        if self.afar.is_some() { Ok(None) } else { self.reach.here() }
+        if self.remote.is_some() { Ok(None) } else { self.reach.here() }
     }
 
     /// Units of this lane in the spill, as this host sees it; none elsewhere, where all goes by messages.
@@ -136,7 +136,7 @@ impl WritePort {
     /// The usual case: nothing of this port goes by message, and the queue takes units of that length.
     #[inline]
     fn is_straight(&self, len: usize) -> bool {
-        self.afar.is_none() && !self.is_behind && self.appends.are_untouched() && self.reach.takes(len)
+        self.remote.is_none() && !self.is_behind && self.appends.are_untouched() && self.reach.takes(len)
     }
 
     #[cold]
@@ -153,7 +153,7 @@ impl WritePort {
                 return Ok(false);
             }
             self.publish()?;
-        } else if self.afar.is_some() && !self.spills() && !self.has_credit(len)? {
+        } else if self.remote.is_some() && !self.spills() && !self.has_credit(len)? {
             return Ok(false);
         }
         self.claim_in_batch(len)?;
@@ -180,9 +180,9 @@ impl WritePort {
     /// After an append that failed: learns where the lane's home is by now.
     pub(super) fn find_place(&mut self) -> Result<()> {
         if self.appends.find_place()?
-            && let Some(afar) = &self.afar
+            && let Some(remote) = &self.remote
         {
-            look_remote(&self.reach, self.queue, self.lane, afar)?;
+            look_remote(&self.reach, self.queue, self.lane, remote)?;
             self.writer.catch_up().map_err(|bad| self.reach.corrupt(bad))?;
         }
         Ok(())
@@ -207,8 +207,8 @@ impl WritePort {
                 return Ok(true);
             }
         }
-        if let Some(afar) = &self.afar {
-            afar.advance_head(get_word(&self.reach, self.queue, self.reach.form().head_at(self.lane))?);
+        if let Some(remote) = &self.remote {
+            remote.advance_head(get_word(&self.reach, self.queue, self.reach.form().head_at(self.lane))?);
         }
         self.writer.claim(len).map_err(|bad| self.reach.corrupt(bad))
     }
@@ -302,7 +302,7 @@ impl WritePort {
     /// call: who calls `publish` last misses none. A program that is killed before may lose what has not left its host.
     #[inline]
     pub fn publish_started(&mut self) -> Result<()> {
-        if self.afar.is_none() { self.publish() } else { self.start(true) }
+        if self.remote.is_none() { self.publish() } else { self.start(true) }
     }
 
     /// Commits the claimed unit, and all that were kept; see [`WritePort::publish_started`].
@@ -314,7 +314,7 @@ impl WritePort {
 
     /// True if the queue is on this host.
     pub(crate) fn is_here(&self) -> bool {
-        self.afar.is_none()
+        self.remote.is_none()
     }
 
     /// True if all replies to published units were taken.
@@ -331,7 +331,7 @@ impl WritePort {
 
     #[inline]
     fn publish_here(&mut self) -> Result<()> {
-        if let Some(array) = if self.afar.is_none() { self.reach.here()? } else { None } {
+        if let Some(array) = if self.remote.is_none() { self.reach.here()? } else { None } {
             if self.own_at != Some(array.news(self.queue)) {
                 self.own_at = Some(self.check_own(array)?);
             }
@@ -386,11 +386,11 @@ impl WritePort {
     /// Takes note of what came of appends.
     pub(super) fn note(&mut self, outcome: Result<()>) -> Result<()> {
         if outcome.is_err() {
-            (self.claimed, self.is_behind) = (Filling::Nothing, self.afar.is_none());
+            (self.claimed, self.is_behind) = (Filling::Nothing, self.remote.is_none());
             return outcome;
         }
-        self.is_behind = self.afar.is_none() && self.appends.spilled() > 0;
-        if self.afar.is_none() && !self.is_behind {
+        self.is_behind = self.remote.is_none() && self.appends.spilled() > 0;
+        if self.remote.is_none() && !self.is_behind {
             self.writer.catch_up().map_err(|bad| self.reach.corrupt(bad))?;
         }
         Ok(())
@@ -492,8 +492,8 @@ pub(super) fn get_word(reach: &QueueReach, queue: u64, at: u64) -> Result<u64> {
 }
 
 /// Learns head and tail of a lane elsewhere.
-fn look_remote(reach: &QueueReach, queue: u64, lane: u32, afar: &RemoteLane) -> Result<()> {
-    afar.set_tail(get_word(reach, queue, reach.form().lane_at(lane) + TAIL_AT)?);
-    afar.set_head(get_word(reach, queue, reach.form().head_at(lane))?);
+fn look_remote(reach: &QueueReach, queue: u64, lane: u32, remote: &RemoteLane) -> Result<()> {
+    remote.set_tail(get_word(reach, queue, reach.form().lane_at(lane) + TAIL_AT)?);
+    remote.set_head(get_word(reach, queue, reach.form().head_at(lane))?);
     Ok(())
 }
