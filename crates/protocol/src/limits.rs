@@ -287,11 +287,11 @@ pub const PAGE_QUEUE_MAX: usize = 4 * NODE_COUNT_MAX;
 pub const PAGES_ASKED_MAX: usize = 64;
 
 /// Most hosts that wait to be let in at a node's homes: one of a thousand hosts for each of some regions.
-pub const LOBBY_COUNT_MAX: usize = 4 * NODE_COUNT_MAX;
+pub const JOIN_QUEUE_COUNT_MAX: usize = 4 * NODE_COUNT_MAX;
 
 /// Most hosts that a node's homes did without and still tell so: one of a thousand hosts for each of many regions. One that goes from the list
 /// unheard keeps copies that are not good.
-pub const DISMISSED_COUNT_MAX: usize = 16 * NODE_COUNT_MAX;
+pub const FENCED_COUNT_MAX: usize = 16 * NODE_COUNT_MAX;
 
 /// Fewest frames that a mapping works with: a message of pages that come, and one of pages that go.
 pub const FRAME_COUNT_MIN: u64 = 128;
@@ -433,7 +433,7 @@ pub const REACH_MS: u64 = 3_500;
 pub const DIAL_AGAIN_MS: u64 = 100;
 
 /// Most memberships that a node remembers at homes that took their pages back: these may ask again, or get pages that are still on the way.
-pub const HANDED_COUNT_MAX: usize = 256;
+pub const RETURNED_COUNT_MAX: usize = 256;
 
 /// Time from a reply to a member's next renewal: often enough for its lease to survive an outage of [`OUTAGE_MS`].
 pub const RENEW_MS: u64 = LEASE_MS / 12;

@@ -122,7 +122,7 @@ impl<M: PageMemory> Pages<M> {
         }
         // An unreachable node may live, and waits for its reply.
         let has_ended = |pending: &PendingJoin| pending.from == node && pending.life.is_over(over) && over != Over::All;
-        for gone in self.lobby.drop_those(has_ended) {
+        for gone in self.join_queue.drop_those(has_ended) {
             self.cancel_share_wait(&gone.join);
         }
     }

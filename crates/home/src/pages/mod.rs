@@ -93,11 +93,11 @@ pub struct Pages<M: PageMemory> {
     /// When pages that hosts keep for a while are to be given, and where the first of them is.
     holds: BTreeSet<(u64, HostKey)>,
     /// Hosts that wait to be let in at homes here.
-    lobby: JoinQueue<PendingJoin>,
+    join_queue: JoinQueue<PendingJoin>,
     /// Homes that are back, and have got what was here.
     handed: ReturnedPages<(NodeId, String), Arc<Outgoing>>,
     /// Hosts that could not be reached, and are members of the pool as far as is known: they are told that homes here do without them.
-    dismissed: FencedHosts<Outgoing>,
+    fenced: FencedHosts<Outgoing>,
     /// Messages of this node to itself.
     local: VecDeque<Outgoing>,
     outputs: VecDeque<PageOutput<M>>,
@@ -127,9 +127,9 @@ impl<M: PageMemory> Pages<M> {
             hosts: BTreeMap::new(),
             keys: BTreeMap::new(),
             holds: BTreeSet::new(),
-            lobby: JoinQueue::new(answer.as_millis() as u64 / 2),
+            join_queue: JoinQueue::new(answer.as_millis() as u64 / 2),
             handed: ReturnedPages::default(),
-            dismissed: FencedHosts::default(),
+            fenced: FencedHosts::default(),
             local: VecDeque::new(),
             outputs: VecDeque::new(),
             of_words: VecDeque::new(),
@@ -230,9 +230,9 @@ impl<M: PageMemory> Pages<M> {
 
     /// True if a client waits to share or leave a region, for pages, or for a node to be reached again.
     fn waits(&self) -> bool {
-        !self.lobby.is_empty()
+        !self.join_queue.is_empty()
             || self.hosts.values().any(|host| host.sharing.waits())
-            || !self.dismissed.is_empty()
+            || !self.fenced.is_empty()
             || self.homes.values().any(|home| home.is_returning() || home.draining().next().is_some())
             || self.recalls.any_wait()
             || self.wires.waits()
@@ -261,7 +261,7 @@ impl<M: PageMemory> Pages<M> {
         self.end_returns();
         self.tick_recalls();
         self.settle();
-        if !self.lobby.is_empty() {
+        if !self.join_queue.is_empty() {
             self.outputs.push_back(PageOutput::GiveWay);
         }
     }
@@ -421,7 +421,7 @@ impl<M: PageMemory> Pages<M> {
             for host in home.hosts_over(node, over) {
                 keys.extend(home.key_of(host));
                 if over == Over::All {
-                    home.dismiss(host, &self.terms.address, &mut self.dismissed);
+                    home.fence(host, &self.terms.address, &mut self.fenced);
                 }
                 if home.is_returning() {
                     home.on_handed_over(host, true);
@@ -433,7 +433,7 @@ impl<M: PageMemory> Pages<M> {
         }
         self.post(outgoing);
         self.let_wait_no_more(keys);
-        self.dismissed.on_lives_over(node, over);
+        self.fenced.on_lives_over(node, over);
         self.lose_homes(node, over);
         self.end_returns();
         self.drop_left_homes();

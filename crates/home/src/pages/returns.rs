@@ -33,7 +33,7 @@ use std::sync::Arc;
 impl<M: PageMemory> Pages<M> {
     /// The node, formerly number `was`, was taken for lost. Its copies of others' pages are void, and its homes ask all hosts for theirs.
     pub(super) fn begin_anew(&mut self, was: NodeId) {
-        for gone in self.lobby.drop_those(|_| true) {
+        for gone in self.join_queue.drop_those(|_| true) {
             self.cancel_share_wait(&gone.join);
         }
         let unheard = self.wires.begin_anew(&mut self.outputs);
@@ -188,7 +188,7 @@ impl<M: PageMemory> Pages<M> {
 
     /// A host does not know what it had of a home of this node: that is lost with it.
     pub(super) fn on_forgot(&mut self, share: u64) {
-        self.dismissed.on_forgot(share);
+        self.fenced.on_forgot(share);
         let Some((gid, host)) = self.end_share(share) else { return };
         let mut outgoing = self.outbox();
         let Some(home) = self.homes.get_mut(&gid) else { return };
@@ -235,7 +235,7 @@ impl<M: PageMemory> Pages<M> {
         for home in self.homes.values_mut().filter(|home| home.is_returning()) {
             home.ask_again(&self.terms.address, now_ms, &mut outgoing);
         }
-        outgoing.messages.extend(self.dismissed.due(now_ms));
+        outgoing.messages.extend(self.fenced.due(now_ms));
         self.post(outgoing);
     }
 

@@ -27,7 +27,7 @@ impl<M: PageMemory> Pages<M> {
             return tracing::warn!("{from} asked to share a region in the name of {}", join.node);
         }
         let life = Life { epoch: join.epoch, process: Some(process) };
-        let waiting = self.lobby.come(PendingJoin { from, life, join }, self.now_ms());
+        let waiting = self.join_queue.come(PendingJoin { from, life, join }, self.now_ms());
         self.try_join(waiting);
         self.drop_left_homes();
     }
@@ -35,7 +35,7 @@ impl<M: PageMemory> Pages<M> {
     /// Hosts by those keys wait no more: they have left.
     pub(super) fn let_wait_no_more(&mut self, keys: impl IntoIterator<Item = u64>) {
         for key in keys {
-            for gone in self.lobby.drop_those(|pending| pending.join.key == key) {
+            for gone in self.join_queue.drop_those(|pending| pending.join.key == key) {
                 self.cancel_share_wait(&gone.join);
             }
         }
@@ -50,7 +50,7 @@ impl<M: PageMemory> Pages<M> {
 
     /// Tries the waiting joins again.
     pub(super) fn try_pending_joins(&mut self) {
-        self.lobby.due().into_iter().for_each(|waiting| self.try_join(waiting));
+        self.join_queue.due().into_iter().for_each(|waiting| self.try_join(waiting));
     }
 
     fn try_join(&mut self, waiting: Waiting<PendingJoin>) {
@@ -62,7 +62,7 @@ impl<M: PageMemory> Pages<M> {
             Err(NotShared { error, passes }) if passes || is_returning => Tried::NotYet(error),
             Err(NotShared { error, .. }) => Tried::Refused(error),
         };
-        let Some((PendingJoin { join, .. }, result)) = self.lobby.tried(waiting, tried, self.now_ms()) else { return };
+        let Some((PendingJoin { join, .. }, result)) = self.join_queue.tried(waiting, tried, self.now_ms()) else { return };
         self.cancel_share_wait(&join);
         let Join { node, address, key, .. } = join;
         self.send(Outgoing { node, address, message: NodeMessage::Joined { key, result }, bytes: None });

@@ -80,9 +80,9 @@ impl<H: HomePages> PageHome<H> {
     }
 
     /// A host that is to be done without, and may live, is told so once it is reached again.
-    pub fn dismiss(&self, host: HostId, address: &str, dismissed: &mut FencedHosts<Outgoing>) {
+    pub fn fence(&self, host: HostId, address: &str, fenced: &mut FencedHosts<Outgoing>) {
         if let Some(guest) = self.guest(host) {
-            dismissed.dismiss(guest, return_message(guest, address, false));
+            fenced.fence(guest, return_message(guest, address, false));
         }
     }
 }

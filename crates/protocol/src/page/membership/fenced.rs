@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            cannot be reached             Forgot, or its life is over
-//!   a sharer ------------------> dismissed ----------------------------> forgotten
+//!   a sharer ------------------> fenced -------------------------------> forgotten
 //!                                |    ^
 //!                                +----+ due: is told, again and again
 //! ```
@@ -13,7 +13,7 @@
 use super::life::{Life, Over};
 use super::sharers::Sharer;
 use crate::id::NodeId;
-use crate::limits::{ASK_AGAIN_MS, DISMISSED_COUNT_MAX};
+use crate::limits::{ASK_AGAIN_MS, FENCED_COUNT_MAX};
 use std::collections::VecDeque;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ struct FencedHost<N> {
 
 /// The hosts that homes of one node did without. `N` is the notice to such a host.
 ///
-/// - At most [`DISMISSED_COUNT_MAX`]; the oldest goes first.
+/// - At most [`FENCED_COUNT_MAX`]; the oldest goes first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FencedHosts<N>(VecDeque<FencedHost<N>>);
 
@@ -39,8 +39,8 @@ impl<N> Default for FencedHosts<N> {
 
 impl<N: Clone> FencedHosts<N> {
     /// A home does without this sharer, which may live.
-    pub fn dismiss(&mut self, guest: &Sharer, notice: N) {
-        if self.0.len() >= DISMISSED_COUNT_MAX {
+    pub fn fence(&mut self, guest: &Sharer, notice: N) {
+        if self.0.len() >= FENCED_COUNT_MAX {
             self.0.pop_front();
         }
         let Sharer { who, share, .. } = guest;
@@ -93,35 +93,35 @@ mod tests {
 
     #[test]
     fn a_host_is_told_again_and_again_until_it_has_dropped_all() {
-        let mut dismissed = FencedHosts::default();
-        dismissed.dismiss(&guest(1, 1, 10), 'a');
-        assert_eq!(dismissed.due(500), ['a']);
-        dismissed.dismiss(&guest(2, 1, 11), 'b');
-        assert_eq!(dismissed.due(500 + ASK_AGAIN_MS - 1), ['b']);
-        assert_eq!(dismissed.due(500 + ASK_AGAIN_MS), ['a']);
-        dismissed.on_forgot(10);
-        assert_eq!(dismissed.due(u64::MAX), ['b']);
-        dismissed.on_forgot(11);
-        assert!(dismissed.is_empty());
+        let mut fenced = FencedHosts::default();
+        fenced.fence(&guest(1, 1, 10), 'a');
+        assert_eq!(fenced.due(500), ['a']);
+        fenced.fence(&guest(2, 1, 11), 'b');
+        assert_eq!(fenced.due(500 + ASK_AGAIN_MS - 1), ['b']);
+        assert_eq!(fenced.due(500 + ASK_AGAIN_MS), ['a']);
+        fenced.on_forgot(10);
+        assert_eq!(fenced.due(u64::MAX), ['b']);
+        fenced.on_forgot(11);
+        assert!(fenced.is_empty());
     }
 
     #[test]
     fn a_life_that_goes_on_is_told_although_one_before_is_over() {
-        let mut dismissed = FencedHosts::default();
-        dismissed.dismiss(&guest(1, 5, 10), 'a');
+        let mut fenced = FencedHosts::default();
+        fenced.fence(&guest(1, 5, 10), 'a');
         for over in [Over::UpTo(Epoch(4)), Over::AllBut(Incarnation(5)), Over::All] {
-            dismissed.on_lives_over(NodeId(1), over);
+            fenced.on_lives_over(NodeId(1), over);
         }
-        dismissed.on_lives_over(NodeId(2), Over::UpTo(Epoch(5)));
-        assert_eq!(dismissed.due(0), ['a']);
-        dismissed.on_lives_over(NodeId(1), Over::UpTo(Epoch(5)));
-        assert!(dismissed.is_empty());
+        fenced.on_lives_over(NodeId(2), Over::UpTo(Epoch(5)));
+        assert_eq!(fenced.due(0), ['a']);
+        fenced.on_lives_over(NodeId(1), Over::UpTo(Epoch(5)));
+        assert!(fenced.is_empty());
     }
 
     #[test]
     fn hosts_without_end_do_not_fill_the_memory() {
-        let mut dismissed = FencedHosts::default();
-        (0..=DISMISSED_COUNT_MAX as u64).for_each(|share| dismissed.dismiss(&guest(1, 1, share), share));
-        assert_eq!(dismissed.due(0).first(), Some(&1), "the oldest goes first");
+        let mut fenced = FencedHosts::default();
+        (0..=FENCED_COUNT_MAX as u64).for_each(|share| fenced.fence(&guest(1, 1, share), share));
+        assert_eq!(fenced.due(0).first(), Some(&1), "the oldest goes first");
     }
 }

@@ -15,7 +15,7 @@
 //! under way when a host came, and the return of a home that was taken for lost. All else is refused at once, because waiting does not
 //! help. So are hosts for which there is no room: each host is there once for each region.
 
-use crate::limits::LOBBY_COUNT_MAX;
+use crate::limits::JOIN_QUEUE_COUNT_MAX;
 use std::collections::VecDeque;
 
 /// A host that wants to join, until it is answered.
@@ -73,7 +73,7 @@ impl<J> JoinQueue<J> {
         match tried {
             Tried::Admitted(joined) => Some((waiting.who, Ok(joined))),
             Tried::Refused(error) => Some((waiting.who, Err(error))),
-            Tried::NotYet(error) if now_ms >= waiting.until_ms || self.waiting.len() >= LOBBY_COUNT_MAX => {
+            Tried::NotYet(error) if now_ms >= waiting.until_ms || self.waiting.len() >= JOIN_QUEUE_COUNT_MAX => {
                 Some((waiting.who, Err(error)))
             }
             Tried::NotYet(_) => {
@@ -96,49 +96,49 @@ impl<J> JoinQueue<J> {
 mod tests {
     use super::*;
 
-    fn not_yet(lobby: &mut JoinQueue<u8>, waiting: Waiting<u8>, now_ms: u64) -> Option<(u8, Result<(), &'static str>)> {
-        lobby.tried(waiting, Tried::NotYet("busy"), now_ms)
+    fn not_yet(join_queue: &mut JoinQueue<u8>, waiting: Waiting<u8>, now_ms: u64) -> Option<(u8, Result<(), &'static str>)> {
+        join_queue.tried(waiting, Tried::NotYet("busy"), now_ms)
     }
 
     #[test]
     fn who_waits_is_tried_in_order_and_refused_when_patience_is_over() {
-        let mut lobby = JoinQueue::new(100);
+        let mut join_queue = JoinQueue::new(100);
         for (who, now_ms) in [(1, 0), (2, 50)] {
-            let waiting = lobby.come(who, now_ms);
-            assert_eq!(not_yet(&mut lobby, waiting, now_ms), None);
+            let waiting = join_queue.come(who, now_ms);
+            assert_eq!(not_yet(&mut join_queue, waiting, now_ms), None);
         }
-        let mut due = lobby.due();
-        assert!(lobby.is_empty());
-        assert_eq!(not_yet(&mut lobby, due.pop_front().unwrap(), 100), Some((1, Err("busy"))));
-        assert_eq!(not_yet(&mut lobby, due.pop_front().unwrap(), 100), None);
-        let waiting = lobby.due().pop_front().unwrap();
-        assert_eq!(lobby.tried::<_, ()>(waiting, Tried::Admitted("in"), 500), Some((2, Ok("in"))));
+        let mut due = join_queue.due();
+        assert!(join_queue.is_empty());
+        assert_eq!(not_yet(&mut join_queue, due.pop_front().unwrap(), 100), Some((1, Err("busy"))));
+        assert_eq!(not_yet(&mut join_queue, due.pop_front().unwrap(), 100), None);
+        let waiting = join_queue.due().pop_front().unwrap();
+        assert_eq!(join_queue.tried::<_, ()>(waiting, Tried::Admitted("in"), 500), Some((2, Ok("in"))));
     }
 
     #[test]
     fn what_does_not_pass_is_refused_at_once_and_who_has_ended_hears_nothing() {
-        let mut lobby = JoinQueue::new(100);
-        let waiting = lobby.come(1, 0);
-        assert_eq!(lobby.tried::<(), _>(waiting, Tried::Refused("mapped otherwise"), 0), Some((1, Err("mapped otherwise"))));
+        let mut join_queue = JoinQueue::new(100);
+        let waiting = join_queue.come(1, 0);
+        assert_eq!(join_queue.tried::<(), _>(waiting, Tried::Refused("mapped otherwise"), 0), Some((1, Err("mapped otherwise"))));
         for who in [1, 2, 3] {
-            let waiting = lobby.come(who, 0);
-            assert_eq!(not_yet(&mut lobby, waiting, 0), None);
+            let waiting = join_queue.come(who, 0);
+            assert_eq!(not_yet(&mut join_queue, waiting, 0), None);
         }
-        assert_eq!(lobby.drop_those(|who| *who == 2), [2]);
-        let who: Vec<u8> = lobby.due().into_iter().map(|waiting| waiting.who).collect();
+        assert_eq!(join_queue.drop_those(|who| *who == 2), [2]);
+        let who: Vec<u8> = join_queue.due().into_iter().map(|waiting| waiting.who).collect();
         assert_eq!(who, [1, 3]);
     }
 
     #[test]
     fn those_who_come_without_end_do_not_fill_the_memory() {
-        let mut lobby = JoinQueue::new(100);
-        let come = |lobby: &mut JoinQueue<u8>, who| {
-            let waiting = lobby.come(who, 0);
-            not_yet(lobby, waiting, 0)
+        let mut join_queue = JoinQueue::new(100);
+        let come = |join_queue: &mut JoinQueue<u8>, who| {
+            let waiting = join_queue.come(who, 0);
+            not_yet(join_queue, waiting, 0)
         };
-        assert!((0..LOBBY_COUNT_MAX).all(|_| come(&mut lobby, 1).is_none()));
-        assert_eq!(come(&mut lobby, 2), Some((2, Err("busy"))));
-        lobby.drop_those(|who| *who == 1);
-        assert_eq!(come(&mut lobby, 2), None);
+        assert!((0..JOIN_QUEUE_COUNT_MAX).all(|_| come(&mut join_queue, 1).is_none()));
+        assert_eq!(come(&mut join_queue, 2), Some((2, Err("busy"))));
+        join_queue.drop_those(|who| *who == 1);
+        assert_eq!(come(&mut join_queue, 2), None);
     }
 }

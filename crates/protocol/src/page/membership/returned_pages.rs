@@ -5,7 +5,7 @@
 //! page that comes by the old key goes straight home. Messages that such a home may have missed, because it was lost again, are kept for
 //! its next return.
 
-use crate::limits::HANDED_COUNT_MAX;
+use crate::limits::RETURNED_COUNT_MAX;
 use std::collections::VecDeque;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ struct ReturnedHome<H, M> {
 
 /// The shares that ended so. `H` says where a home is reached, `M` is a message with a page.
 ///
-/// - At most [`HANDED_COUNT_MAX`]; the oldest goes first.
+/// - At most [`RETURNED_COUNT_MAX`]; the oldest goes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReturnedPages<H, M>(VecDeque<ReturnedHome<H, M>>);
 
@@ -31,7 +31,7 @@ impl<H, M> Default for ReturnedPages<H, M> {
 impl<H, M> ReturnedPages<H, M> {
     /// A home, which knew this host by that key and membership, has all its pages.
     pub fn keep(&mut self, (key, share): (u64, u64), home: H) {
-        if self.0.len() >= HANDED_COUNT_MAX {
+        if self.0.len() >= RETURNED_COUNT_MAX {
             self.0.pop_front();
         }
         self.0.push_back(ReturnedHome { key, share, home, unsent: Vec::new() });
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!((handed.keep_unsent(10, "page"), handed.keep_unsent(11, "other")), (None, Some("other")));
         assert_eq!((handed.asked((1, 11)), handed.asked((2, 10))), (None, None), "another share, or another key");
         assert_eq!((handed.asked((1, 10)), handed.asked((1, 10))), (Some(vec!["page"]), Some(vec![])));
-        (0..HANDED_COUNT_MAX as u64).for_each(|key| handed.keep((100 + key, key), 'b'));
+        (0..RETURNED_COUNT_MAX as u64).for_each(|key| handed.keep((100 + key, key), 'b'));
         assert_eq!((handed.home_of(1), handed.home_of(100)), (None, Some((0, &'b'))));
     }
 }

@@ -27,21 +27,21 @@ impl World {
     pub(super) fn let_wait(&mut self, home: usize) {
         self.left.waits -= 1;
         if let Some(ToHome::Join { key, epoch }) = self.parts[home].to_home.pop_front() {
-            let lobby = &mut self.homes[home].lobby;
-            let waiting = lobby.come((key, epoch), 0);
-            assert_eq!(lobby.tried::<(), _>(waiting, Tried::NotYet(()), 0), None);
+            let join_queue = &mut self.homes[home].join_queue;
+            let waiting = join_queue.come((key, epoch), 0);
+            assert_eq!(join_queue.tried::<(), _>(waiting, Tried::NotYet(()), 0), None);
         }
     }
 
     /// The host that waits is tried once more.
     pub(super) fn try_again(&mut self, home: usize, is_late: bool, off: Off) {
-        for waiting in self.homes[home].lobby.due() {
+        for waiting in self.homes[home].join_queue.due() {
             if !is_late {
                 let (key, epoch) = waiting.who;
                 self.at_home(home, ToHome::Join { key, epoch }, off);
                 continue;
             }
-            let answered = self.homes[home].lobby.tried::<(), _>(waiting, Tried::NotYet(()), PATIENCE_MS);
+            let answered = self.homes[home].join_queue.tried::<(), _>(waiting, Tried::NotYet(()), PATIENCE_MS);
             let ((key, _), _) = answered.expect("it was too late");
             self.parts[home].to_host.push_back(ToHost::Joined { key, answer: None });
         }
@@ -83,7 +83,7 @@ impl World {
             }
             ToHome::Leave { share } => self.leave(home, (share, false), off),
             ToHome::Forgot { share } => {
-                it.dismissed.on_forgot(share);
+                it.fenced.on_forgot(share);
                 self.leave(home, (share, true), off)
             }
         }
@@ -97,7 +97,7 @@ impl World {
             return;
         };
         if off != Off::Waiting {
-            it.lobby.drop_those(|(waiting, _)| *waiting == key);
+            it.join_queue.drop_those(|(waiting, _)| *waiting == key);
         }
         let had_page = it.is_owner(host);
         if it.is_returning {
@@ -127,7 +127,7 @@ impl World {
         (it.is_silent, it.is_returning, it.epoch) = (false, true, it.epoch + 1);
         // Its unsent messages are void.
         self.parts[home].to_host.clear();
-        it.lobby.drop_those(|_| true);
+        it.join_queue.drop_those(|_| true);
         it.guests.begin_return(NodeId(0), NodeId(0));
         let awaited = it.guests.due(0);
         let messages: Vec<ToHost> = (awaited.iter().filter_map(|host| it.guests.get(*host)))
@@ -165,24 +165,24 @@ impl World {
     }
 
     /// A home could not reach the host, and does without it: it is told when it is reached again.
-    pub(super) fn dismiss(&mut self, home: usize) {
-        self.left.dismissals -= 1;
+    pub(super) fn fence(&mut self, home: usize) {
+        self.left.fences -= 1;
         let it = &mut self.homes[home];
         let all: Vec<HostId> = it.guests.iter().map(|(host, _)| host).collect();
         for host in all {
             let Some(guest) = it.guests.lose(host) else { continue };
-            it.lobby.drop_those(|(waiting, _)| *waiting == guest.who.key);
+            it.join_queue.drop_those(|(waiting, _)| *waiting == guest.who.key);
             if it.is_owner(host) {
                 (it.owner, it.is_lost) = (None, true);
             }
             let notice = ToHost::Returned { key: guest.who.key, share: guest.share, takes: false };
-            it.dismissed.dismiss(&guest, notice);
+            it.fenced.fence(&guest, notice);
         }
     }
 
     /// The host that a home did without is told.
     pub(super) fn tell(&mut self, home: usize) {
-        let due = self.homes[home].dismissed.due(0);
+        let due = self.homes[home].fenced.due(0);
         self.parts[home].to_host.extend(due);
     }
 
@@ -198,8 +198,8 @@ impl World {
                 it.is_lost |= it.is_owner(host);
             }
             it.owner = None;
-            it.lobby.drop_those(|_| true);
-            it.dismissed.on_lives_over(NodeId(1), Over::UpTo(Epoch(1)));
+            it.join_queue.drop_those(|_| true);
+            it.fenced.on_lives_over(NodeId(1), Over::UpTo(Epoch(1)));
             part.to_home.clear();
             part.to_host.clear();
             part.unsent.clear();

@@ -98,7 +98,7 @@ struct Left {
     silences: u8,
     deaths: u8,
     /// Hosts that a home does without.
-    dismissals: u8,
+    fences: u8,
     /// Times that this host is taken for lost.
     cuts: u8,
 }
@@ -254,13 +254,13 @@ fn steps_of_home(world: &World, home: usize, steps: &mut Vec<Step>) {
         steps.extend((is_join && left.refusals > 0).then_some(Step::Refuse(home)));
         steps.extend((is_join && left.waits > 0).then_some(Step::Wait(home)));
     }
-    if !it.lobby.is_empty() {
+    if !it.join_queue.is_empty() {
         steps.extend([false, true].map(|is_late| Step::Try { home, is_late }));
     }
     if it.is_returning && part.to_home.is_empty() && part.to_host.is_empty() {
         steps.push(Step::Repeat(home));
     }
-    if !it.dismissed.clone().due(0).is_empty() {
+    if !it.fenced.clone().due(0).is_empty() {
         steps.push(Step::Tell(home));
     }
     if left.silences > 0 {
@@ -269,7 +269,7 @@ fn steps_of_home(world: &World, home: usize, steps: &mut Vec<Step>) {
     if left.deaths > 0 {
         steps.push(Step::Die(home));
     }
-    if left.dismissals > 0 && !it.is_returning && !it.guests.is_empty() {
+    if left.fences > 0 && !it.is_returning && !it.guests.is_empty() {
         steps.push(Step::Dismiss(home));
     }
 }

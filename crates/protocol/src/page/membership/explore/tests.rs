@@ -12,7 +12,7 @@ fn holds(homes: usize, left: Left, at_least: usize) {
 }
 
 const NONE: Left =
-    Left { maps: 0, stores: 0, ends: 0, refusals: 0, waits: 0, gives_up: 0, silences: 0, deaths: 0, dismissals: 0, cuts: 0 };
+    Left { maps: 0, stores: 0, ends: 0, refusals: 0, waits: 0, gives_up: 0, silences: 0, deaths: 0, fences: 0, cuts: 0 };
 
 #[test]
 fn a_host_that_comes_and_goes() {
@@ -30,7 +30,7 @@ fn a_host_that_waits_to_be_let_in() {
     holds(1, Left { maps: 3, stores: 1, waits: 2, ends: 1, ..NONE }, 1_000);
     holds(2, Left { maps: 2, stores: 1, waits: 1, gives_up: 1, ..NONE }, 5_000);
     holds(1, Left { maps: 2, stores: 1, waits: 1, silences: 1, cuts: 1, ..NONE }, 5_000);
-    holds(1, Left { maps: 2, waits: 1, dismissals: 1, deaths: 1, ..NONE }, 1_000);
+    holds(1, Left { maps: 2, waits: 1, fences: 1, deaths: 1, ..NONE }, 1_000);
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn a_home_that_is_lost_for_good() {
 
 #[test]
 fn a_home_that_does_without_its_host() {
-    holds(1, Left { maps: 3, stores: 1, dismissals: 1, ..NONE }, 8_000);
-    holds(2, Left { maps: 2, stores: 1, dismissals: 1, ..NONE }, 50_000);
+    holds(1, Left { maps: 3, stores: 1, fences: 1, ..NONE }, 8_000);
+    holds(2, Left { maps: 2, stores: 1, fences: 1, ..NONE }, 50_000);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn without_asking_a_home_that_is_back_goes_on_with_older_bytes() {
 
 #[test]
 fn without_an_answer_to_stray_shares_a_home_keeps_a_host_that_is_gone() {
-    is_needed(Off::Stray, 1, Left { maps: 2, dismissals: 1, ..NONE }, "a home knows a host that does not know it");
+    is_needed(Off::Stray, 1, Left { maps: 2, fences: 1, ..NONE }, "a home knows a host that does not know it");
 }
 
 #[test]

@@ -27,9 +27,9 @@ pub(super) struct Home {
     /// The last store anywhere.
     pub(super) last: u8,
     /// Hosts that wait to be let in: their keys, and the epochs of their grants.
-    pub(super) lobby: JoinQueue<(u64, u64)>,
+    pub(super) join_queue: JoinQueue<(u64, u64)>,
     /// The host, where this home did without it.
-    pub(super) dismissed: FencedHosts<ToHost>,
+    pub(super) fenced: FencedHosts<ToHost>,
 }
 
 /// The host's state for one home.
@@ -81,8 +81,8 @@ impl World {
             owner: None,
             is_lost: false,
             last: 0,
-            lobby: JoinQueue::new(PATIENCE_MS),
-            dismissed: FencedHosts::default(),
+            join_queue: JoinQueue::new(PATIENCE_MS),
+            fenced: FencedHosts::default(),
         };
         let part = Part {
             key: 0,
@@ -148,7 +148,7 @@ impl World {
                 self.parts[home].unheard = Some(self.homes[home].epoch);
             }
             Step::Hear(home) => self.hear_of_loss(home),
-            Step::Dismiss(home) => self.dismiss(home),
+            Step::Dismiss(home) => self.fence(home),
             Step::Tell(home) => self.tell(home),
             Step::Cut => self.cut(),
         }
@@ -194,8 +194,8 @@ impl World {
         let may_turn = self.sharing.as_ref().is_some_and(|sharing| sharing.may_empty() || sharing.handing().next().is_some());
         self.parts.iter().all(is_idle)
             && !may_turn
-            && self.homes.iter().all(|home| home.is_dead || home.lobby.is_empty())
-            && self.homes.iter().all(|home| home.is_dead || home.dismissed.clone().due(0).is_empty())
+            && self.homes.iter().all(|home| home.is_dead || home.join_queue.is_empty())
+            && self.homes.iter().all(|home| home.is_dead || home.fenced.clone().due(0).is_empty())
             && self.homes.iter().all(|home| home.is_dead || !home.is_returning)
             && self.homes.iter().all(|home| home.is_dead || !home.is_silent)
     }
@@ -214,7 +214,7 @@ impl World {
             if self.homes[home].is_dead {
                 continue;
             }
-            if !self.homes[home].dismissed.is_empty() {
+            if !self.homes[home].fenced.is_empty() {
                 return self.fail("a host that was done without is told for ever");
             }
             let share = self.sharing.as_ref().and_then(|sharing| sharing.share(home));
