@@ -95,7 +95,7 @@ pub struct Pages<M: PageMemory> {
     /// Hosts that wait to be let in at homes here.
     join_queue: JoinQueue<PendingJoin>,
     /// Homes that are back, and have got what was here.
-    handed: ReturnedPages<(NodeId, String), Arc<Outgoing>>,
+    returned: ReturnedPages<(NodeId, String), Arc<Outgoing>>,
     /// Hosts that could not be reached, and are members of the pool as far as is known: they are told that homes here do without them.
     fenced: FencedHosts<Outgoing>,
     /// Messages of this node to itself.
@@ -128,7 +128,7 @@ impl<M: PageMemory> Pages<M> {
             keys: BTreeMap::new(),
             holds: BTreeSet::new(),
             join_queue: JoinQueue::new(answer.as_millis() as u64 / 2),
-            handed: ReturnedPages::default(),
+            returned: ReturnedPages::default(),
             fenced: FencedHosts::default(),
             local: VecDeque::new(),
             outputs: VecDeque::new(),

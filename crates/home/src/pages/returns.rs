@@ -98,7 +98,7 @@ impl<M: PageMemory> Pages<M> {
             if let Some((host, at)) = self.hosts.values_mut().find_map(|host| its(host).map(|at| (host, at))) {
                 host.homes[at].unsent.push(outgoing);
             } else {
-                self.handed.keep_unsent(share, outgoing);
+                self.returned.keep_unsent(share, outgoing);
             }
         }
     }
@@ -106,7 +106,7 @@ impl<M: PageMemory> Pages<M> {
     /// A home that was taken for lost is back, and takes what is here; or it took this host for lost.
     pub(super) fn on_returned(&mut self, (from, address): (NodeId, &str), (key, share): (u64, u64), takes: bool) {
         let Some((place, at)) = self.keys.get(&key).copied() else {
-            let unsent = takes.then(|| self.handed.asked((key, share))).flatten();
+            let unsent = takes.then(|| self.returned.asked((key, share))).flatten();
             return self.say_farewell((from, address), share, unsent.as_deref());
         };
         let now_ms = self.now_ms();
@@ -172,7 +172,7 @@ impl<M: PageMemory> Pages<M> {
         let (key, node, address, unsent) = (door.key, door.node, door.address.clone(), std::mem::take(&mut door.unsent));
         self.say_farewell((node, &address), share, has_all.then_some(&*unsent));
         if has_all && !is_told {
-            self.handed.keep((key, share), (node, address));
+            self.returned.keep((key, share), (node, address));
         }
     }
 
@@ -224,7 +224,7 @@ impl<M: PageMemory> Pages<M> {
     /// A page that another host passed on to this one, after that left the home: it goes home.
     pub(super) fn give_straight_back(&mut self, key: u64, page: Page, message: &ToHost, bytes: Option<PageBytes>) {
         let ToHost::Grant { version, access: Access::Write, has_bytes: true, .. } = message else { return };
-        let Some((share, (node, address))) = self.handed.home_of(key) else { return };
+        let Some((share, (node, address))) = self.returned.home_of(key) else { return };
         let (node, address, message) = (*node, address.clone(), ToHome::WriteBack { version: *version, keeps: false });
         self.send(Outgoing { node, address, message: NodeMessage::ToHome { share, page, message }, bytes });
     }

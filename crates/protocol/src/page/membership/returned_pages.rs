@@ -40,15 +40,15 @@ impl<H, M> ReturnedPages<H, M> {
     /// A home asks by a key that this host has no more. Returns the messages that it may have missed, if it has all else; `None` where this
     /// host does not know what it had.
     pub fn asked(&mut self, (key, share): (u64, u64)) -> Option<Vec<M>> {
-        let handed = self.0.iter_mut().find(|handed| (handed.key, handed.share) == (key, share))?;
-        Some(std::mem::take(&mut handed.unsent))
+        let returned = self.0.iter_mut().find(|returned| (returned.key, returned.share) == (key, share))?;
+        Some(std::mem::take(&mut returned.unsent))
     }
 
     /// Keeps a message that the home of a membership may have missed. Returns it where the membership is not remembered.
     pub fn keep_unsent(&mut self, share: u64, message: M) -> Option<M> {
-        match self.0.iter_mut().find(|handed| handed.share == share) {
-            Some(handed) => {
-                handed.unsent.push(message);
+        match self.0.iter_mut().find(|returned| returned.share == share) {
+            Some(returned) => {
+                returned.unsent.push(message);
                 None
             }
             None => Some(message),
@@ -57,7 +57,7 @@ impl<H, M> ReturnedPages<H, M> {
 
     /// The membership and home for a page sent to an old key.
     pub fn home_of(&self, key: u64) -> Option<(u64, &H)> {
-        self.0.iter().find(|handed| handed.key == key).map(|handed| (handed.share, &handed.home))
+        self.0.iter().find(|returned| returned.key == key).map(|returned| (returned.share, &returned.home))
     }
 }
 
@@ -67,13 +67,13 @@ mod tests {
 
     #[test]
     fn a_home_that_asks_again_gets_what_it_may_not_have_heard() {
-        let mut handed = ReturnedPages::<char, &str>::default();
-        handed.keep((1, 10), 'a');
-        assert_eq!(handed.home_of(1), Some((10, &'a')));
-        assert_eq!((handed.keep_unsent(10, "page"), handed.keep_unsent(11, "other")), (None, Some("other")));
-        assert_eq!((handed.asked((1, 11)), handed.asked((2, 10))), (None, None), "another share, or another key");
-        assert_eq!((handed.asked((1, 10)), handed.asked((1, 10))), (Some(vec!["page"]), Some(vec![])));
-        (0..RETURNED_COUNT_MAX as u64).for_each(|key| handed.keep((100 + key, key), 'b'));
-        assert_eq!((handed.home_of(1), handed.home_of(100)), (None, Some((0, &'b'))));
+        let mut returned = ReturnedPages::<char, &str>::default();
+        returned.keep((1, 10), 'a');
+        assert_eq!(returned.home_of(1), Some((10, &'a')));
+        assert_eq!((returned.keep_unsent(10, "page"), returned.keep_unsent(11, "other")), (None, Some("other")));
+        assert_eq!((returned.asked((1, 11)), returned.asked((2, 10))), (None, None), "another share, or another key");
+        assert_eq!((returned.asked((1, 10)), returned.asked((1, 10))), (Some(vec!["page"]), Some(vec![])));
+        (0..RETURNED_COUNT_MAX as u64).for_each(|key| returned.keep((100 + key, key), 'b'));
+        assert_eq!((returned.home_of(1), returned.home_of(100)), (None, Some((0, &'b'))));
     }
 }

@@ -135,7 +135,7 @@ impl World {
             let share = sharing.share(home);
             let key = self.parts[home].key;
             if sharing.on_pages_returned(home, !is_late, true, now_ms) != ReturnOutcome::Waits {
-                self.parts[home].handed.extend(share.filter(|_| !is_late).map(|share| (key, share)));
+                self.parts[home].returned.extend(share.filter(|_| !is_late).map(|share| (key, share)));
             }
         }
         if may_empty {
@@ -189,8 +189,8 @@ impl World {
             }
             ToHost::Returned { key, share, takes } => {
                 let Some(sharing) = self.sharing.as_mut().filter(|_| self.parts[home].key == key) else {
-                    let is_handed = self.parts[home].handed.contains(&(key, share));
-                    return self.say_farewell(home, share, is_handed, off);
+                    let is_returned = self.parts[home].returned.contains(&(key, share));
+                    return self.say_farewell(home, share, is_returned, off);
                 };
                 if !takes {
                     self.parts[home].owned = None;

@@ -41,8 +41,8 @@ pub(super) struct Part {
     pub(super) to_host: VecDeque<ToHost>,
     /// Pages that a home that was lost may not have heard.
     pub(super) unsent: Vec<ToHome>,
-    /// The host's keys and memberships when it handed over.
-    pub(super) handed: Vec<(u64, u64)>,
+    /// The host's keys and memberships when it had returned its pages.
+    pub(super) returned: Vec<(u64, u64)>,
     /// The epoch whose end the host is to hear of.
     pub(super) unheard: Option<u64>,
 }
@@ -90,7 +90,7 @@ impl World {
             to_home: VecDeque::new(),
             to_host: VecDeque::new(),
             unsent: Vec::new(),
-            handed: Vec::new(),
+            returned: Vec::new(),
             unheard: None,
         };
         World {
