@@ -300,9 +300,9 @@ impl Locks {
     }
 
     pub fn join(&mut self, name: &str, parties: u32, who: Claimant, client: PartyName) -> AtOnce {
-        let PartySlot { sitting, party } = self.groups.on_join(name, parties, who, client)?;
+        let PartySlot { instance, party } = self.groups.on_join(name, parties, who, client)?;
         self.recount(who.link);
-        Ok(Some(SyncAnswer::Joined { sitting, party }))
+        Ok(Some(SyncAnswer::Joined { instance, party }))
     }
 
     pub fn leave(&mut self, who: Claimant) -> AtOnce {

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartySlot {
     /// The group instance's number: no other of this home's life has it.
-    pub sitting: u64,
+    pub instance: u64,
     /// Number of parties that joined before.
     pub party: u32,
 }
@@ -79,7 +79,7 @@ impl GroupInstance {
 /// The groups of a pool. One is kept as long as it has a party.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
-    sittings: BTreeMap<u64, GroupInstance>,
+    instances: BTreeMap<u64, GroupInstance>,
     /// The group instance of each name that began last.
     latest: BTreeMap<String, u64>,
     /// The group instance of each party.
@@ -98,7 +98,7 @@ impl Groups {
 
     /// Number of group instances.
     pub fn count(&self) -> usize {
-        self.sittings.len()
+        self.instances.len()
     }
 
     /// Number of parties of a connection.
@@ -108,12 +108,12 @@ impl Groups {
 
     /// The name of a party's group.
     pub fn name_of(&self, who: Claimant) -> Option<&str> {
-        self.parties.get(&who).and_then(|sitting| self.sittings.get(sitting)).map(|sitting| sitting.name.as_str())
+        self.parties.get(&who).and_then(|instance| self.instances.get(instance)).map(|instance| instance.name.as_str())
     }
 
     /// The state of the group instance that began last under a name.
     pub fn phase(&self, name: &str) -> Phase {
-        self.latest.get(name).map_or(Phase::Empty, |sitting| self.sittings[sitting].phase())
+        self.latest.get(name).map_or(Phase::Empty, |instance| self.instances[instance].phase())
     }
 
     /// Joins a group of `count`; returns the party's number.
@@ -138,24 +138,24 @@ impl Groups {
         if self.parties.contains_key(&who) {
             return bad("the number of this place has been used before");
         }
-        let latest = self.latest.get(name).copied().filter(|sitting| self.sittings[sitting].phase() != Phase::Broken);
+        let latest = self.latest.get(name).copied().filter(|instance| self.instances[instance].phase() != Phase::Broken);
         let id = match latest {
-            Some(sitting) => sitting,
+            Some(instance) => instance,
             None => self.begin(name, count)?,
         };
-        let party = self.sittings.get_mut(&id).expect("it was just found").on_join(who, count, party)?;
+        let party = self.instances.get_mut(&id).expect("it was just found").on_join(who, count, party)?;
         self.parties.insert(who, id);
         *self.links.entry(who.link).or_default() += 1;
-        Ok(PartySlot { sitting: id, party })
+        Ok(PartySlot { instance: id, party })
     }
 
     fn begin(&mut self, name: &str, count: u32) -> Result<u64> {
-        if self.sittings.len() >= GROUP_COUNT_MAX {
+        if self.instances.len() >= GROUP_COUNT_MAX {
             return Err(Error::LimitReached { what: "named groups at once".to_owned(), limit: GROUP_COUNT_MAX as u64 });
         }
         self.births += 1;
-        let sitting = GroupInstance { name: name.to_owned(), count, parties: BTreeMap::new(), rounds: Rounds::new() };
-        self.sittings.insert(self.births, sitting);
+        let instance = GroupInstance { name: name.to_owned(), count, parties: BTreeMap::new(), rounds: Rounds::new() };
+        self.instances.insert(self.births, instance);
         self.latest.insert(name.to_owned(), self.births);
         Ok(self.births)
     }
@@ -164,7 +164,7 @@ impl Groups {
     ///
     /// **Errors**: [`Error::PartyGone`] when another party went; [`Error::BadGroup`] when it waits there already, or is no party.
     pub fn on_meet(&mut self, who: Claimant) -> Result<()> {
-        let released = self.sitting(who)?.on_meet(who)?;
+        let released = self.instance(who)?.on_meet(who)?;
         self.replies.extend(released.into_iter().map(|who| PartyReply { who, outcome: Ok(()) }));
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Groups {
     ///
     /// **Errors**: [`Error::BadGroup`] when it is no party.
     pub fn on_leave(&mut self, who: Claimant) -> Result<()> {
-        self.sitting(who)?;
+        self.instance(who)?;
         self.go(who, "it left the group");
         Ok(())
     }
@@ -191,20 +191,20 @@ impl Groups {
         self.replies.pop_front()
     }
 
-    fn sitting(&mut self, who: Claimant) -> Result<&mut GroupInstance> {
-        let sitting = self.parties.get(&who).and_then(|id| self.sittings.get_mut(id));
+    fn instance(&mut self, who: Claimant) -> Result<&mut GroupInstance> {
+        let instance = self.parties.get(&who).and_then(|id| self.instances.get_mut(id));
         let reason = || "it is no party; join first".to_owned();
-        sitting.ok_or_else(|| Error::BadGroup { name: String::new(), asked: 0, parties: 0, reason: reason() })
+        instance.ok_or_else(|| Error::BadGroup { name: String::new(), asked: 0, parties: 0, reason: reason() })
     }
 
     fn go(&mut self, who: Claimant, reason: &str) {
         let Some(id) = self.parties.remove(&who) else { return };
         one_less(&mut self.links, who.link);
-        let sitting = self.sittings.get_mut(&id).expect("a party's sitting is kept");
-        let (waiting, error) = sitting.on_go(who, reason);
+        let instance = self.instances.get_mut(&id).expect("a party's instance is kept");
+        let (waiting, error) = instance.on_go(who, reason);
         self.replies.extend(waiting.into_iter().map(|who| PartyReply { who, outcome: Err(error.clone()) }));
-        if sitting.phase() == Phase::Empty {
-            let GroupInstance { name, .. } = self.sittings.remove(&id).expect("as just seen");
+        if instance.phase() == Phase::Empty {
+            let GroupInstance { name, .. } = self.instances.remove(&id).expect("as just seen");
             if self.latest.get(&name) == Some(&id) {
                 self.latest.remove(&name);
             }
@@ -291,10 +291,10 @@ mod tests {
         }
         groups.on_leave(who(0)).unwrap();
         let again = join(&mut groups, 2, 0).unwrap();
-        assert_eq!((again.sitting, again.party), (2, 0), "a sitting and numbers of its own");
+        assert_eq!((again.instance, again.party), (2, 0), "an instance and numbers of its own");
         assert_eq!(groups.on_meet(who(0)), Ok(()));
         groups.on_leave(who(1)).unwrap();
-        assert_eq!(told(&mut groups), [], "that was another sitting");
+        assert_eq!(told(&mut groups), [], "that was another instance");
         join(&mut groups, 2, 1).unwrap();
         assert_eq!(groups.on_meet(who(1)), Ok(()));
         assert_eq!(told(&mut groups), [(0, true), (1, true)]);
@@ -335,8 +335,8 @@ mod tests {
                             parties[at] = Some((groups.parties[&who(link)], 0, false));
                         }
                     }
-                    (1..=5, Some((sitting, rounds, false))) => match groups.on_meet(who(link)) {
-                        Ok(()) => parties[at] = Some((sitting, rounds, true)),
+                    (1..=5, Some((instance, rounds, false))) => match groups.on_meet(who(link)) {
+                        Ok(()) => parties[at] = Some((instance, rounds, true)),
                         Err(error) => assert!(matches!(error, Error::PartyGone { .. }), "{error}"),
                     },
                     (6, Some(_)) => {
@@ -350,12 +350,12 @@ mod tests {
                     _ => continue,
                 }
                 for (link, is_release) in told(&mut groups) {
-                    let (sitting, rounds, waits) = parties[link as usize].unwrap();
+                    let (instance, rounds, waits) = parties[link as usize].unwrap();
                     prop_assert!(waits);
-                    parties[link as usize] = Some((sitting, rounds + u64::from(is_release), false));
+                    parties[link as usize] = Some((instance, rounds + u64::from(is_release), false));
                 }
-                for (sitting, state) in &groups.sittings {
-                    let here: Vec<_> = parties.iter().flatten().filter(|party| party.0 == *sitting).collect();
+                for (instance, state) in &groups.instances {
+                    let here: Vec<_> = parties.iter().flatten().filter(|party| party.0 == *instance).collect();
                     prop_assert_eq!(here.len(), state.parties.len());
                     let least = here.iter().map(|party| party.1).min();
                     prop_assert!(here.iter().all(|party| Some(party.1) == least), "one is a round ahead");

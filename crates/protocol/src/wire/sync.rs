@@ -268,7 +268,7 @@ pub enum SyncAnswer {
     /// A place in a group.
     Joined {
         /// The number of its group instance.
-        sitting: u64,
+        instance: u64,
         /// The party's number in it, from 0.
         party: u32,
     },

@@ -102,9 +102,9 @@ impl Pool {
     /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's; [`Error::BadGroup`] where others
     /// gave another number, or where all parties are there; [`Error::NodeLost`].
     pub fn group(&self, name: &str, parties: u32) -> Result<Group> {
-        self.join(&SyncTarget::name(&self.shared, name)?, parties, |sitting| {
+        self.join(&SyncTarget::name(&self.shared, name)?, parties, |instance| {
             let name: String = name.chars().take(32).collect();
-            format!("{sitting}-{name}")
+            format!("{instance}-{name}")
         })
     }
 
@@ -117,11 +117,11 @@ impl Pool {
                 Ok((home.ask_sync(&join, Patience::Usual)?, home.clone()))
             })
             .map_err(ended)?;
-        let (sitting, me, connection) = match answer {
-            (SyncAnswer::Joined { sitting, party }, connection) if party < parties => (sitting, party, connection),
+        let (instance, me, connection) = match answer {
+            (SyncAnswer::Joined { instance, party }, connection) if party < parties => (instance, party, connection),
             _ => return Err(Error::Garbage { peer: home.node().to_string(), reason: "no place in a group".to_owned() }),
         };
-        let kind = GroupKind::Joined(JoinedRank { number, connection, home, stem: stem(sitting) });
+        let kind = GroupKind::Joined(JoinedRank { number, connection, home, stem: stem(instance) });
         let exchange = Arc::default();
         self.shared.enter(&exchange);
         Ok(Group { pool: self.clone(), name: place.title(), parties, me, kind, arrival: Mutex::default(), exchange })
@@ -146,7 +146,7 @@ impl Region {
     pub fn group_at(&self, offset: u64, parties: u32) -> Result<Group> {
         let pool = Pool::of(self.shared.clone());
         // The node counts group instances, and no byte is another's.
-        pool.join(&SyncTarget::byte(self, offset, false)?, parties, |sitting| format!("at-{sitting}-{}+{offset}", self.gid().0))
+        pool.join(&SyncTarget::byte(self, offset, false)?, parties, |instance| format!("at-{instance}-{}+{offset}", self.gid().0))
     }
 }
 
