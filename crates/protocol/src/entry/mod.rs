@@ -211,7 +211,7 @@ pub struct BoundData {
     entries: BTreeMap<String, BoundLock>,
     /// The lock of each that publishes.
     publishing: BTreeMap<Claimant, String>,
-    shelf: StagedReleases,
+    releases: StagedReleases,
     /// Number of entries of each user.
     shares: BTreeMap<u32, usize>,
 }
@@ -227,13 +227,13 @@ impl BoundData {
     /// **Cost**: a copy of the changes since then.
     pub fn on_grant(&mut self, name: &str, known: Option<Stamp>, uid: u32) -> Option<Box<DataGrant>> {
         let entry = self.entries.get_mut(name)?;
-        self.shelf.touch(name);
+        self.releases.touch(name);
         let trusts = |other: u32| other == uid || other == ROOT;
         if matches!(&entry.state, State::Redo(_, by) if !trusts(*by))
             && let State::Redo(changes, by) = entry.step(Event::Distrust, State::Torn)
         {
-            self.shelf.unstage(&changes, by);
-            self.shelf.clear(name, entry.version);
+            self.releases.unstage(&changes, by);
+            self.releases.clear(name, entry.version);
         }
         let known = known.filter(|known| known.life == self.life && known.version <= entry.version).map(|known| known.version);
         let is_known = known.is_some_and(|known| known >= entry.bound_at);
@@ -243,7 +243,7 @@ impl BoundData {
             State::Redo(changes, _) => (Condition::Redo(changes.clone()), Some(entry.version)),
             State::Torn => (Condition::Torn, None),
         };
-        let changes = known.filter(|_| is_known).and_then(|known| self.shelf.since(name, known, redone, trusts));
+        let changes = known.filter(|_| is_known).and_then(|known| self.releases.since(name, known, redone, trusts));
         // Stores to be redone fill the message.
         let changes = if redone.is_some() { changes.map(Stores::without_bytes) } else { changes };
         Some(Box::new(DataGrant {
@@ -293,7 +293,7 @@ impl BoundData {
             State::Redo(..) => return misused(name, "its holder has not redone what one before it left half-done"),
         };
         self.version = version;
-        let changes = self.shelf.stage(changes, uid);
+        let changes = self.releases.stage(changes, uid);
         let staged = Box::new(Staged { release: Release { version, uid, changes }, binding });
         entry.step(Event::Publish, State::Publishing { by: who, staged, is_torn });
         self.publishing.insert(who, name.to_owned());
@@ -346,7 +346,7 @@ impl BoundData {
             && let State::Publishing { staged, .. } = entry.step(Event::Commit, State::Whole)
         {
             self.publishing.remove(&who);
-            self.shelf.unstage(&staged.release.changes, staged.release.uid);
+            self.releases.unstage(&staged.release.changes, staged.release.uid);
             self.take_effect(name, *staged);
         }
     }
@@ -356,7 +356,7 @@ impl BoundData {
         if let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.phase() == Phase::Redo)
             && let State::Redo(changes, by) = entry.step(Event::Redone, State::Whole)
         {
-            self.shelf.unstage(&changes, by);
+            self.releases.unstage(&changes, by);
             self.sweep(name);
         }
     }
@@ -384,7 +384,7 @@ impl BoundData {
             self.take_effect(name, *staged);
         } else {
             entry.step(Event::Tear, State::Torn);
-            self.shelf.unstage(&staged.release.changes, staged.release.uid);
+            self.releases.unstage(&staged.release.changes, staged.release.uid);
             let release = Release { changes: Stores::All, ..staged.release };
             self.take_effect(name, Staged { release, ..*staged });
         }
@@ -397,9 +397,9 @@ impl BoundData {
         match binding {
             Some(bound) => {
                 (entry.bound, entry.bound_at) = (bound, release.version);
-                self.shelf.clear(name, release.version);
+                self.releases.clear(name, release.version);
             }
-            None => self.shelf.put(name, release),
+            None => self.releases.put(name, release),
         }
         self.sweep(name);
     }
@@ -410,7 +410,7 @@ impl BoundData {
         if self.entries.get(name).is_some_and(is_bare)
             && let Some(BoundLock { uid, .. }) = self.entries.remove(name)
         {
-            self.shelf.forget(name);
+            self.releases.forget(name);
             one_less(&mut self.shares, uid);
         }
     }

@@ -307,7 +307,7 @@ fn what_is_kept_of_releases_is_bounded_for_each_lock_and_for_all() {
         home.release(&name, long.clone(), None);
         stamps.push((name, bound));
         home.hear("a", None);
-        assert!(home.data.shelf.line_count() <= RELEASE_LINE_COUNT_MAX);
+        assert!(home.data.releases.line_count() <= RELEASE_LINE_COUNT_MAX);
     }
     let (oldest, newest) = (stamps[0].clone(), stamps.last().unwrap().clone());
     assert_eq!(home.hear(&oldest.0, Some(oldest.1)).unwrap().changes, Stores::All);
@@ -345,7 +345,7 @@ fn nobody_puts_at_a_home_what_another_user_left() {
     home.publish(who, bytes(8, b"own"), None).unwrap();
     home.give(who);
     assert_eq!(home.hear("a", None).unwrap().condition, Condition::Whole);
-    assert_eq!(home.data.shelf.staged_count(), 0);
+    assert_eq!(home.data.releases.staged_count(), 0);
     // Programs of the same user redo it.
     home.uid = 1;
     die(&mut home);
