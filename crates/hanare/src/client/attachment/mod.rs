@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     /// Traffic on links to and from other programs.
     pub links: Arc<FaultTraffic>,
     /// Makes those anew that broke.
-    pub mender: Reconnector,
+    pub reconnector: Reconnector,
 }
 
 /// A part that the program has in what several programs do.
@@ -106,7 +106,7 @@ impl Shared {
         let lives = Lives::begin(address, job, bound)?;
         let (node, user) = (lives.now().attached.node, lives.now().attached.user);
         let remotes = Mutex::default();
-        let (deaths, refusals, barriers, exchange, memberships, mapped, claims, faults, links, mender) = Default::default();
+        let (deaths, refusals, barriers, exchange, memberships, mapped, claims, faults, links, reconnector) = Default::default();
         let shared = Arc::new(Shared {
             lives,
             node,
@@ -124,7 +124,7 @@ impl Shared {
             claims,
             faults,
             links,
-            mender,
+            reconnector,
         });
         shared.enter_own()?;
         Ok(shared)

@@ -36,11 +36,14 @@ impl Shared {
     /// for a signal handler.
     ///
     /// **Errors**: [`Error::System`] where no thread can be started.
-    pub fn mend<O: Reconnect + 'static>(self: &Arc<Shared>, orders: impl FnOnce(Arc<OwnedFd>) -> O) -> Result<Arc<O>> {
-        let mut mender = self.mender.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bench = match &*mender {
+    pub fn reconnect_on_order<O: Reconnect + 'static>(
+        self: &Arc<Shared>,
+        orders: impl FnOnce(Arc<OwnedFd>) -> O,
+    ) -> Result<Arc<O>> {
+        let mut reconnector = self.reconnector.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bench = match &*reconnector {
             Some(bench) => bench,
-            None => mender.insert(start(Arc::downgrade(self))?),
+            None => reconnector.insert(start(Arc::downgrade(self))?),
         };
         let orders = Arc::new(orders(bench.bell.clone()));
         let mut all = bench.orders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +59,7 @@ fn start(shared: Weak<Shared>) -> Result<Arc<Bench>> {
     let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| system("make an event", &errno.into()))?;
     let bench = Arc::new(Bench { bell: Arc::new(bell), orders: Mutex::default(), is_over: AtomicBool::new(false) });
     let its = bench.clone();
-    threads::start("hanare-mender", STACK_LEN, move || run(&its, &shared))?;
+    threads::start("hanare-reconn", STACK_LEN, move || run(&its, &shared))?;
     Ok(bench)
 }
 

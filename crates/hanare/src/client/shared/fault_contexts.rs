@@ -68,14 +68,14 @@ pub(crate) struct Tools {
     /// The number of the next request; one lane's requests are numbered on their own.
     pub seq: u64,
     /// Orders for new connections, the context's number there, and the time for them.
-    mending: Option<(Arc<Orders>, usize, Duration)>,
+    orders: Option<(Arc<Orders>, usize, Duration)>,
 }
 
 impl Tools {
     /// Makes the connection to home number `home` anew where it was found broken though its node may live; says whether it is
     /// good. A node that was silent has had its time. Async-signal-safe.
     pub fn renew(&mut self, home: usize, why: Broken) -> bool {
-        let Some((orders, lane, bound)) = self.mending.as_ref().filter(|_| why == Broken::Closed) else { return false };
+        let Some((orders, lane, bound)) = self.orders.as_ref().filter(|_| why == Broken::Closed) else { return false };
         orders.renew(*lane, home, &mut self.endpoints[home], *bound)
     }
 }
@@ -162,7 +162,7 @@ impl FaultContexts {
 }
 
 impl FaultContext {
-    fn new(endpoints: Box<[Endpoint]>, mending: Option<(Arc<Orders>, usize, Duration)>) -> FaultContext {
+    fn new(endpoints: Box<[Endpoint]>, orders: Option<(Arc<Orders>, usize, Duration)>) -> FaultContext {
         let room = |len| vec![0; len].into_boxed_slice();
         let tools = Tools {
             endpoints,
@@ -172,7 +172,7 @@ impl FaultContext {
             numbers: Box::new([0; LANE_PAGE_COUNT]),
             diff: Box::new(Diff::none()),
             seq: 0,
-            mending,
+            orders,
         };
         let lists = Lists { window: [0; LANE_PAGE_COUNT], victims: [0; LANE_PAGE_COUNT], dirty: [0; LANE_PAGE_COUNT] };
         FaultContext { is_taken: AtomicBool::new(false), tools: UnsafeCell::new(tools), lists: UnsafeCell::new(Box::new(lists)) }

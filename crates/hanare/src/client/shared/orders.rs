@@ -47,7 +47,7 @@ impl Orders {
     pub fn of_lanes(shared: &Arc<Shared>, doors: &[(NodeId, &str)], lanes: usize) -> Result<Arc<Orders>> {
         let words = || (0..lanes * doors.len()).map(|_| AtomicUsize::new(IDLE)).collect();
         let doors = doors.iter().map(|(node, address)| (*node, Box::from(*address))).collect();
-        shared.mend(|bell| Orders { doors, words: words(), spent: words(), bell })
+        shared.reconnect_on_order(|bell| Orders { doors, words: words(), spent: words(), bell })
     }
 
     /// Has the connection to home number `home` of a lane made anew, waits for it at most so long, and puts it in the old one's place.

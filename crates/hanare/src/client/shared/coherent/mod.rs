@@ -214,7 +214,7 @@ impl Coherent {
     }
 
     /// Makes connections anew that broke: a home that was silent for too long may be back.
-    fn mend(&self) {
+    fn reconnect(&self) {
         let resolver = self.resolver();
         let address = |node| resolver.doors.iter().find(|(known, _)| *known == node).map(|(_, address)| &**address);
         // A home that is not there is found missing by the next fault.
@@ -317,7 +317,7 @@ impl MappedRegion for Coherent {
                 Error::System { what, reason: denied.words().to_owned() }
             }
             Denied::Home(..) | Denied::Here(Here::Late) => {
-                self.mend();
+                self.reconnect();
                 not_given(home, region, offset, denied.words())
             }
         }
