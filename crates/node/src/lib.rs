@@ -190,7 +190,7 @@ impl Node {
             schedule,
             coordination,
             home,
-            strangers: control::Acceptor::start(
+            acceptor: control::Acceptor::start(
                 listener,
                 control::GreetingTerms { keys: keys.clone(), join: options.join, bound, fabric },
                 notices.clone(),

@@ -46,10 +46,10 @@ impl Acceptor {
     /// Greets who connects there, and hands notices about them to `notices`.
     pub fn start(listener: Listener, terms: GreetingTerms, notices: Arc<NoticeQueue<ToControl>>) -> Result<Acceptor> {
         let stop = Arc::new(NoticeQueue::new()?);
-        let mut porter = AcceptorLoop::new(listener, terms, notices, &stop)?;
+        let mut acceptor = AcceptorLoop::new(listener, terms, notices, &stop)?;
         let thread = std::thread::Builder::new()
-            .name("hanare-porter".to_owned())
-            .spawn(move || porter.run())
+            .name("hanare-acceptor".to_owned())
+            .spawn(move || acceptor.run())
             .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
         Ok(Acceptor { stop, thread: Some(thread) })
     }
