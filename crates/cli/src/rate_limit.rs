@@ -60,10 +60,10 @@ mod tests {
 
     #[test]
     fn a_place_says_so_much_a_second_and_then_how_much_it_kept() {
-        let (sparing, now, place) = (RateLimit::default(), Instant::now(), ("file.rs", 7));
-        let said = (0..1000).filter(|_| sparing.may_say(place, now).0).count();
+        let (limit, now, place) = (RateLimit::default(), Instant::now(), ("file.rs", 7));
+        let said = (0..1000).filter(|_| limit.may_say(place, now).0).count();
         assert_eq!(said, LINE_COUNT_MAX as usize);
-        assert_eq!(sparing.may_say(place, now + WINDOW), (true, 1000 - LINE_COUNT_MAX));
-        assert_eq!(sparing.may_say(place, now + WINDOW), (true, 0));
+        assert_eq!(limit.may_say(place, now + WINDOW), (true, 1000 - LINE_COUNT_MAX));
+        assert_eq!(limit.may_say(place, now + WINDOW), (true, 0));
     }
 }
