@@ -32,7 +32,7 @@ pub(crate) struct Extents {
     /// State shared with clients of this host.
     pub seats: ThreadSlotsOfAll,
     /// The attached programs.
-    pub roll: MemberList,
+    pub members: MemberList,
     /// Takes what they leave.
     pub closer: Closer,
     entries: RwLock<Entries>,
@@ -164,7 +164,7 @@ impl Extents {
             spills: Spills::new(lender),
             counts: Arc::default(),
             seats: ThreadSlotsOfAll::default(),
-            roll: MemberList::default(),
+            members: MemberList::default(),
             closer: Closer::start(),
             entries: RwLock::new(Entries {
                 node: NodeId(0),

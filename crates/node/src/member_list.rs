@@ -41,8 +41,8 @@ impl MemberList {
 
     /// The programs that a user may see, its own or for root all, by number: at most [`LOOK_COUNT_MAX`].
     pub fn seen_by(&self, user: u32) -> Vec<ProgramStat> {
-        let roll = self.lock();
-        roll.values().filter(|program| user == 0 || program.user == user).take(LOOK_COUNT_MAX).copied().collect()
+        let members = self.lock();
+        members.values().filter(|program| user == 0 || program.user == user).take(LOOK_COUNT_MAX).copied().collect()
     }
 }
 
@@ -52,12 +52,12 @@ mod tests {
 
     #[test]
     fn a_user_sees_its_own_programs_and_root_sees_all() {
-        let roll = MemberList::default();
+        let members = MemberList::default();
         for (number, user) in [(1, 10), (2, 11), (3, 10)] {
-            roll.enter(ProgramStat { client: ClientId(number), process: 7, user, job: None });
+            members.enter(ProgramStat { client: ClientId(number), process: 7, user, job: None });
         }
-        roll.strike(ClientId(3));
-        let seen = |user| roll.seen_by(user).iter().map(|program| program.client.0).collect::<Vec<u64>>();
+        members.strike(ClientId(3));
+        let seen = |user| members.seen_by(user).iter().map(|program| program.client.0).collect::<Vec<u64>>();
         assert_eq!([seen(10), seen(11), seen(12), seen(0)], [vec![1], vec![2], vec![], vec![1, 2]]);
     }
 }

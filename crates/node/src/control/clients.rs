@@ -111,7 +111,7 @@ impl ControlLoop {
 
     /// True if one user alone has programs that this node serves.
     fn is_alone(&self) -> bool {
-        self.extents.roll.user_count() <= 1
+        self.extents.members.user_count() <= 1
     }
 
     /// The time of the next turn of a client, or at which new ones are taken in again.
@@ -283,7 +283,7 @@ impl ControlLoop {
         client.attached = Some(job);
         let (id, user) = (client.id, client.user);
         self.extents.client_came(id, seats);
-        self.extents.roll.enter(ProgramStat { client: id, process: client.process, user: user.uid, job });
+        self.extents.members.enter(ProgramStat { client: id, process: client.process, user: user.uid, job });
         self.service.notify(ToService::Serve { link: Box::new(link), series: None, client: id, user });
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
@@ -310,7 +310,7 @@ impl ControlLoop {
         let Some(client) = self.clients.remove(&key) else { return };
         self.unwatch(client.fd());
         self.unread.remove(&key);
-        self.extents.roll.strike(client.id);
+        self.extents.members.strike(client.id);
         self.part(key, DetachedClient::new(&client));
         if error.kind() != io::ErrorKind::UnexpectedEof {
             tracing::warn!("{} of user {} was cut off: {error}", client.id, client.user.uid);

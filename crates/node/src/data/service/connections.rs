@@ -72,7 +72,7 @@ impl ServiceLoop {
         if *count == 0 {
             self.users.remove(&uid);
         }
-        self.extents.roll.set_user_count(self.users.len());
+        self.extents.members.set_user_count(self.users.len());
     }
 
     pub(super) fn wake(&mut self, id: u64) {

@@ -44,7 +44,7 @@ impl ServiceLoop {
         let (locks, lock_count) = self.home.locks_seen_by(user, |link| self.client_of(link));
         Ok(Reply::Seen(Box::new(Seen {
             counts: self.extents.counts.read(),
-            programs: self.extents.roll.seen_by(user.uid),
+            programs: self.extents.members.seen_by(user.uid),
             locks,
             lock_count,
             pages: self.home.pages().stats(|gid| sees_all || gids.contains(&gid)),
