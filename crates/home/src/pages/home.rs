@@ -34,7 +34,7 @@ pub(super) struct PageHome<H> {
     moves: Moves,
     /// Decides which host may keep pages that go to and fro.
     tenure: HoldTimes,
-    guests: Sharers,
+    sharers: Sharers,
     /// Grants given to threads themselves that the home waits for, and the session they went to.
     direct: Directs<u64>,
     /// While this node, which was taken for lost, gets the newest bytes from the hosts that have them.
@@ -56,7 +56,7 @@ impl<H: HomePages> PageHome<H> {
             tenure: HoldTimes::default(),
             routes,
             memory,
-            guests: Sharers::new(OWN),
+            sharers: Sharers::new(OWN),
             direct: Directs::default(),
             returning: None,
             news: VecDeque::new(),
@@ -81,19 +81,19 @@ impl<H: HomePages> PageHome<H> {
         if self.consistency == join.consistency {
             return Ok(());
         }
-        let (mode, count) = (self.consistency, self.guests.count());
+        let (mode, count) = (self.consistency, self.sharers.count());
         let reason = format!("{count} host(s) map it {mode}; it is mapped in one way at a time: unmap it there first");
         Err(Error::BadUse { region: self.name.clone(), reason })
     }
 
     /// True while a host maps it or a page that one passed on is under way.
     pub fn is_being_left(&self) -> bool {
-        self.guests.draining().count() == self.guests.count()
+        self.sharers.draining().count() == self.sharers.count()
     }
 
     /// True if no host maps it.
     pub fn is_left(&self) -> bool {
-        self.returning.is_none() && self.guests.is_empty()
+        self.returning.is_none() && self.sharers.is_empty()
     }
 
     /// True if its state is no longer needed. Lost pages are remembered as long as the region exists.
@@ -118,47 +118,47 @@ impl<H: HomePages> PageHome<H> {
     /// Takes a host in; `is_own` if it is this very node. A host that is here already keeps its number, and may come to write.
     pub fn join(&mut self, who: Joiner, (share, rights): (u64, Rights), is_own: bool) -> Joined {
         let node = who.node;
-        let (host, share) = self.guests.join(who, (share, rights), is_own);
+        let (host, share) = self.sharers.join(who, (share, rights), is_own);
         self.moves.on_host(host, node);
         Joined { host, share, rights }
     }
 
     /// True if the numbers for hosts are used up.
     pub fn is_full(&self) -> bool {
-        self.guests.is_full()
+        self.sharers.is_full()
     }
 
     /// The hosts of those lives of a node that are over.
     pub fn hosts_over(&self, node: NodeId, over: Over) -> Vec<HostId> {
-        self.guests.over(node, over)
+        self.sharers.over(node, over)
     }
 
     /// True if a life of the node that is not over maps it.
     pub fn has_live(&self, node: NodeId, over: Over) -> bool {
-        self.guests.has_live(node, over)
+        self.sharers.has_live(node, over)
     }
 
     /// True if a host has that key.
     pub fn knows(&self, key: u64) -> bool {
-        self.guests.knows(key)
+        self.sharers.knows(key)
     }
 
     /// The hosts by which the node that joins was known before.
     pub fn earlier_hosts(&self, who: &Joiner) -> Vec<HostId> {
-        self.guests.earlier(who)
+        self.sharers.earlier(who)
     }
 
     /// The shares of hosts that leave when what they passed on has come.
     pub fn draining(&self) -> impl Iterator<Item = u64> {
-        self.guests.draining().filter_map(|host| Some(self.guests.get(host)?.share))
+        self.sharers.draining().filter_map(|host| Some(self.sharers.get(host)?.share))
     }
 
     /// A host has let go of everything, or is lost with its node. Returns its share, and what it is told if it lives; nothing while
     /// pages that it passed on are on their way.
     pub fn leave(&mut self, host: HostId, is_lost: bool, outgoing: &mut Outbox) -> Option<(u64, Outgoing)> {
         let gone = match is_lost {
-            true => self.guests.lose(host),
-            false => self.guests.leave(host, self.directory.is_passing_on(host)),
+            true => self.sharers.lose(host),
+            false => self.sharers.leave(host, self.directory.is_passing_on(host)),
         }?;
         self.direct.on_host_gone(host);
         self.directory.on_host_lost(host);
@@ -168,7 +168,7 @@ impl<H: HomePages> PageHome<H> {
         if host != OWN && is_lost {
             // Only a lost host is announced. A leaving host's messages still come, and a repeated request would look for the page at the
             // wrong host.
-            for (_, other) in self.guests.iter() {
+            for (_, other) in self.sharers.iter() {
                 outgoing.push(outgoing_to(other, NodeMessage::HostGone { key: other.who.key }, None));
             }
         }
@@ -206,7 +206,7 @@ impl<H: HomePages> PageHome<H> {
         if !self.routes.is_here(page) {
             return Err(garbage(format!("a request for page {} of {}, which is not at home here", request.page, self.gid)));
         }
-        if request.access == Access::Write && self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
+        if request.access == Access::Write && self.sharer(host).is_none_or(|sharer| sharer.rights < Rights::Write) {
             return Ok((Granted::without(Outcome::Full), PageBody::None));
         }
         // Its thread waits for other hosts first, and may never come to the neighbours of that page.
@@ -258,7 +258,7 @@ impl<H: HomePages> PageHome<H> {
 
     /// The host's key in messages to it.
     pub fn key_of(&self, host: HostId) -> Option<u64> {
-        Some(self.guest(host)?.who.key)
+        Some(self.sharer(host)?.who.key)
     }
 
     /// A thread has installed what it was granted.
@@ -281,7 +281,7 @@ impl<H: HomePages> PageHome<H> {
             return Err(garbage(format!("a message about page {} of {}, which is not at home here", page.0, self.gid)));
         }
         let writes = matches!(message, ToHome::Request { access: Access::Write, .. } | ToHome::WriteBack { .. });
-        if writes && self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
+        if writes && self.sharer(host).is_none_or(|sharer| sharer.rights < Rights::Write) {
             return Err(garbage(format!("who may only read {} wrote to page {} of it", self.gid, page.0)));
         }
         if self.is_returning() {
@@ -379,29 +379,29 @@ impl<H: HomePages> PageHome<H> {
             self.introduce(to, named, outgoing);
         }
         let bytes = message.has_bytes().then(|| self.memory.read_page(page.0)).transpose()?;
-        if let Some(guest) = self.guest(to) {
-            outgoing.push(outgoing_to(guest, NodeMessage::ToHost { key: guest.who.key, page, message }, bytes));
+        if let Some(sharer) = self.sharer(to) {
+            outgoing.push(outgoing_to(sharer, NodeMessage::ToHost { key: sharer.who.key, page, message }, bytes));
         }
         Ok(())
     }
 
     fn introduce(&mut self, to: HostId, named: HostId, outgoing: &mut Outbox) {
-        let Some(other) = self.guests.introduce(to, named) else { return };
-        if let Some(guest) = self.guest(to) {
+        let Some(other) = self.sharers.introduce(to, named) else { return };
+        if let Some(sharer) = self.sharer(to) {
             let Joiner { node, address, key: its_key, .. } = other.who;
-            let message = NodeMessage::Introduce { key: guest.who.key, host: named, node, address, its_key };
-            outgoing.push(outgoing_to(guest, message, None));
+            let message = NodeMessage::Introduce { key: sharer.who.key, host: named, node, address, its_key };
+            outgoing.push(outgoing_to(sharer, message, None));
         }
     }
 
-    fn guest(&self, host: HostId) -> Option<&Sharer> {
-        self.guests.get(host)
+    fn sharer(&self, host: HostId) -> Option<&Sharer> {
+        self.sharers.get(host)
     }
 
     /// Page counts as the home knows them, to be added to the host's.
     pub fn stat(&self) -> PageStat {
         PageStat {
-            hosts: self.guests.count() as u32,
+            hosts: self.sharers.count() as u32,
             contended: self.moves.runs(PAGE_RUN_COUNT_MAX),
             ..PageStat::new(self.gid, self.name.clone(), self.consistency)
         }
@@ -429,8 +429,8 @@ impl<H: HomePages> PageHome<H> {
 }
 
 /// A message to a host that maps the region.
-fn outgoing_to(guest: &Sharer, message: NodeMessage, bytes: Option<PageBytes>) -> Outgoing {
-    Outgoing { node: guest.who.node, address: guest.who.address.clone(), message, bytes }
+fn outgoing_to(sharer: &Sharer, message: NodeMessage, bytes: Option<PageBytes>) -> Outgoing {
+    Outgoing { node: sharer.who.node, address: sharer.who.address.clone(), message, bytes }
 }
 
 fn garbage(reason: String) -> Error {

@@ -38,7 +38,7 @@ impl<H: HomePages> PageHome<H> {
 
     /// The error for a page that a host does not give within the bound.
     pub fn is_late(&self, page: Page, bound: Duration) -> Error {
-        let owner = self.directory.owner(page).and_then(|owner| self.guest(owner));
+        let owner = self.directory.owner(page).and_then(|owner| self.sharer(owner));
         let what = format!("a request for offset {} of region '{}'", page.0 * PAGE_LEN, self.name);
         let peer = owner.map_or_else(|| "the hosts that map it".to_owned(), |owner| owner.who.node.to_string());
         Error::Timeout { peer, what, after_ms: bound.as_millis() as u64 }

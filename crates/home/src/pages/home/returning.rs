@@ -12,17 +12,17 @@ impl<H: HomePages> PageHome<H> {
     /// before they have answered.
     pub fn begin_return(&mut self, was: NodeId, is: NodeId) {
         self.direct.clear();
-        self.guests.begin_return(was, is);
+        self.sharers.begin_return(was, is);
         if self.returning.is_none() {
-            let guests: Vec<HostId> = self.guests.iter().map(|(host, _)| host).collect();
-            self.returning = Some(Returning::new(&self.directory, guests));
+            let sharers: Vec<HostId> = self.sharers.iter().map(|(host, _)| host).collect();
+            self.returning = Some(Returning::new(&self.directory, sharers));
         }
     }
 
     /// Asks the hosts whose turn it is for what they have.
     pub fn ask_again(&mut self, address: &str, now_ms: u64, outgoing: &mut Outbox) {
-        for host in self.guests.due(now_ms) {
-            let message = self.guest(host).map(|guest| return_message(guest, address, true));
+        for host in self.sharers.due(now_ms) {
+            let message = self.sharer(host).map(|sharer| return_message(sharer, address, true));
             message.into_iter().for_each(|message| outgoing.push(message));
         }
     }
@@ -40,9 +40,9 @@ impl<H: HomePages> PageHome<H> {
         } else {
             rules.on_left(host)
         }
-        self.guests.answer(host);
-        let guest = self.guest(host)?;
-        Some(outgoing_to(guest, NodeMessage::Left { key: guest.who.key }, None))
+        self.sharers.answer(host);
+        let sharer = self.sharer(host)?;
+        Some(outgoing_to(sharer, NodeMessage::Left { key: sharer.who.key }, None))
     }
 
     /// Ends the return if all is here, or is given up. Returns the shares that end with it.
@@ -52,7 +52,7 @@ impl<H: HomePages> PageHome<H> {
         if !lost.is_empty() {
             tracing::error!("region '{}': {} page(s) went with their hosts while this node was away", self.name, lost.len());
         }
-        let shares = self.guests.end_return();
+        let shares = self.sharers.end_return();
         self.news.clear();
         self.directory = Directory::after_return(self.routes.page_count(), OWN, lost);
         shares
@@ -63,7 +63,7 @@ impl<H: HomePages> PageHome<H> {
         if self.returning.is_none() {
             return Ok(());
         }
-        let count = self.guests.awaited().count();
+        let count = self.sharers.awaited().count();
         let reason = format!("it was away, and gets newer bytes from {count} host(s) of region '{}' first", self.name);
         Err(Error::NodeLost { node: self.routes.node(), reason })
     }
@@ -81,14 +81,14 @@ impl<H: HomePages> PageHome<H> {
 
     /// A host that is to be done without, and may live, is told so once it is reached again.
     pub fn fence(&self, host: HostId, address: &str, fenced: &mut FencedHosts<Outgoing>) {
-        if let Some(guest) = self.guest(host) {
-            fenced.fence(guest, return_message(guest, address, false));
+        if let Some(sharer) = self.sharer(host) {
+            fenced.fence(sharer, return_message(sharer, address, false));
         }
     }
 }
 
 /// Says that this home is back, or that it took the host for lost.
-fn return_message(guest: &Sharer, address: &str, takes: bool) -> Outgoing {
-    let Sharer { share, who, .. } = guest;
-    outgoing_to(guest, NodeMessage::Returned { key: who.key, share: *share, address: address.to_owned(), takes }, None)
+fn return_message(sharer: &Sharer, address: &str, takes: bool) -> Outgoing {
+    let Sharer { share, who, .. } = sharer;
+    outgoing_to(sharer, NodeMessage::Returned { key: who.key, share: *share, address: address.to_owned(), takes }, None)
 }

@@ -44,9 +44,9 @@ struct Awaited {
 }
 
 impl Returning {
-    /// Pages that `directory` says are elsewhere. `guests` are all hosts that it knows, with the home's own.
-    pub fn new(directory: &Directory, guests: impl IntoIterator<Item = HostId>) -> Returning {
-        let hosts = guests.into_iter().collect();
+    /// Pages that `directory` says are elsewhere. `sharers` are all hosts that it knows, with the home's own.
+    pub fn new(directory: &Directory, sharers: impl IntoIterator<Item = HostId>) -> Returning {
+        let hosts = sharers.into_iter().collect();
         let mut returning = Returning { awaited: BTreeMap::new(), hosts, lost: BTreeSet::new(), heard_all_ms: None };
         for page in directory.entries.used() {
             returning.take_over(directory, page);

@@ -39,11 +39,11 @@ impl<N> Default for FencedHosts<N> {
 
 impl<N: Clone> FencedHosts<N> {
     /// A home does without this sharer, which may live.
-    pub fn fence(&mut self, guest: &Sharer, notice: N) {
+    pub fn fence(&mut self, sharer: &Sharer, notice: N) {
         if self.0.len() >= FENCED_COUNT_MAX {
             self.0.pop_front();
         }
-        let Sharer { who, share, .. } = guest;
+        let Sharer { who, share, .. } = sharer;
         self.0.push_back(FencedHost { node: who.node, life: who.life, share: *share, notice, told_ms: None });
     }
 
@@ -83,20 +83,20 @@ mod tests {
     use crate::page::HostId;
     use crate::page::membership::sharers::{Joiner, Sharers};
 
-    fn guest(node: u32, epoch: u64, share: u64) -> Sharer {
+    fn sharer(node: u32, epoch: u64, share: u64) -> Sharer {
         let life = Life { epoch: Epoch(epoch), process: Some(Incarnation(epoch.into())) };
         let who = Joiner { node: NodeId(node), life, address: String::new(), key: share, readers: None };
-        let mut guests = Sharers::new(HostId(0));
-        let (host, _) = guests.join(who, (share, Rights::Write), false);
-        guests.get(host).expect("it has joined").clone()
+        let mut sharers = Sharers::new(HostId(0));
+        let (host, _) = sharers.join(who, (share, Rights::Write), false);
+        sharers.get(host).expect("it has joined").clone()
     }
 
     #[test]
     fn a_host_is_told_again_and_again_until_it_has_dropped_all() {
         let mut fenced = FencedHosts::default();
-        fenced.fence(&guest(1, 1, 10), 'a');
+        fenced.fence(&sharer(1, 1, 10), 'a');
         assert_eq!(fenced.due(500), ['a']);
-        fenced.fence(&guest(2, 1, 11), 'b');
+        fenced.fence(&sharer(2, 1, 11), 'b');
         assert_eq!(fenced.due(500 + ASK_AGAIN_MS - 1), ['b']);
         assert_eq!(fenced.due(500 + ASK_AGAIN_MS), ['a']);
         fenced.on_forgot(10);
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_life_that_goes_on_is_told_although_one_before_is_over() {
         let mut fenced = FencedHosts::default();
-        fenced.fence(&guest(1, 5, 10), 'a');
+        fenced.fence(&sharer(1, 5, 10), 'a');
         for over in [Over::UpTo(Epoch(4)), Over::AllBut(Incarnation(5)), Over::All] {
             fenced.on_lives_over(NodeId(1), over);
         }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn hosts_without_end_do_not_fill_the_memory() {
         let mut fenced = FencedHosts::default();
-        (0..=FENCED_COUNT_MAX as u64).for_each(|share| fenced.fence(&guest(1, 1, share), share));
+        (0..=FENCED_COUNT_MAX as u64).for_each(|share| fenced.fence(&sharer(1, 1, share), share));
         assert_eq!(fenced.due(0).first(), Some(&1), "the oldest goes first");
     }
 }

@@ -7,7 +7,7 @@
 //! would look for the page at the wrong host.
 
 use super::life::{Life, Over};
-use super::table::{GUEST, SharerEvent, SharerPhase};
+use super::table::{SHARER, SharerEvent, SharerPhase};
 use crate::id::{NodeId, Rights};
 use crate::limits::ASK_AGAIN_MS;
 use crate::page::hosts::HostId;
@@ -61,7 +61,7 @@ impl Sharers {
 
     /// All, by number.
     pub fn iter(&self) -> impl Iterator<Item = (HostId, &Sharer)> {
-        self.hosts.iter().enumerate().filter_map(|(at, guest)| Some((HostId(at as u16), guest.as_ref()?)))
+        self.hosts.iter().enumerate().filter_map(|(at, sharer)| Some((HostId(at as u16), sharer.as_ref()?)))
     }
 
     /// The host of a number.
@@ -87,47 +87,47 @@ impl Sharers {
     /// Takes a host in, by a share that was drawn for it; returns its number and the share that it has. `is_own` if it is this very
     /// node. A host that is here already keeps both, and may come to write.
     pub fn join(&mut self, who: Joiner, (share, rights): (u64, Rights), is_own: bool) -> (HostId, u64) {
-        let known = self.iter().find(|(_, guest)| guest.who.key == who.key).map(|(host, _)| host);
+        let known = self.iter().find(|(_, sharer)| sharer.who.key == who.key).map(|(host, _)| host);
         if let Some(host) = known
-            && let Some(guest) = &mut self.hosts[usize::from(host.0)]
+            && let Some(sharer) = &mut self.hosts[usize::from(host.0)]
         {
-            guest.rights = guest.rights.max(rights);
-            guest.take(SharerEvent::Join);
-            return (host, guest.share);
+            sharer.rights = sharer.rights.max(rights);
+            sharer.take(SharerEvent::Join);
+            return (host, sharer.share);
         }
-        let phase = table::next(GUEST, SharerPhase::Nobody, SharerEvent::Join).expect("anybody may join");
-        let guest = Some(Sharer { who, share, rights, knows: BTreeSet::new(), phase, asked_ms: None });
+        let phase = table::next(SHARER, SharerPhase::Nobody, SharerEvent::Join).expect("anybody may join");
+        let sharer = Some(Sharer { who, share, rights, knows: BTreeSet::new(), phase, asked_ms: None });
         if is_own {
-            self.hosts[usize::from(self.own.0)] = guest;
+            self.hosts[usize::from(self.own.0)] = sharer;
             return (self.own, share);
         }
-        self.hosts.push(guest);
+        self.hosts.push(sharer);
         (HostId(self.hosts.len() as u16 - 1), share)
     }
 
     /// The hosts by which the node that joins was known before.
     pub fn earlier(&self, who: &Joiner) -> Vec<HostId> {
-        let was = |guest: &Sharer| {
-            guest.who.key != who.key && (guest.who.life.epoch != who.life.epoch || guest.who.readers == who.readers)
+        let was = |sharer: &Sharer| {
+            sharer.who.key != who.key && (sharer.who.life.epoch != who.life.epoch || sharer.who.readers == who.readers)
         };
-        let is_other = |(host, guest): &(HostId, &Sharer)| *host != self.own && guest.who.node == who.node && was(guest);
+        let is_other = |(host, sharer): &(HostId, &Sharer)| *host != self.own && sharer.who.node == who.node && was(sharer);
         self.iter().filter(is_other).map(|(host, _)| host).collect()
     }
 
     /// The hosts of those lives of a node that are over.
     pub fn over(&self, node: NodeId, over: Over) -> Vec<HostId> {
-        let is_over = |guest: &Sharer| guest.who.node == node && guest.who.life.is_over(over);
-        self.iter().filter(|(_, guest)| is_over(guest)).map(|(host, _)| host).collect()
+        let is_over = |sharer: &Sharer| sharer.who.node == node && sharer.who.life.is_over(over);
+        self.iter().filter(|(_, sharer)| is_over(sharer)).map(|(host, _)| host).collect()
     }
 
     /// True if a life of the node that is not over maps the region.
     pub fn has_live(&self, node: NodeId, over: Over) -> bool {
-        self.iter().any(|(_, guest)| guest.who.node == node && !guest.who.life.is_over(over))
+        self.iter().any(|(_, sharer)| sharer.who.node == node && !sharer.who.life.is_over(over))
     }
 
     /// True if a host has that key.
     pub fn knows(&self, key: u64) -> bool {
-        self.iter().any(|(_, guest)| guest.who.key == key)
+        self.iter().any(|(_, sharer)| sharer.who.key == key)
     }
 
     /// A host has let go of everything. Returns it if it goes. While pages that it passed on are under way it stays, in
@@ -157,32 +157,32 @@ impl Sharers {
 
     /// The hosts that leave when what they passed on has come.
     pub fn draining(&self) -> impl Iterator<Item = HostId> {
-        self.iter().filter(|(_, guest)| guest.phase == SharerPhase::Draining).map(|(host, _)| host)
+        self.iter().filter(|(_, sharer)| sharer.phase == SharerPhase::Draining).map(|(host, _)| host)
     }
 
     /// The home's node was taken for lost, by the number `was`, and is back as `is`: all hosts are asked for their pages.
     pub fn begin_return(&mut self, was: NodeId, is: NodeId) {
-        for guest in self.hosts.iter_mut().flatten() {
-            if guest.who.node == was {
-                guest.who.node = is;
+        for sharer in self.hosts.iter_mut().flatten() {
+            if sharer.who.node == was {
+                sharer.who.node = is;
             }
-            guest.take(SharerEvent::Return);
-            guest.asked_ms = None;
+            sharer.take(SharerEvent::Return);
+            sharer.asked_ms = None;
         }
     }
 
     /// Hosts that have not replied to the returned home.
     pub fn awaited(&self) -> impl Iterator<Item = HostId> {
-        self.iter().filter(|(_, guest)| guest.phase == SharerPhase::Awaited).map(|(host, _)| host)
+        self.iter().filter(|(_, sharer)| sharer.phase == SharerPhase::Awaited).map(|(host, _)| host)
     }
 
     /// Hosts to ask at `now_ms`. They are asked repeatedly, because late news of the loss makes a host drop its reply.
     pub fn due(&mut self, now_ms: u64) -> Vec<HostId> {
-        let is_due = |guest: &Sharer| guest.asked_ms.is_none_or(|asked| now_ms.saturating_sub(asked) >= ASK_AGAIN_MS);
+        let is_due = |sharer: &Sharer| sharer.asked_ms.is_none_or(|asked| now_ms.saturating_sub(asked) >= ASK_AGAIN_MS);
         let due: Vec<HostId> = self.awaited().filter(|host| self.get(*host).is_some_and(is_due)).collect();
         for host in &due {
-            if let Some(guest) = &mut self.hosts[usize::from(host.0)] {
-                guest.asked_ms = Some(now_ms);
+            if let Some(sharer) = &mut self.hosts[usize::from(host.0)] {
+                sharer.asked_ms = Some(now_ms);
             }
         }
         due
@@ -190,16 +190,16 @@ impl Sharers {
 
     /// A host has answered to the home that is back, or is lost. Returns whether it was awaited.
     pub fn answer(&mut self, host: HostId) -> bool {
-        let guest = self.hosts.get_mut(usize::from(host.0)).and_then(Option::as_mut);
-        guest.is_some_and(|guest| guest.take(SharerEvent::Answer))
+        let sharer = self.hosts.get_mut(usize::from(host.0)).and_then(Option::as_mut);
+        sharer.is_some_and(|sharer| sharer.take(SharerEvent::Answer))
     }
 
     /// The home begins anew: nobody maps it. Returns the shares that are over.
     pub fn end_return(&mut self) -> Vec<u64> {
         let mut shares = Vec::new();
-        for guest in self.hosts.iter_mut().flatten() {
-            guest.take(SharerEvent::End);
-            shares.push(guest.share);
+        for sharer in self.hosts.iter_mut().flatten() {
+            sharer.take(SharerEvent::End);
+            shares.push(sharer.share);
         }
         self.hosts = vec![None; usize::from(self.own.0) + 1];
         shares
@@ -208,14 +208,14 @@ impl Sharers {
     /// A host is to be told who another is, unless it knows. Returns that other.
     pub fn introduce(&mut self, to: HostId, named: HostId) -> Option<Sharer> {
         let other = self.get(named).filter(|_| named != to)?.clone();
-        let guest = self.hosts.get_mut(usize::from(to.0))?.as_mut()?;
-        guest.knows.insert(named).then_some(other)
+        let sharer = self.hosts.get_mut(usize::from(to.0))?.as_mut()?;
+        sharer.knows.insert(named).then_some(other)
     }
 }
 
 impl Sharer {
     fn take(&mut self, event: SharerEvent) -> bool {
-        let next = table::next(GUEST, self.phase, event);
+        let next = table::next(SHARER, self.phase, event);
         self.phase = next.unwrap_or(self.phase);
         next.is_some()
     }

@@ -160,7 +160,7 @@ pub enum SharerEvent {
 }
 
 /// The transitions of a sharer.
-pub const GUEST: &[Row<SharerPhase, SharerEvent>] = &[
+pub const SHARER: &[Row<SharerPhase, SharerEvent>] = &[
     Row { event: SharerEvent::Join, from: &[SharerPhase::Nobody, SharerPhase::Here], to: SharerPhase::Here },
     Row { event: SharerEvent::Leave, from: &[SharerPhase::Here, SharerPhase::Draining], to: SharerPhase::Nobody },
     Row { event: SharerEvent::LeaveEarly, from: &[SharerPhase::Here, SharerPhase::Draining], to: SharerPhase::Draining },
@@ -182,10 +182,10 @@ mod tests {
 
     #[test]
     fn the_tables_are_those_in_the_text_and_say_one_thing() {
-        let text = format!("{}\n{}\n{}", table::print(REGION), table::print(HOME), table::print(GUEST));
+        let text = format!("{}\n{}\n{}", table::print(REGION), table::print(HOME), table::print(SHARER));
         assert_eq!(text, include_str!("table.txt"));
         assert_eq!(table::contradiction(REGION), None);
         assert_eq!(table::contradiction(HOME), None);
-        assert_eq!(table::contradiction(GUEST), None);
+        assert_eq!(table::contradiction(SHARER), None);
     }
 }

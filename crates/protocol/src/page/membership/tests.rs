@@ -144,7 +144,7 @@ fn a_home_that_knows_this_host_by_another_share_did_without_it_and_is_not_believ
     let mut region = shared(1);
     let second = region.share_with(program(2)).expect("nobody is asked for");
     region.ask(second);
-    assert!(!region.on_accepted(0, Incarnation(1), (99, Rights::Write)), "a guest that has nothing");
+    assert!(!region.on_accepted(0, Incarnation(1), (99, Rights::Write)), "a sharer that has nothing");
     assert_eq!((region.share(0), actions(&mut region)), (Some(10), vec![Action::Ask]));
     region.on_returned(0, 10, false, 0);
     let farewell = Action::Farewell { home: 0, share: 10, has_all: false };

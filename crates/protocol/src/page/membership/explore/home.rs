@@ -50,7 +50,7 @@ impl World {
     pub(super) fn at_home(&mut self, home: usize, message: ToHome, off: Off) {
         let share = self.draw();
         let it = &mut self.homes[home];
-        let by = |guests: &Sharers, share: u64| guests.iter().find(|(_, guest)| guest.share == share).map(|(host, _)| host);
+        let by = |sharers: &Sharers, share: u64| sharers.iter().find(|(_, sharer)| sharer.share == share).map(|(host, _)| host);
         match message {
             ToHome::Join { key, epoch } => {
                 let life = Life { epoch: Epoch(1), process: None };
@@ -58,24 +58,24 @@ impl World {
                 if it.is_returning || it.epoch != epoch {
                     return self.parts[home].to_host.push_back(ToHost::Joined { key, answer: None });
                 }
-                for earlier in it.guests.earlier(&who) {
-                    it.guests.lose(earlier);
+                for earlier in it.sharers.earlier(&who) {
+                    it.sharers.lose(earlier);
                     if it.is_owner(earlier) {
                         (it.owner, it.is_lost) = (None, true);
                     }
                 }
-                let (_, share) = it.guests.join(who, (share, Rights::Write), false);
+                let (_, share) = it.sharers.join(who, (share, Rights::Write), false);
                 self.parts[home].to_host.push_back(ToHost::Joined { key, answer: Some((share, true)) });
             }
             ToHome::WriteBack { share, value } => {
-                if let Some(host) = by(&it.guests, share)
+                if let Some(host) = by(&it.sharers, share)
                     && it.is_owner(host)
                 {
                     (it.value, it.owner) = (value, None);
                 }
             }
             ToHome::Done { share } => {
-                if let Some(host) = by(&it.guests, share)
+                if let Some(host) = by(&it.sharers, share)
                     && it.is_owner(host)
                 {
                     it.owner = Some((host, true));
@@ -92,7 +92,7 @@ impl World {
     pub(super) fn leave(&mut self, home: usize, (share, is_lost): (u64, bool), off: Off) {
         let it = &mut self.homes[home];
         let Some((host, key)) =
-            it.guests.iter().find(|(_, guest)| guest.share == share).map(|(host, guest)| (host, guest.who.key))
+            it.sharers.iter().find(|(_, sharer)| sharer.share == share).map(|(host, sharer)| (host, sharer.who.key))
         else {
             return;
         };
@@ -101,7 +101,7 @@ impl World {
         }
         let had_page = it.is_owner(host);
         if it.is_returning {
-            it.guests.answer(host);
+            it.sharers.answer(host);
             // A host that leaves without a page which it never confirmed did not get the page.
             it.is_lost |= had_page && (is_lost || it.owner == Some((host, true)));
             if had_page {
@@ -111,9 +111,9 @@ impl World {
             return self.end_return(home);
         }
         if is_lost {
-            drop(it.guests.lose(host))
+            drop(it.sharers.lose(host))
         } else {
-            drop(it.guests.leave(host, false))
+            drop(it.sharers.leave(host, false))
         }
         it.is_lost |= had_page;
         if had_page {
@@ -128,14 +128,14 @@ impl World {
         // Its unsent messages are void.
         self.parts[home].to_host.clear();
         it.join_queue.drop_those(|_| true);
-        it.guests.begin_return(NodeId(0), NodeId(0));
-        let awaited = it.guests.due(0);
-        let messages: Vec<ToHost> = (awaited.iter().filter_map(|host| it.guests.get(*host)))
-            .map(|guest| ToHost::Returned { key: guest.who.key, share: guest.share, takes: true })
+        it.sharers.begin_return(NodeId(0), NodeId(0));
+        let awaited = it.sharers.due(0);
+        let messages: Vec<ToHost> = (awaited.iter().filter_map(|host| it.sharers.get(*host)))
+            .map(|sharer| ToHost::Returned { key: sharer.who.key, share: sharer.share, takes: true })
             .collect();
         if off == Off::Asking {
             for host in awaited {
-                it.guests.answer(host);
+                it.sharers.answer(host);
             }
             it.owner = None;
         } else {
@@ -145,19 +145,19 @@ impl World {
     }
 
     pub(super) fn ask_again(&mut self, home: usize) {
-        let guests = &mut self.homes[home].guests;
-        let due = guests.due(u64::MAX);
-        let messages = due.iter().filter_map(|host| guests.get(*host)).map(|guest| (guest.who.key, guest.share));
+        let sharers = &mut self.homes[home].sharers;
+        let due = sharers.due(u64::MAX);
+        let messages = due.iter().filter_map(|host| sharers.get(*host)).map(|sharer| (sharer.who.key, sharer.share));
         let messages = messages.map(|(key, share)| ToHost::Returned { key, share, takes: true });
         self.parts[home].to_host.extend(messages);
     }
 
     pub(super) fn end_return(&mut self, home: usize) {
         let it = &mut self.homes[home];
-        if it.guests.awaited().next().is_some() {
+        if it.sharers.awaited().next().is_some() {
             return;
         }
-        it.guests.end_return();
+        it.sharers.end_return();
         it.is_returning = false;
         if !it.is_lost && it.value != it.last {
             self.fail("a home goes on with older bytes");
@@ -168,15 +168,15 @@ impl World {
     pub(super) fn fence(&mut self, home: usize) {
         self.left.fences -= 1;
         let it = &mut self.homes[home];
-        let all: Vec<HostId> = it.guests.iter().map(|(host, _)| host).collect();
+        let all: Vec<HostId> = it.sharers.iter().map(|(host, _)| host).collect();
         for host in all {
-            let Some(guest) = it.guests.lose(host) else { continue };
-            it.join_queue.drop_those(|(waiting, _)| *waiting == guest.who.key);
+            let Some(sharer) = it.sharers.lose(host) else { continue };
+            it.join_queue.drop_those(|(waiting, _)| *waiting == sharer.who.key);
             if it.is_owner(host) {
                 (it.owner, it.is_lost) = (None, true);
             }
-            let notice = ToHost::Returned { key: guest.who.key, share: guest.share, takes: false };
-            it.fenced.fence(&guest, notice);
+            let notice = ToHost::Returned { key: sharer.who.key, share: sharer.share, takes: false };
+            it.fenced.fence(&sharer, notice);
         }
     }
 
@@ -190,10 +190,10 @@ impl World {
     pub(super) fn cut(&mut self) {
         self.left.cuts -= 1;
         for (it, part) in self.homes.iter_mut().zip(&mut self.parts) {
-            let all: Vec<HostId> = it.guests.iter().map(|(host, _)| host).collect();
+            let all: Vec<HostId> = it.sharers.iter().map(|(host, _)| host).collect();
             for host in all {
-                if !it.guests.answer(host) {
-                    it.guests.lose(host);
+                if !it.sharers.answer(host) {
+                    it.sharers.lose(host);
                 }
                 it.is_lost |= it.is_owner(host);
             }

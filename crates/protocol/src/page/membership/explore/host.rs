@@ -114,7 +114,7 @@ impl World {
         self.left.stores -= 1;
         let Some(share) = self.sharing.as_ref().and_then(|sharing| sharing.share(home)) else { return };
         let it = &mut self.homes[home];
-        let host = it.guests.iter().find(|(_, guest)| guest.share == share).map(|(host, _)| host);
+        let host = it.sharers.iter().find(|(_, sharer)| sharer.share == share).map(|(host, _)| host);
         let Some(host) = host.filter(|_| !it.is_silent && !it.is_returning && !it.is_lost) else { return };
         it.owner = Some((host, false));
         it.last += 1;

@@ -269,7 +269,7 @@ fn steps_of_home(world: &World, home: usize, steps: &mut Vec<Step>) {
     if left.deaths > 0 {
         steps.push(Step::Die(home));
     }
-    if left.fences > 0 && !it.is_returning && !it.guests.is_empty() {
+    if left.fences > 0 && !it.is_returning && !it.sharers.is_empty() {
         steps.push(Step::Dismiss(home));
     }
 }

@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// A home of one page.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Home {
-    pub(super) guests: Sharers,
+    pub(super) sharers: Sharers,
     /// False while it is a home; a silent one gets no messages.
     pub(super) is_silent: bool,
     pub(super) is_dead: bool,
@@ -72,7 +72,7 @@ impl Judged for World {
 impl World {
     pub(super) fn new(homes: usize, left: Left) -> World {
         let home = Home {
-            guests: Sharers::new(OWN),
+            sharers: Sharers::new(OWN),
             is_silent: false,
             is_dead: false,
             epoch: 1,
@@ -218,7 +218,7 @@ impl World {
                 return self.fail("a host that was done without is told for ever");
             }
             let share = self.sharing.as_ref().and_then(|sharing| sharing.share(home));
-            let known: Vec<u64> = self.homes[home].guests.iter().map(|(_, guest)| guest.share).collect();
+            let known: Vec<u64> = self.homes[home].sharers.iter().map(|(_, sharer)| sharer.share).collect();
             if known != Vec::from_iter(share) {
                 return self.fail("a home knows a host that does not know it, or the other way round");
             }
