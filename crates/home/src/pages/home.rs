@@ -33,7 +33,7 @@ pub(super) struct PageHome<H> {
     directory: Directory,
     moves: Moves,
     /// Decides which host may keep pages that go to and fro.
-    tenure: HoldTimes,
+    hold_times: HoldTimes,
     sharers: Sharers,
     /// Grants given to threads themselves that the home waits for, and the session they went to.
     direct: Directs<u64>,
@@ -53,7 +53,7 @@ impl<H: HomePages> PageHome<H> {
             consistency: join.consistency,
             directory: Directory::after_return(routes.page_count(), OWN, lost),
             moves: Moves::default(),
-            tenure: HoldTimes::default(),
+            hold_times: HoldTimes::default(),
             routes,
             memory,
             sharers: Sharers::new(OWN),
@@ -163,7 +163,7 @@ impl<H: HomePages> PageHome<H> {
         self.direct.on_host_gone(host);
         self.directory.on_host_lost(host);
         self.moves.on_host_gone(|page| self.directory.is_busy(page));
-        self.tenure.on_host_gone(host);
+        self.hold_times.on_host_gone(host);
         self.drain(outgoing);
         if host != OWN && is_lost {
             // Only a lost host is announced. A leaving host's messages still come, and a repeated request would look for the page at the
@@ -313,7 +313,7 @@ impl<H: HomePages> PageHome<H> {
         let heard = self.directory.handle(host, page, message)?;
         if heard == Heard::Acted && (is_move || self.moves.is_under_way(page)) {
             if is_move && self.moves.on_move(page, host, begins, now_us) {
-                self.tenure.on_return(now_us);
+                self.hold_times.on_return(now_us);
             }
             if !self.directory.is_busy(page) {
                 self.moves.on_rest(page, now_us);
@@ -349,7 +349,7 @@ impl<H: HomePages> PageHome<H> {
         };
         let output = match (output, by) {
             (Output::Send(to, page, message), Some(by)) => {
-                let hold_us = self.tenure.on_demand(by, to, outgoing.now_us);
+                let hold_us = self.hold_times.on_demand(by, to, outgoing.now_us);
                 Output::Send(to, page, message.held_for(hold_us))
             }
             (output, _) => output,

@@ -116,51 +116,51 @@ mod tests {
 
     /// A home whose pages go to and fro.
     fn hot(now_us: u64) -> HoldTimes {
-        let mut tenure = HoldTimes::default();
-        (0..HOTTEST).for_each(|_| tenure.on_return(now_us));
-        tenure
+        let mut hold_times = HoldTimes::default();
+        (0..HOTTEST).for_each(|_| hold_times.on_return(now_us));
+        hold_times
     }
 
     #[test]
     fn nobody_keeps_a_page_that_moves_seldom() {
-        let mut tenure = HoldTimes::default();
+        let mut hold_times = HoldTimes::default();
         for turn in 0..1_000 {
             let now_us = turn * COOL_US;
-            tenure.on_return(now_us);
+            hold_times.on_return(now_us);
             let (by, owner) = (HostId((turn % 2) as u16), HostId((turn % 2) as u16 ^ 1));
-            assert_eq!(tenure.on_demand(by, owner, now_us), 0);
+            assert_eq!(hold_times.on_demand(by, owner, now_us), 0);
         }
-        let mut tenure = hot(0);
-        assert_eq!(tenure.on_demand(HostId(1), HostId(2), 0), 0);
-        assert_ne!(tenure.on_demand(HostId(2), HostId(1), 1), 0);
+        let mut hold_times = hot(0);
+        assert_eq!(hold_times.on_demand(HostId(1), HostId(2), 0), 0);
+        assert_ne!(hold_times.on_demand(HostId(2), HostId(1), 1), 0);
         let later = u64::from(HOTTEST) * COOL_US;
-        assert_eq!([(1, 2), (2, 1)].map(|(by, owner)| tenure.on_demand(HostId(by), HostId(owner), later)), [0, 0]);
+        assert_eq!([(1, 2), (2, 1)].map(|(by, owner)| hold_times.on_demand(HostId(by), HostId(owner), later)), [0, 0]);
     }
 
     #[test]
     fn two_hosts_have_it_in_turn() {
-        let mut tenure = hot(0);
+        let mut hold_times = hot(0);
         let (one, two) = (HostId(1), HostId(2));
-        assert_eq!(tenure.on_demand(one, two, 0), 0, "who asks first has it");
-        assert_eq!(tenure.on_demand(two, one, 100), PAGE_HOLD_US - 100);
-        assert_eq!(tenure.on_demand(one, two, 200), 0, "and gets all that it asks for");
-        assert_eq!(tenure.on_demand(one, two, HOLD + 100), PAGE_HOLD_US - 100, "the other's turn has come");
-        assert_eq!(tenure.on_demand(two, one, HOLD + 200), 0);
-        tenure.on_host_gone(two);
-        assert_eq!(tenure.on_demand(HostId(3), two, HOLD + 300), 0, "it is gone");
+        assert_eq!(hold_times.on_demand(one, two, 0), 0, "who asks first has it");
+        assert_eq!(hold_times.on_demand(two, one, 100), PAGE_HOLD_US - 100);
+        assert_eq!(hold_times.on_demand(one, two, 200), 0, "and gets all that it asks for");
+        assert_eq!(hold_times.on_demand(one, two, HOLD + 100), PAGE_HOLD_US - 100, "the other's turn has come");
+        assert_eq!(hold_times.on_demand(two, one, HOLD + 200), 0);
+        hold_times.on_host_gone(two);
+        assert_eq!(hold_times.on_demand(HostId(3), two, HOLD + 300), 0, "it is gone");
     }
 
     proptest! {
         /// At each moment one host at most is waited for, and nobody is made to wait for longer than a hold time.
         #[test]
         fn one_host_at_a_time_has_it(steps in prop::collection::vec((0..4u16, 1..4u16, 0..HOLD), 1..200)) {
-            let (mut tenure, mut now_us) = (hot(0), 0);
+            let (mut hold_times, mut now_us) = (hot(0), 0);
             let mut last: Option<(HostId, u64)> = None;
             for (by, distance, after_us) in steps {
                 now_us += after_us;
-                tenure.on_return(now_us);
+                hold_times.on_return(now_us);
                 let (by, owner) = (HostId(by), HostId((by + distance) % 4));
-                let hold_us = u64::from(tenure.on_demand(by, owner, now_us));
+                let hold_us = u64::from(hold_times.on_demand(by, owner, now_us));
                 prop_assert!(hold_us <= HOLD);
                 if hold_us == 0 {
                     continue;
@@ -175,13 +175,13 @@ mod tests {
 
     #[test]
     fn all_have_their_turns_in_order() {
-        let (mut tenure, mut holders) = (hot(0), Vec::new());
+        let (mut hold_times, mut holders) = (hot(0), Vec::new());
         for step in 0..16 * 8 {
             let now_us = step * HOLD / 8;
-            tenure.on_return(now_us);
+            hold_times.on_return(now_us);
             for by in 0..4 {
                 for owner in (0..4).filter(|owner| *owner != by) {
-                    if tenure.on_demand(HostId(by), HostId(owner), now_us) > 0 && holders.last() != Some(&owner) {
+                    if hold_times.on_demand(HostId(by), HostId(owner), now_us) > 0 && holders.last() != Some(&owner) {
                         holders.push(owner);
                     }
                 }
