@@ -256,54 +256,54 @@ mod tests {
 
     #[test]
     fn bytes_are_put_then_said_to_be_here_then_acknowledged_then_mapped() {
-        let mut intake = granted(true, true);
-        assert_eq!(intake.act(), Act::Fill);
-        intake.on_fill(Fill::Go, true);
-        assert_eq!(intake.act(), Act::Put);
-        intake.on_put(true);
-        assert_eq!(intake.act(), Act::Publish);
-        intake.on_installed(HERE, false);
+        let mut install = granted(true, true);
+        assert_eq!(install.act(), Act::Fill);
+        install.on_fill(Fill::Go, true);
+        assert_eq!(install.act(), Act::Put);
+        install.on_put(true);
+        assert_eq!(install.act(), Act::Publish);
+        install.on_installed(HERE, false);
         for act in [Act::Acknowledge, Act::Map] {
-            assert_eq!(intake.act(), act);
-            intake.done();
+            assert_eq!(install.act(), act);
+            install.done();
         }
-        assert_eq!(intake.act(), Act::End(End::Again));
+        assert_eq!(install.act(), Act::End(End::Again));
     }
 
     #[test]
     fn what_was_overtaken_is_given_up_and_acknowledged_and_not_mapped() {
-        let mut intake = granted(true, true);
-        intake.on_fill(Fill::Gone, true);
+        let mut install = granted(true, true);
+        install.on_fill(Fill::Gone, true);
         for act in [Act::GiveUp, Act::Acknowledge] {
-            assert_eq!(intake.act(), act);
-            intake.done();
+            assert_eq!(install.act(), act);
+            install.done();
         }
-        assert_eq!(intake.act(), Act::End(End::Overtaken));
-        let mut intake = granted(false, false);
-        intake.on_installed(Installed::Void, true);
-        assert_eq!(intake.act(), Act::GiveUp);
-        intake.done();
-        assert_eq!(intake.act(), Act::End(End::Overtaken));
+        assert_eq!(install.act(), Act::End(End::Overtaken));
+        let mut install = granted(false, false);
+        install.on_installed(Installed::Void, true);
+        assert_eq!(install.act(), Act::GiveUp);
+        install.done();
+        assert_eq!(install.act(), Act::End(End::Overtaken));
     }
 
     #[test]
     fn who_is_refused_gives_up_and_who_waits_keeps_the_claim() {
         for (answer, end) in [(Ruling::Lost, End::Lost), (Ruling::Refused, End::Again)] {
-            let mut intake = InstallSteps::new(answer);
-            assert_eq!(intake.act(), Act::GiveUp);
-            intake.done();
-            assert_eq!(intake.act(), Act::End(end));
+            let mut install = InstallSteps::new(answer);
+            assert_eq!(install.act(), Act::GiveUp);
+            install.done();
+            assert_eq!(install.act(), Act::End(end));
         }
         assert_eq!(InstallSteps::new(Ruling::Later).act(), Act::End(End::Later));
     }
 
     #[test]
     fn without_memory_the_fill_is_undone() {
-        let mut intake = granted(true, false);
-        intake.on_fill(Fill::Go, true);
-        intake.on_put(false);
-        assert_eq!(intake.act(), Act::Undo);
-        intake.done();
-        assert_eq!(intake.act(), Act::Map, "the word lets nobody in");
+        let mut install = granted(true, false);
+        install.on_fill(Fill::Go, true);
+        install.on_put(false);
+        assert_eq!(install.act(), Act::Undo);
+        install.done();
+        assert_eq!(install.act(), Act::Map, "the word lets nobody in");
     }
 }

@@ -37,7 +37,7 @@ impl World {
             ToHost::Refused { reason: Refusal::Lost, .. } => (Ruling::Lost, None),
             _ => (Ruling::Refused, None),
         };
-        self.take_in(host, Taking { intake: InstallSteps::new(answer), grant, value }, mode);
+        self.take_in(host, Taking { install: InstallSteps::new(answer), grant, value }, mode);
     }
 
     /// Goes on with an answer until it is taken in, or the thread is about to publish what it has put into the frame.
@@ -47,20 +47,20 @@ impl World {
         let mut has_changed = false;
         loop {
             let station = self.station_mut(host);
-            let (seat, place, intake) = (station.seat, &mut station.place, &mut taking.intake);
+            let (seat, place, install) = (station.seat, &mut station.place, &mut taking.install);
             let is_open = |place: &Plain<u8>| place.look(PAGE).is_asked_for() && place.look(PAGE).claimer() == seat;
-            match (intake.act(), taking.grant) {
+            match (install.act(), taking.grant) {
                 (Act::Fill, Some((_, version, access))) => {
                     let Ok(fill) = place.change(PAGE, |word| word.fill(seat, version, access)) else {
                         return self.fail("a thread finds nonsense");
                     };
-                    intake.on_fill(fill, is_open(place));
+                    install.on_fill(fill, is_open(place));
                 }
                 (Act::Put, Some(_)) => {
                     if mode.off != Off::Put {
                         place.set_frame(PAGE, taking.value);
                     }
-                    intake.on_put(true);
+                    install.on_put(true);
                     if mode.is_slow {
                         return station.thread = Thread::Fills(taking);
                     }
@@ -71,7 +71,7 @@ impl World {
                         _ => place.change(PAGE, |word| word.grant(seat, version, access)),
                     };
                     let Ok(installed) = installed else { return self.fail("a thread finds nonsense") };
-                    intake.on_installed(installed, is_open(place));
+                    install.on_installed(installed, is_open(place));
                     has_changed = true;
                     if act == Act::Publish && !matches!(installed, Installed::Here(_)) {
                         self.fail("somebody else fills the frame");
@@ -82,10 +82,10 @@ impl World {
                     {
                         place.clear_seat(seat);
                     }
-                    intake.done();
+                    install.done();
                 }
                 (Act::Acknowledge, Some((ticket, version, _))) => {
-                    intake.done();
+                    install.done();
                     if std::mem::take(&mut has_changed) {
                         self.see(host, before, was_owned);
                     }
@@ -93,7 +93,7 @@ impl World {
                     self.post(InFlight::ToHome { from: host, seat: Some(seat), message, value: None });
                 }
                 // It is mapped by the next touch.
-                (Act::Map, _) => intake.done(),
+                (Act::Map, _) => install.done(),
                 (Act::End(end), grant) => {
                     if has_changed {
                         self.see(host, before, was_owned);

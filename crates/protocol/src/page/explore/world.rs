@@ -84,7 +84,7 @@ pub(super) enum Thread {
 /// An answer that a thread takes in: what was granted, and the page's value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Taking {
-    pub(super) intake: InstallSteps,
+    pub(super) install: InstallSteps,
     pub(super) grant: Option<(Ticket, Version, Access)>,
     pub(super) value: Option<u8>,
 }

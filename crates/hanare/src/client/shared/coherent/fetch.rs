@@ -256,26 +256,26 @@ impl Resolver {
 
     /// Puts what was granted in its place, tells the home, and maps it: the steps of [`hanare_protocol::page::install_steps`].
     pub(super) fn take_in(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<Asked, Denied> {
-        let mut intakes = [InstallSteps::new(Ruling::Refused); LANE_PAGE_COUNT];
-        let intakes = &mut intakes[..count];
-        (0..count).for_each(|k| intakes[k] = InstallSteps::new(ruling_of(decode(&tools.operands, k))));
-        if let Err(denied) = self.receive_pages(tools, lane, home, intakes) {
+        let mut installs = [InstallSteps::new(Ruling::Refused); LANE_PAGE_COUNT];
+        let installs = &mut installs[..count];
+        (0..count).for_each(|k| installs[k] = InstallSteps::new(ruling_of(decode(&tools.operands, k))));
+        if let Err(denied) = self.receive_pages(tools, lane, home, installs) {
             self.abandon(tools, lane, (home, count));
             return Err(denied);
         }
         let mut first = Ok(());
-        for (k, intake) in intakes.iter_mut().enumerate() {
-            if let Err(denied) = self.go_on(tools, (lane, k), intake) {
+        for (k, install) in installs.iter_mut().enumerate() {
+            if let Err(denied) = self.go_on(tools, (lane, k), install) {
                 first = Err(denied);
             }
-            if intake.act() == Act::End(End::Later) && k > 0 {
+            if install.act() == Act::End(End::Later) && k > 0 {
                 self.ahead[lane * LANE_PAGE_COUNT + k].store(tools.numbers[k] + 1, Relaxed);
             }
         }
-        self.acknowledge(tools, lane, home, intakes)?;
-        let is_mapped = self.map_granted(tools, lane, intakes)?;
+        self.acknowledge(tools, lane, home, installs)?;
+        let is_mapped = self.map_granted(tools, lane, installs)?;
         first?;
-        match intakes.first().map(InstallSteps::act) {
+        match installs.first().map(InstallSteps::act) {
             Some(Act::End(End::Later)) => Ok(Asked::Later),
             Some(Act::End(End::Overtaken)) => Ok(Asked::Overtaken),
             Some(Act::End(End::Lost)) => Err(Denied::Gone),
@@ -285,32 +285,32 @@ impl Resolver {
     }
 
     /// Goes on with an answer as far as its page word alone is concerned.
-    fn go_on(&self, tools: &Tools, (lane, k): (usize, usize), intake: &mut InstallSteps) -> Result<(), Denied> {
+    fn go_on(&self, tools: &Tools, (lane, k): (usize, usize), install: &mut InstallSteps) -> Result<(), Denied> {
         let (granted, page, seat) = (decode(&tools.operands, k), tools.numbers[k], self.seat(lane, k));
         let access = access_of(granted);
         loop {
-            match (intake.act(), access) {
+            match (install.act(), access) {
                 (Act::Fill, Some(access)) => {
                     let fill = self.words.fill(page, seat, granted.version, access).map_err(|_| damaged())?;
-                    intake.on_fill(fill, self.is_asked_for_by(page, seat));
+                    install.on_fill(fill, self.is_asked_for_by(page, seat));
                 }
                 (Act::Publish, _) => {
                     let installed = self.words.filled(page, seat, granted.version).map_err(|_| damaged())?;
-                    self.on_installed(page, seat, installed, intake);
+                    self.on_installed(page, seat, installed, install);
                 }
                 (Act::Grant, Some(access)) => {
                     let installed = self.words.grant(page, seat, granted.version, access).map_err(|_| damaged())?;
-                    self.on_installed(page, seat, installed, intake);
+                    self.on_installed(page, seat, installed, install);
                 }
                 (Act::Undo, _) => {
                     if let Ok(changed) = self.words.fail_fill(page, seat) {
                         self.wake(page, changed);
                     }
-                    intake.done();
+                    install.done();
                 }
                 (Act::GiveUp, _) => {
                     self.fail(page, seat);
-                    intake.done();
+                    install.done();
                 }
                 _ => return Ok(()),
             }
@@ -318,23 +318,23 @@ impl Resolver {
     }
 
     /// A page may be here: wakes who waited for it.
-    fn on_installed(&self, page: u64, seat: u16, installed: Installed, intake: &mut InstallSteps) {
+    fn on_installed(&self, page: u64, seat: u16, installed: Installed, install: &mut InstallSteps) {
         if let Installed::Here(changed) = installed {
             self.wake(page, changed);
         }
-        intake.on_installed(installed, self.is_asked_for_by(page, seat));
+        install.on_installed(installed, self.is_asked_for_by(page, seat));
     }
 
     /// Tells the home of the grants that it waits for, in one message.
-    fn acknowledge(&self, tools: &mut Tools, lane: usize, home: usize, intakes: &mut [InstallSteps]) -> Result<(), Denied> {
+    fn acknowledge(&self, tools: &mut Tools, lane: usize, home: usize, installs: &mut [InstallSteps]) -> Result<(), Denied> {
         let mut count = 0;
-        for (k, intake) in intakes.iter_mut().enumerate().filter(|(_, intake)| intake.act() == Act::Acknowledge) {
+        for (k, install) in installs.iter_mut().enumerate().filter(|(_, install)| install.act() == Act::Acknowledge) {
             let (page, seat) = (tools.numbers[k], self.seat(lane, k));
             let ticket = Ticket { seat, number: self.words.number(seat) };
             let done = Settled { page, ticket, version: decode(&tools.operands, k).version };
             tools.message[count * PAGE_REQUEST_LEN..(count + 1) * PAGE_REQUEST_LEN].copy_from_slice(&done.encode());
             count += 1;
-            intake.done();
+            install.done();
         }
         if count == 0 {
             return Ok(());
@@ -345,8 +345,8 @@ impl Resolver {
     }
 
     /// Receives the pages that come along, and puts them into the frames, some while the others are on their way.
-    fn receive_pages(&self, tools: &mut Tools, lane: usize, home: usize, intakes: &mut [InstallSteps]) -> Result<(), Denied> {
-        let (mut k, count) = (0, intakes.len());
+    fn receive_pages(&self, tools: &mut Tools, lane: usize, home: usize, installs: &mut [InstallSteps]) -> Result<(), Denied> {
+        let (mut k, count) = (0, installs.len());
         while k < count {
             if !decode(&tools.operands, k).has_bytes {
                 k += 1;
@@ -358,27 +358,27 @@ impl Resolver {
             }
             let bytes = &mut tools.pages[..(k - first) * PAGE_LEN as usize];
             tools.endpoints[home].receive(bytes).map_err(|broken| Denied::Home(home, broken))?;
-            self.fill_granted(tools, lane, first..k, intakes)?;
+            self.fill_granted(tools, lane, first..k, installs)?;
         }
         Ok(())
     }
 
     /// Puts received pages into the frames, as far as their grants are good and their claims still those of their slots. The node may
     /// have got others meanwhile, for a thread that died, and they may have been stored to since.
-    fn fill_granted(&self, tools: &Tools, lane: usize, which: Range<usize>, intakes: &mut [InstallSteps]) -> Result<(), Denied> {
+    fn fill_granted(&self, tools: &Tools, lane: usize, which: Range<usize>, installs: &mut [InstallSteps]) -> Result<(), Denied> {
         let mut begin = which.start;
         while begin < which.end {
             let mut end = begin;
             while end < which.end {
-                self.go_on(tools, (lane, end), &mut intakes[end])?;
-                if intakes[end].act() != Act::Put {
+                self.go_on(tools, (lane, end), &mut installs[end])?;
+                if installs[end].act() != Act::Put {
                     break;
                 }
                 end += 1;
             }
             if end > begin {
                 let bytes = &tools.pages[(begin - which.start) * PAGE_LEN as usize..(end - which.start) * PAGE_LEN as usize];
-                self.fill_run(tools, lane, begin..end, (bytes, intakes))?;
+                self.fill_run(tools, lane, begin..end, (bytes, installs))?;
             }
             // The one that ended the run is not to be filled.
             begin = end + 1;
@@ -393,7 +393,7 @@ impl Resolver {
         tools: &Tools,
         lane: usize,
         which: Range<usize>,
-        (bytes, intakes): (&[u8], &mut [InstallSteps]),
+        (bytes, installs): (&[u8], &mut [InstallSteps]),
     ) -> Result<(), Denied> {
         let run = Run { first: tools.numbers[which.start], count: which.len() as u64 };
         let mut filled = self.frames.fill(run, bytes);
@@ -401,19 +401,19 @@ impl Resolver {
         for (k, bytes) in which.zip(bytes.chunks(PAGE_LEN as usize)) {
             let page = Run::one(tools.numbers[k]);
             let is_here = is_whole || self.frames.fill(page, bytes).inspect_err(|refused| filled = Err(*refused)).is_ok();
-            intakes[k].on_put(is_here);
-            self.go_on(tools, (lane, k), &mut intakes[k])?;
+            installs[k].on_put(is_here);
+            self.go_on(tools, (lane, k), &mut installs[k])?;
             self.filled.fetch_add(u64::from(is_here), Relaxed);
         }
         filled.map_err(|_| Denied::Here(Here::NoMemory))
     }
 
     /// Maps what was granted, in runs of pages that may be used in the same way. Says whether the first was mapped.
-    fn map_granted(&self, tools: &Tools, lane: usize, intakes: &mut [InstallSteps]) -> Result<bool, Denied> {
-        let count = intakes.len();
+    fn map_granted(&self, tools: &Tools, lane: usize, installs: &mut [InstallSteps]) -> Result<bool, Denied> {
+        let count = installs.len();
         // A page that came to write for a thread that reads is mapped for reading, so that its first store is seen.
         let access = |k: usize| {
-            let granted = access_of(decode(&tools.operands, k)).filter(|_| intakes[k].act() == Act::Map)?;
+            let granted = access_of(decode(&tools.operands, k)).filter(|_| installs[k].act() == Act::Map)?;
             Some(if self.words.look(tools.numbers[k]).is_written() { granted } else { Access::Read })
         };
         let enter = |k: usize, access| self.words.enter(tools.numbers[k], self.seat(lane, k), access).unwrap_or(false);
@@ -437,7 +437,7 @@ impl Resolver {
             // The one that would not be entered is passed over.
             k += usize::from(k < count && access(k) == Some(same));
         }
-        intakes.iter_mut().filter(|intake| intake.act() == Act::Map).for_each(InstallSteps::done);
+        installs.iter_mut().filter(|install| install.act() == Act::Map).for_each(InstallSteps::done);
         Ok(is_first_mapped)
     }
 
