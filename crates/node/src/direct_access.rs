@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// The clients that have one extent mapped as it is.
 #[derive(Default)]
 pub(crate) struct Programs {
-    bypass: DirectAccess<ClientId>,
+    direct_access: DirectAccess<ClientId>,
     /// Threads of clients that were at work when the right was taken back.
     entered: BTreeMap<ClientId, Entered>,
 }
@@ -21,29 +21,29 @@ impl Programs {
     }
 
     pub fn all(&self) -> impl Iterator<Item = ClientId> + '_ {
-        self.bypass.programs()
+        self.direct_access.programs()
     }
 
     /// A client maps it; `pins` if it gives a pointer out.
     pub fn map(&mut self, client: ClientId, pins: bool) {
-        self.bypass.map(client, pins);
+        self.direct_access.map(client, pins);
         self.entered.remove(&client);
     }
 
     /// A client's pointers are gone.
     pub fn unpin(&mut self, client: ClientId) {
-        self.bypass.unpin(client);
+        self.direct_access.unpin(client);
     }
 
     /// A client maps it no more, or has ended.
     pub fn release(&mut self, client: ClientId) {
-        self.bypass.release(client);
+        self.direct_access.release(client);
         self.entered.remove(&client);
     }
 
     /// Takes the right back from all, and says whether commands of theirs may be under way that began before.
     pub fn take_back(&mut self, gid: Gid, seats: &BTreeMap<ClientId, ThreadSlots>) -> Standing {
-        let revoked = self.bypass.revoke();
+        let revoked = self.direct_access.revoke();
         let their_seats: Vec<&ThreadSlots> = revoked.iter().filter_map(|client| seats.get(client)).collect();
         their_seats.iter().for_each(|seats| seats.words().revoke(gid.0));
         // A single barrier serves all.
@@ -51,17 +51,17 @@ impl Programs {
         for client in revoked {
             self.entered.extend(seats.get(&client).map(|seats| (client, seats.words().entered(gid.0))));
         }
-        for client in self.bypass.revoked() {
+        for client in self.direct_access.revoked() {
             // A client without slots has ended, and its mappings with it.
             let is_done = match (seats.get(&client), self.entered.get_mut(&client)) {
                 (Some(seats), Some(entered)) => seats.words().have_left(entered),
                 _ => true,
             };
             if is_done {
-                self.bypass.settle(client);
+                self.direct_access.settle(client);
                 self.entered.remove(&client);
             }
         }
-        self.bypass.standing()
+        self.direct_access.standing()
     }
 }

@@ -87,7 +87,7 @@ struct World {
     right: Right,
     has_pointer: bool,
     is_dead: bool,
-    bypass: DirectAccess<u8>,
+    direct_access: DirectAccess<u8>,
     is_wanted: bool,
     is_shared: bool,
     /// Whether the node has still to raise the generation, and to look who is at work.
@@ -129,7 +129,7 @@ impl World {
             right: Right::new(1, 0),
             has_pointer: false,
             is_dead: false,
-            bypass: DirectAccess::default(),
+            direct_access: DirectAccess::default(),
             is_wanted: false,
             is_shared: false,
             is_raising: false,
@@ -162,7 +162,7 @@ impl World {
             At::Looked => At::Asking { asked: self.generation },
             At::Asking { .. } if is_by_pages || self.left.connections == 0 => At::Done,
             At::Asking { asked } => {
-                self.bypass.map(PROGRAM, false);
+                self.direct_access.map(PROGRAM, false);
                 At::Answered { asked }
             }
             At::Answered { asked } => {
@@ -200,34 +200,34 @@ impl World {
             Step::Thread(which) => self.thread(which, off),
             Step::Pin => {
                 self.left.pins -= 1;
-                self.bypass.map(PROGRAM, off != Off::Pin);
+                self.direct_access.map(PROGRAM, off != Off::Pin);
                 self.has_pointer = true;
             }
             Step::Unpin => {
                 self.has_pointer = false;
                 if self.left.connections > 0 {
-                    self.bypass.unpin(PROGRAM);
+                    self.direct_access.unpin(PROGRAM);
                 }
             }
             Step::StoreByPointer => self.store(),
             Step::HangUp => {
                 self.left.connections -= 1;
                 if off == Off::Connection {
-                    self.bypass.release(PROGRAM);
+                    self.direct_access.release(PROGRAM);
                 }
             }
             Step::Die => {
                 self.left.deaths -= 1;
                 (self.is_dead, self.has_pointer) = (true, false);
                 self.threads.iter_mut().for_each(|thread| thread.at = At::Away);
-                self.bypass.release(PROGRAM);
+                self.direct_access.release(PROGRAM);
             }
             Step::Want => {
                 self.left.wants -= 1;
                 self.is_wanted = true;
             }
             Step::Raise => {
-                let revoked = self.bypass.revoke();
+                let revoked = self.direct_access.revoke();
                 self.is_raising = !revoked.is_empty();
                 match off {
                     Off::Order => self.see(off),
@@ -243,7 +243,7 @@ impl World {
                 }
             }
             Step::Settle => {
-                self.bypass.revoked().into_iter().for_each(|program| self.bypass.settle(program));
+                self.direct_access.revoked().into_iter().for_each(|program| self.direct_access.settle(program));
                 self.seen = None;
             }
             Step::Share => (self.is_shared, self.is_wanted) = (true, false),
@@ -255,13 +255,13 @@ impl World {
     /// No thread is at work, and the node has done what it can.
     fn judge(&mut self, off: Off) {
         let is_still = self.threads.iter().all(|thread| thread.at == At::Away) && !self.has_pointer && !self.is_raising;
-        let is_waiting = match self.bypass.standing() {
+        let is_waiting = match self.direct_access.standing() {
             Standing::Free => false,
             Standing::Busy(_) => self.is_wanted,
             // Who cannot say that its pointer is gone is waited for by nobody: hosts are refused until it ends.
             Standing::Pinned(_) => self.is_wanted && self.left.connections > 0,
         };
-        if is_still && is_waiting && self.bypass.clone().revoke().is_empty() && !self.have_left(off) {
+        if is_still && is_waiting && self.direct_access.clone().revoke().is_empty() && !self.have_left(off) {
             self.wrong = Some("a host waits for nobody");
         }
     }
@@ -317,13 +317,13 @@ impl Model for Exploration {
         }
         if world.is_wanted {
             steps.push(Step::GiveUp);
-            if !world.bypass.clone().revoke().is_empty() {
+            if !world.direct_access.clone().revoke().is_empty() {
                 steps.push(Step::Raise);
             }
-            if !world.bypass.revoked().is_empty() && world.have_left(self.off) {
+            if !world.direct_access.revoked().is_empty() && world.have_left(self.off) {
                 steps.push(Step::Settle);
             }
-            if world.bypass.standing() == Standing::Free {
+            if world.direct_access.standing() == Standing::Free {
                 steps.push(Step::Share);
             }
         }

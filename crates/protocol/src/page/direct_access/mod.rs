@@ -230,19 +230,19 @@ mod tests {
 
     #[test]
     fn a_pointer_keeps_the_rights_of_all() {
-        let mut bypass = DirectAccess::<u8>::default();
-        bypass.map(1, false);
-        bypass.map(2, true);
-        bypass.map(2, false);
-        assert_eq!((bypass.revoke(), bypass.standing()), (vec![], Standing::Pinned(1)));
-        bypass.unpin(2);
-        assert_eq!((bypass.revoke(), bypass.standing()), (vec![1, 2], Standing::Busy(2)));
-        assert!(bypass.revoke().is_empty(), "once");
-        bypass.settle(1);
-        bypass.release(2);
-        assert_eq!((bypass.standing(), bypass.programs().collect::<Vec<_>>()), (Standing::Free, vec![1]));
-        bypass.settle(2);
-        bypass.unpin(1);
-        assert!(bypass.revoke().is_empty());
+        let mut direct_access = DirectAccess::<u8>::default();
+        direct_access.map(1, false);
+        direct_access.map(2, true);
+        direct_access.map(2, false);
+        assert_eq!((direct_access.revoke(), direct_access.standing()), (vec![], Standing::Pinned(1)));
+        direct_access.unpin(2);
+        assert_eq!((direct_access.revoke(), direct_access.standing()), (vec![1, 2], Standing::Busy(2)));
+        assert!(direct_access.revoke().is_empty(), "once");
+        direct_access.settle(1);
+        direct_access.release(2);
+        assert_eq!((direct_access.standing(), direct_access.programs().collect::<Vec<_>>()), (Standing::Free, vec![1]));
+        direct_access.settle(2);
+        direct_access.unpin(1);
+        assert!(direct_access.revoke().is_empty());
     }
 }
