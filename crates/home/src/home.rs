@@ -185,9 +185,9 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     ) -> AtOnce {
         let who = |number| Claimant { link: waiter.link, number };
         match request {
-            SyncRequest::Lock { site, mode, number, thread, bound_ms, known, lease } => {
+            SyncRequest::Lock { address, mode, number, thread, bound_ms, known, lease } => {
                 let rights = if mode == Mode::Shared { Rights::Read } else { Rights::Write };
-                let name = self.locks.find(site, rights, user, memory)?;
+                let name = self.locks.find(address, rights, user, memory)?;
                 let wanted = WantedLock { name, known, uid: user.uid, client, lease };
                 self.locks.lock(now, wanted, Claim { who: who(number), thread, mode }, (bound_ms, waiter.seq))
             }
@@ -204,8 +204,8 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             SyncRequest::Redone { number } => self.locks.redone(who(number)),
             SyncRequest::Unlock { number } => self.locks.unlock(who(number)),
             SyncRequest::Withdraw { number } => self.locks.withdraw(who(number)),
-            SyncRequest::Join { site, parties, number, client } => {
-                let name = self.locks.find(site, Rights::Write, user, memory)?;
+            SyncRequest::Join { address, parties, number, client } => {
+                let name = self.locks.find(address, Rights::Write, user, memory)?;
                 self.locks.join(&name, parties, who(number), client)
             }
             SyncRequest::Permit { name, mode } => self.locks.permit(&name, mode, user),

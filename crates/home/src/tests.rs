@@ -53,8 +53,8 @@ fn answers(outputs: &[SyncOutput]) -> Vec<(u64, u64, bool)> {
 }
 
 fn lock(number: u64, bound_ms: Option<u64>, lease: LeaseWish) -> SyncRequest {
-    let site = SyncAddress::Name("a".to_owned());
-    SyncRequest::Lock { site, mode: Mode::Exclusive, number, thread: number, bound_ms, known: None, lease }
+    let address = SyncAddress::Name("a".to_owned());
+    SyncRequest::Lock { address, mode: Mode::Exclusive, number, thread: number, bound_ms, known: None, lease }
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_wait_ends_at_its_deadline_and_not_before() {
 fn who_gets_a_lock_by_the_end_of_another_s_wait_is_told_so_though_its_own_wait_ends_too() {
     let mut driven = Driven::new();
     let shared = |number, bound_ms| SyncRequest::Lock {
-        site: SyncAddress::Name("a".to_owned()),
+        address: SyncAddress::Name("a".to_owned()),
         mode: Mode::Shared,
         number,
         thread: number,

@@ -271,8 +271,9 @@ fn bytes_come_with_an_unlock_only_from_its_holder_with_the_right_to_write_them()
     };
     let refused = raw.ask(&release(1, &[(11, 2)], b"xy", &[good]));
     assert!(matches!(refused, Err(Error::LockMisused { .. })), "it has not got the lock: {refused:?}");
-    let (site, mode) = (SyncAddress::Name("a".to_owned()), Mode::Exclusive);
-    let lock = SyncRequest::Lock { site, mode, number: 1, thread: 1, bound_ms: None, known: None, lease: LeaseWish::default() };
+    let (address, mode) = (SyncAddress::Name("a".to_owned()), Mode::Exclusive);
+    let lock =
+        SyncRequest::Lock { address, mode, number: 1, thread: 1, bound_ms: None, known: None, lease: LeaseWish::default() };
     assert!(raw.ask(&lock).is_ok());
     let forged = ExtentAddress { grant: hanare_protocol::id::Grant([7; 16]), ..good };
     let beyond = [ExtentAddress { offset: PAGE - 1, ..good }, ExtentAddress { offset: u64::MAX, ..good }];
@@ -533,8 +534,8 @@ fn publishes(address: &str, changes: Stores) -> (Raw, DataGrant) {
 /// The same of another user.
 fn publishes_as(uid: u32, address: &str, changes: Stores) -> (Raw, DataGrant) {
     let mut raw = Raw::connect_as(address, uid);
-    let (site, mode, number) = (SyncAddress::Name("a".to_owned()), Mode::Exclusive, 1);
-    let lock = SyncRequest::Lock { site, mode, number, thread: 1, bound_ms: None, known: None, lease: LeaseWish::default() };
+    let (address, mode, number) = (SyncAddress::Name("a".to_owned()), Mode::Exclusive, 1);
+    let lock = SyncRequest::Lock { address, mode, number, thread: 1, bound_ms: None, known: None, lease: LeaseWish::default() };
     let Ok(SyncAnswer::Granted { data: Some(data), .. }) = raw.ask(&lock) else { panic!("it has data") };
     let publish = SyncRequest::Publish { number, publication: Publication { changes, binding: None } };
     assert!(matches!(raw.ask(&publish), Ok(SyncAnswer::Published { .. })));

@@ -341,7 +341,7 @@ fn a_party_brings_bytes_only_with_the_right_to_write_them_and_arrives_only_then(
     let at = |grant, offset| ExtentAddress { slot, grant, offset };
     let mut raw = Raw::connect_as(pool.nodes[0].address(), rustix::process::geteuid().as_raw());
     let client = PartyName { client: near.client(), rank: None, process: 1, node: near.node() };
-    let join = SyncRequest::Join { site: SyncAddress::Name("g".to_owned()), parties: 2, number: 1, client };
+    let join = SyncRequest::Join { address: SyncAddress::Name("g".to_owned()), parties: 2, number: 1, client };
     assert!(matches!(raw.ask(&join), Ok(SyncAnswer::Joined { .. })));
     let group = near.group("g", 2).unwrap();
     let carried = |puts: Vec<PutRuns>, bytes: &[u8], wants: Vec<WantedPages>| {

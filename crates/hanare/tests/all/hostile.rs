@@ -295,7 +295,7 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
     let (view, _session) = region(pool.nodes[0].socket(), LEN);
     let mut raw = Raw::connect(pool.nodes[0].address());
     let lock = |number, name: &str| SyncRequest::Lock {
-        site: SyncAddress::Name(name.to_owned()),
+        address: SyncAddress::Name(name.to_owned()),
         mode: Mode::Exclusive,
         number,
         thread: number,

@@ -60,7 +60,7 @@ fn no_user_has_all_locks_nor_all_groups() {
     let pool = TestPool::start(1, 16 << 20);
     let address = pool.nodes[0].address();
     let share = |number| SyncRequest::Lock {
-        site: SyncAddress::Name("crowd".to_owned()),
+        address: SyncAddress::Name("crowd".to_owned()),
         mode: Mode::Shared,
         number,
         thread: number,
@@ -69,7 +69,7 @@ fn no_user_has_all_locks_nor_all_groups() {
         lease: LeaseWish::default(),
     };
     let join = |number| SyncRequest::Join {
-        site: SyncAddress::Name("crowd".to_owned()),
+        address: SyncAddress::Name("crowd".to_owned()),
         parties: RANK_COUNT_MAX,
         number,
         client: PartyName { client: ClientId(1), rank: None, process: 1, node: NodeId(0) },
@@ -89,10 +89,10 @@ fn no_user_has_all_locks_nor_all_groups() {
         let mut other = Raw::connect_as(address, OTHER);
         let own = match request(1) {
             SyncRequest::Lock { mode, number, thread, bound_ms, known, lease, .. } => {
-                SyncRequest::Lock { site: SyncAddress::Name("other".to_owned()), mode, number, thread, bound_ms, known, lease }
+                SyncRequest::Lock { address: SyncAddress::Name("other".to_owned()), mode, number, thread, bound_ms, known, lease }
             }
             SyncRequest::Join { parties, number, client, .. } => {
-                SyncRequest::Join { site: SyncAddress::Name("other".to_owned()), parties, number, client }
+                SyncRequest::Join { address: SyncAddress::Name("other".to_owned()), parties, number, client }
             }
             request => request,
         };
@@ -109,7 +109,7 @@ fn no_user_has_all_locks_nor_all_groups() {
 
 fn lock(name: &str, number: u64, mode: Mode, known: Option<Stamp>) -> SyncRequest {
     SyncRequest::Lock {
-        site: SyncAddress::Name(name.to_owned()),
+        address: SyncAddress::Name(name.to_owned()),
         mode,
         number,
         thread: number,

@@ -427,8 +427,8 @@ fn hostile_places_are_refused_and_leave_nothing() {
     let mut number = 0;
     let mut ask = |slot, grant, offset, mode| {
         number += 1;
-        let (site, lease) = (SyncAddress::Byte { slot, grant, offset }, LeaseWish::default());
-        raw.ask(&SyncRequest::Lock { site, mode, number, thread: 1, bound_ms: Some(0), known: None, lease })
+        let (address, lease) = (SyncAddress::Byte { slot, grant, offset }, LeaseWish::default());
+        raw.ask(&SyncRequest::Lock { address, mode, number, thread: 1, bound_ms: Some(0), known: None, lease })
     };
     assert!(ask(slot, reads, 0, Mode::Shared).is_ok());
     for mode in [Mode::Exclusive, Mode::OneOf(1)] {

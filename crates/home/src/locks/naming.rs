@@ -13,8 +13,8 @@ use hanare_protocol::{Error, Result};
 
 impl Locks {
     /// The name by which a lock or a group is kept here. Refuses a user the names of others, and bytes that its grant does not open.
-    pub fn find(&mut self, site: SyncAddress, rights: Rights, user: User, memory: &impl Memory) -> Result<String> {
-        match site {
+    pub fn find(&mut self, address: SyncAddress, rights: Rights, user: User, memory: &impl Memory) -> Result<String> {
+        match address {
             SyncAddress::Name(name) => {
                 check_name(&name)?;
                 let Locks { locks, groups, names, .. } = self;

@@ -115,7 +115,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Party, SyncAddress, Wait, WaitedWord, Word};
     let (name, slot, grant) = ("a".to_owned(), Slot(0), WRITES);
     let lock = |number, mode| SyncRequest::Lock {
-        site: SyncAddress::Name(name.clone()),
+        address: SyncAddress::Name(name.clone()),
         mode,
         number,
         thread: number,
@@ -124,7 +124,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         lease: LeaseWish { keeps: true, returns: Some(0) },
     };
     let client = PartyName { client: ClientId(1), rank: None, process: 1, node: NodeId(0) };
-    let join = |number| SyncRequest::Join { site: SyncAddress::Name(name.clone()), parties: 2, number, client };
+    let join = |number| SyncRequest::Join { address: SyncAddress::Name(name.clone()), parties: 2, number, client };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
     let arrive = |rank| SyncRequest::Arrive(Party::Rank(Arrival { who: who(rank), generation: 0 }), None);
     let carried = carried();

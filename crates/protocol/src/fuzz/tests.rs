@@ -126,7 +126,7 @@ fn messages_of_data_links() {
     let publication = Publication { changes: Stores::Bytes(vec![range], vec![1; 3]), binding: Some(Vec::new()) };
     let packed = |(head, body): (Head, Vec<u8>)| [&head.encode()[..], &body].concat();
     let array = ArrayAt { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
-    let site = SyncAddress::Byte { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
+    let address = SyncAddress::Byte { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
     let party = PartyName { client: ClientId(1), rank: Some(Rank(1)), process: 2, node: NodeId(3) };
     let settled = Settled { page: 1, ticket: request.ticket, version: Version(1) };
     let seeds = [
@@ -135,7 +135,7 @@ fn messages_of_data_links() {
         packed(Query::Sync(SyncRequest::Publish { number: 1, publication }).encode(1)),
         packed(Query::Sync(SyncRequest::Queue(array, QueueRequest::OpenReader { first: 1, count: 2, reader: 3 })).encode(1)),
         packed(Query::Sync(SyncRequest::Permit { name: "a".to_owned(), mode: 0o640 }).encode(1)),
-        packed(Query::Sync(SyncRequest::Join { site, parties: 2, number: 1, client: party }).encode(1)),
+        packed(Query::Sync(SyncRequest::Join { address, parties: 2, number: 1, client: party }).encode(1)),
         packed(Query::Name(7).encode(1)),
         packed(Query::Settled(1, vec![settled]).encode(1)),
         packed(Reply::Synced(SyncAnswer::Ready { count: 2, queues: [9; QUEUE_READY_COUNT_MAX] }).encode(1)),

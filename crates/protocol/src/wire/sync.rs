@@ -21,7 +21,7 @@ pub enum SyncRequest {
     /// Takes a lock, at its home; answered by [`SyncAnswer::Granted`] or [`SyncAnswer::Busy`].
     Lock {
         /// The address of the lock or group.
-        site: SyncAddress,
+        address: SyncAddress,
         /// The lock's mode.
         mode: Mode,
         /// The client's number of this taking.
@@ -92,7 +92,7 @@ pub enum SyncRequest {
     /// Becomes a party of a group, at its home; answered by [`SyncAnswer::Joined`].
     Join {
         /// The group's address.
-        site: SyncAddress,
+        address: SyncAddress,
         /// Number of parties in the group.
         parties: u32,
         /// The client's number of this place.
@@ -423,8 +423,8 @@ mod tests {
         let known = Some(Stamp { life: u64::MAX, version: u64::MAX });
         let number = u64::MAX;
         let lease = LeaseWish { keeps: true, returns: Some(number) };
-        let (site, mode) = (SyncAddress::Name(name), Mode::OneOf(u32::MAX));
-        let lock = SyncRequest::Lock { site, mode, number, thread: number, bound_ms: Some(number), known, lease };
+        let (address, mode) = (SyncAddress::Name(name), Mode::OneOf(u32::MAX));
+        let lock = SyncRequest::Lock { address, mode, number, thread: number, bound_ms: Some(number), known, lease };
         let publication = Publication { changes: longest_changes(), binding: Some(longest_binding()) };
         let word = WaitedWord {
             slot: Slot(u32::MAX),

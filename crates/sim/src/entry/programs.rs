@@ -163,8 +163,8 @@ impl EntryWorld {
             Todo::Take(lock, mode) => {
                 let (number, known) = (me.next + 1, me.known[lock]);
                 let lease = LeaseWish::default();
-                let site = SyncAddress::Name(name_of(lock));
-                let request = SyncRequest::Lock { site, mode, number, thread: 0, bound_ms: None, known, lease };
+                let address = SyncAddress::Name(name_of(lock));
+                let request = SyncRequest::Lock { address, mode, number, thread: 0, bound_ms: None, known, lease };
                 self.ask(program, link, request);
             }
             Todo::Update(page) if me.frames.is_dirty(page) => self.access(program, link, Access::Fetch(page)),
@@ -312,7 +312,7 @@ impl EntryWorld {
         let asks = me.asks.take_if(|(other, _)| *other == seq);
         let (_, request) = asks.ok_or_else(|| format!("program {program} is answered twice: {answer:?}"))?;
         match (request, answer) {
-            (SyncRequest::Lock { site: SyncAddress::Name(name), mode, number, .. }, Ok(SyncAnswer::Granted { data, .. })) => {
+            (SyncRequest::Lock { address: SyncAddress::Name(name), mode, number, .. }, Ok(SyncAnswer::Granted { data, .. })) => {
                 let lock = (0..LOCK_COUNT).find(|lock| name_of(*lock) == name).expect("one of them");
                 let binds = data.is_none() && mode == Mode::Exclusive;
                 let held = LockedData { lock, number, mode, binds };

@@ -76,7 +76,7 @@ impl EntryWorld {
         }
         self.note(format!("link {link}: {asks:?}"));
         let (waiter, before) = (Waiter { link, seq }, self.base());
-        if let SyncRequest::Lock { site: SyncAddress::Name(name), mode, number, .. } = &asks {
+        if let SyncRequest::Lock { address: SyncAddress::Name(name), mode, number, .. } = &asks {
             self.home.as_mut().expect("its links are open").asked.insert(waiter, (lock_of(name), *number, *mode));
         }
         let program = self.links[&link].client;

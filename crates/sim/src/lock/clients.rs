@@ -137,8 +137,8 @@ impl LockWorld {
             (None, Some(number)) if !begins || dice.chance(3_000) => Some(Act::Ask(SyncRequest::Leave { number })),
             (None, None) if begins && dice.chance(1_500) => {
                 let (name, parties) = dice.pick(&GROUPS);
-                let site = SyncAddress::Name(name.to_owned());
-                Some(Act::Ask(SyncRequest::Join { site, parties, number, client: named(client) }))
+                let address = SyncAddress::Name(name.to_owned());
+                Some(Act::Ask(SyncRequest::Join { address, parties, number, client: named(client) }))
             }
             (None, _) if begins => {
                 let name = dice.pick(&LOCKS);
@@ -166,7 +166,9 @@ impl LockWorld {
                 }
                 Ok(Some(SyncRequest::Unlock { number: held.number }))
             }
-            Act::Ask(SyncRequest::Lock { site: SyncAddress::Name(name), mode, number, thread: own, bound_ms, known, .. }) => {
+            Act::Ask(SyncRequest::Lock {
+                address: SyncAddress::Name(name), mode, number, thread: own, bound_ms, known, ..
+            }) => {
                 let mut lease = LeaseWish::default();
                 let holds = self.leases_hold(self.clients[&client].node);
                 let me = self.clients.get_mut(&client).expect("the caller saw it");
@@ -189,8 +191,8 @@ impl LockWorld {
                         lease.returns = (self.leases.phase(client, before) == LeasePhase::Gone).then_some(before);
                     }
                 }
-                let site = SyncAddress::Name(name);
-                Ok(Some(SyncRequest::Lock { site, mode, number, thread: own, bound_ms, known, lease }))
+                let address = SyncAddress::Name(name);
+                Ok(Some(SyncRequest::Lock { address, mode, number, thread: own, bound_ms, known, lease }))
             }
             Act::Ask(request) => Ok(Some(request)),
         }
@@ -206,7 +208,7 @@ impl LockWorld {
 
     /// The home has answered a request for a lock: it knows of the lease that was returned, and of the one that was asked for.
     fn settle_leases(&mut self, client: u64, link: u64, request: &SyncRequest, lent: bool) {
-        let SyncRequest::Lock { site: SyncAddress::Name(name), number, lease, .. } = request else { return };
+        let SyncRequest::Lock { address: SyncAddress::Name(name), number, lease, .. } = request else { return };
         let Some(me) = self.clients.get_mut(&client) else { return };
         if let Some(before) = lease.returns
             && let Some((_, on)) = me.lent.get(name.as_str()).copied().filter(|(number, _)| *number == before)
@@ -260,7 +262,7 @@ impl LockWorld {
         self.note(format!("client {client}, thread {thread}: {request:?} is answered {answer:?}"));
         let me = &mut self.clients.get_mut(&client).expect("as just seen").threads[thread];
         match (&request, &answer) {
-            (SyncRequest::Lock { site: SyncAddress::Name(name), mode, number, .. }, Ok(SyncAnswer::Granted { lent, .. })) => {
+            (SyncRequest::Lock { address: SyncAddress::Name(name), mode, number, .. }, Ok(SyncAnswer::Granted { lent, .. })) => {
                 let name = LOCKS.into_iter().find(|known| known == name).expect("one of them");
                 me.held.push(GrantedLock { name, mode: *mode, number: *number, link, is_lent: *lent });
                 self.settle_leases(client, link, &request, *lent);
@@ -343,7 +345,7 @@ fn lock(dice: &mut Dice, name: &str, thread: usize, number: u64) -> SyncRequest 
     let mode = dice.pick(&[Mode::Exclusive, Mode::Exclusive, Mode::Shared, Mode::OneOf(2)]);
     let bound_ms = dice.pick(&[None, None, None, Some(0), Some(20), Some(1_000)]);
     SyncRequest::Lock {
-        site: SyncAddress::Name(name.to_owned()),
+        address: SyncAddress::Name(name.to_owned()),
         mode,
         number,
         thread: thread as u64,

@@ -85,7 +85,7 @@ impl LockWorld {
         self.note(format!("link {link}: {asks:?}"));
         let who = |number| Claimant { link, number };
         let asked = match &asks {
-            SyncRequest::Lock { site: SyncAddress::Name(name), mode, number, bound_ms, lease, .. } => {
+            SyncRequest::Lock { address: SyncAddress::Name(name), mode, number, bound_ms, lease, .. } => {
                 self.on_lease_returned(link, *lease)?;
                 let until = bound_ms.filter(|ms| *ms > 0).map(|ms| self.now_ms + ms);
                 self.model.on_asked(name, who(*number), *mode, until);
@@ -137,7 +137,7 @@ impl LockWorld {
         let who = |number: &u64| Claimant { link: waiter.link, number: *number };
         match (asks, own) {
             (SyncRequest::Unlock { number }, Some(Ok(_))) => self.model.on_given_back(who(number)),
-            (SyncRequest::Join { site: SyncAddress::Name(name), parties, number, .. }, Some(Ok(_))) => {
+            (SyncRequest::Join { address: SyncAddress::Name(name), parties, number, .. }, Some(Ok(_))) => {
                 self.model.on_joined(name, *parties, who(number))?;
             }
             (SyncRequest::Arrive(Party::Place(number), _), Some(Ok(_))) => {

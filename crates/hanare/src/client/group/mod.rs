@@ -112,8 +112,8 @@ impl Pool {
     fn join(&self, place: &SyncTarget<'_>, parties: u32, stem: impl Fn(u64) -> String) -> Result<Group> {
         let number = self.shared.claims.next();
         let (answer, home) = place
-            .ask(|home, site| {
-                let join = SyncRequest::Join { site, parties, number, client: self.party_name() };
+            .ask(|home, address| {
+                let join = SyncRequest::Join { address, parties, number, client: self.party_name() };
                 Ok((home.ask_sync(&join, Patience::Usual)?, home.clone()))
             })
             .map_err(ended)?;

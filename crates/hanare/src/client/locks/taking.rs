@@ -125,10 +125,10 @@ impl SyncTarget<'_> {
         let (claims, words) = (&shared.claims, shared.life().seats.leases());
         let data = claims.data().get(key).cloned();
         let (bound_ms, known) = (left.map(milliseconds), data.as_ref().map(|data| data.stamp));
-        let (answer, number, wish, home) = self.ask(|home, site| {
+        let (answer, number, wish, home) = self.ask(|home, address| {
             let (number, thread) = (claims.next(), this_thread());
             let wish = claims.borrowed.wish(words, key, mode, number);
-            let request = SyncRequest::Lock { site, mode, number, thread, bound_ms, known, lease: wish.wire };
+            let request = SyncRequest::Lock { address, mode, number, thread, bound_ms, known, lease: wish.wire };
             let answer = crate::trace::slice("take a lock", || home.ask_sync(&request, patience(bound_ms)));
             if !matches!(answer, Ok((SyncAnswer::Granted { .. } | SyncAnswer::Busy, _))) {
                 claims.borrowed.failed(words, &wish);

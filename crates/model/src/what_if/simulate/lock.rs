@@ -23,9 +23,9 @@ impl LockMessage {
         let (client, home) = (ClientId(number), NodeId(HOME as u32));
         let body = match self {
             LockMessage::Claim => {
-                let (site, lease) = (SyncAddress::Name(NAME.to_string()), LeaseWish { keeps: true, returns: None });
+                let (address, lease) = (SyncAddress::Name(NAME.to_string()), LeaseWish { keeps: true, returns: None });
                 let mode = Mode::Exclusive;
-                control::encode(&SyncRequest::Lock { site, mode, number, thread: 0, bound_ms: None, known: None, lease })
+                control::encode(&SyncRequest::Lock { address, mode, number, thread: 0, bound_ms: None, known: None, lease })
             }
             LockMessage::Granted { lent } => control::encode(&SyncAnswer::Granted { abandoned: false, data: None, lent }),
             LockMessage::GiveBack => control::encode(&SyncRequest::Unlock { number }),
