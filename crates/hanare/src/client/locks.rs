@@ -162,7 +162,7 @@ impl LockGuard {
         // Before another thread may take it.
         self.taking().set_mine(false);
         if let Some(lent) = lent.filter(|_| !told && self.data.is_bare())
-            && claims.borrowed.keep(words, lent)
+            && claims.leases.keep(words, lent)
         {
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl LockGuard {
         }
         let released = self.release_by_message(told, lent);
         if let Some(lent) = lent.filter(|_| !matches!(released, Ok(Released::Kept))) {
-            claims.borrowed.ended(words, &self.taking().key, lent, released.is_ok());
+            claims.leases.ended(words, &self.taking().key, lent, released.is_ok());
         }
         released.map(drop)
     }
@@ -205,7 +205,7 @@ impl LockGuard {
         if let (Ok(published), Some(lent)) = (&published, keeps) {
             // Before another thread may take the lock.
             self.data.leave(shared, published.clone());
-            if shared.claims.borrowed.keep(shared.life().seats.leases(), lent) {
+            if shared.claims.leases.keep(shared.life().seats.leases(), lent) {
                 return Ok(Released::Kept);
             }
         }
@@ -233,7 +233,7 @@ impl LockGuard {
             self.data.undo(shared);
             let given_back = taking.home.ask_sync(&SyncRequest::Withdraw { number: taking.number }, Patience::Usual);
             if let Some(lent) = lent {
-                shared.claims.borrowed.ended(shared.life().seats.leases(), &taking.key, lent, given_back.is_ok());
+                shared.claims.leases.ended(shared.life().seats.leases(), &taking.key, lent, given_back.is_ok());
             }
         }
         entered.map_err(ended)

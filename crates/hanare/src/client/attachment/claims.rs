@@ -24,7 +24,7 @@ pub(crate) struct Claims {
     /// Locks that are held and not lent, by number.
     held: Mutex<BTreeMap<u64, Arc<GrantedLock>>>,
     /// Locks that are lent to it.
-    pub borrowed: LockLeases,
+    pub leases: LockLeases,
     /// Data by lock.
     data: Mutex<BTreeMap<String, LockData>>,
 }
@@ -61,7 +61,7 @@ impl Claims {
     /// Bytes of a region that are bound to locks which this program holds, ascending.
     pub fn held_bytes(&self, gid: Gid) -> Vec<Range<u64>> {
         let mut keys: BTreeSet<String> = self.held().values().map(|taking| taking.key.clone()).collect();
-        keys.extend(self.borrowed.held());
+        keys.extend(self.leases.held());
         let data = self.data();
         let shapes = keys.iter().filter_map(|key| data.get(key)).flat_map(|data| data.shapes.iter());
         let blocks = shapes.filter(|bound| bound.gid == gid).flat_map(|bound| bound.shape.blocks());

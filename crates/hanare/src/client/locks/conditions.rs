@@ -55,7 +55,7 @@ impl LockGuard {
             Err(error) => return self.is_lost(Some(error)),
         };
         if let Some(lent) = self.lent.take() {
-            claims.borrowed.ended(words, &before.key, lent, true);
+            claims.leases.ended(words, &before.key, lent, true);
         }
         fence(Ordering::SeqCst);
         before.leave();
@@ -76,7 +76,7 @@ impl LockGuard {
         let withdraw = SyncRequest::Withdraw { number: taking.number };
         let knows = error.is_some() && taking.home.ask_sync(&withdraw, Patience::Usual).is_ok();
         if let Some(lent) = self.lent.take() {
-            shared.claims.borrowed.ended(shared.life().seats.leases(), &taking.key, lent, knows);
+            shared.claims.leases.ended(shared.life().seats.leases(), &taking.key, lent, knows);
         }
         Err(error.unwrap_or_else(|| lost(&taking.title)))
     }

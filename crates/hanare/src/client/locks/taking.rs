@@ -101,7 +101,7 @@ impl SyncTarget<'_> {
             return Ok(Some(guard));
         }
         loop {
-            if let Some(lease) = claims.borrowed.spare(words, &key) {
+            if let Some(lease) = claims.leases.spare(words, &key) {
                 return_lease(shared, &lease);
             }
             match self.acquire_once(&key, mode, left()) {
@@ -127,11 +127,11 @@ impl SyncTarget<'_> {
         let (bound_ms, known) = (left.map(milliseconds), data.as_ref().map(|data| data.stamp));
         let (answer, number, wish, home) = self.ask(|home, address| {
             let (number, thread) = (claims.next(), this_thread());
-            let wish = claims.borrowed.wish(words, key, mode, number);
+            let wish = claims.leases.wish(words, key, mode, number);
             let request = SyncRequest::Lock { address, mode, number, thread, bound_ms, known, lease: wish.wire };
             let answer = crate::trace::slice("take a lock", || home.ask_sync(&request, patience(bound_ms)));
             if !matches!(answer, Ok((SyncAnswer::Granted { .. } | SyncAnswer::Busy, _))) {
-                claims.borrowed.failed(words, &wish);
+                claims.leases.failed(words, &wish);
             }
             answer.map(|answer| (answer, number, wish, home.clone()))
         })?;
@@ -139,7 +139,7 @@ impl SyncTarget<'_> {
             (SyncAnswer::Granted { abandoned, data: grant, lent }, connection) => {
                 let taking = claims.taken((key.to_owned(), self.title()), home, number, connection);
                 let of = GrantOf { connection, lent: lent.then_some(&taking), has_data: grant.is_some() };
-                let lent = claims.borrowed.answered(words, (key, wish), of);
+                let lent = claims.leases.answered(words, (key, wish), of);
                 fence(Ordering::SeqCst);
                 if lent.is_none() {
                     claims.held().insert(number, taking.clone());
@@ -150,7 +150,7 @@ impl SyncTarget<'_> {
                 Ok(Some(guard))
             }
             (SyncAnswer::Busy, connection) => {
-                claims.borrowed.answered(words, (key, wish), GrantOf { connection, lent: None, has_data: false });
+                claims.leases.answered(words, (key, wish), GrantOf { connection, lent: None, has_data: false });
                 Ok(None)
             }
             _ => Err(nonsense(&self.title())),
@@ -160,7 +160,7 @@ impl SyncTarget<'_> {
     /// Takes a lock without a message, where it is lent to this program and kept.
     fn acquire_again(&self, key: &str, mode: Mode) -> Result<Option<LockGuard>> {
         let shared = self.shared();
-        match shared.claims.borrowed.take(shared.life().seats.leases(), key, mode) {
+        match shared.claims.leases.take(shared.life().seats.leases(), key, mode) {
             Again::Ask => Ok(None),
             Again::Mine => {
                 let reason = "this thread has it already and would wait for itself; give it back first".to_owned();
@@ -202,5 +202,5 @@ fn return_lease(shared: &Shared, Lease { lent, taking }: &Lease) {
     let unlock = SyncRequest::Unlock { number: taking.number };
     // Only the home that lent it knows of it, as long as that connection lasts.
     let knows = taking.is_connected() && taking.home.ask_sync(&unlock, Patience::Usual).is_ok();
-    shared.claims.borrowed.ended(shared.life().seats.leases(), &taking.key, *lent, knows);
+    shared.claims.leases.ended(shared.life().seats.leases(), &taking.key, *lent, knows);
 }
