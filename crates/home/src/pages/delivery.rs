@@ -143,11 +143,11 @@ impl<M: PageMemory> Pages<M> {
             let (node, address, message, bytes) = match output {
                 HostOutput::Home { page, message, bytes } => {
                     let home = host.home_of_page(page);
-                    let (door, Some(share)) = (&host.homes[home], host.sharing.share(home)) else {
+                    let (route, Some(share)) = (&host.homes[home], host.sharing.share(home)) else {
                         unheard.extend(matches!(message, ToHome::Request { .. }).then_some(home));
                         continue;
                     };
-                    (door.node, door.address.clone(), NodeMessage::ToHome { share, page, message }, bytes)
+                    (route.node, route.address.clone(), NodeMessage::ToHome { share, page, message }, bytes)
                 }
                 HostOutput::Host { to, page, message, bytes } => {
                     let Some(peer) = host.homes[host.home_of_page(page)].peers.get(&to) else { continue };

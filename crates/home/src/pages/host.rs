@@ -154,8 +154,8 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         }
         let (layout, home_of, home_count) = (&self.layout, &self.home_of[..], self.homes.len());
         let mut frames = memory.make_frames(FrameTerms { name: &self.name, layout, home_of, home_count, seats: SEATS })?;
-        for (home, door) in self.homes.iter().enumerate() {
-            frames.set_home(home, door.me, door.own.clone());
+        for (home, route) in self.homes.iter().enumerate() {
+            frames.set_home(home, route.me, route.own.clone());
         }
         self.pages = Some(MappedPages { frames, rules: Rules::default(), hand: 0 });
         Ok(())
@@ -163,10 +163,10 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
 
     /// A home calls this host `me`; `own` where its bytes lie on this very node.
     pub fn set_home(&mut self, home: usize, me: HostId, own: Option<F::Home>) {
-        let door = &mut self.homes[home];
-        (door.me, door.own) = (me, own);
+        let route = &mut self.homes[home];
+        (route.me, route.own) = (me, own);
         if let Some(MappedPages { frames, .. }) = &mut self.pages {
-            frames.set_home(home, door.me, door.own.clone());
+            frames.set_home(home, route.me, route.own.clone());
         }
     }
 
@@ -414,16 +414,16 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         }
         let me = self.homes[home].me;
         self.set_home(home, me, None);
-        let door = &mut self.homes[home];
-        door.key = key;
-        door.unsent.clear();
-        door.peers.clear();
+        let route = &mut self.homes[home];
+        route.key = key;
+        route.unsent.clear();
+        route.peers.clear();
     }
 
     /// A home that is lost, or is one of these, and has not got all that programs here stored; any, where it is not known what they stored.
     pub fn unsaved(&self, lost: &[usize]) -> Option<NodeId> {
         if self.is_given_up {
-            return self.homes.first().map(|door| door.node);
+            return self.homes.first().map(|route| route.node);
         }
         let has_page = |home: usize| {
             self.pages.as_ref().is_some_and(|MappedPages { frames, .. }| {
@@ -433,7 +433,7 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         };
         let is_lost = |at: usize| self.sharing.is_lost(at) || lost.contains(&at);
         let lost = self.homes.iter().enumerate().filter(|(at, _)| is_lost(*at));
-        lost.filter(|(at, door)| !door.unsent.is_empty() || has_page(*at)).map(|(_, door)| door.node).next()
+        lost.filter(|(at, route)| !route.unsent.is_empty() || has_page(*at)).map(|(_, route)| route.node).next()
     }
 
     /// Clients wrote nonsense into the words: the region is of no more use on this host. It is unknown which stores are not at home. So

@@ -91,8 +91,8 @@ impl<M: PageMemory> Pages<M> {
         }
         if !self.hosts.contains_key(&key) {
             let host = self.make_host(&wanted)?;
-            for (at, door) in host.homes.iter().enumerate() {
-                self.keys.insert(door.key, (key, at));
+            for (at, route) in host.homes.iter().enumerate() {
+                self.keys.insert(route.key, (key, at));
             }
             self.hosts.insert(key, host);
         }
@@ -103,11 +103,11 @@ impl<M: PageMemory> Pages<M> {
                 "programs of this host have mapped it since before that node was lost: let them unmap it first".to_owned();
             return Err(Error::NodeLost { node: host.homes[at].node, reason });
         }
-        for (at, door) in host.homes.iter_mut().enumerate() {
+        for (at, route) in host.homes.iter_mut().enumerate() {
             // A home that is back may be reached elsewhere.
-            let known = view.nodes.iter().find(|known| known.node == door.node && host.sharing.share(at).is_none());
+            let known = view.nodes.iter().find(|known| known.node == route.node && host.sharing.share(at).is_none());
             if let Some(known) = known {
-                door.address = known.address.clone();
+                route.address = known.address.clone();
                 host.sharing.meet(at, known.epoch);
             }
         }
@@ -147,8 +147,8 @@ impl<M: PageMemory> Pages<M> {
     }
 
     fn tell(&mut self, place: HostKey, home: usize, message: NodeMessage) {
-        let Some(door) = self.hosts.get(&place).and_then(|host| host.homes.get(home)) else { return };
-        let (node, address) = (door.node, door.address.clone());
+        let Some(route) = self.hosts.get(&place).and_then(|host| host.homes.get(home)) else { return };
+        let (node, address) = (route.node, route.address.clone());
         self.send(Outgoing { node, address, message, bytes: None });
     }
 
@@ -188,10 +188,10 @@ impl<M: PageMemory> Pages<M> {
                 key,
             })
         };
-        let to = |door: &HomeRoute<M::Pages>| Outgoing {
-            node: door.node,
-            address: door.address.clone(),
-            message: join(door.key),
+        let to = |route: &HomeRoute<M::Pages>| Outgoing {
+            node: route.node,
+            address: route.address.clone(),
+            message: join(route.key),
             bytes: None,
         };
         let outgoing: Vec<Outgoing> = host.homes.iter().map(to).collect();
@@ -284,9 +284,9 @@ impl<M: PageMemory> Pages<M> {
         host.name = wanted.view.name;
         host.begin(&mut self.memory)?;
         let Admission { seat_first, frames_max, parts, files } = host.admit(wanted.client)?;
-        let homes = host.homes.iter().enumerate().map(|(at, door)| SharedHome {
-            node: door.node,
-            address: door.address.clone(),
+        let homes = host.homes.iter().enumerate().map(|(at, route)| SharedHome {
+            node: route.node,
+            address: route.address.clone(),
             share: host.sharing.share(at).unwrap_or_default(),
         });
         let view = SharedView {

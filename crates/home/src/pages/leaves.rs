@@ -53,8 +53,8 @@ impl<M: PageMemory> Pages<M> {
     /// No home knows this host any more; who wants the region meanwhile asks again.
     pub(super) fn end(&mut self, place: HostKey) {
         let Some(mut host) = self.hosts.remove(&place) else { return };
-        for door in &host.homes {
-            self.keys.remove(&door.key);
+        for route in &host.homes {
+            self.keys.remove(&route.key);
         }
         while let Some(action) = host.sharing.poll() {
             match action {
@@ -74,7 +74,7 @@ impl<M: PageMemory> Pages<M> {
             let mut is_empty = true;
             self.with_host(place, |host, outputs| is_empty = host.is_lost() || host.empty(None, outputs));
             let Some(host) = self.hosts.get_mut(&place) else { continue };
-            let node = host.homes.first().map_or(NodeId(0), |door| door.node);
+            let node = host.homes.first().map_or(NodeId(0), |route| route.node);
             let name = &host.name;
             host.sharing.on_emptied(is_empty, now_ms, || {
                 let reason = format!("a program that stands still keeps pages of region '{name}' from it, and they are lost");

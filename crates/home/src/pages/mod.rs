@@ -404,8 +404,8 @@ impl<M: PageMemory> Pages<M> {
         let goes_on = |home: &PageHome<M::Pages>| home.has_live(node, over);
         // Late news of a life before: what is said to the one that goes on is said still.
         let is_met = |host: &PageHost<M::Frames>| {
-            let mut doors = host.homes.iter().enumerate();
-            doors.any(|(at, door)| door.node == node && !host.sharing.is_over(at, over))
+            let mut routes = host.homes.iter().enumerate();
+            routes.any(|(at, route)| route.node == node && !host.sharing.is_over(at, over))
         };
         let is_reached = self.hosts.values().any(is_met);
         let mut again = Vec::new();
@@ -444,8 +444,8 @@ impl<M: PageMemory> Pages<M> {
     /// Messages to a node that its next life may wait for, as it may have begun anew: replies to what it asked, and messages to hosts that
     /// homes elsewhere introduced. Messages for its life before find no host.
     fn for_next_life(&self, unheard: &[Arc<Outgoing>]) -> Vec<Outgoing> {
-        let doors = self.hosts.values().flat_map(|host| &host.homes);
-        let peers: BTreeSet<u64> = doors.flat_map(|door| door.peers.values().map(|peer| peer.key)).collect();
+        let routes = self.hosts.values().flat_map(|host| &host.homes);
+        let peers: BTreeSet<u64> = routes.flat_map(|route| route.peers.values().map(|peer| peer.key)).collect();
         let is_waited_for = |outgoing: &&Arc<Outgoing>| match &outgoing.message {
             NodeMessage::ToHost { key, .. } => peers.contains(key),
             NodeMessage::Joined { result, .. } => result.is_err(),

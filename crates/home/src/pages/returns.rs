@@ -59,11 +59,11 @@ impl<M: PageMemory> Pages<M> {
         let Some(host) = self.hosts.get_mut(&place) else { return };
         let mut outgoing = Vec::new();
         for at in &others {
-            let (door, share) = (&mut host.homes[*at], host.sharing.share(*at));
-            door.forgotten = share;
+            let (route, share) = (&mut host.homes[*at], host.sharing.share(*at));
+            route.forgotten = share;
             outgoing.extend(share.map(|share| Outgoing {
-                node: door.node,
-                address: door.address.clone(),
+                node: route.node,
+                address: route.address.clone(),
                 message: NodeMessage::Forgot { share },
                 bytes: None,
             }));
@@ -138,12 +138,12 @@ impl<M: PageMemory> Pages<M> {
     pub(super) fn on_not_shared(&mut self, from: NodeId, share: u64) -> Result<()> {
         let is_that =
             |host: &PageHost<M::Frames>, at: &usize| host.homes[*at].node == from && host.sharing.share(*at) == Some(share);
-        let door = self.hosts.values().find_map(|host| {
+        let route = self.hosts.values().find_map(|host| {
             let at = (0..host.homes.len()).find(|at| is_that(host, at))?;
             Some((host.homes[at].key, host.homes[at].address.clone()))
         });
         // A host that has left meanwhile has nothing.
-        match door {
+        match route {
             Some((key, address)) => self.on_returned((from, &address), (key, share), false),
             None => self.drop_late_grants(share),
         }
@@ -153,7 +153,7 @@ impl<M: PageMemory> Pages<M> {
     /// A home has heard that this host began anew: it grants nothing by that share any more. Until then it may have replied to threads, which
     /// ask it themselves.
     fn drop_late_grants(&mut self, share: u64) {
-        let is_that = |door: &HomeRoute<M::Pages>| door.forgotten == Some(share);
+        let is_that = |route: &HomeRoute<M::Pages>| route.forgotten == Some(share);
         let its = |(place, host): (&HostKey, &PageHost<M::Frames>)| Some((*place, host.homes.iter().position(is_that)?));
         let Some((place, at)) = self.hosts.iter().find_map(its) else { return };
         let Some(host) = self.hosts.get_mut(&place) else { return };
@@ -168,8 +168,8 @@ impl<M: PageMemory> Pages<M> {
     pub(super) fn part_from(&mut self, place: HostKey, at: usize, (share, has_all): (u64, bool)) {
         let Some(host) = self.hosts.get_mut(&place) else { return };
         let is_told = host.sharing.home(at) == HomePhase::Told;
-        let door = &mut host.homes[at];
-        let (key, node, address, unsent) = (door.key, door.node, door.address.clone(), std::mem::take(&mut door.unsent));
+        let route = &mut host.homes[at];
+        let (key, node, address, unsent) = (route.key, route.node, route.address.clone(), std::mem::take(&mut route.unsent));
         self.say_farewell((node, &address), share, has_all.then_some(&*unsent));
         if has_all && !is_told {
             self.returned.keep((key, share), (node, address));

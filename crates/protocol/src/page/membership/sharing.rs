@@ -135,7 +135,7 @@ enum State<W, E> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sharing<W, E> {
     state: State<W, E>,
-    doors: Vec<KnownHome>,
+    homes: Vec<KnownHome>,
     /// Programs that wait for their turn.
     then: VecDeque<W>,
     /// Time to wait for pages that programs keep.
@@ -146,9 +146,9 @@ pub struct Sharing<W, E> {
 impl<W: MapRequest, E: Clone> Sharing<W, E> {
     /// A region with homes in these lives. Programs that keep pages are waited for so long when it is left.
     pub fn new(homes: impl IntoIterator<Item = Life>, patience_ms: u64) -> Sharing<W, E> {
-        let door = |life| KnownHome { phase: HomePhase::Stranger, share: None, life, since_ms: 0 };
-        let doors = homes.into_iter().map(door).collect();
-        Sharing { state: State::Rest, doors, then: VecDeque::new(), patience_ms, actions: VecDeque::new() }
+        let known = |life| KnownHome { phase: HomePhase::Stranger, share: None, life, since_ms: 0 };
+        let homes = homes.into_iter().map(known).collect();
+        Sharing { state: State::Rest, homes, then: VecDeque::new(), patience_ms, actions: VecDeque::new() }
     }
 
     /// The next thing to do.
@@ -169,12 +169,12 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
 
     /// A home's phase.
     pub fn home(&self, home: usize) -> HomePhase {
-        self.doors[home].phase
+        self.homes[home].phase
     }
 
     /// The host's membership at a home.
     pub fn share(&self, home: usize) -> Option<u64> {
-        self.doors[home].share
+        self.homes[home].share
     }
 
     /// True if a home serves no programs here: it is lost, or takes its pages back.
@@ -184,7 +184,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
 
     /// A home that is of no use to programs here, if there is one.
     pub fn lost(&self) -> Option<usize> {
-        (0..self.doors.len()).find(|home| self.is_lost(*home))
+        (0..self.homes.len()).find(|home| self.is_lost(*home))
     }
 
     /// For whom the homes are asked.
@@ -214,8 +214,8 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
     pub fn ask(&mut self, wanted: W) {
         assert!(self.may(Event::Ask), "whose turn it is asks");
         self.state = State::Asking { wanted: Some(wanted), failed: None };
-        for door in &mut self.doors {
-            door.take(HomeEvent::Ask);
+        for known in &mut self.homes {
+            known.take(HomeEvent::Ask);
         }
         self.actions.push_back(Action::Ask);
         self.go_on();
@@ -229,29 +229,29 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
 
     /// A home was reached in another life before it knew this host: where it is reached, the driver knows.
     pub fn meet(&mut self, home: usize, epoch: Epoch) {
-        let door = &mut self.doors[home];
-        if door.share.is_none() {
-            door.life = Life { epoch, process: None };
+        let known = &mut self.homes[home];
+        if known.share.is_none() {
+            known.life = Life { epoch, process: None };
         }
     }
 
     /// True if a home belongs to a life of its node that is over.
     pub fn is_over(&self, home: usize, over: Over) -> bool {
-        self.doors[home].life.is_over(over)
+        self.homes[home].life.is_over(over)
     }
 
     /// A home, by that process, takes this host in with that membership and those rights. Returns true if it was asked. A home that was
     /// not asked is to hear `Forgot`, because it has a sharer that does not know it, and this host cannot say what that sharer had. So is
     /// a home that knew this host by another membership: it went on without this host meanwhile, and says so.
     pub fn on_accepted(&mut self, home: usize, process: Incarnation, (share, rights): (u64, Rights)) -> bool {
-        let door = &mut self.doors[home];
-        if door.share.is_some_and(|known| known != share) {
+        let known = &mut self.homes[home];
+        if known.share.is_some_and(|earlier| earlier != share) {
             return false;
         }
-        if !door.take(HomeEvent::Accept) {
-            return door.share == Some(share);
+        if !known.take(HomeEvent::Accept) {
+            return known.share == Some(share);
         }
-        (door.share, door.life.process) = (Some(share), Some(process));
+        (known.share, known.life.process) = (Some(share), Some(process));
         if self.wanted().is_some_and(|wanted| wanted.rights() > rights) {
             self.fail_asking(Refused::Rights(home));
         }
@@ -261,7 +261,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
 
     /// A home does not take this host in, for that program.
     pub fn on_refused(&mut self, home: usize, error: E) {
-        if self.doors[home].take(HomeEvent::Refuse) {
+        if self.homes[home].take(HomeEvent::Refuse) {
             self.fail_asking(Refused::ByHome(error));
             self.go_on();
         }
@@ -317,8 +317,8 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
 
     /// True if pages may go home: no home is being asked, and none takes its pages back.
     pub fn may_empty(&self) -> bool {
-        let is_busy = |door: &KnownHome| door.is_asked() || door.phase == HomePhase::Handing;
-        self.phase() == Phase::Emptying && !self.doors.iter().any(is_busy)
+        let is_busy = |known: &KnownHome| known.is_asked() || known.phase == HomePhase::Handing;
+        self.phase() == Phase::Emptying && !self.homes.iter().any(is_busy)
     }
 
     /// Not all stores are kept: programs that unmap get the error.
@@ -331,7 +331,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
     /// The driver has taken all pages that it could. The homes are told if all are on their way, or if a program keeps pages for too long.
     pub fn on_emptied(&mut self, is_empty: bool, now_ms: u64, stuck: impl FnOnce() -> E) {
         let State::Emptying(leaving) = &mut self.state else { return };
-        if !self.doors.iter().all(|door| !door.is_asked()) {
+        if !self.homes.iter().all(|known| !known.is_asked()) {
             return;
         }
         if !is_empty && now_ms.saturating_sub(leaving.since_ms) <= self.patience_ms {
@@ -343,9 +343,9 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         let leaving = leaving.clone();
         assert!(self.may(Event::Tell), "its pages went home");
         self.state = State::Telling(leaving);
-        for (home, door) in self.doors.iter_mut().enumerate() {
-            if door.take(HomeEvent::Tell)
-                && let Some(share) = door.share
+        for (home, known) in self.homes.iter_mut().enumerate() {
+            if known.take(HomeEvent::Tell)
+                && let Some(share) = known.share
             {
                 self.actions.push_back(Action::Tell { home, share });
             }
@@ -356,14 +356,14 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
     /// A home knows this host no more.
     pub fn on_left(&mut self, home: usize) {
         if self.home(home) == HomePhase::Told {
-            self.doors[home].take(HomeEvent::Forget);
+            self.homes[home].take(HomeEvent::Forget);
             self.go_on();
         }
     }
 
     /// A home is lost: it is not waited for.
     pub fn on_lost(&mut self, home: usize) {
-        self.doors[home].take(HomeEvent::Lose);
+        self.homes[home].take(HomeEvent::Lose);
         self.fail_asking(Refused::Lost(home));
         self.go_on();
     }
@@ -386,7 +386,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
     }
 
     fn forget(&mut self, home: usize) {
-        self.doors[home].take(HomeEvent::Forget);
+        self.homes[home].take(HomeEvent::Forget);
         self.actions.push_back(Action::Rename(home));
     }
 
@@ -396,11 +396,11 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
     pub fn on_returned(&mut self, home: usize, share: u64, takes: bool, now_ms: u64) {
         // A client that is let in is known to all homes, including those that replied before this one came back.
         self.fail_asking(Refused::Lost(home));
-        let door = &mut self.doors[home];
+        let known = &mut self.homes[home];
         // The home's new life is later than the lost one, so late news of that loss does not concern it.
-        door.life.epoch = Epoch(door.life.epoch.0 + 1);
-        let was = door.phase;
-        match door.share {
+        known.life.epoch = Epoch(known.life.epoch.0 + 1);
+        let was = known.phase;
+        match known.share {
             // Its answer never came, and so nothing of it did.
             None => {
                 self.actions.push_back(Action::Farewell { home, share, has_all: takes });
@@ -412,11 +412,11 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
                 self.forget(home);
             }
             Some(_) => {
-                door.take(HomeEvent::Return);
+                known.take(HomeEvent::Return);
                 match was {
                     HomePhase::Told => self.actions.push_back(Action::Farewell { home, share, has_all: true }),
                     HomePhase::Handing => {}
-                    _ => door.since_ms = now_ms,
+                    _ => known.since_ms = now_ms,
                 }
             }
         }
@@ -425,14 +425,14 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
 
     /// The homes that are back and get what is here.
     pub fn handing(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.doors.len()).filter(|home| self.home(*home) == HomePhase::Handing)
+        (0..self.homes.len()).filter(|home| self.home(*home) == HomePhase::Handing)
     }
 
     /// The driver has taken all pages that it could of a home that is back. `knows` is false where it does not know which pages are here.
     pub fn on_pages_returned(&mut self, home: usize, is_empty: bool, knows: bool, now_ms: u64) -> ReturnOutcome {
-        let door = &self.doors[home];
-        let (Some(share), HomePhase::Handing) = (door.share, door.phase) else { return ReturnOutcome::Waits };
-        if !is_empty && now_ms.saturating_sub(door.since_ms) <= self.patience_ms {
+        let known = &self.homes[home];
+        let (Some(share), HomePhase::Handing) = (known.share, known.phase) else { return ReturnOutcome::Waits };
+        if !is_empty && now_ms.saturating_sub(known.since_ms) <= self.patience_ms {
             return ReturnOutcome::Waits;
         }
         self.actions.push_back(Action::Farewell { home, share, has_all: is_empty && knows });
@@ -442,7 +442,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
 
     /// Asking ends with the last answer, and the region with the last home that knows.
     fn go_on(&mut self) {
-        let is_asking = self.phase() == Phase::Asking && !self.doors.iter().any(KnownHome::is_asked);
+        let is_asking = self.phase() == Phase::Asking && !self.homes.iter().any(KnownHome::is_asked);
         if is_asking && self.may(Event::AnswerLast) {
             let State::Asking { wanted, failed } = std::mem::replace(&mut self.state, State::Rest) else { return };
             let answered = wanted.map(|wanted| match failed {
@@ -452,7 +452,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
             self.actions.extend(answered);
             self.actions.extend(std::mem::take(&mut self.then).into_iter().map(Action::Again));
         }
-        let is_told = self.phase() == Phase::Telling && self.doors.iter().all(|door| door.phase != HomePhase::Told);
+        let is_told = self.phase() == Phase::Telling && self.homes.iter().all(|known| known.phase != HomePhase::Told);
         if is_told && self.may(Event::LeftLast) {
             let State::Telling(leaving) = std::mem::replace(&mut self.state, State::Gone) else { return };
             self.actions.push_back(Action::End);

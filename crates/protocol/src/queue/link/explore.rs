@@ -52,8 +52,8 @@ struct World {
     sent: u64,
     known: u64,
     is_linked: bool,
-    /// At the reader's door, and the one that it has.
-    door: VecDeque<Connection>,
+    /// At the reader's socket, and the one that it has.
+    socket: VecDeque<Connection>,
     link: Option<Connection>,
     ring: VecDeque<u64>,
     read: u64,
@@ -83,8 +83,8 @@ impl World {
     /// The connection whose writing end is the writer's.
     fn written(&mut self) -> Option<&mut Connection> {
         let generation = self.word.generation;
-        let at_door = self.door.back_mut().filter(|link| link.generation == generation);
-        at_door.or(self.link.as_mut().filter(|link| link.generation == generation))
+        let at_socket = self.socket.back_mut().filter(|link| link.generation == generation);
+        at_socket.or(self.link.as_mut().filter(|link| link.generation == generation))
     }
 
     fn append(&mut self, unit: u64) {
@@ -123,7 +123,7 @@ impl Model for LinkedQueue {
             sent: 0,
             known: 0,
             is_linked: false,
-            door: VecDeque::new(),
+            socket: VecDeque::new(),
             link: None,
             ring: VecDeque::new(),
             read: 0,
@@ -152,7 +152,7 @@ impl Model for LinkedQueue {
                 let (generation, next) = world.home.link_lane(0, 0, WRITER)?;
                 world.word = LinkWord { generation, count: 0 };
                 world.is_linked = true;
-                world.door.push_back(Connection { generation, tail: world.tail, next, wire: VecDeque::new() });
+                world.socket.push_back(Connection { generation, tail: world.tail, next, wire: VecDeque::new() });
             }
             Move::Fence if world.is_linked && world.fences < self.fences => {
                 world.fences = world.fences.saturating_add(1);
@@ -162,7 +162,7 @@ impl Model for LinkedQueue {
                 world.known = world.home.resume_lane(0, 0, WRITER).ok()?;
                 (world.known..world.sent).for_each(|unit| world.append(unit));
             }
-            Move::PickUp => world.link = Some(world.door.pop_front()?),
+            Move::PickUp => world.link = Some(world.socket.pop_front()?),
             Move::Commit => {
                 let (seen, word) = (world.seen, world.word);
                 let link = world.link.as_mut()?;
