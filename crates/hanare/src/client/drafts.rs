@@ -175,16 +175,16 @@ fn admit(has_written: bool, error: Error) -> Error {
 
 impl<'b> Drafts<'b> {
     /// Adds a get or put without a list, with the memory that it fills or reads. Goes on with the command before where it can.
-    pub fn push_plain(&mut self, door: &ExtentRoute, command: &Command, memory: Window) {
+    pub fn push_plain(&mut self, route: &ExtentRoute, command: &Command, memory: Window) {
         self.writes |= command.op.writes();
-        self.open(&door.remote, Needs::default()).push_plain(command, memory);
+        self.open(&route.remote, Needs::default()).push_plain(command, memory);
     }
 
     /// Adds a command with its list, its operand and the place of its result. What is `packed` is kept for the operand's sake; where the operand
     /// is empty it is the operand.
     pub fn push(
         &mut self,
-        door: &ExtentRoute,
+        route: &ExtentRoute,
         command: &Command,
         list: ListBytes,
         operand: Window,
@@ -196,7 +196,7 @@ impl<'b> Drafts<'b> {
         let list_len = command.list_len().expect("lists go in pieces");
         let held_len = if command.op.streams_operand() { 0 } else { operand.len().max(packed.len()) as u64 };
         let needs = Needs { list_len, held_len, result_len: result.len() as u64, is_once: command.op.is_once(), is_copy: false };
-        self.open(&door.remote, needs).push(command, list, operand, result, packed);
+        self.open(&route.remote, needs).push(command, list, operand, result, packed);
     }
 
     /// Adds two commands that must travel together to the node of the second, and the operand of the first.

@@ -65,8 +65,8 @@ impl Heap<'_> {
         region.check_rights(Op::Put)?;
         let mut is_fresh = false;
         loop {
-            let door = region.door(0);
-            match door.remote.ask_sync(&request(door.slot, door.grant, region.len()), Patience::Usual) {
+            let route = region.extent_route(0);
+            match route.remote.ask_sync(&request(route.slot, route.grant, region.len()), Patience::Usual) {
                 Ok((answer, _)) => return Ok(answer),
                 Err(Error::GrantRefused { .. }) if !is_fresh => {
                     region.refresh()?;

@@ -40,7 +40,7 @@ pub struct Region {
     copies: u8,
     len: u64,
     /// Routes of commands to each extent; grants change when a node gets a new epoch.
-    doors: RwLock<Vec<RegionRoute>>,
+    extent_routes: RwLock<Vec<RegionRoute>>,
     /// Number of refused grants of any region when it last asked for its own.
     refusals: AtomicU64,
     /// Extents of this host, mapped at their first use; which of them may be used; and whether the node knows that.
@@ -73,8 +73,8 @@ impl Region {
         view.layout.check().map_err(|malformed| shared.life().session.garbage(malformed.0))?;
         view.attributes.check()?;
         let refusals = AtomicU64::new(shared.refusals.load(Ordering::Relaxed));
-        let doors = doors(&shared, &view)?;
-        let mapped = RwLock::new(MappedExtents::new(doors.len(), shared.life(), view.gid));
+        let extent_routes = extent_routes(&shared, &view)?;
+        let mapped = RwLock::new(MappedExtents::new(extent_routes.len(), shared.life(), view.gid));
         let here = Extent { node: shared.node, slot: Slot(0), len: view.layout.len() };
         let flat = Layout { spans: vec![Span { len: here.len, chunk: here.len, extents: vec![here] }] }.into();
         let region = Region {
@@ -90,7 +90,7 @@ impl Region {
             len: view.layout.len(),
             routes: view.layout.into(),
             by_pages: AtomicU32::new(0),
-            doors: RwLock::new(doors),
+            extent_routes: RwLock::new(extent_routes),
             refusals,
             mapped,
             direct: Direct::default(),
@@ -183,7 +183,7 @@ impl Region {
     /// Waits until all commands that this client began on nodes of its bytes are done. What failed is reported where it is
     /// waited for.
     pub(crate) fn quiesce(&self) {
-        let remotes: Vec<Arc<Remote>> = self.doors().iter().map(|door| door.remote.clone()).collect();
+        let remotes: Vec<Arc<Remote>> = self.extent_routes().iter().map(|route| route.remote.clone()).collect();
         remotes.iter().for_each(|remote| drop(remote.quiesce()));
     }
 
@@ -202,25 +202,25 @@ impl Region {
     }
 
     /// The route of commands to an extent.
-    pub(crate) fn door(&self, extent: usize) -> ExtentRoute {
-        let RegionRoute { remote, slot, grant, address } = self.doors()[extent].clone();
+    pub(crate) fn extent_route(&self, extent: usize) -> ExtentRoute {
+        let RegionRoute { remote, slot, grant, address } = self.extent_routes()[extent].clone();
         let node = remote.node().0;
         ExtentRoute { remote, node, slot, grant, address }
     }
 
     /// Slot and grant of an extent of it on a node, if there is one.
     pub(crate) fn key_on(&self, node: NodeId) -> Option<(Slot, Grant)> {
-        let doors = self.doors();
-        let door = doors.iter().find(|door| door.remote.node() == node)?;
-        Some((door.slot, door.grant))
+        let routes = self.extent_routes();
+        let route = routes.iter().find(|route| route.remote.node() == node)?;
+        Some((route.slot, route.grant))
     }
 
-    fn doors(&self) -> RwLockReadGuard<'_, Vec<RegionRoute>> {
-        self.doors.read().unwrap_or_else(PoisonError::into_inner)
+    fn extent_routes(&self) -> RwLockReadGuard<'_, Vec<RegionRoute>> {
+        self.extent_routes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn grant(&self, extent: usize) -> Grant {
-        self.doors()[extent].grant
+        self.extent_routes()[extent].grant
     }
 
     /// The region as it is today.
@@ -254,10 +254,10 @@ impl Region {
     pub(crate) fn refresh(&self) -> Result<()> {
         self.refusals.store(self.shared.refusals.load(Ordering::Relaxed), Ordering::Relaxed);
         let view = self.view_of_today()?;
-        let mut fresh = doors(&self.shared, &view)?;
+        let mut fresh = extent_routes(&self.shared, &view)?;
         // A resize since then has appended extents that this handle does not see.
         fresh.truncate(self.routes().extents().len());
-        *self.doors.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        *self.extent_routes.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
 
@@ -306,12 +306,12 @@ impl std::fmt::Debug for Region {
     }
 }
 
-fn doors(shared: &Arc<Shared>, view: &RegionView) -> Result<Vec<RegionRoute>> {
-    let door = |(extent, grant): (&hanare_protocol::placement::Extent, &Grant)| {
+fn extent_routes(shared: &Arc<Shared>, view: &RegionView) -> Result<Vec<RegionRoute>> {
+    let route = |(extent, grant): (&hanare_protocol::placement::Extent, &Grant)| {
         let address = view.nodes.iter().find(|node| node.node == extent.node);
         let remote = shared.remote(extent.node, address.map(|node| node.address.as_str()))?;
         let address = address.map_or("", |node| node.address.as_str()).into();
         Ok(RegionRoute { remote, slot: extent.slot, grant: *grant, address })
     };
-    view.layout.extents().zip(&view.grants).map(door).collect()
+    view.layout.extents().zip(&view.grants).map(route).collect()
 }

@@ -66,8 +66,8 @@ impl<'a> SyncTarget<'a> {
             return ask(&self.shared().home()?, SyncAddress::Name(self.title()));
         };
         let mut once = || {
-            let (door, offset) = self.door()?;
-            ask(&door.remote, SyncAddress::Byte { slot: door.slot, grant: door.grant, offset })
+            let (route, offset) = self.extent_route()?;
+            ask(&route.remote, SyncAddress::Byte { slot: route.slot, grant: route.grant, offset })
         };
         let outcome = match once() {
             Err(Error::GrantRefused { .. }) => region.refresh().and_then(|()| once()),
@@ -83,12 +83,12 @@ impl<'a> SyncTarget<'a> {
     }
 
     /// Route to the byte's extent, and the byte's offset in it.
-    fn door(&self) -> Result<(ExtentRoute, u64)> {
+    fn extent_route(&self) -> Result<(ExtentRoute, u64)> {
         let SyncTarget::Byte(region, offset) = self else { unreachable!("only bytes lie in extents") };
         // The offset was checked to lie in the region.
         let part = parts(region.routes(), Strided::contiguous(*offset, 1)).next();
         let part =
             part.ok_or_else(|| Error::BadUse { region: region.name().to_owned(), reason: "it has no such byte".to_owned() })?;
-        Ok((region.door(part.extent), part.shape.offset))
+        Ok((region.extent_route(part.extent), part.shape.offset))
     }
 }

@@ -142,12 +142,12 @@ impl Region {
                     }
                 }
                 None => {
-                    let door = self.door(extent);
-                    let word = WaitedWord { slot: door.slot, grant: door.grant, offset: at, until: *until };
-                    let of_node = |seat: &&mut WordLocation| matches!(seat, WordLocation::There(remote, _) if remote.node() == door.remote.node());
+                    let route = self.extent_route(extent);
+                    let word = WaitedWord { slot: route.slot, grant: route.grant, offset: at, until: *until };
+                    let of_node = |seat: &&mut WordLocation| matches!(seat, WordLocation::There(remote, _) if remote.node() == route.remote.node());
                     match seats.iter_mut().find(of_node) {
                         Some(WordLocation::There(_, words)) => words.push((index, word)),
-                        _ => seats.push(WordLocation::There(door.remote, vec![(index, word)])),
+                        _ => seats.push(WordLocation::There(route.remote, vec![(index, word)])),
                     }
                 }
             }

@@ -60,7 +60,7 @@ fn draft_run(
     run: Run<'_, '_>,
     drafts: &mut Drafts<'_>,
 ) -> Result<()> {
-    let (source, target) = (from.door(run.from.0), to.door(run.to.0));
+    let (source, target) = (from.extent_route(run.from.0), to.extent_route(run.to.0));
     if source.node == target.node && copy_here((from, from_way), (to, to_way), &run)? {
         drafts.note_done(Op::CopyTo, to.here());
         return Ok(());

@@ -122,9 +122,9 @@ fn plain(region: &Region, op: Op, shape: Strided, memory: Window, drafts: &mut D
                 drafts.note_done(op, region.here());
             }
             None => {
-                let door = region.door(part.extent);
-                let command = Command::new(op, door.node, door.slot, door.grant, &part.shape.into());
-                drafts.push_plain(&door, &command, memory);
+                let route = region.extent_route(part.extent);
+                let command = Command::new(op, route.node, route.slot, route.grant, &part.shape.into());
+                drafts.push_plain(&route, &command, memory);
             }
         }
     }
@@ -253,9 +253,9 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
         packed: Vec<u8>,
     ) -> Result<()> {
         let Some(extent) = local else {
-            let door = self.region.door(share.extent);
-            let command = Command::new(op, door.node, door.slot, door.grant, share.shape.shape());
-            self.drafts.push(&door, &command, ListBytes::of(share.shape.into_shape()), operand, result, packed);
+            let route = self.region.extent_route(share.extent);
+            let command = Command::new(op, route.node, route.slot, route.grant, share.shape.shape());
+            self.drafts.push(&route, &command, ListBytes::of(share.shape.into_shape()), operand, result, packed);
             return Ok(());
         };
         self.drafts.note_done(op, self.region.here());

@@ -1,7 +1,7 @@
 //! The reader's end of links: units that come straight from writers' programs, each lane's in a ring of its own.
 //!
 //! ```text
-//! door ── HandOver, descriptor ──> link ── when the lane was seen up to the tail of the hand-over ──> appends ── commit ──> ring ──> the port
+//! socket ── HandOver, descriptor ──> link ── when the lane was seen up to the tail of the hand-over ──> appends ── commit ──> ring ──> the port
 //! ```
 //!
 //! [`hanare_protocol::queue::link`] has the rules. What a writer sends is input: lengths, numbers and places are checked before a byte moves.
@@ -35,8 +35,8 @@ use std::time::Duration;
 
 /// Links of a read port's writers.
 pub(super) struct ReadLinks {
-    door: FrameSocket,
-    /// The count of the home's news at which the door was looked at.
+    socket: FrameSocket,
+    /// The count of the home's news at which the socket was looked at.
     looked_at: Option<u64>,
     lanes: Vec<Option<LinkedLane>>,
     count: usize,
@@ -272,9 +272,9 @@ impl LaneOfLink<'_> {
 
 impl ReadLinks {
     /// Links that come on a socket, to a queue with so many lanes.
-    pub fn new(door: FrameSocket, lanes: u32) -> ReadLinks {
+    pub fn new(socket: FrameSocket, lanes: u32) -> ReadLinks {
         let lanes = (0..lanes).map(|_| None).collect();
-        ReadLinks { door, looked_at: None, lanes, count: 0, ahead: None, watch: None }
+        ReadLinks { socket, looked_at: None, lanes, count: 0, ahead: None, watch: None }
     }
 
     /// Bytes that go before appends land there.
@@ -337,7 +337,7 @@ impl ReadLinks {
     #[cold]
     fn take_in(&mut self, form: &QueueForm) {
         loop {
-            match self.door.receive() {
+            match self.socket.receive() {
                 Ok(Some(mut frame)) => {
                     let link = frame.decode::<HandOver>().ok().zip(frame.fds.pop());
                     if let Some((said, fd)) = link
@@ -438,7 +438,7 @@ impl ReadLinks {
 }
 
 /// The socket on which links come, and the end of it that goes to the node. **Errors**: [`Error::System`].
-pub(super) fn door() -> Result<(FrameSocket, std::os::fd::OwnedFd)> {
+pub(super) fn socket_pair() -> Result<(FrameSocket, std::os::fd::OwnedFd)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);

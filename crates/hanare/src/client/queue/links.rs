@@ -57,7 +57,7 @@ impl Appends {
             match self.reach.dial_reader(self.id) {
                 Ok(link) => {
                     let region = self.reach.region();
-                    let counts = (region.door(0).remote.node(), region.shared.links.clone());
+                    let counts = (region.extent_route(0).remote.node(), region.shared.links.clone());
                     self.link = Some(Box::new(AppendLink::new(link, self.counted, counts)));
                 }
                 Err(error) => tracing::debug!("no link to the reader of queue {}: {error}", self.reach.name(self.queue)),

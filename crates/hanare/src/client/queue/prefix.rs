@@ -44,7 +44,7 @@ impl BodyPrefix {
 
     /// True if they fit one message with an append at that node: a message is admitted whole or not at all.
     pub(super) fn fits(&self, node: &Arc<Remote>) -> bool {
-        self.region.routes().extents().len() == 1 && Arc::ptr_eq(&self.region.door(0).remote, node)
+        self.region.routes().extents().len() == 1 && Arc::ptr_eq(&self.region.extent_route(0).remote, node)
     }
 
     /// Its first byte in the region, and the bytes.
@@ -54,8 +54,8 @@ impl BodyPrefix {
 
     pub(super) fn draft(&self, drafts: &mut Drafts<'_>) -> Result<()> {
         self.region.refresh_if_refused()?;
-        let (door, shape) = (self.region.door(0), Shape::contiguous(self.at, self.bytes.len() as u64));
-        drafts.push_plain(&door, &Command::new(Op::Put, door.node, door.slot, door.grant, &shape), self.bytes);
+        let (route, shape) = (self.region.extent_route(0), Shape::contiguous(self.at, self.bytes.len() as u64));
+        drafts.push_plain(&route, &Command::new(Op::Put, route.node, route.slot, route.grant, &shape), self.bytes);
         Ok(())
     }
 

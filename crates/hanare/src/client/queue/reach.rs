@@ -175,7 +175,7 @@ impl QueueReach {
         if !self.region.is_local() {
             return Ok(None);
         }
-        let (mapping, node) = (self.region.map_local()?, self.region.door(0).remote);
+        let (mapping, node) = (self.region.map_local()?, self.region.extent_route(0).remote);
         let len = self.form.array_len(self.count)?;
         // SAFETY: the mapping is kept beside the array, and ports keep both.
         let window: Window = unsafe { mapping.window() }.slice(self.at as usize, len as usize);
@@ -195,9 +195,9 @@ impl QueueReach {
         // A batch of ready queues is handed out once.
         let may_repeat = !matches!(request, QueueRequest::TakeReady { .. });
         loop {
-            let door = self.region.door(0);
-            let at = ArrayAt { slot: door.slot, grant: door.grant, offset: self.at };
-            match door.remote.ask_sync(&SyncRequest::Queue(at, request), Patience::Usual) {
+            let route = self.region.extent_route(0);
+            let at = ArrayAt { slot: route.slot, grant: route.grant, offset: self.at };
+            match route.remote.ask_sync(&SyncRequest::Queue(at, request), Patience::Usual) {
                 Ok((answer, _)) => return Ok(answer),
                 Err(Error::GrantRefused { .. }) if !is_fresh => {
                     self.region.refresh()?;
@@ -271,10 +271,10 @@ impl QueueReach {
         if let Some(ahead) = ahead {
             ahead.draft(drafts)?;
         }
-        let (door, shape) = (self.region.door(0), Shape::contiguous(self.at, operand.len() as u64));
-        let command = Command::new(Op::Append { lane }, door.node, door.slot, door.grant, &shape);
+        let (route, shape) = (self.region.extent_route(0), Shape::contiguous(self.at, operand.len() as u64));
+        let command = Command::new(Op::Append { lane }, route.node, route.slot, route.grant, &shape);
         drafts.note(command.op, self.region.name(), operand.len() as u64);
-        drafts.push(&door, &command, ListBytes::None, operand, answer, Vec::new());
+        drafts.push(&route, &command, ListBytes::None, operand, answer, Vec::new());
         Ok(())
     }
 
@@ -297,14 +297,14 @@ impl QueueReach {
     /// Has the queues' node look at once at the words that others wait for there.
     #[cold]
     fn nudge(&self) {
-        self.region.door(0).remote.nudge();
+        self.region.extent_route(0).remote.nudge();
     }
 
     /// A connection to the program that reads the queue, by which units of a port may go. **Cost**: that of a connection to the node, greeted, which
     /// hands it on. **Errors**: as for [`Region::get`]; [`Error::BadSetting`] where commands may go by another fabric than TCP.
     pub fn dial_reader(&self, port: PortId) -> Result<TcpLink> {
-        let door = self.region.door(0);
-        self.region.shared.link(door.remote.node(), &door.address, port)
+        let route = self.region.extent_route(0);
+        self.region.shared.link(route.remote.node(), &route.address, port)
     }
 
     /// Asks the queues' node whether it lives. **Errors**: [`Error::NodeLost`].

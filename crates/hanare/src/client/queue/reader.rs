@@ -78,9 +78,9 @@ impl ReadPort {
         if !self.is_here() {
             return Ok(());
         }
-        let (own, other) = linked::door()?;
-        let (door, queue) = (self.reach.region().door(0), self.lanes.queue());
-        let array = ArrayAt { slot: door.slot, grant: door.grant, offset: self.reach.at() };
+        let (own, other) = linked::socket_pair()?;
+        let (route, queue) = (self.reach.region().extent_route(0), self.lanes.queue());
+        let array = ArrayAt { slot: route.slot, grant: route.grant, offset: self.reach.at() };
         let request = Request::Link(LinkSocket { array, queue, reader: self.reads.id.0 });
         let mut links = ReadLinks::new(own, self.reach.form().ports);
         if let Some(ahead) = ahead {

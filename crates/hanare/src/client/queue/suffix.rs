@@ -43,7 +43,7 @@ impl WritePort {
     }
 
     fn start_behind(&mut self, ahead: BodyPrefix, may_wait: bool) -> Result<()> {
-        if ahead.fits(&self.reach.region().door(0).remote) {
+        if ahead.fits(&self.reach.region().extent_route(0).remote) {
             self.appends.put_ahead(ahead);
         } else {
             ahead.put()?;

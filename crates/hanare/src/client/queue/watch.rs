@@ -193,13 +193,13 @@ impl BellWatch {
     /// **Cost**: a message. **Errors**: those of the node.
     pub fn ask(&mut self, index: usize) -> Result<()> {
         let WatchedBell { reach, queue, asked: None } = &self.bells[index] else { return Ok(()) };
-        let (door, (offset, until)) = (reach.region().door(0), bell_remote(reach, *queue));
-        let word = WaitedWord { slot: door.slot, grant: door.grant, offset, until };
+        let (route, (offset, until)) = (reach.region().extent_route(0), bell_remote(reach, *queue));
+        let word = WaitedWord { slot: route.slot, grant: route.grant, offset, until };
         let request = SyncRequest::Wait { words: vec![word], bound_ms: Some(LOOK.as_millis() as u64) };
-        let seq = door.remote.start_sync(&request, Patience::UpTo(LOOK), (&self.event.told, index))?;
+        let seq = route.remote.start_sync(&request, Patience::UpTo(LOOK), (&self.event.told, index))?;
         let until = Instant::now() + LOOK + Duration::from_millis(LATE_MS);
-        self.bells[index].asked = Some(AskedBell { remote: door.remote.clone(), seq, until });
-        self.show(door.remote)
+        self.bells[index].asked = Some(AskedBell { remote: route.remote.clone(), seq, until });
+        self.show(route.remote)
     }
 
     /// Has the event show a connection.

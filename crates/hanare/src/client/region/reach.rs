@@ -254,7 +254,7 @@ impl Region {
     #[cold]
     fn map_now(&self, extent: usize) -> Result<Option<Window>> {
         // Earlier commands of this client come before its direct accesses.
-        self.door(extent).remote.quiesce()?;
+        self.extent_route(extent).remote.quiesce()?;
         // Held before the node is asked: another handle that goes meanwhile must not give back what is given now.
         self.mapped_to_change().hold.get_or_insert_with(|| DirectHold::new(&self.shared, self.gid, false));
         let (life, asked) = (self.shared.life().number, self.shared.life().seats.words().generation(self.gid.0));

@@ -32,7 +32,7 @@ const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 
 /// The orders of one mapping's lanes.
 pub(crate) struct Orders {
-    doors: Box<[(NodeId, Box<str>)]>,
+    addresses: Box<[(NodeId, Box<str>)]>,
     /// For each lane and each of its connections.
     words: Box<[AtomicUsize]>,
     /// For each of them the address of a boxed endpoint that is to be dropped: a thread in a fault may not free memory.
@@ -41,13 +41,13 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// Room for the orders of so many lanes that have a connection to each of these doors. Not for a signal handler.
+    /// Room for the orders of so many lanes that have a connection to each of these addresses. Not for a signal handler.
     ///
     /// **Errors**: [`hanare_protocol::Error::System`] where no thread can be started.
-    pub fn of_lanes(shared: &Arc<Shared>, doors: &[(NodeId, &str)], lanes: usize) -> Result<Arc<Orders>> {
-        let words = || (0..lanes * doors.len()).map(|_| AtomicUsize::new(IDLE)).collect();
-        let doors = doors.iter().map(|(node, address)| (*node, Box::from(*address))).collect();
-        shared.reconnect_on_order(|bell| Orders { doors, words: words(), spent: words(), bell })
+    pub fn of_lanes(shared: &Arc<Shared>, addresses: &[(NodeId, &str)], lanes: usize) -> Result<Arc<Orders>> {
+        let words = || (0..lanes * addresses.len()).map(|_| AtomicUsize::new(IDLE)).collect();
+        let addresses = addresses.iter().map(|(node, address)| (*node, Box::from(*address))).collect();
+        shared.reconnect_on_order(|bell| Orders { addresses, words: words(), spent: words(), bell })
     }
 
     /// Has the connection to home number `home` of a lane made anew, waits for it at most so long, and puts it in the old one's place.
@@ -55,7 +55,7 @@ impl Orders {
     ///
     /// **Cost**: that of connecting, and two wakes.
     pub fn renew(&self, lane: usize, home: usize, endpoint: &mut Endpoint, bound: Duration) -> bool {
-        let at = lane * self.doors.len() + home;
+        let at = lane * self.addresses.len() + home;
         let Some(word) = self.words.get(at) else { return false };
         if word.compare_exchange(IDLE, WANTED, AcqRel, Relaxed).is_err() {
             return false;
@@ -95,7 +95,7 @@ impl Reconnect for Orders {
         for (at, word) in self.words.iter().enumerate().filter(|(_, word)| word.load(Acquire) == WANTED) {
             // ORDERING: pairs with the store of the thread that left it.
             drop(unboxed(self.spent[at].swap(IDLE, AcqRel)));
-            let (node, address) = &self.doors[at % self.doors.len()];
+            let (node, address) = &self.addresses[at % self.addresses.len()];
             let made = Endpoint::connect(shared, *node, address).map(Box::new);
             let made = made.inspect_err(|error| tracing::debug!("no connection for faults: {error}"));
             let ready = made.map_or(FAILED, |endpoint| Box::into_raw(endpoint) as usize);

@@ -216,7 +216,7 @@ impl Coherent {
     /// Makes connections anew that broke: a home that was silent for too long may be back.
     fn reconnect(&self) {
         let resolver = self.resolver();
-        let address = |node| resolver.doors.iter().find(|(known, _)| *known == node).map(|(_, address)| &**address);
+        let address = |node| resolver.addresses.iter().find(|(known, _)| *known == node).map(|(_, address)| &**address);
         // A home that is not there is found missing by the next fault.
         let _ = fault::undisturbed(|| resolver.lanes.reconnect(&self.attachment, address));
     }

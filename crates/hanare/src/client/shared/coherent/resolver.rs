@@ -39,7 +39,7 @@ pub(super) struct Resolver {
     pub(super) home_of: Box<[u16]>,
     pub(super) homes: Box<[FaultHome]>,
     /// Addresses of homes, and of this host's own node: a context's connections, in order.
-    pub(super) doors: Box<[(NodeId, Box<str>)]>,
+    pub(super) addresses: Box<[(NodeId, Box<str>)]>,
     /// The connection to this host's own node, among a lane's.
     pub(super) own: usize,
     pub(super) gid: Gid,
@@ -101,10 +101,10 @@ impl Resolver {
         let home_of: Option<Box<[u16]>> = layout.extents().map(|extent| home_of(extent.node)).collect();
         let garbage =
             || Error::Garbage { peer: "this host's node".to_owned(), reason: "homes that are not the region's".to_owned() };
-        let mut doors: Vec<(NodeId, &str)> = shared.homes.iter().map(|home| (home.node, home.address.as_str())).collect();
-        let own = doors.iter().position(|(node, _)| *node == here).unwrap_or_else(|| {
-            doors.push((here, &shared.address));
-            doors.len() - 1
+        let mut addresses: Vec<(NodeId, &str)> = shared.homes.iter().map(|home| (home.node, home.address.as_str())).collect();
+        let own = addresses.iter().position(|(node, _)| *node == here).unwrap_or_else(|| {
+            addresses.push((here, &shared.address));
+            addresses.len() - 1
         });
         // A lane has a seat for each page of a message.
         let lanes = settings::fault_lanes()?.min(usize::from(shared.seat_count) / LANE_PAGE_COUNT).max(1);
@@ -115,7 +115,7 @@ impl Resolver {
             before,
             report: Report::new(region.name()),
             home_of: home_of.ok_or_else(garbage)?,
-            doors: doors.iter().map(|(node, address)| (*node, Box::from(*address))).collect(),
+            addresses: addresses.iter().map(|(node, address)| (*node, Box::from(*address))).collect(),
             own,
             gid: region.gid(),
             words,
@@ -124,7 +124,7 @@ impl Resolver {
             frames_max: shared.frames_max,
             uffd,
             span,
-            lanes: FaultContexts::connect(attachment, &doors, lanes)?,
+            lanes: FaultContexts::connect(attachment, &addresses, lanes)?,
             ahead: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
             seat_first: shared.seat_first,
             rights,

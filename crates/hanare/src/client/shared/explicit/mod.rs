@@ -461,7 +461,7 @@ fn is_used(region: &Region, framed: &[Range<u64>]) -> Vec<bool> {
 /// Address of a node that holds a part of the region.
 fn address_of(region: &Region, node: NodeId) -> Arc<str> {
     let extent = region.layout().extents().position(|extent| extent.node == node);
-    region.door(extent.expect("homes are nodes of the layout")).address
+    region.extent_route(extent.expect("homes are nodes of the layout")).address
 }
 
 #[cfg(test)]
