@@ -44,7 +44,7 @@ static hanare_region *field_of(run *r, int rank, char *name, size_t name_len)
 }
 
 /* Bytes of all messages of a step, and of the next that a neighbour may begin before; blocks of the heap are multiples of 64. */
-static size_t landing_len(const run *r)
+static size_t receive_len(const run *r)
 {
     size_t len = 0;
     for (int k = 0; k < r->faces; k++)
@@ -64,7 +64,7 @@ static void begin(run *r, const options *o)
     box_fill(&r->b, r->at[0]);
     box_fill(&r->b, r->at[1]);
     job_must(hanare_group_open(r->j.pool, NULL, 0, &r->group));
-    job_must(hanare_mailbox_open(r->group, landing_len(r), &r->box));
+    job_must(hanare_mailbox_open(r->group, receive_len(r), &r->box));
     r->unpacked = (double *)malloc(r->b.count * sizeof(double));
     for (int k = 0; k < r->faces; k++) {
         char name[128];

@@ -42,7 +42,7 @@ const LONGEST_OF_PAPER: usize = 128;
 
 /// Memory that a node lends, and for each side's long bodies.
 const MEMORY: u64 = 64 << 20;
-const LANDING_LEN: u64 = 8 << 20;
+const RECEIVE_LEN: u64 = 8 << 20;
 
 /// Bytes of a head. [D3 §3.3]
 const HEAD_LEN: usize = 48;
@@ -115,7 +115,7 @@ impl Side {
         region.put(0, &data)?;
         pool.barrier()?;
         let writer = pool.open_queue(&name("fifo", other))?.writer()?;
-        let mailbox = pool.job_group().mailbox(LANDING_LEN)?;
+        let mailbox = pool.job_group().mailbox(RECEIVE_LEN)?;
         Ok(Side { other, mailbox, writer, reader: queue.reader()?, region, into: vec![0; data.len()], data })
     }
 

@@ -1163,7 +1163,7 @@ typedef struct hanare_envelope {
     uint64_t body_len;  /* bytes of its body */
 } hanare_envelope;
 
-/* Opens this party's mailbox. All parties of the group do so at once, with the same landing_len: bytes of receive memory on each
+/* Opens this party's mailbox. All parties of the group do so at once, with the same receive_len: bytes of receive memory on each
  * party's host, in which bodies of more than a page lie until hanare_message_close.
  *
  * Ownership  *mailbox is the caller's until hanare_mailbox_close. Bodies in the receive memory go with it: read them before.
@@ -1172,12 +1172,12 @@ typedef struct hanare_envelope {
  * Threads    of a party take turns, also while one of them waits.
  * Errors     as hanare_create and hanare_group_barrier; LIMIT_REACHED for more than 256 parties.
  */
-int hanare_mailbox_open(hanare_group *group, uint64_t landing_len, hanare_mailbox **mailbox);
+int hanare_mailbox_open(hanare_group *group, uint64_t receive_len, hanare_mailbox **mailbox);
 
 /* How a mailbox is opened. */
 typedef struct hanare_mailbox_options {
     size_t struct_size;   /* sizeof(hanare_mailbox_options), set by the caller */
-    uint64_t landing_len; /* as of hanare_mailbox_open */
+    uint64_t landing_len; /* bytes of receive memory: receive_len of hanare_mailbox_open */
     const char *purpose;  /* a word, or NULL: a group has one mailbox of a purpose at a time */
     uint32_t fetch_parts; /* 1: receivers fetch what hanare_send_part sends, of more than a page. Each party may choose */
 } hanare_mailbox_options;

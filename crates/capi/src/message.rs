@@ -34,7 +34,7 @@ pub struct CEnvelope {
 #[derive(Clone, Copy)]
 pub struct CMailboxOptions {
     struct_size: usize,
-    landing_len: u64,
+    receive_len: u64,
     purpose: *const c_char,
     fetch_parts: u32,
 }
@@ -72,8 +72,8 @@ unsafe fn with(call: &'static str, mailbox: *mut CMailbox, what: impl FnOnce(&Ma
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_mailbox_open(group: *mut CGroup, landing_len: u64, mailbox: *mut *mut CMailbox) -> c_int {
-    let options = MailboxOptions { landing_len, ..MailboxOptions::default() };
+pub unsafe extern "C" fn hanare_mailbox_open(group: *mut CGroup, receive_len: u64, mailbox: *mut *mut CMailbox) -> c_int {
+    let options = MailboxOptions { receive_len, ..MailboxOptions::default() };
     // SAFETY: promised by the caller.
     code_of("hanare_mailbox_open", || unsafe { open(group, &options, mailbox) })
 }
@@ -90,9 +90,9 @@ pub unsafe extern "C" fn hanare_mailbox_open_with(
 ) -> c_int {
     // SAFETY: promised by the caller, of the struct and of its string.
     code_of("hanare_mailbox_open_with", || unsafe {
-        let CMailboxOptions { landing_len, purpose, fetch_parts, .. } = sized(options, "options")?;
+        let CMailboxOptions { receive_len, purpose, fetch_parts, .. } = sized(options, "options")?;
         let purpose = if purpose.is_null() { "" } else { text(purpose, "options->purpose")? };
-        open(group, &MailboxOptions { purpose, landing_len, fetch_parts: fetch_parts != 0 }, mailbox)
+        open(group, &MailboxOptions { purpose, receive_len, fetch_parts: fetch_parts != 0 }, mailbox)
     })
 }
 

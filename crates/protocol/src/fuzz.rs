@@ -157,7 +157,7 @@ pub fn notes(bytes: &[u8]) {
     if let Some(Ok(note)) = bytes.first_chunk::<NOTE_LEN>().map(|bytes| PartHeader::decode(bytes, count)) {
         assert!(note.from < count && note.part < count && bytes.starts_with(&note.encode()));
     }
-    const ROOM: BodyRoom = BodyRoom { heap_len: 1 << 16, strip_len: 1 << 12 };
+    const ROOM: BodyRoom = BodyRoom { heap_len: 1 << 16, ring_len: 1 << 12 };
     let (mut matching, mut sender) = (Matching::default(), None);
     for (turn, (_, message)) in messages(bytes).take(64).enumerate() {
         let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), (sender, count), ROOM));
@@ -172,8 +172,8 @@ pub fn notes(bytes: &[u8]) {
             assert_eq!((sender, &again[..end]), (Some(front.envelope.from), &message[..end]));
         }
         match front.body {
-            BodyLocation::Landed(at) => assert!(at + front.body_len <= ROOM.heap_len),
-            BodyLocation::Strip(place) => assert!(place.at + front.body_len <= ROOM.strip_len),
+            BodyLocation::Heap(at) => assert!(at + front.body_len <= ROOM.heap_len),
+            BodyLocation::Ring(place) => assert!(place.at + front.body_len <= ROOM.ring_len),
             BodyLocation::Part(_) => assert!(front.body_len <= ROOM.heap_len),
             BodyLocation::Here | BodyLocation::Fetched(_) => {}
         }

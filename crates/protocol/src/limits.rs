@@ -179,7 +179,7 @@ pub const MESSAGE_HEAD_LEN_MAX: usize = 48;
 pub const MESSAGE_INLINE_LEN_MAX: usize = PAGE_LEN as usize;
 
 /// Longest receive ring of one sender at a receiver's host: a few bodies of 1 MiB.
-pub const MESSAGE_STRIP_LEN_MAX: u64 = 4 << 20;
+pub const MESSAGE_RING_LEN_MAX: u64 = 4 << 20;
 
 /// Heads of one sender that wait in their lane before further ones are spilled.
 pub const MESSAGE_DEPTH: u32 = 16;

@@ -46,7 +46,7 @@ pub struct CNetOptions {
     struct_size: usize,
     lines: u32,
     completion: c_int,
-    landing_len: u64,
+    receive_len: u64,
 }
 
 /// Number of kept handles of regions: some KiB each.
@@ -99,8 +99,8 @@ pub unsafe extern "C" fn rhinet_open(
                 return Err(Failure::Argument(format!("options->completion {other} is neither RHINET_POLL nor RHINET_SLEEP")));
             }
         };
-        let landing_len = given.landing_len;
-        let messages = MailboxOptions { purpose: "rhinet-", landing_len, ..MailboxOptions::default() };
+        let receive_len = given.receive_len;
+        let messages = MailboxOptions { purpose: "rhinet-", receive_len, ..MailboxOptions::default() };
         let opened = CNet {
             pool: pool.clone(),
             cache: pool.page_cache(given.lines)?,

@@ -1,7 +1,7 @@
 /* Messages with a head and a body among ranks. */
 #include "expect.h"
 
-enum { LANDING = 1 << 20, LONG = 100000 };
+enum { RECEIVE_LEN = 1 << 20, LONG = 100000 };
 
 static void expect_body(hanare_message *message, const void *bytes, size_t len)
 {
@@ -123,7 +123,7 @@ int main(void)
     EXPECT_OK(hanare_attach(&pool));
     int rank = hanare_rank(pool), ranks = hanare_ranks(pool);
     EXPECT_OK(hanare_group_open(pool, NULL, 0, &job));
-    EXPECT_OK(hanare_mailbox_open(job, LANDING, &box));
+    EXPECT_OK(hanare_mailbox_open(job, RECEIVE_LEN, &box));
     refusals(box);
     unsigned char *bytes = noise(LONG, 5);
     if (rank == 1) {

@@ -10,13 +10,13 @@ use hanare::{
 use std::time::{Duration, Instant};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
-const LANDING: u64 = 1 << 20;
+const RECEIVE_LEN: u64 = 1 << 20;
 /// Of these the receive memory holds one.
 const LARGE: usize = 600_000;
 const ANY: Wanted = Wanted { from: None, context: 0, tag: None };
 
 fn opened(groups: &[Group]) -> Vec<Mailbox> {
-    let options = MailboxOptions { landing_len: LANDING, fetch_parts: true, ..MailboxOptions::default() };
+    let options = MailboxOptions { receive_len: RECEIVE_LEN, fetch_parts: true, ..MailboxOptions::default() };
     std::thread::scope(|scope| {
         let opening: Vec<_> = groups.iter().map(|group| scope.spawn(|| group.mailbox_with(&options).unwrap())).collect();
         opening.into_iter().map(|opening| opening.join().unwrap()).collect()
@@ -83,7 +83,7 @@ fn a_body_is_fetched_when_its_head_arrives_and_not_when_it_is_received() {
         assert_eq!(after.messages_sent, before.messages_sent, "the receive asks for nothing");
         assert!(after.bytes_received - before.bytes_received < 1000, "and nothing comes for it");
         assert_eq!((message.head(), body(&message)), (&b"head"[..], bytes), "from node {node}");
-        assert!(message.place().is_some_and(|(landing, _)| landing.is_local()));
+        assert!(message.place().is_some_and(|(region, _)| region.is_local()));
     }
 }
 
@@ -130,7 +130,7 @@ fn parts_of_any_shape_arrive_whole_and_in_order_between_all_parties() {
 }
 
 #[test]
-fn what_nobody_receives_fills_the_landing_memory_at_most() {
+fn what_nobody_receives_fills_the_receive_memory_at_most() {
     let pool = TestPool::start(2, 64 << 20);
     let (ranks, boxes) = mailboxes(&pool, 2);
     let (source, bytes) = region(&ranks[0], 0, "r", LARGE);
@@ -153,7 +153,7 @@ fn what_nobody_receives_fills_the_landing_memory_at_most() {
     drop(first);
     look_until_sent(&boxes[0], sends[2], &boxes[1]);
     assert!(!boxes[0].test_sent(sends[3]).unwrap());
-    assert!(next(&boxes[1], 4).place().is_none(), "the third has the landing memory");
+    assert!(next(&boxes[1], 4).place().is_none(), "the third has the receive memory");
     assert!(next(&boxes[1], 2).place().is_some());
     assert!(next(&boxes[1], 3).place().is_some());
     for send in [sends[1], sends[3], sends[4]] {
@@ -202,7 +202,7 @@ fn a_mailbox_that_goes_leaves_nothing_of_what_nobody_received_and_its_senders_ar
     boxes[0].settle().unwrap();
     drop(boxes);
     let left: Vec<String> = ranks[0].list().unwrap().into_iter().map(|region| region.name).collect();
-    assert_eq!(left, ["r"], "the landing memory is gone");
+    assert_eq!(left, ["r"], "the receive memory is gone");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use support::{TestPool, pattern};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
-const LANDING: u64 = 1 << 20;
+const RECEIVE_LEN: u64 = 1 << 20;
 const FORM: QueueForm = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 2, ports: 2, overflow: Overflow::Wait };
 
 /// Messages after which a port of a group has a link.
@@ -77,7 +77,7 @@ fn play(boxes: &[Mailbox], first: u64, count: u64) {
 #[test]
 fn messages_pass_no_node_once_their_parties_have_links() {
     let pool = TestPool::start(2, 64 << 20);
-    let boxes = opened(&jobs(&pool, 2), |group| group.mailbox(LANDING).unwrap());
+    let boxes = opened(&jobs(&pool, 2), |group| group.mailbox(RECEIVE_LEN).unwrap());
     play(&boxes, 0, WARM);
     let before = [0, 1].map(|node| appends(&pool, node));
     assert!(before.iter().all(|count| *count > 0), "the first go by the nodes: {before:?}");
@@ -112,7 +112,7 @@ fn parts_of_vectors_pass_no_node_once_their_parties_have_links() {
 #[test]
 fn a_receiver_that_does_not_read_gets_all_in_order_when_it_does() {
     let pool = TestPool::start(2, 64 << 20);
-    let boxes = opened(&jobs(&pool, 2), |group| group.mailbox(LANDING).unwrap());
+    let boxes = opened(&jobs(&pool, 2), |group| group.mailbox(RECEIVE_LEN).unwrap());
     play(&boxes, 0, WARM);
     let begun = Instant::now();
     // Heads alone: bodies would fill the receive memory.
@@ -135,7 +135,7 @@ fn linked_beside_relay() -> ([Node; 2], [Pool; 2], Vec<Mailbox>, Relay) {
         let first = scope.spawn(|| pools[0].group("g", 2).unwrap()).join().unwrap();
         vec![first, pools[1].group("g", 2).unwrap()]
     });
-    let boxes = opened(&groups, |group| group.mailbox(LANDING).unwrap());
+    let boxes = opened(&groups, |group| group.mailbox(RECEIVE_LEN).unwrap());
     play(&boxes, 0, WARM);
     ([first, second], pools, boxes, relay)
 }
@@ -181,7 +181,7 @@ fn messages_that_are_lost_behind_their_acknowledgement_are_sent_again_before_the
 #[test]
 fn what_was_sent_before_a_party_left_is_received() {
     let pool = TestPool::start(2, 64 << 20);
-    let mut boxes = opened(&jobs(&pool, 2), |group| group.mailbox(LANDING).unwrap());
+    let mut boxes = opened(&jobs(&pool, 2), |group| group.mailbox(RECEIVE_LEN).unwrap());
     play(&boxes, 0, WARM);
     let sender = boxes.remove(0);
     (0..30u64).for_each(|k| sender.send(1, 1, k as u32, &k.to_le_bytes(), Body::Bytes(&pattern(100, k))).unwrap());
@@ -217,7 +217,7 @@ fn a_connection_for_no_lane_of_its_own_is_closed() {
 
 /// A party that has a link, sends some messages that nobody reads yet, and is killed.
 pub fn sends_by_a_link_and_dies() {
-    let mailbox = Pool::attach().unwrap().group("g", 2).unwrap().mailbox(LANDING).unwrap();
+    let mailbox = Pool::attach().unwrap().group("g", 2).unwrap().mailbox(RECEIVE_LEN).unwrap();
     // Fewer than may be under way before their reader is given up.
     (0..WARM).for_each(|k| mailbox.send(0, 0, k as u32, &k.to_le_bytes(), Body::Bytes(&[])).unwrap());
     mailbox.settle().unwrap();
@@ -226,7 +226,7 @@ pub fn sends_by_a_link_and_dies() {
 
 /// A party that answers some messages, and is killed.
 pub fn reads_by_a_link_and_dies() {
-    let mailbox = Pool::attach().unwrap().group("g", 2).unwrap().mailbox(LANDING).unwrap();
+    let mailbox = Pool::attach().unwrap().group("g", 2).unwrap().mailbox(RECEIVE_LEN).unwrap();
     (0..WARM).for_each(|k| receive(&mailbox, 0, k));
     holder::wait_for_death();
 }
@@ -237,7 +237,7 @@ fn beside(party: &'static str, meanwhile: impl Fn(&Mailbox) + Sync) -> (TestPool
     let group = pool.client(0).group("g", 2).unwrap();
     let socket = pool.nodes[1].socket().to_owned();
     let starting = std::thread::spawn(move || holder::start(&format!("{}::{party}", module_path!()), &socket));
-    let mailbox = group.mailbox(LANDING).unwrap();
+    let mailbox = group.mailbox(RECEIVE_LEN).unwrap();
     meanwhile(&mailbox);
     holder::kill(starting.join().unwrap());
     (pool, mailbox)

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use support::{TestPool, pattern};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
-const LANDING: u64 = 1 << 20;
+const RECEIVE_LEN: u64 = 1 << 20;
 
 /// A mailbox of each rank of a job over nodes.
 fn mailboxes(pool: &TestPool, ranks: u32) -> (Vec<Pool>, Vec<Mailbox>) {
     let ranks = pool.job(ranks);
-    let open = |pool: &Pool| pool.job_group().mailbox(LANDING).unwrap();
+    let open = |pool: &Pool| pool.job_group().mailbox(RECEIVE_LEN).unwrap();
     let boxes = std::thread::scope(|scope| {
         let opening: Vec<_> = ranks.iter().map(|rank| scope.spawn(move || open(rank))).collect();
         opening.into_iter().map(|opening| opening.join().unwrap()).collect()
@@ -48,7 +48,7 @@ fn long_bodies_that_are_dropped_cost_no_message_for_their_place() {
             let message = boxes[1].receive(from(0, 5), SOON).unwrap();
             assert!(body(&message) == pattern(100_000, k));
         };
-        // What is opened at the first use, and once round the strip.
+        // What is opened at the first use, and once round the ring.
         (0..10).for_each(pass);
         let before = [0, 1].map(|rank: usize| ranks[rank].traffic().messages_sent);
         (10..110).for_each(pass);
@@ -71,7 +71,7 @@ fn long_bodies_that_are_kept_and_dropped_in_any_order_stay_whole() {
             let len = 4097 + (turn >> 33) as usize % 60_000;
             match boxes[0].send(1, 0, 5, b"", Body::Bytes(&pattern(len, k))) {
                 Ok(()) => kept.push((boxes[1].receive(from(0, 5), SOON).unwrap(), k)),
-                // Strip and heap are full: all but a few go, in no order.
+                // Ring and heap are full: all but a few go, in no order.
                 Err(Error::HeapFull { .. }) => {
                     was_full = true;
                     while kept.len() > 5 {
@@ -85,7 +85,7 @@ fn long_bodies_that_are_kept_and_dropped_in_any_order_stay_whole() {
         assert!(was_full && kept.iter().all(|(message, k)| body(message) == pattern(message.len() as usize, *k)));
         // All of the heap can be had again.
         drop(kept);
-        boxes[0].send(1, 0, 5, b"", Body::Bytes(&vec![7; LANDING as usize / 4 * 3])).unwrap();
+        boxes[0].send(1, 0, 5, b"", Body::Bytes(&vec![7; RECEIVE_LEN as usize / 4 * 3])).unwrap();
     }
 }
 
@@ -171,10 +171,10 @@ fn a_part_of_a_region_is_sent_by_the_node_that_holds_it() {
         let message = boxes[1].receive(Wanted { from: Some(0), context: 7, tag: Some(9) }, SOON).unwrap();
         let wanted: Vec<u8> = (0..5000).flat_map(|k| bytes[100 + 200 * k..][..24].to_vec()).collect();
         assert_eq!((message.head(), body(&message)), (&b"strided"[..], wanted), "from node {node}");
-        let (landing, offset) = message.place().unwrap();
-        assert!(landing.is_local());
+        let (region, offset) = message.place().unwrap();
+        assert!(region.is_local());
         let mut first = [0; 24];
-        landing.get(offset, &mut first).unwrap();
+        region.get(offset, &mut first).unwrap();
         assert_eq!(first, bytes[100..124]);
     }
 }
@@ -251,7 +251,7 @@ fn messages_whose_connection_breaks_arrive_once_and_whole() {
     let pools = [&first, &second].map(|node| Pool::attach_to(node.socket(), None).unwrap());
     let open = |pool: &Pool| {
         let group = pool.group("g", 2).unwrap();
-        (group.number(), group.mailbox(LANDING).unwrap())
+        (group.number(), group.mailbox(RECEIVE_LEN).unwrap())
     };
     let [(me, sender), (to, receiver)] = std::thread::scope(|scope| {
         pools.each_ref().map(|pool| scope.spawn(move || open(pool))).map(|opening| opening.join().unwrap())
@@ -290,7 +290,7 @@ fn a_begun_send_that_cannot_be_is_refused_or_told_of() {
     let start = |to, head: &[u8], body| boxes[0].start_send(to, 0, 0, head, body);
     assert!(matches!(start(2, b"", bytes(0)), Err(Error::BadGroup { .. })));
     assert!(matches!(start(1, &[0; 49], bytes(0)), Err(Error::LimitReached { limit: 48, .. })));
-    assert!(matches!(start(1, b"", bytes(LANDING as usize + 1)), Err(Error::LimitReached { limit: LANDING, .. })));
+    assert!(matches!(start(1, b"", bytes(RECEIVE_LEN as usize + 1)), Err(Error::LimitReached { limit: RECEIVE_LEN, .. })));
     let beyond = LastingBody::Part(&region, Shape::contiguous(8000, 200));
     assert!(matches!(start(1, b"", beyond), Err(Error::OutOfRange { .. })));
     let first = start(1, b"a", bytes(600_000)).unwrap();
@@ -363,8 +363,8 @@ fn bad_use_gets_its_own_error() {
     let send = |to, head: &[u8], body| boxes[0].send(to, 0, 0, head, body);
     assert!(matches!(send(2, b"", Body::Bytes(&[])), Err(Error::BadGroup { .. })));
     assert!(matches!(send(1, &[0; 49], Body::Bytes(&[])), Err(Error::LimitReached { limit: 48, .. })));
-    let long = vec![0; LANDING as usize + 1];
-    assert!(matches!(send(1, b"", Body::Bytes(&long)), Err(Error::LimitReached { limit: LANDING, .. })));
+    let long = vec![0; RECEIVE_LEN as usize + 1];
+    assert!(matches!(send(1, b"", Body::Bytes(&long)), Err(Error::LimitReached { limit: RECEIVE_LEN, .. })));
     assert!(matches!(send(1, b"", Body::Part(&region, Shape::contiguous(8000, 200))), Err(Error::OutOfRange { .. })));
     let body = vec![1; 600_000];
     send(1, b"a", Body::Bytes(&body)).unwrap();
@@ -380,7 +380,7 @@ fn bad_use_gets_its_own_error() {
 pub fn sends_and_dies() {
     let pool = Pool::attach().unwrap();
     let group = pool.group("g", 3).unwrap();
-    let mailbox = group.mailbox(LANDING).unwrap();
+    let mailbox = group.mailbox(RECEIVE_LEN).unwrap();
     mailbox.send(0, 0, 1, b"last words", Body::Bytes(&pattern(50_000, 3))).unwrap();
     mailbox.settle().unwrap();
     holder::wait_for_death();
@@ -395,7 +395,7 @@ fn a_party_that_is_killed_is_named_and_what_it_sent_counts() {
     let socket = pool.nodes[1].socket().to_owned();
     let starting = std::thread::spawn(move || holder::start(concat!(module_path!(), "::sends_and_dies"), &socket));
     let boxes: Vec<Mailbox> = std::thread::scope(|scope| {
-        let opening: Vec<_> = groups.iter().map(|group| scope.spawn(|| group.mailbox(LANDING).unwrap())).collect();
+        let opening: Vec<_> = groups.iter().map(|group| scope.spawn(|| group.mailbox(RECEIVE_LEN).unwrap())).collect();
         opening.into_iter().map(|opening| opening.join().unwrap()).collect()
     });
     holder::kill(starting.join().unwrap());
@@ -422,9 +422,9 @@ fn named(pool: &TestPool, parties: u32) -> Vec<Group> {
 }
 
 /// All at once.
-fn opened(groups: &[Group], landing_lens: &[u64]) -> Vec<Result<Mailbox, Error>> {
+fn opened(groups: &[Group], receive_lens: &[u64]) -> Vec<Result<Mailbox, Error>> {
     std::thread::scope(|scope| {
-        let opening: Vec<_> = groups.iter().zip(landing_lens).map(|(group, len)| scope.spawn(|| group.mailbox(*len))).collect();
+        let opening: Vec<_> = groups.iter().zip(receive_lens).map(|(group, len)| scope.spawn(|| group.mailbox(*len))).collect();
         opening.into_iter().map(|opening| opening.join().unwrap()).collect()
     })
 }
@@ -432,7 +432,7 @@ fn opened(groups: &[Group], landing_lens: &[u64]) -> Vec<Result<Mailbox, Error>>
 #[test]
 fn a_message_that_another_thread_has_matched_goes_to_who_takes_its_receive_back() {
     let pool = TestPool::start(2, 64 << 20);
-    let boxes: Vec<Mailbox> = opened(&named(&pool, 2), &[LANDING; 2]).into_iter().map(Result::unwrap).collect();
+    let boxes: Vec<Mailbox> = opened(&named(&pool, 2), &[RECEIVE_LEN; 2]).into_iter().map(Result::unwrap).collect();
     let receive = boxes[0].post(from(1, 7)).unwrap();
     assert!(boxes[0].take_back(receive).unwrap().is_none());
     let receive = boxes[0].post(from(1, 7)).unwrap();
@@ -447,7 +447,7 @@ fn a_message_that_another_thread_has_matched_goes_to_who_takes_its_receive_back(
 #[test]
 fn who_waits_for_anybody_is_told_when_nobody_is_left() {
     let pool = TestPool::start(2, 64 << 20);
-    let mut boxes: Vec<Mailbox> = opened(&named(&pool, 3), &[LANDING; 3]).into_iter().map(Result::unwrap).collect();
+    let mut boxes: Vec<Mailbox> = opened(&named(&pool, 3), &[RECEIVE_LEN; 3]).into_iter().map(Result::unwrap).collect();
     drop(boxes.pop());
     let outcome = boxes[0].receive(ANY, Some(Duration::from_secs(2)));
     assert!(matches!(outcome, Err(Error::NotInTime { .. })), "one may send still: {outcome:?}");
@@ -462,7 +462,7 @@ fn who_waits_for_anybody_is_told_when_nobody_is_left() {
 pub fn dies_without_a_word() {
     let pool = Pool::attach().unwrap();
     let group = pool.group("g", 2).unwrap();
-    let _mailbox = group.mailbox(LANDING).unwrap();
+    let _mailbox = group.mailbox(RECEIVE_LEN).unwrap();
     holder::wait_for_death();
 }
 
@@ -472,7 +472,7 @@ fn who_waits_for_anybody_is_told_of_one_that_died_without_a_word() {
     let (client, socket) = (pool.client(0), pool.nodes[1].socket().to_owned());
     let group = client.group("g", 2).unwrap();
     let starting = std::thread::spawn(move || holder::start(concat!(module_path!(), "::dies_without_a_word"), &socket));
-    let mailbox = group.mailbox(LANDING).unwrap();
+    let mailbox = group.mailbox(RECEIVE_LEN).unwrap();
     holder::kill(starting.join().unwrap());
     let outcome = mailbox.receive(ANY, SOON);
     assert!(matches!(outcome, Err(Error::PartyGone { .. })), "{outcome:?}");
@@ -482,7 +482,7 @@ fn who_waits_for_anybody_is_told_of_one_that_died_without_a_word() {
 fn programs_that_were_started_alone_are_groups_of_their_own() {
     let pool = TestPool::start(1, 64 << 20);
     let alone = [pool.client(0), pool.client(0)].map(|client| client.job_group());
-    let boxes = alone.each_ref().map(|group| group.mailbox(LANDING).unwrap());
+    let boxes = alone.each_ref().map(|group| group.mailbox(RECEIVE_LEN).unwrap());
     for (mailbox, seed) in boxes.iter().zip([1, 2]) {
         let bytes = pattern(50_000, seed);
         mailbox.send(0, 0, 1, b"own", Body::Bytes(&bytes)).unwrap();
@@ -499,7 +499,7 @@ fn where_one_party_cannot_open_its_mailbox_none_does_and_all_may_try_again() {
     let pool = TestPool::start(2, 64 << 20);
     let groups = named(&pool, 3);
     for fails in 0..3 {
-        let mut lens = [LANDING; 3];
+        let mut lens = [RECEIVE_LEN; 3];
         lens[fails] = 1 << 40;
         for (party, outcome) in opened(&groups, &lens).into_iter().enumerate() {
             match (outcome, party == fails) {
@@ -509,7 +509,7 @@ fn where_one_party_cannot_open_its_mailbox_none_does_and_all_may_try_again() {
             }
         }
     }
-    let boxes: Vec<Mailbox> = opened(&groups, &[LANDING; 3]).into_iter().map(Result::unwrap).collect();
+    let boxes: Vec<Mailbox> = opened(&groups, &[RECEIVE_LEN; 3]).into_iter().map(Result::unwrap).collect();
     boxes[2].send(1, 0, 1, b"all", Body::Bytes(&[])).unwrap();
     assert_eq!(boxes[1].receive(ANY, SOON).unwrap().head(), b"all");
 }

@@ -160,12 +160,12 @@ fn queues_and_what_is_in_them() {
     let note = PartHeader { from: 1, part: 2, piece: 0, kind: PartHeaderKind::Part, operation: 3, digest: 4 };
     let envelope = Envelope { from: 1, context: 0, tag: 5 };
     let inline = Front { envelope, head_len: 2, body_len: 3, body: BodyLocation::Here };
-    let landed = Front { envelope, head_len: 2, body_len: 300, body: BodyLocation::Landed(64) };
+    let long = Front { envelope, head_len: 2, body_len: 300, body: BodyLocation::Heap(64) };
     let pack = |front: &Front, rest: usize| {
         let bytes = [&front.encode()[..], &vec![7; rest]].concat();
         [&[0][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat()
     };
-    let both = [pack(&inline, 5), pack(&landed, 2), pack(&inline, 5)].concat();
+    let both = [pack(&inline, 5), pack(&long, 2), pack(&inline, 5)].concat();
     let part = BodyPart::new(6, Gid(7), &Shape::contiguous(8, 300)).encode().expect("a note has room for it");
     let fetched = Front { envelope, head_len: 2, body_len: 300, body: BodyLocation::Part(part.len()) };
     let bytes = [&fetched.encode()[..], &[7; 2], &part].concat();

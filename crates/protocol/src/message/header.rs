@@ -56,8 +56,8 @@ const PART: u64 = u64::MAX - 1;
 const FETCHED: u64 = u64::MAX - 2;
 
 /// Mark of a location in the sender's receive ring. Below it are the turn, the slot, and the location in lines.
-const IN_STRIP: u64 = 1 << 63;
-/// Bits of a strip's place in lines, of its slot, and of its turn.
+const IN_RING: u64 = 1 << 63;
+/// Bits of a ring's place in lines, of its slot, and of its turn.
 const LINE_BITS: u32 = 48;
 const SLOT_BITS: u32 = 6;
 const TURN_BITS: u32 = 8;
@@ -68,7 +68,7 @@ pub struct BodyRoom {
     /// Bytes of the heap.
     pub heap_len: u64,
     /// Bytes of each sender's receive ring; 0 where there are none.
-    pub strip_len: u64,
+    pub ring_len: u64,
 }
 
 /// Location of a body, which decides on the receiver's treatment of it. The paper's header has 16 bytes for that; here it is a word of
@@ -80,9 +80,9 @@ pub enum BodyLocation {
     /// Behind its head.
     Here,
     /// In the heap of the receiver's receive memory, from this byte on.
-    Landed(u64),
-    /// In its sender's strip at the receiver's host.
-    Strip(ReceiveLocation),
+    Heap(u64),
+    /// In its sender's ring at the receiver's host.
+    Ring(ReceiveLocation),
     /// In a region: so many bytes behind the head say where ([`super::part::BodyPart`]). The receiver fetches it.
     Part(usize),
     /// A reply of a receiver that has fetched a part of a region, of this many bytes ([`super::part::decode_outcome`]). The sender's
@@ -114,7 +114,7 @@ impl Front {
         match self.body {
             // A body that goes with its head is short.
             BodyLocation::Here => self.body_len as usize,
-            BodyLocation::Landed(_) | BodyLocation::Strip(_) => 0,
+            BodyLocation::Heap(_) | BodyLocation::Ring(_) => 0,
             BodyLocation::Part(len) | BodyLocation::Fetched(len) => len,
         }
     }
@@ -125,8 +125,8 @@ impl Front {
         let mut bytes = [0; FRONT_LEN];
         let (place, behind_len) = match self.body {
             BodyLocation::Here => (INLINE, 0),
-            BodyLocation::Landed(place) => (place, 0),
-            BodyLocation::Strip(place) => (receive_word(place), 0),
+            BodyLocation::Heap(place) => (place, 0),
+            BodyLocation::Ring(place) => (receive_word(place), 0),
             BodyLocation::Part(len) => (PART, len),
             BodyLocation::Fetched(len) => (FETCHED, len),
         };
@@ -191,13 +191,13 @@ impl Front {
             INLINE => BodyLocation::Here,
             PART => BodyLocation::Part(behind_len),
             FETCHED => BodyLocation::Fetched(behind_len),
-            word => receive_location(word).map_or(BodyLocation::Landed(word), BodyLocation::Strip),
+            word => receive_location(word).map_or(BodyLocation::Heap(word), BodyLocation::Ring),
         };
         let is_sound = match body {
             BodyLocation::Here => body_len <= MESSAGE_INLINE_LEN_MAX as u64 && behind_len == 0,
-            BodyLocation::Landed(at) => is_in(at, body_len, room.heap_len) && behind_len == 0,
-            BodyLocation::Strip(ReceiveLocation { at, .. }) => {
-                at >= LINE_LEN && is_in(at, body_len, room.strip_len) && behind_len == 0
+            BodyLocation::Heap(at) => is_in(at, body_len, room.heap_len) && behind_len == 0,
+            BodyLocation::Ring(ReceiveLocation { at, .. }) => {
+                at >= LINE_LEN && is_in(at, body_len, room.ring_len) && behind_len == 0
             }
             BodyLocation::Part(len) => body_len <= room.heap_len && len <= MESSAGE_INLINE_LEN_MAX,
             BodyLocation::Fetched(len) => head_len == 0 && len <= MESSAGE_INLINE_LEN_MAX,
@@ -223,10 +223,10 @@ fn is_in(at: u64, len: u64, limit: u64) -> bool {
 
 fn receive_word(ReceiveLocation { at, slot, turn }: ReceiveLocation) -> u64 {
     let high = u64::from(turn) << SLOT_BITS | u64::from(slot);
-    IN_STRIP | high << LINE_BITS | at >> LINE_LEN.trailing_zeros()
+    IN_RING | high << LINE_BITS | at >> LINE_LEN.trailing_zeros()
 }
 
-/// `None` for what no sender writes for a strip.
+/// `None` for what no sender writes for a ring.
 fn receive_location(word: u64) -> Option<ReceiveLocation> {
     let field = |shift: u32, bits: u32| word >> shift & !(u64::MAX << bits);
     let at = field(0, LINE_BITS).checked_mul(LINE_LEN)?;
@@ -243,7 +243,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_a_front_or_refused(mut bytes: [u8; FRONT_LEN], is_near: bool, place in 0u8..5,
-            strip: [u8; 3], rest in 0usize..200) {
+            ring: [u8; 3], rest in 0usize..200) {
             if is_near {
                 [1, 2, 3, 13, 15, 17, 18, 19, 20, 21, 22, 23].iter().for_each(|at| bytes[*at] = 0);
                 bytes[12] &= 63;
@@ -252,7 +252,7 @@ mod tests {
                 bytes[24] -= if place < 3 { place } else { 0 };
                 bytes[14] = if matches!(place, 1 | 2) { bytes[14] } else { 0 };
                 if place == 4 {
-                    (bytes[24], bytes[30], bytes[31]) = (strip[0] & 3, strip[1], strip[2] & 63 | 128);
+                    (bytes[24], bytes[30], bytes[31]) = (ring[0] & 3, ring[1], ring[2] & 63 | 128);
                 }
             }
             let (head, body, behind) = (bytes[12] as usize, bytes[16] as usize, bytes[14] as usize);
@@ -261,15 +261,15 @@ mod tests {
             // The rest of the line is of no matter here.
             let mut line = [0; SHORTEST_LEN];
             line[..FRONT_LEN].copy_from_slice(&bytes);
-            match Front::decode(&line, len, (None, 100), BodyRoom { heap_len: 128, strip_len: 192 }) {
+            match Front::decode(&line, len, (None, 100), BodyRoom { heap_len: 128, ring_len: 192 }) {
                 Ok((front, head_at)) => {
                     prop_assert_eq!(head_at, FRONT_LEN);
                     prop_assert_eq!(front.encode(), bytes);
                     prop_assert!(front.header_len() == len && len <= LONGEST_LEN && front.envelope.from < 100);
                     match front.body {
                         BodyLocation::Here => prop_assert!(front.body_len <= MESSAGE_INLINE_LEN_MAX as u64),
-                        BodyLocation::Landed(at) => prop_assert!(at + front.body_len <= 128),
-                        BodyLocation::Strip(ReceiveLocation { at, slot, .. }) => {
+                        BodyLocation::Heap(at) => prop_assert!(at + front.body_len <= 128),
+                        BodyLocation::Ring(ReceiveLocation { at, slot, .. }) => {
                             prop_assert!(at >= 64 && at + front.body_len <= 192 && slot < 64);
                         }
                         BodyLocation::Part(_) => prop_assert!(front.body_len <= 128),
@@ -277,7 +277,7 @@ mod tests {
                     }
                 }
                 Err(_) => {
-                    let (line, end) = (usize::from(strip[0] & 3), usize::from(strip[0] & 3) * 64 + body);
+                    let (line, end) = (usize::from(ring[0] & 3), usize::from(ring[0] & 3) * 64 + body);
                     let is_long = matches!(place, 1 | 3) && body > 128 || place == 4 && (line == 0 || end > 192);
                     prop_assert!(!is_near || bytes[0] >= 100 || head > 48 || is_long || (place == 2 && head > 0));
                 }
@@ -294,7 +294,7 @@ mod tests {
                 return Ok(());
             };
             prop_assert!(body_len == 0 && envelope.context < 1 << 25);
-            let room = BodyRoom { heap_len: 0, strip_len: 0 };
+            let room = BodyRoom { heap_len: 0, ring_len: 0 };
             prop_assert!(Front::decode(&note, len, (None, 4), room).is_err(), "its sender is not known");
             match Front::decode(&note, len, (Some(3), 4), room) {
                 Ok((read, head_at)) => {
@@ -310,7 +310,7 @@ mod tests {
         fn any_line_is_a_short_note_or_refused(mut line in prop::collection::vec(any::<u8>(), SHORTEST_LEN)) {
             line[3] |= 128;
             let line: [u8; SHORTEST_LEN] = line.try_into().unwrap();
-            let decoded = Front::decode(&line, SHORTEST_LEN, (Some(3), 4), BodyRoom { heap_len: 0, strip_len: 0 });
+            let decoded = Front::decode(&line, SHORTEST_LEN, (Some(3), 4), BodyRoom { heap_len: 0, ring_len: 0 });
             prop_assert_eq!(decoded.is_ok(), line[0] & 63 <= 48);
             if let Ok((front, head_at)) = decoded {
                 let again = front.encode_short(&line[head_at..head_at + front.head_len]).unwrap();

@@ -1,4 +1,4 @@
-//! A strip: memory at a receiver's host in which bodies of one sender land, given out by the sender alone.
+//! A receive ring: memory at a receiver's host in which bodies of one sender land, given out by the sender alone.
 //!
 //! ```text
 //! [ a byte for each of 64 slots | block | block |      free      | block | ... ]
@@ -10,7 +10,7 @@
 //!
 //! Bytes in a receive ring are input: a writer of them can have bodies of its sender overwritten, and no others.
 
-use crate::limits::{MESSAGE_STRIP_LEN_MAX, PAGE_LEN};
+use crate::limits::{MESSAGE_RING_LEN_MAX, PAGE_LEN};
 use crate::queue::layout::LINE_LEN;
 use std::collections::VecDeque;
 
@@ -20,9 +20,9 @@ pub const SLOT_COUNT: usize = LINE_LEN as usize;
 /// Bytes after which a ring is used from its beginning again, where that is free: four bodies of 64 KiB, whose pages are touched soon.
 const ROUND_LEN: u64 = 256 << 10;
 
-/// Bytes of each sender's ring, where receive memory has `landing_len` bytes and there are `parties`. 0 where it would be too short to use.
-pub fn receive_ring_len(landing_len: u64, parties: u32) -> u64 {
-    let share = landing_len.checked_div(parties.into()).unwrap_or(0).min(MESSAGE_STRIP_LEN_MAX);
+/// Bytes of each sender's ring, where receive memory has `receive_len` bytes and there are `parties`. 0 where it would be too short to use.
+pub fn receive_ring_len(receive_len: u64, parties: u32) -> u64 {
+    let share = receive_len.checked_div(parties.into()).unwrap_or(0).min(MESSAGE_RING_LEN_MAX);
     let lines = share.checked_div(LINE_LEN).unwrap_or(0);
     // The table, and a body of more than a page.
     if share > LINE_LEN.saturating_add(PAGE_LEN) { lines.saturating_mul(LINE_LEN) } else { 0 }
@@ -31,7 +31,7 @@ pub fn receive_ring_len(landing_len: u64, parties: u32) -> u64 {
 /// Location of a body in a receive ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveLocation {
-    /// Its first byte, from the strip's beginning.
+    /// Its first byte, from the ring's beginning.
     pub at: u64,
     /// The slot of its block, which is where the slot's byte is, too.
     pub slot: u8,
@@ -122,9 +122,9 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn strips_share_the_landing_memory_and_are_not_too_short() {
+    fn rings_share_the_receive_memory_and_are_not_too_short() {
         assert_eq!(receive_ring_len(1 << 20, 2), 1 << 19);
-        assert_eq!(receive_ring_len(1 << 30, 2), MESSAGE_STRIP_LEN_MAX);
+        assert_eq!(receive_ring_len(1 << 30, 2), MESSAGE_RING_LEN_MAX);
         assert_eq!(receive_ring_len(100_000, 3), 33_280);
         assert_eq!(receive_ring_len(8192, 2), 0);
         assert_eq!(receive_ring_len(8192, 0), 0);
@@ -132,38 +132,38 @@ mod tests {
 
     #[test]
     fn a_free_block_is_used_again_with_another_turn() {
-        let mut strip = ReceiveRing::new(1024);
-        let first = strip.take(500).unwrap();
+        let mut ring = ReceiveRing::new(1024);
+        let first = ring.take(500).unwrap();
         assert_eq!(first, ReceiveLocation { at: 64, slot: 0, turn: 1 });
-        assert_eq!(strip.take(500), None, "no room beside it");
+        assert_eq!(ring.take(500), None, "no room beside it");
         let mut bytes = [0; SLOT_COUNT];
-        strip.look(&bytes);
-        assert!(!strip.is_empty());
+        ring.look(&bytes);
+        assert!(!ring.is_empty());
         bytes[0] = 1;
-        strip.look(&bytes);
-        assert_eq!(strip.take(900), Some(ReceiveLocation { at: 64, slot: 0, turn: 2 }));
+        ring.look(&bytes);
+        assert_eq!(ring.take(900), Some(ReceiveLocation { at: 64, slot: 0, turn: 2 }));
         // Its byte has the turn of before.
-        strip.look(&bytes);
-        assert!(!strip.is_empty());
+        ring.look(&bytes);
+        assert!(!ring.is_empty());
     }
 
     #[test]
     fn a_block_is_used_again_after_a_round() {
-        let mut strip = ReceiveRing::new(4 * ROUND_LEN);
+        let mut ring = ReceiveRing::new(4 * ROUND_LEN);
         let len = ROUND_LEN / 4;
         let mut places = Vec::new();
         for turn in 1..=7 {
-            let place = strip.take(len).unwrap();
+            let place = ring.take(len).unwrap();
             let mut bytes = [0; SLOT_COUNT];
             bytes[usize::from(place.slot)] = place.turn;
-            strip.look(&bytes);
-            assert!(strip.is_empty() && place.turn == turn);
+            ring.look(&bytes);
+            assert!(ring.is_empty() && place.turn == turn);
             places.push(place.at);
         }
         // The table is in the first line.
         assert_eq!(places[..3], [LINE_LEN, LINE_LEN + len, LINE_LEN + 2 * len]);
         assert_eq!(places[3..6], places[..3]);
-        assert_eq!(strip.take(2 * ROUND_LEN).map(|place| place.at), Some(LINE_LEN), "longer than a round");
+        assert_eq!(ring.take(2 * ROUND_LEN).map(|place| place.at), Some(LINE_LEN), "longer than a round");
     }
 
     #[derive(Clone, Debug)]
@@ -185,17 +185,17 @@ mod tests {
     }
 
     proptest! {
-        /// Blocks that anybody may still read never overlap, lie in the strip beyond the table, and all of it can be had in the end.
+        /// Blocks that anybody may still read never overlap, lie in the ring beyond the table, and all of it can be had in the end.
         #[test]
         fn what_is_read_is_not_given_out(steps in prop::collection::vec(step(), 1..200)) {
             const LEN: u64 = 8192;
-            let mut strip = ReceiveRing::new(LEN);
+            let mut ring = ReceiveRing::new(LEN);
             let mut bytes = [0u8; SLOT_COUNT];
             let mut read: Vec<(ReceiveLocation, u64)> = Vec::new();
             for step in steps {
                 match step {
                     Step::Take(len) => {
-                        if let Some(place) = strip.take(len) {
+                        if let Some(place) = ring.take(len) {
                             prop_assert!(place.at >= LINE_LEN && place.at + len <= LEN && place.at % LINE_LEN == 0);
                             for (other, other_len) in &read {
                                 let is_apart = place.at + len.max(1) <= other.at || other.at + other_len <= place.at;
@@ -210,16 +210,16 @@ mod tests {
                         bytes[usize::from(place.slot)] = place.turn;
                     }
                     Step::GiveBack(index) if !read.is_empty() => {
-                        strip.give_back(read.swap_remove(index.index(read.len())).0);
+                        ring.give_back(read.swap_remove(index.index(read.len())).0);
                     }
-                    Step::Look => strip.look(&bytes),
+                    Step::Look => ring.look(&bytes),
                     Step::Drop(_) | Step::GiveBack(_) => {}
                 }
             }
             read.iter().for_each(|(place, _)| bytes[usize::from(place.slot)] = place.turn);
-            strip.look(&bytes);
-            prop_assert!(strip.is_empty());
-            prop_assert!(strip.take(LEN - LINE_LEN).is_some());
+            ring.look(&bytes);
+            prop_assert!(ring.is_empty());
+            prop_assert!(ring.take(LEN - LINE_LEN).is_some());
         }
     }
 }

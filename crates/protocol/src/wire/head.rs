@@ -3,7 +3,7 @@
 use super::Malformed;
 use super::page::{GRANTED_LEN, PAGE_REQUEST_COUNT_MAX, PAGE_REQUEST_LEN};
 use crate::limits::{
-    BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, LOOK_LEN_MAX, MESSAGE_STRIP_LEN_MAX, PAGE_LEN, QUEUE_APPEND_LEN_MAX,
+    BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, LOOK_LEN_MAX, MESSAGE_RING_LEN_MAX, PAGE_LEN, QUEUE_APPEND_LEN_MAX,
     SYNC_LEN_MAX,
 };
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
@@ -143,7 +143,7 @@ impl Head {
             Kind::Sync | Kind::Synced | Kind::Ask | Kind::Told => SYNC_LEN_MAX,
             Kind::Look | Kind::Seen => LOOK_LEN_MAX,
             Kind::Append => QUEUE_APPEND_LEN_MAX,
-            Kind::Ahead => MESSAGE_STRIP_LEN_MAX,
+            Kind::Ahead => MESSAGE_RING_LEN_MAX,
             Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded | Kind::TakeOver | Kind::Appended => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX

@@ -32,7 +32,7 @@ pub(super) struct MailboxState {
     /// Before the receive memory, into which bodies may still move.
     pub fetches: Fetches,
     pub peers: Parties,
-    pub landing: ReceiveMemory,
+    pub receive_memory: ReceiveMemory,
     /// The receive memory goes with the mailbox.
     pub _own: OwnReceiveMemory,
     pub matching: Matching<Content>,
@@ -87,7 +87,7 @@ impl ComingBody {
     pub fn len(&self) -> u64 {
         match self {
             ComingBody::Arrived(ArrivedBody::Here(bytes)) => bytes.len() as u64,
-            ComingBody::Arrived(ArrivedBody::Landed(landed)) => landed.len,
+            ComingBody::Arrived(ArrivedBody::Received(received)) => received.len,
             ComingBody::Fetched { len, .. } => *len,
         }
     }
@@ -363,7 +363,7 @@ impl MailboxState {
     /// Reads a note, and frees its place. False where it is no message, but an answer.
     fn take(&mut self, unread: &Unread, into: &mut Arrival) -> Outcome<bool> {
         let Arrival { envelope, content: Content { head, body } } = into;
-        let (room, count, sender) = (self.landing.room(), self.peers.count(), self.writers[unread.lane() as usize]);
+        let (room, count, sender) = (self.receive_memory.room(), self.peers.count(), self.writers[unread.lane() as usize]);
         let inbox = &mut self.peers.inbox.reader;
         let front = if unread.len() >= SHORTEST_LEN {
             let line = head.fill(|line| inbox.read(unread, 0, line));
@@ -387,9 +387,11 @@ impl MailboxState {
         self.writers[unread.lane() as usize] = Some(envelope.from);
         *body = match place {
             BodyLocation::Here => ComingBody::Arrived(ArrivedBody::Here(behind)),
-            BodyLocation::Landed(offset) => ComingBody::Arrived(ArrivedBody::Landed(self.landing.in_heap(offset, body_len))),
-            BodyLocation::Strip(place) => {
-                ComingBody::Arrived(ArrivedBody::Landed(self.landing.in_receive_ring(envelope.from, place, body_len)))
+            BodyLocation::Heap(offset) => {
+                ComingBody::Arrived(ArrivedBody::Received(self.receive_memory.in_heap(offset, body_len)))
+            }
+            BodyLocation::Ring(place) => {
+                ComingBody::Arrived(ArrivedBody::Received(self.receive_memory.in_receive_ring(envelope.from, place, body_len)))
             }
             BodyLocation::Part(_) => {
                 let part = BodyPart::decode(&behind).map_err(|_| self.no_message())?;

@@ -76,13 +76,13 @@ impl Outbox {
         body: LastingBody<'_>,
     ) -> Outcome<(BodyLocation, SendStage)> {
         let len = front.body_len;
-        let room = self.landings.take(peers, to, len)?;
+        let room = self.peer_memories.take(peers, to, len)?;
         let body = match body {
             LastingBody::Part(region, shape) => match room.read_part(region, &shape, len) {
                 Ok(Some(bytes)) => LastingBody::Bytes(Cow::Owned(bytes)),
                 Ok(None) => LastingBody::Part(region, shape),
                 Err(failure) => {
-                    self.landings.give_back(to, room.place);
+                    self.peer_memories.give_back(to, room.place);
                     return Err(failure);
                 }
             },
@@ -108,7 +108,7 @@ impl Outbox {
         match begun {
             Ok(moves) => Ok((room.place, SendStage::waits(head, Cow::Borrowed(&[]), Some(moves)))),
             Err(error) => {
-                self.landings.give_back(to, room.place);
+                self.peer_memories.give_back(to, room.place);
                 Err(Failure::on_the_way(to, error))
             }
         }
@@ -126,7 +126,8 @@ impl Outbox {
     pub(super) fn send_on(&mut self, peers: &mut Parties, to: u32, waits: bool) {
         while let Some((mut sending, SendStage::Waits { head, behind, moves })) = self.take_ready(to, waits) {
             let front = sending.front;
-            let moved = moves.map_or(Ok(()), |moves| moves.wait(to)).inspect_err(|_| self.landings.give_back(to, front.body));
+            let moved =
+                moves.map_or(Ok(()), |moves| moves.wait(to)).inspect_err(|_| self.peer_memories.give_back(to, front.body));
             // Before it goes: the receiver may have fetched the part before this is known to count.
             self.lent.extend(sending.lent.map(|number| ((to, number), Some(sending.id))));
             let sent = moved.and_then(|()| self.send_header(peers, to, (&front, &head, &behind), WritePort::commit_started));
@@ -181,7 +182,7 @@ impl Outbox {
         }
         for (sending, outcome) in over {
             if outcome.is_err() && happened == Some(Happened::No) {
-                self.landings.give_back(to, sending.front.body);
+                self.peer_memories.give_back(to, sending.front.body);
             }
             self.end(to, &sending, outcome);
         }

@@ -55,7 +55,7 @@ enum FetchState {
 /// Bodies that this party fetches.
 pub(super) struct Fetches {
     pool: Pool,
-    landing: ReceiveMemory,
+    receive_memory: ReceiveMemory,
     list: BTreeMap<FetchId, BodyFetch>,
     /// Waiting fetches, oldest first, with some that their receives did not allow to wait.
     waiting: VecDeque<FetchId>,
@@ -66,9 +66,9 @@ pub(super) struct Fetches {
 }
 
 impl Fetches {
-    pub fn new(pool: &Pool, landing: ReceiveMemory) -> Fetches {
+    pub fn new(pool: &Pool, receive_memory: ReceiveMemory) -> Fetches {
         let (list, waiting, moving, news) = Default::default();
-        Fetches { pool: pool.clone(), landing, list, waiting, moving, news, regions: FetchedRegions::default(), next: 0 }
+        Fetches { pool: pool.clone(), receive_memory, list, waiting, moving, news, regions: FetchedRegions::default(), next: 0 }
     }
 
     /// The head of a message of `from` has come, whose body is that part and has `len` bytes, which is no more than the receive memory.
@@ -120,7 +120,7 @@ impl Fetches {
     fn begin(&mut self, id: FetchId) -> bool {
         let Some(BodyFetch { part, len, state: FetchState::Waits, .. }) = self.list.get(&id) else { return true };
         let len = *len;
-        let block = match self.landing.allocate(len) {
+        let block = match self.receive_memory.allocate(len) {
             Ok(None) => return false,
             Ok(Some(block)) => Ok(block),
             Err(error) => Err(error),
@@ -159,7 +159,7 @@ impl Fetches {
                     Err(Error::GrantRefused { .. } | Error::Broken { .. }) => self.regions.copy(&self.pool, &fetch.part, &block),
                     other => other,
                 };
-                moved.map(|()| ArrivedBody::Landed(block))
+                moved.map(|()| ArrivedBody::Received(block))
             }
         };
         self.end(id, outcome);

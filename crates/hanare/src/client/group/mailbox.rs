@@ -2,7 +2,7 @@
 //!
 //! Envelope and head go to the receiver's queue, in the sender's lane: on one host by a store, between hosts by one `append` without a
 //! wait. Heads beyond a lane's room are spilled in order. A short body goes with its head. A longer one first lands in memory of the
-//! receiver's host (`landing`). The sender's bytes go there by a put, bytes of a region by a copy from the node that holds them.
+//! receiver's host (`receive_memory.rs`). The sender's bytes go there by a put, bytes of a region by a copy from the node that holds them.
 
 use super::Group;
 use super::arrivals::{Arrival, ComingBody, Content, MailboxState, ReceiveId, SHORTEST_NAP, UNRECEIVED};
@@ -45,7 +45,7 @@ const BODY: Duration = Duration::from_millis(ANSWER_MS);
 pub struct Mailbox {
     inner: Arc<JoinedMailbox>,
     /// Bytes of each party's receive memory.
-    landing_len: u64,
+    receive_len: u64,
     parties: u32,
 }
 
@@ -84,30 +84,30 @@ impl Membership for JoinedMailbox {
 }
 
 impl Group {
-    /// Opens this party's mailbox. All parties do so at once, with the same `landing_len`: bytes in which bodies longer than a page land
+    /// Opens this party's mailbox. All parties do so at once, with the same `receive_len`: bytes in which bodies longer than a page land
     /// and stay until they are dropped.
     ///
-    /// **Cost**: three barriers; on this host a region of `landing_len`, one of as much at most (4 MiB for each party), and one of 64 KiB for
+    /// **Cost**: three barriers; on this host a region of `receive_len`, one of as much at most (4 MiB for each party), and one of 64 KiB for
     /// each party. **Errors**: those of
     /// [`crate::Pool::create`] and [`Group::barrier`]; [`Error::LimitReached`] for more than 256 parties. Where one party cannot open its
     /// own, none does: the others have [`Error::BadGroup`], and all may open theirs again.
-    pub fn mailbox(&self, landing_len: u64) -> Result<Mailbox> {
-        self.mailbox_with(&MailboxOptions { landing_len, ..MailboxOptions::default() })
+    pub fn mailbox(&self, receive_len: u64) -> Result<Mailbox> {
+        self.mailbox_with(&MailboxOptions { receive_len, ..MailboxOptions::default() })
     }
 
     /// [`Group::mailbox`] with options.
     pub fn mailbox_with(&self, options: &MailboxOptions<'_>) -> Result<Mailbox> {
-        let MailboxOptions { purpose, landing_len, fetch_parts } = *options;
+        let MailboxOptions { purpose, receive_len, fetch_parts } = *options;
         let unit = Unit::Records { len_max: LONGEST_LEN as u32 };
         let form = QueueForm { unit, depth: MESSAGE_DEPTH, ports: self.parties, overflow: Overflow::Spill };
         let stem = self.stem(&format!("{purpose}bodies"));
-        let own = OwnReceiveMemory::new(&self.pool, &stem, self.me, landing_len.max(1), self.parties);
-        let (peers, own) = Parties::open(self, &format!("{purpose}heads"), form, own, OwnReceiveMemory::strips)?;
-        let landing = own.memory();
+        let own = OwnReceiveMemory::new(&self.pool, &stem, self.me, receive_len.max(1), self.parties);
+        let (peers, own) = Parties::open(self, &format!("{purpose}heads"), form, own, OwnReceiveMemory::rings)?;
+        let receive_memory = own.memory();
         let inner = MailboxState {
-            outbox: Outbox::new(self.parties, PeerReceiveMemories::new(self.parties, stem, landing_len.max(1)), fetch_parts),
-            fetches: Fetches::new(&self.pool, landing.clone()),
-            landing,
+            outbox: Outbox::new(self.parties, PeerReceiveMemories::new(self.parties, stem, receive_len.max(1)), fetch_parts),
+            fetches: Fetches::new(&self.pool, receive_memory.clone()),
+            receive_memory,
             _own: own,
             peers,
             matching: Matching::default(),
@@ -125,7 +125,7 @@ impl Group {
         };
         let inner = Arc::new(JoinedMailbox(Mutex::new(Some(inner))));
         self.pool.shared.enter(&inner);
-        Ok(Mailbox { inner, landing_len: landing_len.max(1), parties: self.parties })
+        Ok(Mailbox { inner, receive_len: receive_len.max(1), parties: self.parties })
     }
 }
 
@@ -135,7 +135,7 @@ pub struct MailboxOptions<'p> {
     /// A word, for groups with several mailboxes at once: of those with one purpose, a group has one at a time.
     pub purpose: &'p str,
     /// Bytes in which bodies longer than a page land and stay until they are dropped; the same for all parties.
-    pub landing_len: u64,
+    pub receive_len: u64,
     /// Receivers fetch parts of regions ([`Body::Part`]) of more than a page: a send sends the head alone. The receiver begins to fetch
     /// in the call, of any kind, in which its mailbox finds the head. Until then, and while the body moves, the part must stay as it is:
     /// [`Mailbox::settle`] and [`Mailbox::wait_sent`] wait until it was fetched. Each party may choose for its own sends.
@@ -149,7 +149,7 @@ pub struct MailboxOptions<'p> {
 impl Default for MailboxOptions<'_> {
     /// 1 MiB of receive memory; bodies begin to move when they are sent.
     fn default() -> Self {
-        MailboxOptions { purpose: "", landing_len: 1 << 20, fetch_parts: false }
+        MailboxOptions { purpose: "", receive_len: 1 << 20, fetch_parts: false }
     }
 }
 
@@ -271,8 +271,8 @@ impl Mailbox {
         if head.len() > MESSAGE_HEAD_LEN_MAX {
             return limit(format!("a message's head of {} bytes", head.len()), MESSAGE_HEAD_LEN_MAX as u64);
         }
-        if body_len > self.landing_len.max(MESSAGE_INLINE_LEN_MAX as u64) {
-            return limit(format!("a message's body of {body_len} bytes in the receiver's landing memory"), self.landing_len);
+        if body_len > self.receive_len.max(MESSAGE_INLINE_LEN_MAX as u64) {
+            return limit(format!("a message's body of {body_len} bytes in the receive memory"), self.receive_len);
         }
         Ok(Front { envelope, head_len: head.len(), body_len, body: BodyLocation::Here })
     }

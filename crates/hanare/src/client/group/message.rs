@@ -60,7 +60,7 @@ pub(super) enum ArrivedBody {
     /// In the message, behind its head.
     Here(Vec<u8>),
     /// In memory of this party's host.
-    Landed(ReceivedBody),
+    Received(ReceivedBody),
 }
 
 impl Message {
@@ -78,7 +78,7 @@ impl Message {
     pub fn len(&self) -> u64 {
         match &self.body {
             ArrivedBody::Here(bytes) => bytes.len() as u64,
-            ArrivedBody::Landed(landed) => landed.len,
+            ArrivedBody::Received(received) => received.len,
         }
     }
 
@@ -99,7 +99,7 @@ impl Message {
                 into.copy_from_slice(&bytes[at as usize..][..into.len()]);
                 Ok(())
             }
-            ArrivedBody::Landed(landed) => landed.region().get(landed.offset + at, into),
+            ArrivedBody::Received(received) => received.region().get(received.offset + at, into),
         }
     }
 
@@ -113,9 +113,9 @@ impl Message {
     pub fn scatter<'s>(&self, to: &Region, shape: impl Into<Shape<'s>>) -> Result<()> {
         match &self.body {
             ArrivedBody::Here(bytes) => to.put_shape(shape, bytes),
-            ArrivedBody::Landed(landed) => {
-                let from = Shape::contiguous(landed.offset, landed.len);
-                Command::copy(landed.region(), from, to, shape.into()).run()
+            ArrivedBody::Received(received) => {
+                let from = Shape::contiguous(received.offset, received.len);
+                Command::copy(received.region(), from, to, shape.into()).run()
             }
         }
     }
@@ -125,7 +125,7 @@ impl Message {
     pub fn place(&self) -> Option<(&Region, u64)> {
         match &self.body {
             ArrivedBody::Here(_) => None,
-            ArrivedBody::Landed(landed) => Some((landed.region(), landed.offset)),
+            ArrivedBody::Received(received) => Some((received.region(), received.offset)),
         }
     }
 }

@@ -16,30 +16,30 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 /// The party's memory for bodies that others send; it ends with the mailbox.
 pub(super) struct OwnReceiveMemory {
     heap: OwnRegion,
-    strips: Option<OwnRegion>,
+    rings: Option<OwnRegion>,
     room: BodyRoom,
 }
 
 impl OwnReceiveMemory {
     /// Makes a heap of `len` bytes for party `me` of `parties`.
     pub fn new(pool: &Pool, stem: &str, me: u32, len: u64, parties: u32) -> Result<OwnReceiveMemory> {
-        let room = BodyRoom { heap_len: len, strip_len: receive_ring_len(len, parties) };
+        let room = BodyRoom { heap_len: len, ring_len: receive_ring_len(len, parties) };
         let heap = OwnRegion::new(pool, &heap_name(stem, me), len)?;
-        let strips_len = room.strip_len.saturating_mul(parties.into());
-        let strips = if strips_len > 0 { Some(OwnRegion::new(pool, &receive_rings_name(stem, me), strips_len)?) } else { None };
-        Ok(OwnReceiveMemory { heap, strips, room })
+        let rings_len = room.ring_len.saturating_mul(parties.into());
+        let rings = if rings_len > 0 { Some(OwnRegion::new(pool, &receive_rings_name(stem, me), rings_len)?) } else { None };
+        Ok(OwnReceiveMemory { heap, rings, room })
     }
 
-    /// The strips of all senders.
-    pub fn strips(&self) -> Option<&Region> {
-        self.strips.as_ref().map(|strips| &*strips.region)
+    /// The rings of all senders.
+    pub fn rings(&self) -> Option<&Region> {
+        self.rings.as_ref().map(|rings| &*rings.region)
     }
 
     /// The memory for those who use it.
     pub fn memory(&self) -> ReceiveMemory {
         ReceiveMemory(Arc::new(ReceiveRegions {
             heap: self.heap.region.clone(),
-            strips: self.strips.as_ref().map(|strips| strips.region.clone()),
+            rings: self.rings.as_ref().map(|rings| rings.region.clone()),
             room: self.room,
             has_room: AtomicBool::new(true),
         }))
@@ -60,8 +60,8 @@ pub(super) struct ReceiveMemory(Arc<ReceiveRegions>);
 
 struct ReceiveRegions {
     heap: Arc<Region>,
-    /// A strip for each party.
-    strips: Option<Arc<Region>>,
+    /// A ring for each party.
+    rings: Option<Arc<Region>>,
     room: BodyRoom,
     /// False from a refused block until one is given back.
     has_room: AtomicBool,
@@ -78,14 +78,14 @@ impl ReceiveMemory {
         ReceivedBody { memory: self.clone(), place: ReceivedBodyLocation::Heap, offset, len }
     }
 
-    /// A body in the strip of its sender.
+    /// A body in the ring of its sender.
     pub fn in_receive_ring(&self, from: u32, place: ReceiveLocation, len: u64) -> ReceivedBody {
-        let strip = u64::from(from) * self.0.room.strip_len;
-        let byte = strip + u64::from(place.slot);
+        let ring = u64::from(from) * self.0.room.ring_len;
+        let byte = ring + u64::from(place.slot);
         ReceivedBody {
             memory: self.clone(),
-            place: ReceivedBodyLocation::Strip { byte, turn: place.turn },
-            offset: strip + place.at,
+            place: ReceivedBodyLocation::Ring { byte, turn: place.turn },
+            offset: ring + place.at,
             len,
         }
     }
@@ -118,7 +118,7 @@ pub(super) struct ReceivedBody {
 enum ReceivedBodyLocation {
     Heap,
     /// The byte that says that the block is free, and what it says then.
-    Strip {
+    Ring {
         byte: u64,
         turn: u8,
     },
@@ -127,11 +127,11 @@ enum ReceivedBodyLocation {
 impl ReceivedBody {
     /// The region of its bytes.
     pub fn region(&self) -> &Region {
-        let ReceiveRegions { heap, strips, .. } = &*self.memory.0;
-        match (&self.place, strips) {
-            (ReceivedBodyLocation::Strip { .. }, Some(strips)) => strips,
-            // A note of a strip is refused where there are none.
-            (ReceivedBodyLocation::Heap, _) | (ReceivedBodyLocation::Strip { .. }, None) => heap,
+        let ReceiveRegions { heap, rings, .. } = &*self.memory.0;
+        match (&self.place, rings) {
+            (ReceivedBodyLocation::Ring { .. }, Some(rings)) => rings,
+            // A note of a ring is refused where there are none.
+            (ReceivedBodyLocation::Heap, _) | (ReceivedBodyLocation::Ring { .. }, None) => heap,
         }
     }
 }
@@ -144,7 +144,7 @@ impl Drop for ReceivedBody {
                 let _ = self.region().heap().free(self.offset);
                 self.memory.0.has_room.store(true, Ordering::Relaxed);
             }
-            ReceivedBodyLocation::Strip { byte, turn } => {
+            ReceivedBodyLocation::Ring { byte, turn } => {
                 // Reads of the body come before its sender finds the byte.
                 fence(Ordering::Release);
                 let _ = self.region().put(byte, &[turn]);
@@ -176,82 +176,82 @@ impl Room {
 /// Another party's memory.
 struct PeerReceiveMemory {
     heap: Arc<Region>,
-    strips: Option<Arc<Region>>,
+    rings: Option<Arc<Region>>,
     /// The party's receive ring.
-    strip: ReceiveRing,
+    ring: ReceiveRing,
     /// Offset of its first byte.
     begin: u64,
 }
 
-/// LandingRegions of the other parties, and what of it this party has taken.
+/// Receive memories of the other parties, with the blocks that this party has taken.
 pub(super) struct PeerReceiveMemories {
     all: Vec<Option<PeerReceiveMemory>>,
     stem: String,
-    strip_len: u64,
+    ring_len: u64,
 }
 
 impl PeerReceiveMemories {
     /// For a party among `count`, each with receive memory of `len` bytes and names that begin with `stem`.
     pub fn new(count: u32, stem: String, len: u64) -> PeerReceiveMemories {
-        PeerReceiveMemories { all: (0..count).map(|_| None).collect(), stem, strip_len: receive_ring_len(len, count) }
+        PeerReceiveMemories { all: (0..count).map(|_| None).collect(), stem, ring_len: receive_ring_len(len, count) }
     }
 
     fn reach(&mut self, peers: &Parties, to: u32) -> Outcome<&mut PeerReceiveMemory> {
-        let landing = &mut self.all[to as usize];
-        if landing.is_none() {
+        let peer = &mut self.all[to as usize];
+        if peer.is_none() {
             let open =
                 |name: String| peers.pool().open_trusted(&name).map(Arc::new).map_err(|error| Failure::on_the_way(to, error));
             let heap = open(heap_name(&self.stem, to))?;
-            let strips = if self.strip_len > 0 { Some(open(receive_rings_name(&self.stem, to))?) } else { None };
-            let begin = u64::from(peers.me) * self.strip_len;
-            *landing = Some(PeerReceiveMemory { heap, strips, strip: ReceiveRing::new(self.strip_len), begin });
+            let rings = if self.ring_len > 0 { Some(open(receive_rings_name(&self.stem, to))?) } else { None };
+            let begin = u64::from(peers.me) * self.ring_len;
+            *peer = Some(PeerReceiveMemory { heap, rings, ring: ReceiveRing::new(self.ring_len), begin });
         }
-        Ok(landing.as_mut().expect("it was just opened"))
+        Ok(peer.as_mut().expect("it was just opened"))
     }
 
     /// Takes room for a body.
     ///
-    /// **Cost**: on one host some loads. Elsewhere nothing while the strip is empty or has room, else a message each way to look at it. Where it
+    /// **Cost**: on one host some loads. Elsewhere nothing while the ring is empty or has room, else a message each way to look at it. Where it
     /// has none, a message each way more.
     pub fn take(&mut self, peers: &Parties, to: u32, len: u64) -> Outcome<Room> {
-        let landing = self.reach(peers, to)?;
-        let is_here = landing.strips.as_ref().is_some_and(|strips| strips.is_local());
+        let peer = self.reach(peers, to)?;
+        let is_here = peer.rings.as_ref().is_some_and(|rings| rings.is_local());
         if is_here {
-            landing.look().map_err(|error| Failure::on_the_way(to, error))?;
+            peer.look().map_err(|error| Failure::on_the_way(to, error))?;
         }
-        let mut place = landing.strip.take(len);
-        if place.is_none() && !is_here && !landing.strip.is_empty() {
-            landing.look().map_err(|error| Failure::on_the_way(to, error))?;
-            place = landing.strip.take(len);
+        let mut place = peer.ring.take(len);
+        if place.is_none() && !is_here && !peer.ring.is_empty() {
+            peer.look().map_err(|error| Failure::on_the_way(to, error))?;
+            place = peer.ring.take(len);
         }
-        if let (Some(place), Some(strips)) = (place, &landing.strips) {
-            let (at, place) = (landing.begin + place.at, BodyLocation::Strip(place));
-            return Ok(Room { region: strips.clone(), at, place, takes_ahead: !is_here });
+        if let (Some(place), Some(rings)) = (place, &peer.rings) {
+            let (at, place) = (peer.begin + place.at, BodyLocation::Ring(place));
+            return Ok(Room { region: rings.clone(), at, place, takes_ahead: !is_here });
         }
-        let at = landing.heap.heap().allocate(len.max(1), 64).map_err(|error| Failure::on_the_way(to, error))?;
-        Ok(Room { region: landing.heap.clone(), at, place: BodyLocation::Landed(at), takes_ahead: false })
+        let at = peer.heap.heap().allocate(len.max(1), 64).map_err(|error| Failure::on_the_way(to, error))?;
+        Ok(Room { region: peer.heap.clone(), at, place: BodyLocation::Heap(at), takes_ahead: false })
     }
 
     /// A body's block of which nobody else knows. Where its node is gone, so is the block.
     pub fn give_back(&mut self, to: u32, place: BodyLocation) {
-        let Some(landing) = &mut self.all[to as usize] else { return };
+        let Some(peer) = &mut self.all[to as usize] else { return };
         match place {
-            BodyLocation::Landed(at) => drop(landing.heap.heap().free(at)),
-            BodyLocation::Strip(place) => landing.strip.give_back(place),
+            BodyLocation::Heap(at) => drop(peer.heap.heap().free(at)),
+            BodyLocation::Ring(place) => peer.ring.give_back(place),
             BodyLocation::Here | BodyLocation::Part(_) | BodyLocation::Fetched(_) => {}
         }
     }
 }
 
 impl PeerReceiveMemory {
-    /// Looks which blocks of the strip the receiver needs no more.
+    /// Looks which blocks of the ring the receiver needs no more.
     fn look(&mut self) -> Result<()> {
-        let Some(strips) = self.strips.as_ref().filter(|_| !self.strip.is_empty()) else { return Ok(()) };
+        let Some(rings) = self.rings.as_ref().filter(|_| !self.ring.is_empty()) else { return Ok(()) };
         let mut bytes = [0; SLOT_COUNT];
-        strips.get(self.begin, &mut bytes)?;
+        rings.get(self.begin, &mut bytes)?;
         // Writes there come after the receiver's reads.
         fence(Ordering::Acquire);
-        self.strip.look(&bytes);
+        self.ring.look(&bytes);
         Ok(())
     }
 }

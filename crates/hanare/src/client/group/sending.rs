@@ -28,7 +28,7 @@ use std::time::Instant;
 
 /// The sending half of a party.
 pub(super) struct Outbox {
-    pub(super) landings: PeerReceiveMemories,
+    pub(super) peer_memories: PeerReceiveMemories,
     /// When each party was last seen to read its messages.
     looked: Vec<Option<Instant>>,
     /// To whom messages did not come that were on their way, and why: told once.
@@ -50,11 +50,11 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// For a party among `count`; receivers fetch parts of regions where it `lends` them.
-    pub fn new(count: u32, landings: PeerReceiveMemories, lends: bool) -> Outbox {
+    pub fn new(count: u32, peer_memories: PeerReceiveMemories, lends: bool) -> Outbox {
         let looked = vec![None; count as usize];
         let (failed, under_way, over, lent) = Default::default();
         let is_known = vec![false; count as usize];
-        Outbox { landings, looked, failed, under_way, over, next: 0, lends, lent, next_part: 0, is_known }
+        Outbox { peer_memories, looked, failed, under_way, over, next: 0, lends, lent, next_part: 0, is_known }
     }
 
     /// True if a begun send is under way.
@@ -216,7 +216,7 @@ impl Outbox {
         };
         self.is_known[to as usize] = false;
         if happened == Happened::No {
-            self.landings.give_back(to, note.0.body);
+            self.peer_memories.give_back(to, note.0.body);
         }
         Err(failure)
     }
@@ -260,14 +260,14 @@ impl Outbox {
     /// Sends a body that lands in memory of the receiver's host, and its note behind it.
     fn send_receive_memory(&mut self, peers: &mut Parties, to: u32, front: Front, head: &[u8], body: &Body<'_>) -> Outcome<()> {
         let len = front.body_len;
-        let room = self.landings.take(peers, to, len)?;
+        let room = self.peer_memories.take(peers, to, len)?;
         let front = Front { body: room.place, ..front };
         let bytes = match body {
             Body::Bytes(bytes) => Some(Cow::Borrowed(*bytes)),
             Body::Part(region, shape) => match room.read_part(region, shape, len) {
                 Ok(bytes) => bytes.map(Cow::Owned),
                 Err(failure) => {
-                    self.landings.give_back(to, room.place);
+                    self.peer_memories.give_back(to, room.place);
                     return Err(failure);
                 }
             },
@@ -283,7 +283,7 @@ impl Outbox {
                 peers.pool().copy(region, shape.clone(), &room.region, target).map_err(Failure::from)
             }
         };
-        moved.inspect_err(|_| self.landings.give_back(to, room.place))?;
+        moved.inspect_err(|_| self.peer_memories.give_back(to, room.place))?;
         self.send_header(peers, to, (&front, head, &[]), WritePort::commit_started)
     }
 }
