@@ -161,12 +161,12 @@ impl Heaps {
     /// The heap of that number. **Errors**: [`Error::UnknownRegion`], [`Error::NotTrusted`].
     pub fn segment(&self, number: u32) -> hanare::Result<&Segment> {
         let name = || format!("{}.{number}", self.prefix);
-        let seat = self.segments.get(number as usize).ok_or_else(|| Error::UnknownRegion { name: name() })?;
-        match seat.get() {
+        let segment = self.segments.get(number as usize).ok_or_else(|| Error::UnknownRegion { name: name() })?;
+        match segment.get() {
             Some(known) => Ok(known),
             None => {
                 let opened = self.opened(self.pool.open_trusted(&name())?);
-                Ok(seat.get_or_init(|| opened))
+                Ok(segment.get_or_init(|| opened))
             }
         }
     }

@@ -71,12 +71,12 @@ impl Region {
         };
         let mut is_fresh = false;
         loop {
-            let seats = self.seats(words)?;
-            let count = seats.len();
-            for seat in seats {
+            let locations = self.locations(words)?;
+            let count = locations.len();
+            for location in locations {
                 // Several places are waited at in turn, for a while each.
                 let turn = (count > 1).then_some(TURN);
-                match self.wait_at(seat, left().into_iter().chain(turn).min()) {
+                match self.wait_at(location, left().into_iter().chain(turn).min()) {
                     Ok(Some(found)) => return Ok(found),
                     Ok(None) => {}
                     Err(Error::GrantRefused { .. }) if !is_fresh => {
@@ -127,37 +127,39 @@ impl Region {
     }
 
     /// The words by where they are looked at: those of this host together, those of each other node together.
-    fn seats(&self, words: &[(u64, Wait)]) -> Result<Vec<WordLocation>> {
+    fn locations(&self, words: &[(u64, Wait)]) -> Result<Vec<WordLocation>> {
         let way = self.way();
-        let mut seats: Vec<WordLocation> = Vec::new();
+        let mut locations: Vec<WordLocation> = Vec::new();
         for (index, (offset, until)) in words.iter().enumerate() {
             let (extent, at) = self.place_of(&way, *offset, until.word())?;
             match way.local(extent)? {
                 Some(_) => {
                     let word = LocalWord { index, offset: *offset, until: *until };
-                    match seats.iter_mut().find_map(|seat| if let WordLocation::Here(words) = seat { Some(words) } else { None })
+                    match locations
+                        .iter_mut()
+                        .find_map(|location| if let WordLocation::Here(words) = location { Some(words) } else { None })
                     {
                         Some(words) => words.push(word),
-                        None => seats.push(WordLocation::Here(vec![word])),
+                        None => locations.push(WordLocation::Here(vec![word])),
                     }
                 }
                 None => {
                     let route = self.extent_route(extent);
                     let word = WaitedWord { slot: route.slot, grant: route.grant, offset: at, until: *until };
-                    let of_node = |seat: &&mut WordLocation| matches!(seat, WordLocation::There(remote, _) if remote.node() == route.remote.node());
-                    match seats.iter_mut().find(of_node) {
+                    let of_node = |location: &&mut WordLocation| matches!(location, WordLocation::There(remote, _) if remote.node() == route.remote.node());
+                    match locations.iter_mut().find(of_node) {
                         Some(WordLocation::There(_, words)) => words.push((index, word)),
-                        _ => seats.push(WordLocation::There(route.remote, vec![(index, word)])),
+                        _ => locations.push(WordLocation::There(route.remote, vec![(index, word)])),
                     }
                 }
             }
         }
-        Ok(seats)
+        Ok(locations)
     }
 
     /// Waits at one place for so long; `None` where no word of it was as wanted by then, or the connection broke.
-    fn wait_at(&self, seat: WordLocation, bound: Option<Duration>) -> Result<Option<(usize, u64)>> {
-        let (remote, words) = match seat {
+    fn wait_at(&self, location: WordLocation, bound: Option<Duration>) -> Result<Option<(usize, u64)>> {
+        let (remote, words) = match location {
             WordLocation::Here(words) => {
                 let begun = Instant::now();
                 let left = || bound.map(|bound| bound.saturating_sub(begun.elapsed()));

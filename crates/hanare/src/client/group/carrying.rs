@@ -264,7 +264,7 @@ impl Group {
     /// The home of its barriers; nothing where it is a group of one that has none.
     fn home(&self) -> Result<Option<Arc<Remote>>> {
         match (&self.kind, self.pool.shared.job) {
-            (GroupKind::Joined(seat), _) => Ok(Some(seat.home.clone())),
+            (GroupKind::Joined(rank), _) => Ok(Some(rank.home.clone())),
             (GroupKind::Job, Some(_)) => self.pool.shared.home().map(Some),
             (GroupKind::Job, None) => Ok(None),
         }
@@ -278,10 +278,10 @@ impl Group {
         self.pool.check_stores()?;
         fence(Ordering::SeqCst);
         match (&self.kind, self.pool.shared.job) {
-            (GroupKind::Joined(seat), _) => {
+            (GroupKind::Joined(rank), _) => {
                 let alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
-                self.check_rank(seat)?;
-                let meet = |carried| SyncRequest::Arrive(Party::Place(seat.number), Some(carried));
+                self.check_rank(rank)?;
+                let meet = |carried| SyncRequest::Arrive(Party::Place(rank.number), Some(carried));
                 let met = crate::trace::slice("group barrier", || cargo.meet(&meet)).map_err(|error| self.failed(error))?;
                 drop(alone);
                 if met.is_none() {

@@ -174,13 +174,13 @@ impl Group {
     /// ended, this one's connection included: drop the group and join it again to go on. [`Error::NodeLost`] where the home is gone, or
     /// as for [`Pool::check_stores`].
     pub fn barrier(&self) -> Result<()> {
-        let GroupKind::Joined(seat) = &self.kind else { return self.pool.barrier() };
+        let GroupKind::Joined(rank) = &self.kind else { return self.pool.barrier() };
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.check_stores()?;
         fence(Ordering::SeqCst);
-        self.check_rank(seat)?;
-        let meet = SyncRequest::Arrive(Party::Place(seat.number), None);
-        crate::trace::slice("group barrier", || seat.home.ask_sync(&meet, patience(None))).map_err(|error| self.failed(error))?;
+        self.check_rank(rank)?;
+        let meet = SyncRequest::Arrive(Party::Place(rank.number), None);
+        crate::trace::slice("group barrier", || rank.home.ask_sync(&meet, patience(None))).map_err(|error| self.failed(error))?;
         fence(Ordering::SeqCst);
         Ok(())
     }
