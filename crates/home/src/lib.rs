@@ -63,8 +63,8 @@ pub use home::Home;
 pub use locks::LockTerms;
 pub use memory::{Bytes, Memory, Need, Recall};
 pub use pages::{
-    FileParts, FrameTerms, HomePages, HostFrames, NODE_SEATS, NotShared, PageBody, PageBytes, PageInput, PageMemory, PageOutput,
-    PageReply, PageTerms, PageVectors, Pages, RegionRequest, SEATS, VectorFrames, VectorPages,
+    FileParts, FrameTerms, HomePages, HostFrames, NODE_SLOTS, NotShared, PageBody, PageBytes, PageInput, PageMemory, PageOutput,
+    PageReply, PageTerms, PageVectors, Pages, RegionRequest, SLOTS, VectorFrames, VectorPages,
 };
 pub use queue_arrays::{LinkBegin, QueueArray, QueueArrays};
 pub use queue_ports::LaneAt;

@@ -89,7 +89,7 @@ mod tests {
     use std::sync::{Arc, Barrier};
 
     #[test]
-    fn threads_that_live_at_once_have_seats_of_their_own_and_the_rest_share_one() {
+    fn threads_that_live_at_once_have_slots_of_their_own_and_the_rest_share_one() {
         let count = OWN_COUNT + 10;
         let together = Arc::new(Barrier::new(count));
         let threads: Vec<_> = (0..count)
@@ -103,11 +103,11 @@ mod tests {
                 })
             })
             .collect();
-        let seats: Vec<usize> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-        let own: Vec<usize> = seats.iter().copied().filter(|slot| *slot < OWN_COUNT).collect();
+        let slots: Vec<usize> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let own: Vec<usize> = slots.iter().copied().filter(|slot| *slot < OWN_COUNT).collect();
         assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), own.len(), "no two have the same");
-        assert!(own.len() < count && seats.iter().all(|slot| *slot <= SHARED));
+        assert!(own.len() < count && slots.iter().all(|slot| *slot <= SHARED));
         let after = std::thread::spawn(here).join().unwrap();
-        assert!(after < OWN_COUNT, "the seats of threads that ended are given anew");
+        assert!(after < OWN_COUNT, "the slots of threads that ended are given anew");
     }
 }

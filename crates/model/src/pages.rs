@@ -82,22 +82,22 @@ impl Pages {
         word.may_map(access) && !word.is_claimed()
     }
 
-    /// A program of a host touches a page, from a seat of its own, counted from 0. Says whether the page is here, and what follows if
+    /// A program of a host touches a page, from a slot of its own, counted from 0. Says whether the page is here, and what follows if
     /// not: nothing where it was asked for before.
-    pub fn touch(&mut self, host: usize, page: Page, access: Access, seat: u16) -> (bool, Vec<Act>) {
-        // Seat 0 is the node's own.
-        let (place, seat) = (&mut self.hosts[host].place, seat + 1);
+    pub fn touch(&mut self, host: usize, page: Page, access: Access, slot: u16) -> (bool, Vec<Act>) {
+        // Slot 0 is the node's own.
+        let (place, slot) = (&mut self.hosts[host].place, slot + 1);
         // A page that was written soon after it was read is fetched for writing, whatever the program does first.
-        let (has, access) = match place.fault(page, seat, access).expect("words are the rules' own") {
+        let (has, access) = match place.fault(page, slot, access).expect("words are the rules' own") {
             Fault::Map(_) => {
-                place.leave(page, seat).expect("just counted");
+                place.leave(page, slot).expect("just counted");
                 return (true, Vec::new());
             }
             Fault::Wait(_) => return (false, Vec::new()),
             Fault::Fetch { access, .. } => (None, access),
             Fault::Upgrade { has } => (Some(has), access),
         };
-        let ticket = Ticket { seat, number: place.number(seat) };
+        let ticket = Ticket { slot, number: place.number(slot) };
         let said = Said::ToHome(ToHome::Request { ticket, access, has, firm: false });
         (false, vec![Act::Send(Letter { from: host, to: self.home, page, said })])
     }

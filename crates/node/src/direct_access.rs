@@ -42,19 +42,19 @@ impl Programs {
     }
 
     /// Takes the right back from all, and says whether commands of theirs may be under way that began before.
-    pub fn take_back(&mut self, gid: Gid, seats: &BTreeMap<ClientId, ThreadSlots>) -> Standing {
+    pub fn take_back(&mut self, gid: Gid, slots: &BTreeMap<ClientId, ThreadSlots>) -> Standing {
         let revoked = self.direct_access.revoke();
-        let their_seats: Vec<&ThreadSlots> = revoked.iter().filter_map(|client| seats.get(client)).collect();
-        their_seats.iter().for_each(|seats| seats.words().revoke(gid.0));
+        let their_slots: Vec<&ThreadSlots> = revoked.iter().filter_map(|client| slots.get(client)).collect();
+        their_slots.iter().for_each(|slots| slots.words().revoke(gid.0));
         // A single barrier serves all.
-        their_seats.first().inspect(|seats| seats.words().barrier());
+        their_slots.first().inspect(|slots| slots.words().barrier());
         for client in revoked {
-            self.entered.extend(seats.get(&client).map(|seats| (client, seats.words().entered(gid.0))));
+            self.entered.extend(slots.get(&client).map(|slots| (client, slots.words().entered(gid.0))));
         }
         for client in self.direct_access.revoked() {
             // A client without slots has ended, and its mappings with it.
-            let is_done = match (seats.get(&client), self.entered.get_mut(&client)) {
-                (Some(seats), Some(entered)) => seats.words().have_left(entered),
+            let is_done = match (slots.get(&client), self.entered.get_mut(&client)) {
+                (Some(slots), Some(entered)) => slots.words().have_left(entered),
                 _ => true,
             };
             if is_done {

@@ -30,7 +30,7 @@ pub(crate) struct Extents {
     pub spills: Arc<Spills>,
     pub counts: Arc<Counts>,
     /// State shared with clients of this host.
-    pub seats: ThreadSlotsOfAll,
+    pub thread_slots: ThreadSlotsOfAll,
     /// The attached programs.
     pub members: MemberList,
     /// Takes what they leave.
@@ -163,7 +163,7 @@ impl Extents {
         Extents {
             spills: Spills::new(lender),
             counts: Arc::default(),
-            seats: ThreadSlotsOfAll::default(),
+            thread_slots: ThreadSlotsOfAll::default(),
             members: MemberList::default(),
             closer: Closer::start(),
             entries: RwLock::new(Entries {
@@ -289,8 +289,8 @@ impl Extents {
     }
 
     /// A client of this host says here when it works on extents as they are.
-    pub fn client_came(&self, client: ClientId, seats: ThreadSlots) {
-        self.seats.enter(client, seats);
+    pub fn client_came(&self, client: ClientId, thread_slots: ThreadSlots) {
+        self.thread_slots.enter(client, thread_slots);
     }
 
     /// The files of an extent, for a client of this host to map as its grant allows, until a host shares the extent; `pins` if it gives a
@@ -336,7 +336,7 @@ impl Extents {
         let gone: Vec<_> = entries.lingering.extract_if(.., |(_, clients)| clients.is_empty()).collect();
         drop(entries);
         if gid.is_none() {
-            self.closer.drop_later(self.seats.end(client));
+            self.closer.drop_later(self.thread_slots.end(client));
         }
         // Memory is given back outside the lock.
         drop(gone);
@@ -361,7 +361,7 @@ impl Extents {
             .into());
         }
         entry.is_wanted = true;
-        match entry.direct.take_back(gid, &self.seats.lock()) {
+        match entry.direct.take_back(gid, &self.thread_slots.lock()) {
             Standing::Free => {}
             Standing::Pinned(count) => {
                 let reason =
@@ -392,8 +392,8 @@ impl Extents {
     /// may be under way that began before, as so many extents and clients; it is called again until there is none.
     pub fn take_rights_back(&self) -> usize {
         let mut entries = self.write();
-        let seats = self.seats.lock();
-        let take_back = |entry: &mut Entry| match entry.direct.take_back(entry.held.gid(), &seats) {
+        let thread_slots = self.thread_slots.lock();
+        let take_back = |entry: &mut Entry| match entry.direct.take_back(entry.held.gid(), &thread_slots) {
             Standing::Busy(count) => count,
             Standing::Free | Standing::Pinned(_) => 0,
         };

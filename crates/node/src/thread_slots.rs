@@ -17,16 +17,16 @@ type EndedLeases = VecDeque<(ClientId, Vec<(u64, Recalled)>)>;
 /// The slots of all clients of this host.
 #[derive(Default)]
 pub(crate) struct ThreadSlotsOfAll {
-    seats: Mutex<BTreeMap<ClientId, ThreadSlots>>,
-    /// Until when leases hold; changed with `seats` locked.
+    slots: Mutex<BTreeMap<ClientId, ThreadSlots>>,
+    /// Until when leases hold; changed with `slots` locked.
     until_ns: AtomicU64,
-    /// Locked after `seats`.
+    /// Locked after `slots`.
     ended: Mutex<EndedLeases>,
 }
 
 impl ThreadSlotsOfAll {
     pub fn lock(&self) -> MutexGuard<'_, BTreeMap<ClientId, ThreadSlots>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ended(&self) -> MutexGuard<'_, EndedLeases> {
@@ -34,18 +34,18 @@ impl ThreadSlotsOfAll {
     }
 
     /// A client has come.
-    pub fn enter(&self, client: ClientId, seats: ThreadSlots) {
+    pub fn enter(&self, client: ClientId, slots: ThreadSlots) {
         let mut all = self.lock();
-        seats.leases().hold_until(self.until_ns.load(Ordering::Relaxed));
-        all.insert(client, seats);
+        slots.leases().hold_until(self.until_ns.load(Ordering::Relaxed));
+        all.insert(client, slots);
     }
 
     /// A client has ended, and all of its threads: what it held and what it kept of locks is remembered, because their home will ask.
-    /// Returns its seats, which are of no use any more.
+    /// Returns its slots, which are of no use any more.
     pub fn end(&self, client: ClientId) -> Option<ThreadSlots> {
         let mut all = self.lock();
-        let seats = all.remove(&client)?;
-        let lent = seats.leases().recall_all();
+        let slots = all.remove(&client)?;
+        let lent = slots.leases().recall_all();
         if !lent.is_empty() {
             let mut ended = self.ended();
             if ended.len() >= ENDED_LEASE_PROGRAM_COUNT_MAX {
@@ -53,14 +53,14 @@ impl ThreadSlotsOfAll {
             }
             ended.push_back((client, lent));
         }
-        Some(seats)
+        Some(slots)
     }
 
     /// A lock's home wants it back, and it is lent to a client. `None` where nothing is known of it.
     pub fn recall(&self, client: ClientId, number: u64) -> Option<Recalled> {
         let all = self.lock();
         let recalled = match all.get(&client) {
-            Some(seats) => seats.leases().recall(number),
+            Some(slots) => slots.leases().recall(number),
             None => {
                 let ended = self.ended();
                 let lent = ended.iter().find(|(other, _)| *other == client)?.1.iter().find(|(other, _)| *other == number)?;
@@ -78,7 +78,7 @@ impl ThreadSlotsOfAll {
 
     /// No client may take a lock again that is lent to it at this moment.
     pub fn recall_words(&self) {
-        self.lock().values().for_each(|seats| drop(seats.leases().recall_all()));
+        self.lock().values().for_each(|slots| drop(slots.leases().recall_all()));
     }
 
     /// Locks that are lent may be taken again for so many milliseconds.
@@ -90,6 +90,6 @@ impl ThreadSlotsOfAll {
         }
         let all = self.lock();
         self.until_ns.store(until_ns, Ordering::Relaxed);
-        all.values().for_each(|seats| seats.leases().hold_until(until_ns));
+        all.values().for_each(|slots| slots.leases().hold_until(until_ns));
     }
 }

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_dies_at_any_store_is_seen_at_its_seat_or_not_at_all() {
+    fn a_program_that_dies_at_any_store_is_seen_at_its_slot_or_not_at_all() {
         for stores in 0..4 {
             let (memory, node, program) = both();
             memory.stop_after(stores);

@@ -50,7 +50,7 @@ fn map(memory: &OwnedFd) -> Result<(Shared, Mapping)> {
 impl ThreadSlots {
     /// A node makes the memory for one program. Returns the descriptor that the program gets.
     pub fn make() -> Result<(ThreadSlots, OwnedFd)> {
-        let memory = file::create("hanare-seats", SLOTS_LEN)?;
+        let memory = file::create("hanare-slots", SLOTS_LEN)?;
         let (words, mapping) = map(&memory)?;
         Ok((
             ThreadSlots { words: Revoke::make(words, Shared::fences_others()), leases: leases_of(words), _mapping: mapping },

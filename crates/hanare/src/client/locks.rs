@@ -157,7 +157,7 @@ impl LockGuard {
     /// [`LockGuard::give_back`] without the undoing.
     fn release(&mut self) -> Result<()> {
         let lent = self.lent.take();
-        let (claims, words) = (&self.pool.shared.claims, self.pool.shared.life().seats.leases());
+        let (claims, words) = (&self.pool.shared.claims, self.pool.shared.life().thread_slots.leases());
         let told = self.taking().is_told();
         // Before another thread may take it.
         self.taking().set_mine(false);
@@ -205,7 +205,7 @@ impl LockGuard {
         if let (Ok(published), Some(lent)) = (&published, keeps) {
             // Before another thread may take the lock.
             self.data.leave(shared, published.clone());
-            if shared.claims.leases.keep(shared.life().seats.leases(), lent) {
+            if shared.claims.leases.keep(shared.life().thread_slots.leases(), lent) {
                 return Ok(Released::Kept);
             }
         }
@@ -233,7 +233,7 @@ impl LockGuard {
             self.data.undo(shared);
             let given_back = taking.home.ask_sync(&SyncRequest::Withdraw { number: taking.number }, Patience::Usual);
             if let Some(lent) = lent {
-                shared.claims.leases.ended(shared.life().seats.leases(), &taking.key, lent, given_back.is_ok());
+                shared.claims.leases.ended(shared.life().thread_slots.leases(), &taking.key, lent, given_back.is_ok());
             }
         }
         entered.map_err(ended)

@@ -280,10 +280,10 @@ fn a_program_that_lies_about_its_work_harms_its_regions_alone() {
     let (answer, fds) = liar.ask_with_fds(&Request::Attach { version: VERSION, job: None });
     assert!(matches!(answer, Ok(Answer::Attached(_))));
     let len = REVOKE_LEN as u64;
-    let mut seats = Mapping::reserve(len).unwrap();
-    seats.map_file(0, fds[2].as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write).unwrap();
+    let mut slots = Mapping::reserve(len).unwrap();
+    slots.map_file(0, fds[2].as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write).unwrap();
     // SAFETY: used while the mapping is there.
-    unsafe { seats.window() }.slice(0, REVOKE_LEN).write_from(&vec![0xff; REVOKE_LEN]).unwrap();
+    unsafe { slots.window() }.slice(0, REVOKE_LEN).write_from(&vec![0xff; REVOKE_LEN]).unwrap();
     let view = liar.open("its", Rights::Write);
     let slot = view.layout.extents().next().unwrap().slot;
     assert!(matches!(liar.ask(&Request::Map { slot, grant: view.grants[0], pins: false }), Ok(Answer::Files(_))));

@@ -73,15 +73,15 @@ pub enum PageInput<'a, M: PageMemory> {
     },
     /// Clients of this host have more frames of a region than they may.
     Crowded(Gid),
-    /// A thread's link broke, and the thread does not know what its home made of the requests of these seats. What they claimed stays claimed,
+    /// A thread's link broke, and the thread does not know what its home made of the requests of these slots. What they claimed stays claimed,
     /// and is asked for again in their names.
     TakeOver {
         /// The thread's program.
         client: ClientId,
         /// The region.
         gid: Gid,
-        /// The seats.
-        seats: Range<u16>,
+        /// The slots.
+        slots: Range<u16>,
     },
     /// A connection to a node was made, and has that place; or it was not.
     Dialed {

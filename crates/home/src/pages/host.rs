@@ -18,17 +18,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Seats of the node itself.
-pub const NODE_SEATS: u16 = 8;
+/// Slots of the node itself.
+pub const NODE_SLOTS: u16 = 8;
 
-/// Seats of one client: those of its lanes, each with one for every page of a message.
-pub(super) const CLIENT_SEATS: u16 = 512;
+/// Slots of one client: those of its lanes, each with one for every page of a message.
+pub(super) const CLIENT_SLOTS: u16 = 512;
 
 /// Most clients of a host that map one region.
 const CLIENT_COUNT_MAX: u16 = 64;
 
-/// Seats of all.
-pub const SEATS: u16 = NODE_SEATS + CLIENT_COUNT_MAX * CLIENT_SEATS;
+/// Slots of all.
+pub const SLOTS: u16 = NODE_SLOTS + CLIENT_COUNT_MAX * CLIENT_SLOTS;
 
 /// Pages looked at for one eviction, and most that are evicted by it.
 const SWEEP_COUNT: u64 = 4096;
@@ -98,15 +98,15 @@ pub(super) struct PeerHost {
 #[derive(Debug)]
 struct HostClient {
     id: ClientId,
-    /// Its first seat.
-    seat: u16,
+    /// Its first slot.
+    slot: u16,
     /// True once it has said how its node reaches its mapping.
     holds: bool,
 }
 
 /// The part of the answer that lets a client map the region.
 pub(super) struct Admission<F> {
-    pub seat_first: u16,
+    pub slot_first: u16,
     pub frames_max: u64,
     pub parts: FileParts,
     pub files: F,
@@ -153,7 +153,7 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
             return Ok(());
         }
         let (layout, home_of, home_count) = (&self.layout, &self.home_of[..], self.homes.len());
-        let mut frames = memory.make_frames(FrameTerms { name: &self.name, layout, home_of, home_count, seats: SEATS })?;
+        let mut frames = memory.make_frames(FrameTerms { name: &self.name, layout, home_of, home_count, slots: SLOTS })?;
         for (home, route) in self.homes.iter().enumerate() {
             frames.set_home(home, route.me, route.own.clone());
         }
@@ -193,14 +193,14 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
     /// else.
     pub fn admit(&mut self, id: ClientId) -> Result<Admission<F::Files>> {
         if let Some(MappedPages { rules, frames, .. }) = &mut self.pages {
-            rules.settle_dead_seats(frames);
+            rules.settle_dead_slots(frames);
         }
-        let is_free = |seat: u16| {
-            let is_claimed = self.pages.as_ref().is_some_and(|pages| !pages.rules.is_free(seat..seat + CLIENT_SEATS));
-            !is_claimed && self.clients.iter().all(|client| client.seat != seat)
+        let is_free = |slot: u16| {
+            let is_claimed = self.pages.as_ref().is_some_and(|pages| !pages.rules.is_free(slot..slot + CLIENT_SLOTS));
+            !is_claimed && self.clients.iter().all(|client| client.slot != slot)
         };
-        let seat = (0..CLIENT_COUNT_MAX).map(|k| NODE_SEATS + k * CLIENT_SEATS).find(|seat| is_free(*seat));
-        let seat_first = seat.ok_or_else(|| Error::LimitReached {
+        let slot = (0..CLIENT_COUNT_MAX).map(|k| NODE_SLOTS + k * CLIENT_SLOTS).find(|slot| is_free(*slot));
+        let slot_first = slot.ok_or_else(|| Error::LimitReached {
             what: format!("programs of one host that map region '{}'", self.name),
             limit: u64::from(CLIENT_COUNT_MAX),
         })?;
@@ -208,9 +208,9 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
             Some(MappedPages { frames, .. }) => frames.files()?,
             None => (vec![None; self.home_of.len()], F::Files::default()),
         };
-        self.clients.push(HostClient { id, seat: seat_first, holds: false });
+        self.clients.push(HostClient { id, slot: slot_first, holds: false });
         let frames_max = if self.pages.is_some() { self.frames_max } else { 0 };
-        Ok(Admission { seat_first, frames_max, parts, files })
+        Ok(Admission { slot_first, frames_max, parts, files })
     }
 
     /// A client has mapped the region.
@@ -232,19 +232,19 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
     /// Detaches a client from the region. If its process may go on, its open fills end with the rest.
     fn part_one(&mut self, id: ClientId, is_over: bool, outputs: &mut Vec<HostOutput<PageBytes>>) {
         let Some(at) = self.clients.iter().position(|client| client.id == id) else { return };
-        let HostClient { seat, .. } = self.clients.remove(at);
+        let HostClient { slot, .. } = self.clients.remove(at);
         let Some(MappedPages { rules, frames, .. }) = &mut self.pages else { return };
         frames.part(id);
-        if let Err(corrupt) = rules.part(frames, seat..seat + CLIENT_SEATS, is_over, outputs) {
+        if let Err(corrupt) = rules.part(frames, slot..slot + CLIENT_SLOTS, is_over, outputs) {
             tracing::warn!("a page of a program that is gone: {}", corrupt.0);
         }
     }
 
-    /// The node goes on in the names of those seats, as far as they are the client's.
-    pub fn take_over(&mut self, id: ClientId, seats: Range<u16>, outputs: &mut Vec<HostOutput<PageBytes>>) {
-        let Some(first) = self.clients.iter().find(|client| client.id == id).map(|client| client.seat) else { return };
-        let seats = seats.start.max(first)..seats.end.min(first + CLIENT_SEATS);
-        self.with_rules(|rules, here| rules.part(here, seats, false, outputs));
+    /// The node goes on in the names of those slots, as far as they are the client's.
+    pub fn take_over(&mut self, id: ClientId, slots: Range<u16>, outputs: &mut Vec<HostOutput<PageBytes>>) {
+        let Some(first) = self.clients.iter().find(|client| client.id == id).map(|client| client.slot) else { return };
+        let slots = slots.start.max(first)..slots.end.min(first + CLIENT_SLOTS);
+        self.with_rules(|rules, here| rules.part(here, slots, false, outputs));
     }
 
     /// Parts programs that hold up steps on their mappings: all others of the host wait for each. Says whether there were any.
@@ -278,13 +278,13 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         now_us: u64,
         outputs: &mut Vec<HostOutput<PageBytes>>,
     ) -> Result<()> {
-        // Seats come from clients by way of their home.
-        let seat = match &message {
-            ToHost::Grant { ticket, .. } | ToHost::OwnerGone { ticket, .. } | ToHost::Refused { ticket, .. } => ticket.seat,
+        // Slots come from clients by way of their home.
+        let slot = match &message {
+            ToHost::Grant { ticket, .. } | ToHost::OwnerGone { ticket, .. } | ToHost::Refused { ticket, .. } => ticket.slot,
             ToHost::Invalidate { .. } | ToHost::Forward { .. } | ToHost::Recall { .. } | ToHost::Ack { .. } => 0,
         };
-        if seat >= SEATS {
-            return Err(garbage("a request of a seat that there is not"));
+        if slot >= SLOTS {
+            return Err(garbage("a request of a slot that there is not"));
         }
         let is_here = page.0 < self.layout.len().div_ceil(PAGE_LEN) && self.home_of_page(page) == home;
         if !is_here || self.pages.is_none() {

@@ -2,7 +2,7 @@
 
 use super::Pages;
 use super::events::PageOutput;
-use super::host::{Admission, CLIENT_SEATS, HomeRoute, PageHost, SEATS};
+use super::host::{Admission, CLIENT_SLOTS, HomeRoute, PageHost, SLOTS};
 use super::memory::{HostFrames, PageMemory};
 use super::outgoing::Outgoing;
 use super::request::{HostKey, JoinRequest, RegionRequest};
@@ -283,16 +283,16 @@ impl<M: PageMemory> Pages<M> {
         let Some(host) = self.hosts.get_mut(&place) else { unreachable!("the caller has just joined") };
         host.name = wanted.view.name;
         host.begin(&mut self.memory)?;
-        let Admission { seat_first, frames_max, parts, files } = host.admit(wanted.client)?;
+        let Admission { slot_first, frames_max, parts, files } = host.admit(wanted.client)?;
         let homes = host.homes.iter().enumerate().map(|(at, route)| SharedHome {
             node: route.node,
             address: route.address.clone(),
             share: host.sharing.share(at).unwrap_or_default(),
         });
         let view = SharedView {
-            seat_first,
-            seat_count: CLIENT_SEATS,
-            seats: SEATS,
+            slot_first,
+            slot_count: CLIENT_SLOTS,
+            slots: SLOTS,
             homes: homes.collect(),
             files: parts,
             frames_max,

@@ -51,8 +51,8 @@ pub struct FrameTerms<'a> {
     pub home_of: &'a [usize],
     /// Number of its homes.
     pub home_count: usize,
-    /// Number of seats for threads.
-    pub seats: u16,
+    /// Number of slots for threads.
+    pub slots: u16,
 }
 
 /// Why a region is not opened.

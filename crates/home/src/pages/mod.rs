@@ -48,7 +48,7 @@ mod wires;
 
 pub(crate) use events::Asker;
 pub use events::{PageInput, PageOutput, PageTerms};
-pub use host::{NODE_SEATS, SEATS};
+pub use host::{NODE_SLOTS, SLOTS};
 pub use memory::{FileParts, FrameTerms, HomePages, HostFrames, NotShared, PageBytes, PageMemory};
 pub use reply::{PageBody, PageReply};
 pub use request::RegionRequest;
@@ -153,7 +153,7 @@ impl<M: PageMemory> Pages<M> {
             PageInput::PageRequests { session, seq, share, requests } => self.on_page_requests(session, seq, share, requests),
             PageInput::Settled { session, share, settled } => self.on_settled(session, share, settled),
             PageInput::Crowded(gid) => self.on_crowded(gid),
-            PageInput::TakeOver { client, gid, seats } => self.take_over(client, gid, seats),
+            PageInput::TakeOver { client, gid, slots } => self.take_over(client, gid, slots),
             PageInput::Dialed { node, place } => self.dialed(node, place),
             PageInput::Frames { place, frames } => {
                 frames.iter().for_each(|bytes| self.on_frame(place, bytes));
@@ -280,12 +280,12 @@ impl<M: PageMemory> Pages<M> {
         self.settle();
     }
 
-    fn take_over(&mut self, client: ClientId, gid: Gid, seats: Range<u16>) {
-        // Programs may say so again and again. Where homes have not confirmed as many requests as there are seats, no more are made. Threads
+    fn take_over(&mut self, client: ClientId, gid: Gid, slots: Range<u16>) {
+        // Programs may say so again and again. Where homes have not confirmed as many requests as there are slots, no more are made. Threads
         // wait for their claims until their own deadline.
-        let is_heard = self.wires.unconfirmed_count() < usize::from(SEATS);
+        let is_heard = self.wires.unconfirmed_count() < usize::from(SLOTS);
         if let Some(key) = self.place_of(client, gid).filter(|_| is_heard) {
-            self.with_host(key, |host, outputs| host.take_over(client, seats, outputs));
+            self.with_host(key, |host, outputs| host.take_over(client, slots, outputs));
         }
         self.settle();
     }

@@ -171,11 +171,11 @@ fn a_home_hears_that_the_host_it_let_in_is_no_more() {
     assert_eq!(said(&mut pages), [NodeMessage::Forgot { share: 5 }]);
 }
 
-/// The other node lets this host in by its key: the program gets its first seat, and the words and frames.
+/// The other node lets this host in by its key: the program gets its first slot, and the words and frames.
 fn let_in(pages: &mut Pages<PageVectors>, key: u64) -> (u16, VectorFrames) {
     hear(pages, 1, [NodeMessage::Joined { key, result: Ok(JOINED) }]);
     let shared = std::iter::from_fn(|| pages.poll()).find_map(|output| match output {
-        PageOutput::Reply { result: Ok(Answer::Shared(view)), files: Some(frames), .. } => Some((view.seat_first, frames)),
+        PageOutput::Reply { result: Ok(Answer::Shared(view)), files: Some(frames), .. } => Some((view.slot_first, frames)),
         _ => None,
     });
     shared.unwrap()
@@ -186,15 +186,15 @@ fn let_in(pages: &mut Pages<PageVectors>, key: u64) -> (u16, VectorFrames) {
 fn a_hostile_program_does_not_fill_its_node_with_requests() {
     let mut pages = pages();
     let key = share(&mut pages);
-    let (seat, mut frames) = let_in(&mut pages, key);
+    let (slot, mut frames) = let_in(&mut pages, key);
     let mut count = 0;
-    for _ in 0..2 * u32::from(SEATS) {
+    for _ in 0..2 * u32::from(SLOTS) {
         frames.forget(Page(0));
-        frames.fault(Page(0), seat, Access::Write).unwrap();
-        pages.handle(NOW, PageInput::TakeOver { client: CLIENT, gid: GID, seats: 0..u16::MAX });
+        frames.fault(Page(0), slot, Access::Write).unwrap();
+        pages.handle(NOW, PageInput::TakeOver { client: CLIENT, gid: GID, slots: 0..u16::MAX });
         count += said(&mut pages).len();
     }
-    assert!(count <= usize::from(SEATS), "{count} requests are kept");
+    assert!(count <= usize::from(SLOTS), "{count} requests are kept");
 }
 
 /// A home may have granted what a thread asked for whose link broke: the host does not leave before it knows.
@@ -202,13 +202,13 @@ fn a_hostile_program_does_not_fill_its_node_with_requests() {
 fn what_a_thread_with_a_broken_link_asked_for_is_not_left_behind() {
     let mut pages = pages();
     let key = share(&mut pages);
-    let (seat, mut frames) = let_in(&mut pages, key);
+    let (slot, mut frames) = let_in(&mut pages, key);
     let page = Page(0);
-    assert!(matches!(frames.fault(page, seat, Access::Write), Ok(Fault::Fetch { .. })));
-    let ticket = Ticket { seat, number: frames.number(seat) };
-    pages.handle(NOW, PageInput::TakeOver { client: ClientId(4), gid: GID, seats: seat..seat + 1 });
-    assert_eq!(said(&mut pages), [], "the seat is another program's");
-    pages.handle(NOW, PageInput::TakeOver { client: CLIENT, gid: GID, seats: seat..seat + 1 });
+    assert!(matches!(frames.fault(page, slot, Access::Write), Ok(Fault::Fetch { .. })));
+    let ticket = Ticket { slot, number: frames.number(slot) };
+    pages.handle(NOW, PageInput::TakeOver { client: ClientId(4), gid: GID, slots: slot..slot + 1 });
+    assert_eq!(said(&mut pages), [], "the slot is another program's");
+    pages.handle(NOW, PageInput::TakeOver { client: CLIENT, gid: GID, slots: slot..slot + 1 });
     let request = ToHome::Request { ticket, access: Access::Write, has: None, firm: false };
     assert_eq!(said(&mut pages), [NodeMessage::ToHome { share: 5, page, message: request }]);
 
@@ -231,10 +231,10 @@ fn what_a_thread_with_a_broken_link_asked_for_is_not_left_behind() {
 fn what_is_taken_over_after_the_end_of_a_membership_fails() {
     let mut pages = pages();
     let key = share(&mut pages);
-    let (seat, mut frames) = let_in(&mut pages, key);
+    let (slot, mut frames) = let_in(&mut pages, key);
     hear(&mut pages, 2, [NodeMessage::NotShared { share: 5 }]);
-    frames.fault(Page(0), seat, Access::Write).unwrap();
-    pages.handle(NOW, PageInput::TakeOver { client: CLIENT, gid: GID, seats: seat..seat + 1 });
+    frames.fault(Page(0), slot, Access::Write).unwrap();
+    pages.handle(NOW, PageInput::TakeOver { client: CLIENT, gid: GID, slots: slot..slot + 1 });
     assert!(!frames.look(Page(0)).is_claimed());
 }
 
@@ -243,15 +243,15 @@ fn what_is_taken_over_after_the_end_of_a_membership_fails() {
 fn a_page_that_came_to_a_host_that_began_anew_goes_again() {
     let mut pages = pages();
     let key = share(&mut pages);
-    let (seat, mut frames) = let_in(&mut pages, key);
+    let (slot, mut frames) = let_in(&mut pages, key);
     pages.handle(NOW, PageInput::Identity { node: ME, epoch: Epoch(2) });
     pages.handle(NOW, PageInput::Dialed { node: OTHER, place: Some(TO) });
     assert!(said(&mut pages).contains(&NodeMessage::Forgot { share: 5 }));
     let (page, version) = (Page(0), Version(5));
-    frames.fault(page, seat, Access::Read).unwrap();
-    assert_eq!(frames.change(page, |word| word.fill(seat, version, Access::Read)), Ok(Fill::Go));
-    frames.begin_fill(page, (seat, version), Some([7; PAGE_LEN as usize].into()));
-    frames.end_fill(page, seat).unwrap();
+    frames.fault(page, slot, Access::Read).unwrap();
+    assert_eq!(frames.change(page, |word| word.fill(slot, version, Access::Read)), Ok(Fill::Go));
+    frames.begin_fill(page, (slot, version), Some([7; PAGE_LEN as usize].into()));
+    frames.end_fill(page, slot).unwrap();
     assert!(frames.look(page).may_map(Access::Read));
     hear(&mut pages, 2, [NodeMessage::NotShared { share: 5 }]);
     assert!(!frames.look(page).may_map(Access::Read));

@@ -40,7 +40,7 @@ pub struct VectorFrames {
     homes: Rc<RefCell<HomesOfRegion>>,
     layout: Rc<Routes>,
     home_of: Rc<[usize]>,
-    /// Pages that threads put into frames at this moment: the seat and the version of each.
+    /// Pages that threads put into frames at this moment: the slot and the version of each.
     fills: Rc<RefCell<BTreeMap<Page, (u16, Version)>>>,
     losses: Rc<Cell<u64>>,
 }
@@ -87,7 +87,7 @@ impl PageMemory for PageVectors {
 
     fn make_frames(&mut self, terms: FrameTerms<'_>) -> Result<VectorFrames> {
         let layout: Routes = terms.layout.clone().into();
-        let plain = Plain::new(HostId(0), false, layout.len().div_ceil(PAGE_LEN), terms.seats);
+        let plain = Plain::new(HostId(0), false, layout.len().div_ceil(PAGE_LEN), terms.slots);
         Ok(VectorFrames {
             plain: Rc::new(RefCell::new(plain)),
             homes: Rc::new(RefCell::new(vec![(HostId(0), None); terms.home_count])),
@@ -184,20 +184,20 @@ impl VectorFrames {
     }
 
     /// A thread puts bytes into a frame, as its page's word allowed.
-    pub fn begin_fill(&self, page: Page, (seat, version): (u16, Version), bytes: Option<PageBytes>) {
-        self.fills.borrow_mut().insert(page, (seat, version));
+    pub fn begin_fill(&self, page: Page, (slot, version): (u16, Version), bytes: Option<PageBytes>) {
+        self.fills.borrow_mut().insert(page, (slot, version));
         if let Some(bytes) = bytes {
             self.plain.borrow_mut().set_frame(page, Some(bytes));
         }
     }
 
     /// A thread has put all bytes into a frame. Returns `None` where the fill has ended before.
-    pub fn end_fill(&self, page: Page, seat: u16) -> Result<Option<Installed>, Corrupt> {
+    pub fn end_fill(&self, page: Page, slot: u16) -> Result<Option<Installed>, Corrupt> {
         let mut fills = self.fills.borrow_mut();
-        let Some((_, version)) = fills.remove(&page).filter(|(of, _)| *of == seat) else { return Ok(None) };
+        let Some((_, version)) = fills.remove(&page).filter(|(of, _)| *of == slot) else { return Ok(None) };
         let mut plain = self.plain.borrow_mut();
-        let installed = plain.change(page, |word| word.filled(seat, version))?;
-        plain.clear_seat(seat);
+        let installed = plain.change(page, |word| word.filled(slot, version))?;
+        plain.clear_slot(slot);
         Ok(Some(installed))
     }
 
@@ -235,9 +235,9 @@ impl HostFrames for VectorFrames {
     fn let_fills_end(&self, pages: &[Page]) {
         for page in pages {
             let filling = self.fills.borrow().get(page).copied();
-            if let Some((seat, _)) = filling {
+            if let Some((slot, _)) = filling {
                 // A word that makes no sense is found by the next who looks.
-                let _ = self.end_fill(*page, seat);
+                let _ = self.end_fill(*page, slot);
             }
         }
     }
@@ -260,8 +260,8 @@ impl HostMemory for VectorFrames {
         self.plain.borrow().page_count()
     }
 
-    fn seat_count(&self) -> u16 {
-        self.plain.borrow().seat_count()
+    fn slot_count(&self) -> u16 {
+        self.plain.borrow().slot_count()
     }
 
     fn home_of(&self, page: Page) -> usize {
@@ -285,32 +285,32 @@ impl HostMemory for VectorFrames {
         self.plain.borrow_mut().forget(page);
     }
 
-    fn fault(&mut self, page: Page, seat: u16, access: Access) -> Result<Fault, Corrupt> {
-        self.plain.borrow_mut().fault(page, seat, access)
+    fn fault(&mut self, page: Page, slot: u16, access: Access) -> Result<Fault, Corrupt> {
+        self.plain.borrow_mut().fault(page, slot, access)
     }
 
-    fn clear_seat(&mut self, seat: u16) {
-        self.plain.borrow_mut().clear_seat(seat);
+    fn clear_slot(&mut self, slot: u16) {
+        self.plain.borrow_mut().clear_slot(slot);
     }
 
-    fn end_seat(&mut self, seat: u16) -> Result<Option<Page>, Corrupt> {
-        self.plain.borrow_mut().end_seat(seat)
+    fn end_slot(&mut self, slot: u16) -> Result<Option<Page>, Corrupt> {
+        self.plain.borrow_mut().end_slot(slot)
     }
 
-    fn number(&self, seat: u16) -> u32 {
-        self.plain.borrow().number(seat)
+    fn number(&self, slot: u16) -> u32 {
+        self.plain.borrow().number(slot)
     }
 
-    fn next_number(&mut self, seat: u16) -> u32 {
-        self.plain.borrow_mut().next_number(seat)
+    fn next_number(&mut self, slot: u16) -> u32 {
+        self.plain.borrow_mut().next_number(slot)
     }
 
     fn is_clear(&self, page: Page) -> bool {
         self.plain.borrow().is_clear(page)
     }
 
-    fn fill(&mut self, page: Page, seat: u16, bytes: &PageBytes) -> bool {
-        self.plain.borrow_mut().fill(page, seat, bytes)
+    fn fill(&mut self, page: Page, slot: u16, bytes: &PageBytes) -> bool {
+        self.plain.borrow_mut().fill(page, slot, bytes)
     }
 
     fn read(&mut self, page: Page) -> Option<PageBytes> {

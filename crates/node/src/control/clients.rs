@@ -276,20 +276,20 @@ impl ControlLoop {
         };
         let client = self.clients.get_mut(&key).expect("the caller looked");
         let made = ShmLink::create(&client.id.to_string()).and_then(|link| Ok((link, ThreadSlots::make()?)));
-        let ((link, parts), (seats, seats_memory)) = match made {
+        let ((link, parts), (thread_slots, slots_memory)) = match made {
             Ok(made) => made,
             Err(error) => return plain(Err(error)),
         };
         client.attached = Some(job);
         let (id, user) = (client.id, client.user);
-        self.extents.client_came(id, seats);
+        self.extents.client_came(id, thread_slots);
         self.extents.members.enter(ProgramStat { client: id, process: client.process, user: user.uid, job });
         self.service.notify(ToService::Serve { link: Box::new(link), series: None, client: id, user });
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
         let attached = Attached { client: id, user, node, epoch, home, sealing: self.keys.sealing() };
-        (Ok(Answer::Attached(attached)), vec![parts.memory, parts.bell, seats_memory])
+        (Ok(Answer::Attached(attached)), vec![parts.memory, parts.bell, slots_memory])
     }
 
     /// The coordinator has answered, or was given up.

@@ -2,7 +2,7 @@
 //!
 //! The kernel closes the connection of a program that ends. One that lives has closed it itself, as after an answer that came too late, or was
 //! cut off. Its mappings are there, and its threads may be at work on them. So the node goes on as before: it takes rights back in the
-//! words of the program's seats, and pages from its mappings. Who says that it detaches has no mappings any more.
+//! words of the program's thread_slots, and pages from its mappings. Who says that it detaches has no mappings any more.
 
 use super::client::DetachedClient;
 use super::event_loop::ControlLoop;

@@ -9,19 +9,19 @@ impl ControlLoop {
     pub(super) fn hold_leases(&mut self) {
         let now_ms = self.now_ms();
         let left_ms = self.member.leases_until_ms(now_ms).saturating_sub(now_ms);
-        self.extents.seats.hold_for(left_ms);
+        self.extents.thread_slots.hold_for(left_ms);
         self.extents.hold_lease(left_ms);
     }
 
     /// The node is no member any more: nothing that is lent to clients here may be taken again, and what this node asks may not be heard.
     pub(super) fn lapsed(&mut self) {
-        self.extents.seats.recall_all();
+        self.extents.thread_slots.recall_all();
         self.service.notify(ToService::Member(false));
     }
 
     /// A home of locks wants one back. It asks again where nothing is known of it.
     pub(super) fn recall(&mut self, home: NodeId, client: ClientId, number: u64) {
-        if let Some(recalled) = self.extents.seats.recall(client, number) {
+        if let Some(recalled) = self.extents.thread_slots.recall(client, number) {
             self.member.recalled(home, client, number, recalled);
         }
     }
@@ -30,7 +30,7 @@ impl ControlLoop {
     pub(super) fn recall_lock(&mut self, client: ClientId, number: u64) {
         if self.member.identity().is_none_or(|(node, _)| node != client.node()) {
             self.member.recall_lock(client, number);
-        } else if let Some(recalled) = self.extents.seats.recall(client, number) {
+        } else if let Some(recalled) = self.extents.thread_slots.recall(client, number) {
             self.service.notify(ToService::Recalled { client, number, recalled });
         }
     }

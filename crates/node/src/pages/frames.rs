@@ -1,7 +1,7 @@
 //! The page words and frames of a region on this host, its clients' mappings, and how what the rules ask for is done to them.
 
 use super::memory::SharedMemory;
-use hanare_home::{FileParts, FrameTerms, HostFrames, NODE_SEATS, PageBytes, SEATS};
+use hanare_home::{FileParts, FrameTerms, HostFrames, NODE_SLOTS, PageBytes, SLOTS};
 use hanare_memory::Mapping;
 use hanare_memory::file;
 use hanare_memory::frames::{ClientFrames, Frames, Run};
@@ -14,7 +14,7 @@ use hanare_protocol::page::{Access, HostId, HostMemory, Page};
 use hanare_protocol::placement::Layout;
 use hanare_protocol::wire::control::{FilePart, PageStat};
 use hanare_protocol::{Corrupt, Error, Result};
-use hanare_ring::page_word::{LOSS_SEAT, PageWords, page_words_len, seat};
+use hanare_ring::page_word::{LOSS_SLOT, PageWords, page_words_len, slot};
 use hanare_ring::words::Shared;
 use rustix::thread::futex;
 use std::ops::Range;
@@ -62,14 +62,14 @@ struct Counters {
 
 impl NodeFrames {
     pub fn new(terms: FrameTerms<'_>) -> Result<NodeFrames> {
-        let FrameTerms { name, layout, home_of, home_count, seats } = terms;
+        let FrameTerms { name, layout, home_of, home_count, slots } = terms;
         let pages = layout.len().div_ceil(PAGE_LEN);
-        let len = page_words_len(pages, seats).next_multiple_of(PAGE_LEN);
+        let len = page_words_len(pages, slots).next_multiple_of(PAGE_LEN);
         let words_file = file::create(&format!("{name}.words"), len)?;
         let mut memory = Mapping::reserve(len)?;
         memory.map_file(0, words_file.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write)?;
         // SAFETY: the memory is dropped after the words (field order), and no copy of the window leaves them.
-        let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, seats);
+        let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, slots);
         let frames = Frames::new(&format!("{name}.frames"), pages)?;
         Ok(NodeFrames {
             words,
@@ -178,15 +178,15 @@ impl HostFrames for NodeFrames {
     }
 
     fn tell_loss(&self) {
-        self.words.count(LOSS_SEAT, seat::LOST, 1);
+        self.words.count(LOSS_SLOT, slot::LOST, 1);
     }
 
     fn add_counts(&self, stat: &mut PageStat) {
-        let counted = |which| self.words.counted(NODE_SEATS..SEATS, which);
+        let counted = |which| self.words.counted(NODE_SLOTS..SLOTS, which);
         let Counters { invalidated, forwarded, recalled, evicted } = self.counters;
-        (stat.faults, stat.fetched) = (counted(seat::FAULTS), counted(seat::FETCHED));
-        (stat.prefetched, stat.upgraded) = (counted(seat::PREFETCHED), counted(seat::UPGRADED));
-        (stat.waited, stat.invalidated, stat.forwarded) = (counted(seat::WAITED), invalidated, forwarded);
+        (stat.faults, stat.fetched) = (counted(slot::FAULTS), counted(slot::FETCHED));
+        (stat.prefetched, stat.upgraded) = (counted(slot::PREFETCHED), counted(slot::UPGRADED));
+        (stat.waited, stat.invalidated, stat.forwarded) = (counted(slot::WAITED), invalidated, forwarded);
         (stat.recalled, stat.evicted) = (recalled, evicted);
     }
 }
@@ -198,8 +198,8 @@ impl HostMemory for NodeFrames {
         self.frames.page_count()
     }
 
-    fn seat_count(&self) -> u16 {
-        SEATS
+    fn slot_count(&self) -> u16 {
+        SLOTS
     }
 
     fn home_of(&self, page: Page) -> usize {
@@ -227,38 +227,38 @@ impl HostMemory for NodeFrames {
         wake_all(&self.words, page.0);
     }
 
-    fn fault(&mut self, page: Page, seat: u16, access: Access) -> Result<Fault, Corrupt> {
-        self.words.fault(page.0, seat, access)
+    fn fault(&mut self, page: Page, slot: u16, access: Access) -> Result<Fault, Corrupt> {
+        self.words.fault(page.0, slot, access)
     }
 
-    fn clear_seat(&mut self, seat: u16) {
-        self.words.clear_seat(seat);
+    fn clear_slot(&mut self, slot: u16) {
+        self.words.clear_slot(slot);
     }
 
-    fn end_seat(&mut self, seat: u16) -> Result<Option<Page>, Corrupt> {
-        self.words.end_seat(seat).map(|claim| claim.map(Page))
+    fn end_slot(&mut self, slot: u16) -> Result<Option<Page>, Corrupt> {
+        self.words.end_slot(slot).map(|claim| claim.map(Page))
     }
 
-    fn number(&self, seat: u16) -> u32 {
-        self.words.number(seat)
+    fn number(&self, slot: u16) -> u32 {
+        self.words.number(slot)
     }
 
-    fn next_number(&mut self, seat: u16) -> u32 {
-        self.words.next_number(seat)
+    fn next_number(&mut self, slot: u16) -> u32 {
+        self.words.next_number(slot)
     }
 
     fn is_clear(&self, page: Page) -> bool {
         self.words.is_clear(page.0)
     }
 
-    fn fill(&mut self, page: Page, seat: u16, bytes: &PageBytes) -> bool {
+    fn fill(&mut self, page: Page, slot: u16, bytes: &PageBytes) -> bool {
         if let Err(refused) = self.frames.fill(Run::one(page.0), bytes) {
             tracing::error!("a page could not be kept: {refused}");
             return false;
         }
-        // Counted before its program can know. The seat is what a word says, which clients can scribble over.
-        if seat < SEATS {
-            self.words.count(seat, seat::BROUGHT, 1);
+        // Counted before its program can know. The slot is what a word says, which clients can scribble over.
+        if slot < SLOTS {
+            self.words.count(slot, slot::BROUGHT, 1);
         }
         true
     }

@@ -185,7 +185,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
     let packed = |message: &NodeMessage| pack(0, control::encode(message));
     let to_home = |share, page, message| packed(&NodeMessage::ToHome { share, page: Page(page), message });
-    let ticket = Ticket { seat: 1, number: 1 };
+    let ticket = Ticket { slot: 1, number: 1 };
     let want = |share, page, access| to_home(share, page, ToHome::Request { ticket, access, has: None, firm: true });
     let share = pack(4 | 8, control::encode(&view(WRITES)));
     let grant =

@@ -5,7 +5,7 @@ use super::memory::HomeMemory;
 use super::*;
 use crate::persistence::Keeper;
 use hanare_home::{
-    Home, HostFrames, LockTerms, Output, PageInput, PageOutput, PageTerms, Pages, SEATS, Vector, Vectors, WireOutput,
+    Home, HostFrames, LockTerms, Output, PageInput, PageOutput, PageTerms, Pages, SLOTS, Vector, Vectors, WireOutput,
 };
 use hanare_memory::Mapping;
 use hanare_memory::file::Huge;
@@ -20,7 +20,7 @@ use hanare_protocol::wire::control::{FilePart, Made, NodeAddress, RegionView};
 use hanare_protocol::wire::page::{
     Frame, Granted, Join, Joined, NodeMessage, Outcome, PageRequest, Settled, decode_frame, encode_frame,
 };
-use hanare_ring::page_word::{LOSS_SEAT, PageWords, page_words_len, seat};
+use hanare_ring::page_word::{LOSS_SLOT, PageWords, page_words_len, slot};
 use hanare_ring::words::Shared;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,7 +150,7 @@ fn a_reply_keeps_nobody_from_the_memory_of_a_region_that_was_left() {
     let files = || extents.files((held.slot, held.write), ClientId(1), true).map(drop);
     assert!(files().is_err(), "it is mapped");
     // A node that draws one number alone gives it to its first share, too.
-    let ticket = Ticket { seat: 1, number: 1 };
+    let ticket = Ticket { slot: 1, number: 1 };
     let request = PageRequest { page: 0, ticket, access: Access::Read, has: None, firm: false, tries: false };
     tell(&mut regions, PageInput::PageRequests { session: 9, seq: 1, share: KEY, requests: &[request] });
     let granted = std::iter::from_fn(|| poll(&mut regions)).find_map(|output| match output {
@@ -247,7 +247,7 @@ fn late_pages_are_answered_and_their_connection_serves_on() {
     let not_shared = |share| NodeMessage::NotShared { share };
     assert_eq!(done(&mut regions), (vec![not_shared(98), not_shared(99)], false));
 
-    let ticket = Ticket { seat: 1, number: 1 };
+    let ticket = Ticket { slot: 1, number: 1 };
     let request = PageRequest { page: 0, ticket, access: Access::Read, has: None, firm: false, tries: false };
     tell(&mut regions, PageInput::PageRequests { session: 9, seq: 1, share: 99, requests: &[request, request] });
     let Some(PageOutput::Grant { session: 9, seq: 1, reply }) = poll(&mut regions) else { panic!("the thread is told") };
@@ -277,15 +277,15 @@ fn a_host_that_its_home_does_not_know_drops_what_it_has_and_says_so() {
 fn programs_hear_of_lost_stores_in_their_own_mapping() {
     let extents = vec![Extent { node: ELSEWHERE, slot: Slot(0), len: PAGE_LEN }];
     let layout = Layout { spans: vec![Span { len: PAGE_LEN, chunk: PAGE_LEN, extents }] };
-    let terms = FrameTerms { name: "r", layout: &layout, home_of: &[0], home_count: 1, seats: SEATS };
+    let terms = FrameTerms { name: "r", layout: &layout, home_of: &[0], home_count: 1, slots: SLOTS };
     let frames = NodeFrames::new(terms).unwrap();
     let [words_file, _frames] = <[OwnedFd; 2]>::try_from(frames.files().unwrap().1).unwrap();
-    let len = page_words_len(1, SEATS).next_multiple_of(PAGE_LEN);
+    let len = page_words_len(1, SLOTS).next_multiple_of(PAGE_LEN);
     let mut memory = Mapping::reserve(len).unwrap();
     memory.map_file(0, words_file.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write).unwrap();
     // SAFETY: used while the mapping is there.
-    let words = PageWords::new(Shared::new(unsafe { memory.window() }), 1, SEATS);
-    assert_eq!(words.counted(LOSS_SEAT..LOSS_SEAT + 1, seat::LOST), 0);
+    let words = PageWords::new(Shared::new(unsafe { memory.window() }), 1, SLOTS);
+    assert_eq!(words.counted(LOSS_SLOT..LOSS_SLOT + 1, slot::LOST), 0);
     frames.tell_loss();
-    assert_eq!(words.counted(LOSS_SEAT..LOSS_SEAT + 1, seat::LOST), 1);
+    assert_eq!(words.counted(LOSS_SLOT..LOSS_SLOT + 1, slot::LOST), 1);
 }

@@ -108,7 +108,7 @@ fn records_of_fixed_length() {
         [&bytes[..], &(1u64 << 20).to_le_bytes(), &list].concat()
     };
     drive("command", &shapes.each_ref().map(seed), MOST, command);
-    let settled = Settled { page: 1, ticket: crate::page::Ticket { seat: 1, number: 1 }, version: Version(1) };
+    let settled = Settled { page: 1, ticket: crate::page::Ticket { slot: 1, number: 1 }, version: Version(1) };
     drive("records", &[settled.encode().to_vec(), vec![0; PAGE_REQUEST_LEN]], MOST, records);
 }
 
@@ -116,7 +116,7 @@ fn records_of_fixed_length() {
 fn messages_of_data_links() {
     let request = PageRequest {
         page: 1,
-        ticket: crate::page::Ticket { seat: 1, number: 1 },
+        ticket: crate::page::Ticket { slot: 1, number: 1 },
         access: crate::page::Access::Read,
         has: None,
         firm: false,

@@ -8,7 +8,7 @@ use super::hosts::HostId;
 use super::message::{Page, Ticket, ToHome, ToHost};
 use std::collections::BTreeMap;
 
-/// Grants at one home, by host and seat; a seat has one request at a time. `S` names a thread's connection.
+/// Grants at one home, by host and slot; a slot has one request at a time. `S` names a thread's connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Directs<S> {
     open: BTreeMap<(HostId, u16), Direct<S>>,
@@ -45,7 +45,7 @@ impl<S: PartialEq> Directs<S> {
     #[must_use = "nobody else speaks of it again"]
     pub fn give(&mut self, host: HostId, session: S, page: Page, ticket: Ticket, grant: ToHost) -> Option<Again> {
         let direct = Direct { session, number: ticket.number, page, grant };
-        let before = self.open.insert((host, ticket.seat), direct).filter(|before| before.number != ticket.number)?;
+        let before = self.open.insert((host, ticket.slot), direct).filter(|before| before.number != ticket.number)?;
         Some(Again { host, page: before.page, grant: before.grant })
     }
 
@@ -53,7 +53,7 @@ impl<S: PartialEq> Directs<S> {
     pub fn on_message(&mut self, host: HostId, page: Page, message: &ToHome, heard: Heard) -> Option<Again> {
         match message {
             ToHome::Done { ticket, .. } => {
-                self.open.retain(|(who, seat), direct| (*who, *seat, direct.number) != (host, ticket.seat, ticket.number));
+                self.open.retain(|(who, slot), direct| (*who, *slot, direct.number) != (host, ticket.slot, ticket.number));
                 None
             }
             ToHome::WriteBack { .. } => {
@@ -61,7 +61,7 @@ impl<S: PartialEq> Directs<S> {
                 None
             }
             ToHome::Request { ticket, .. } if heard == Heard::Stale => {
-                let direct = self.open.get(&(host, ticket.seat)).filter(|direct| direct.number == ticket.number)?;
+                let direct = self.open.get(&(host, ticket.slot)).filter(|direct| direct.number == ticket.number)?;
                 Some(Again { host, page: direct.page, grant: direct.grant.clone() })
             }
             _ => None,
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_grant_whose_notice_was_lost_goes_to_the_node() {
         let mut directs = Directs::default();
-        let ticket = |number| Ticket { seat: 8, number };
+        let ticket = |number| Ticket { slot: 8, number };
         let grant = |ticket| {
             let (version, access, awaits) = (Version(1), Access::Write, Hosts::NONE);
             ToHost::Grant { ticket, version, access, has_bytes: true, awaits, firm: true }

@@ -53,8 +53,8 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ticket {
     /// The thread slot of the requester.
-    pub seat: u16,
-    /// The how-manieth request of that seat.
+    pub slot: u16,
+    /// The how-manieth request of that slot.
     pub number: u32,
 }
 
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn messages_without_bytes_are_small() {
-        let ticket = Ticket { seat: u16::MAX, number: u32::MAX };
+        let ticket = Ticket { slot: u16::MAX, number: u32::MAX };
         let mut awaits = Hosts::NONE;
         (0..64).for_each(|host| awaits.insert(HostId(host)));
         let grant =

@@ -82,7 +82,7 @@ mod tests {
     use crate::page::{Access, HostId, Hosts, Version};
 
     const PAGE: Page = Page(3);
-    const TICKET: Ticket = Ticket { seat: 1, number: 7 };
+    const TICKET: Ticket = Ticket { slot: 1, number: 7 };
 
     fn grant(ticket: Ticket, awaits: Hosts) -> ToHost {
         ToHost::Grant { ticket, version: Version(5), access: Access::Write, has_bytes: false, awaits, firm: true }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn what_answers_no_request_of_the_thread_goes_to_its_node() {
         let mut reply = PendingReply::new([(PAGE, TICKET)]);
-        let other = Ticket { seat: 2, number: 7 };
+        let other = Ticket { slot: 2, number: 7 };
         for (page, message) in [(PAGE, grant(other, Hosts::NONE)), (Page(4), grant(TICKET, Hosts::NONE))] {
             assert_eq!(reply.keep(page, message.clone(), ()), Some((message, ())));
         }

@@ -32,11 +32,11 @@ struct Station {
     place: Plain<()>,
 }
 
-const SEAT: u16 = 1;
+const SLOT: u16 = 1;
 
 impl Station {
     fn new(host: u16) -> Station {
-        let mut place = Plain::new(HostId(host), host == 0, 8, SEAT + 1);
+        let mut place = Plain::new(HostId(host), host == 0, 8, SLOT + 1);
         (0..8).filter(|_| host == 0).for_each(|page| place.set_frame(Page(page), Some(())));
         Station { rules: Host::default(), place }
     }
@@ -47,16 +47,16 @@ impl Station {
 
     /// A thread touches the page; returns what it asks for.
     fn touch(&mut self, page: Page, access: Access) -> Option<ToHome> {
-        let has = match self.place.fault(page, SEAT, access).unwrap() {
+        let has = match self.place.fault(page, SLOT, access).unwrap() {
             Fault::Map(_) => {
-                self.place.leave(page, SEAT).unwrap();
+                self.place.leave(page, SLOT).unwrap();
                 return None;
             }
             Fault::Fetch { .. } => None,
             Fault::Upgrade { has } => Some(has),
             Fault::Wait(word) => panic!("nobody else is at it: {word:?}"),
         };
-        Some(ToHome::Request { ticket: Ticket { seat: SEAT, number: self.place.number(SEAT) }, access, has, firm: false })
+        Some(ToHome::Request { ticket: Ticket { slot: SLOT, number: self.place.number(SLOT) }, access, has, firm: false })
     }
 
     /// What the host says to a message, when all has been taken that it asks for.
@@ -135,7 +135,7 @@ impl Pool {
                     let outputs = station.hear(message);
                     if was_claimed && !station.place.look(PAGE).is_claimed() {
                         // The thread goes on.
-                        station.place.clear_seat(SEAT);
+                        station.place.clear_slot(SLOT);
                         self.cost.hops = hops;
                     }
                     self.say(host.0, outputs, hops);
@@ -266,7 +266,7 @@ fn hosts_beyond_the_bitmap_are_hosts() {
 
 /// Messages that come in another order than [`Pool::run`] brings them.
 fn wants(directory: &mut Directory, host: u16, number: u32, access: Access) -> Vec<Output> {
-    let want = ToHome::Request { ticket: Ticket { seat: 0, number }, access, has: None, firm: false };
+    let want = ToHome::Request { ticket: Ticket { slot: 0, number }, access, has: None, firm: false };
     assert_eq!(directory.handle(HostId(host), PAGE, want).unwrap(), Heard::Acted);
     std::iter::from_fn(|| directory.poll()).collect()
 }
@@ -280,7 +280,7 @@ fn requests_are_served_in_the_order_in_which_they_came() {
     }
     let mut version = Version::FIRST.next();
     for host in 1..5 {
-        let ticket = Ticket { seat: 0, number: 1 };
+        let ticket = Ticket { slot: 0, number: 1 };
         directory.handle(HostId(host), PAGE, ToHome::Done { ticket, version }).unwrap();
         let next = ToHost::Forward { era: version, to: HostId(host + 1), ticket, access: Write, hold_us: 0 };
         assert_eq!(directory.poll(), Some(Output::Send(HostId(host), PAGE, next)));
@@ -297,7 +297,7 @@ fn a_page_has_a_bounded_queue() {
         directory.recall(PAGE, Face(face), Read);
     }
     assert_eq!(directory.poll(), None);
-    let refused = ToHost::Refused { ticket: Ticket { seat: 0, number: 1 }, reason: Refusal::Full };
+    let refused = ToHost::Refused { ticket: Ticket { slot: 0, number: 1 }, reason: Refusal::Full };
     assert_eq!(wants(&mut directory, 2, 1, Read), [Output::Send(HostId(2), PAGE, refused)]);
     for face in 0..crate::limits::PAGE_QUEUE_MAX as u64 {
         directory.release(PAGE, Face(face));
@@ -308,7 +308,7 @@ fn a_page_has_a_bounded_queue() {
 #[test]
 fn what_no_host_says_is_refused_or_does_nothing() {
     let mut directory = Directory::new(8, HostId(0));
-    let ticket = Ticket { seat: 0, number: 1 };
+    let ticket = Ticket { slot: 0, number: 1 };
     let want = ToHome::Request { ticket, access: Read, has: None, firm: false };
     assert!(directory.handle(HostId(1), Page(8), want).is_err(), "beyond the extent");
     wants(&mut directory, 1, 7, Write);
@@ -317,7 +317,7 @@ fn what_no_host_says_is_refused_or_does_nothing() {
         ToHome::WriteBack { version, keeps: true },
         ToHome::WriteBack { version: Version(77), keeps: false },
         ToHome::Done { ticket, version },
-        ToHome::Done { ticket: Ticket { seat: 0, number: 7 }, version: Version(77) },
+        ToHome::Done { ticket: Ticket { slot: 0, number: 7 }, version: Version(77) },
         ToHome::Ack { version },
         ToHome::Missing { version },
         ToHome::Abandoned { ticket },
@@ -334,7 +334,7 @@ fn what_no_host_says_is_refused_or_does_nothing() {
     }
     let mut host = Station::new(1);
     assert!(host.touch(PAGE, Read).is_some());
-    let ticket = Ticket { seat: SEAT, number: 1 };
+    let ticket = Ticket { slot: SLOT, number: 1 };
     let grant =
         |access, version, has_bytes| ToHost::Grant { ticket, version, access, has_bytes, awaits: Hosts::NONE, firm: true };
     let given_back = HostOutput::Home { page: PAGE, message: ToHome::WriteBack { version, keeps: false }, bytes: Some(()) };
@@ -363,7 +363,7 @@ fn an_old_acknowledgement_does_not_undo_those_for_the_next_version() {
     }
     let mut awaits = Hosts::one(HostId(0));
     awaits.insert(HostId(3));
-    let (ticket, version) = (Ticket { seat: SEAT, number: 1 }, version.next());
+    let (ticket, version) = (Ticket { slot: SLOT, number: 1 }, version.next());
     let said = host.hear(ToHost::Grant { ticket, version, access: Write, has_bytes: true, awaits, firm: true });
     assert_eq!(said, [HostOutput::Home { page: PAGE, message: ToHome::Done { ticket, version }, bytes: None }]);
     assert_eq!(host.state(), State::Owned, "both have acknowledged");
@@ -373,18 +373,18 @@ fn an_old_acknowledgement_does_not_undo_those_for_the_next_version() {
 fn a_page_is_taken_from_the_programs_before_it_goes() {
     let mut host = Station::new(1);
     assert!(host.touch(PAGE, Write).is_some());
-    let (ticket, version) = (Ticket { seat: SEAT, number: 1 }, Version(2));
+    let (ticket, version) = (Ticket { slot: SLOT, number: 1 }, Version(2));
     let granted = ToHost::Grant { ticket, version, access: Write, has_bytes: true, awaits: Hosts::NONE, firm: true };
     assert_eq!(host.hear(granted).len(), 1);
     // A thread begins to map it.
-    assert_eq!(host.place.fault(PAGE, SEAT, Write), Ok(Fault::Map(Write)));
+    assert_eq!(host.place.fault(PAGE, SLOT, Write), Ok(Fault::Map(Write)));
     let forward = |access| ToHost::Forward { era: version, to: HostId(2), ticket, access, hold_us: 0 };
     assert_eq!((host.hear(forward(Read)), host.state()), (vec![], State::TakingOwned));
     // What comes meanwhile waits; and that an owner evicts is no reason to take a page twice.
     let recall = ToHost::Recall { era: version.next(), keeps: false, hold_us: 0 };
     assert_eq!(host.hear(recall), []);
     assert_eq!(host.rules.evict(&mut host.place, PAGE), Ok(false));
-    host.place.leave(PAGE, SEAT).unwrap();
+    host.place.leave(PAGE, SLOT).unwrap();
     let mut outputs = Vec::new();
     assert_eq!(host.rules.turn(&mut host.place, &mut outputs), Ok(true));
     let copy = ToHost::Grant { ticket, version, access: Read, has_bytes: true, awaits: Hosts::NONE, firm: false };
@@ -401,7 +401,7 @@ fn an_owner_that_passed_the_page_on_says_so_and_one_that_evicted_it_does_not() {
     let mut pool = Pool::new(2);
     pool.touch(1, Write);
     let era = Version::FIRST.next();
-    let forward = ToHost::Forward { era, to: HostId(0), ticket: Ticket { seat: SEAT, number: 9 }, access: Write, hold_us: 0 };
+    let forward = ToHost::Forward { era, to: HostId(0), ticket: Ticket { slot: SLOT, number: 9 }, access: Write, hold_us: 0 };
     assert_eq!(pool.hosts[1].hear(forward.clone()).len(), 1);
     assert_eq!(pool.hosts[1].place.frame(PAGE), None, "it went with the message");
     assert_eq!(pool.hosts[1].hear(forward), [], "an older one");
@@ -427,23 +427,23 @@ fn the_home_s_death_ends_what_is_asked_for_and_leaves_what_is_here() {
 }
 
 #[test]
-fn what_a_dead_thread_claimed_is_asked_for_in_its_name_and_its_seat_is_kept() {
+fn what_a_dead_thread_claimed_is_asked_for_in_its_name_and_its_slot_is_kept() {
     for access in [Read, Write] {
         let mut host = Station::new(1);
         let Some(ToHome::Request { ticket, .. }) = host.touch(PAGE, access) else { panic!("it is not here") };
         let mut outputs = Vec::new();
-        host.rules.part(&mut host.place, SEAT..SEAT + 1, true, &mut outputs).unwrap();
+        host.rules.part(&mut host.place, SLOT..SLOT + 1, true, &mut outputs).unwrap();
         let [HostOutput::Home { message: ToHome::Request { ticket: again, .. }, .. }] = outputs[..] else {
             panic!("{outputs:?}")
         };
         assert_eq!(again.number == ticket.number, access == Write, "one to write is known again; one to read is another");
-        host.rules.settle_dead_seats(&host.place);
-        assert!(!host.rules.is_free(SEAT..SEAT + 1), "its claim is open");
+        host.rules.settle_dead_slots(&host.place);
+        assert!(!host.rules.is_free(SLOT..SLOT + 1), "its claim is open");
         let (version, firm) = (Version(2), access == Write);
         let said = host.hear(ToHost::Grant { ticket: again, version, access, has_bytes: true, awaits: Hosts::NONE, firm });
         assert_eq!(said.len(), usize::from(firm));
-        host.rules.settle_dead_seats(&host.place);
-        assert!(host.rules.is_free(SEAT..SEAT + 1));
+        host.rules.settle_dead_slots(&host.place);
+        assert!(host.rules.is_free(SLOT..SLOT + 1));
         assert_eq!(host.state(), if firm { State::Owned } else { State::Shared });
     }
 }
@@ -452,7 +452,7 @@ fn what_a_dead_thread_claimed_is_asked_for_in_its_name_and_its_seat_is_kept() {
 fn granted(has_bytes: bool) -> (Station, ToHost) {
     let mut host = Station::new(if has_bytes { 1 } else { 0 });
     assert!(host.touch(PAGE, Write).is_some());
-    let (ticket, version) = (Ticket { seat: SEAT, number: 1 }, Version(2));
+    let (ticket, version) = (Ticket { slot: SLOT, number: 1 }, Version(2));
     let grant = ToHost::Grant { ticket, version, access: Write, has_bytes, awaits: Hosts::NONE, firm: true };
     assert_eq!((host.hear(grant.clone()).len(), host.state()), (1, State::Owned));
     (host, grant)
@@ -462,7 +462,7 @@ fn granted(has_bytes: bool) -> (Station, ToHost) {
 fn a_grant_that_comes_twice_makes_nobody_owner_of_what_others_read() {
     for has_bytes in [true, false] {
         let (mut host, again) = granted(has_bytes);
-        let ticket = Ticket { seat: 9, number: 9 };
+        let ticket = Ticket { slot: 9, number: 9 };
         let forward = ToHost::Forward { era: Version(2), to: HostId(2), ticket, access: Read, hold_us: 0 };
         assert_eq!((host.hear(forward).len(), host.state()), (2, State::Shared));
         assert_eq!((host.hear(again), host.state()), (vec![], State::Shared));
@@ -485,7 +485,7 @@ fn a_grant_that_comes_twice_does_not_end_the_next_one_s_waiting() {
     let (mut host, again) = granted(true);
     assert!(host.rules.evict(&mut host.place, PAGE).unwrap() && host.rules.turn(&mut host.place, &mut Vec::new()).unwrap());
     assert!(host.touch(PAGE, Write).is_some());
-    let (ticket, version, awaits) = (Ticket { seat: SEAT, number: 2 }, Version(3), Hosts::one(HostId(0)));
+    let (ticket, version, awaits) = (Ticket { slot: SLOT, number: 2 }, Version(3), Hosts::one(HostId(0)));
     let next = ToHost::Grant { ticket, version, access: Write, has_bytes: true, awaits, firm: true };
     assert_eq!(host.hear(next), []);
     assert_eq!((host.hear(again), host.state()), (vec![], State::FetchingWrite));
@@ -498,7 +498,7 @@ fn a_refusal_that_went_with_its_thread_is_given_to_who_asks_again() {
     let mut directory = Directory::new(8, HostId(0));
     wants(&mut directory, 1, 1, Write);
     directory.on_host_lost(HostId(1));
-    let refused = ToHost::Refused { ticket: Ticket { seat: 0, number: 1 }, reason: Refusal::Lost };
+    let refused = ToHost::Refused { ticket: Ticket { slot: 0, number: 1 }, reason: Refusal::Lost };
     for _ in 0..2 {
         assert_eq!(wants(&mut directory, 2, 1, Write), [Output::Send(HostId(2), PAGE, refused.clone())]);
     }
@@ -510,7 +510,7 @@ fn a_lost_page_is_refused_and_others_stay() {
     wants(&mut directory, 1, 1, Write);
     directory.on_host_lost(HostId(1));
     assert_eq!(directory.phase(PAGE), Phase::Lost);
-    let refused = ToHost::Refused { ticket: Ticket { seat: 0, number: 1 }, reason: Refusal::Lost };
+    let refused = ToHost::Refused { ticket: Ticket { slot: 0, number: 1 }, reason: Refusal::Lost };
     assert_eq!(wants(&mut directory, 2, 1, Read), [Output::Send(HostId(2), PAGE, refused)]);
     directory.recall(PAGE, Face(5), Read);
     assert_eq!(directory.poll(), Some(Output::Failed(PAGE, Face(5), Refusal::Lost)));

@@ -248,12 +248,12 @@ pub struct FilePart {
 /// A shared region as a client of one host maps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedView {
-    /// The first of the client's seats in the page words.
-    pub seat_first: u16,
+    /// The first of the client's slots in the page words.
+    pub slot_first: u16,
     /// Number of its slots.
-    pub seat_count: u16,
-    /// Seats of all of the host.
-    pub seats: u16,
+    pub slot_count: u16,
+    /// Slots of all of the host.
+    pub slots: u16,
     /// The homes of the region's pages.
     pub homes: Vec<SharedHome>,
     /// For each extent of the layout, if it is on this node, its files.

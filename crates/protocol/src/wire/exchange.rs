@@ -48,11 +48,11 @@ pub enum Query {
     Settled(u64, Vec<Settled>),
     /// Frames of that region are more than the host's limit. Not answered.
     Crowded(Gid),
-    /// A thread does not know what became of the requests of so many seats from the first on: its node goes on in their names. Not answered.
+    /// A thread does not know what became of the requests of so many slots from the first on: its node goes on in their names. Not answered.
     TakeOver {
         /// The region.
         gid: Gid,
-        /// The first seat.
+        /// The first slot.
         first: u16,
         /// Their number.
         count: u16,
@@ -114,7 +114,7 @@ impl Query {
             Kind::Pages => Query::Pages(head.detail, records(head, body, PageRequest::decode)?),
             Kind::Settled => Query::Settled(head.detail, records(head, body, Settled::decode)?),
             Kind::Crowded => Query::Crowded(Gid(head.detail)),
-            Kind::TakeOver => Query::TakeOver { gid: Gid(head.detail), first: seat(head.seq)?, count: seat(head.count.into())? },
+            Kind::TakeOver => Query::TakeOver { gid: Gid(head.detail), first: slot(head.seq)?, count: slot(head.count.into())? },
             Kind::Look => Query::Look(control::decode(body)?),
             _ => return Err(Malformed("a message that only nodes send")),
         })
@@ -197,8 +197,8 @@ pub fn take_over_head(gid: Gid, first: u16, count: u16) -> Head {
     Head { detail: gid.0, count: count.into(), ..Head::new(Kind::TakeOver, first.into()) }
 }
 
-fn seat(number: u64) -> Result<u16, Malformed> {
-    number.try_into().map_err(|_| Malformed("a seat that there is not"))
+fn slot(number: u64) -> Result<u16, Malformed> {
+    number.try_into().map_err(|_| Malformed("a slot that there is not"))
 }
 
 /// The head of the answer to [`Query::Pages`]: so many records, and `pages_len` bytes of pages behind them.
@@ -244,7 +244,7 @@ mod tests {
     use crate::wire::control::NodeCounts;
 
     fn ticket() -> Ticket {
-        Ticket { seat: 3, number: 9 }
+        Ticket { slot: 3, number: 9 }
     }
 
     fn queries() -> Vec<Query> {

@@ -61,7 +61,7 @@ pub enum Kind {
     Appended = 22,
     /// Bytes for memory of the program at the other end, from byte `detail` of it on: they are there before the next `Append` counts. Not answered.
     Ahead = 23,
-    /// A thread does not know what became of the requests of `count` seats from seat `seq` on: to its host's own node, `detail` is the region.
+    /// A thread does not know what became of the requests of `count` slots from slot `seq` on: to its host's own node, `detail` is the region.
     /// Not answered.
     TakeOver = 24,
 }

@@ -58,7 +58,7 @@ struct RawPageRequest {
     page: U64,
     version: U32,
     number: U32,
-    seat: U16,
+    slot: U16,
     flags: u8,
     zero: [u8; 5],
 }
@@ -73,7 +73,7 @@ impl PageRequest {
             page: self.page.into(),
             version: self.has.map_or(0, |version| version.0).into(),
             number: self.ticket.number.into(),
-            seat: self.ticket.seat.into(),
+            slot: self.ticket.slot.into(),
             flags: flag(self.access == Access::Write, WRITES)
                 | flag(self.firm, FIRM)
                 | flag(self.has.is_some(), HAS)
@@ -95,7 +95,7 @@ impl PageRequest {
         }
         Ok(PageRequest {
             page: raw.page.get(),
-            ticket: Ticket { seat: raw.seat.get(), number: raw.number.get() },
+            ticket: Ticket { slot: raw.slot.get(), number: raw.number.get() },
             access: if is(WRITES) { Access::Write } else { Access::Read },
             has: is(HAS).then(|| Version(raw.version.get())),
             firm: is(FIRM),
@@ -122,7 +122,7 @@ impl Settled {
             page: self.page.into(),
             version: self.version.0.into(),
             number: self.ticket.number.into(),
-            seat: self.ticket.seat.into(),
+            slot: self.ticket.slot.into(),
             flags: 0,
             zero: [0; 5],
         };
@@ -135,7 +135,7 @@ impl Settled {
         if raw.flags != 0 || raw.zero != [0; 5] {
             return Err(Malformed("a page settled in an unknown way"));
         }
-        let ticket = Ticket { seat: raw.seat.get(), number: raw.number.get() };
+        let ticket = Ticket { slot: raw.slot.get(), number: raw.number.get() };
         Ok(Settled { page: raw.page.get(), ticket, version: Version(raw.version.get()) })
     }
 }

@@ -1,7 +1,7 @@
 //! Counts of threads and their node at slots of the page words.
 
 /// Indices of a slot's counts, where threads count in the page words that they share with their node.
-pub mod seat {
+pub mod slot {
     /// Touches that found no page.
     pub const FAULTS: usize = 0;
     /// Pages that came from their homes.
@@ -14,9 +14,9 @@ pub mod seat {
     pub const WAITED: usize = 4;
     /// Pages whose bytes the node brought for the thread: the node counts them.
     pub const BROUGHT: usize = 5;
-    /// Stores of this host's programs that were lost, at [`super::LOSS_SEAT`].
+    /// Stores of this host's programs that were lost, at [`super::LOSS_SLOT`].
     pub const LOST: usize = 0;
 }
 
 /// A slot of the node's, at which it counts for all programs.
-pub const LOSS_SEAT: u16 = 1;
+pub const LOSS_SLOT: u16 = 1;

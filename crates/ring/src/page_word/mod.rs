@@ -38,7 +38,7 @@
 //! 1. *Mark it*: [`PageWord::invalidate`] for an invalidation, [`PageWord::take_owned`] for a forward or a recall,
 //!    [`PageWord::take_to_evict`] to make room. Where no copy is here, that is all: acknowledge, or drop the message.
 //! 2. *Wait for threads that map it*: [`PageWords::is_clear`], again and again; meanwhile other pages go on. The node does not wait for a
-//!    dead thread ([`PageWords::end_seat`]). It waits for a stopped thread up to a deadline, and then gives up the whole process.
+//!    dead thread ([`PageWords::end_slot`]). It waits for a stopped thread up to a deadline, and then gives up the whole process.
 //! 3. *Write-protect* the page in all clients, *read* its bytes through the service mapping if they are to go somewhere, and,
 //!    unless a copy stays, *punch* it out of the file. Nobody but the node touches the frame from the mark on: reading a
 //!    punched page plants zeros.
@@ -49,7 +49,7 @@
 //! # Death
 //!
 //! A slot says which page its thread is at, from before the thread touches the page's word until after it left it. A client that died at
-//! any step leaves a claim, a count, or both. Once the node knows (pidfd) that the client is dead, [`PageWords::end_seat`] clears the
+//! any step leaves a claim, a count, or both. Once the node knows (pidfd) that the client is dead, [`PageWords::end_slot`] clears the
 //! slot and returns the claim that is left. The node punches a frame that was being filled ([`PageWord::unfill`]), and goes on with the
 //! request in the dead slot's name. Nobody else gets the slot until then. A count that is too high costs a look at all slots at the next
 //! taking, which mends it. (After 511 deaths at one page that was never taken meanwhile, threads that touch the page wait until the node
@@ -70,7 +70,7 @@ mod counts;
 #[cfg(test)]
 mod tests;
 
-pub use counts::{LOSS_SEAT, seat};
+pub use counts::{LOSS_SLOT, slot};
 
 use crate::layout::{LINE_LEN, WORD_LEN};
 use crate::words::Exchange;
@@ -175,10 +175,10 @@ impl<W: Exchange> PageWords<W> {
         let at = self.at(page);
         let mut old = PageWord(self.words.load(at));
         loop {
-            let change = old.fault(slot, access).inspect_err(|_| self.clear_seat(slot))?;
+            let change = old.fault(slot, access).inspect_err(|_| self.clear_slot(slot))?;
             let says = match change.value {
                 Fault::Wait(_) => {
-                    self.clear_seat(slot);
+                    self.clear_slot(slot);
                     return Ok(change.value);
                 }
                 Fault::Map(_) => place(page) | MAPS,
@@ -204,7 +204,7 @@ impl<W: Exchange> PageWords<W> {
         loop {
             let change = old.enter(access)?;
             if !change.value {
-                self.clear_seat(slot);
+                self.clear_slot(slot);
                 return Ok(false);
             }
             // ORDERING: as in `fault`.
@@ -249,7 +249,7 @@ impl<W: Exchange> PageWords<W> {
     pub fn leave(&self, page: u64, slot: u16) -> Result<Changed, Corrupt> {
         let left = self.change(page, PageWord::leave);
         // ORDERING: after the count: a slot that is clear is counted no more.
-        self.clear_seat(slot);
+        self.clear_slot(slot);
         left.map(|(changed, ())| changed)
     }
 
@@ -266,7 +266,7 @@ impl<W: Exchange> PageWords<W> {
     /// The filler could not put the bytes into the frame, which is a hole: its request has failed.
     pub fn fail_fill(&self, page: u64, slot: u16) -> Result<Changed, Corrupt> {
         let failed = self.change(page, |word| word.fail_fill(slot));
-        self.clear_seat(slot);
+        self.clear_slot(slot);
         failed.map(|(changed, ())| changed)
     }
 
@@ -279,7 +279,7 @@ impl<W: Exchange> PageWords<W> {
     pub fn fail(&self, page: u64, slot: u16) -> Result<Option<Changed>, Corrupt> {
         let (_, failed) = self.change(page, |word| word.fail(slot))?;
         if failed.is_some() {
-            self.clear_seat(slot);
+            self.clear_slot(slot);
         }
         Ok(failed)
     }
@@ -306,7 +306,7 @@ impl<W: Exchange> PageWords<W> {
 
     /// The thread of a slot is dead: nobody waits for it any more. Returns the page that it was fetching, filling, or asking to write:
     /// the node goes on in the slot's name.
-    pub fn end_seat(&self, slot: u16) -> Result<Option<u64>, Corrupt> {
+    pub fn end_slot(&self, slot: u16) -> Result<Option<u64>, Corrupt> {
         let said = self.words.swap(self.slot_at(slot), 0) & !MAPS;
         let Some(page) = said.checked_sub(1).filter(|page| *page < self.pages) else { return Ok(None) };
         let word = self.look(page);
@@ -326,7 +326,7 @@ impl<W: Exchange> PageWords<W> {
     }
 
     /// The slot's thread is at no page.
-    pub fn clear_seat(&self, slot: u16) {
+    pub fn clear_slot(&self, slot: u16) {
         self.words.store(self.slot_at(slot), 0);
     }
 }

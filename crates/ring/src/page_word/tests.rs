@@ -7,8 +7,8 @@ use hanare_protocol::page::word::{Invalidated, State, TakeOutcome};
 use std::cell::Cell;
 
 const PAGES: u64 = 3;
-const SEATS: u16 = 4;
-/// The node's own seat.
+const SLOTS: u16 = 4;
+/// The node's own slot.
 const NODE: u16 = 3;
 
 /// What the node does to a word.
@@ -33,17 +33,17 @@ impl<W: Exchange> PageWords<W> {
         self.change(page, PageWord::keep_taken).map(|(changed, ())| changed)
     }
 
-    fn unfill(&self, page: u64, seat: u16) -> Result<(), Corrupt> {
-        self.change(page, |word| word.unfill(seat)).map(|_| ())
+    fn unfill(&self, page: u64, slot: u16) -> Result<(), Corrupt> {
+        self.change(page, |word| word.unfill(slot)).map(|_| ())
     }
 }
 
 fn pages() -> PageWords<Steps> {
-    PageWords::new(Steps::new(page_words_len(PAGES, SEATS) as usize), PAGES, SEATS)
+    PageWords::new(Steps::new(page_words_len(PAGES, SLOTS) as usize), PAGES, SLOTS)
 }
 
 fn other(pages: &PageWords<Steps>) -> PageWords<Steps> {
-    PageWords::new(pages.words.other_process(), PAGES, SEATS)
+    PageWords::new(pages.words.other_process(), PAGES, SLOTS)
 }
 
 /// The page in a state, in version 5, with nobody at it.
@@ -62,7 +62,7 @@ fn page_in(state: State) -> PageWords<Steps> {
         }
         other => panic!("{other:?} has somebody at it"),
     }
-    pages.clear_seat(NODE);
+    pages.clear_slot(NODE);
     pages
 }
 
@@ -118,7 +118,7 @@ fn a_grant_that_an_invalidation_overtook_is_void() {
     assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Nothing));
     assert_eq!(pages.invalidate(1, Version(6)), Ok(Invalidated::Nothing), "an older one raises nothing");
     assert_eq!(pages.grant(1, 0, Version(7), Access::Read), Ok(Installed::Void));
-    assert_eq!(pages.grant(1, 2, Version(8), Access::Read), Ok(Installed::Gone), "of another seat");
+    assert_eq!(pages.grant(1, 2, Version(8), Access::Read), Ok(Installed::Gone), "of another slot");
     assert_eq!(pages.grant(1, 0, Version(8), Access::Read), Ok(Installed::Here(Changed { wakes: false })));
 }
 
@@ -129,7 +129,7 @@ fn what_is_being_filled_was_granted_and_is_nobody_else_s() {
     assert!(matches!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { .. })));
     assert_eq!(pages.invalidate(1, Version(6)), Ok(Invalidated::Nothing));
     assert_eq!(pages.fill(1, 0, Version(6), Access::Read), Ok(Fill::Void), "it was overtaken");
-    assert_eq!(pages.fill(1, 1, Version(7), Access::Read), Ok(Fill::Gone), "of another seat");
+    assert_eq!(pages.fill(1, 1, Version(7), Access::Read), Ok(Fill::Gone), "of another slot");
     assert_eq!(pages.fill(1, 0, Version(7), Access::Write), Ok(Fill::Gone), "more than was asked for");
     assert_eq!(pages.fill(1, 0, Version(7), Access::Read), Ok(Fill::Go));
     assert_eq!(pages.fill(1, 0, Version(8), Access::Read), Ok(Fill::Gone), "another answer to the same claim");
@@ -138,7 +138,7 @@ fn what_is_being_filled_was_granted_and_is_nobody_else_s() {
     assert_eq!(pages.take_to_evict(1), Ok(None));
     assert_eq!(pages.fail(1, 0), Ok(None), "who does not wait any more leaves it to the filler");
     assert_eq!(pages.grant(1, 0, Version(7), Access::Read), Ok(Installed::Gone), "its bytes are not all there");
-    assert_eq!(pages.filled(1, 1, Version(7)), Ok(Installed::Gone), "of another seat");
+    assert_eq!(pages.filled(1, 1, Version(7)), Ok(Installed::Gone), "of another slot");
     assert_eq!(pages.filled(1, 0, Version(7)), Ok(Installed::Here(Changed { wakes: false })));
     assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Take));
     assert!(pages.drop_taken(1, Version(7)).is_ok());
@@ -240,7 +240,7 @@ fn nonsense_in_the_words_is_refused() {
     assert!(pages.invalidate(1, Version(5)).is_err(), "it is owned");
     for place in [u64::MAX, PAGES + 1, MAPS] {
         pages.words.store(pages.slot_at(2), place);
-        assert_eq!(pages.end_seat(2), Ok(None));
+        assert_eq!(pages.end_slot(2), Ok(None));
     }
 }
 
@@ -253,19 +253,19 @@ fn asks(fault: Fault) -> Access {
 }
 
 /// What a thread does at one fault, to its end, as long as its process lives.
-fn fault_to_the_end(pages: &PageWords<Steps>, seat: u16, access: Access, mapped: &Cell<bool>) {
+fn fault_to_the_end(pages: &PageWords<Steps>, slot: u16, access: Access, mapped: &Cell<bool>) {
     for _ in 0..3 {
-        match pages.fault(1, seat, access) {
+        match pages.fault(1, slot, access) {
             Ok(Fault::Map(_)) => {
                 mapped.set(!pages.words.has_stopped());
-                let _ = pages.leave(1, seat);
+                let _ = pages.leave(1, slot);
                 return;
             }
             Ok(fault @ (Fault::Fetch { floor: before, .. } | Fault::Upgrade { has: before })) => {
                 let access = asks(fault);
-                let _ = match pages.fill(1, seat, before.next(), access) {
-                    Ok(Fill::Go) => pages.filled(1, seat, before.next()),
-                    _ => pages.grant(1, seat, before.next(), access),
+                let _ = match pages.fill(1, slot, before.next(), access) {
+                    Ok(Fill::Go) => pages.filled(1, slot, before.next()),
+                    _ => pages.grant(1, slot, before.next(), access),
                 };
             }
             // A dead process does nothing more.
@@ -310,7 +310,7 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
                         mark && (is_dead || node.is_clear(1))
                     };
                     // The node hears of the death, and goes on with what was asked for.
-                    if let Some(page) = node.end_seat(0).unwrap()
+                    if let Some(page) = node.end_slot(0).unwrap()
                         && node.look(page).is_being_filled()
                     {
                         assert!(node.unfill(page, 0).is_ok());
@@ -341,7 +341,7 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
 fn a_claim_has_a_number_of_its_own_from_the_step_that_makes_it() {
     for state in [State::Absent, State::Shared] {
         let pages = page_in(state);
-        // The seat's thread before asked for something, and its home remembers the number.
+        // The slot's thread before asked for something, and its home remembers the number.
         assert!(matches!(pages.fault(2, 0, Access::Read), Ok(Fault::Fetch { .. })));
         let asked = pages.number(0);
         assert!(pages.fail(2, 0).is_ok());
@@ -349,7 +349,7 @@ fn a_claim_has_a_number_of_its_own_from_the_step_that_makes_it() {
         for dies_after in 0..4 {
             client.words.stop_after(dies_after);
             let _ = client.fault(1, 0, Access::Write);
-            if pages.end_seat(0).unwrap().is_some() {
+            if pages.end_slot(0).unwrap().is_some() {
                 assert!(pages.number(0) > asked, "{state:?}, dead after {dies_after} writes");
                 assert!(pages.fail(1, 0).is_ok());
                 break;
@@ -363,7 +363,7 @@ fn a_claim_has_a_number_of_its_own_from_the_step_that_makes_it() {
 fn who_waits_for_an_answer_is_not_waited_for_where_the_dead_are_counted() {
     let pages = page_in(State::Shared);
     assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)));
-    assert_eq!(pages.end_seat(0), Ok(None));
+    assert_eq!(pages.end_slot(0), Ok(None));
     assert_eq!(pages.look(1).installers(), 1, "it died while it was counted");
     assert_eq!(pages.fault(1, 1, Access::Write), Ok(Fault::Upgrade { has: Version(5) }));
     assert_eq!(pages.invalidate(1, Version(5)), Ok(Invalidated::Take));
@@ -387,32 +387,32 @@ fn a_stopped_thread_holds_up_its_page_alone() {
 
 #[test]
 fn two_threads_and_a_taker_in_real_memory() {
-    let (pages, seats) = (2, 3);
-    let mut memory = vec![0u64; page_words_len(pages, seats) as usize / WORD_LEN];
+    let (pages, slots) = (2, 3);
+    let mut memory = vec![0u64; page_words_len(pages, slots) as usize / WORD_LEN];
     // SAFETY: the memory outlives all threads, which use it through the window only.
-    let window = unsafe { hanare_memory::Window::new(memory.as_mut_ptr().cast(), page_words_len(pages, seats) as usize) };
-    let words = PageWords::new(Shared::new(window), pages, seats);
+    let window = unsafe { hanare_memory::Window::new(memory.as_mut_ptr().cast(), page_words_len(pages, slots) as usize) };
+    let words = PageWords::new(Shared::new(window), pages, slots);
     let rounds = if cfg!(miri) { 20 } else { 20_000 };
     // Who maps the page at this moment; the taker must see nobody.
     let inside = std::sync::atomic::AtomicU64::new(0);
     let order = std::sync::atomic::Ordering::SeqCst;
     std::thread::scope(|scope| {
-        let threads = [0, 1u16].map(|seat| {
+        let threads = [0, 1u16].map(|slot| {
             let (words, inside) = (words.clone(), &inside);
             scope.spawn(move || {
                 for round in 0..rounds {
-                    let access = if (round + u64::from(seat)) % 3 == 0 { Access::Write } else { Access::Read };
+                    let access = if (round + u64::from(slot)) % 3 == 0 { Access::Write } else { Access::Read };
                     loop {
-                        match words.fault(1, seat, access).unwrap() {
+                        match words.fault(1, slot, access).unwrap() {
                             Fault::Map(_) => break,
                             fault @ (Fault::Fetch { floor: before, .. } | Fault::Upgrade { has: before }) => {
                                 let access = asks(fault);
                                 // While the copy is taken that is to be written, nothing is granted, and the claim stays.
-                                if words.fill(1, seat, before.next(), access) == Ok(Fill::Go) {
-                                    assert!(matches!(words.filled(1, seat, before.next()), Ok(Installed::Here(_))));
+                                if words.fill(1, slot, before.next(), access) == Ok(Fill::Go) {
+                                    assert!(matches!(words.filled(1, slot, before.next()), Ok(Installed::Here(_))));
                                     continue;
                                 }
-                                while words.grant(1, seat, before.next(), access) == Ok(Installed::Gone) {
+                                while words.grant(1, slot, before.next(), access) == Ok(Installed::Gone) {
                                     std::thread::yield_now();
                                 }
                             }
@@ -421,7 +421,7 @@ fn two_threads_and_a_taker_in_real_memory() {
                     }
                     inside.fetch_add(1, order);
                     inside.fetch_sub(1, order);
-                    let _ = words.leave(1, seat).unwrap();
+                    let _ = words.leave(1, slot).unwrap();
                 }
             })
         });

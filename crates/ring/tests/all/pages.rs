@@ -15,7 +15,7 @@ trait Node {
     fn invalidate(&self, page: u64, version: Version) -> Result<Invalidated, Corrupt>;
     fn take_owned(&self, page: u64, era: Version) -> Result<TakeOutcome, Corrupt>;
     fn drop_taken(&self, page: u64, floor: Version) -> Result<Changed, Corrupt>;
-    fn unfill(&self, page: u64, seat: u16) -> Result<(), Corrupt>;
+    fn unfill(&self, page: u64, slot: u16) -> Result<(), Corrupt>;
 }
 
 impl<W: Exchange> Node for PageWords<W> {
@@ -31,8 +31,8 @@ impl<W: Exchange> Node for PageWords<W> {
         self.change(page, |word| word.drop_taken(floor)).map(|(changed, ())| changed)
     }
 
-    fn unfill(&self, page: u64, seat: u16) -> Result<(), Corrupt> {
-        self.change(page, |word| word.unfill(seat)).map(|_| ())
+    fn unfill(&self, page: u64, slot: u16) -> Result<(), Corrupt> {
+        self.change(page, |word| word.unfill(slot)).map(|_| ())
     }
 }
 
@@ -46,8 +46,8 @@ struct Ordered {
 }
 
 impl Ordered {
-    fn new(pages: u64, seats: u16) -> Ordered {
-        let count = page_words_len(pages, seats) / 8;
+    fn new(pages: u64, slots: u16) -> Ordered {
+        let count = page_words_len(pages, slots) / 8;
         Ordered { words: Arc::new((0..count).map(|_| AtomicU64::new(0)).collect()), left: plain(usize::MAX), is_relaxed: false }
     }
 
@@ -149,17 +149,17 @@ impl Frame {
 const READ: Access = Access::Read;
 const WRITE: Access = Access::Write;
 
-fn pages(seats: u16) -> PageWords<Ordered> {
-    PageWords::new(Ordered::new(1, seats), 1, seats)
+fn pages(slots: u16) -> PageWords<Ordered> {
+    PageWords::new(Ordered::new(1, slots), 1, slots)
 }
 
-/// A page that is here in `version`, as the node fetched it with seat `seat`.
-fn fetched(pages: &PageWords<Ordered>, seat: u16, version: Version, access: Access) {
-    assert!(matches!(pages.fault(0, seat, access), Ok(Fault::Fetch { .. })));
-    assert!(matches!(pages.grant(0, seat, version, access), Ok(Installed::Here(_))));
-    // The node maps nothing; its seat is free again.
-    assert!(matches!(pages.fault(0, seat, access), Ok(Fault::Map(_))));
-    assert!(pages.leave(0, seat).is_ok());
+/// A page that is here in `version`, as the node fetched it with slot `slot`.
+fn fetched(pages: &PageWords<Ordered>, slot: u16, version: Version, access: Access) {
+    assert!(matches!(pages.fault(0, slot, access), Ok(Fault::Fetch { .. })));
+    assert!(matches!(pages.grant(0, slot, version, access), Ok(Installed::Here(_))));
+    // The node maps nothing; its slot is free again.
+    assert!(matches!(pages.fault(0, slot, access), Ok(Fault::Map(_))));
+    assert!(pages.leave(0, slot).is_ok());
 }
 
 fn model(check: impl Fn() + Send + Sync + 'static) {
@@ -205,19 +205,19 @@ fn a_page_that_was_taken_is_mapped_by_nobody() {
 fn two_threads_that_touch_an_absent_page_fetch_it_once() {
     model(|| {
         let (pages, frame) = (pages(2), Frame::new(0));
-        let touch = |seat: u16| {
+        let touch = |slot: u16| {
             let (pages, frame) = (pages.clone(), frame.clone());
-            move || match pages.fault(0, seat, READ).unwrap() {
+            move || match pages.fault(0, slot, READ).unwrap() {
                 Fault::Fetch { floor, .. } => {
-                    assert_eq!(pages.fill(0, seat, floor.next(), READ), Ok(Fill::Go));
+                    assert_eq!(pages.fill(0, slot, floor.next(), READ), Ok(Fill::Go));
                     frame.bytes.store(1, Ordering::Relaxed);
-                    assert!(matches!(pages.filled(0, seat, floor.next()), Ok(Installed::Here(_))));
+                    assert!(matches!(pages.filled(0, slot, floor.next()), Ok(Installed::Here(_))));
                     1
                 }
                 Fault::Wait(_) => 0,
                 Fault::Map(_) => {
                     frame.map(Version(1));
-                    let _ = pages.leave(0, seat).unwrap();
+                    let _ = pages.leave(0, slot).unwrap();
                     0
                 }
                 Fault::Upgrade { .. } => panic!("to read"),
@@ -328,12 +328,12 @@ fn two_faulting_threads_and_a_taker() {
     model(|| {
         let (pages, frame) = (pages(3), Frame::new(5));
         fetched(&pages, 2, Version(5), READ);
-        let faulting = [(0, READ), (1, WRITE)].map(|(seat, access)| {
+        let faulting = [(0, READ), (1, WRITE)].map(|(slot, access)| {
             let (pages, frame) = (pages.clone(), frame.clone());
             thread::spawn(move || {
-                if let Fault::Map(_) = pages.fault(0, seat, access).unwrap() {
+                if let Fault::Map(_) = pages.fault(0, slot, access).unwrap() {
                     frame.map(Version(5));
-                    let _ = pages.leave(0, seat).unwrap();
+                    let _ = pages.leave(0, slot).unwrap();
                 }
             })
         });
@@ -395,7 +395,7 @@ fn a_thread_dies(writes: usize, access: Access) {
         let is_marked = pages.invalidate(0, Version(5)) == Ok(Invalidated::Take);
         faulting.join().unwrap();
         // Dead, or done; the node hears of a death.
-        if let Some(page) = pages.end_seat(0).unwrap()
+        if let Some(page) = pages.end_slot(0).unwrap()
             && pages.look(page).is_being_filled()
         {
             pages.unfill(page, 0).unwrap();

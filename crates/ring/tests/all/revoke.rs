@@ -8,17 +8,17 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
 const REGION: u64 = 64;
-const SEAT: usize = 0;
-const SHARED_SEAT: usize = hanare_memory::thread_slot::SHARED;
+const SLOT: usize = 0;
+const SHARED_SLOT: usize = hanare_memory::thread_slot::SHARED;
 
-/// The words that one region, a seat and the shared ones have, and no others.
+/// The words that one region, a slot and the shared ones have, and no others.
 #[derive(Clone)]
 struct Few {
     generation: Arc<AtomicU64>,
-    seat: Arc<AtomicU64>,
+    slot: Arc<AtomicU64>,
     region: Arc<AtomicU64>,
     turn: Arc<AtomicU64>,
-    shared_seats: [Arc<AtomicU64>; 2],
+    shared_slots: [Arc<AtomicU64>; 2],
     /// What the node says of its barriers.
     barriers: Arc<AtomicU64>,
     /// Stands for the kernel's barrier, which is one of all threads: each light fence exchanges it, and so does the node's.
@@ -40,8 +40,8 @@ enum Fences {
 impl Few {
     fn new(fences: Fences) -> Few {
         let word = || Arc::new(AtomicU64::new(0));
-        let (generation, seat, region, turn) = (word(), word(), word(), word());
-        Few { generation, seat, region, turn, shared_seats: [word(), word()], barriers: word(), everywhere: word(), fences }
+        let (generation, slot, region, turn) = (word(), word(), word(), word());
+        Few { generation, slot, region, turn, shared_slots: [word(), word()], barriers: word(), everywhere: word(), fences }
     }
 
     fn at(&self, word: usize) -> Option<&AtomicU64> {
@@ -49,10 +49,10 @@ impl Few {
             0 => Some(&self.barriers),
             1 => Some(&self.turn),
             8 => Some(&self.generation),
-            72 => Some(&self.seat),
+            72 => Some(&self.slot),
             73 => Some(&self.region),
-            word if word == REVOKE_LEN / 8 - 16 => Some(&self.shared_seats[0]),
-            word if word == REVOKE_LEN / 8 - 8 => Some(&self.shared_seats[1]),
+            word if word == REVOKE_LEN / 8 - 16 => Some(&self.shared_slots[0]),
+            word if word == REVOKE_LEN / 8 - 8 => Some(&self.shared_slots[1]),
             _ => None,
         }
     }
@@ -109,7 +109,7 @@ impl Words for Few {
 
 impl Exchange for Few {
     fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<u64, u64> {
-        let word = self.at(word).expect("a seat");
+        let word = self.at(word).expect("a slot");
         word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
     }
 }
@@ -130,7 +130,7 @@ impl Memory {
 }
 
 /// A thread with that many commands, while its node takes the right back.
-fn meet(seat: usize, commands: usize, fences: Fences) {
+fn meet(slot: usize, commands: usize, fences: Fences) {
     loom::model(move || {
         let words = Few::new(fences);
         let memory = Arc::new(Memory(UnsafeCell::new(0)));
@@ -138,11 +138,11 @@ fn meet(seat: usize, commands: usize, fences: Fences) {
         let (program, bytes) = (Revoke::open(words.clone()), memory.clone());
         let thread = thread::spawn(move || {
             for _ in 0..commands {
-                let seat = program.enter(seat, REGION);
+                let slot = program.enter(slot, REGION);
                 if program.generation(REGION) == 0 {
                     bytes.touch();
                 }
-                program.leave(seat);
+                program.leave(slot);
             }
         });
         node.revoke(REGION);
@@ -159,34 +159,34 @@ fn meet(seat: usize, commands: usize, fences: Fences) {
 
 #[test]
 fn the_node_never_meets_a_thread_that_began_before() {
-    meet(SEAT, 2, Fences::Full);
+    meet(SLOT, 2, Fences::Full);
 }
 
 #[test]
-fn at_the_shared_seats_it_is_the_same() {
-    meet(SHARED_SEAT, 2, Fences::Full);
+fn at_the_shared_slots_it_is_the_same() {
+    meet(SHARED_SLOT, 2, Fences::Full);
 }
 
 #[test]
 fn the_kernels_barrier_stands_for_the_fences_of_threads() {
-    meet(SEAT, 2, Fences::Light);
+    meet(SLOT, 2, Fences::Light);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn without_the_kernels_barrier_it_does_not() {
-    meet(SEAT, 1, Fences::LightAlone);
+    meet(SLOT, 1, Fences::LightAlone);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn without_barriers_they_meet() {
-    meet(SEAT, 1, Fences::None);
+    meet(SLOT, 1, Fences::None);
 }
 
-/// Each with memory of its own; the node sends who comes to the other seat while it waits.
+/// Each with memory of its own; the node sends who comes to the other slot while it waits.
 #[test]
-fn both_of_two_threads_at_the_shared_seats_are_waited_for() {
+fn both_of_two_threads_at_the_shared_slots_are_waited_for() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
@@ -194,11 +194,11 @@ fn both_of_two_threads_at_the_shared_seats_are_waited_for() {
         let threads = memory.clone().map(|bytes| {
             let program = Revoke::open(words.clone());
             thread::spawn(move || {
-                let seat = program.enter(SHARED_SEAT, REGION);
+                let slot = program.enter(SHARED_SLOT, REGION);
                 if program.generation(REGION) == 0 {
                     bytes.touch();
                 }
-                program.leave(seat);
+                program.leave(slot);
             })
         });
         let node = Revoke::make(words.clone(), false);

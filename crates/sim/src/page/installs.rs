@@ -30,7 +30,7 @@ pub(super) struct ThreadLink {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
     pub page: Page,
-    pub seat: u16,
+    pub slot: u16,
     pub access: Access,
     pub has: Option<Version>,
     pub firm: bool,
@@ -94,29 +94,29 @@ impl Record {
 
     /// Goes on as far as words and frames are concerned. Returns false where bytes are put into a frame first.
     fn go_on(&mut self, inside: &mut Inside) -> Result<bool, String> {
-        let Claim { page, seat, .. } = self.claim;
+        let Claim { page, slot, .. } = self.claim;
         let (version, access) = (self.granted.version, self.access());
         let frames = &mut inside.frames;
         loop {
             match self.steps.act() {
                 Act::Fill => {
-                    let fill = frames.change(page, |word| word.fill(seat, version, access)).map_err(text)?;
+                    let fill = frames.change(page, |word| word.fill(slot, version, access)).map_err(text)?;
                     self.is_void |= fill == Fill::Gone;
-                    self.steps.on_fill(fill, is_asked_for(frames.look(page), seat));
+                    self.steps.on_fill(fill, is_asked_for(frames.look(page), slot));
                 }
                 Act::Put => {
-                    frames.begin_fill(page, (seat, version), self.bytes.take());
+                    frames.begin_fill(page, (slot, version), self.bytes.take());
                     return Ok(false);
                 }
                 Act::Publish => {
-                    let installed = frames.end_fill(page, seat).map_err(text)?;
+                    let installed = frames.end_fill(page, slot).map_err(text)?;
                     let installed = installed.unwrap_or(Installed::Gone);
-                    self.steps.on_installed(installed, is_asked_for(frames.look(page), seat));
+                    self.steps.on_installed(installed, is_asked_for(frames.look(page), slot));
                 }
                 Act::Grant => {
-                    let installed = frames.change(page, |word| word.grant(seat, version, access)).map_err(text)?;
+                    let installed = frames.change(page, |word| word.grant(slot, version, access)).map_err(text)?;
                     self.is_void |= installed == Installed::Gone;
-                    self.steps.on_installed(installed, is_asked_for(frames.look(page), seat));
+                    self.steps.on_installed(installed, is_asked_for(frames.look(page), slot));
                 }
                 Act::GiveUp => {
                     fail(inside, self.claim)?;
@@ -137,15 +137,15 @@ fn text(corrupt: hanare_protocol::Corrupt) -> String {
     corrupt.0.to_owned()
 }
 
-fn is_asked_for(word: PageWord, seat: u16) -> bool {
-    word.is_asked_for() && word.claimer() == seat
+fn is_asked_for(word: PageWord, slot: u16) -> bool {
+    word.is_asked_for() && word.claimer() == slot
 }
 
 /// A claim is over without a page.
-fn fail(inside: &mut Inside, Claim { page, seat, .. }: Claim) -> Check {
-    let failed = inside.frames.change(page, |word| word.fail(seat)).map_err(text)?;
+fn fail(inside: &mut Inside, Claim { page, slot, .. }: Claim) -> Check {
+    let failed = inside.frames.change(page, |word| word.fail(slot)).map_err(text)?;
     if failed.is_some() {
-        inside.frames.clear_seat(seat);
+        inside.frames.clear_slot(slot);
     }
     Ok(())
 }
@@ -165,8 +165,8 @@ impl PageWorld {
         it.seq += 1;
         let seq = it.seq;
         let request = |(k, claim): (usize, &Claim)| {
-            let Claim { page, seat, access, has, firm } = *claim;
-            let ticket = Ticket { seat, number: frames.number(seat) };
+            let Claim { page, slot, access, has, firm } = *claim;
+            let ticket = Ticket { slot, number: frames.number(slot) };
             PageRequest { page: page.0, ticket, access, has, firm, tries: k > 0 }
         };
         let requests = claims.iter().enumerate().map(request).collect();
@@ -321,17 +321,17 @@ impl PageWorld {
             claims.into_iter().try_for_each(|claim| fail(inside, claim))?;
             return self.go_on(life);
         }
-        let first = inside.seat(thread);
-        let seats = first..first + claims.len() as u16;
+        let first = inside.slot(thread);
+        let slots = first..first + claims.len() as u16;
         inside.threads[thread].doing = ThreadWork::Waits(claims);
-        self.note(format!("a thread of {client} at {life} does not know about seats {seats:?}"));
+        self.note(format!("a thread of {client} at {life} does not know about slots {slots:?}"));
         self.count("requests taken over by a node");
-        self.at(after, Event::TakeOver { life, client, gid, seats });
+        self.at(after, Event::TakeOver { life, client, gid, slots });
         Ok(())
     }
 
-    pub(super) fn on_take_over(&mut self, life: Life, client: u64, gid: Gid, seats: Range<u16>) -> Check {
-        self.tell(life, PageInput::TakeOver { client: ClientId(client), gid, seats })
+    pub(super) fn on_take_over(&mut self, life: Life, client: u64, gid: Gid, slots: Range<u16>) -> Check {
+        self.tell(life, PageInput::TakeOver { client: ClientId(client), gid, slots })
     }
 
     /// A reply arrives at its thread.
@@ -398,9 +398,9 @@ impl PageWorld {
         let (share, link, mut settled) = (inside.share, inside.threads[thread].link, Vec::new());
         let mut void = Vec::new();
         for record in records.iter_mut().filter(|record| record.steps.act() == Act::Acknowledge) {
-            let Claim { page, seat, .. } = record.claim;
+            let Claim { page, slot, .. } = record.claim;
             void.extend(record.is_void.then_some(page));
-            let ticket = Ticket { seat, number: inside.frames.number(seat) };
+            let ticket = Ticket { slot, number: inside.frames.number(slot) };
             settled.push(Settled { page: page.0, ticket, version: record.granted.version });
             record.steps.done();
         }
@@ -415,9 +415,9 @@ impl PageWorld {
         }
         let (mut later, mut overtaken) = (Vec::new(), None);
         for (k, mut record) in records.into_iter().enumerate() {
-            let Claim { page, seat, .. } = record.claim;
+            let Claim { page, slot, .. } = record.claim;
             if record.steps.act() == Act::Map {
-                self.map_granted((life, client), gid, (page, seat), record.access())?;
+                self.map_granted((life, client), gid, (page, slot), record.access())?;
                 record.steps.done();
             }
             match record.steps.act() {
@@ -445,15 +445,15 @@ impl PageWorld {
     }
 
     /// Maps a page that was granted, if its word lets the thread in, and uses it.
-    fn map_granted(&mut self, (life, client): (Life, u64), gid: Gid, (page, seat): (Page, u16), access: Access) -> Check {
+    fn map_granted(&mut self, (life, client): (Life, u64), gid: Gid, (page, slot): (Page, u16), access: Access) -> Check {
         let inside = self.inside(life, client).expect("the caller saw it");
         let access = if inside.frames.look(page).is_written() { access } else { Access::Read };
         if !inside.frames.change(page, |word| word.enter(access)).map_err(text)? {
-            inside.frames.clear_seat(seat);
+            inside.frames.clear_slot(slot);
             return Ok(());
         }
         self.count("pages installed");
-        self.leave((life, client), page, seat)?;
+        self.leave((life, client), page, slot)?;
         self.use_page(life, gid, page, access)
     }
 
@@ -467,7 +467,7 @@ impl PageWorld {
                 let ThreadWork::Waits(claims) = &mut thread.doing else { continue };
                 claims.retain(|claim| {
                     let word = frames.look(claim.page);
-                    let is_open = word.is_claimed() && word.claimer() == claim.seat;
+                    let is_open = word.is_claimed() && word.claimer() == claim.slot;
                     installed += usize::from(!is_open && word.may_map(Access::Read));
                     is_open
                 });

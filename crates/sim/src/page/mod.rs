@@ -54,7 +54,7 @@ const PAGE_COUNT: u64 = 6;
 const COORDINATOR: usize = 0;
 /// Time that an unreachable node counts as there.
 const SILENCE_MS: u64 = 3_500;
-/// Pages that a thread asks for at once, at most: it has as many seats.
+/// Pages that a thread asks for at once, at most: it has as many slots.
 const LANE_LEN: u64 = 3;
 /// Time after the faults for which programs go on touching pages.
 const LAST_TOUCHES_MS: u64 = 15_000;
@@ -118,7 +118,7 @@ pub(crate) enum Event {
         life: Life,
         client: u64,
         gid: Gid,
-        seats: Range<u16>,
+        slots: Range<u16>,
     },
     /// A thread has put what it was granted into the frame.
     Filled {
@@ -268,7 +268,7 @@ enum Phase {
 
 /// A program that maps a region.
 struct Inside {
-    pub seat_first: u16,
+    pub slot_first: u16,
     pub share: u64,
     pub frames: VectorFrames,
     pub threads: Vec<PageThread>,
@@ -285,9 +285,9 @@ struct PageThread {
 }
 
 impl Inside {
-    /// The first seat of a thread.
-    pub fn seat(&self, thread: usize) -> u16 {
-        self.seat_first + thread as u16 * LANE_LEN as u16
+    /// The first slot of a thread.
+    pub fn slot(&self, thread: usize) -> u16 {
+        self.slot_first + thread as u16 * LANE_LEN as u16
     }
 }
 
@@ -352,7 +352,7 @@ impl World for PageWorld {
             Event::Settled { link, share, settled } => self.on_settled(link, share, &settled),
             Event::LinkEnded { link, at_home: true } => self.on_link_ended_at_home(link),
             Event::LinkEnded { link, at_home: false } => self.on_link_broken(link),
-            Event::TakeOver { life, client, gid, seats } => self.on_take_over(life, client, gid, seats),
+            Event::TakeOver { life, client, gid, slots } => self.on_take_over(life, client, gid, slots),
             Event::Filled { life, client, thread, number } => self.on_filled(life, client, thread, number),
             Event::Command { life } => self.on_command(life),
             Event::Release { life, face } => self.on_release(life, face),

@@ -171,7 +171,7 @@ impl PageWorld {
                 let (frames, share) = (files.ok_or("a program is let in without frames")?, view.homes[0].share);
                 let threads = (0..THREAD_COUNT).map(|_| PageThread::default()).collect();
                 process.mapped.insert(gid, Mapped::new(frames.clone(), share));
-                *phase = Phase::Inside(Inside { seat_first: view.seat_first, share, frames, threads, is_over: false });
+                *phase = Phase::Inside(Inside { slot_first: view.slot_first, share, frames, threads, is_over: false });
                 self.count("programs that mapped");
                 self.tell(
                     life,
@@ -203,23 +203,23 @@ impl PageWorld {
         if !matches!(inside.threads[thread].doing, ThreadWork::Nothing) {
             return Ok(());
         }
-        let seat = inside.seat(thread);
-        let fault = inside.frames.fault(page, seat, access).map_err(|corrupt| corrupt.0.to_owned())?;
+        let slot = inside.slot(thread);
+        let fault = inside.frames.fault(page, slot, access).map_err(|corrupt| corrupt.0.to_owned())?;
         let gid = self.processes[&life].programs[&client].gid;
         let (access, has) = match fault {
             Fault::Wait(_) => return Ok(()),
             Fault::Map(_) => {
-                self.leave((life, client), page, seat)?;
+                self.leave((life, client), page, slot)?;
                 self.count("hits");
                 return self.use_page(life, gid, page, access);
             }
             Fault::Fetch { access, .. } => (access, None),
             Fault::Upgrade { has } => (Access::Write, Some(has)),
         };
-        let mut claims = vec![Claim { page, seat, access, has, firm }];
+        let mut claims = vec![Claim { page, slot, access, has, firm }];
         let beside = if self.dice.chance(3_000) { self.dice.below(LANE_LEN) } else { 0 };
         for k in 1..=beside.min(PAGE_COUNT - 1 - page.0) {
-            match self.claim_beside((life, client), Page(page.0 + k), seat + k as u16, access)? {
+            match self.claim_beside((life, client), Page(page.0 + k), slot + k as u16, access)? {
                 Some(claim) => claims.push(claim),
                 None => break,
             }
@@ -238,7 +238,7 @@ impl PageWorld {
         &mut self,
         (life, client): (Life, u64),
         page: Page,
-        seat: u16,
+        slot: u16,
         access: Access,
     ) -> Result<Option<Claim>, String> {
         let Some(inside) = self.inside(life, client) else { return Ok(None) };
@@ -250,12 +250,12 @@ impl PageWorld {
         if !is_wanted {
             return Ok(None);
         }
-        let fault = inside.frames.fault(page, seat, access).map_err(|corrupt| corrupt.0.to_owned())?;
+        let fault = inside.frames.fault(page, slot, access).map_err(|corrupt| corrupt.0.to_owned())?;
         Ok(match fault {
-            Fault::Fetch { access, .. } => Some(Claim { page, seat, access, has: None, firm: false }),
-            Fault::Upgrade { has } => Some(Claim { page, seat, access, has: Some(has), firm: false }),
+            Fault::Fetch { access, .. } => Some(Claim { page, slot, access, has: None, firm: false }),
+            Fault::Upgrade { has } => Some(Claim { page, slot, access, has: Some(has), firm: false }),
             Fault::Map(_) => {
-                self.leave((life, client), page, seat)?;
+                self.leave((life, client), page, slot)?;
                 None
             }
             Fault::Wait(_) => None,
@@ -263,10 +263,10 @@ impl PageWorld {
     }
 
     /// A thread that was let in has mapped the page.
-    pub(super) fn leave(&mut self, (life, client): (Life, u64), page: Page, seat: u16) -> Check {
+    pub(super) fn leave(&mut self, (life, client): (Life, u64), page: Page, slot: u16) -> Check {
         let Some(inside) = self.inside(life, client) else { return Ok(()) };
         inside.frames.change(page, PageWord::leave).map_err(|corrupt| corrupt.0.to_owned())?;
-        inside.frames.clear_seat(seat);
+        inside.frames.clear_slot(slot);
         Ok(())
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Life {
     pub number: u64,
     pub session: NodeSession,
     /// Words in which threads announce direct access.
-    pub seats: ThreadSlots,
+    pub thread_slots: ThreadSlots,
     pub attached: Attached,
     /// The link to the node, until it is opened.
     link: Mutex<Option<ShmParts>>,
@@ -85,12 +85,12 @@ impl Lives {
 impl Life {
     fn begin(address: &str, job: Option<JobRank>, bound: Duration, number: u64) -> Result<Life> {
         let (session, attached, fds) = NodeSession::attach(address, job, bound)?;
-        let [memory, bell, seats]: [OwnedFd; 3] = fds.try_into().map_err(|fds: Vec<OwnedFd>| Error::Garbage {
+        let [memory, bell, thread_slots]: [OwnedFd; 3] = fds.try_into().map_err(|fds: Vec<OwnedFd>| Error::Garbage {
             peer: attached.node.to_string(),
             reason: format!("{} descriptors came with the attachment", fds.len()),
         })?;
         let link = Mutex::new(Some(ShmParts { memory, bell }));
-        Ok(Life { number, session, seats: ThreadSlots::open(seats)?, attached, link, next: OnceLock::new() })
+        Ok(Life { number, session, thread_slots: ThreadSlots::open(thread_slots)?, attached, link, next: OnceLock::new() })
     }
 
     /// True if no other has begun.

@@ -166,7 +166,7 @@ impl Shared {
     #[inline]
     pub fn changes(&self, gid: Gid) -> u64 {
         let life = self.life();
-        self.mapped.changes().wrapping_add(life.seats.words().generation(gid.0)).wrapping_add(life.number << LIFE_SHIFT)
+        self.mapped.changes().wrapping_add(life.thread_slots.words().generation(gid.0)).wrapping_add(life.number << LIFE_SHIFT)
     }
 
     /// The region as it is today, for those rights.

@@ -29,7 +29,7 @@ impl LockGuard {
 
     fn sleep(&mut self, condition: u64, bound: Option<Duration>) -> Result<bool> {
         let (pool, before) = (self.pool.clone(), self.taking().clone());
-        let (claims, words, home) = (&pool.shared.claims, pool.shared.life().seats.leases(), &before.home);
+        let (claims, words, home) = (&pool.shared.claims, pool.shared.life().thread_slots.leases(), &before.home);
         before.set_mine(false);
         claims.held().remove(&before.number);
         let published = match self.ensure_held().and_then(|()| self.data.publish(&pool.shared, home)) {
@@ -76,7 +76,7 @@ impl LockGuard {
         let withdraw = SyncRequest::Withdraw { number: taking.number };
         let knows = error.is_some() && taking.home.ask_sync(&withdraw, Patience::Usual).is_ok();
         if let Some(lent) = self.lent.take() {
-            shared.claims.leases.ended(shared.life().seats.leases(), &taking.key, lent, knows);
+            shared.claims.leases.ended(shared.life().thread_slots.leases(), &taking.key, lent, knows);
         }
         Err(error.unwrap_or_else(|| lost(&taking.title)))
     }

@@ -90,7 +90,7 @@ impl SyncTarget<'_> {
     /// `None`: others have it, and the bound was less than a millisecond.
     pub(super) fn acquire(&self, mode: Mode, bound: Option<Duration>) -> Result<Option<LockGuard>> {
         let shared = self.shared();
-        let (claims, words, key) = (&shared.claims, shared.life().seats.leases(), self.key());
+        let (claims, words, key) = (&shared.claims, shared.life().thread_slots.leases(), self.key());
         let begun = bound.map(|_| Instant::now());
         let left = || bound.zip(begun).map(|(bound, begun)| bound.saturating_sub(begun.elapsed()));
         let late_after =
@@ -122,7 +122,7 @@ impl SyncTarget<'_> {
     /// Asks the home for it.
     fn acquire_once(&self, key: &str, mode: Mode, left: Option<Duration>) -> Result<Option<LockGuard>> {
         let shared = self.shared();
-        let (claims, words) = (&shared.claims, shared.life().seats.leases());
+        let (claims, words) = (&shared.claims, shared.life().thread_slots.leases());
         let data = claims.data().get(key).cloned();
         let (bound_ms, known) = (left.map(milliseconds), data.as_ref().map(|data| data.stamp));
         let (answer, number, wish, home) = self.ask(|home, address| {
@@ -160,7 +160,7 @@ impl SyncTarget<'_> {
     /// Takes a lock without a message, where it is lent to this program and kept.
     fn acquire_again(&self, key: &str, mode: Mode) -> Result<Option<LockGuard>> {
         let shared = self.shared();
-        match shared.claims.leases.take(shared.life().seats.leases(), key, mode) {
+        match shared.claims.leases.take(shared.life().thread_slots.leases(), key, mode) {
             Again::Ask => Ok(None),
             Again::Mine => {
                 let reason = "this thread has it already and would wait for itself; give it back first".to_owned();
@@ -202,5 +202,5 @@ fn return_lease(shared: &Shared, Lease { lent, taking }: &Lease) {
     let unlock = SyncRequest::Unlock { number: taking.number };
     // Only the home that lent it knows of it, as long as that connection lasts.
     let knows = taking.is_connected() && taking.home.ask_sync(&unlock, Patience::Usual).is_ok();
-    shared.claims.leases.ended(shared.life().seats.leases(), &taking.key, *lent, knows);
+    shared.claims.leases.ended(shared.life().thread_slots.leases(), &taking.key, *lent, knows);
 }

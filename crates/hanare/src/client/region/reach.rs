@@ -32,7 +32,7 @@ pub(super) struct MappedExtents {
 impl MappedExtents {
     /// No mappings yet, of `count` extents.
     pub fn new(count: usize, life: &Life, gid: Gid) -> MappedExtents {
-        let right = Right::new(count, life.seats.words().generation(gid.0));
+        let right = Right::new(count, life.thread_slots.words().generation(gid.0));
         MappedExtents { mappings: (0..count).map(|_| None).collect(), right, life: life.number, old: Vec::new(), hold: None }
     }
 
@@ -44,7 +44,7 @@ impl MappedExtents {
             self.old.extend(self.mappings.iter_mut().filter_map(Option::take));
             self.right.close();
         }
-        self.right.look(life.seats.words().generation(gid.0)) || is_fresh
+        self.right.look(life.thread_slots.words().generation(gid.0)) || is_fresh
     }
 }
 
@@ -135,9 +135,9 @@ impl Region {
     fn enter(&self) -> AtWork<'_> {
         loop {
             let life = self.shared.life();
-            let at_work = life.seats.enter(self.gid);
+            let at_work = life.thread_slots.enter(self.gid);
             self.keep_up();
-            // A right of a later life is taken back in the seats of that life.
+            // A right of a later life is taken back in the thread_slots of that life.
             if life.is_last() {
                 return at_work;
             }
@@ -257,7 +257,7 @@ impl Region {
         self.extent_route(extent).remote.quiesce()?;
         // Held before the node is asked: another handle that goes meanwhile must not give back what is given now.
         self.mapped_to_change().hold.get_or_insert_with(|| DirectHold::new(&self.shared, self.gid, false));
-        let (life, asked) = (self.shared.life().number, self.shared.life().seats.words().generation(self.gid.0));
+        let (life, asked) = (self.shared.life().number, self.shared.life().thread_slots.words().generation(self.gid.0));
         let files = match self.files(extent) {
             Err(Error::GrantRefused { .. }) => {
                 self.refresh()?;

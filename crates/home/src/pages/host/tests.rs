@@ -8,7 +8,7 @@ use hanare_protocol::page::word::{Fault, Fill, Installed};
 use hanare_protocol::page::{Access, HostMemory, Hosts, Ticket, ToHome, Version};
 use hanare_protocol::placement::{Extent, Span};
 
-const SEAT: u16 = 300;
+const SLOT: u16 = 300;
 
 type Host = PageHost<VectorFrames>;
 
@@ -31,8 +31,8 @@ fn frames(host: &Host) -> VectorFrames {
 
 fn claim(host: &Host, access: Access) -> Ticket {
     let mut words = frames(host);
-    assert!(matches!(words.fault(Page(0), SEAT, access), Ok(Fault::Fetch { .. })));
-    Ticket { seat: SEAT, number: words.next_number(SEAT) }
+    assert!(matches!(words.fault(Page(0), SLOT, access), Ok(Fault::Fetch { .. })));
+    Ticket { slot: SLOT, number: words.next_number(SLOT) }
 }
 
 /// The host's reply to a grant, as the number of its messages.
@@ -70,16 +70,16 @@ fn a_page_that_was_let_go_of_is_not_owned_again_by_the_same_grant() {
 /// A thread of a program has claimed the page, was given it, and puts it into the frame.
 fn filling(host: &mut Host, access: Access, version: u32) -> (ClientId, Ticket) {
     let client = ClientId(1);
-    let seat = host.admit(client).unwrap().seat_first;
+    let slot = host.admit(client).unwrap().slot_first;
     let mut words = frames(host);
-    assert!(matches!(words.fault(Page(0), seat, access), Ok(Fault::Fetch { .. })));
-    assert_eq!(words.change(Page(0), |word| word.fill(seat, Version(version), access)), Ok(Fill::Go));
-    words.begin_fill(Page(0), (seat, Version(version)), Some(Box::new([7; PAGE_LEN as usize])));
-    (client, Ticket { seat, number: words.number(seat) })
+    assert!(matches!(words.fault(Page(0), slot, access), Ok(Fault::Fetch { .. })));
+    assert_eq!(words.change(Page(0), |word| word.fill(slot, Version(version), access)), Ok(Fill::Go));
+    words.begin_fill(Page(0), (slot, Version(version)), Some(Box::new([7; PAGE_LEN as usize])));
+    (client, Ticket { slot, number: words.number(slot) })
 }
 
 fn fill_to_the_end(host: &Host, ticket: Ticket) {
-    assert!(matches!(frames(host).end_fill(Page(0), ticket.seat), Ok(Some(Installed::Here(_)))));
+    assert!(matches!(frames(host).end_fill(Page(0), ticket.slot), Ok(Some(Installed::Here(_)))));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_frame_that_a_dead_thread_was_filling_is_a_hole_and_its_page_is_asked_for_ag
         assert!(matches!(outputs[..], [HostOutput::Home { message: ToHome::Request { .. }, .. }]));
         let words = frames(&host);
         assert_eq!(words.present_count(), 0);
-        assert!(words.look(Page(0)).is_asked_for() && words.look(Page(0)).claimer() == ticket.seat);
+        assert!(words.look(Page(0)).is_asked_for() && words.look(Page(0)).claimer() == ticket.slot);
         assert_eq!((grant(&mut host, ticket, 3, access, 1), host.is_taking()), (usize::from(access == Access::Write), false));
     }
 }

@@ -43,8 +43,8 @@ impl World<'_> {
     /// The fault itself: the page is here, is asked for, or was asked for before.
     pub(super) fn touch(&mut self, rank: usize) {
         let Some(Touching { page, access, begun }) = self.ranks[rank].touching else { return self.go_on(rank) };
-        let (here, home, seat) = (self.node_of(rank), self.home_of(page), (rank / self.setting.nodes) as u16);
-        let (is_here, acts) = self.pages[home].touch(here, page, access, seat);
+        let (here, home, slot) = (self.node_of(rank), self.home_of(page), (rank / self.setting.nodes) as u16);
+        let (is_here, acts) = self.pages[home].touch(here, page, access, slot);
         if is_here {
             self.ranks[rank].touching = None;
             return self.go_on(rank);

@@ -72,8 +72,8 @@ impl ServiceLoop {
             Query::Crowded(gid) => self.tell_home(PageInput::Crowded(gid)),
             Query::TakeOver { gid, first, count } => {
                 let Some(SeatedLink { seat: Connection::Client(session), .. }) = self.places.get(&id) else { return };
-                let (client, seats) = (session.client(), first..first.saturating_add(count));
-                self.tell_home(PageInput::TakeOver { client, gid, seats });
+                let (client, slots) = (session.client(), first..first.saturating_add(count));
+                self.tell_home(PageInput::TakeOver { client, gid, slots });
             }
             Query::Look(look) => {
                 let reply = self.look_in_turn(id, &look).unwrap_or_else(Reply::Refused);

@@ -19,7 +19,7 @@ const PROGRAM: u8 = 1;
 enum Off {
     Nothing,
     /// Threads do not say that they are at work.
-    Seat,
+    ThreadSlot,
     /// Threads do not look at the generation.
     Look,
     /// An answer counts though the right was taken back on its way.
@@ -66,7 +66,7 @@ enum At {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Thread {
     at: At,
-    /// How often it left its seat.
+    /// How often it left its slot.
     left: u8,
 }
 
@@ -185,7 +185,7 @@ impl World {
     }
 
     fn see(&mut self, off: Off) {
-        let at_work = |thread: &Thread| (thread.at != At::Away && off != Off::Seat).then_some(thread.left);
+        let at_work = |thread: &Thread| (thread.at != At::Away && off != Off::ThreadSlot).then_some(thread.left);
         self.seen = Some([at_work(&self.threads[0]), at_work(&self.threads[1])]);
     }
 
@@ -350,7 +350,7 @@ fn nobody_stores_past_the_pages_and_no_host_waits_for_nobody() {
 
 #[test]
 fn each_rule_is_needed() {
-    for off in [Off::Seat, Off::Look, Off::Answer, Off::Generation, Off::Order, Off::Wait, Off::Pin, Off::Connection] {
+    for off in [Off::ThreadSlot, Off::Look, Off::Answer, Off::Generation, Off::Order, Off::Wait, Off::Pin, Off::Connection] {
         is_needed(Exploration { left: ROOM, off }, off, "a store goes past the pages");
     }
     is_needed(Exploration { left: ROOM, off: Off::Settle }, Off::Settle, "a host waits for nobody");

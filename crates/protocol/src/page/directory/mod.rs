@@ -145,7 +145,7 @@ pub struct Directory {
     own: HostId,
     entries: Entries,
     busy: BTreeMap<Page, Busy>,
-    /// The newest request of each seat that was heard.
+    /// The newest request of each slot that was heard.
     seen: BTreeMap<(HostId, u16), u32>,
     outputs: VecDeque<Output>,
 }
@@ -259,7 +259,7 @@ impl Directory {
         has: Option<Version>,
         firm: bool,
     ) -> Heard {
-        let seen = self.seen.entry((host, ticket.seat)).or_insert(0);
+        let seen = self.seen.entry((host, ticket.slot)).or_insert(0);
         if (ticket.number.wrapping_sub(*seen) as i32) <= 0 {
             return Heard::Stale;
         }
@@ -447,7 +447,7 @@ impl Directory {
         match request.who {
             Who::Host { host, ticket, .. } => {
                 // A refusal may go with the thread that it went to: who repeats the request is refused once more.
-                if let Some(seen) = self.seen.get_mut(&(host, ticket.seat)).filter(|seen| **seen == ticket.number) {
+                if let Some(seen) = self.seen.get_mut(&(host, ticket.slot)).filter(|seen| **seen == ticket.number) {
                     *seen = ticket.number.wrapping_sub(1);
                 }
                 self.send(host, page, ToHost::Refused { ticket, reason });

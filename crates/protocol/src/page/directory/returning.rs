@@ -180,7 +180,7 @@ mod tests {
     const PAGE: Page = Page(3);
 
     fn want(directory: &mut Directory, host: HostId, number: u32, access: Access) -> Ticket {
-        let ticket = Ticket { seat: 0, number };
+        let ticket = Ticket { slot: 0, number };
         directory.handle(host, PAGE, ToHome::Request { ticket, access, has: None, firm: false }).unwrap();
         ticket
     }

@@ -6,8 +6,8 @@ impl World {
     /// A thread touches the page, and asks the home where it has to.
     pub(super) fn touch(&mut self, host: u16, access: Access, firm: bool) {
         let station = self.station_mut(host);
-        let seat = station.seat;
-        let (has, access) = match station.place.fault(PAGE, seat, access) {
+        let slot = station.slot;
+        let (has, access) = match station.place.fault(PAGE, slot, access) {
             Ok(Fault::Fetch { access, .. }) => (None, access),
             Ok(Fault::Upgrade { has }) => (Some(has), Access::Write),
             Ok(Fault::Map(_)) => {
@@ -21,9 +21,9 @@ impl World {
             Err(_) => return self.fail("a thread finds nonsense"),
         };
         station.thread = Thread::Asks;
-        let ticket = Ticket { seat, number: station.place.number(seat) };
+        let ticket = Ticket { slot, number: station.place.number(slot) };
         let message = ToHome::Request { ticket, access, has, firm };
-        self.post(InFlight::ToHome { from: host, seat: Some(seat), message, value: None });
+        self.post(InFlight::ToHome { from: host, slot: Some(slot), message, value: None });
     }
 
     /// A thread's answer, taken in as in `client/shared/coherent/fetch.rs`.
@@ -47,11 +47,11 @@ impl World {
         let mut has_changed = false;
         loop {
             let station = self.station_mut(host);
-            let (seat, place, install) = (station.seat, &mut station.place, &mut taking.install);
-            let is_open = |place: &Plain<u8>| place.look(PAGE).is_asked_for() && place.look(PAGE).claimer() == seat;
+            let (slot, place, install) = (station.slot, &mut station.place, &mut taking.install);
+            let is_open = |place: &Plain<u8>| place.look(PAGE).is_asked_for() && place.look(PAGE).claimer() == slot;
             match (install.act(), taking.grant) {
                 (Act::Fill, Some((_, version, access))) => {
-                    let Ok(fill) = place.change(PAGE, |word| word.fill(seat, version, access)) else {
+                    let Ok(fill) = place.change(PAGE, |word| word.fill(slot, version, access)) else {
                         return self.fail("a thread finds nonsense");
                     };
                     install.on_fill(fill, is_open(place));
@@ -67,8 +67,8 @@ impl World {
                 }
                 (act @ (Act::Publish | Act::Grant), Some((_, version, access))) => {
                     let installed = match act {
-                        Act::Publish => place.change(PAGE, |word| word.filled(seat, version)),
-                        _ => place.change(PAGE, |word| word.grant(seat, version, access)),
+                        Act::Publish => place.change(PAGE, |word| word.filled(slot, version)),
+                        _ => place.change(PAGE, |word| word.grant(slot, version, access)),
                     };
                     let Ok(installed) = installed else { return self.fail("a thread finds nonsense") };
                     install.on_installed(installed, is_open(place));
@@ -78,9 +78,9 @@ impl World {
                     }
                 }
                 (Act::GiveUp, _) => {
-                    if mode.off != Off::GiveUp && place.change(PAGE, |word| word.fail(seat)).is_ok_and(|failed| failed.is_some())
+                    if mode.off != Off::GiveUp && place.change(PAGE, |word| word.fail(slot)).is_ok_and(|failed| failed.is_some())
                     {
-                        place.clear_seat(seat);
+                        place.clear_slot(slot);
                     }
                     install.done();
                 }
@@ -90,7 +90,7 @@ impl World {
                         self.see(host, before, was_owned);
                     }
                     let message = ToHome::Done { ticket, version };
-                    self.post(InFlight::ToHome { from: host, seat: Some(seat), message, value: None });
+                    self.post(InFlight::ToHome { from: host, slot: Some(slot), message, value: None });
                 }
                 // It is mapped by the next touch.
                 (Act::Map, _) => install.done(),
@@ -134,7 +134,7 @@ impl World {
             Step::Leave(host) => {
                 let station = self.station_mut(host);
                 station.thread = Thread::Idle;
-                if station.place.leave(PAGE, station.seat).is_err() {
+                if station.place.leave(PAGE, station.slot).is_err() {
                     self.fail("a thread finds nonsense");
                 }
                 self.with_node(host, mode, |_, _, _| Ok(()));
@@ -174,16 +174,16 @@ impl World {
                 return;
             }
             Step::Part(host) => {
-                let seat = self.station(host).seat;
-                self.with_node(host, mode, |rules, place, outputs| rules.part(place, seat..seat + 1, true, outputs));
+                let slot = self.station(host).slot;
+                self.with_node(host, mode, |rules, place, outputs| rules.part(place, slot..slot + 1, true, outputs));
                 if let Thread::Dead { is_parted, .. } = &mut self.station_mut(host).thread {
                     *is_parted = true;
                 }
                 host
             }
             Step::Close(host) => {
-                let seat = self.station(host).seat;
-                self.in_flight.retain(|(_, flight)| !flight.is_of_thread(host, seat));
+                let slot = self.station(host).slot;
+                self.in_flight.retain(|(_, flight)| !flight.is_of_thread(host, slot));
                 if mode.off != Off::Again {
                     let again = self.directs.on_session_closed(host);
                     self.send_again(again);

@@ -42,7 +42,7 @@ const GET: Face = Face(1);
 const PUT: Face = Face(2);
 const OWN: u16 = 0;
 /// Of each host: the node's own, and those of two programs.
-const SEATS: u16 = 3;
+const SLOTS: u16 = 3;
 
 /// A run's remaining budget of each event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -161,7 +161,7 @@ impl Exploration {
             }
             Thread::Asks | Thread::Waits | Thread::None => {}
         }
-        let speaks = || world.in_flight.iter().any(|(_, flight)| flight.is_of_thread(host, station.seat));
+        let speaks = || world.in_flight.iter().any(|(_, flight)| flight.is_of_thread(host, station.slot));
         let is_at_it = match station.thread {
             Thread::Idle => speaks(),
             Thread::Dead { .. } | Thread::None => false,

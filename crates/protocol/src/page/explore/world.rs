@@ -5,10 +5,10 @@ use super::*;
 #[allow(clippy::enum_variant_names, reason = "the names of what they carry")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum InFlight {
-    /// Of a node, or of the thread of a seat, over its own connection.
+    /// Of a node, or of the thread of a slot, over its own connection.
     ToHome {
         from: u16,
-        seat: Option<u16>,
+        slot: Option<u16>,
         message: ToHome,
         value: Option<u8>,
     },
@@ -21,7 +21,7 @@ pub(super) enum InFlight {
     /// The home's answer to a thread, over that thread's connection.
     ToThread {
         to: u16,
-        seat: u16,
+        slot: u16,
         message: ToHost,
         value: Option<u8>,
     },
@@ -43,11 +43,11 @@ impl InFlight {
         }
     }
 
-    /// Whether it travels over the connection of a seat's thread.
+    /// Whether it travels over the connection of a slot's thread.
     pub(super) fn is_of_thread(&self, host: u16, its: u16) -> bool {
         match self {
-            InFlight::ToHome { from, seat: Some(seat), .. } => (*from, *seat) == (host, its),
-            InFlight::ToThread { to, seat, .. } => (*to, *seat) == (host, its),
+            InFlight::ToHome { from, slot: Some(slot), .. } => (*from, *slot) == (host, its),
+            InFlight::ToThread { to, slot, .. } => (*to, *slot) == (host, its),
             _ => false,
         }
     }
@@ -77,7 +77,7 @@ pub(super) enum Thread {
         is_parted: bool,
         is_closed: bool,
     },
-    /// No seat is free for a program.
+    /// No slot is free for a program.
     None,
 }
 
@@ -94,14 +94,14 @@ pub(super) struct Taking {
 pub(super) struct Station {
     pub(super) rules: Option<Host<u8>>,
     pub(super) place: Plain<u8>,
-    pub(super) seat: u16,
+    pub(super) slot: u16,
     pub(super) thread: Thread,
 }
 
 impl Station {
     pub(super) fn new(host: u16) -> Station {
-        let place = Plain::new(HostId(host), host == OWN, 1, SEATS);
-        Station { rules: Some(Host::default()), place, seat: 1, thread: Thread::Idle }
+        let place = Plain::new(HostId(host), host == OWN, 1, SLOTS);
+        Station { rules: Some(Host::default()), place, slot: 1, thread: Thread::Idle }
     }
 
     pub(super) fn word(&self) -> PageWord {
@@ -130,17 +130,17 @@ impl Station {
     /// A thread whose claim is over goes on.
     pub(super) fn settle(&mut self) {
         let word = self.word();
-        if self.thread == Thread::Waits && !(word.is_claimed() && word.claimer() == self.seat) {
+        if self.thread == Thread::Waits && !(word.is_claimed() && word.claimer() == self.slot) {
             self.thread = Thread::Idle;
         }
     }
 
-    /// Another program comes, if a seat is free.
+    /// Another program comes, if a slot is free.
     pub(super) fn begin_program(&mut self) {
         let Some(rules) = &mut self.rules else { return };
-        rules.settle_dead_seats(&self.place);
-        let free = (1..SEATS).find(|seat| rules.is_free(*seat..*seat + 1));
-        (self.seat, self.thread) = free.map_or((0, Thread::None), |seat| (seat, Thread::Idle));
+        rules.settle_dead_slots(&self.place);
+        let free = (1..SLOTS).find(|slot| rules.is_free(*slot..*slot + 1));
+        (self.slot, self.thread) = free.map_or((0, Thread::None), |slot| (slot, Thread::Idle));
     }
 }
 
@@ -227,13 +227,13 @@ impl World {
 
     pub(super) fn deliver(&mut self, flight: InFlight, mode: Mode) {
         match flight {
-            InFlight::ToHome { from, seat, message, value } => self.deliver_to_home(from, seat, message, value, mode),
+            InFlight::ToHome { from, slot, message, value } => self.deliver_to_home(from, slot, message, value, mode),
             InFlight::ToHost { to, message, value, .. } => self.deliver_to_host(to, message, value, mode),
             InFlight::ToThread { to, message, value, .. } => self.answer(to, message, value, mode),
         }
     }
 
-    pub(super) fn deliver_to_home(&mut self, from: u16, seat: Option<u16>, message: ToHome, value: Option<u8>, mode: Mode) {
+    pub(super) fn deliver_to_home(&mut self, from: u16, slot: Option<u16>, message: ToHome, value: Option<u8>, mode: Mode) {
         if mode.off == Off::Seen && matches!(message, ToHome::Request { .. }) {
             self.directory.forget(HostId(from));
         }
@@ -245,14 +245,14 @@ impl World {
         }
         let again = heard.as_ref().ok().and_then(|heard| self.directs.on_message(HostId(from), PAGE, &message, *heard));
         let asks = match message {
-            ToHome::Request { ticket, .. } if seat.is_some() && heard != Ok(Heard::Stale) => Some((from, ticket)),
+            ToHome::Request { ticket, .. } if slot.is_some() && heard != Ok(Heard::Stale) => Some((from, ticket)),
             _ => None,
         };
         self.send_again(again);
         self.drain_home(mode, asks);
         // Without an answer at once, the thread's node gets the page.
         let is_answered = self.in_flight.iter().any(|(_, flight)| matches!(flight, InFlight::ToThread { to, .. } if *to == from));
-        if seat.is_some_and(|_| !is_answered) && self.station(from).thread == Thread::Asks {
+        if slot.is_some_and(|_| !is_answered) && self.station(from).thread == Thread::Asks {
             self.station_mut(from).thread = Thread::Waits;
             self.station_mut(from).settle();
         }
@@ -278,7 +278,7 @@ impl World {
                     Some(tell) => {
                         InFlight::ToHost { from: Some(to), to: tell.0, message: ToHost::Ack { from, version }, value: None }
                     }
-                    None => InFlight::ToHome { from: to, seat: None, message: ToHome::Ack { version }, value: None },
+                    None => InFlight::ToHome { from: to, slot: None, message: ToHome::Ack { version }, value: None },
                 };
                 return self.post(flight);
             }
@@ -344,7 +344,7 @@ impl World {
             let (flight, has_bytes) = match say {
                 HostOutput::Home { message, bytes, .. } => {
                     let has_bytes = message.has_bytes();
-                    (InFlight::ToHome { from, seat: None, message, value: bytes }, has_bytes == bytes.is_some())
+                    (InFlight::ToHome { from, slot: None, message, value: bytes }, has_bytes == bytes.is_some())
                 }
                 HostOutput::Host { to, message, bytes, .. } => {
                     let has_bytes = message.has_bytes();
@@ -424,7 +424,7 @@ impl World {
         }
         let thread = answers.filter(|ticket| asks == Some((to.0, *ticket)));
         self.post(match thread {
-            Some(ticket) => InFlight::ToThread { to: to.0, seat: ticket.seat, message, value },
+            Some(ticket) => InFlight::ToThread { to: to.0, slot: ticket.slot, message, value },
             None => InFlight::ToHost { from: None, to: to.0, message, value },
         });
         if let Some((to, ticket, version)) = done.filter(|_| mode.off == Off::Done) {

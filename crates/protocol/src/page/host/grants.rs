@@ -1,6 +1,6 @@
 //! Grants at the node, in whoever's name the page was claimed, and messages about owners that are gone.
 
-use super::{Host, HostMemory, HostOutput, OWN_SEAT, is_of};
+use super::{Host, HostMemory, HostOutput, OWN_SLOT, is_of};
 use crate::error::Corrupt;
 use crate::page::hosts::Hosts;
 use crate::page::message::{Access, Page, Ticket, ToHome, ToHost, Version};
@@ -31,16 +31,16 @@ impl<B: Clone> Host<B> {
         if word.state()? != State::Fetching {
             return Ok(());
         }
-        let seat = word.claimer();
+        let slot = word.claimer();
         if !version.is_after(word.floor()) {
             if is_of(place, page, ticket) {
-                let ticket = Ticket { seat, number: place.next_number(seat) };
+                let ticket = Ticket { slot, number: place.next_number(slot) };
                 outputs.push(HostOutput::home(page, ToHome::Request { ticket, access: Access::Read, has: None, firm: true }));
             }
             return Ok(());
         }
         // Without room the thread asks again; with a claim of another's its thread has a reply of its own.
-        self.install(place, page, seat, (version, Access::Read), bytes.as_ref()).map(drop)
+        self.install(place, page, slot, (version, Access::Read), bytes.as_ref()).map(drop)
     }
 
     /// A grant to write that nobody has to acknowledge to any more.
@@ -64,11 +64,11 @@ impl<B: Clone> Host<B> {
             if !is_ours {
                 break word;
             }
-            match place.fault(page, OWN_SEAT, Access::Write)? {
+            match place.fault(page, OWN_SLOT, Access::Write)? {
                 Fault::Fetch { .. } | Fault::Upgrade { .. } => break place.look(page),
                 Fault::Map(_) => {
                     place.change(page, PageWord::leave)?;
-                    place.clear_seat(OWN_SEAT);
+                    place.clear_slot(OWN_SLOT);
                 }
                 Fault::Wait(_) => {}
             }
@@ -87,9 +87,9 @@ impl<B: Clone> Host<B> {
                         return Ok(());
                     }
                 }
-                if word.claimer() == OWN_SEAT {
-                    // The seat's word was for the claim alone.
-                    place.clear_seat(OWN_SEAT);
+                if word.claimer() == OWN_SLOT {
+                    // The slot's word was for the claim alone.
+                    place.clear_slot(OWN_SLOT);
                 }
                 outputs.push(HostOutput::home(page, ToHome::Done { ticket, version }));
             }
@@ -113,25 +113,25 @@ impl<B: Clone> Host<B> {
         &mut self,
         place: &mut P,
         page: Page,
-        seat: u16,
+        slot: u16,
         (version, access): (Version, Access),
         bytes: Option<&B>,
     ) -> Result<Filled, Corrupt> {
         let fill = match bytes {
-            Some(_) => place.change(page, |word| word.fill(seat, version, access))?,
+            Some(_) => place.change(page, |word| word.fill(slot, version, access))?,
             None => Fill::Has,
         };
         let installed = match (fill, bytes) {
             (Fill::Go, Some(bytes)) => {
-                if !place.fill(page, seat, bytes) {
-                    place.change(page, |word| word.fail_fill(seat))?;
-                    place.clear_seat(seat);
+                if !place.fill(page, slot, bytes) {
+                    place.change(page, |word| word.fail_fill(slot))?;
+                    place.clear_slot(slot);
                     self.collecting.remove(&page);
                     return Ok(Filled::NoRoom);
                 }
-                place.change(page, |word| word.filled(seat, version))?
+                place.change(page, |word| word.filled(slot, version))?
             }
-            (Fill::Has, _) => place.change(page, |word| word.grant(seat, version, access))?,
+            (Fill::Has, _) => place.change(page, |word| word.grant(slot, version, access))?,
             _ => return Ok(Filled::NotOurs),
         };
         Ok(if matches!(installed, Installed::Here(_)) { Filled::Here } else { Filled::NotOurs })
@@ -154,7 +154,7 @@ impl<B: Clone> Host<B> {
             return Ok(());
         }
         if is_of(place, page, ticket) && matches!(state, State::Fetching | State::FetchingWrite) {
-            self.fail(place, page, ticket.seat)?;
+            self.fail(place, page, ticket.slot)?;
             outputs.push(HostOutput::home(page, ToHome::Abandoned { ticket }));
             return Ok(());
         }

@@ -11,7 +11,7 @@ impl<B: Clone> Host<B> {
     /// A message of the page's home, or of another host.
     ///
     /// **Ordering**: messages may come in any order, each once (an acknowledgement, and a grant to a thread that is dead, may be
-    /// repeated). **Errors**: [`Corrupt`] for what the words cannot say; seats that there are not are refused before.
+    /// repeated). **Errors**: [`Corrupt`] for what the words cannot say; slots that there are not are refused before.
     // FEATURE: EU-F12 EU-F13
     pub fn on_message<P: HostMemory<Bytes = B>>(
         &mut self,
@@ -100,7 +100,7 @@ impl<B: Clone> Host<B> {
             ToHost::OwnerGone { ticket, access, version } => self.on_owner_gone(place, page, ticket, access, version, outputs),
             ToHost::Refused { ticket, .. } => {
                 if place.look(page).is_asked_for() && is_of(place, page, ticket) {
-                    self.fail(place, page, ticket.seat)?;
+                    self.fail(place, page, ticket.slot)?;
                 }
                 Ok(())
             }

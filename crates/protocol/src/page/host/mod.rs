@@ -41,20 +41,20 @@ use holds::Holds;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// The node's seat for requests that it makes itself.
-const OWN_SEAT: u16 = 0;
+/// The node's slot for requests that it makes itself.
+const OWN_SLOT: u16 = 0;
 
 /// A host's memory of a region, which its rules look at and change.
 ///
-/// **Ordering**: threads of programs change words and seats at the same time; frames only as their words let them.
+/// **Ordering**: threads of programs change words and slots at the same time; frames only as their words let them.
 pub trait HostMemory {
     /// A page's bytes.
     type Bytes: Clone;
 
     /// Number of pages.
     fn page_count(&self) -> u64;
-    /// Number of seats: one that a word or a message names may be any.
-    fn seat_count(&self) -> u16;
+    /// Number of slots: one that a word or a message names may be any.
+    fn slot_count(&self) -> u16;
     /// Index of a page's home among the region's homes.
     fn home_of(&self, page: Page) -> usize;
     /// The host's number at the home of a page.
@@ -66,21 +66,21 @@ pub trait HostMemory {
     fn change<T>(&mut self, page: Page, rule: impl Fn(PageWord) -> Result<Change<T>, Corrupt>) -> Result<T, Corrupt>;
     /// A page is as if it had never been here, whatever was under way.
     fn forget(&mut self, page: Page);
-    /// A seat touches a page ([`PageWord::fault`]): it says where it is, and a claim has a number of its own.
-    fn fault(&mut self, page: Page, seat: u16, access: Access) -> Result<Fault, Corrupt>;
-    /// A seat is at no page any more.
-    fn clear_seat(&mut self, seat: u16);
-    /// The thread of a seat is dead. Returns the page that it had claimed, which nobody fetches for it.
-    fn end_seat(&mut self, seat: u16) -> Result<Option<Page>, Corrupt>;
-    /// The number of a seat's last request.
-    fn number(&self, seat: u16) -> u32;
-    /// A number for a seat's next request.
-    fn next_number(&mut self, seat: u16) -> u32;
+    /// A slot touches a page ([`PageWord::fault`]): it says where it is, and a claim has a number of its own.
+    fn fault(&mut self, page: Page, slot: u16, access: Access) -> Result<Fault, Corrupt>;
+    /// A slot is at no page any more.
+    fn clear_slot(&mut self, slot: u16);
+    /// The thread of a slot is dead. Returns the page that it had claimed, which nobody fetches for it.
+    fn end_slot(&mut self, slot: u16) -> Result<Option<Page>, Corrupt>;
+    /// The number of a slot's last request.
+    fn number(&self, slot: u16) -> u32;
+    /// A number for a slot's next request.
+    fn next_number(&mut self, slot: u16) -> u32;
     /// True if no program maps a marked page at this moment.
     fn is_clear(&self, page: Page) -> bool;
 
     /// Puts bytes that came for a slot into a page's frame. Returns false where there was no room.
-    fn fill(&mut self, page: Page, seat: u16, bytes: &Self::Bytes) -> bool;
+    fn fill(&mut self, page: Page, slot: u16, bytes: &Self::Bytes) -> bool;
     /// The bytes in a page's frame.
     fn read(&mut self, page: Page) -> Option<Self::Bytes>;
     /// Gives a frame back.
@@ -156,8 +156,8 @@ pub struct Host<B> {
     waiting: BTreeMap<Page, VecDeque<(ToHost, Option<B>)>>,
     collecting: BTreeMap<Page, Collecting<B>>,
     holds: Holds<B>,
-    /// Seats of dead threads whose claims are still open; nobody gets them.
-    dead_seats: BTreeSet<u16>,
+    /// Slots of dead threads whose claims are still open; nobody gets them.
+    dead_slots: BTreeSet<u16>,
 }
 
 impl<B> Default for Host<B> {
@@ -168,7 +168,7 @@ impl<B> Default for Host<B> {
             waiting: BTreeMap::new(),
             collecting: BTreeMap::new(),
             holds: Holds::default(),
-            dead_seats: BTreeSet::new(),
+            dead_slots: BTreeSet::new(),
         }
     }
 }
@@ -194,18 +194,18 @@ impl<B: Clone> Host<B> {
     }
 
     /// True if a program may have the slots: no claim in their names is open.
-    pub fn is_free(&self, seats: Range<u16>) -> bool {
-        self.dead_seats.range(seats).next().is_none()
+    pub fn is_free(&self, slots: Range<u16>) -> bool {
+        self.dead_slots.range(slots).next().is_none()
     }
 
-    /// Seats of the dead whose claims were granted, or failed, may be given out again.
-    pub fn settle_dead_seats(&mut self, place: &impl HostMemory<Bytes = B>) {
-        if self.dead_seats.is_empty() {
+    /// Slots of the dead whose claims were granted, or failed, may be given out again.
+    pub fn settle_dead_slots(&mut self, place: &impl HostMemory<Bytes = B>) {
+        if self.dead_slots.is_empty() {
             return;
         }
         let words = (0..place.page_count()).map(|page| place.look(Page(page)));
         let claimed: BTreeSet<u16> = words.filter(|word| word.is_claimed()).map(PageWord::claimer).collect();
-        self.dead_seats.retain(|seat| claimed.contains(seat));
+        self.dead_slots.retain(|slot| claimed.contains(slot));
     }
 
     /// The threads of slots are gone, or know nothing of their requests: their claims are asked for again in their names. Frames that dead
@@ -215,18 +215,18 @@ impl<B: Clone> Host<B> {
     pub fn part<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
-        seats: Range<u16>,
+        slots: Range<u16>,
         is_over: bool,
         outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<(), Corrupt> {
         let (mut claims, mut outcome) = (Vec::new(), Ok(()));
-        for seat in seats {
-            let Ok(Some(page)) = place.end_seat(seat) else { continue };
+        for slot in slots {
+            let Ok(Some(page)) = place.end_slot(slot) else { continue };
             if is_over && place.look(page).is_being_filled() {
                 place.punch(page);
-                outcome = outcome.and(place.change(page, |word| word.unfill(seat)));
+                outcome = outcome.and(place.change(page, |word| word.unfill(slot)));
             }
-            self.dead_seats.insert(seat);
+            self.dead_slots.insert(slot);
             claims.push(page);
         }
         claims.into_iter().for_each(|page| self.repeat(place, page, outputs));
@@ -237,17 +237,17 @@ impl<B: Clone> Host<B> {
     /// it again by its ticket; one to read is another request.
     fn repeat<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, page: Page, outputs: &mut Vec<HostOutput<B>>) {
         let word = place.look(page);
-        let seat = word.claimer();
-        if seat >= place.seat_count() {
+        let slot = word.claimer();
+        if slot >= place.slot_count() {
             return;
         }
         let want = match word.state() {
             Ok(State::Fetching) => {
-                let ticket = Ticket { seat, number: place.next_number(seat) };
+                let ticket = Ticket { slot, number: place.next_number(slot) };
                 ToHome::Request { ticket, access: Access::Read, has: None, firm: false }
             }
             Ok(state @ (State::FetchingWrite | State::Upgrading | State::TakingUpgrade)) => {
-                let ticket = Ticket { seat, number: place.number(seat).max(1) };
+                let ticket = Ticket { slot, number: place.number(slot).max(1) };
                 let has = (state == State::Upgrading).then(|| word.version());
                 ToHome::Request { ticket, access: Access::Write, has, firm: false }
             }
@@ -269,19 +269,19 @@ impl<B: Clone> Host<B> {
         let is_waited_for = |page: &Page| place.look(*page).is_asked_for() && place.home_of(*page) == home;
         let waiting: Vec<Page> = pages(place).filter(is_waited_for).collect();
         for page in waiting {
-            let seat = place.look(page).claimer();
+            let slot = place.look(page).claimer();
             // A thread that touches it finds the senseless state.
-            let _ = self.fail(place, page, seat);
+            let _ = self.fail(place, page, slot);
         }
     }
 
     /// Ends the fetch of a page; its waiters look again. A thread that has given up by itself, or has a reply, is left alone.
-    fn fail<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, page: Page, seat: u16) -> Result<(), Corrupt> {
-        if seat >= place.seat_count() {
-            return Err(Corrupt("a page claimed by a seat that there is not"));
+    fn fail<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, page: Page, slot: u16) -> Result<(), Corrupt> {
+        if slot >= place.slot_count() {
+            return Err(Corrupt("a page claimed by a slot that there is not"));
         }
-        if place.change(page, |word| word.fail(seat))?.is_some() {
-            place.clear_seat(seat);
+        if place.change(page, |word| word.fail(slot))?.is_some() {
+            place.clear_slot(slot);
             self.collecting.remove(&page);
         }
         Ok(())
@@ -295,7 +295,7 @@ fn pages<P: HostMemory>(place: &P) -> impl Iterator<Item = Page> + use<P> {
 
 /// True if the request that a message names claims the page.
 fn is_of<P: HostMemory>(place: &P, page: Page, ticket: Ticket) -> bool {
-    place.look(page).claimer() == ticket.seat && place.number(ticket.seat) == ticket.number
+    place.look(page).claimer() == ticket.slot && place.number(ticket.slot) == ticket.number
 }
 
 fn acknowledge<P: HostMemory>(place: &P, page: Page, version: Version, tell: Option<HostId>) -> HostOutput<P::Bytes> {

@@ -1,4 +1,4 @@
-//! Words, seats and frames without shared memory, for whoever drives the rules alone.
+//! Words, slots and frames without shared memory, for whoever drives the rules alone.
 
 use super::{HostMemory, Manner};
 use crate::error::Corrupt;
@@ -8,7 +8,7 @@ use crate::page::word::{Change, Fault, PageWord};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A thread's seat.
+/// A thread's slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct PlainThreadSlot {
     /// The page it is at, and whether it maps that.
@@ -26,23 +26,23 @@ pub struct Plain<B> {
     /// True if the frames are the home's own memory, where bytes stay when pages are taken.
     is_home: bool,
     page_count: u64,
-    seat_count: u16,
+    slot_count: u16,
     /// Words of pages that were there.
     words: BTreeMap<Page, PageWord>,
-    seats: BTreeMap<u16, PlainThreadSlot>,
+    slots: BTreeMap<u16, PlainThreadSlot>,
     frames: BTreeMap<Page, B>,
 }
 
 impl<B: Clone> Plain<B> {
-    /// A place of `pages` pages, none of which was ever there, and `seats` seats.
-    pub fn new(me: HostId, is_home: bool, pages: u64, seats: u16) -> Plain<B> {
+    /// A place of `pages` pages, none of which was ever there, and `slots` slots.
+    pub fn new(me: HostId, is_home: bool, pages: u64, slots: u16) -> Plain<B> {
         let (words, taken, frames) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Plain { me, is_home, page_count: pages, seat_count: seats, words, seats: taken, frames }
+        Plain { me, is_home, page_count: pages, slot_count: slots, words, slots: taken, frames }
     }
 
-    fn seat(&mut self, seat: u16) -> &mut PlainThreadSlot {
-        assert!(seat < self.seat_count, "seat {seat} of {}", self.seat_count);
-        self.seats.entry(seat).or_default()
+    fn slot(&mut self, slot: u16) -> &mut PlainThreadSlot {
+        assert!(slot < self.slot_count, "slot {slot} of {}", self.slot_count);
+        self.slots.entry(slot).or_default()
     }
 
     /// A frame's content.
@@ -59,9 +59,9 @@ impl<B: Clone> Plain<B> {
     }
 
     /// A thread that was let in has mapped the page.
-    pub fn leave(&mut self, page: Page, seat: u16) -> Result<(), Corrupt> {
+    pub fn leave(&mut self, page: Page, slot: u16) -> Result<(), Corrupt> {
         self.change(page, PageWord::leave)?;
-        self.clear_seat(seat);
+        self.clear_slot(slot);
         Ok(())
     }
 
@@ -78,8 +78,8 @@ impl<B: Clone> HostMemory for Plain<B> {
         self.page_count
     }
 
-    fn seat_count(&self) -> u16 {
-        self.seat_count
+    fn slot_count(&self) -> u16 {
+        self.slot_count
     }
 
     fn home_of(&self, _: Page) -> usize {
@@ -104,43 +104,43 @@ impl<B: Clone> HostMemory for Plain<B> {
         self.words.remove(&page);
     }
 
-    fn fault(&mut self, page: Page, seat: u16, access: Access) -> Result<Fault, Corrupt> {
-        let fault = self.change(page, |word| word.fault(seat, access))?;
+    fn fault(&mut self, page: Page, slot: u16, access: Access) -> Result<Fault, Corrupt> {
+        let fault = self.change(page, |word| word.fault(slot, access))?;
         let is_claim = matches!(fault, Fault::Fetch { .. } | Fault::Upgrade { .. });
-        self.seat(seat).at = match fault {
+        self.slot(slot).at = match fault {
             Fault::Map(_) => Some((page, true)),
             Fault::Wait(_) => None,
             Fault::Fetch { .. } | Fault::Upgrade { .. } => Some((page, false)),
         };
         if is_claim {
-            self.next_number(seat);
+            self.next_number(slot);
         }
         Ok(fault)
     }
 
-    fn clear_seat(&mut self, seat: u16) {
-        self.seat(seat).at = None;
+    fn clear_slot(&mut self, slot: u16) {
+        self.slot(slot).at = None;
     }
 
-    fn end_seat(&mut self, seat: u16) -> Result<Option<Page>, Corrupt> {
-        let Some((page, _)) = self.seat(seat).at.take() else { return Ok(None) };
+    fn end_slot(&mut self, slot: u16) -> Result<Option<Page>, Corrupt> {
+        let Some((page, _)) = self.slot(slot).at.take() else { return Ok(None) };
         let word = self.look(page);
         word.state()?;
-        Ok(Some(page).filter(|_| word.is_claimed() && word.claimer() == seat))
+        Ok(Some(page).filter(|_| word.is_claimed() && word.claimer() == slot))
     }
 
-    fn number(&self, seat: u16) -> u32 {
-        self.seats.get(&seat).map_or(0, |seat| seat.number)
+    fn number(&self, slot: u16) -> u32 {
+        self.slots.get(&slot).map_or(0, |slot| slot.number)
     }
 
-    fn next_number(&mut self, seat: u16) -> u32 {
-        let number = &mut self.seat(seat).number;
+    fn next_number(&mut self, slot: u16) -> u32 {
+        let number = &mut self.slot(slot).number;
         *number = number.wrapping_add(1).max(1);
         *number
     }
 
     fn is_clear(&self, page: Page) -> bool {
-        self.look(page).installers() == 0 || self.seats.values().all(|seat| seat.at != Some((page, true)))
+        self.look(page).installers() == 0 || self.slots.values().all(|slot| slot.at != Some((page, true)))
     }
 
     fn fill(&mut self, page: Page, _: u16, bytes: &B) -> bool {

@@ -193,7 +193,7 @@ impl PageWord {
         (self.0 >> INSTALLERS_SHIFT) as u16 & INSTALLER_COUNT_MAX
     }
 
-    /// The seat that fetches it.
+    /// The slot that fetches it.
     pub fn claimer(self) -> u16 {
         (self.0 >> CLAIMER_SHIFT) as u16
     }
@@ -278,8 +278,8 @@ impl PageWord {
         PageWord(self.0 & ((1 << VERSION_SHIFT) - 1) | u64::from(version.0) << VERSION_SHIFT)
     }
 
-    fn with_claimer(self, seat: u16) -> PageWord {
-        PageWord(self.0 & !(0xffff << CLAIMER_SHIFT) | u64::from(seat) << CLAIMER_SHIFT)
+    fn with_claimer(self, slot: u16) -> PageWord {
+        PageWord(self.0 & !(0xffff << CLAIMER_SHIFT) | u64::from(slot) << CLAIMER_SHIFT)
     }
 
     fn with_written(self, is_written: bool) -> PageWord {
@@ -320,7 +320,7 @@ impl std::fmt::Debug for PageWord {
         let written = if self.is_written() { ", written" } else { "" };
         match self.state() {
             Ok(state) => {
-                write!(f, "{state:?} v{} of seat {}, {installers} installers{written}{parked}", self.version().0, self.claimer())
+                write!(f, "{state:?} v{} of slot {}, {installers} installers{written}{parked}", self.version().0, self.claimer())
             }
             Err(_) => write!(f, "corrupt {:#x}", self.0),
         }

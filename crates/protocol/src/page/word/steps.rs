@@ -37,7 +37,7 @@ impl Changed {
 pub enum Fault {
     /// Map the page for that access at once, and leave.
     Map(Access),
-    /// Fetch it: the claim is this seat's. Grants up to the floor are void.
+    /// Fetch it: the claim is this slot's. Grants up to the floor are void.
     Fetch {
         /// The newest version that is known not to be good.
         floor: Version,
@@ -62,7 +62,7 @@ pub enum Fill {
     Has,
     /// An invalidation overtook the grant: the claim stays, ask again.
     Void,
-    /// The claim is not (or no longer) this seat's, or not of that kind, or another answer is being put there.
+    /// The claim is not (or no longer) this slot's, or not of that kind, or another answer is being put there.
     Gone,
 }
 
@@ -73,7 +73,7 @@ pub enum Installed {
     Here(Changed),
     /// An invalidation overtook it: the claim stays, ask again.
     Void,
-    /// The claim is not (or no longer) this seat's, or not of that kind: the grant is of no use.
+    /// The claim is not (or no longer) this slot's, or not of that kind: the grant is of no use.
     Gone,
 }
 
@@ -112,12 +112,12 @@ impl PageWord {
         Ok(Change { word: self, value })
     }
 
-    /// A thread touches a page that is not mapped for it that way. The claim, where it makes one, is the seat's.
+    /// A thread touches a page that is not mapped for it that way. The claim, where it makes one, is the slot's.
     ///
     /// A page that comes to write for a thread that reads is not yet written: it is mapped for reading, so that the first store is seen.
     /// A guess that was wrong is forgotten with the page.
     // FEATURE: EU-F12 EU-F17
-    pub fn fault(self, seat: u16, access: Access) -> Result<Change<Fault>, Corrupt> {
+    pub fn fault(self, slot: u16, access: Access) -> Result<Change<Fault>, Corrupt> {
         let (word, fault) = match self.state()? {
             _ if self.may_map(access) => (self.entered(access), Fault::Map(access)),
             State::Absent => {
@@ -132,7 +132,7 @@ impl PageWord {
         };
         match (word, fault) {
             (Some(word), Fault::Map(_)) => self.becomes(word, fault),
-            (Some(word), _) => self.becomes(word.with_claimer(seat), fault),
+            (Some(word), _) => self.becomes(word.with_claimer(slot), fault),
             (None, _) => self.stays(Fault::Wait(self)),
         }
     }
@@ -152,11 +152,11 @@ impl PageWord {
         self.becomes(word, ())
     }
 
-    /// The grant for the request of `seat` is here with bytes, for writing with all acknowledgements. From [`Fill::Go`] on nobody
+    /// The grant for the request of `slot` is here with bytes, for writing with all acknowledgements. From [`Fill::Go`] on nobody
     /// else touches the frame, and the grant is good.
-    pub fn fill(self, seat: u16, version: Version, access: Access) -> Result<Change<Fill>, Corrupt> {
+    pub fn fill(self, slot: u16, version: Version, access: Access) -> Result<Change<Fill>, Corrupt> {
         match (self.state()?, access) {
-            _ if self.claimer() != seat => self.stays(Fill::Gone),
+            _ if self.claimer() != slot => self.stays(Fill::Gone),
             (State::Fetching, Access::Read) if !version.is_after(self.floor()) => self.stays(Fill::Void),
             (State::Fetching, Access::Read) | (State::FetchingWrite, Access::Write) => {
                 self.becomes(self.after(Event::Fill).expect("just seen"), Fill::Go)
@@ -167,9 +167,9 @@ impl PageWord {
     }
 
     /// The bytes of `version` are in the frame. [`Installed::Gone`] where the fill was undone meanwhile.
-    pub fn filled(self, seat: u16, version: Version) -> Result<Change<Installed>, Corrupt> {
+    pub fn filled(self, slot: u16, version: Version) -> Result<Change<Installed>, Corrupt> {
         self.state()?;
-        match self.after(Event::Filled).filter(|_| self.claimer() == seat) {
+        match self.after(Event::Filled).filter(|_| self.claimer() == slot) {
             Some(word) => self.installed(word.with_version(version)),
             None => self.stays(Installed::Gone),
         }
@@ -180,21 +180,21 @@ impl PageWord {
     }
 
     /// Makes a dead thread's half-filled frame a hole again. Its claim stays, and no thread is woken.
-    pub fn unfill(self, seat: u16) -> Result<Change<()>, Corrupt> {
-        let word = self.after(Event::Unfill).filter(|_| self.claimer() == seat);
+    pub fn unfill(self, slot: u16) -> Result<Change<()>, Corrupt> {
+        let word = self.after(Event::Unfill).filter(|_| self.claimer() == slot);
         self.becomes(word.ok_or(Corrupt("a page emptied that was not being filled"))?, ())
     }
 
     /// The filler could not put the bytes into the frame, which is a hole: its request has failed.
-    pub fn fail_fill(self, seat: u16) -> Result<Change<()>, Corrupt> {
-        let word = self.after(Event::FailFill).filter(|_| self.claimer() == seat);
+    pub fn fail_fill(self, slot: u16) -> Result<Change<()>, Corrupt> {
+        let word = self.after(Event::FailFill).filter(|_| self.claimer() == slot);
         self.becomes(word.ok_or(Corrupt("a fill failed that was not begun"))?, ())
     }
 
-    /// The grant for the request of `seat` is here, for writing with all acknowledgements, and the frame has the bytes already.
-    pub fn grant(self, seat: u16, version: Version, access: Access) -> Result<Change<Installed>, Corrupt> {
+    /// The grant for the request of `slot` is here, for writing with all acknowledgements, and the frame has the bytes already.
+    pub fn grant(self, slot: u16, version: Version, access: Access) -> Result<Change<Installed>, Corrupt> {
         let event = match (self.state()?, access) {
-            _ if self.claimer() != seat => return self.stays(Installed::Gone),
+            _ if self.claimer() != slot => return self.stays(Installed::Gone),
             (State::Fetching, Access::Read) if !version.is_after(self.floor()) => return self.stays(Installed::Void),
             (State::Fetching, Access::Read) => Event::GrantRead,
             (State::FetchingWrite | State::Upgrading, Access::Write) => Event::GrantWrite,
@@ -203,11 +203,11 @@ impl PageWord {
         self.installed(self.after(event).expect("just seen").with_version(version))
     }
 
-    /// The request of `seat` failed: nobody fetches the page any more. A copy that was to be written stays. `None`, and nothing is
+    /// The request of `slot` failed: nobody fetches the page any more. A copy that was to be written stays. `None`, and nothing is
     /// changed, where it is over already, or its answer is being put into the frame.
-    pub fn fail(self, seat: u16) -> Result<Change<Option<Changed>>, Corrupt> {
+    pub fn fail(self, slot: u16) -> Result<Change<Option<Changed>>, Corrupt> {
         self.state()?;
-        match self.after(Event::Fail).filter(|_| self.claimer() == seat) {
+        match self.after(Event::Fail).filter(|_| self.claimer() == slot) {
             Some(word) => self.becomes(word, Some(Changed::between(self, word))),
             None => self.stays(None),
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// A page that this seat claimed.
+/// A page that this slot claimed.
 pub(super) struct Claimed {
     pub page: u64,
     /// The version of the copy that is here.

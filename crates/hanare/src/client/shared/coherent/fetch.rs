@@ -13,7 +13,7 @@ use hanare_protocol::page::word::{Fault, Installed, State};
 use hanare_protocol::page::{Access, Ticket};
 use hanare_protocol::wire::exchange::{crowded_head, granted_pages_len, page_requests_head, settled_head};
 use hanare_protocol::wire::page::{GRANTED_LEN, Granted, Outcome, PAGE_REQUEST_LEN, PageRequest, Settled};
-use hanare_ring::page_word::seat;
+use hanare_ring::page_word::slot;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -103,13 +103,13 @@ impl Resolver {
     pub(super) fn bring_some(&self, page: u64, end: u64, access: Access) -> u64 {
         let Some(page) = (page..end).find(|page| self.is_wanted(*page, access)) else { return end };
         let mut lane = self.lanes.take();
-        let seat = self.seat(lane.index(), 0);
-        let is_free = self.is_seat_free(lane.index(), 0);
-        let Some(claimed) = is_free.then(|| self.claim(page, seat, access)).flatten() else { return page + 1 };
+        let slot = self.slot(lane.index(), 0);
+        let is_free = self.is_slot_free(lane.index(), 0);
+        let Some(claimed) = is_free.then(|| self.claim(page, slot, access)).flatten() else { return page + 1 };
         let (asked, next) = self.fetch_until(&mut lane, claimed, access, end, true);
         if let Ok(Asked::Later) = asked {
             // The lane is kept until it came; the one who touches it says what is wrong.
-            let _ = self.await_claim(page, seat, &mut lane, &mut ClaimPatience::new(self.bound * 2));
+            let _ = self.await_claim(page, slot, &mut lane, &mut ClaimPatience::new(self.bound * 2));
         }
         next
     }
@@ -120,9 +120,9 @@ impl Resolver {
         let is_touched = touched.is_some();
         let mut put = |k: usize, claimed: Claimed| {
             let Claimed { page, has, access, firm } = claimed;
-            let seat = self.seat(index, k);
-            let ticket = Ticket { seat, number: self.words.number(seat) };
-            // A lane's first seat is kept for what is touched: it asks for nothing that comes later.
+            let slot = self.slot(index, k);
+            let ticket = Ticket { slot, number: self.words.number(slot) };
+            // A lane's first slot is kept for what is touched: it asks for nothing that comes later.
             let tries = if k == 0 { !is_touched } else { !along.is_sure };
             let request = PageRequest { page, ticket, access, has, firm, tries };
             tools.numbers[k] = page;
@@ -135,12 +135,12 @@ impl Resolver {
             put(0, claimed);
             count = 1;
         }
-        while count < LANE_PAGE_COUNT && page + (count as u64) < along.end && self.is_seat_free(index, count) {
+        while count < LANE_PAGE_COUNT && page + (count as u64) < along.end && self.is_slot_free(index, count) {
             let next = page + count as u64;
             if self.home_of(next) != along.home {
                 break;
             }
-            let Some(claimed) = self.claim(next, self.seat(index, count), along.access) else { break };
+            let Some(claimed) = self.claim(next, self.slot(index, count), along.access) else { break };
             is_upgrade |= count == 0 && claimed.has.is_some();
             put(count, claimed);
             count += 1;
@@ -153,9 +153,9 @@ impl Resolver {
             self.hand_over(tools, index, count);
         }
         sent?;
-        let seat = self.seat(index, 0);
-        self.words.count(seat, if is_upgrade { seat::UPGRADED } else { seat::FETCHED }, count as u64);
-        self.words.count(seat, seat::PREFETCHED, (count - usize::from(is_touched)) as u64);
+        let slot = self.slot(index, 0);
+        self.words.count(slot, if is_upgrade { slot::UPGRADED } else { slot::FETCHED }, count as u64);
+        self.words.count(slot, slot::PREFETCHED, (count - usize::from(is_touched)) as u64);
         Ok(count)
     }
 
@@ -197,15 +197,15 @@ impl Resolver {
     }
 
     /// Claims a page that was not touched, if it is not here in that way.
-    pub(super) fn claim(&self, page: u64, seat: u16, access: Access) -> Option<Claimed> {
+    pub(super) fn claim(&self, page: u64, slot: u16, access: Access) -> Option<Claimed> {
         if !self.is_wanted(page, access) {
             return None;
         }
-        match self.words.fault(page, seat, access) {
+        match self.words.fault(page, slot, access) {
             Ok(Fault::Fetch { access, .. }) => Some(Claimed { page, has: None, access, firm: false }),
             Ok(Fault::Upgrade { has }) => Some(Claimed { page, has: Some(has), access, firm: false }),
             Ok(Fault::Map(_)) => {
-                self.leave(page, seat);
+                self.leave(page, slot);
                 None
             }
             Ok(Fault::Wait(_)) | Err(_) => None,
@@ -213,10 +213,10 @@ impl Resolver {
     }
 
     /// True if a slot's read-ahead has come, so that it can ask again.
-    pub(super) fn is_seat_free(&self, lane: usize, k: usize) -> bool {
+    pub(super) fn is_slot_free(&self, lane: usize, k: usize) -> bool {
         let ahead = &self.ahead[lane * LANE_PAGE_COUNT + k];
         let Some(page) = ahead.load(Relaxed).checked_sub(1) else { return true };
-        let is_open = self.is_claimed_by(page, self.seat(lane, k));
+        let is_open = self.is_claimed_by(page, self.slot(lane, k));
         if !is_open {
             ahead.store(0, Relaxed);
         }
@@ -286,30 +286,30 @@ impl Resolver {
 
     /// Goes on with an answer as far as its page word alone is concerned.
     fn go_on(&self, tools: &Tools, (lane, k): (usize, usize), install: &mut InstallSteps) -> Result<(), Denied> {
-        let (granted, page, seat) = (decode(&tools.operands, k), tools.numbers[k], self.seat(lane, k));
+        let (granted, page, slot) = (decode(&tools.operands, k), tools.numbers[k], self.slot(lane, k));
         let access = access_of(granted);
         loop {
             match (install.act(), access) {
                 (Act::Fill, Some(access)) => {
-                    let fill = self.words.fill(page, seat, granted.version, access).map_err(|_| damaged())?;
-                    install.on_fill(fill, self.is_asked_for_by(page, seat));
+                    let fill = self.words.fill(page, slot, granted.version, access).map_err(|_| damaged())?;
+                    install.on_fill(fill, self.is_asked_for_by(page, slot));
                 }
                 (Act::Publish, _) => {
-                    let installed = self.words.filled(page, seat, granted.version).map_err(|_| damaged())?;
-                    self.on_installed(page, seat, installed, install);
+                    let installed = self.words.filled(page, slot, granted.version).map_err(|_| damaged())?;
+                    self.on_installed(page, slot, installed, install);
                 }
                 (Act::Grant, Some(access)) => {
-                    let installed = self.words.grant(page, seat, granted.version, access).map_err(|_| damaged())?;
-                    self.on_installed(page, seat, installed, install);
+                    let installed = self.words.grant(page, slot, granted.version, access).map_err(|_| damaged())?;
+                    self.on_installed(page, slot, installed, install);
                 }
                 (Act::Undo, _) => {
-                    if let Ok(changed) = self.words.fail_fill(page, seat) {
+                    if let Ok(changed) = self.words.fail_fill(page, slot) {
                         self.wake(page, changed);
                     }
                     install.done();
                 }
                 (Act::GiveUp, _) => {
-                    self.fail(page, seat);
+                    self.fail(page, slot);
                     install.done();
                 }
                 _ => return Ok(()),
@@ -318,19 +318,19 @@ impl Resolver {
     }
 
     /// A page may be here: wakes who waited for it.
-    fn on_installed(&self, page: u64, seat: u16, installed: Installed, install: &mut InstallSteps) {
+    fn on_installed(&self, page: u64, slot: u16, installed: Installed, install: &mut InstallSteps) {
         if let Installed::Here(changed) = installed {
             self.wake(page, changed);
         }
-        install.on_installed(installed, self.is_asked_for_by(page, seat));
+        install.on_installed(installed, self.is_asked_for_by(page, slot));
     }
 
     /// Tells the home of the grants that it waits for, in one message.
     fn acknowledge(&self, tools: &mut Tools, lane: usize, home: usize, installs: &mut [InstallSteps]) -> Result<(), Denied> {
         let mut count = 0;
         for (k, install) in installs.iter_mut().enumerate().filter(|(_, install)| install.act() == Act::Acknowledge) {
-            let (page, seat) = (tools.numbers[k], self.seat(lane, k));
-            let ticket = Ticket { seat, number: self.words.number(seat) };
+            let (page, slot) = (tools.numbers[k], self.slot(lane, k));
+            let ticket = Ticket { slot, number: self.words.number(slot) };
             let done = Settled { page, ticket, version: decode(&tools.operands, k).version };
             tools.message[count * PAGE_REQUEST_LEN..(count + 1) * PAGE_REQUEST_LEN].copy_from_slice(&done.encode());
             count += 1;
@@ -416,7 +416,7 @@ impl Resolver {
             let granted = access_of(decode(&tools.operands, k)).filter(|_| installs[k].act() == Act::Map)?;
             Some(if self.words.look(tools.numbers[k]).is_written() { granted } else { Access::Read })
         };
-        let enter = |k: usize, access| self.words.enter(tools.numbers[k], self.seat(lane, k), access).unwrap_or(false);
+        let enter = |k: usize, access| self.words.enter(tools.numbers[k], self.slot(lane, k), access).unwrap_or(false);
         let (mut k, mut is_first_mapped) = (0, false);
         while k < count {
             let Some(same) = access(k).filter(|access| enter(k, *access)) else {
@@ -430,7 +430,7 @@ impl Resolver {
             }
             let mapped = self.map_run(tools.numbers[first], (k - first) as u64, same);
             for at in first..k {
-                self.leave(tools.numbers[at], self.seat(lane, at));
+                self.leave(tools.numbers[at], self.slot(lane, at));
             }
             mapped?;
             is_first_mapped |= first == 0;

@@ -26,7 +26,7 @@
 //! Safety invariants of this module:
 //!
 //! 1. The resolver is async-signal-safe: atomics, a lane's tools, system calls; errno is kept by its caller.
-//! 2. A page is mapped only while its word counts a seat of this lane ([`hanare_ring::page_word`]).
+//! 2. A page is mapped only while its word counts a slot of this lane ([`hanare_ring::page_word`]).
 //! 3. References to the mapping's bytes do not exist.
 
 mod denied;
@@ -54,7 +54,7 @@ use hanare_protocol::page::{Access, Consistency};
 use hanare_protocol::placement::Layout;
 use hanare_protocol::wire::control::{Answer, FilePart, Request};
 use hanare_protocol::{Error, Result};
-use hanare_ring::page_word::{LOSS_SEAT, seat};
+use hanare_ring::page_word::{LOSS_SLOT, slot};
 use resolver::Resolver;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -191,8 +191,8 @@ impl Coherent {
     /// A count of its threads, summed over its slots, since it was made.
     fn counted(&self, which: usize) -> u64 {
         let resolver = self.resolver();
-        let seats = resolver.seat_first..resolver.seat_first + (resolver.lanes_count * LANE_PAGE_COUNT) as u16;
-        resolver.words.counted(seats, which).wrapping_sub(resolver.before[which])
+        let slots = resolver.slot_first..resolver.slot_first + (resolver.lanes_count * LANE_PAGE_COUNT) as u16;
+        resolver.words.counted(slots, which).wrapping_sub(resolver.before[which])
     }
 
     /// Unmaps it, and tells the node.
@@ -274,17 +274,17 @@ impl MappedRegion for Coherent {
 
     fn counts(&self) -> PageCounts {
         PageCounts {
-            faults: self.counted(seat::FAULTS),
-            fetches: self.counted(seat::FETCHED),
-            prefetched: self.counted(seat::PREFETCHED),
-            upgrades: self.counted(seat::UPGRADED),
-            waits: self.counted(seat::WAITED),
+            faults: self.counted(slot::FAULTS),
+            fetches: self.counted(slot::FETCHED),
+            prefetched: self.counted(slot::PREFETCHED),
+            upgrades: self.counted(slot::UPGRADED),
+            waits: self.counted(slot::WAITED),
             ..PageCounts::default()
         }
     }
 
     fn brought(&self) -> u64 {
-        self.counted(seat::BROUGHT)
+        self.counted(slot::BROUGHT)
     }
 
     /// **Cost**: a load. **Errors**: [`Error::NodeLost`] for good when this host was taken for lost, or a home took nothing from it:
@@ -345,7 +345,7 @@ impl Drop for Coherent {
 
 /// Count of lost stores of programs of this host to the region so far.
 fn losses(resolver: &Resolver) -> u64 {
-    resolver.words.counted(LOSS_SEAT..LOSS_SEAT + 1, seat::LOST)
+    resolver.words.counted(LOSS_SLOT..LOSS_SLOT + 1, slot::LOST)
 }
 
 /// Maps extents of this host's node as they are, all else from the frames.

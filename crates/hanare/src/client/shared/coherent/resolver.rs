@@ -18,7 +18,7 @@ use hanare_protocol::page::word::{Fault, State};
 use hanare_protocol::placement::Layout;
 use hanare_protocol::wire::control::{FilePart, SharedView};
 use hanare_protocol::{Error, Result};
-use hanare_ring::page_word::seat;
+use hanare_ring::page_word::slot;
 use hanare_ring::page_word::{COUNT_COUNT, PageWords, page_words_len};
 use hanare_ring::words::Shared;
 use std::os::fd::{AsFd, OwnedFd};
@@ -51,9 +51,9 @@ pub(super) struct Resolver {
     pub(super) uffd: Uffd,
     pub(super) span: Span,
     pub(super) lanes: FaultContexts,
-    /// For each seat of each lane, the page that it asked for ahead and that its node gets, plus 1.
+    /// For each slot of each lane, the page that it asked for ahead and that its node gets, plus 1.
     pub(super) ahead: Box<[AtomicU64]>,
-    pub(super) seat_first: u16,
+    pub(super) slot_first: u16,
     pub(super) lanes_count: usize,
     /// Counts that the slots had before this mapping.
     pub(super) before: [u64; COUNT_COUNT],
@@ -84,11 +84,11 @@ impl Resolver {
     ) -> Result<Resolver> {
         let attachment = &region.shared;
         let pages = frames.page_count();
-        let len = page_words_len(pages, shared.seats).next_multiple_of(PAGE_LEN);
+        let len = page_words_len(pages, shared.slots).next_multiple_of(PAGE_LEN);
         let mut memory = Mapping::reserve(len)?;
         memory.map_file(0, words_file.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write)?;
         // SAFETY: the memory is dropped after the words (field order), and no copy of the window leaves them.
-        let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, shared.seats);
+        let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, shared.slots);
         let here = attachment.node;
         // Memory without a direct mapping comes like that of any other node.
         let is_mapped = shared.files.iter().any(Option::is_some);
@@ -106,10 +106,10 @@ impl Resolver {
             addresses.push((here, &shared.address));
             addresses.len() - 1
         });
-        // A lane has a seat for each page of a message.
-        let lanes = settings::fault_lanes()?.min(usize::from(shared.seat_count) / LANE_PAGE_COUNT).max(1);
-        let seats = shared.seat_first..shared.seat_first + (lanes * LANE_PAGE_COUNT) as u16;
-        let before = std::array::from_fn(|which| words.counted(seats.clone(), which));
+        // A lane has a slot for each page of a message.
+        let lanes = settings::fault_lanes()?.min(usize::from(shared.slot_count) / LANE_PAGE_COUNT).max(1);
+        let slots = shared.slot_first..shared.slot_first + (lanes * LANE_PAGE_COUNT) as u16;
+        let before = std::array::from_fn(|which| words.counted(slots.clone(), which));
         Ok(Resolver {
             lanes_count: lanes,
             before,
@@ -126,7 +126,7 @@ impl Resolver {
             span,
             lanes: FaultContexts::connect(attachment, &addresses, lanes)?,
             ahead: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
-            seat_first: shared.seat_first,
+            slot_first: shared.slot_first,
             rights,
             bound: attachment.bound,
             streams: Streams::default(),
@@ -138,9 +138,9 @@ impl Resolver {
         })
     }
 
-    /// The seat of a lane for page number `k` of its message.
-    pub(super) fn seat(&self, lane: usize, k: usize) -> u16 {
-        self.seat_first + (lane * LANE_PAGE_COUNT + k) as u16
+    /// The slot of a lane for page number `k` of its message.
+    pub(super) fn slot(&self, lane: usize, k: usize) -> u16 {
+        self.slot_first + (lane * LANE_PAGE_COUNT + k) as u16
     }
 
     pub(super) fn home_of(&self, page: u64) -> usize {
@@ -153,12 +153,12 @@ impl Resolver {
         let (mut is_first, mut firm, mut renewals) = (true, false, 0);
         loop {
             let mut lane = self.lanes.take();
-            let seat = self.seat(lane.index(), 0);
-            self.await_first_seat(seat, &mut lane, &mut patience)?;
+            let slot = self.slot(lane.index(), 0);
+            self.await_first_slot(slot, &mut lane, &mut patience)?;
             if std::mem::take(&mut is_first) {
-                self.words.count(seat, seat::FAULTS, 1);
+                self.words.count(slot, slot::FAULTS, 1);
             }
-            let asked = match self.words.fault(page, seat, access).map_err(|_| Denied::Here(Here::Damaged))? {
+            let asked = match self.words.fault(page, slot, access).map_err(|_| Denied::Here(Here::Damaged))? {
                 Fault::Map(_) => return self.map_around(&lane, page, access, seen),
                 Fault::Fetch { access: asks, .. } => {
                     self.fetch(&mut lane, Claimed { page, has: None, access: asks, firm }, access, seen)
@@ -187,10 +187,10 @@ impl Resolver {
                     patience.check()?;
                 }
                 Asked::Later => {
-                    // The seat says that the page is claimed until it came: the lane is kept.
-                    self.words.count(seat, seat::WAITED, 1);
+                    // The slot says that the page is claimed until it came: the lane is kept.
+                    self.words.count(slot, slot::WAITED, 1);
                     seen.by(Means::Waited);
-                    self.await_claim(page, seat, &mut lane, &mut patience)?;
+                    self.await_claim(page, slot, &mut lane, &mut patience)?;
                 }
             }
         }
@@ -214,11 +214,11 @@ impl Resolver {
         let stream = self.streams.find(page, 0);
         let end = (page + (1 + stream.ahead).min(LANE_PAGE_COUNT as u64)).min(self.frames.page_count());
         let mut count = 1;
-        // A seat that still waits for what it asked for ahead says so until that has come.
-        while page + count < end && self.is_seat_free(lane.index(), count as usize) {
-            let seat = self.seat(lane.index(), count as usize);
+        // A slot that still waits for what it asked for ahead says so until that has come.
+        while page + count < end && self.is_slot_free(lane.index(), count as usize) {
+            let slot = self.slot(lane.index(), count as usize);
             let is_same = is_stored_to(page + count) == is_owned || touches == Access::Write;
-            if !is_same || !self.words.enter(page + count, seat, access).unwrap_or(false) {
+            if !is_same || !self.words.enter(page + count, slot, access).unwrap_or(false) {
                 break;
             }
             count += 1;
@@ -227,12 +227,12 @@ impl Resolver {
         seen.ahead = seen.ahead.max(count as u16 - 1);
         let mapped = self.map_run(page, count, access);
         for k in 0..count {
-            self.leave(page + k, self.seat(lane.index(), k as usize));
+            self.leave(page + k, self.slot(lane.index(), k as usize));
         }
         mapped
     }
 
-    /// Maps pages that seats of this lane are counted for (invariant 2).
+    /// Maps pages that slots of this lane are counted for (invariant 2).
     pub(super) fn map_run(&self, page: u64, count: u64, access: Access) -> Result<(), Denied> {
         match self.uffd.install(self.span.pages(page, count), access) {
             // Some are not in the file: they were taken as they came. Who touches them faults again.
@@ -243,8 +243,8 @@ impl Resolver {
         }
     }
 
-    pub(super) fn leave(&self, page: u64, seat: u16) {
-        if let Ok(changed) = self.words.leave(page, seat) {
+    pub(super) fn leave(&self, page: u64, slot: u16) {
+        if let Ok(changed) = self.words.leave(page, slot) {
             self.wake(page, changed);
         }
     }

@@ -21,19 +21,19 @@ const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const SPIN_OTHERS_US: u64 = 2 * SPIN_ANSWER_US;
 
 impl Resolver {
-    pub(super) fn is_claimed_by(&self, page: u64, seat: u16) -> bool {
+    pub(super) fn is_claimed_by(&self, page: u64, slot: u16) -> bool {
         let word = self.words.look(page);
-        word.is_claimed() && word.claimer() == seat
+        word.is_claimed() && word.claimer() == slot
     }
 
     /// True if a claim of this slot still waits for a reply.
-    pub(super) fn is_asked_for_by(&self, page: u64, seat: u16) -> bool {
+    pub(super) fn is_asked_for_by(&self, page: u64, slot: u16) -> bool {
         let word = self.words.look(page);
-        word.is_asked_for() && word.claimer() == seat
+        word.is_asked_for() && word.claimer() == slot
     }
 
-    pub(super) fn fail(&self, page: u64, seat: u16) {
-        if let Ok(Some(changed)) = self.words.fail(page, seat) {
+    pub(super) fn fail(&self, page: u64, slot: u16) {
+        if let Ok(Some(changed)) = self.words.fail(page, slot) {
             self.wake(page, changed);
         }
     }
@@ -41,7 +41,7 @@ impl Resolver {
     /// A thread does not know what a home made of its requests. Its claims stay open, and this host's node asks for them again: a page that is
     /// granted to nobody would be lost when this host leaves. Where the node hears nothing, all of it is given up.
     pub(super) fn hand_over(&self, tools: &mut Tools, lane: usize, count: usize) {
-        let head = take_over_head(self.gid, self.seat(lane, 0), count as u16).encode();
+        let head = take_over_head(self.gid, self.slot(lane, 0), count as u16).encode();
         let tell = |tools: &Tools| tools.endpoints[self.own].send(&[&head]).is_ok();
         let is_told = tell(tools) || tools.renew(self.own, Broken::Closed) && tell(tools);
         if !is_told {
@@ -54,7 +54,7 @@ impl Resolver {
 
     /// Ends the fetches of a context's message.
     pub(super) fn fail_all(&self, tools: &Tools, lane: usize, count: usize) {
-        (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(lane, k)));
+        (0..count).for_each(|k| self.fail(tools.numbers[k], self.slot(lane, k)));
     }
 
     /// The word on which threads wait for a page: the low half of its word.
@@ -90,40 +90,40 @@ impl Resolver {
         }
     }
 
-    /// Waits until a lane's first seat has what was handed over to the node in its name.
-    pub(super) fn await_first_seat(
+    /// Waits until a lane's first slot has what was handed over to the node in its name.
+    pub(super) fn await_first_slot(
         &self,
-        seat: u16,
+        slot: u16,
         lane: &mut FaultContextGuard<'_>,
         patience: &mut ClaimPatience,
     ) -> Result<(), Denied> {
         match self.ahead[lane.index() * LANE_PAGE_COUNT].load(Relaxed).checked_sub(1) {
-            Some(page) if !self.is_seat_free(lane.index(), 0) => self.await_claim(page, seat, lane, patience),
+            Some(page) if !self.is_slot_free(lane.index(), 0) => self.await_claim(page, slot, lane, patience),
             _ => Ok(()),
         }
     }
 
-    /// Waits until what this seat claimed has come, or has failed: this host's node brings it.
+    /// Waits until what this slot claimed has come, or has failed: this host's node brings it.
     pub(super) fn await_claim(
         &self,
         page: u64,
-        seat: u16,
+        slot: u16,
         lane: &mut FaultContextGuard<'_>,
         patience: &mut ClaimPatience,
     ) -> Result<(), Denied> {
         loop {
-            if !self.is_claimed_by(page, seat) {
+            if !self.is_claimed_by(page, slot) {
                 return Ok(());
             }
             let now = self.words.look(page);
             let mut dozed = self.doze(page, now, patience);
-            let is_claimed = dozed.is_ok() && self.is_claimed_by(page, seat);
+            let is_claimed = dozed.is_ok() && self.is_claimed_by(page, slot);
             // The end of one connection is not that of the node, if it takes another.
             if is_claimed && lane.endpoint(self.own).is_ended() && !lane.tools().renew(self.own, Broken::Closed) {
                 dozed = Err(Denied::Here(Here::Ended));
             }
             if let Err(denied) = dozed {
-                self.fail(page, seat);
+                self.fail(page, slot);
                 return Err(denied);
             }
         }
