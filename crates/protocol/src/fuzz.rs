@@ -2,7 +2,7 @@
 #![allow(missing_docs, reason = "a target's name says what it feeds")]
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 
-use crate::collective::header::{NOTE_LEN, PartHeader};
+use crate::collective::header::{HEADER_LEN, PartHeader};
 use crate::coordinator::{self, Coordinator, Peer};
 use crate::error::Error;
 use crate::id::Incarnation;
@@ -38,7 +38,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     ("control", control),
     ("layout", layout),
     ("queues", queues),
-    ("notes", notes),
+    ("headers", headers),
     ("records", records),
     ("coordinator", coordinator),
     ("member", member),
@@ -151,11 +151,11 @@ pub fn queues(bytes: &[u8]) {
 }
 
 /// Messages of a group's parties to each other's queues: parts of vectors, and messages. A byte says how many parties there are.
-pub fn notes(bytes: &[u8]) {
+pub fn headers(bytes: &[u8]) {
     let Some((count, bytes)) = bytes.split_first() else { return };
     let count = u32::from(*count) + 1;
-    if let Some(Ok(note)) = bytes.first_chunk::<NOTE_LEN>().map(|bytes| PartHeader::decode(bytes, count)) {
-        assert!(note.from < count && note.part < count && bytes.starts_with(&note.encode()));
+    if let Some(Ok(header)) = bytes.first_chunk::<HEADER_LEN>().map(|bytes| PartHeader::decode(bytes, count)) {
+        assert!(header.from < count && header.part < count && bytes.starts_with(&header.encode()));
     }
     const ROOM: BodyRoom = BodyRoom { heap_len: 1 << 16, ring_len: 1 << 12 };
     let (mut matching, mut sender) = (Matching::default(), None);

@@ -1,9 +1,9 @@
 //! The fields before the bytes of a part: its sender and its operation. Little-endian.
 //!
-//! Notes are input: any program that may write the group's regions may have written one.
+//! Headers are input: any program that may write the group's regions may have written one.
 
-/// Bytes of a note.
-pub const NOTE_LEN: usize = 32;
+/// Bytes of a header.
+pub const HEADER_LEN: usize = 32;
 
 /// A party's message on a part, or on its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub enum PartHeaderKind {
 
 impl PartHeader {
     /// The bytes to send.
-    pub fn encode(&self) -> [u8; NOTE_LEN] {
-        let mut bytes = [0; NOTE_LEN];
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
         let words = [self.from, self.part, self.piece, self.kind as u32];
         bytes.as_chunks_mut::<4>().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.operation.to_le_bytes());
@@ -45,7 +45,7 @@ impl PartHeader {
     }
 
     /// Reads what [`PartHeader::encode`] wrote, of one of `count` parties.
-    pub fn decode(bytes: &[u8; NOTE_LEN], count: u32) -> Result<PartHeader, &'static str> {
+    pub fn decode(bytes: &[u8; HEADER_LEN], count: u32) -> Result<PartHeader, &'static str> {
         let mut words = [0; 4];
         bytes.as_chunks::<4>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u32::from_le_bytes(*bytes));
         let mut halves = [0; 4];
@@ -56,11 +56,11 @@ impl PartHeader {
             0 => PartHeaderKind::Part,
             1 => PartHeaderKind::Gone,
             2 => PartHeaderKind::Unlike,
-            _ => return Err("a note of no known kind"),
+            _ => return Err("a header of no known kind"),
         };
         // Parts are numbered by party, or by host, of which there are no more.
         if from >= count || part >= count {
-            return Err("a note of a party that the group does not have");
+            return Err("a header of a party that the group does not have");
         }
         Ok(PartHeader { from, part, piece, kind, operation, digest })
     }
@@ -79,14 +79,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_note_or_refused(mut bytes: [u8; NOTE_LEN], is_near: bool, count in 1u32..70_000) {
+        fn any_bytes_are_a_header_or_refused(mut bytes: [u8; HEADER_LEN], is_near: bool, count in 1u32..70_000) {
             if is_near {
                 [1, 2, 3, 5, 6, 7, 13, 14, 15].iter().for_each(|at| bytes[*at] = 0);
                 bytes[12] &= 3;
             }
-            if let Ok(note) = PartHeader::decode(&bytes, count) {
-                prop_assert_eq!(note.encode(), bytes);
-                prop_assert!(note.from < count && note.part < count);
+            if let Ok(header) = PartHeader::decode(&bytes, count) {
+                prop_assert_eq!(header.encode(), bytes);
+                prop_assert!(header.from < count && header.part < count);
             }
         }
     }

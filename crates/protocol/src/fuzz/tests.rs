@@ -157,7 +157,7 @@ fn queues_and_what_is_in_them() {
         [&form(Unit::Blocks { len: 16 }, Overflow::Wait).encode(70)[..], &front, &[7; 32]].concat(),
     ];
     drive("queues", &seeds, MOST, queues);
-    let note = PartHeader { from: 1, part: 2, piece: 0, kind: PartHeaderKind::Part, operation: 3, digest: 4 };
+    let header = PartHeader { from: 1, part: 2, piece: 0, kind: PartHeaderKind::Part, operation: 3, digest: 4 };
     let envelope = Envelope { from: 1, context: 0, tag: 5 };
     let inline = Front { envelope, head_len: 2, body_len: 3, body: BodyLocation::Here };
     let long = Front { envelope, head_len: 2, body_len: 300, body: BodyLocation::Heap(64) };
@@ -166,7 +166,7 @@ fn queues_and_what_is_in_them() {
         [&[0][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat()
     };
     let both = [pack(&inline, 5), pack(&long, 2), pack(&inline, 5)].concat();
-    let part = BodyPart::new(6, Gid(7), &Shape::contiguous(8, 300)).encode().expect("a note has room for it");
+    let part = BodyPart::new(6, Gid(7), &Shape::contiguous(8, 300)).encode().expect("a header has room for it");
     let fetched = Front { envelope, head_len: 2, body_len: 300, body: BodyLocation::Part(part.len()) };
     let bytes = [&fetched.encode()[..], &[7; 2], &part].concat();
     let filled = [&bytes[..], &vec![0; fetched.header_len() - bytes.len()]].concat();
@@ -176,7 +176,7 @@ fn queues_and_what_is_in_them() {
     let short = empty.encode_short(&[7; 48]).expect("it has no body");
     let line = |bytes: &[u8]| [&[0][..], &(bytes.len() as u16).to_le_bytes(), bytes].concat();
     let short = [&[3][..], &line(&named), &line(&short)].concat();
-    drive("notes", &[[&[3][..], &note.encode()].concat(), [&[3][..], &both].concat(), fetched, short], MOST, notes);
+    drive("headers", &[[&[3][..], &header.encode()].concat(), [&[3][..], &both].concat(), fetched, short], MOST, headers);
 }
 
 #[test]

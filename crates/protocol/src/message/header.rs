@@ -22,28 +22,28 @@ use super::receive_ring::ReceiveLocation;
 use crate::limits::{COLLECTIVE_PARTY_COUNT_MAX, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX};
 use crate::queue::layout::{LINE_LEN, WORD_LEN};
 
-/// Bytes before a head, but in a short note.
+/// Bytes before a head, but in a short header.
 pub const FRONT_LEN: usize = 32;
 
-/// The same in a short note.
+/// The same in a short header.
 const SHORT_FRONT_LEN: usize = 8;
 
-/// In the first four bytes, where other notes have the number of a party: the note is short. Below it are the context and the head's
+/// In the first four bytes, where other headers have the number of a party: the header is short. Below it are the context and the head's
 /// length.
 const SHORT: u32 = 1 << 31;
 const HEAD_BITS: u32 = 6;
 const CONTEXT_BITS: u32 = 25;
 
-/// Bytes of the shortest note, and of each short one.
+/// Bytes of the shortest header, and of each short one.
 pub const SHORTEST_LEN: usize = on_lines(SHORT_FRONT_LEN + MESSAGE_HEAD_LEN_MAX);
 const _: () = assert!(SHORTEST_LEN == on_lines(FRONT_LEN) && MESSAGE_HEAD_LEN_MAX < 1 << HEAD_BITS);
 const _: () = assert!(COLLECTIVE_PARTY_COUNT_MAX < SHORT && 1 + HEAD_BITS + CONTEXT_BITS == u32::BITS);
 
-/// Bytes of the longest note.
+/// Bytes of the longest header.
 pub const LONGEST_LEN: usize = on_lines(FRONT_LEN + MESSAGE_HEAD_LEN_MAX + MESSAGE_INLINE_LEN_MAX);
 
-/// A note's length, up to the end of the line where its record ends.
-#[allow(clippy::arithmetic_side_effects, reason = "no note is long")]
+/// A header's length, up to the end of the line where its record ends.
+#[allow(clippy::arithmetic_side_effects, reason = "no header is long")]
 const fn on_lines(len: usize) -> usize {
     (len + WORD_LEN as usize).next_multiple_of(LINE_LEN as usize) - WORD_LEN as usize
 }
@@ -104,7 +104,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// Bytes of the whole note.
+    /// Bytes of the whole header.
     pub fn header_len(&self) -> usize {
         on_lines(FRONT_LEN + self.head_len + self.behind_len())
     }
@@ -160,7 +160,7 @@ impl Front {
         from: (Option<u32>, u32),
         room: BodyRoom,
     ) -> Result<(Front, usize), &'static str> {
-        let front = bytes.first_chunk().expect("a note is longer than its front");
+        let front = bytes.first_chunk().expect("a header is longer than its front");
         let [first, tag, ..] = words_of(front);
         if first & SHORT == 0 {
             return Ok((Front::decode_long(front, len, from.1, room)?, FRONT_LEN));
@@ -289,18 +289,18 @@ mod tests {
             body_len in prop::sample::select(vec![0u64, 1]), len in prop::sample::select(vec![SHORTEST_LEN, SHORTEST_LEN + 64])) {
             let envelope = Envelope { from: 3, context: context >> (tag % 9), tag };
             let front = Front { envelope, head_len: head.len(), body_len, body: BodyLocation::Here };
-            let Some(note) = front.encode_short(&head) else {
+            let Some(header) = front.encode_short(&head) else {
                 prop_assert!(body_len > 0 || envelope.context >= 1 << 25);
                 return Ok(());
             };
             prop_assert!(body_len == 0 && envelope.context < 1 << 25);
             let room = BodyRoom { heap_len: 0, ring_len: 0 };
-            prop_assert!(Front::decode(&note, len, (None, 4), room).is_err(), "its sender is not known");
-            match Front::decode(&note, len, (Some(3), 4), room) {
+            prop_assert!(Front::decode(&header, len, (None, 4), room).is_err(), "its sender is not known");
+            match Front::decode(&header, len, (Some(3), 4), room) {
                 Ok((read, head_at)) => {
                     prop_assert_eq!(len, SHORTEST_LEN);
                     prop_assert_eq!(read, front);
-                    prop_assert_eq!(&note[head_at..head_at + head.len()], &head[..]);
+                    prop_assert_eq!(&header[head_at..head_at + head.len()], &head[..]);
                 }
                 Err(_) => prop_assert!(len != SHORTEST_LEN),
             }

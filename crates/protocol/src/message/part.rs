@@ -21,7 +21,7 @@ pub struct BodyPart {
     blocks: Blocks,
 }
 
-/// A shape as it travels in a note.
+/// A shape as it travels in a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Blocks {
     Strided(Strided),
@@ -61,7 +61,7 @@ impl BodyPart {
         })
     }
 
-    /// The bytes behind the head; `None` where a note has no room for them, because the shape has many indices.
+    /// The bytes behind the head; `None` where a header has no room for them, because the shape has many indices.
     pub fn encode(&self) -> Option<Vec<u8>> {
         // An index takes a byte at least.
         let is_long = matches!(&self.blocks, Blocks::Indexed { indices, .. } if indices.len() > MESSAGE_INLINE_LEN_MAX);
@@ -75,7 +75,7 @@ impl BodyPart {
     }
 }
 
-/// The receiver's answer, once it has fetched a part or cannot: the bytes of its note. **Errors** that are too long lose their own words.
+/// The receiver's answer, once it has fetched a part or cannot: the bytes of its header. **Errors** that are too long lose their own words.
 pub fn encode_outcome(outcome: &Result<(), Error>) -> Vec<u8> {
     let bytes = control::encode(outcome);
     if bytes.len() <= MESSAGE_INLINE_LEN_MAX {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_many_indices_has_no_room_in_a_note() {
+    fn a_part_of_many_indices_has_no_room_in_a_header() {
         let indices: Vec<u64> = (0..5000).collect();
         assert_eq!(BodyPart::new(0, Gid(1), &Indexed::elements(0, 8, &indices[..]).into()).encode(), None);
     }

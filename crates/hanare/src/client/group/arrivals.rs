@@ -57,7 +57,7 @@ pub(super) struct MailboxState {
     pub borrowers_seen: Instant,
 }
 
-/// A message as its note says, for a receive to take or to be kept.
+/// A message as its header says, for a receive to take or to be kept.
 pub(super) struct Arrival {
     pub envelope: Envelope,
     pub content: Content,
@@ -360,7 +360,7 @@ impl MailboxState {
         Ok(())
     }
 
-    /// Reads a note, and frees its place. False where it is no message, but an answer.
+    /// Reads a header, and frees its place. False where it is no message, but an answer.
     fn take(&mut self, unread: &Unread, into: &mut Arrival) -> Outcome<bool> {
         let Arrival { envelope, content: Content { head, body } } = into;
         let (room, count, sender) = (self.receive_memory.room(), self.peers.count(), self.writers[unread.lane() as usize]);

@@ -1,6 +1,6 @@
 //! Exchange of parts of vectors between parties.
 //!
-//! A part is a record in the lane of who sends it, behind a note. On one host that is a store into shared memory; between hosts
+//! A part is a record in the lane of who sends it, behind a header. On one host that is a store into shared memory; between hosts
 //! parts for one party go in one `append`, whose answer nobody waits for. The reader takes each party's parts in their order and folds them from
 //! where they lie.
 //!
@@ -12,7 +12,7 @@ use super::failure::{Failure, Outcome};
 use super::peers::{ENDED, LOOK, Parties};
 use crate::client::attachment::Membership;
 use crate::client::queue::Unread;
-use hanare_protocol::collective::header::{NOTE_LEN, PartHeader, PartHeaderKind};
+use hanare_protocol::collective::header::{HEADER_LEN, PartHeader, PartHeaderKind};
 use hanare_protocol::collective::{Collective, Fold, PartyHosts, PartyPlan, Source};
 use hanare_protocol::element::{Element, Operator, fold};
 use hanare_protocol::limits::{COLLECTIVE_FEW_COUNT, COLLECTIVE_LEN_MAX, COLLECTIVE_LEN_OF_MANY};
@@ -116,7 +116,7 @@ fn part_len_max(parties: u32) -> u32 {
 impl Exchange {
     fn open(group: &Group) -> Result<Exchange> {
         let parties = group.parties;
-        let unit = Unit::Records { len_max: part_len_max(parties) + NOTE_LEN as u32 };
+        let unit = Unit::Records { len_max: part_len_max(parties) + HEADER_LEN as u32 };
         let form = QueueForm { unit, depth: 3, ports: parties, overflow: Overflow::Wait };
         let (peers, ()) = Parties::open(group, "parts", form, Ok(()), |()| None)?;
         Ok(Exchange {
@@ -154,11 +154,11 @@ impl Exchange {
                 for (index, (to, part)) in step.sends.iter().enumerate() {
                     // All-to-all names a part after the other side: the sender's part is the receiver's number, and the reverse.
                     let name = if work.collective == Collective::AllToAll { self.peers.me } else { *part };
-                    let note = self.note(work, name, piece);
+                    let header = self.header(work, name, piece);
                     let from = buffers.from.unwrap_or(buffers.into);
                     let bytes = &from[pieces.range(*part, piece, from.len())];
                     let is_last = step.sends.get(index + 1).is_none_or(|(next, _)| next != to);
-                    self.send(*to, &note, bytes, is_last)?;
+                    self.send(*to, &header, bytes, is_last)?;
                 }
                 for fold in &step.folds {
                     let range = pieces.range(fold.part, piece, buffers.into.len());
@@ -169,14 +169,14 @@ impl Exchange {
         Ok(())
     }
 
-    fn note(&self, work: &GroupWork, part: u32, piece: u32) -> PartHeader {
+    fn header(&self, work: &GroupWork, part: u32, piece: u32) -> PartHeader {
         let GroupWork { digest, .. } = *work;
         PartHeader { from: self.peers.me, part, piece, kind: PartHeaderKind::Part, operation: self.operations, digest }
     }
 
-    fn send(&mut self, to: u32, note: &PartHeader, bytes: &[u8], is_last: bool) -> Outcome<()> {
+    fn send(&mut self, to: u32, header: &PartHeader, bytes: &[u8], is_last: bool) -> Outcome<()> {
         loop {
-            let claimed = self.peers.writer(to)?.claim(NOTE_LEN + bytes.len(), Some(LOOK));
+            let claimed = self.peers.writer(to)?.claim(HEADER_LEN + bytes.len(), Some(LOOK));
             match claimed {
                 Ok(()) => break,
                 Err(Error::NotInTime { .. }) => {
@@ -188,20 +188,20 @@ impl Exchange {
             }
         }
         let writer = self.peers.writer(to)?;
-        writer.fill(0, &note.encode());
-        writer.fill(NOTE_LEN, bytes);
+        writer.fill(0, &header.encode());
+        writer.fill(HEADER_LEN, bytes);
         writer.keep();
         if is_last { writer.publish_started().map_err(|error| Failure::on_the_way(to, error)) } else { Ok(()) }
     }
 
     /// The fold of what comes for a part, and of the part.
     fn fold(&mut self, what: &Fold, work: &GroupWork, piece: u32, part: &mut [u8]) -> Outcome<()> {
-        let note = self.note(work, what.part, piece);
+        let header = self.header(work, what.part, piece);
         let mut taken = std::mem::take(&mut self.taken);
         for source in &what.sources {
             taken.push(match source {
                 Source::Own => None,
-                Source::From(party) => Some(self.expect(*party, &note, part.len())?),
+                Source::From(party) => Some(self.expect(*party, &header, part.len())?),
             });
         }
         self.fold_all(&taken, work, part);
@@ -215,11 +215,11 @@ impl Exchange {
     fn fold_all(&mut self, taken: &[Option<Unread>], work: &GroupWork, part: &mut [u8]) {
         let inbox = &self.peers.inbox;
         if let [Some(only)] = taken {
-            return inbox.read(only, NOTE_LEN, part);
+            return inbox.read(only, HEADER_LEN, part);
         }
         let [sum, next] = &mut *self.room;
         for (index, own) in part.chunks_mut(FOLD_LEN).enumerate() {
-            let at = NOTE_LEN + index * FOLD_LEN;
+            let at = HEADER_LEN + index * FOLD_LEN;
             let (sum, next) = (&mut sum[..own.len()], &mut next[..own.len()]);
             for (place, source) in taken.iter().enumerate() {
                 match (place, source) {
@@ -236,11 +236,11 @@ impl Exchange {
         }
     }
 
-    /// The part that comes next from a party, which is to be as the note says, and as long.
+    /// The part that comes next from a party, which is to be as the header says, and as long.
     fn expect(&mut self, from: u32, like: &PartHeader, len: usize) -> Outcome<Unread> {
-        let (unread, note) = self.next_from(from)?;
+        let (unread, header) = self.next_from(from)?;
         let expected = PartHeader { from, ..*like };
-        if note != expected || unread.len() != NOTE_LEN + len {
+        if header != expected || unread.len() != HEADER_LEN + len {
             let reason = format!(
                 "party {from} called another operation than party {}, or with vectors of another length, kind or root: \
                  all parties call the same ones in the same order",
@@ -305,27 +305,27 @@ impl Exchange {
     }
 
     fn sort(&mut self, unread: Unread) -> Outcome<()> {
-        let mut bytes = [0; NOTE_LEN];
-        if unread.len() >= NOTE_LEN {
+        let mut bytes = [0; HEADER_LEN];
+        if unread.len() >= HEADER_LEN {
             self.peers.inbox.read(&unread, 0, &mut bytes);
         }
-        let note = PartHeader::decode(&bytes, self.peers.count()).ok().filter(|_| unread.len() >= NOTE_LEN);
-        let Some(note) = note else {
+        let header = PartHeader::decode(&bytes, self.peers.count()).ok().filter(|_| unread.len() >= HEADER_LEN);
+        let Some(header) = header else {
             return Err(Failure::unlike(format!("a program wrote into the region '{}'", self.peers.own_name())));
         };
-        self.writers[unread.lane() as usize] = Some(note.from);
-        let words = || String::from_utf8_lossy(&self.peers.inbox.rest(&unread, NOTE_LEN)).into_owned();
-        let failure = match note.kind {
+        self.writers[unread.lane() as usize] = Some(header.from);
+        let words = || String::from_utf8_lossy(&self.peers.inbox.rest(&unread, HEADER_LEN)).into_owned();
+        let failure = match header.kind {
             PartHeaderKind::Part => {
-                self.arrived[note.from as usize].push_back((unread, note));
+                self.arrived[header.from as usize].push_back((unread, header));
                 return Ok(());
             }
-            PartHeaderKind::Gone => Failure::Gone { party: note.part, reason: words(), has_left: false, is_told: true },
+            PartHeaderKind::Gone => Failure::Gone { party: header.part, reason: words(), has_left: false, is_told: true },
             PartHeaderKind::Unlike => Failure::Unlike { reason: words(), is_told: true },
         };
         self.peers.inbox.free(&unread)?;
-        if self.ending.as_ref().is_none_or(|(operation, _)| note.operation < *operation) {
-            self.ending = Some((note.operation, failure));
+        if self.ending.as_ref().is_none_or(|(operation, _)| header.operation < *operation) {
+            self.ending = Some((header.operation, failure));
         }
         self.check_ending()
     }
@@ -337,13 +337,13 @@ impl Exchange {
         let gone = if let Failure::Gone { party, .. } = &failure { Some(*party) } else { None };
         self.peers.settle(gone);
         if let Some((kind, part, words)) = failure.news() {
-            let note = PartHeader { from: self.peers.me, part, piece: 0, kind, operation: self.operations, digest: 0 };
+            let header = PartHeader { from: self.peers.me, part, piece: 0, kind, operation: self.operations, digest: 0 };
             let mut words = words.into_bytes();
             words.truncate(part_len_max(self.peers.count()) as usize);
             let others = (0..self.peers.count())
                 .filter(|party| *party != self.peers.me && !(kind == PartHeaderKind::Gone && *party == part));
             for party in others.collect::<Vec<_>>() {
-                self.tell(party, &note, &words);
+                self.tell(party, &header, &words);
             }
         }
         let error = self.peers.error_of(failure);
@@ -352,11 +352,11 @@ impl Exchange {
     }
 
     /// Tells one party, if it can be told. One that is gone is found out by those who wait for it.
-    fn tell(&mut self, party: u32, note: &PartHeader, words: &[u8]) {
+    fn tell(&mut self, party: u32, header: &PartHeader, words: &[u8]) {
         let told = self.peers.writer(party).ok().and_then(|writer| {
-            writer.claim(NOTE_LEN + words.len(), Some(LOOK)).ok()?;
-            writer.fill(0, &note.encode());
-            writer.fill(NOTE_LEN, words);
+            writer.claim(HEADER_LEN + words.len(), Some(LOOK)).ok()?;
+            writer.fill(0, &header.encode());
+            writer.fill(HEADER_LEN, words);
             writer.commit().ok()
         });
         if told.is_none() {
@@ -382,7 +382,7 @@ impl Pieces {
             matches!(work.collective, Collective::Broadcast { .. } | Collective::Reduce { .. } | Collective::AllReduce { .. });
         let most = part_len_max as usize;
         // A lane has room for three of the longest records, less what is left empty at its end.
-        let together = if is_vector { most } else { (2 * most / plan.burst as usize).saturating_sub(2 * NOTE_LEN) };
+        let together = if is_vector { most } else { (2 * most / plan.burst as usize).saturating_sub(2 * HEADER_LEN) };
         let piece_len = (together.min(most) / 8 * 8).max(8);
         let parts = is_vector.then_some(plan.parts);
         Pieces { len: work.len, piece_len, parts, element_len: work.element.len() as usize }

@@ -17,7 +17,7 @@ pub struct Message {
     pub(super) body: ArrivedBody,
 }
 
-/// A head, in the first line of its note, which is read once and by whole words: moves of odd bytes wait for the stores before them.
+/// A head, in the first line of its header, which is read once and by whole words: moves of odd bytes wait for the stores before them.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 pub(super) struct MessageHead {
@@ -30,14 +30,14 @@ impl MessageHead {
     /// Without a byte.
     pub const NONE: MessageHead = MessageHead { line: [0; SHORTEST_LEN], at: 0, len: 0 };
 
-    /// Takes the first line of a note from `read`.
+    /// Takes the first line of a header from `read`.
     #[inline]
     pub fn fill(&mut self, read: impl FnOnce(&mut [u8])) -> &[u8; SHORTEST_LEN] {
         read(&mut self.line);
         &self.line
     }
 
-    /// The head begins at `at` of the note, of which `read` brings what is behind the line.
+    /// The head begins at `at` of the header, of which `read` brings what is behind the line.
     #[inline]
     pub fn cut(&mut self, at: usize, len: usize, read: impl FnOnce(&mut [u8])) {
         // A head is no longer than a line without its shortest front.

@@ -61,7 +61,7 @@ pub(super) struct Parties {
 
 impl Parties {
     /// Meets the others three times: all have a queue of this form; all are in the roster; all have read it. `purpose` tells the regions
-    /// from the group's other ones. `other` is what this party has made besides, `ahead` its memory for bytes that go before notes.
+    /// from the group's other ones. `other` is what this party has made besides, `ahead` its memory for bytes that go before headers.
     ///
     /// A party that cannot make its region, or cannot find the roster, meets the others all the same and stays out of the roster. All
     /// fail then, and none waits for another.

@@ -130,7 +130,7 @@ impl ReceivedBody {
         let ReceiveRegions { heap, rings, .. } = &*self.memory.0;
         match (&self.place, rings) {
             (ReceivedBodyLocation::Ring { .. }, Some(rings)) => rings,
-            // A note of a ring is refused where there are none.
+            // A header of a ring is refused where there are none.
             (ReceivedBodyLocation::Heap, _) | (ReceivedBodyLocation::Ring { .. }, None) => heap,
         }
     }

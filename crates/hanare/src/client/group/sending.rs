@@ -43,7 +43,7 @@ pub(super) struct Outbox {
     /// Parts that receivers have not fetched: the party, the part's number, and the send where it was begun.
     pub(super) lent: BTreeMap<(u32, u64), Option<SendId>>,
     next_part: u64,
-    /// True for each party of this host that has had a note with its sender, and so knows this one by its lane. A head alone goes there
+    /// True for each party of this host that has had a header with its sender, and so knows this one by its lane. A head alone goes there
     /// in one line, by one store. FEATURE: D3-F3
     is_known: Vec<bool>,
 }
@@ -72,7 +72,7 @@ impl Outbox {
         if is_under_way { Ok(None) } else { Err("that send is over, and its outcome was told") }
     }
 
-    /// Sends at once, behind all that was begun for that party. The note is on its way when this returns.
+    /// Sends at once, behind all that was begun for that party. The header is on its way when this returns.
     pub fn send(&mut self, peers: &mut Parties, to: u32, front: Front, head: &[u8], body: &Body<'_>) -> Outcome<()> {
         if self.is_sending() {
             self.send_on(peers, to, true);
@@ -104,7 +104,7 @@ impl Outbox {
     }
 
     /// A part of a region that its receiver will fetch: its number, and what is said of it behind the head. `None` where receivers do not fetch, or
-    /// the part has too many indices for a note.
+    /// the part has too many indices for a header.
     pub(super) fn lend(&mut self, region: &Region, shape: &Shape<'_>) -> Outcome<Option<(u64, Vec<u8>)>> {
         if !self.lends {
             return Ok(None);
@@ -166,7 +166,7 @@ impl Outbox {
         let _ = self.send_header(peers, news.to, (&front, &[], &answer), WritePort::commit_started);
     }
 
-    /// Waits until the notes that are on their way are at their receivers' hosts. Failures are told by the next send to the party, or by
+    /// Waits until the headers that are on their way are at their receivers' hosts. Failures are told by the next send to the party, or by
     /// [`Outbox::take_failure`].
     pub fn settle(&mut self, peers: &mut Parties) {
         let failed = peers.settle(None);
@@ -187,7 +187,7 @@ impl Outbox {
         }
     }
 
-    /// A failure of a note that was on its way, once.
+    /// A failure of a header that was on its way, once.
     pub fn take_failure(&mut self) -> Option<Failure> {
         self.failed.pop_first().map(|(_, failure)| failure)
     }
@@ -198,10 +198,10 @@ impl Outbox {
         &mut self,
         peers: &mut Parties,
         to: u32,
-        note: (&Front, &[u8], &[u8]),
+        header: (&Front, &[u8], &[u8]),
         commit: impl FnOnce(&mut WritePort) -> Result<()>,
     ) -> Outcome<()> {
-        let (failure, happened) = match self.fill_header(peers, to, note) {
+        let (failure, happened) = match self.fill_header(peers, to, header) {
             Ok(None) => return Ok(()),
             Ok(Some(writer)) => match commit(writer) {
                 Ok(()) => {
@@ -216,12 +216,12 @@ impl Outbox {
         };
         self.is_known[to as usize] = false;
         if happened == Happened::No {
-            self.peer_memories.give_back(to, note.0.body);
+            self.peer_memories.give_back(to, header.0.body);
         }
         Err(failure)
     }
 
-    /// The port with the note that is to be committed; `None` where that was sent, in one line and without a body.
+    /// The port with the header that is to be committed; `None` where that was sent, in one line and without a body.
     fn fill_header<'p>(
         &mut self,
         peers: &'p mut Parties,
@@ -257,7 +257,7 @@ impl Outbox {
         Ok(Some(writer))
     }
 
-    /// Sends a body that lands in memory of the receiver's host, and its note behind it.
+    /// Sends a body that lands in memory of the receiver's host, and its header behind it.
     fn send_receive_memory(&mut self, peers: &mut Parties, to: u32, front: Front, head: &[u8], body: &Body<'_>) -> Outcome<()> {
         let len = front.body_len;
         let room = self.peer_memories.take(peers, to, len)?;
