@@ -62,7 +62,7 @@ struct LanePosition {
 #[derive(Clone, Copy, Debug)]
 struct Committed {
     /// Position of its word.
-    spot: LanePosition,
+    position: LanePosition,
     len: usize,
     /// Bytes of its frame, and of the padding before it.
     frame: u64,
@@ -96,47 +96,47 @@ impl LaneLayout {
     }
 
     #[inline]
-    fn spot(&self, position: u64) -> LanePosition {
-        LanePosition { offset: position % self.len, lap: if (position / self.len).is_multiple_of(2) { 0 } else { LAP } }
+    fn position(&self, byte: u64) -> LanePosition {
+        LanePosition { offset: byte % self.len, lap: if (byte / self.len).is_multiple_of(2) { 0 } else { LAP } }
     }
 
     /// The position `taken` bytes further on, at most a lap.
     #[inline]
-    fn behind(&self, spot: LanePosition, taken: u64) -> LanePosition {
-        let offset = spot.offset + taken;
+    fn behind(&self, position: LanePosition, taken: u64) -> LanePosition {
+        let offset = position.offset + taken;
         if offset >= self.len {
-            LanePosition { offset: offset - self.len, lap: spot.lap ^ LAP }
+            LanePosition { offset: offset - self.len, lap: position.lap ^ LAP }
         } else {
-            LanePosition { offset, ..spot }
+            LanePosition { offset, ..position }
         }
     }
 
     /// Value at a position in place of a record's length plus 1.
     #[inline]
-    fn load(&self, words: &impl Words, spot: LanePosition) -> u64 {
-        let word = words.load(self.word(spot.offset));
-        if word & LAP == spot.lap { word & !LAP } else { NOTHING }
+    fn load(&self, words: &impl Words, position: LanePosition) -> u64 {
+        let word = words.load(self.word(position.offset));
+        if word & LAP == position.lap { word & !LAP } else { NOTHING }
     }
 
     /// The record whose word is at that position, or behind padding there; `None` where none was committed. **Errors**: [`Corrupt`] for a
     /// word that makes no sense.
     #[inline]
-    fn record(&self, words: &impl Words, mut spot: LanePosition, len_max: u32) -> Result<Option<Committed>, Corrupt> {
+    fn record(&self, words: &impl Words, mut position: LanePosition, len_max: u32) -> Result<Option<Committed>, Corrupt> {
         // ORDERING: pairs with the store in `Writer::publish`: the records' bytes are visible before the first of their words.
-        let (mut word, mut padding) = (self.load(words, spot), 0);
+        let (mut word, mut padding) = (self.load(words, position), 0);
         if word == NOTHING {
             return Ok(None);
         }
-        if word == PADDING && spot.offset != 0 {
-            padding = self.len - spot.offset;
-            spot = self.behind(spot, padding);
-            word = self.load(words, spot);
+        if word == PADDING && position.offset != 0 {
+            padding = self.len - position.offset;
+            position = self.behind(position, padding);
+            word = self.load(words, position);
         }
         let frame = word.saturating_add(2 * WORD_LEN as u64 - 2) / WORD_LEN as u64 * WORD_LEN as u64;
-        if word == NOTHING || word - 1 > u64::from(len_max) || frame > self.len - spot.offset {
+        if word == NOTHING || word - 1 > u64::from(len_max) || frame > self.len - position.offset {
             return Err(Corrupt("a record that leaves its lane"));
         }
-        Ok(Some(Committed { spot, len: (word - 1) as usize, frame, padding }))
+        Ok(Some(Committed { position, len: (word - 1) as usize, frame, padding }))
     }
 
     /// Position where the lane's next writer begins: the tail, or the end of records that a writer committed and did not live to count
@@ -149,7 +149,7 @@ impl LaneLayout {
         let to_be = words.load(self.tail_to_be);
         let published = to_be.wrapping_sub(tail);
         let is_sound = published <= self.len && [tail, published].iter().all(|at| at.is_multiple_of(WORD_LEN as u64));
-        let is_committed = is_sound && published > 0 && self.load(words, self.spot(tail)) != NOTHING;
+        let is_committed = is_sound && published > 0 && self.load(words, self.position(tail)) != NOTHING;
         if is_committed { to_be } else { tail }
     }
 

@@ -15,7 +15,7 @@ pub struct Reader<W> {
     head: u64,
     /// Begin of the first unit that was not seen, and its offset from the lane's begin.
     next: u64,
-    spot: LanePosition,
+    position: LanePosition,
     /// Tail of a lane of blocks as last read.
     tail: u64,
 }
@@ -54,7 +54,7 @@ impl<W: Words> Reader<W> {
         // A writer of records stores their words before the tail, which may be behind the head just now.
         let tail = if let Unit::Blocks { .. } = place.unit { words.load(place.tail) } else { head };
         place.used(head, tail)?;
-        Ok(Reader { words, place, head, next: head, spot: place.spot(head), tail })
+        Ok(Reader { words, place, head, next: head, position: place.position(head), tail })
     }
 
     /// Reads the tail again. True if there are units that were not seen.
@@ -80,21 +80,22 @@ impl<W: Words> Reader<W> {
                 if self.next == self.tail && !self.look()? {
                     return Ok(None);
                 }
-                (self.spot.offset, len as usize, u64::from(len).next_multiple_of(WORD_LEN as u64))
+                (self.position.offset, len as usize, u64::from(len).next_multiple_of(WORD_LEN as u64))
             }
             Unit::Records { len_max } => {
-                let Some(Committed { spot, len, frame, padding }) = self.place.record(&self.words, self.spot, len_max)? else {
+                let Some(Committed { position, len, frame, padding }) = self.place.record(&self.words, self.position, len_max)?
+                else {
                     return Ok(None);
                 };
                 if self.held() + padding + frame > self.place.len {
                     return Err(Corrupt("more records than a lane holds"));
                 }
-                (spot.offset + WORD_LEN as u64, len, padding + frame)
+                (position.offset + WORD_LEN as u64, len, padding + frame)
             }
         };
         let end = self.next.wrapping_add(taken);
         self.next = end;
-        self.spot = self.place.behind(self.spot, taken);
+        self.position = self.place.behind(self.position, taken);
         Ok(Some(Seen { at: self.place.bytes + at as usize, len, end }))
     }
 
@@ -144,7 +145,7 @@ impl<W: Words> Reader<W> {
 
     /// Sees again what was seen and not freed.
     pub fn rewind(&mut self) {
-        (self.next, self.spot) = (self.head, self.place.spot(self.head));
+        (self.next, self.position) = (self.head, self.place.position(self.head));
     }
 
     /// True if a unit is there that was not seen. **Cost**, **Errors**: as for [`Reader::next`].
@@ -152,7 +153,7 @@ impl<W: Words> Reader<W> {
     pub fn has_more(&mut self) -> Result<bool, Corrupt> {
         match self.place.unit {
             Unit::Blocks { .. } => Ok(self.next != self.tail || self.look()?),
-            Unit::Records { len_max } => Ok(self.place.record(&self.words, self.spot, len_max)?.is_some()),
+            Unit::Records { len_max } => Ok(self.place.record(&self.words, self.position, len_max)?.is_some()),
         }
     }
 }

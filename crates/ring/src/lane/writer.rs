@@ -14,7 +14,7 @@ pub struct Writer<W> {
     /// Begin of the next unit: behind all that was kept or committed.
     next: u64,
     /// The same, counted from the lane's begin.
-    spot: LanePosition,
+    position: LanePosition,
     /// The tail as stored last.
     tail: u64,
     /// The head as last read.
@@ -43,7 +43,7 @@ impl<W: Words> Writer<W> {
     pub fn new(words: W, place: LaneLayout) -> Result<Writer<W>, Corrupt> {
         let (head, tail) = (words.load(place.head), place.tail(&words));
         place.used(head, tail)?;
-        Ok(Writer { words, place, next: tail, spot: place.spot(tail), tail, head, claim: None, withheld: None })
+        Ok(Writer { words, place, next: tail, position: place.position(tail), tail, head, claim: None, withheld: None })
     }
 
     /// Free bytes behind the kept units. Reads the head only where fewer than `wanted` are known to be free.
@@ -74,7 +74,7 @@ impl<W: Words> Writer<W> {
     /// Room for a unit behind those that were kept.
     #[inline(always)]
     fn room(&mut self, len: usize) -> Result<Option<Room>, Corrupt> {
-        let LanePosition { offset, .. } = self.spot;
+        let LanePosition { offset, .. } = self.position;
         let to_end = self.place.len - offset;
         let room = match self.place.unit {
             Unit::Blocks { .. } => Room { padding: 0, at: offset, len, frame: (len as u64).next_multiple_of(WORD_LEN as u64) },
@@ -92,12 +92,12 @@ impl<W: Words> Writer<W> {
         }
         // Stores wait for their lines one after another, unless the lines were asked for before.
         if free > AHEAD_LEN {
-            let ahead = self.place.behind(self.spot, AHEAD_LEN).offset;
+            let ahead = self.place.behind(self.position, AHEAD_LEN).offset;
             self.words.will_write(self.place.bytes + ahead as usize);
         }
         // Early: the line comes while the record is filled. In a full lane the word there is that of the first unread record.
         if matches!(self.place.unit, Unit::Records { .. }) && free > taken {
-            self.words.store(self.place.word(self.place.behind(self.spot, taken).offset), NOTHING);
+            self.words.store(self.place.word(self.place.behind(self.position, taken).offset), NOTHING);
         }
         Ok(Some(room))
     }
@@ -125,19 +125,19 @@ impl<W: Words> Writer<W> {
         }
         let taken = room.padding + room.frame;
         self.next = self.next.wrapping_add(taken);
-        self.spot = self.place.behind(self.spot, taken);
+        self.position = self.place.behind(self.position, taken);
     }
 
     /// Stores a record's words. Withholds the word by which the reader gets to the first kept record: that word commits all of them.
     #[inline]
     fn keep_record(&mut self, claim: Room) {
-        let own = self.place.behind(self.spot, claim.padding);
+        let own = self.place.behind(self.position, claim.padding);
         let (word, value) = (self.place.word(own.offset), own.lap | (claim.len as u64 + 1));
         let way = if claim.padding == 0 {
             (word, value)
         } else {
             self.words.store(word, value);
-            (self.place.word(self.spot.offset), self.spot.lap | PADDING)
+            (self.place.word(self.position.offset), self.position.lap | PADDING)
         };
         match self.withheld {
             None => self.withheld = Some(way),
@@ -197,7 +197,7 @@ impl<W: Words> Writer<W> {
         let (head, tail) = (self.words.load(self.place.head), self.place.tail(&self.words));
         self.place.used(head, tail)?;
         self.withheld = None;
-        (self.next, self.tail, self.head, self.spot, self.claim) = (tail, tail, head, self.place.spot(tail), None);
+        (self.next, self.tail, self.head, self.position, self.claim) = (tail, tail, head, self.place.position(tail), None);
         Ok(())
     }
 }
