@@ -183,11 +183,11 @@ impl Locks {
                 let data = self.data.on_grant(name, *known, *uid);
                 // A holder that redoes a release, or is told that it is torn, reports the end of that by a message.
                 let is_whole = data.as_ref().is_none_or(|data| data.condition == Condition::Whole);
-                let lent = lease.keeps && is_whole && self.locks.on_lend(claim.who);
-                if lent {
+                let leased = lease.keeps && is_whole && self.locks.on_lend(claim.who);
+                if leased {
                     self.leases.grant(claim.who, *client);
                 }
-                Ok(Some(SyncAnswer::Granted { abandoned, data, lent }))
+                Ok(Some(SyncAnswer::Granted { abandoned, data, leased }))
             }
             Claimed::Busy => Ok(Some(SyncAnswer::Busy)),
             Claimed::Waits => {
@@ -413,7 +413,7 @@ impl Locks {
             }
             *sum += data.as_ref().map_or(0, |data| data.len_bytes());
             let mut answer = Ok(match sleep {
-                None => SyncAnswer::Granted { abandoned, data, lent: false },
+                None => SyncAnswer::Granted { abandoned, data, leased: false },
                 Some(sleep) => SyncAnswer::Woken { notified: sleep == Sleep::Bounded, abandoned, data },
             });
             if *sum > LINK_GRANT_LEN_MAX {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Least step of the time that leases hold: the node is asked for it at each turn.
 const STEP_NS: u64 = LEASE_MS * 1_000_000 / 16;
 
-/// Clients that have ended, each with what it had of locks that were lent to it, by the numbers of their takings.
+/// Clients that have ended, each with what it had of locks that were leased to it, by the numbers of their takings.
 type EndedLeases = VecDeque<(ClientId, Vec<(u64, Recalled)>)>;
 
 /// The slots of all clients of this host.
@@ -45,43 +45,43 @@ impl ThreadSlotsOfAll {
     pub fn end(&self, client: ClientId) -> Option<ThreadSlots> {
         let mut all = self.lock();
         let slots = all.remove(&client)?;
-        let lent = slots.leases().recall_all();
-        if !lent.is_empty() {
+        let leased = slots.leases().recall_all();
+        if !leased.is_empty() {
             let mut ended = self.ended();
             if ended.len() >= ENDED_LEASE_PROGRAM_COUNT_MAX {
                 ended.pop_front();
             }
-            ended.push_back((client, lent));
+            ended.push_back((client, leased));
         }
         Some(slots)
     }
 
-    /// A lock's home wants it back, and it is lent to a client. `None` where nothing is known of it.
+    /// A lock's home wants it back, and it is leased to a client. `None` where nothing is known of it.
     pub fn recall(&self, client: ClientId, number: u64) -> Option<Recalled> {
         let all = self.lock();
         let recalled = match all.get(&client) {
             Some(slots) => slots.leases().recall(number),
             None => {
                 let ended = self.ended();
-                let lent = ended.iter().find(|(other, _)| *other == client)?.1.iter().find(|(other, _)| *other == number)?;
-                lent.1
+                let leased = ended.iter().find(|(other, _)| *other == client)?.1.iter().find(|(other, _)| *other == number)?;
+                leased.1
             }
         };
         Some(recalled).filter(|recalled| *recalled != Recalled::Unknown)
     }
 
-    /// No client may take a lock again that is lent to it, until leases are said to hold again.
+    /// No client may take a lock again that is leased to it, until leases are said to hold again.
     pub fn recall_all(&self) {
         self.hold_for(0);
         self.recall_words();
     }
 
-    /// No client may take a lock again that is lent to it at this moment.
+    /// No client may take a lock again that is leased to it at this moment.
     pub fn recall_words(&self) {
         self.lock().values().for_each(|slots| drop(slots.leases().recall_all()));
     }
 
-    /// Locks that are lent may be taken again for so many milliseconds.
+    /// Locks that are leased may be taken again for so many milliseconds.
     pub fn hold_for(&self, left_ms: u64) {
         let until_ns = if left_ms == 0 { 0 } else { monotonic_ns().saturating_add(left_ms.saturating_mul(1_000_000)) };
         let before_ns = self.until_ns.load(Ordering::Relaxed);

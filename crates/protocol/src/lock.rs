@@ -9,7 +9,7 @@
 //!      |    Last         ^  ^        Give     |
 //!      |  +--------------+  +---------------+ |
 //!      v  |                                 | v
-//!     Shared <---- Enter ---- Orphaned ---- Take ---> Alone ---- Lend ---> Lent
+//!     Shared <---- Enter ---- Orphaned ---- Take ---> Alone ---- Lend ---> Leased
 //!      (Enter, Part, Wait, Quit)   ^  ^  ^          (Wait, Quit)            |  |
 //!       |                          |  |  +-- Die, Waive --+ ^              |  |
 //!       +--------- Waive ----------+  +---- Doubt           +--- Insist -- Recalled <- Wait, Recall
@@ -93,7 +93,7 @@ pub enum Phase {
     /// The lock has one exclusive holder.
     Alone,
     /// The lock has an exclusive holder, or a lease; nobody waits.
-    Lent,
+    Leased,
     /// The same, and its node is asked which.
     Recalled,
     /// The same of one whose connection has ended.
@@ -127,11 +127,11 @@ pub enum Event {
     Lend,
     /// The lease is recalled, though nobody waits.
     Recall,
-    /// The connection of the one that it is lent to ended.
+    /// The connection of the one that it is leased to ended.
     Cut,
-    /// The one that it was lent to has not got it, and gives it up.
+    /// The one that it was leased to has not got it, and gives it up.
     Yield,
-    /// The one that it was lent to has it.
+    /// The one that it was leased to has it.
     Insist,
 }
 
@@ -141,7 +141,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Take, from: &[Phase::Free, Phase::Orphaned], to: Phase::Alone },
     Row { event: Event::Wait, from: &[Phase::Shared], to: Phase::Shared },
     Row { event: Event::Wait, from: &[Phase::Alone], to: Phase::Alone },
-    Row { event: Event::Wait, from: &[Phase::Lent, Phase::Recalled], to: Phase::Recalled },
+    Row { event: Event::Wait, from: &[Phase::Leased, Phase::Recalled], to: Phase::Recalled },
     Row { event: Event::Wait, from: &[Phase::Parted], to: Phase::Parted },
     Row { event: Event::Quit, from: &[Phase::Shared], to: Phase::Shared },
     Row { event: Event::Quit, from: &[Phase::Alone], to: Phase::Alone },
@@ -149,13 +149,13 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Quit, from: &[Phase::Parted], to: Phase::Parted },
     Row { event: Event::Part, from: &[Phase::Shared], to: Phase::Shared },
     Row { event: Event::Last, from: &[Phase::Shared], to: Phase::Free },
-    Row { event: Event::Give, from: &[Phase::Alone, Phase::Lent, Phase::Recalled], to: Phase::Free },
+    Row { event: Event::Give, from: &[Phase::Alone, Phase::Leased, Phase::Recalled], to: Phase::Free },
     Row { event: Event::Die, from: &[Phase::Alone, Phase::Recalled, Phase::Parted], to: Phase::Orphaned },
-    Row { event: Event::Waive, from: &[Phase::Shared, Phase::Alone, Phase::Lent, Phase::Recalled], to: Phase::Orphaned },
+    Row { event: Event::Waive, from: &[Phase::Shared, Phase::Alone, Phase::Leased, Phase::Recalled], to: Phase::Orphaned },
     Row { event: Event::Doubt, from: &[Phase::Free], to: Phase::Orphaned },
-    Row { event: Event::Lend, from: &[Phase::Alone], to: Phase::Lent },
-    Row { event: Event::Recall, from: &[Phase::Lent], to: Phase::Recalled },
-    Row { event: Event::Cut, from: &[Phase::Lent, Phase::Recalled], to: Phase::Parted },
+    Row { event: Event::Lend, from: &[Phase::Alone], to: Phase::Leased },
+    Row { event: Event::Recall, from: &[Phase::Leased], to: Phase::Recalled },
+    Row { event: Event::Cut, from: &[Phase::Leased, Phase::Recalled], to: Phase::Parted },
     Row { event: Event::Yield, from: &[Phase::Recalled, Phase::Parted], to: Phase::Free },
     Row { event: Event::Insist, from: &[Phase::Recalled], to: Phase::Alone },
 ];
@@ -235,7 +235,7 @@ pub struct Locks {
     /// Claims without a wait that found a leased lock held.
     busy: VecDeque<Claimant>,
     recalls: VecDeque<RecallStep>,
-    /// The locks that were lent over connections that ended.
+    /// The locks that were leased over connections that ended.
     parted: BTreeMap<Claimant, String>,
     /// Names that were asked for, at a home that began again; `None` where there was no life before.
     known: Option<BTreeSet<String>>,
@@ -398,15 +398,15 @@ impl Locks {
         Some((name, lock.mode()))
     }
 
-    /// The lock that is lent by a taking, also over a connection that ended.
-    pub fn lent(&self, who: Claimant) -> Option<&str> {
+    /// The lock that is leased by a taking, also over a connection that ended.
+    pub fn leased(&self, who: Claimant) -> Option<&str> {
         let name = self.claims.get(&who).or_else(|| self.parted.get(&who))?;
         self.locks.get(name).filter(|lock| lock.is_leased_to(who)).map(|_| name.as_str())
     }
 
     /// True if the taking has a lease and nobody wants the lock.
     pub fn may_keep(&self, who: Claimant) -> bool {
-        self.lent(who).is_some_and(|name| self.phase(name) == Phase::Lent)
+        self.leased(who).is_some_and(|name| self.phase(name) == Phase::Leased)
     }
 
     /// The next grant to one that waited.

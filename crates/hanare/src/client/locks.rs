@@ -46,7 +46,7 @@ fn lost(name: &str) -> Error {
 pub struct LockGuard {
     pool: Pool,
     /// The lease, if the program has one.
-    lent: Option<LeasedLock>,
+    leased: Option<LeasedLock>,
     was_abandoned: bool,
     is_open: bool,
     /// The taking, and the data bound to it.
@@ -156,34 +156,34 @@ impl LockGuard {
 
     /// [`LockGuard::give_back`] without the undoing.
     fn release(&mut self) -> Result<()> {
-        let lent = self.lent.take();
+        let leased = self.leased.take();
         let (claims, words) = (&self.pool.shared.claims, self.pool.shared.life().thread_slots.leases());
         let told = self.taking().is_told();
         // Before another thread may take it.
         self.taking().set_mine(false);
-        if let Some(lent) = lent.filter(|_| !told && self.data.is_bare())
-            && claims.leases.keep(words, lent)
+        if let Some(leased) = leased.filter(|_| !told && self.data.is_bare())
+            && claims.leases.keep(words, leased)
         {
             return Ok(());
         }
         fence(Ordering::SeqCst);
-        if lent.is_none() {
+        if leased.is_none() {
             claims.held().remove(&self.taking().number);
         }
-        let released = self.release_by_message(told, lent);
-        if let Some(lent) = lent.filter(|_| !matches!(released, Ok(Released::Kept))) {
-            claims.leases.ended(words, &self.taking().key, lent, released.is_ok());
+        let released = self.release_by_message(told, leased);
+        if let Some(leased) = leased.filter(|_| !matches!(released, Ok(Released::Kept))) {
+            claims.leases.ended(words, &self.taking().key, leased, released.is_ok());
         }
         released.map(drop)
     }
 
-    /// Puts stores to bound data at their homes, and gives the lock back; or keeps it, where it is lent and not wanted.
-    fn release_by_message(&self, told: bool, lent: Option<LeasedLock>) -> Result<Released> {
+    /// Puts stores to bound data at their homes, and gives the lock back; or keeps it, where it is leased and not wanted.
+    fn release_by_message(&self, told: bool, leased: Option<LeasedLock>) -> Result<Released> {
         let shared = &self.pool.shared;
         let GrantedLock { home, number, .. } = &**self.taking();
         self.ensure_held()?;
         let unlock = SyncRequest::Unlock { number: *number };
-        let keeps = lent.filter(|_| !told);
+        let keeps = leased.filter(|_| !told);
         let publish = || match self.data.release_along(shared, home, keeps.is_some())? {
             Some(along) => Ok(Err(along)),
             None => Ok(Ok(self.data.publish(shared, home)?)),
@@ -202,10 +202,10 @@ impl LockGuard {
             Err(Error::Broken { .. }) => return Err(lost(self.name())),
             Err(error) => (Err(error), SyncRequest::Withdraw { number: *number }, None),
         };
-        if let (Ok(published), Some(lent)) = (&published, keeps) {
+        if let (Ok(published), Some(leased)) = (&published, keeps) {
             // Before another thread may take the lock.
             self.data.leave(shared, published.clone());
-            if shared.claims.leases.keep(shared.life().thread_slots.leases(), lent) {
+            if shared.claims.leases.keep(shared.life().thread_slots.leases(), leased) {
                 return Ok(Released::Kept);
             }
         }
@@ -227,13 +227,13 @@ impl LockGuard {
         let entered = self.data.enter(&self.pool.shared, known, grant);
         if entered.is_err() {
             self.is_open = false;
-            let (taking, lent, shared) = (self.taking().clone(), self.lent.take(), &self.pool.shared);
+            let (taking, leased, shared) = (self.taking().clone(), self.leased.take(), &self.pool.shared);
             taking.set_mine(false);
             shared.claims.held().remove(&taking.number);
             self.data.undo(shared);
             let given_back = taking.home.ask_sync(&SyncRequest::Withdraw { number: taking.number }, Patience::Usual);
-            if let Some(lent) = lent {
-                shared.claims.leases.ended(shared.life().thread_slots.leases(), &taking.key, lent, given_back.is_ok());
+            if let Some(leased) = leased {
+                shared.claims.leases.ended(shared.life().thread_slots.leases(), &taking.key, leased, given_back.is_ok());
             }
         }
         entered.map_err(ended)

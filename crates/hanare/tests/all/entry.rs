@@ -81,7 +81,7 @@ fn a_lock_that_is_lent_has_its_data_as_they_were_left() {
         let (here, there) = (map(&near), map(&far));
         bind(&near, "a", &here, &[bytes(100, 50)]);
         for turn in 1..5u8 {
-            // So often is a lock asked for before it is lent, however often it was recalled; the first taking hears of the last recall.
+            // So often is a lock asked for before it is leased, however often it was recalled; the first taking hears of the last recall.
             let sees = |value: u8| {
                 let lock = far.lock("a").unwrap();
                 assert!(!lock.was_abandoned() && !lock.is_torn());
@@ -89,18 +89,18 @@ fn a_lock_that_is_lent_has_its_data_as_they_were_left() {
                 lock.unlock().unwrap();
             };
             (0..=LEASE_TAKING_COUNT_MAX).for_each(|_| sees(turn - 1));
-            assert_eq!(messages(&far, || (0..10).for_each(|_| sees(turn - 1))), (0, 0), "it is lent");
+            assert_eq!(messages(&far, || (0..10).for_each(|_| sees(turn - 1))), (0, 0), "it is leased");
             for value in [100 + turn, 200 + turn] {
                 let stores = || {
                     let mut lock = far.lock("a").unwrap();
                     lock.write(&there, 100, &[value; 50]).unwrap();
                     lock.unlock().unwrap();
                 };
-                // What lies at the lock's home goes there in one message, and the lock stays lent.
+                // What lies at the lock's home goes there in one message, and the lock stays leased.
                 let (sent, answered) = messages(&far, stores);
                 assert!(node != 0 || (sent, answered) == (1, 1), "{sent} sent, {answered} answered");
                 assert_eq!(at_home(&near, 100, 50), [value; 50]);
-                assert_eq!(messages(&far, || sees(value)), (0, 0), "it is lent");
+                assert_eq!(messages(&far, || sees(value)), (0, 0), "it is leased");
             }
             // Somebody else wants it, and has it.
             let mut lock = near.lock("a").unwrap();
@@ -209,7 +209,7 @@ fn what_has_changed_comes_with_the_grant_and_what_has_not_costs_nothing() {
     let page = pattern(PAGE as usize, 7);
     let mut lock = near.lock("a").unwrap();
     lock.write(&here, 0, &page).unwrap();
-    assert_eq!(messages(&near, || lock.unlock().unwrap()).0, 2, "what is published, and what is sent home: the lock is lent");
+    assert_eq!(messages(&near, || lock.unlock().unwrap()).0, 2, "what is published, and what is sent home: the lock is leased");
     assert_eq!(messages(&far, || assert_eq!(take(), page)), (2, 2), "a page came with the lock");
     assert_eq!(there.counts().fetches, fetched, "and nothing was fetched");
     let lock = near.lock("a").unwrap();

@@ -303,7 +303,7 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
         known: None,
         lease: LeaseWish::default(),
     };
-    let taken = SyncAnswer::Granted { abandoned: false, data: None, lent: false };
+    let taken = SyncAnswer::Granted { abandoned: false, data: None, leased: false };
     for number in 0..LINK_CLAIM_COUNT_MAX as u64 {
         assert_eq!(raw.ask(&lock(number, &format!("lock{number}"))), Ok(taken.clone()));
     }

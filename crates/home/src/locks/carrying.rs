@@ -67,7 +67,7 @@ impl Wants {
 }
 
 impl Locks {
-    /// A lock is given back with what was changed of the data bound to it: all of that, or nothing. Its holder `keeps` it where it is lent to
+    /// A lock is given back with what was changed of the data bound to it: all of that, or nothing. Its holder `keeps` it where it is leased to
     /// that one, and nobody wants it.
     ///
     /// **Errors**: those of [`Puts::check`], and of a publication: nothing happened. Memory that the kernel does not supply: the release

@@ -31,9 +31,9 @@ struct Two {
     sends_pages: bool,
     /// A holder that is to redo a release says so at once.
     skips_redo: bool,
-    /// Locks are lent. How messages of recalls may cross is explored in `lock`; here an answer comes at once.
+    /// Locks are leased. How messages of recalls may cross is explored in `lock`; here an answer comes at once.
     lends: bool,
-    /// A lock that is lent is kept before what was published is at home.
+    /// A lock that is leased is kept before what was published is at home.
     keeps_early: bool,
     /// Releases take their stores along.
     along: bool,
@@ -77,8 +77,8 @@ struct Host {
     held: [Option<Held>; LOCKS],
     waits: [Option<u64>; LOCKS],
     taken: [u8; LOCKS],
-    /// The takings by which locks are lent to it.
-    lent: [Option<u64>; LOCKS],
+    /// The takings by which locks are leased to it.
+    leased: [Option<u64>; LOCKS],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -186,19 +186,19 @@ impl World {
             self.data.on_redone(&self.locks, who).unwrap();
         }
         if model.lends && is_whole && self.locks.on_lend(who) {
-            self.hosts[host].lent[lock] = Some(number);
+            self.hosts[host].leased[lock] = Some(number);
         }
     }
 
-    /// A host's node looks at the word of a lock that is lent.
+    /// A host's node looks at the word of a lock that is leased.
     fn answer(&mut self, model: &Two, who: Claimant) {
         let found = |(host, lock): &(usize, usize)| {
-            (self.hosts[*host].link, self.hosts[*host].lent[*lock]) == (who.link, Some(who.number))
+            (self.hosts[*host].link, self.hosts[*host].leased[*lock]) == (who.link, Some(who.number))
         };
         let all = (0..HOSTS).flat_map(|host| (0..LOCKS).map(move |lock| (host, lock)));
         let is_kept = match all.into_iter().find(found) {
             Some((host, lock)) => {
-                self.hosts[host].lent[lock] = None;
+                self.hosts[host].leased[lock] = None;
                 self.hosts[host].held[lock].is_none()
             }
             None => self.ended.remove(&who).expect("the host died"),
@@ -259,7 +259,7 @@ impl World {
             self.released[lock] = self.hosts[host].held[lock].as_ref()?.sees;
             return Some(());
         }
-        self.hosts[host].lent[lock] = None;
+        self.hosts[host].leased[lock] = None;
         self.give(model, host, lock);
         Some(())
     }
@@ -287,7 +287,7 @@ impl World {
             me.known[lock] = Some(stamp);
             self.released[lock] = held.sees;
         }
-        if me.lent[lock] == Some(held.number) {
+        if me.leased[lock] == Some(held.number) {
             return;
         }
         self.data.on_unlock(&self.locks, who);
@@ -303,8 +303,9 @@ impl World {
                 self.released[lock] = *sees;
             }
         }
-        let Host { taken, lent, held, .. } = &self.hosts[host];
-        let words = lent.iter().zip(held).filter_map(|(lent, held)| Some((Claimant { link, number: (*lent)? }, held.is_none())));
+        let Host { taken, leased, held, .. } = &self.hosts[host];
+        let words =
+            leased.iter().zip(held).filter_map(|(leased, held)| Some((Claimant { link, number: (*leased)? }, held.is_none())));
         self.ended.extend(words);
         let taken = *taken;
         self.hosts[host] = Host { link: link + HOSTS as u64, taken, ..Host::default() };
@@ -344,10 +345,10 @@ impl World {
 
     fn act(&mut self, model: &Two, action: Action) -> Option<()> {
         match action {
-            Action::Take(host, lock) if self.hosts[host].lent[lock].is_some() => {
+            Action::Take(host, lock) if self.hosts[host].leased[lock].is_some() => {
                 let (me, sees) = (&mut self.hosts[host], self.released[lock]);
                 me.taken[lock] += 1;
-                me.held[lock] = me.lent[lock].map(|number| Held { number, doing: Doing::Works, sees });
+                me.held[lock] = me.leased[lock].map(|number| Held { number, doing: Doing::Works, sees });
             }
             Action::Take(host, lock) => {
                 self.numbers += 1;

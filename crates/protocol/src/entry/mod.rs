@@ -333,7 +333,7 @@ impl BoundData {
 
     /// Takes the end of a lease that was only kept, so all its publications are at their homes; call this before [`Locks::on_recalled`].
     pub fn on_yield(&mut self, locks: &Locks, who: Claimant) {
-        let Some(name) = locks.lent(who) else { return };
+        let Some(name) = locks.leased(who) else { return };
         self.commit(name, who);
         // Its connection ended meanwhile. Nobody had the lock since, so this is its own release.
         self.settle_redo(name);

@@ -1,4 +1,4 @@
-//! Two programs, a lock that is lent, every order of messages, recalls, deaths and broken connections, by stateright. The lock and the words
+//! Two programs, a lock that is leased, every order of messages, recalls, deaths and broken connections, by stateright. The lock and the words
 //! are the machines that run; a recall is answered at any moment after it was asked, as often as one likes, or never.
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 
@@ -40,7 +40,7 @@ enum ToHome {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ToProgram {
-    Granted { number: u64, lent: bool },
+    Granted { number: u64, leased: bool },
     GivenBack { number: u64 },
 }
 
@@ -53,7 +53,7 @@ enum Doing {
     Has {
         number: u64,
         link: u64,
-        lent: bool,
+        leased: bool,
     },
     Dead,
 }
@@ -62,8 +62,8 @@ enum Doing {
 struct Program {
     link: u64,
     doing: Doing,
-    /// The taking that it was lent the lock by, and its connection.
-    lent: Option<(u64, u64)>,
+    /// The taking that it was leased the lock by, and its connection.
+    leased: Option<(u64, u64)>,
     words: BTreeMap<u64, LeasePhase>,
     to_home: VecDeque<ToHome>,
     from_home: VecDeque<ToProgram>,
@@ -144,9 +144,9 @@ impl World {
         let program = &mut self.programs[at];
         program.takes += 1;
         let mut returns = None;
-        if let Some((number, link)) = program.lent {
+        if let Some((number, link)) = program.leased {
             if program.step(number, LeaseEvent::Take).is_some() {
-                program.doing = Doing::Has { number, link, lent: true };
+                program.doing = Doing::Has { number, link, leased: true };
                 return self.judge_alone();
             }
             returns = Some(number);
@@ -162,9 +162,9 @@ impl World {
 
     fn give(&mut self, at: usize) {
         let program = &mut self.programs[at];
-        let Doing::Has { number, link, lent } = program.doing else { return };
+        let Doing::Has { number, link, leased } = program.doing else { return };
         program.doing = Doing::Nothing;
-        if lent && program.step(number, LeaseEvent::Keep).is_some() {
+        if leased && program.step(number, LeaseEvent::Keep).is_some() {
             return;
         }
         if link == program.link {
@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    fn granted(&mut self, who: Claimant, abandoned: bool, lent: bool) {
+    fn granted(&mut self, who: Claimant, abandoned: bool, leased: bool) {
         let (surely, perhaps) = std::mem::take(&mut self.died);
         if surely && !abandoned {
             self.wrong.get_or_insert("nobody is told of a holder that died");
@@ -194,7 +194,7 @@ impl World {
             self.wrong.get_or_insert("a lock that nobody held counts as abandoned");
         }
         if let Some(program) = self.programs.iter_mut().find(|program| program.link == who.link) {
-            program.from_home.push_back(ToProgram::Granted { number: who.number, lent });
+            program.from_home.push_back(ToProgram::Granted { number: who.number, leased });
         }
     }
 
@@ -208,8 +208,8 @@ impl World {
                 let who = self.who(at, number);
                 match self.locks.on_lock(NAME, Claim { who, thread: number, mode: Mode::Exclusive }, true) {
                     Ok(Claimed::Granted { abandoned }) => {
-                        let lent = self.locks.on_lend(who);
-                        self.granted(who, abandoned, lent);
+                        let leased = self.locks.on_lend(who);
+                        self.granted(who, abandoned, leased);
                     }
                     Ok(_) => {}
                     Err(_) => self.wrong = Some("a taking is refused"),
@@ -229,8 +229,8 @@ impl World {
         let program = &mut self.programs[at];
         let Some(message) = program.from_home.pop_front() else { return };
         match message {
-            ToProgram::Granted { number, lent } => {
-                if let Some((before, link)) = program.lent.take()
+            ToProgram::Granted { number, leased } => {
+                if let Some((before, link)) = program.leased.take()
                     && link == program.link
                 {
                     program.step(before, LeaseEvent::End);
@@ -238,14 +238,14 @@ impl World {
                 if off == Some(Off::AskAhead) {
                     program.step(number, LeaseEvent::Ask);
                 }
-                program.step(number, if lent { LeaseEvent::Lend } else { LeaseEvent::End });
-                program.lent = lent.then_some((number, program.link));
-                program.doing = Doing::Has { number, link: program.link, lent };
+                program.step(number, if leased { LeaseEvent::Lend } else { LeaseEvent::End });
+                program.leased = leased.then_some((number, program.link));
+                program.doing = Doing::Has { number, link: program.link, leased };
                 self.judge_alone();
             }
             ToProgram::GivenBack { number } => {
                 program.step(number, LeaseEvent::End);
-                program.lent = program.lent.filter(|(lent, _)| *lent != number);
+                program.leased = program.leased.filter(|(leased, _)| *leased != number);
                 program.doing = Doing::Nothing;
             }
         }
@@ -383,9 +383,9 @@ const LENDING: Lending = Lending { takes: 2, deaths: 0, breaks: 0, off: None };
 
 #[test]
 fn one_at_a_time_has_a_lock_that_is_lent_and_the_dead_are_told_of() {
-    holds(LENDING, "a lock that is lent", 100);
-    holds(Lending { deaths: 1, ..LENDING }, "a lock that is lent, and a death", 100);
-    holds(Lending { breaks: 1, ..LENDING }, "a lock that is lent, and a connection that breaks", 100);
+    holds(LENDING, "a lock that is leased", 100);
+    holds(Lending { deaths: 1, ..LENDING }, "a lock that is leased, and a death", 100);
+    holds(Lending { breaks: 1, ..LENDING }, "a lock that is leased, and a connection that breaks", 100);
 }
 
 #[test]

@@ -95,7 +95,7 @@ pub enum Recalled {
     Unknown,
 }
 
-/// A word: its lock, by the number of the taking that it was lent by, and its state.
+/// A word: its lock, by the number of the taking that it was leased by, and its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseWord {
     /// The program's number of that taking.

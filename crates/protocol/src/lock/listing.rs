@@ -2,7 +2,7 @@
 
 use super::{Claimant, Locks, Mode, State};
 
-/// A lock that somebody has, or keeps: of one that is lent nobody here knows which.
+/// A lock that somebody has, or keeps: of one that is leased nobody here knows which.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed<'l> {
     /// Its name.
@@ -27,7 +27,7 @@ impl Locks {
                 State::Shared { mode, holders, .. } => {
                     (*mode, holders.keys().take(claim_count).copied().collect(), holders.len() as u64)
                 }
-                State::Alone { holder } | State::Lent { holder, .. } => (Mode::Exclusive, vec![holder.claim.who], 1),
+                State::Alone { holder } | State::Leased { holder, .. } => (Mode::Exclusive, vec![holder.claim.who], 1),
                 State::Parted { .. } => (Mode::Exclusive, Vec::new(), 0),
             };
             let waiters = lock.queue.iter().take(claim_count).map(|claim| claim.who).collect();

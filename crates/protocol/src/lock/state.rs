@@ -5,7 +5,7 @@ use super::{Claim, Claimant, Event, LockGrant, Mode, Phase, Recalled, TABLE};
 use crate::table;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The thread of a lock that is lent: any of the program's may have it.
+/// The thread of a lock that is leased: any of the program's may have it.
 const ANY_THREAD: u64 = u64::MAX;
 
 /// A holder of a lock.
@@ -42,7 +42,7 @@ pub(super) enum State {
         holder: Holder,
     },
     /// The claimant holds it or has its lease, and its program may take it again unasked.
-    Lent {
+    Leased {
         holder: Holder,
         /// True if its node was asked to take it back.
         is_recalled: bool,
@@ -56,7 +56,7 @@ pub(super) enum State {
 /// A lock.
 ///
 /// - The queue is empty where the lock is free.
-/// - The queue is empty where the lock is lent and not recalled.
+/// - The queue is empty where the lock is leased and not recalled.
 /// - While several share the lock, there is no place beside them for the first in the queue.
 /// - All of `tries` are in the queue, and the lock is recalled or detached where there are any.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,8 +80,8 @@ impl Lock {
             State::Free { abandoned: true } => Phase::Orphaned,
             State::Shared { .. } => Phase::Shared,
             State::Alone { .. } => Phase::Alone,
-            State::Lent { is_recalled: false, .. } => Phase::Lent,
-            State::Lent { is_recalled: true, .. } => Phase::Recalled,
+            State::Leased { is_recalled: false, .. } => Phase::Leased,
+            State::Leased { is_recalled: true, .. } => Phase::Recalled,
             State::Parted { .. } => Phase::Parted,
         }
     }
@@ -89,7 +89,7 @@ impl Lock {
     /// The taking whose node is asked whether it holds the lock.
     pub fn asked(&self) -> Option<Claimant> {
         match &self.state {
-            State::Lent { holder, is_recalled: true } => Some(holder.claim.who),
+            State::Leased { holder, is_recalled: true } => Some(holder.claim.who),
             State::Parted { who } => Some(*who),
             _ => None,
         }
@@ -106,7 +106,7 @@ impl Lock {
     pub fn held_by(&self, link: u64, thread: u64) -> Option<Mode> {
         let is_its = |holder: &Holder| (holder.claim.who.link, holder.claim.thread) == (link, thread);
         match &self.state {
-            State::Free { .. } | State::Lent { .. } | State::Parted { .. } => None,
+            State::Free { .. } | State::Leased { .. } | State::Parted { .. } => None,
             State::Shared { holders, mode, .. } => {
                 holders.range(Claimant::all_of(link)).any(|(_, holder)| is_its(holder)).then_some(*mode)
             }
@@ -119,14 +119,14 @@ impl Lock {
         match &self.state {
             State::Free { .. } | State::Parted { .. } => false,
             State::Shared { holders, .. } => holders.contains_key(&who),
-            State::Alone { holder } | State::Lent { holder, .. } => holder.claim.who == who,
+            State::Alone { holder } | State::Leased { holder, .. } => holder.claim.who == who,
         }
     }
 
     /// True if the claimant has its lease, also from a connection that ended.
     pub fn is_leased_to(&self, who: Claimant) -> bool {
         match &self.state {
-            State::Lent { holder, .. } => holder.claim.who == who,
+            State::Leased { holder, .. } => holder.claim.who == who,
             State::Parted { who: other } => *other == who,
             State::Free { .. } | State::Shared { .. } | State::Alone { .. } => false,
         }
@@ -150,13 +150,13 @@ impl Lock {
                 let is_full = matches!(mode, Mode::OneOf(most) if holders.len() >= *most as usize);
                 *mode == wanted && !is_full
             }
-            State::Alone { .. } | State::Lent { .. } | State::Parted { .. } => false,
+            State::Alone { .. } | State::Leased { .. } | State::Parted { .. } => false,
         }
     }
 
     /// True if it is unknown whether anybody has it.
     pub fn is_out(&self) -> bool {
-        matches!(self.state, State::Lent { .. } | State::Parted { .. })
+        matches!(self.state, State::Leased { .. } | State::Parted { .. })
     }
 
     /// Queues a claim, and removes it again where `waits` is false and the lock is held.
@@ -166,7 +166,7 @@ impl Lock {
             if !waits {
                 lock.tries.insert(claim.who);
             }
-            if let State::Lent { is_recalled, .. } = &mut lock.state {
+            if let State::Leased { is_recalled, .. } = &mut lock.state {
                 *is_recalled = true;
             }
         });
@@ -180,21 +180,21 @@ impl Lock {
         }
         let claim = Claim { thread: ANY_THREAD, ..holder.claim };
         let holder = Holder { claim, ..holder };
-        self.step(Event::Lend, |lock| lock.state = State::Lent { holder, is_recalled: false });
+        self.step(Event::Lend, |lock| lock.state = State::Leased { holder, is_recalled: false });
         true
     }
 
-    /// Has it taken back from the one that it is lent to, though nobody waits.
+    /// Has it taken back from the one that it is leased to, though nobody waits.
     pub fn recall(&mut self) {
-        if let State::Lent { holder, is_recalled: false } = self.state {
-            self.step(Event::Recall, |lock| lock.state = State::Lent { holder, is_recalled: true });
+        if let State::Leased { holder, is_recalled: false } = self.state {
+            self.step(Event::Recall, |lock| lock.state = State::Leased { holder, is_recalled: true });
         }
     }
 
     /// The node of the lease's program reports whether the program has the lock.
     pub fn on_recalled(&mut self, recalled: Recalled) {
         let (event, state) = match (&self.state, recalled) {
-            (State::Lent { holder, .. }, Recalled::Held) => (Event::Insist, State::Alone { holder: *holder }),
+            (State::Leased { holder, .. }, Recalled::Held) => (Event::Insist, State::Alone { holder: *holder }),
             (_, Recalled::Kept) => (Event::Yield, State::Free { abandoned: false }),
             (_, Recalled::Held | Recalled::Unknown) => (Event::Die, State::Free { abandoned: true }),
         };
@@ -287,8 +287,8 @@ impl Lock {
                     state => *state = State::Free { abandoned: is_unheard },
                 });
             }
-            State::Lent { .. } if how == Parting::Dead => self.step(Event::Cut, |lock| lock.state = State::Parted { who }),
-            State::Alone { holder } | State::Lent { holder, .. } => {
+            State::Leased { .. } if how == Parting::Dead => self.step(Event::Cut, |lock| lock.state = State::Parted { who }),
+            State::Alone { holder } | State::Leased { holder, .. } => {
                 let event = match how {
                     Parting::Dead => Event::Die,
                     Parting::Unused if holder.is_told => Event::Waive,

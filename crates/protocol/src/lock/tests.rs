@@ -32,7 +32,7 @@ Enter          Free, Orphaned, Shared             -> Shared
 Take           Free, Orphaned                     -> Alone
 Wait           Shared                             -> Shared
 Wait           Alone                              -> Alone
-Wait           Lent, Recalled                     -> Recalled
+Wait           Leased, Recalled                   -> Recalled
 Wait           Parted                             -> Parted
 Quit           Shared                             -> Shared
 Quit           Alone                              -> Alone
@@ -40,13 +40,13 @@ Quit           Recalled                           -> Recalled
 Quit           Parted                             -> Parted
 Part           Shared                             -> Shared
 Last           Shared                             -> Free
-Give           Alone, Lent, Recalled              -> Free
+Give           Alone, Leased, Recalled            -> Free
 Die            Alone, Recalled, Parted            -> Orphaned
-Waive          Shared, Alone, Lent, Recalled      -> Orphaned
+Waive          Shared, Alone, Leased, Recalled    -> Orphaned
 Doubt          Free                               -> Orphaned
-Lend           Alone                              -> Lent
-Recall         Lent                               -> Recalled
-Cut            Lent, Recalled                     -> Parted
+Lend           Alone                              -> Leased
+Recall         Leased                             -> Recalled
+Cut            Leased, Recalled                   -> Parted
 Yield          Recalled, Parted                   -> Free
 Insist         Recalled                           -> Alone
 "
@@ -376,10 +376,10 @@ fn waits_for_conditions_that_are_none_change_nothing() {
     assert!(matches!(used, Err(Error::LockMisused { .. })), "{used:?}");
 }
 
-/// A lock that is lent, and taken again by its program without the home's knowing, is given back by the wait.
+/// A lock that is leased, and taken again by its program without the home's knowing, is given back by the wait.
 #[test]
 fn a_lock_that_is_lent_is_given_back_by_a_wait_and_recalled_by_a_notice() {
-    let mut locks = lent();
+    let mut locks = leased();
     locks.on_sleep(who(1, 0), 7, claim(1, 1, Exclusive)).unwrap();
     assert_eq!((locks.phase("a"), recalls(&mut locks)), (Phase::Free, vec![]));
     assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), GRANTED);
@@ -395,12 +395,12 @@ fn recalls(locks: &mut Locks) -> Vec<RecallStep> {
     std::iter::from_fn(|| locks.poll_recall()).collect()
 }
 
-/// A lock that is lent to the taking 0 of connection 1.
-fn lent() -> Locks {
+/// A lock that is leased to the taking 0 of connection 1.
+fn leased() -> Locks {
     let mut locks = Locks::new();
     assert_eq!(locks.on_lock("a", claim(1, 0, Exclusive), true), GRANTED);
     assert!(locks.on_lend(who(1, 0)));
-    assert_eq!((locks.phase("a"), recalls(&mut locks)), (Phase::Lent, vec![]));
+    assert_eq!((locks.phase("a"), recalls(&mut locks)), (Phase::Leased, vec![]));
     locks
 }
 
@@ -426,7 +426,7 @@ fn a_lock_is_lent_to_one_that_has_it_alone_while_nobody_waits() {
 
 #[test]
 fn who_wants_a_lock_that_is_kept_gets_it_in_order_of_arrival() {
-    let mut locks = lent();
+    let mut locks = leased();
     assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), WAITS);
     assert_eq!(locks.on_lock("a", claim(3, 0, Exclusive), true), WAITS);
     assert_eq!(recalls(&mut locks), [Begin(who(1, 0))], "once for all that wait");
@@ -434,7 +434,7 @@ fn who_wants_a_lock_that_is_kept_gets_it_in_order_of_arrival() {
     assert_eq!(locks.on_lock("a", claim(1, 1, Exclusive), true), WAITS);
     locks.on_recalled(who(1, 0), Recalled::Kept);
     assert_eq!((grants(&mut locks), recalls(&mut locks)), (vec![(2, false)], vec![End(who(1, 0))]));
-    assert_eq!(locks.phase("a"), Phase::Alone, "the next is lent nothing unasked");
+    assert_eq!(locks.phase("a"), Phase::Alone, "the next is leased nothing unasked");
     locks.on_unlock(who(2, 0)).unwrap();
     locks.on_unlock(who(3, 0)).unwrap();
     assert_eq!(grants(&mut locks), [(3, false), (1, false)]);
@@ -449,7 +449,7 @@ fn who_wants_a_lock_that_is_kept_gets_it_in_order_of_arrival() {
 
 #[test]
 fn a_lock_that_is_lent_and_held_is_waited_for() {
-    let mut locks = lent();
+    let mut locks = leased();
     assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), WAITS);
     locks.on_recalled(who(1, 0), Recalled::Held);
     assert_eq!((locks.phase("a"), grants(&mut locks)), (Phase::Alone, vec![]));
@@ -462,7 +462,7 @@ fn a_lock_that_is_lent_and_held_is_waited_for() {
 
 #[test]
 fn a_release_that_crosses_the_recall_is_one() {
-    let mut locks = lent();
+    let mut locks = leased();
     assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), WAITS);
     locks.on_unlock(who(1, 0)).unwrap();
     assert_eq!((grants(&mut locks), recalls(&mut locks)), (vec![(2, false)], vec![Begin(who(1, 0)), End(who(1, 0))]));
@@ -473,7 +473,7 @@ fn a_release_that_crosses_the_recall_is_one() {
 #[test]
 fn a_program_says_itself_that_it_only_kept_a_lock() {
     for is_asked in [false, true] {
-        let mut locks = lent();
+        let mut locks = leased();
         if is_asked {
             assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), WAITS);
         }
@@ -487,7 +487,7 @@ fn a_program_says_itself_that_it_only_kept_a_lock() {
 #[test]
 fn one_that_would_not_wait_is_told_when_it_is_known_whether_a_lock_is_held() {
     for (recalled, gets) in [(Recalled::Kept, true), (Recalled::Held, false), (Recalled::Unknown, true)] {
-        let mut locks = lent();
+        let mut locks = leased();
         assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), false), WAITS);
         assert_eq!(locks.on_lock("a", claim(3, 0, Shared), false), WAITS);
         locks.on_recalled(who(1, 0), recalled);
@@ -498,7 +498,7 @@ fn one_that_would_not_wait_is_told_when_it_is_known_whether_a_lock_is_held() {
         assert_eq!(locks.claims.len(), 1);
     }
     // Those that it kept out go on.
-    let mut locks = lent();
+    let mut locks = leased();
     assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), WAITS);
     assert_eq!(locks.on_lock("a", claim(3, 0, Exclusive), false), WAITS);
     assert_eq!(locks.on_lock("a", claim(4, 0, Shared), true), WAITS);
@@ -510,7 +510,7 @@ fn one_that_would_not_wait_is_told_when_it_is_known_whether_a_lock_is_held() {
 fn who_died_with_a_lock_in_hand_abandoned_it_and_who_only_kept_it_did_not() {
     for (recalled, abandoned) in [(Recalled::Kept, false), (Recalled::Held, true), (Recalled::Unknown, true)] {
         for waits_before in [false, true] {
-            let mut locks = lent();
+            let mut locks = leased();
             let next = claim(2, 0, Exclusive);
             if waits_before {
                 assert_eq!(locks.on_lock("a", next, true), WAITS);
@@ -528,7 +528,7 @@ fn who_died_with_a_lock_in_hand_abandoned_it_and_who_only_kept_it_did_not() {
         }
     }
     // A node that answers nothing for long leaves it open; so the lock counts as abandoned, and its holder as gone.
-    let mut locks = lent();
+    let mut locks = leased();
     assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), WAITS);
     locks.on_recalled(who(1, 0), Recalled::Unknown);
     assert_eq!(grants(&mut locks), [(2, true)]);
@@ -537,7 +537,7 @@ fn who_died_with_a_lock_in_hand_abandoned_it_and_who_only_kept_it_did_not() {
 
 #[test]
 fn a_lock_is_recalled_though_nobody_waits_and_waits_end_while_it_is() {
-    let mut locks = lent();
+    let mut locks = leased();
     locks.on_recall("a");
     locks.on_recall("b");
     assert_eq!((locks.phase("a"), recalls(&mut locks)), (Phase::Recalled, vec![Begin(who(1, 0))]));

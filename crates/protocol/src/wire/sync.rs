@@ -209,7 +209,7 @@ pub enum SyncAddress {
 pub struct LeaseWish {
     /// True if it would keep the lock when it gives it back.
     pub keeps: bool,
-    /// The taking by which it was lent the lock before, where it has and keeps the lock by that one no more.
+    /// The taking by which it was leased the lock before, where it has and keeps the lock by that one no more.
     pub returns: Option<u64>,
 }
 
@@ -226,14 +226,14 @@ pub enum SyncAnswer {
         /// Data bound to it, and the part of that which has changed.
         data: Option<Box<DataGrant>>,
         /// True if the client may keep it when it gives it back: see [`lease`](crate::lock::lease).
-        lent: bool,
+        leased: bool,
     },
     /// The changes may be put at their homes.
     Published {
         /// The version that the release will be.
         stamp: Stamp,
     },
-    /// The changes are at their homes, as that version; whether the client has the lock still, which is lent to it and nobody wants.
+    /// The changes are at their homes, as that version; whether the client has the lock still, which is leased to it and nobody wants.
     Released(Stamp, bool),
     /// Others have the lock.
     Busy,
@@ -460,7 +460,7 @@ mod tests {
         let grant = |changes, condition| {
             let stamp = Stamp { life: u64::MAX, version: u64::MAX };
             let data = DataGrant { stamp, bound: Some(longest_binding()), changes, condition };
-            SyncAnswer::Granted { abandoned: true, data: Some(Box::new(data)), lent: true }
+            SyncAnswer::Granted { abandoned: true, data: Some(Box::new(data)), leased: true }
         };
         let ranges = Stores::Ranges(longest_changes().ranges().unwrap().to_vec());
         for longest in [ready, grant(longest_changes(), Condition::Whole), grant(ranges, Condition::Redo(longest_changes()))] {

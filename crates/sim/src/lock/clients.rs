@@ -28,8 +28,8 @@ pub(super) struct Client {
     threads: Vec<Thread>,
     /// Requests that nobody waits for any longer.
     forsaken: BTreeSet<u64>,
-    /// Locks that are lent to it: the number of the taking, and its connection.
-    lent: BTreeMap<&'static str, (u64, u64)>,
+    /// Locks that are leased to it: the number of the taking, and its connection.
+    leased: BTreeMap<&'static str, (u64, u64)>,
 }
 
 /// A lock that a thread has, as far as it knows.
@@ -39,7 +39,7 @@ pub(super) struct GrantedLock {
     mode: Mode,
     number: u64,
     link: u64,
-    is_lent: bool,
+    is_leased: bool,
 }
 
 /// A thread's act.
@@ -64,7 +64,7 @@ impl LockWorld {
         let client = self.client_count;
         let threads = (0..THREAD_COUNT).map(|_| Thread::default()).collect();
         self.clients
-            .insert(client, Client { node, link: None, next: 0, threads, forsaken: BTreeSet::new(), lent: BTreeMap::new() });
+            .insert(client, Client { node, link: None, next: 0, threads, forsaken: BTreeSet::new(), leased: BTreeMap::new() });
         self.at(0, Event::Connect { client });
         Ok(())
     }
@@ -155,7 +155,7 @@ impl LockWorld {
                 let who = Claimant { link: held.link, number: held.number };
                 // Like the library, the program gives back by a message a lock that it could not take again.
                 let holds = self.leases_hold(self.clients[&client].node);
-                if held.is_lent && holds && self.leases.step(client, held.number, LeaseEvent::Keep) {
+                if held.is_leased && holds && self.leases.step(client, held.number, LeaseEvent::Keep) {
                     self.model.on_kept(who);
                     self.count("locks kept");
                     return Ok(None);
@@ -173,7 +173,7 @@ impl LockWorld {
                 let holds = self.leases_hold(self.clients[&client].node);
                 let me = self.clients.get_mut(&client).expect("the caller saw it");
                 let node = me.node;
-                match me.lent.get(name.as_str()).copied() {
+                match me.leased.get(name.as_str()).copied() {
                     None if mode == Mode::Exclusive && self.course.dice.chance(5_000) => {
                         lease.keeps = true;
                         self.leases.ask((client, node), link, number);
@@ -182,7 +182,7 @@ impl LockWorld {
                     Some((before, on)) => {
                         if mode == Mode::Exclusive && holds && self.leases.step(client, before, LeaseEvent::Take) {
                             let name = LOCKS.into_iter().find(|known| *known == name).expect("one of them");
-                            me.threads[thread].held.push(GrantedLock { name, mode, number: before, link: on, is_lent: true });
+                            me.threads[thread].held.push(GrantedLock { name, mode, number: before, link: on, is_leased: true });
                             return self.took_again(name, Claimant { link: on, number: before }).map(|()| None);
                         }
                         if (mode != Mode::Exclusive || !holds) && self.leases.phase(client, before) == LeasePhase::Kept {
@@ -207,21 +207,21 @@ impl LockWorld {
     }
 
     /// The home has answered a request for a lock: it knows of the lease that was returned, and of the one that was asked for.
-    fn settle_leases(&mut self, client: u64, link: u64, request: &SyncRequest, lent: bool) {
+    fn settle_leases(&mut self, client: u64, link: u64, request: &SyncRequest, leased: bool) {
         let SyncRequest::Lock { address: SyncAddress::Name(name), number, lease, .. } = request else { return };
         let Some(me) = self.clients.get_mut(&client) else { return };
         if let Some(before) = lease.returns
-            && let Some((_, on)) = me.lent.get(name.as_str()).copied().filter(|(number, _)| *number == before)
+            && let Some((_, on)) = me.leased.get(name.as_str()).copied().filter(|(number, _)| *number == before)
         {
-            me.lent.remove(name.as_str());
+            me.leased.remove(name.as_str());
             if on == link {
                 self.leases.step(client, before, LeaseEvent::End);
             }
         }
-        if lent {
+        if leased {
             self.leases.step(client, *number, LeaseEvent::Lend);
             let name = LOCKS.into_iter().find(|known| known == name).expect("one of them");
-            me.lent.insert(name, (*number, link));
+            me.leased.insert(name, (*number, link));
         } else if lease.keeps {
             self.leases.step(client, *number, LeaseEvent::End);
         }
@@ -262,15 +262,18 @@ impl LockWorld {
         self.note(format!("client {client}, thread {thread}: {request:?} is answered {answer:?}"));
         let me = &mut self.clients.get_mut(&client).expect("as just seen").threads[thread];
         match (&request, &answer) {
-            (SyncRequest::Lock { address: SyncAddress::Name(name), mode, number, .. }, Ok(SyncAnswer::Granted { lent, .. })) => {
+            (
+                SyncRequest::Lock { address: SyncAddress::Name(name), mode, number, .. },
+                Ok(SyncAnswer::Granted { leased, .. }),
+            ) => {
                 let name = LOCKS.into_iter().find(|known| known == name).expect("one of them");
-                me.held.push(GrantedLock { name, mode: *mode, number: *number, link, is_lent: *lent });
-                self.settle_leases(client, link, &request, *lent);
+                me.held.push(GrantedLock { name, mode: *mode, number: *number, link, is_leased: *leased });
+                self.settle_leases(client, link, &request, *leased);
                 self.judge_belief(name)?;
             }
             (SyncRequest::Unlock { number }, Ok(SyncAnswer::Done)) => {
                 self.leases.step(client, *number, LeaseEvent::End);
-                self.clients.get_mut(&client).expect("as above").lent.retain(|_, (other, _)| other != number);
+                self.clients.get_mut(&client).expect("as above").leased.retain(|_, (other, _)| other != number);
             }
             (SyncRequest::Unlock { number }, Err(Error::LockMisused { .. }))
                 if self.leases.given_up.contains(&Claimant { link, number: *number }) =>
@@ -333,9 +336,9 @@ impl LockWorld {
         let home = self.home.as_ref().ok_or("the home is not back")?;
         check(home.is_at_rest(), || format!("the home has somebody waiting for a lock: {home:?}"))?;
         let orphans = self.model.orphan_count();
-        let (lent, counts) = (self.model.lease_count(), home.served.counts());
-        check((counts.locks, counts.leases) == (orphans + lent, lent), || {
-            format!("{orphans} locks were abandoned, {lent} are lent, and the home has {counts:?}")
+        let (leased, counts) = (self.model.lease_count(), home.served.counts());
+        check((counts.locks, counts.leases) == (orphans + leased, leased), || {
+            format!("{orphans} locks were abandoned, {leased} are leased, and the home has {counts:?}")
         })?;
         self.judge_leases()
     }

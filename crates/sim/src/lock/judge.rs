@@ -57,7 +57,7 @@ pub(super) struct Model {
     leases: SeenLeases,
 }
 
-/// Takings by which locks are lent.
+/// Takings by which locks are leased.
 #[derive(Debug, Default)]
 struct SeenLeases {
     all: BTreeSet<Claimant>,
@@ -110,7 +110,7 @@ impl Model {
         self.leases.end(who);
     }
 
-    /// A lock is lent to one that has it.
+    /// A lock is leased to one that has it.
     pub fn on_leased(&mut self, who: Claimant) {
         self.leases.all.insert(who);
     }
@@ -151,7 +151,7 @@ impl Model {
         Ok(())
     }
 
-    /// The home hears what a node says of a lock that is lent, or hears nothing for long.
+    /// The home hears what a node says of a lock that is leased, or hears nothing for long.
     pub fn on_recalled(&mut self, who: Claimant, recalled: Recalled) {
         if !self.leases.all.contains(&who) {
             return;

@@ -1,4 +1,4 @@
-//! Locks that are lent: the words that clients share with their nodes, the home's questions, and the nodes' answers.
+//! Locks that are leased: the words that clients share with their nodes, the home's questions, and the nodes' answers.
 //!
 //! Questions and answers go from node to node, and any of them may be lost. A node may be cut off from the pool's home for long while the
 //! connections of its clients go on. A node outlives its clients, and dies with them.
@@ -119,7 +119,7 @@ impl LockWorld {
         !self.is_away(node) || self.now_ms < self.leases.away[&node].0 + LEASE_MS
     }
 
-    /// A node that is cut off for a lease's time takes all locks back that are lent to its clients.
+    /// A node that is cut off for a lease's time takes all locks back that are leased to its clients.
     pub(super) fn on_lapse(&mut self, node: u64, sure: bool) -> Check {
         if sure || self.is_away(node) {
             self.recall_all(|lease| lease.node == node);

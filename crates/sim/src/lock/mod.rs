@@ -7,7 +7,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `leases` | locks that are lent: the words that clients share with their nodes, and what nodes answer the home |
+//! | `leases` | locks that are leased: the words that clients share with their nodes, and what nodes answer the home |
 //! | `service` | the home's process: drives the home that nodes run |
 //! | `clients` | what threads do, and what comes of answers |
 //! | `links` | connections: messages in order, breaks, and who hears of them when |
@@ -72,7 +72,7 @@ pub(crate) enum Event {
     Tick {
         life: u64,
     },
-    /// The home's question about a lock that is lent reaches the client's node.
+    /// The home's question about a lock that is leased reaches the client's node.
     Recall {
         life: u64,
         client: u64,

@@ -169,7 +169,7 @@ impl LockWorld {
     fn mislead(&mut self, waiter: Waiter, asked: &Asked, is_answered: bool) -> Check {
         match asked {
             Asked::Lock { .. } if !is_answered && self.has(Defect::GrantTwice) && self.dice.chance(500) => {
-                let granted = SyncAnswer::Granted { abandoned: false, data: None, lent: false };
+                let granted = SyncAnswer::Granted { abandoned: false, data: None, leased: false };
                 self.send_client(waiter.link, waiter.seq, Ok(granted));
             }
             Asked::Meet(who) if !is_answered && self.has(Defect::ReleaseEarly) && self.dice.chance(1_000) => {
@@ -211,16 +211,16 @@ impl LockWorld {
         let asked =
             home.asked.remove(&waiter).ok_or_else(|| format!("{waiter:?} is answered what it did not ask: {outcome:?}"))?;
         match (asked, &outcome) {
-            (Asked::Lock { name, who, .. }, Ok(SyncAnswer::Granted { abandoned, lent, .. })) => {
+            (Asked::Lock { name, who, .. }, Ok(SyncAnswer::Granted { abandoned, leased, .. })) => {
                 if self.has(Defect::ForgetGrants) && self.dice.chance(200) {
                     return Ok(());
                 }
                 self.judge_first(&name, *abandoned)?;
                 self.model.on_granted(who, *abandoned)?;
                 self.count(if *abandoned { "grants of abandoned locks" } else { "grants" });
-                if *lent {
+                if *leased {
                     self.model.on_leased(who);
-                    self.count("locks lent");
+                    self.count("locks leased");
                 }
             }
             (Asked::Lock { who, has_waited, .. }, Ok(SyncAnswer::Busy)) => {

@@ -28,7 +28,7 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "group failures",
         "waits forsaken",
         "grants beside holders of a life before",
-        "locks lent",
+        "locks leased",
         "locks kept",
         "locks taken again",
         "recalls",

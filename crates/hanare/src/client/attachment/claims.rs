@@ -21,9 +21,9 @@ pub(crate) const CONNECTION_BROKE: &str = "the connection to the pool's home bro
 pub(crate) struct Claims {
     /// The number of the next lock, or place in a group.
     next: AtomicU64,
-    /// Locks that are held and not lent, by number.
+    /// Locks that are held and not leased, by number.
     held: Mutex<BTreeMap<u64, Arc<GrantedLock>>>,
-    /// Locks that are lent to it.
+    /// Locks that are leased to it.
     pub leases: LockLeases,
     /// Data by lock.
     data: Mutex<BTreeMap<String, LockData>>,

@@ -15,7 +15,7 @@ thread_local! {
     static HELD: RefCell<Vec<Arc<GrantedLock>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A lock as its home granted it: a thread has it, or the program keeps it because it is lent.
+/// A lock as its home granted it: a thread has it, or the program keeps it because it is leased.
 pub(crate) struct GrantedLock {
     /// The program's key for it.
     pub key: String,

@@ -1,4 +1,4 @@
-//! Locks that are lent to the program: it takes them again, and gives them back, in words that it shares with its node.
+//! Locks that are leased to the program: it takes them again, and gives them back, in words that it shares with its node.
 //!
 //! The words are those of [`hanare_protocol::lock::lease`]; what is here says which word is of which lock, and when a lease is worth asking
 //! for. A word of which it is not sure that the home has done with it is put aside until no home asks for it any more.
@@ -19,20 +19,20 @@ use std::time::{Duration, Instant};
 /// Time that a home may ask for a lock whose lease it believes in.
 const ASKED: Duration = Duration::from_millis(FAR_RECALL_MS);
 
-/// The word of a lock that is lent to the program.
+/// The word of a lock that is leased to the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeasedLock {
     slot: usize,
-    /// The number of the taking that it was lent by.
+    /// The number of the taking that it was leased by.
     number: u64,
     /// True if data are bound to the lock.
     pub has_data: bool,
 }
 
-/// A lock that is lent to the program, as it was taken.
+/// A lock that is leased to the program, as it was taken.
 #[derive(Clone)]
 pub(crate) struct Lease {
-    pub lent: LeasedLock,
+    pub leased: LeasedLock,
     pub taking: Arc<GrantedLock>,
 }
 
@@ -41,8 +41,8 @@ pub(crate) struct Lease {
 pub(crate) struct GrantOf<'a> {
     /// The connection that the answer came on.
     pub connection: u128,
-    /// The taking, where the lock is lent.
-    pub lent: Option<&'a Arc<GrantedLock>>,
+    /// The taking, where the lock is leased.
+    pub leased: Option<&'a Arc<GrantedLock>>,
     /// True if data are bound to it.
     pub has_data: bool,
 }
@@ -100,7 +100,7 @@ struct Table {
     aside: VecDeque<(usize, u64, Instant)>,
 }
 
-/// The locks that are lent to a program.
+/// The locks that are leased to a program.
 pub(crate) struct LockLeases {
     lineage: Lineage,
     table: Mutex<Table>,
@@ -122,26 +122,26 @@ impl LockLeases {
     pub fn take(&self, words: &Leases<Shared>, name: &str, mode: Mode) -> Again {
         let Some(table) = self.table() else { return Again::Ask };
         let Some(lease) = table.names.get(name).and_then(|known| known.lease.as_ref()) else { return Again::Ask };
-        let (lent, taking) = (lease.lent, &lease.taking);
-        match words.phase(lent.slot, lent.number) {
+        let (leased, taking) = (lease.leased, &lease.taking);
+        match words.phase(leased.slot, leased.number) {
             LeasePhase::Held | LeasePhase::Wanted if taking.is_mine() => return Again::Mine,
             // Others may share it with this program: the home has to know.
             LeasePhase::Kept if mode == Mode::Exclusive => {}
             _ => return Again::Ask,
         }
         // The home goes on without an answer long after leases are over: a thread that had the lock in time is one that died with it.
-        match words.step(lent.slot, lent.number, LeaseEvent::Take) {
+        match words.step(leased.slot, leased.number, LeaseEvent::Take) {
             Ok(_) if words.holds(monotonic_ns()) => {
                 taking.set_mine(true);
                 Again::Taken(lease.clone())
             }
-            Ok(_) if words.step(lent.slot, lent.number, LeaseEvent::Keep).is_ok() => Again::Ask,
+            Ok(_) if words.step(leased.slot, leased.number, LeaseEvent::Keep).is_ok() => Again::Ask,
             Ok(_) => Again::Return(lease.clone()),
             Err(_) => Again::Ask,
         }
     }
 
-    /// Locks that are lent and held.
+    /// Locks that are leased and held.
     pub fn held(&self) -> Vec<String> {
         let Some(table) = self.table() else { return Vec::new() };
         let leases = table.names.values().filter_map(|known| known.lease.as_ref());
@@ -149,8 +149,8 @@ impl LockLeases {
     }
 
     /// Keeps a leased lock that was taken: it is given back, and no message says so. **Cost**: an exchange.
-    pub fn keep(&self, words: &Leases<Shared>, lent: LeasedLock) -> bool {
-        self.lineage.is_here() && words.holds(monotonic_ns()) && words.step(lent.slot, lent.number, LeaseEvent::Keep).is_ok()
+    pub fn keep(&self, words: &Leases<Shared>, leased: LeasedLock) -> bool {
+        self.lineage.is_here() && words.holds(monotonic_ns()) && words.step(leased.slot, leased.number, LeaseEvent::Keep).is_ok()
     }
 
     /// The wish for a lease in a request by that number.
@@ -163,19 +163,19 @@ impl LockLeases {
         let known = table.names.entry(name.to_owned()).or_default();
         known.takings = known.takings.saturating_add(1);
         // The words of another life of the node know nothing of it.
-        let forgotten = known.lease.take_if(|lease| words.phase(lease.lent.slot, lease.lent.number) == LeasePhase::Empty);
-        if let Some(lent) = known.lease.as_ref().map(|lease| lease.lent) {
+        let forgotten = known.lease.take_if(|lease| words.phase(lease.leased.slot, lease.leased.number) == LeasePhase::Empty);
+        if let Some(leased) = known.lease.as_ref().map(|lease| lease.leased) {
             // The lock is to be shared, or the lease is over.
-            if words.phase(lent.slot, lent.number) == LeasePhase::Kept {
-                let _ = words.step(lent.slot, lent.number, LeaseEvent::Recall);
+            if words.phase(leased.slot, leased.number) == LeasePhase::Kept {
+                let _ = words.step(leased.slot, leased.number, LeaseEvent::Recall);
             }
-            if words.phase(lent.slot, lent.number) == LeasePhase::Gone {
-                wish.wire.returns = Some(lent.number);
+            if words.phase(leased.slot, leased.number) == LeasePhase::Gone {
+                wish.wire.returns = Some(leased.number);
             }
             return wish;
         }
         let wants = mode == Mode::Exclusive && known.takings >= known.needed;
-        table.free.extend(forgotten.map(|lease| lease.lent.slot));
+        table.free.extend(forgotten.map(|lease| lease.leased.slot));
         if wants {
             wish.slot = table.free_slot(words).filter(|slot| words.ask(*slot, number));
             wish.wire.keeps = wish.slot.is_some();
@@ -191,29 +191,29 @@ impl LockLeases {
             return None;
         }
         let mut leases = table.names.values().filter_map(|known| known.lease.as_ref());
-        leases.find(|lease| words.step(lease.lent.slot, lease.lent.number, LeaseEvent::Take).is_ok()).cloned()
+        leases.find(|lease| words.step(lease.leased.slot, lease.leased.number, LeaseEvent::Take).is_ok()).cloned()
     }
 
-    /// A request was answered: the lock was granted, `lent` or not, or others have it. Returns the lease.
+    /// A request was answered: the lock was granted, `leased` or not, or others have it. Returns the lease.
     pub fn answered(&self, words: &Leases<Shared>, (name, wish): (&str, Wish), grant: GrantOf<'_>) -> Option<LeasedLock> {
         let mut table = self.table()?;
-        let GrantOf { connection, lent, has_data } = grant;
+        let GrantOf { connection, leased, has_data } = grant;
         let over = wish.wire.returns.and_then(|number| {
             let known = table.names.get_mut(name)?;
-            let lease = known.lease.take_if(|lease| lease.lent.number == number)?;
+            let lease = known.lease.take_if(|lease| lease.leased.number == number)?;
             known.on_recalled();
             Some(lease)
         });
         if let Some(over) = over {
-            table.end(words, over.lent, over.taking.connection == connection);
+            table.end(words, over.leased, over.taking.connection == connection);
         }
         let own = LeasedLock { slot: wish.slot?, number: wish.number, has_data };
-        let taking = lent.filter(|_| words.step(own.slot, own.number, LeaseEvent::Lend).is_ok());
+        let taking = leased.filter(|_| words.step(own.slot, own.number, LeaseEvent::Lend).is_ok());
         let Some(taking) = taking.cloned() else {
-            table.end(words, own, lent.is_none());
+            table.end(words, own, leased.is_none());
             return None;
         };
-        table.names.entry(name.to_owned()).or_default().lease = Some(Lease { lent: own, taking });
+        table.names.entry(name.to_owned()).or_default().lease = Some(Lease { leased: own, taking });
         Some(own)
     }
 
@@ -224,16 +224,16 @@ impl LockLeases {
         }
     }
 
-    /// A lock that was lent went back by a message, and the home `knows`; or nobody can say.
-    pub fn ended(&self, words: &Leases<Shared>, name: &str, lent: LeasedLock, knows: bool) {
+    /// A lock that was leased went back by a message, and the home `knows`; or nobody can say.
+    pub fn ended(&self, words: &Leases<Shared>, name: &str, leased: LeasedLock, knows: bool) {
         let Some(mut table) = self.table() else { return };
         if let Some(known) = table.names.get_mut(name)
-            && known.lease.take_if(|lease| lease.lent.number == lent.number).is_some()
-            && words.phase(lent.slot, lent.number) == LeasePhase::Wanted
+            && known.lease.take_if(|lease| lease.leased.number == leased.number).is_some()
+            && words.phase(leased.slot, leased.number) == LeasePhase::Wanted
         {
             known.on_recalled();
         }
-        table.end(words, lent, knows);
+        table.end(words, leased, knows);
     }
 }
 
@@ -254,10 +254,10 @@ impl Table {
     }
 
     /// A word is of no use any more.
-    fn end(&mut self, words: &Leases<Shared>, lent: LeasedLock, home_knows: bool) {
-        match home_knows && words.step(lent.slot, lent.number, LeaseEvent::End).is_ok() {
-            true => self.free.push(lent.slot),
-            false => self.aside.push_back((lent.slot, lent.number, Instant::now())),
+    fn end(&mut self, words: &Leases<Shared>, leased: LeasedLock, home_knows: bool) {
+        match home_knows && words.step(leased.slot, leased.number, LeaseEvent::End).is_ok() {
+            true => self.free.push(leased.slot),
+            false => self.aside.push_back((leased.slot, leased.number, Instant::now())),
         }
     }
 }

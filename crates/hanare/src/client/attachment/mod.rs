@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `lock_leases` | locks that are lent to the program |
+//! | `lock_leases` | locks that are leased to the program |
 //! | `claims` | locks that the program holds by name, and the versions that it knows of data bound to them |
 //! | `counters` | what happened to pages, and what moved for them |
 //! | `deaths` | what a rank knows of deaths in its job |

@@ -54,8 +54,8 @@ impl LockGuard {
             }
             Err(error) => return self.is_lost(Some(error)),
         };
-        if let Some(lent) = self.lent.take() {
-            claims.leases.ended(words, &before.key, lent, true);
+        if let Some(leased) = self.leased.take() {
+            claims.leases.ended(words, &before.key, leased, true);
         }
         fence(Ordering::SeqCst);
         before.leave();
@@ -75,8 +75,8 @@ impl LockGuard {
         self.data.undo(shared);
         let withdraw = SyncRequest::Withdraw { number: taking.number };
         let knows = error.is_some() && taking.home.ask_sync(&withdraw, Patience::Usual).is_ok();
-        if let Some(lent) = self.lent.take() {
-            shared.claims.leases.ended(shared.life().thread_slots.leases(), &taking.key, lent, knows);
+        if let Some(leased) = self.leased.take() {
+            shared.claims.leases.ended(shared.life().thread_slots.leases(), &taking.key, leased, knows);
         }
         Err(error.unwrap_or_else(|| lost(&taking.title)))
     }

@@ -136,28 +136,28 @@ impl SyncTarget<'_> {
             answer.map(|answer| (answer, number, wish, home.clone()))
         })?;
         match answer {
-            (SyncAnswer::Granted { abandoned, data: grant, lent }, connection) => {
+            (SyncAnswer::Granted { abandoned, data: grant, leased }, connection) => {
                 let taking = claims.taken((key.to_owned(), self.title()), home, number, connection);
-                let of = GrantOf { connection, lent: lent.then_some(&taking), has_data: grant.is_some() };
-                let lent = claims.leases.answered(words, (key, wish), of);
+                let of = GrantOf { connection, leased: leased.then_some(&taking), has_data: grant.is_some() };
+                let leased = claims.leases.answered(words, (key, wish), of);
                 fence(Ordering::SeqCst);
-                if lent.is_none() {
+                if leased.is_none() {
                     claims.held().insert(number, taking.clone());
                 }
                 let mut guard = self.guard(taking, mode);
-                (guard.was_abandoned, guard.lent) = (abandoned, lent);
+                (guard.was_abandoned, guard.leased) = (abandoned, leased);
                 guard.enter(data, grant)?;
                 Ok(Some(guard))
             }
             (SyncAnswer::Busy, connection) => {
-                claims.leases.answered(words, (key, wish), GrantOf { connection, lent: None, has_data: false });
+                claims.leases.answered(words, (key, wish), GrantOf { connection, leased: None, has_data: false });
                 Ok(None)
             }
             _ => Err(nonsense(&self.title())),
         }
     }
 
-    /// Takes a lock without a message, where it is lent to this program and kept.
+    /// Takes a lock without a message, where it is leased to this program and kept.
     fn acquire_again(&self, key: &str, mode: Mode) -> Result<Option<LockGuard>> {
         let shared = self.shared();
         match shared.claims.leases.take(shared.life().thread_slots.leases(), key, mode) {
@@ -170,13 +170,13 @@ impl SyncTarget<'_> {
                 return_lease(shared, &lease);
                 Ok(None)
             }
-            Again::Taken(Lease { lent, taking }) => {
+            Again::Taken(Lease { leased, taking }) => {
                 let mut guard = self.guard(taking, mode);
-                guard.lent = Some(lent);
-                if lent.has_data {
+                guard.leased = Some(leased);
+                if leased.has_data {
                     // The lock was not granted elsewhere meanwhile, so all mappings show this program's last stores.
                     let data = shared.claims.data().get(key).cloned();
-                    guard.data.enter_again(data.expect("as long as a lock is lent its data are known"));
+                    guard.data.enter_again(data.expect("as long as a lock is leased its data are known"));
                 }
                 Ok(Some(guard))
             }
@@ -188,7 +188,7 @@ impl SyncTarget<'_> {
         taking.enter();
         LockGuard {
             pool: Pool::of(self.shared().clone()),
-            lent: None,
+            leased: None,
             was_abandoned: false,
             is_open: true,
             data: Section::new(taking, mode),
@@ -197,10 +197,10 @@ impl SyncTarget<'_> {
     }
 }
 
-/// Gives a lock back by a message that is lent and that no thread has, though its word says so.
-fn return_lease(shared: &Shared, Lease { lent, taking }: &Lease) {
+/// Gives a lock back by a message that is leased and that no thread has, though its word says so.
+fn return_lease(shared: &Shared, Lease { leased, taking }: &Lease) {
     let unlock = SyncRequest::Unlock { number: taking.number };
-    // Only the home that lent it knows of it, as long as that connection lasts.
+    // Only the home that leased it knows of it, as long as that connection lasts.
     let knows = taking.is_connected() && taking.home.ask_sync(&unlock, Patience::Usual).is_ok();
-    shared.claims.leases.ended(shared.life().thread_slots.leases(), &taking.key, *lent, knows);
+    shared.claims.leases.ended(shared.life().thread_slots.leases(), &taking.key, *leased, knows);
 }

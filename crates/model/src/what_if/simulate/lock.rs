@@ -27,7 +27,7 @@ impl LockMessage {
                 let mode = Mode::Exclusive;
                 control::encode(&SyncRequest::Lock { address, mode, number, thread: 0, bound_ms: None, known: None, lease })
             }
-            LockMessage::Granted { lent } => control::encode(&SyncAnswer::Granted { abandoned: false, data: None, lent }),
+            LockMessage::Granted { leased } => control::encode(&SyncAnswer::Granted { abandoned: false, data: None, leased }),
             LockMessage::GiveBack => control::encode(&SyncRequest::Unlock { number }),
             LockMessage::GivenBack => control::encode(&SyncAnswer::Done),
             LockMessage::Recall => control::encode(&ToNode::Recall { client, number, home }),
@@ -96,7 +96,7 @@ impl World<'_> {
         self.send(Message { rank, from, to, bytes, kind: "lock", begun: now, arrived: now, path, body }, is_for_rank);
     }
 
-    /// The home, or the node of a rank that was lent the lock, has heard a message.
+    /// The home, or the node of a rank that was leased the lock, has heard a message.
     pub(super) fn on_lock(&mut self, rank: usize, number: u64, message: LockMessage, path: &Path) {
         let who = claimant(rank, number);
         match message {
@@ -123,8 +123,8 @@ impl World<'_> {
 
     /// A rank has got the lock. The home lends it while nobody waits.
     fn grant(&mut self, who: Claimant, path: &Path) {
-        let (rank, lent) = (who.link as usize, self.locks.on_lend(who));
-        self.send_lock(rank, who.number, (HOME, self.node_of(rank)), LockMessage::Granted { lent }, path);
+        let (rank, leased) = (who.link as usize, self.locks.on_lend(who));
+        self.send_lock(rank, who.number, (HOME, self.node_of(rank)), LockMessage::Granted { leased }, path);
     }
 
     fn drain_locks(&mut self, path: &Path) {
@@ -164,7 +164,7 @@ impl World<'_> {
     /// A rank takes in what the home answered.
     pub(super) fn take_lock(&mut self, rank: usize, message: LockMessage) {
         let is_expected = match message {
-            LockMessage::Granted { lent: true } => self.step_word(rank, LeaseEvent::Lend),
+            LockMessage::Granted { leased: true } => self.step_word(rank, LeaseEvent::Lend),
             LockMessage::GivenBack => self.step_word(rank, LeaseEvent::End),
             _ => true,
         };

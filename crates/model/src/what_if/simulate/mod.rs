@@ -59,12 +59,12 @@ pub(super) enum LockMessage {
     /// A rank asks the home for the lock.
     Claim,
     /// The home answers; the rank may keep the lock when it gives it back.
-    Granted { lent: bool },
+    Granted { leased: bool },
     /// A rank gives the lock back.
     GiveBack,
     /// The home has it.
     GivenBack,
-    /// The home asks a rank's node for a lock that was lent.
+    /// The home asks a rank's node for a lock that was leased.
     Recall,
     /// The node answers.
     Recalled(Recalled),
