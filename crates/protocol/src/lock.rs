@@ -15,7 +15,7 @@
 //!       +--------- Waive ----------+  +---- Doubt           +--- Insist -- Recalled <- Wait, Recall
 //!                                  ^        (from Free)                    |  |  (Wait, Quit)
 //!                                  +------- Die, Waive --------------------+  | Cut
-//!                                  +------- Die ------------ Parted <---------+
+//!                                  +------- Die ----------- Detached <--------+
 //! ```
 //!
 //! | event | what follows |
@@ -28,7 +28,7 @@
 //! | `Doubt` | the grant to the first that asks, which says that the lock was abandoned |
 //! | `Lend` | its holder may give it back and take it again without a message: see [`lease`] |
 //! | `Wait` or `Recall` of a leased lock, `Cut` | the home asks the holder's node whether it is held; from there on it is not taken unasked |
-//! | `Yield` | it was only kept: as `Give`, from `Recalled` and `Parted` to `Free` |
+//! | `Yield` | it was only kept: as `Give`, from `Recalled` and `Detached` to `Free` |
 //! | `Insist` | it is held, and will be given back by a message; a claimant that would not wait hears that others have it |
 //!
 //! A home that began again has lost its locks. Holders of its life before may still be at work: they do not know, and no deadline ends
@@ -97,7 +97,7 @@ pub enum Phase {
     /// The same, and its node is asked which.
     Recalled,
     /// The same of one whose connection has ended.
-    Parted,
+    Detached,
 }
 
 /// An event of a lock.
@@ -142,21 +142,21 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Wait, from: &[Phase::Shared], to: Phase::Shared },
     Row { event: Event::Wait, from: &[Phase::Alone], to: Phase::Alone },
     Row { event: Event::Wait, from: &[Phase::Leased, Phase::Recalled], to: Phase::Recalled },
-    Row { event: Event::Wait, from: &[Phase::Parted], to: Phase::Parted },
+    Row { event: Event::Wait, from: &[Phase::Detached], to: Phase::Detached },
     Row { event: Event::Quit, from: &[Phase::Shared], to: Phase::Shared },
     Row { event: Event::Quit, from: &[Phase::Alone], to: Phase::Alone },
     Row { event: Event::Quit, from: &[Phase::Recalled], to: Phase::Recalled },
-    Row { event: Event::Quit, from: &[Phase::Parted], to: Phase::Parted },
+    Row { event: Event::Quit, from: &[Phase::Detached], to: Phase::Detached },
     Row { event: Event::Part, from: &[Phase::Shared], to: Phase::Shared },
     Row { event: Event::Last, from: &[Phase::Shared], to: Phase::Free },
     Row { event: Event::Give, from: &[Phase::Alone, Phase::Leased, Phase::Recalled], to: Phase::Free },
-    Row { event: Event::Die, from: &[Phase::Alone, Phase::Recalled, Phase::Parted], to: Phase::Orphaned },
+    Row { event: Event::Die, from: &[Phase::Alone, Phase::Recalled, Phase::Detached], to: Phase::Orphaned },
     Row { event: Event::Waive, from: &[Phase::Shared, Phase::Alone, Phase::Leased, Phase::Recalled], to: Phase::Orphaned },
     Row { event: Event::Doubt, from: &[Phase::Free], to: Phase::Orphaned },
     Row { event: Event::Lend, from: &[Phase::Alone], to: Phase::Leased },
     Row { event: Event::Recall, from: &[Phase::Leased], to: Phase::Recalled },
-    Row { event: Event::Cut, from: &[Phase::Leased, Phase::Recalled], to: Phase::Parted },
-    Row { event: Event::Yield, from: &[Phase::Recalled, Phase::Parted], to: Phase::Free },
+    Row { event: Event::Cut, from: &[Phase::Leased, Phase::Recalled], to: Phase::Detached },
+    Row { event: Event::Yield, from: &[Phase::Recalled, Phase::Detached], to: Phase::Free },
     Row { event: Event::Insist, from: &[Phase::Recalled], to: Phase::Alone },
 ];
 
@@ -236,7 +236,7 @@ pub struct Locks {
     busy: VecDeque<Claimant>,
     recalls: VecDeque<RecallStep>,
     /// The locks that were leased over connections that ended.
-    parted: BTreeMap<Claimant, String>,
+    detached: BTreeMap<Claimant, String>,
     /// Names that were asked for, at a home that began again; `None` where there was no life before.
     known: Option<BTreeSet<String>>,
     /// Locks that may be held from an earlier life: those at names, those at bytes.
@@ -340,15 +340,15 @@ impl Locks {
     /// Takes the outcome of a recall: the node's reply, or long silence ([`RecallDue::Over`]), which is [`Recalled::Unknown`]. The
     /// program itself may say, asked or not, that it did not hold the lock. A taking without the lease changes nothing.
     pub fn on_recalled(&mut self, who: Claimant, recalled: Recalled) {
-        let Some(name) = self.claims.get(&who).or_else(|| self.parted.get(&who)).cloned() else { return };
+        let Some(name) = self.claims.get(&who).or_else(|| self.detached.get(&who)).cloned() else { return };
         if recalled == Recalled::Kept && self.locks[&name].is_held_by(who) {
             self.change(&name, Lock::recall);
         }
         if self.locks[&name].asked() != Some(who) {
             return;
         }
-        let has_parted = self.parted.remove(&who).is_some();
-        if !has_parted && recalled != Recalled::Held {
+        let has_detached = self.detached.remove(&who).is_some();
+        if !has_detached && recalled != Recalled::Held {
             self.claims.remove(&who);
             one_less(&mut self.links, who.link);
         }
@@ -400,7 +400,7 @@ impl Locks {
 
     /// The lock that is leased by a taking, also over a connection that ended.
     pub fn leased(&self, who: Claimant) -> Option<&str> {
-        let name = self.claims.get(&who).or_else(|| self.parted.get(&who))?;
+        let name = self.claims.get(&who).or_else(|| self.detached.get(&who))?;
         self.locks.get(name).filter(|lock| lock.is_leased_to(who)).map(|_| name.as_str())
     }
 

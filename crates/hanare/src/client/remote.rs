@@ -54,7 +54,7 @@ pub(crate) struct Remote {
     lineage: Lineage,
     inner: Mutex<Inner>,
     /// True if a connection has ended.
-    has_parted: AtomicBool,
+    has_detached: AtomicBool,
     completed: Condvar,
     /// Wakes the thread that is parked on the link's event.
     nudge: OwnedFd,
@@ -90,14 +90,14 @@ impl Remote {
     ) -> Result<Remote> {
         let nudge =
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system("make an event", &errno.into()))?;
-        let (inner, has_parted, completed) = Default::default();
-        Ok(Remote { node, dial, blame, bound, refusals, lineage: Lineage::here(), inner, has_parted, completed, nudge })
+        let (inner, has_detached, completed) = Default::default();
+        Ok(Remote { node, dial, blame, bound, refusals, lineage: Lineage::here(), inner, has_detached, completed, nudge })
     }
 
     /// True if a connection to it has ended, of which the node may have known before this process. **Cost**: a load.
     #[inline]
-    pub fn has_parted(&self) -> bool {
-        self.has_parted.load(Ordering::Acquire)
+    pub fn has_detached(&self) -> bool {
+        self.has_detached.load(Ordering::Acquire)
     }
 
     /// Says if there is a connection, as far as is known.
@@ -394,7 +394,7 @@ impl Remote {
 
     fn close(&self, inner: &mut Inner, error: &Error) {
         // Before the node can see it.
-        self.has_parted.store(true, Ordering::Release);
+        self.has_detached.store(true, Ordering::Release);
         inner.link = None;
         inner.event = None;
         inner.name = None;

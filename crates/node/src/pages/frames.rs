@@ -38,7 +38,7 @@ pub(crate) struct NodeFrames {
     homes: Vec<FrameHome>,
     mapped: Vec<(ClientId, ClientFrames)>,
     /// Mappings of clients that count as gone and are not.
-    parted: Vec<ClientFrames>,
+    detached: Vec<ClientFrames>,
     counters: Counters,
 }
 
@@ -80,14 +80,14 @@ impl NodeFrames {
             home_of: home_of.to_vec(),
             homes: vec![FrameHome { me: HostId(0), own: None }; home_count],
             mapped: Vec::new(),
-            parted: Vec::new(),
+            detached: Vec::new(),
             counters: Counters::default(),
         })
     }
 
     /// Protects pages from the stores of all clients.
     fn protect(&self, run: Run) {
-        for client in self.mapped.iter().map(|(_, frames)| frames).chain(&self.parted) {
+        for client in self.mapped.iter().map(|(_, frames)| frames).chain(&self.detached) {
             match client.protect(run) {
                 // A page that it lost, or unmapped, is none of its own any more.
                 Ok(()) | Err(Refused::Ended | Refused::Unregistered) => {}
@@ -156,11 +156,11 @@ impl HostFrames for NodeFrames {
     }
 
     fn part_all(&mut self) {
-        self.parted = self.mapped.drain(..).map(|(_, frames)| frames).collect();
+        self.detached = self.mapped.drain(..).map(|(_, frames)| frames).collect();
     }
 
     fn stuck(&mut self) -> Vec<ClientId> {
-        self.parted.retain(|frames| !frames.uffd.is_stuck());
+        self.detached.retain(|frames| !frames.uffd.is_stuck());
         self.mapped.iter().filter(|(_, frames)| frames.uffd.is_stuck()).map(|(client, _)| *client).collect()
     }
 

@@ -255,7 +255,7 @@ fn who_publishes_again_says_that_its_changes_of_before_are_at_their_homes() {
 
 #[test]
 fn a_lock_that_is_lent_and_only_kept_has_been_released() {
-    for (is_parted, recalled) in
+    for (is_detached, recalled) in
         [(false, Recalled::Kept), (true, Recalled::Kept), (true, Recalled::Held), (false, Recalled::Unknown)]
     {
         let mut home = Home::new();
@@ -264,7 +264,7 @@ fn a_lock_that_is_lent_and_only_kept_has_been_released() {
         assert!(home.locks.on_lend(who));
         home.publish(who, bytes(0, b"a"), None).unwrap();
         home.locks.on_recall("a");
-        if is_parted {
+        if is_detached {
             home.die(who);
         }
         match recalled {
@@ -274,7 +274,7 @@ fn a_lock_that_is_lent_and_only_kept_has_been_released() {
         }
         home.locks.on_recalled(who, recalled);
         let condition = if recalled == Recalled::Kept { Condition::Whole } else { Condition::Redo(bytes(0, b"a")) };
-        assert_eq!(home.hear("a", None).unwrap().condition, condition, "{recalled:?}, {is_parted}");
+        assert_eq!(home.hear("a", None).unwrap().condition, condition, "{recalled:?}, {is_detached}");
     }
 }
 

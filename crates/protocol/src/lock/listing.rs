@@ -28,7 +28,7 @@ impl Locks {
                     (*mode, holders.keys().take(claim_count).copied().collect(), holders.len() as u64)
                 }
                 State::Alone { holder } | State::Leased { holder, .. } => (Mode::Exclusive, vec![holder.claim.who], 1),
-                State::Parted { .. } => (Mode::Exclusive, Vec::new(), 0),
+                State::Detached { .. } => (Mode::Exclusive, Vec::new(), 0),
             };
             let waiters = lock.queue.iter().take(claim_count).map(|claim| claim.who).collect();
             Some(Listed { name, mode, holders, waiters, counts: (count, lock.queue.len() as u64) })

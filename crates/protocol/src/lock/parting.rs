@@ -37,9 +37,9 @@ impl Locks {
             one_less(&mut self.links, who.link);
         }
         self.change(name, |lock| those.iter().for_each(|who| lock.let_go(*who, how)));
-        let lock = self.locks.get(name).filter(|lock| lock.phase() == Phase::Parted);
+        let lock = self.locks.get(name).filter(|lock| lock.phase() == Phase::Detached);
         if let Some(who) = lock.and_then(Lock::asked).filter(|who| those.contains(who)) {
-            self.parted.insert(who, name.to_owned());
+            self.detached.insert(who, name.to_owned());
         }
     }
 }

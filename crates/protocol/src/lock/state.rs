@@ -48,7 +48,7 @@ pub(super) enum State {
         is_recalled: bool,
     },
     /// The lease is from a connection that ended, and the node is asked if the lock was held.
-    Parted {
+    Detached {
         who: Claimant,
     },
 }
@@ -82,7 +82,7 @@ impl Lock {
             State::Alone { .. } => Phase::Alone,
             State::Leased { is_recalled: false, .. } => Phase::Leased,
             State::Leased { is_recalled: true, .. } => Phase::Recalled,
-            State::Parted { .. } => Phase::Parted,
+            State::Detached { .. } => Phase::Detached,
         }
     }
 
@@ -90,7 +90,7 @@ impl Lock {
     pub fn asked(&self) -> Option<Claimant> {
         match &self.state {
             State::Leased { holder, is_recalled: true } => Some(holder.claim.who),
-            State::Parted { who } => Some(*who),
+            State::Detached { who } => Some(*who),
             _ => None,
         }
     }
@@ -106,7 +106,7 @@ impl Lock {
     pub fn held_by(&self, link: u64, thread: u64) -> Option<Mode> {
         let is_its = |holder: &Holder| (holder.claim.who.link, holder.claim.thread) == (link, thread);
         match &self.state {
-            State::Free { .. } | State::Leased { .. } | State::Parted { .. } => None,
+            State::Free { .. } | State::Leased { .. } | State::Detached { .. } => None,
             State::Shared { holders, mode, .. } => {
                 holders.range(Claimant::all_of(link)).any(|(_, holder)| is_its(holder)).then_some(*mode)
             }
@@ -117,7 +117,7 @@ impl Lock {
     /// True if the claimant has it, or its lease.
     pub fn is_held_by(&self, who: Claimant) -> bool {
         match &self.state {
-            State::Free { .. } | State::Parted { .. } => false,
+            State::Free { .. } | State::Detached { .. } => false,
             State::Shared { holders, .. } => holders.contains_key(&who),
             State::Alone { holder } | State::Leased { holder, .. } => holder.claim.who == who,
         }
@@ -127,7 +127,7 @@ impl Lock {
     pub fn is_leased_to(&self, who: Claimant) -> bool {
         match &self.state {
             State::Leased { holder, .. } => holder.claim.who == who,
-            State::Parted { who: other } => *other == who,
+            State::Detached { who: other } => *other == who,
             State::Free { .. } | State::Shared { .. } | State::Alone { .. } => false,
         }
     }
@@ -150,13 +150,13 @@ impl Lock {
                 let is_full = matches!(mode, Mode::OneOf(most) if holders.len() >= *most as usize);
                 *mode == wanted && !is_full
             }
-            State::Alone { .. } | State::Leased { .. } | State::Parted { .. } => false,
+            State::Alone { .. } | State::Leased { .. } | State::Detached { .. } => false,
         }
     }
 
     /// True if it is unknown whether anybody has it.
     pub fn is_out(&self) -> bool {
-        matches!(self.state, State::Leased { .. } | State::Parted { .. })
+        matches!(self.state, State::Leased { .. } | State::Detached { .. })
     }
 
     /// Queues a claim, and removes it again where `waits` is false and the lock is held.
@@ -269,7 +269,7 @@ impl Lock {
             return self.quit(who);
         }
         match &mut self.state {
-            State::Free { .. } | State::Parted { .. } => unreachable!("nobody has it"),
+            State::Free { .. } | State::Detached { .. } => unreachable!("nobody has it"),
             State::Shared { mode, holders, abandoned } => {
                 // A reader leaves nothing half-written.
                 let is_left = how == Parting::Dead && *mode != Mode::Shared;
@@ -287,7 +287,7 @@ impl Lock {
                     state => *state = State::Free { abandoned: is_unheard },
                 });
             }
-            State::Leased { .. } if how == Parting::Dead => self.step(Event::Cut, |lock| lock.state = State::Parted { who }),
+            State::Leased { .. } if how == Parting::Dead => self.step(Event::Cut, |lock| lock.state = State::Detached { who }),
             State::Alone { holder } | State::Leased { holder, .. } => {
                 let event = match how {
                     Parting::Dead => Event::Die,

@@ -33,21 +33,21 @@ Take           Free, Orphaned                     -> Alone
 Wait           Shared                             -> Shared
 Wait           Alone                              -> Alone
 Wait           Leased, Recalled                   -> Recalled
-Wait           Parted                             -> Parted
+Wait           Detached                           -> Detached
 Quit           Shared                             -> Shared
 Quit           Alone                              -> Alone
 Quit           Recalled                           -> Recalled
-Quit           Parted                             -> Parted
+Quit           Detached                           -> Detached
 Part           Shared                             -> Shared
 Last           Shared                             -> Free
 Give           Alone, Leased, Recalled            -> Free
-Die            Alone, Recalled, Parted            -> Orphaned
+Die            Alone, Recalled, Detached          -> Orphaned
 Waive          Shared, Alone, Leased, Recalled    -> Orphaned
 Doubt          Free                               -> Orphaned
 Lend           Alone                              -> Leased
 Recall         Leased                             -> Recalled
-Cut            Leased, Recalled                   -> Parted
-Yield          Recalled, Parted                   -> Free
+Cut            Leased, Recalled                   -> Detached
+Yield          Recalled, Detached                 -> Free
 Insist         Recalled                           -> Alone
 "
     );
@@ -516,7 +516,7 @@ fn who_died_with_a_lock_in_hand_abandoned_it_and_who_only_kept_it_did_not() {
                 assert_eq!(locks.on_lock("a", next, true), WAITS);
             }
             locks.on_link_gone(1);
-            assert_eq!((locks.phase("a"), recalls(&mut locks)), (Phase::Parted, vec![Begin(who(1, 0))]));
+            assert_eq!((locks.phase("a"), recalls(&mut locks)), (Phase::Detached, vec![Begin(who(1, 0))]));
             assert_eq!((locks.count_of(1), locks.held(who(1, 0))), (0, None));
             if !waits_before {
                 assert_eq!(locks.on_lock("a", next, true), WAITS);
@@ -524,7 +524,7 @@ fn who_died_with_a_lock_in_hand_abandoned_it_and_who_only_kept_it_did_not() {
             locks.on_recalled(who(1, 0), recalled);
             assert_eq!((grants(&mut locks), recalls(&mut locks)), (vec![(2, abandoned)], vec![End(who(1, 0))]));
             locks.on_unlock(who(2, 0)).unwrap();
-            assert_eq!((locks.count(), locks.claims.len(), locks.parted.len()), (0, 0, 0), "nothing is kept");
+            assert_eq!((locks.count(), locks.claims.len(), locks.detached.len()), (0, 0, 0), "nothing is kept");
         }
     }
     // A node that answers nothing for long leaves it open; so the lock counts as abandoned, and its holder as gone.

@@ -66,12 +66,12 @@ struct SeenLeases {
     /// Leases that a node gave up.
     yielded: BTreeSet<Claimant>,
     /// Leases whose connection ended for the home.
-    parted: BTreeSet<Claimant>,
+    detached: BTreeSet<Claimant>,
 }
 
 impl SeenLeases {
     fn end(&mut self, who: Claimant) {
-        for those in [&mut self.all, &mut self.kept, &mut self.parted] {
+        for those in [&mut self.all, &mut self.kept, &mut self.detached] {
             those.remove(&who);
         }
     }
@@ -156,7 +156,7 @@ impl Model {
         if !self.leases.all.contains(&who) {
             return;
         }
-        if recalled == Recalled::Held && !self.leases.parted.contains(&who) {
+        if recalled == Recalled::Held && !self.leases.detached.contains(&who) {
             return self.leases.end(who);
         }
         for seen in self.locks.values_mut() {
@@ -202,8 +202,8 @@ impl Model {
             let goes = |who: &Claimant| who.link == link && !leases.all.contains(who);
             seen.is_orphan |= seen.holders.iter().any(|(who, mode, _)| goes(who) && *mode != Mode::Shared);
             seen.holders.retain(|(who, ..)| !goes(who));
-            let parted = seen.holders.iter().map(|(who, ..)| *who).filter(|who| who.link == link);
-            leases.parted.extend(parted);
+            let detached = seen.holders.iter().map(|(who, ..)| *who).filter(|who| who.link == link);
+            leases.detached.extend(detached);
             seen.queue.retain(|(who, ..)| who.link != link);
         }
         let of_link = |who: &&Claimant| who.link == link;

@@ -164,7 +164,7 @@ impl QueueReach {
     pub fn here(&self) -> Result<Option<&Array<Shared>>> {
         // A mapped array stays, because extents stay on their nodes. A client that may write it mapped it.
         if let Some(ArrayHere { array, node, .. }) = self.here.get() {
-            return if node.has_parted() { Err(parted(node)) } else { Ok(Some(array)) };
+            return if node.has_detached() { Err(detached(node)) } else { Ok(Some(array)) };
         }
         self.map_here()
     }
@@ -357,6 +357,6 @@ impl QueueReach {
 }
 
 #[cold]
-fn parted(node: &Remote) -> Error {
+fn detached(node: &Remote) -> Error {
     Error::NodeLost { node: node.node(), reason: "the connection to it has ended".to_owned() }
 }

@@ -170,14 +170,14 @@ impl World {
         let host = match step {
             Step::Kill(host) => {
                 self.left.kills -= 1;
-                self.station_mut(host).thread = Thread::Dead { is_parted: false, is_closed: false };
+                self.station_mut(host).thread = Thread::Dead { is_detached: false, is_closed: false };
                 return;
             }
             Step::Part(host) => {
                 let slot = self.station(host).slot;
                 self.with_node(host, mode, |rules, place, outputs| rules.part(place, slot..slot + 1, true, outputs));
-                if let Thread::Dead { is_parted, .. } = &mut self.station_mut(host).thread {
-                    *is_parted = true;
+                if let Thread::Dead { is_detached, .. } = &mut self.station_mut(host).thread {
+                    *is_detached = true;
                 }
                 host
             }
@@ -196,7 +196,7 @@ impl World {
             _ => unreachable!("one of a program"),
         };
         let station = self.station_mut(host);
-        if station.thread == (Thread::Dead { is_parted: true, is_closed: true }) {
+        if station.thread == (Thread::Dead { is_detached: true, is_closed: true }) {
             station.begin_program();
         }
     }

@@ -155,8 +155,8 @@ impl Exploration {
             }
             Thread::Fills(_) => steps.push(Step::Filled(host)),
             Thread::Maps => steps.push(Step::Leave(host)),
-            Thread::Dead { is_parted, is_closed } => {
-                steps.extend((!is_parted).then_some(Step::Part(host)));
+            Thread::Dead { is_detached, is_closed } => {
+                steps.extend((!is_detached).then_some(Step::Part(host)));
                 steps.extend((!is_closed).then_some(Step::Close(host)));
             }
             Thread::Asks | Thread::Waits | Thread::None => {}

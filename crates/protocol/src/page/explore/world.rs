@@ -74,7 +74,7 @@ pub(super) enum Thread {
     Maps,
     /// It was killed, and neither its node nor the home may have noticed.
     Dead {
-        is_parted: bool,
+        is_detached: bool,
         is_closed: bool,
     },
     /// No slot is free for a program.
