@@ -58,8 +58,8 @@ fn joined(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 #[derive(Clone)]
 pub(super) struct Published {
     data: LockData,
-    /// True if the lock's home has all of its bytes, and the same binding as before: then a release counts whole, whatever happens to
-    /// this program.
+    /// True if the lock's home has all of its bytes, and the same binding as before. Then a release counts whole, whatever happens to this
+    /// program.
     pub is_plain: bool,
 }
 
@@ -95,8 +95,8 @@ impl Section {
 
     /// Brings what is bound to the lock and has changed. `known` is what the lock's home was told.
     ///
-    /// **Errors**: those of [`SharedMapping::update`](crate::SharedMapping::update); [`Error::BadUse`] where a dead holder's release is to be
-    /// redone by a program that may only read.
+    /// **Errors**: those of [`SharedMapping::update`](crate::SharedMapping::update). [`Error::BadUse`] if a program that may only read
+    /// would have to redo a dead holder's release.
     pub fn enter(&mut self, shared: &Shared, known: Option<LockData>, grant: Option<Box<DataGrant>>) -> Result<()> {
         let Some(grant) = grant.map(|grant| *grant) else {
             shared.claims.data().remove(&self.taking.key);
@@ -274,9 +274,9 @@ impl Section {
         LockData { stamp, shapes }
     }
 
-    /// Gives the lock back with what was stored, where all of that is of one region, lies at the lock's home and fits a message. `None`
-    /// where it does not, or nothing was stored: then nothing has happened. A program that `keeps` a lock which is lent to it has it still,
-    /// where nobody wants it and what is bound to it stays the same.
+    /// Gives the lock back with the stores, if all of them are in one region at the lock's home and fit a message. Else, and without
+    /// stores, returns `None`: then nothing has happened. A program that `keeps` a leased lock still has it, if nobody wants it and its
+    /// binding stays the same.
     ///
     /// **Cost**: a message each way.
     pub fn release_along(&self, shared: &Shared, home: &Arc<Remote>, keeps: bool) -> Result<Option<WentAlong>> {
@@ -316,7 +316,7 @@ impl Section {
         shared.mapped.with_bound(*gid, release).unwrap_or(Ok(None))
     }
 
-    /// The request that gives the lock back with stores of a region; `None` where they are none, or do not go with it.
+    /// The request that gives the lock back with stores of a region. `None` if there are none, or they do not go with it.
     fn release_request(&self, gid: Gid, stored: &Stored, memory: &dyn CarriedMemory, keeps: bool) -> Option<SyncRequest> {
         let bytes = stored.bytes.clone().filter(|_| (1..=RELEASE_RANGE_COUNT_MAX).contains(&stored.ranges.len()))?;
         let places = stored.ranges.iter().map(|range| Some(memory.place_of(range)?.1)).collect::<Option<Vec<ExtentAddress>>>()?;
@@ -332,7 +332,7 @@ impl Section {
         }
     }
 
-    /// The lock was lost, or the release failed: what was stored in the section is taken back, as if the program had died.
+    /// The lock was lost, or the release failed. Takes back what was stored in the section, as if the program had died.
     pub fn undo(&self, shared: &Shared) {
         if self.mode != Mode::Exclusive {
             return;

@@ -1,4 +1,4 @@
-//! The requests that one call of the user becomes: at most one for each node touched, unless there are thousands of commands or long lists.
+//! The requests that one call of the user becomes: at most one for each node, unless there are thousands of commands or long lists.
 
 use super::message::{CommandMessage, ListBytes, Needs};
 use super::remote::Remote;
@@ -72,7 +72,7 @@ impl CallEffect {
         self.node.get_or_insert(node);
     }
 
-    /// The error of one part says what happened there; where other parts fared otherwise, nobody may take it for the whole call's.
+    /// The error of one part says what happened there. If other parts fared otherwise, nobody may take it for the whole call's.
     fn explain(&self, is_once: bool, error: Error) -> Error {
         match (self.happened, self.node, error.happened()) {
             (Some(whole), Some(node), part @ (Happened::No | Happened::Yes)) if is_once && whole != part => {
@@ -150,7 +150,7 @@ pub(crate) unsafe fn post<'b>(draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>,
     unsafe { drafts.post(tickets) }
 }
 
-/// Effect of an error on the message that `node` was sent. Another node can refuse only the source of a copy: all else in the message was
+/// Effect of an error on the message that `node` was sent. Another node can refuse only the source of a copy. All else in the message was
 /// admitted, and may be done.
 fn happened_at(node: NodeId, error: &Error) -> Happened {
     match error {
@@ -159,7 +159,7 @@ fn happened_at(node: NodeId, error: &Error) -> Happened {
     }
 }
 
-/// The error of one part as that of the whole call: where others may have written, it must not say that nothing happened.
+/// The error of one part as that of the whole call. If others may have written, it must not say that nothing happened.
 fn admit(has_written: bool, error: Error) -> Error {
     let reason = match &error {
         Error::GrantRefused { .. } | Error::RegionLost { .. } if has_written => error.to_string(),
@@ -210,7 +210,7 @@ impl<'b> Drafts<'b> {
         message.push(to.1, to.2, Window::empty(), Window::empty(), Vec::new());
     }
 
-    /// Allows delayed replies: the caller does not wait for them at present, and their nodes may send them together with later ones.
+    /// Allows delayed replies. The caller does not wait for them at present, and their nodes may send them together with later ones.
     pub fn let_wait(&mut self) {
         self.first.iter_mut().chain(&mut self.rest).for_each(|(_, request)| request.message.may_wait = true);
     }
@@ -228,7 +228,7 @@ impl<'b> Drafts<'b> {
         }));
     }
 
-    /// Notes that a share on this host was done at once: the call as a whole cannot be told to have done nothing any more.
+    /// Notes that a share on this host was done at once. From then on the call cannot say that nothing was done.
     pub fn note_done(&mut self, op: Op, here: NodeId) {
         if op.writes() {
             (self.is_once, self.writes) = (self.is_once | op.is_once(), true);
@@ -271,7 +271,7 @@ impl<'b> Drafts<'b> {
         &mut self.rest[position].1.message
     }
 
-    /// Sends everything. What could not be sent is an error in the end, but what was is in the tickets and must be waited for.
+    /// Sends everything. What could not be sent is an error in the end. What was sent is in the tickets, and must be waited for.
     ///
     /// # Safety
     /// See [`Remote::post`]: the memory stays valid, and that of results unused by others, until the tickets were waited for.

@@ -9,24 +9,24 @@ use hanare_protocol::{Error, Result};
 
 /// The heap of a region: which bytes of it are given out. It is the same for all who open the region, and goes with it.
 ///
-/// The bytes are used as any of the region, by get and put or through a map. What is given out is known to the node of the
-/// region's first extent alone, beside the bytes. The first 64 bytes of the region are never given out: offset 0 can stand
-/// for no block, and programs keep there where to begin. A region that is used as a heap is not put into by other ways.
+/// The bytes are used as any of the region, by get and put or through a map. Only the node of the region's first extent knows, beside the
+/// bytes, which blocks are taken. The first 64 bytes of the region are never given out. So offset 0 can stand for no block, and programs
+/// keep their first offset there. A region that is used as a heap is not put into by other ways.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap<'r> {
     region: &'r Region,
 }
 
 impl Region {
-    /// The region as a heap, all free until the first block is taken. It covers the region as long as the handle says through which
-    /// blocks are taken: after a resize that of a new [`crate::Pool::open`].
+    /// The region as a heap, all free until the first block is taken. It has the length that the handle knows. After a resize, take blocks
+    /// through a handle of a new [`crate::Pool::open`].
     pub fn heap(&self) -> Heap<'_> {
         Heap { region: self }
     }
 }
 
 impl Heap<'_> {
-    /// Takes a block of `len` bytes whose offset in the region is a multiple of `align`, a power of two; returns the offset.
+    /// Takes a block of `len` bytes, and returns its offset in the region: a multiple of `align`, which is a power of two.
     ///
     /// Blocks are multiples of 64 bytes (of more in regions beyond 256 GiB), so two never share a cache line. Their bytes are
     /// what they were.
@@ -50,7 +50,7 @@ impl Heap<'_> {
         self.ask(|slot, grant, region_len| SyncRequest::Free { slot, grant, region_len, offset }).map(|_| ())
     }
 
-    /// Bytes of the block that begins at `offset`, whoever took it: as many as were asked for, or some more, all of which may be used.
+    /// Bytes of the block that begins at `offset`, whoever took it. They are as many as were asked for, or some more. All may be used.
     ///
     /// **Cost**: as for [`Heap::allocate`]. **Errors**: as for [`Heap::free`].
     pub fn block_len(&self, offset: u64) -> Result<u64> {

@@ -1,10 +1,10 @@
 //! Locks at names, kept at the pool's home, and at bytes of regions, kept at the bytes' nodes.
 //!
-//! A lock is held by way of the connection to its home: when that ends, because the program does or because it breaks, the
-//! home grants the lock on. A program that goes on is told so by its next call on a lock.
+//! A lock is held by way of the connection to its home. When that breaks or ends with the program, the home grants the lock on. A program
+//! that goes on is told so by its next call on a lock.
 //!
-//! A program that takes a lock again and again, alone, gets a lease of it. Then the lock is given back and taken in memory that the
-//! program shares with its node, until the home recalls it.
+//! A program that takes a lock again and again, alone, gets a lease of it. Then it gives the lock back and takes it in memory that it
+//! shares with its node, until the home recalls it.
 
 mod conditions;
 mod taking;
@@ -41,8 +41,8 @@ fn lost(name: &str) -> Error {
 
 /// A lock that this thread holds. Given back when dropped.
 ///
-/// Writes by calls that returned, and stores to maps, are seen by the next holders once the lock is given back. Commands that were begun
-/// and not waited for are not.
+/// Once the lock is given back, the next holders see writes by calls that returned, and stores to maps. Commands that were begun and not
+/// waited for are not.
 pub struct LockGuard {
     pool: Pool,
     /// The lease, if the program has one.
@@ -56,9 +56,9 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    /// True if the last exclusive holder ended without giving it back: the data under the lock may be half-written. After a restart of
-    /// the pool's home the first to take a lock is told so too, because its holder of before may still be at work. Said to the first
-    /// holder after, and to no other. A connection that broke at the very moment of a grant counts as an end, too.
+    /// True if the last exclusive holder ended without giving it back. The data under the lock may be half-written. After a restart of the
+    /// pool's home the first to take a lock is told so, too: its earlier holder may still be at work. Said to the first holder after, and
+    /// to no other. A connection that broke at the very moment of a grant counts as an end, too.
     pub fn was_abandoned(&self) -> bool {
         self.was_abandoned
     }
@@ -77,15 +77,15 @@ impl LockGuard {
         if self.taking().is_connected() { Ok(()) } else { Err(lost(self.name())) }
     }
 
-    /// True if bytes that are bound to it are a mixture of two releases: the last holder died while it put at their homes more than goes
-    /// with a lock. Said until an exclusive holder gives it back.
+    /// True if its bound bytes are a mixture of two releases. The last holder died while it put more to their homes than goes with a lock.
+    /// Said until an exclusive holder gives it back.
     pub fn is_torn(&self) -> bool {
         self.data.is_torn()
     }
 
-    /// Binds bytes of [`Consistency::Entry`](crate::Consistency::Entry) mappings to the lock, in the place of what was bound to it, from
-    /// the moment on at which it is given back. They are brought here at once; stores to them from before, by whom ever, are to be
-    /// flushed. Nothing bound: the lock has no data any more.
+    /// Binds bytes of [`Consistency::Entry`](crate::Consistency::Entry) mappings to the lock, in place of those bound before. It counts
+    /// from the lock's return on. They are brought here at once. Earlier stores to them, whoever made them, have to be flushed. Nothing
+    /// bound: the lock has no data any more.
     ///
     /// Each later holder has these bytes as the last holder left them, in all its mappings of their regions. A program stores to them
     /// while it has the lock alone. Nobody sees its stores before it gives the lock back. All see them from then on, or none if it dies
@@ -134,12 +134,12 @@ impl LockGuard {
 
     /// Gives it back, and says whether it was held all the time. Stores to bytes that are bound to it are seen by those who take it next.
     ///
-    /// **Cost**: one message each way. Stores to bound bytes go with it if the bytes are of one region at the lock's home, up to
-    /// [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX). Else they cost one more message to that home, and as
-    /// [`SharedMapping::flush`]. A leased lock costs no message, or those of the stores, and stays with the program. **Errors**:
-    /// [`Error::LockLost`] where the connection broke meanwhile: the lock may have gone to others, who were told that it was abandoned.
-    /// As for [`Pool::check_stores`] where stores were lost, and for [`SharedMapping::flush`]. The lock is given back then, and stores to
-    /// bound bytes are undone.
+    /// **Cost**: one message each way. Stores to bound bytes go with it, up to
+    /// [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX), if the bytes are of one region at the lock's home. Else they cost one
+    /// more message to that home, and as [`SharedMapping::flush`]. A leased lock costs no message, or those of the stores, and stays with
+    /// the program. **Errors**: [`Error::LockLost`] if the connection broke meanwhile. The lock may have gone to others, who were told that
+    /// it was abandoned. As for [`Pool::check_stores`] where stores were lost, and for [`SharedMapping::flush`]. The lock is given back
+    /// then, and stores to bound bytes are undone.
     pub fn unlock(mut self) -> Result<()> {
         let kept = self.pool.check_stores();
         self.give_back().and(kept)
@@ -177,7 +177,7 @@ impl LockGuard {
         released.map(drop)
     }
 
-    /// Puts stores to bound data at their homes, and gives the lock back; or keeps it, where it is leased and not wanted.
+    /// Puts stores to bound data at their homes, and gives the lock back. Keeps a leased lock that nobody wants.
     fn release_by_message(&self, told: bool, leased: Option<LeasedLock>) -> Result<Released> {
         let shared = &self.pool.shared;
         let GrantedLock { home, number, .. } = &**self.taking();
@@ -222,7 +222,7 @@ impl LockGuard {
         self.check().inspect_err(|_| self.taking().home.end(self.taking().connection, Duration::MAX))
     }
 
-    /// Brings the data that is bound to it; where that fails, gives it back as if it had not been had.
+    /// Brings the data that is bound to it. If that fails, gives the lock back as if it had not been had.
     fn enter(&mut self, known: Option<LockData>, grant: Option<Box<DataGrant>>) -> Result<()> {
         let entered = self.data.enter(&self.pool.shared, known, grant);
         if entered.is_err() {
@@ -270,9 +270,9 @@ impl Drop for LockGuard {
 /// exclusive: two that try would wait for ever). [`Error::LockLost`] once for each lock that this thread held when the connection to the
 /// home broke. [`Error::NodeLost`] where the home is gone.
 impl Pool {
-    /// Says who may use a name of locks and groups, as mode bits: `r` shares the lock, `r` and `w` together take it alone and join the
-    /// group. A name belongs to the user that used it first, with mode 0600, until the pool's home ends; root may do all. Of groups the
-    /// primary one counts.
+    /// Says who may use a name of locks and groups, as mode bits. `r` shares the lock; `r` and `w` together take it alone and join the
+    /// group. A name belongs to its first user, with mode 0600, until the pool's home ends; root may do all. Of groups the primary one
+    /// counts.
     ///
     /// **Cost**: one message each way. **Errors**: [`Error::NoPermission`] where the name is another user's; [`Error::BadSetting`] for a mode
     /// that is none; [`Error::LimitReached`].
@@ -311,8 +311,9 @@ impl Pool {
         self.acquire(name, Mode::Shared, Some(Duration::ZERO))
     }
 
-    /// Takes a lock, waiting for `bound` at most (in whole milliseconds), and [`LATE_MS`](hanare_protocol::limits::LATE_MS) more for a home that does not answer.
-    /// **Errors**: [`Error::NotInTime`] when others have it all that time, or the home did not answer.
+    /// Takes a lock, and waits for `bound` at most (in whole milliseconds). For a home that does not answer it waits
+    /// [`LATE_MS`](hanare_protocol::limits::LATE_MS) more. **Errors**: [`Error::NotInTime`] when others have it all that time, or the home
+    /// did not answer.
     pub fn lock_within(&self, name: &str, bound: Duration) -> Result<LockGuard> {
         self.acquire(name, Mode::Exclusive, Some(bound))?.ok_or_else(|| late(name, bound))
     }
@@ -322,8 +323,8 @@ impl Pool {
         self.acquire(name, Mode::Shared, Some(bound))?.ok_or_else(|| late(name, bound))
     }
 
-    /// Takes one of `count` places of a semaphore of that name, waiting for `bound` at most, or as long as others have all of them. The
-    /// guard is the place: it is given back with it, and by the program's end. See [`RegionLock::one_of`].
+    /// Takes one of `count` places of a semaphore of that name. Waits for `bound` at most, or as long as others have all of them. The guard
+    /// is the place: its drop gives the place back, as does the program's end. See [`RegionLock::one_of`].
     pub fn one_of(&self, name: &str, count: u32, bound: Option<Duration>) -> Result<LockGuard> {
         let late = || late(name, bound.unwrap_or_default());
         self.acquire(name, Mode::OneOf(count), bound)?.ok_or_else(late)
@@ -334,7 +335,7 @@ impl Pool {
     }
 }
 
-/// The error of a connection that broke under what ended with it: whether that had happened does not matter any more.
+/// The error of a connection that broke under what ended with it. Whether that had happened does not matter any more.
 pub(crate) fn ended(error: Error) -> Error {
     match error {
         Error::Broken { node, reason, .. } => Error::NodeLost { node, reason },

@@ -23,7 +23,7 @@ pub(crate) fn map_extent(extent: &Extent, files: &FilesHere, rights: Rights) -> 
     Ok(mapping)
 }
 
-/// Asks for the files of an extent of this host, and for the right to reach it as it is; `pins` where a pointer is given out.
+/// Asks for the files of an extent of this host, and for direct access to it. `pins` if a pointer is given out.
 pub(crate) fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant, pins: bool) -> Result<FilesHere> {
     let request = Request::Map { slot: extent.slot, grant, pins };
     match shared.ask_with_fds(&request, Vec::new())? {

@@ -122,7 +122,7 @@ impl CommandMessage {
         }
     }
 
-    /// Makes the last command longer by one that goes on where it ends: pieces of an interleaved region that lie side by side.
+    /// Makes the last command longer by one that goes on at its end: pieces of an interleaved region that lie side by side.
     fn join(&mut self, next: &Command) -> bool {
         let Some(last) = self.front.last_chunk::<COMMAND_LEN>() else { return false };
         let Ok(before) = Command::decode(last) else { return false };

@@ -86,7 +86,7 @@ impl Pending {
         self.forsaken > 0
     }
 
-    /// Puts aside what nobody waits for and was answered, where its link shows nothing of it since it has sent so many bytes.
+    /// Puts aside answered requests for which nobody waits, if their link shows nothing of them since it has sent so many bytes.
     pub fn sweep(&mut self, sent_len: u64) {
         let spent = self.slots.iter().flatten().filter(|request| request.is_spent(sent_len));
         let spent: Vec<u64> = spent.map(|request| request.seq).collect();

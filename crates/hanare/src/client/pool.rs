@@ -32,8 +32,8 @@ const RESET_PAUSE: Duration = Duration::from_millis(200);
 pub struct CreateOptions {
     /// Placement of its bytes.
     pub placement: Placement,
-    /// Nodes that hold each of its bytes, 1 to 3. From 2 on no answered write is lost with a node: another one goes on with the bytes when the
-    /// lease of the lost one is over. A write costs a message more each way; reads cost the same, but on this host they go by the node.
+    /// Nodes that hold each of its bytes, 1 to 3. From 2 on no answered write is lost with a node. Another one goes on with the bytes when
+    /// the lost node's lease is over. A write costs a message more each way. Reads cost the same, but on this host they go by the node.
     /// Such a region cannot be mapped, and takes no queues and heaps.
     pub copies: u8,
     /// Rights, as a file's mode bits.
@@ -160,8 +160,8 @@ impl Pool {
 
     /// Makes a region, or opens the one of that name and length that is there ([`Region::created`] says which).
     ///
-    /// A region of this user whose bytes went with their node is made anew, all zero ([`Region::renewed`] says so), unless
-    /// `refuse_lost` forbids it. Bytes that are away for now are no reason: they may come back.
+    /// A region of this user whose bytes went with their node is made again, all zero, unless `refuse_lost` forbids it. [`Region::renewed`]
+    /// says so. Bytes that are away for now are no reason: they may come back.
     ///
     /// **Errors**: as for [`Pool::create`], and [`Error::BadLength`] where the existing one has another length. [`Error::NotTrusted`] where another
     /// user made it, and is not named by [`Pool::trusting`]; such a region can be opened ([`Pool::open`]).
@@ -178,7 +178,7 @@ impl Pool {
         self.region(&Request::Create { name: name.to_owned(), len, placement, copies, mode, attributes, existing })
     }
 
-    /// Opens a region for the most that this user may do with it, whoever made it: its bytes are its owner's word, as those of a file
+    /// Opens a region for the most that this user may do with it, whoever made it. Its bytes are its owner's word, as those of a file
     /// ([`Region::owner`]).
     ///
     /// **Errors**: [`Error::UnknownRegion`], [`Error::NoPermission`], [`Error::RegionLost`], [`Error::NodeLost`].
@@ -186,7 +186,7 @@ impl Pool {
         Region::new(self.shared.clone(), self.shared.open(Which::Name(name.to_owned()), None)?)
     }
 
-    /// Opens the region that has this number ([`Region::gid`]), whatever its name is by now; for `None` for the most that this user may do.
+    /// Opens the region that has this number ([`Region::gid`]), whatever its name is by now. `None` is for the most that this user may do.
     pub fn open_gid(&self, gid: Gid, rights: Option<Rights>) -> Result<Region> {
         Region::new(self.shared.clone(), self.shared.open(Which::Gid(gid), rights)?)
     }
@@ -203,25 +203,25 @@ impl Pool {
         self.region(&Request::Resize { name: name.to_owned(), len })
     }
 
-    /// Removes a region. Programs that have it mapped keep their mapping; all other use of it fails from now on, at each node that is a
+    /// Removes a region. Programs that have it mapped keep their mapping. All other use of it fails from now on, at each node that is a
     /// member of the pool.
     ///
-    /// **Cost**: its nodes are waited for until they have let go of it; one that is silent or gone until its lease is over, some seconds.
+    /// **Cost**: waits until its nodes have let go of it. A silent or lost node is waited for until its lease is over, some seconds.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.tell(&Request::Remove { name: name.to_owned() })
     }
 
     /// Changes what is kept with a region: its name, owner, mode or attributes. Handles that are open keep what they were opened for.
     ///
-    /// **Errors**: [`Error::NoPermission`] for all but its owner and root, and for all but root where another user is to own it.
-    /// [`Error::NameTaken`], [`Error::BadName`]. [`Error::LimitReached`] for too many bytes of attributes. [`Error::QuotaExceeded`].
+    /// **Errors**: [`Error::NoPermission`] for all but its owner and root. Root alone gives it to another user. [`Error::NameTaken`],
+    /// [`Error::BadName`]. [`Error::LimitReached`] for too many bytes of attributes. [`Error::QuotaExceeded`].
     pub fn alter(&self, name: &str, changes: &Changes) -> Result<()> {
         self.tell(&Request::Alter { name: name.to_owned(), changes: changes.clone() })
     }
 
     /// Takes a node that does not come back out of the list of nodes. Bytes that it could have brought back are lost.
     ///
-    /// **Errors**: [`Error::BadSetting`] for a member, and a node that the pool does not have; [`Error::NoPermission`] where it has bytes
+    /// **Errors**: [`Error::BadSetting`] for a member, and for a node that the pool does not have. [`Error::NoPermission`] if it has bytes
     /// of others.
     pub fn forget_node(&self, node: NodeId) -> Result<()> {
         self.tell(&Request::Forget { node })
@@ -252,8 +252,8 @@ impl Pool {
         }
     }
 
-    /// Page counts of the regions that this host shares, or is home of. Names, and pages that went to and fro, are told to the node's own
-    /// user and to root; [`Pool::look`] tells them for regions that are open.
+    /// Page counts of the regions that this host shares, or is home of. The node's own user and root are told names, and pages that went to
+    /// and fro. [`Pool::look`] tells them for open regions.
     pub fn page_stats(&self) -> Result<Vec<PageStat>> {
         Ok(self.look_at_own()?.pages)
     }
@@ -268,9 +268,9 @@ impl Pool {
         self.shared.own().ok_or_else(gone)?.look(&Look::default(), Patience::Usual)
     }
 
-    /// A node's state and counts: commands, programs, locks, and pages of regions, as far as this user may see each. Pages that went to
-    /// and fro are told of `regions`, which are open for reading, on nodes that hold bytes of them. With `cells` above 0 there is a map
-    /// of the first region's pages, of at most that many cells.
+    /// A node's state and counts: commands, programs, locks, and pages of regions, as far as this user may see each. `regions` are open for
+    /// reading; nodes that hold bytes of them tell of pages that went to and fro. With `cells` above 0 there is a map of the first region's
+    /// pages, of at most that many cells.
     ///
     /// **Cost**: one message each way; the node looks at each page that has moved between hosts. **Errors**: [`Error::NotInTime`] where the
     /// node does not answer within a few seconds; [`Error::NodeLost`]; [`Error::LimitReached`] for more than
@@ -291,8 +291,8 @@ impl Pool {
     }
 
     /// Orders this client's earlier commands before its later ones, without waiting for the network. A node runs one client's commands in
-    /// the order they were begun, and a CPU fence orders stores to mapped memory. Waits for this host's node alone, because an access to
-    /// mapped memory may overtake earlier requests to it.
+    /// the order of their begin, and a CPU fence orders stores to mapped memory. Waits for this host's node alone: an access to mapped
+    /// memory may overtake earlier requests to it.
     pub fn fence(&self) {
         // Failures are reported where they are waited for.
         let _ = self.shared.own().map(|remote| remote.quiesce());
@@ -344,8 +344,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Arrives at a barrier of the job, perhaps not for the first time: once more where the connection ends meanwhile, as long as the home
-    /// takes another.
+    /// Arrives at a barrier of the job, perhaps not for the first time. It arrives again if the connection ends meanwhile, as long as the
+    /// home takes another.
     pub(super) fn arrive(&self, arrival: Arrival) -> Result<()> {
         let home = self.shared.home()?;
         trace::slice("barrier", || {
@@ -369,10 +369,10 @@ impl Pool {
         })
     }
 
-    /// Messages and bytes to and from nodes so far, with the faults of mappings. They count over the program's own connections. Each page
-    /// that its node brought, because a thread of the program waited for it or had asked for it ahead, counts as a message with the
-    /// page's bytes. Other messages between nodes are theirs. So is a page of this host's own memory that another host gives back. A page
-    /// that another program of this host brought is that program's.
+    /// Messages and bytes to and from nodes so far, with the faults of mappings. They count over the program's own connections. A page that
+    /// its node brought for a thread of the program counts as a message with the page's bytes, also if it came ahead. Other messages
+    /// between nodes are theirs. So is a page of this host's own memory that another host gives back. A page that another program of this
+    /// host brought counts for that program.
     pub fn traffic(&self) -> Traffic {
         let mut sum = self.shared.mapped.traffic(&self.shared.faults);
         sum += self.shared.links.read();
@@ -380,7 +380,7 @@ impl Pool {
         sum
     }
 
-    /// Tells the pool that a rank's process has ended, so that nobody waits for it; it `died` where its status is not 0. For launchers.
+    /// Tells the pool that a rank's process has ended, so that nobody waits for it. It `died` if its status is not 0. For launchers.
     pub fn rank_ended(&self, job: JobId, rank: Rank, reason: &str, died: bool) -> Result<()> {
         self.tell(&Request::RankEnded { job, rank, reason: reason.to_owned(), died })
     }
@@ -398,15 +398,15 @@ impl Pool {
         self.shared.leave();
     }
 
-    /// Ends this program and the whole job that it is a rank of, with this status: its lowest 8 bits, as of `exit`. Never returns.
+    /// Ends this program and the whole job that it is a rank of, with this status. Its lowest 8 bits count, as with `exit`. Never returns.
     ///
-    /// Under `hanare run`, here or on other hosts, the launcher has SIGTERM sent to all other ranks at once, and SIGKILL 5 s later. Its
-    /// own status is this one, 0 too, unless a rank had failed before: that one's status stays. Other launchers see this rank end with
-    /// the status: `mpirun` ends the job unless it is 0, `srun` where `--kill-on-bad-exit` says so. There the pool is told, so the other
-    /// ranks' barriers and waits end with [`Error::RankGone`].
+    /// Under `hanare run`, here or on other hosts, the launcher sends SIGTERM to all other ranks at once, and SIGKILL 5 s later. Its own
+    /// status is this one, even 0, unless a rank had failed before: that rank's status stays. Other launchers see this rank end with the
+    /// status. `mpirun` ends the job unless it is 0, `srun` if `--kill-on-bad-exit` says so. There the pool is told. So the other ranks'
+    /// barriers and waits end with [`Error::RankGone`].
     ///
-    /// **Cost**: as long as the launcher takes to hear of it, half a second at most; under other launchers as a naming call. Other
-    /// threads go on meanwhile. Functions that the program registered for its exit run, as after `main`.
+    /// **Cost**: the time until the launcher hears of it, half a second at most. Under other launchers as a naming call. Other threads go
+    /// on meanwhile. Functions that the program registered for its exit run, as after `main`.
     pub fn abort(&self, status: i32) -> ! {
         // Printed text must not depend on whether this process ends by itself, or is told to first.
         let _ = std::io::Write::flush(&mut std::io::stdout());

@@ -20,8 +20,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// An open region.
 ///
-/// Offsets and lengths are in bytes. Calls on ranges that lie on this host cost a bounds check and the copy; ranges
-/// elsewhere cost one message each way for each node touched. Any number of threads may use a region.
+/// Offsets and lengths are in bytes. Calls on ranges of this host cost a bounds check and the copy. Ranges elsewhere cost one message each
+/// way for each node. Any number of threads may use a region.
 ///
 /// The handle keeps seeing the length it was opened with; [`crate::Pool::resize`] and a new open return longer ones.
 ///
@@ -43,7 +43,7 @@ pub struct Region {
     extent_routes: RwLock<Vec<RegionRoute>>,
     /// Number of refused grants of any region when it last asked for its own.
     refusals: AtomicU64,
-    /// Extents of this host, mapped at their first use; which of them may be used; and whether the node knows that.
+    /// Extents of this host, mapped at their first use. They know which of them may be used, and if the node knows that.
     mapped: RwLock<MappedExtents>,
     /// The whole region, where it is one mapped extent, or mapped coherently.
     direct: Direct,
@@ -55,7 +55,7 @@ pub struct Region {
     coherent: Direct,
     /// Uses of small unmapped extents; the busy get mapped.
     uses: AtomicU32,
-    /// Number of commands that still go to the home because hosts had it mapped, before this host's node is asked for its memory again.
+    /// Number of further commands that go to the home because hosts had it mapped. Then this host's node is asked for its memory again.
     by_pages: AtomicU32,
 }
 
@@ -165,8 +165,8 @@ impl Region {
     /// Reads as many values as `into` has, from byte `offset` on. Values are as they lie in memory: all programs of a pool have the
     /// same byte order.
     ///
-    /// Other commands take values as bytes, too: `values.as_bytes()` of [`crate::zerocopy::IntoBytes`]. The type stands in the name
-    /// and not in [`Region::get`], where a list of plain numbers would silently become one of `i32`.
+    /// Other commands take values as bytes, too: `values.as_bytes()` of [`crate::zerocopy::IntoBytes`]. The type stands in the name,
+    /// because [`Region::get`] would silently take a list of plain numbers for `i32`.
     ///
     /// **Cost**, **Errors**: as for [`Region::get`].
     #[inline]
@@ -283,8 +283,7 @@ impl Region {
         }
     }
 
-    /// The error for bytes of this program's memory that are gone: pages of a mapping that their home does not give, or memory of
-    /// this host's node.
+    /// The error for bytes of this program's memory that are gone: pages that their home does not give, or memory of this host's node.
     #[cold]
     pub(crate) fn lost(&self, _lost: Lost) -> Error {
         let Some(coherent) = self.shared.mapped.of(self.gid) else {

@@ -1,12 +1,11 @@
 //! The connection to one node: sends requests, matches answers, waits.
 //!
-//! Any thread may post and wait. Whoever waits moves the link for all; the first that finds nothing to do parks on
-//! the link's event, the others on a condition variable until somebody's progress completes something. A thread that
-//! moves the link while another is parked nudges it where that completed something, and announces its doze again,
-//! which progress has taken back.
+//! Any thread may post and wait. Whoever waits moves the link for all. The first that finds nothing to do parks on the link's event. The
+//! others park on a condition variable until somebody's progress completes something. A thread may move the link while another is parked.
+//! If that completed something, it nudges the other. Progress has taken the other's doze back, so the thread announces it again.
 //!
-//! A wait that exceeds its bound closes the connection, because the node might still write into memory that the caller takes back.
-//! Pending requests fail, and the next use connects again.
+//! A wait that exceeds its bound closes the connection: the node might still write into memory that the caller takes back. Pending requests
+//! fail, and the next use connects again.
 
 mod questions;
 mod sharing;
@@ -76,7 +75,7 @@ struct Inner {
     posted_len: u64,
     /// Name of this connection, once it carried a command that must not be repeated.
     name: Option<u128>,
-    /// The connection that the node could not be asked about: it is not waited for again for each of its requests.
+    /// A connection about which the node could not be asked. It is not waited for again for each of its requests.
     mute: Option<u128>,
 }
 
@@ -122,7 +121,7 @@ impl Remote {
     /// Sends a request and returns its number.
     ///
     /// # Safety
-    /// The memory of its windows stays valid, and that of gets is used by nobody else, until [`Remote::wait`] returned for that number.
+    /// The memory of its windows stays valid until [`Remote::wait`] returned for that number. Until then nobody else uses that of gets.
     pub unsafe fn post(&self, request: Box<Request>) -> Result<u64> {
         // SAFETY: promised by the caller.
         unsafe { self.post_within(request, self.bound) }
@@ -229,7 +228,7 @@ impl Remote {
         }
     }
 
-    /// Waits for the answer, at most the bound since the last byte moved; a barrier's arrival is waited for without bound.
+    /// Waits for the reply, at most the bound since the last byte moved. A barrier's arrival is waited for without bound.
     ///
     /// Waits for a request. After a broken connection the node is asked what became of a command that must not be repeated.
     pub fn wait(&self, seq: u64) -> Result<()> {
@@ -257,7 +256,7 @@ impl Remote {
         self.lock().name
     }
 
-    /// Waits for a request to have an outcome, at most `patience` since the last byte moved, and lets `look` see it before it is put aside.
+    /// Waits for a request's outcome, at most `patience` since the last byte moved. `look` sees it before it is put aside.
     fn settle(&self, seq: u64, patience: Duration, mut look: impl FnMut(&mut Request)) -> Result<()> {
         check_lineage(self.lineage)?;
         let mut inner = self.lock();
@@ -404,7 +403,7 @@ impl Remote {
         self.tell(inner.parked, inner.waiting);
     }
 
-    /// Waits until every request is done; the first failure among those whose owner left is not reported here but at theirs.
+    /// Waits until every request is done. If an owner has left its request, the failure is not reported here but at the owner.
     pub fn quiesce(&self) -> Result<()> {
         check_lineage(self.lineage)?;
         let mut inner = self.lock();
@@ -462,7 +461,7 @@ fn backoff() -> Backoff {
 
 fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&mut Request)) -> Option<Result<()>> {
     let request = inner.pending.get(seq).filter(|request| request.is_over())?;
-    // An answer may come early, from a node that does not keep to the rules: until all was sent the link shows the caller's memory.
+    // An answer may come early, from a node that breaks the rules. Until all was sent the link shows the caller's memory.
     let unsent_len = inner.link.as_ref().map_or(0, |link| link.unsent_len());
     if request.posted_len + unsent_len > inner.posted_len {
         return None;

@@ -1,4 +1,4 @@
-//! A request on its way to a node: what it asks for, where it is in its life, and what was answered.
+//! A request on its way to a node: its content, where it is in its life, and its answer.
 
 use super::message::CommandMessage;
 use crate::trace::Sent;
@@ -251,7 +251,7 @@ impl Request {
         self.life.is_sent()
     }
 
-    /// True if its node may still reply, and does so by itself: a request that waits for other clients may wait for this one.
+    /// True if its node may still reply, and does so by itself. A request that waits for other clients may wait for this one.
     pub fn is_awaited(&self) -> bool {
         self.life.is_sent() && self.own_patience() == Patience::Usual
     }

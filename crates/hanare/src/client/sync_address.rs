@@ -1,4 +1,4 @@
-//! Addresses of locks and groups, as their callers give them: a name at the pool's home, or a byte of a region, at the byte's node.
+//! Addresses of locks and groups, as callers give them. An address is a name at the pool's home, or a region's byte at the byte's node.
 
 use super::attachment::Shared;
 use super::cut::plan::parts;
@@ -60,7 +60,7 @@ impl<'a> SyncTarget<'a> {
         }
     }
 
-    /// Runs `ask` with the connection to its home and what it is there; once more where the grant was not today's.
+    /// Runs `ask` with the connection to its home and its address there. Runs it once more if the grant was not today's.
     pub fn ask<T>(&self, mut ask: impl FnMut(&Arc<Remote>, SyncAddress) -> Result<T>) -> Result<T> {
         let SyncTarget::Byte(region, _) = *self else {
             return ask(&self.shared().home()?, SyncAddress::Name(self.title()));

@@ -1,11 +1,11 @@
 //! Users whose regions a program trusts.
 //!
-//! A name belongs to the user that makes a region of it first, and the mode bits of that region let others in. So a program that opens a name may find
-//! another user's region. Plain bytes may be anybody's, as those of a file. What a program takes for its own state may not: a queue, a mailbox, a
-//! dictionary, a file system, a region that it made before. Such doors ask [`Trust`].
+//! A name belongs to the first user that makes a region of it; the region's mode bits let others in. So a program that opens a name may
+//! find another user's region. Plain bytes may be anybody's, as those of a file. What a program takes for its own state may not: a queue, a
+//! mailbox, a dictionary, a file system, a region that it made before. Their calls ask [`Trust`].
 //!
-//! The owner comes with the grants, in one answer of the coordinator, and the handle keeps both: a name that is given to another region afterwards
-//! changes nothing. Root alone gives a region to another user.
+//! The owner comes with the grants, in one answer of the coordinator, and the handle keeps both. A name that is later given to another
+//! region changes nothing. Root alone gives a region to another user.
 
 use super::region::Region;
 use hanare_protocol::{Error, Result};

@@ -35,18 +35,18 @@ struct LocalWord {
 }
 
 impl Region {
-    /// Waits until the word at `offset`, a multiple of its length, is as wanted; returns the word that was seen, as an unsigned number of
-    /// its length. `bound` is in whole milliseconds, `None` for ever.
+    /// Waits until the word at `offset`, a multiple of its length, is as wanted. Returns the seen word, as an unsigned number of its
+    /// length. `bound` is in whole milliseconds, `None` for ever.
     ///
-    /// A word that changes and changes back while nobody looks is not seen: wait for one that stays, as a count that grows.
-    /// On memory that is mapped here nothing but the word is looked at: without a bound, a region that was removed or lost is
-    /// waited for as any. A rank of a job hears that another has died, which may have been to change the word.
+    /// A word that changes and changes back while nobody looks is not seen. Wait for one that stays, like a count that grows. On memory
+    /// that is mapped here nothing but the word is looked at. Without a bound, the wait goes on even for a removed or lost region. A rank
+    /// of a job hears that another has died, which may have been about to change the word.
     ///
-    /// **Ordering**: this thread then sees writes from before the word. **Cost**: on memory that is mapped here, loads: a pause apart,
-    /// then a yield, then a sleep that grows to a millisecond. Else one message each way; the word's node looks after each command of a
-    /// client, and every millisecond. **Errors**: [`Error::NotInTime`]. [`Error::OutOfRange`]. [`Error::BadElement`] at an odd offset.
-    /// [`Error::UnknownRegion`] when the region is removed meanwhile, where it is not mapped. [`Error::NodeLost`]. [`Error::RankGone`]
-    /// where the wait lasts and a rank of this program's job has died: it failed, or ended without detaching.
+    /// **Ordering**: this thread then sees writes from before the word. **Cost**: on memory that is mapped here, loads: a pause apart, then
+    /// a yield, then a sleep that grows to a millisecond. Else one message each way. The word's node looks after each command of a client,
+    /// and every millisecond. **Errors**: [`Error::NotInTime`]. [`Error::OutOfRange`]. [`Error::BadElement`] at an odd offset.
+    /// [`Error::UnknownRegion`] when the region is removed meanwhile, where it is not mapped. [`Error::NodeLost`]. [`Error::RankGone`] if
+    /// the wait lasts and a rank of this program's job has died: it failed, or ended without detaching.
     pub fn wait_until(&self, offset: u64, until: Wait, bound: Option<Duration>) -> Result<u64> {
         self.wait_for_any(&[(offset, until)], bound).map(|(_, seen)| seen)
     }
@@ -93,10 +93,10 @@ impl Region {
         }
     }
 
-    /// Waits until all of some words are as wanted at one look, one after the other; returns the words that were seen.
+    /// Waits until all of some words are as wanted at one look, one after the other. Returns the words that were seen.
     ///
-    /// **Cost**: of each word that is waited for, as for [`Region::wait_until`]; and as much again for each that changed while another was
-    /// waited for. **Errors**: as for [`Region::wait_for_any`].
+    /// **Cost**: for each word, as for [`Region::wait_until`]. As much again for each that changed during the wait for another. **Errors**:
+    /// as for [`Region::wait_for_any`].
     pub fn wait_for_all(&self, words: &[(u64, Wait)], bound: Option<Duration>) -> Result<Vec<u64>> {
         let begun = Instant::now();
         let left = || bound.map(|bound| bound.saturating_sub(begun.elapsed()));
@@ -157,7 +157,7 @@ impl Region {
         Ok(locations)
     }
 
-    /// Waits at one place for so long; `None` where no word of it was as wanted by then, or the connection broke.
+    /// Waits at one place for so long. `None` if no word of it was as wanted by then, or the connection broke.
     fn wait_at(&self, location: WordLocation, bound: Option<Duration>) -> Result<Option<(usize, u64)>> {
         let (remote, words) = match location {
             WordLocation::Here(words) => {

@@ -27,7 +27,7 @@ pub(super) fn ahead_of(ask: impl Fn() -> Result<u64>) -> Option<i64> {
     best(&rounds)
 }
 
-/// The offset by the shortest round trip. A difference that is no more than half of it is none: the clocks agree as far as can be told.
+/// The offset by the shortest round trip. A difference of at most half of it is none: the clocks agree as far as anybody can tell.
 fn best(rounds: &[Round]) -> Option<i64> {
     let least = rounds.iter().filter(|round| round.received >= round.sent).min_by_key(|round| round.received - round.sent)?;
     let half = (least.received - least.sent) / 2;

@@ -1,9 +1,9 @@
 //! Faults in the timeline: noted by the threads that fault, inside a signal handler, and written at an ordinary moment.
 //!
-//! Each mapping has a ring of fixed records, made with it where a timeline is wanted. A fault takes a place by one exchange. In a full
-//! ring it is counted and not noted: nobody waits for a timeline. The rings go to the file with the thread's next event of another kind,
-//! when counts are asked for, and when a mapping ends. So they do when the process ends by `exit` or the end of `main`. A killed
-//! process's last faults are not in its file.
+//! Each mapping has a ring of fixed records, made with it where a timeline is wanted. A fault takes a place by one exchange. In a full ring
+//! it is counted and not noted: nobody waits for a timeline. The rings go to the file with the thread's next event of another kind, with a
+//! look at counts, and at a mapping's end. So they do when the process ends by `exit` or the end of `main`. A killed process's last faults
+//! are not in its file.
 //!
 //! ```text
 //! fault ── head: a place ── record ── turn := filled          turn of a place   free for lap k = 2k, filled in lap k = 2k + 1
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Faults that a mapping's ring holds until they are written: a quarter of a second at the speed of pages of this host.
+/// Faults that a mapping's ring holds until they are written. They last a quarter of a second at the speed of this host's pages.
 const RECORD_COUNT: u64 = 1 << 14;
 
 /// Means by which a fault was resolved.
@@ -84,7 +84,7 @@ struct Record {
     seen: Seen,
 }
 
-/// A place of the ring: words, so that a half-written one is never more than nonsense, which its turn keeps from being read.
+/// A place of the ring. It is words, so a half-written one is never more than nonsense, and its turn keeps that from being read.
 #[derive(Default)]
 struct TraceSlot {
     turn: AtomicU64,
@@ -123,8 +123,8 @@ impl Ring {
         (&self.places[(position % count) as usize], position / count)
     }
 
-    /// Notes a fault, or counts it where there is no room. Async-signal-safe, and lock-free: who is interrupted between taking a
-    /// place and filling it keeps those behind from being taken over, and nobody from noting.
+    /// Notes a fault, or counts it where there is no room. Async-signal-safe, and lock-free. A thread may be interrupted between taking a
+    /// place and filling it. It then keeps places behind it from being taken over, and nobody from noting.
     fn note(&self, record: Record) {
         let mut position = self.head.load(Relaxed);
         let place = loop {

@@ -15,14 +15,14 @@
 //! | `pages` of an event | messages for pages of mappings since the event before: how many, their bytes, pages that come to the node later, their nodes |
 //! | `wrote` of an event | microseconds that the writing of the timeline took this thread since its event before |
 //!
-//! A timeline is one file for a process, which `hanare run` joins to one for the job, begun at its first event: a program that attaches
-//! and runs nothing leaves none. Every event is written at once, over the end of the array, so that a killed program's file is whole.
-//! Times are microseconds since midnight (UTC) of the day it began, by the clock of the job's home: a rank asks for it when it attaches
-//! ([`Trace::align`]).
+//! A timeline is one file for a process, which `hanare run` joins to one for the job. It begins with its first event: a program that
+//! attaches and runs nothing leaves none. Every event is written at once, over the end of the array, so that a killed program's file is
+//! whole. Times are microseconds since midnight (UTC) of the day it began, by the clock of the job's home. A rank asks for that clock when
+//! it attaches ([`Trace::align`]).
 //!
-//! **Cost**: when unset, one load for each command that is drafted, and nothing on the way of gets and puts to mapped memory. When set,
-//! all of them are drafted, and each event costs a write to the file. A fault costs a branch when unset; when set about a
-//! microsecond, and its write to the file later ([`Faults`]).
+//! **Cost**: when unset, one load for each drafted command, and nothing for gets and puts of mapped memory. When set, all of them are
+//! drafted, and each event costs a write to the file. A fault costs a branch when unset. When set it costs about a microsecond, and its
+//! write to the file later ([`Faults`]).
 //!
 //! **Source**: "Trace Event Format", the JSON array form: complete (`X`), duration (`B`, `E`), async (`b`, `e`) and metadata (`M`) events.
 
@@ -117,7 +117,7 @@ pub(crate) fn on_attach(job: Option<JobRank>) -> Result<()> {
     Ok(())
 }
 
-/// Public form of a job's number, for a file that may be passed on: a reader of the number itself may speak for its ranks.
+/// Public form of a job's number, for a file that may be passed on. A reader of the number itself may speak for the job's ranks.
 fn told(job: JobId) -> String {
     blake3::derive_key("hanare timeline job", &job.0.to_le_bytes())[..4].iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -139,7 +139,7 @@ fn file_name(text: &str, rank: u32, ranks: u32, process: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// The files in which the ranks of a job write their timelines where the setting is `text`; none where they are named by process, or there is
+/// The files in which the ranks of a job write their timelines if the setting is `text`. None if they are named by process, or there is
 /// one.
 pub fn timeline_files(text: &str, ranks: u32) -> Option<Vec<PathBuf>> {
     (ranks > 1 && !text.contains("%p")).then(|| (0..ranks).map(|rank| file_name(text, rank, ranks, 0)).collect())

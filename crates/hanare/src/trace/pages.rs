@@ -1,4 +1,4 @@
-//! Messages for pages of mappings on the timeline: the threads that fault count them, and each event tells those since the one before.
+//! Messages for pages of mappings on the timeline. The threads that fault count them, and each event tells those since the last.
 
 use super::Trace;
 use serde_json::{Value, json};
@@ -30,7 +30,8 @@ impl Trace {
         self.exchanged.lock().unwrap_or_else(PoisonError::into_inner).of.push(Box::new(read));
     }
 
-    /// Messages for pages since this was last asked: requests, bytes sent and received, pages that come later, and the nodes; none where there was none.
+    /// Messages for pages since the last call: requests, bytes sent and received, pages that come later, and the nodes. None if there was
+    /// none.
     pub(super) fn exchanged(&self) -> Option<Value> {
         let mut exchanged = self.exchanged.lock().unwrap_or_else(PoisonError::into_inner);
         let sums = exchanged.of.iter().map(|read| read()).fold(PageTotals::default(), |sums, more| PageTotals {

@@ -70,7 +70,7 @@ impl Claims {
         ranges
     }
 
-    /// Tells this thread once of each lock that it lost because it was held by another connection than that of today.
+    /// Tells this thread once of each lock that it lost, because another connection than that of today held it.
     ///
     /// **Cost**: a look at each lock that the thread has.
     pub fn check(&self, patience: Duration) -> Result<()> {

@@ -1,7 +1,7 @@
 //! A rank's knowledge of deaths in its job. Threads that wait for a word hear of them, because nobody may be left to change it.
 //!
-//! A rank that waits longer than a moment asks the pool's home once, and is answered when a rank of its job has died. While the home is
-//! away words are waited for without it.
+//! A rank that waits longer than a moment asks the pool's home once. The reply comes when a rank of its job has died. While the home is
+//! away, waits for words go on without it.
 
 use super::Shared;
 use crate::client::remote::Remote;

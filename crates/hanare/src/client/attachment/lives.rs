@@ -1,8 +1,8 @@
-//! The lives of an attachment: the first call that has to ask a node which has ended, and is back, attaches to it anew.
+//! The lives of an attachment. If a node has ended and is back, the first call that has to ask it attaches to it again.
 //!
 //! A life is one connection to this host's node, with all that came over it. Handles go on with the life of today: they open their regions
-//! again by number, and bytes that went with the node are lost, which is an error. Mappings, locks and places in groups of an earlier life
-//! stay lost, because the pool has given them up. A rank never attaches anew: its job has ended with it.
+//! again by number. Bytes that went with the node are lost, which is an error. Mappings, locks and places in groups of an earlier life stay
+//! lost, because the pool has given them up. A rank never attaches anew: its job has ended with it.
 
 use crate::client::session::NodeSession;
 use hanare_fabric::shm::ShmParts;

@@ -1,7 +1,7 @@
-//! Locks that are leased to the program: it takes them again, and gives them back, in words that it shares with its node.
+//! Locks that are leased to the program. It takes them again and gives them back in words that it shares with its node.
 //!
-//! The words are those of [`hanare_protocol::lock::lease`]; what is here says which word is of which lock, and when a lease is worth asking
-//! for. A word of which it is not sure that the home has done with it is put aside until no home asks for it any more.
+//! The words are those of [`hanare_protocol::lock::lease`]. This file says which word is of which lock, and when a lease is worth asking
+//! for. If the home may still use a word, the word is put aside until no home asks for it any more.
 
 use super::granted_lock::GrantedLock;
 use hanare_memory::fork::Lineage;
@@ -55,7 +55,7 @@ pub(crate) enum Again {
     Mine,
     /// The home is to be asked.
     Ask,
-    /// The lease is over, and its word stands as if a thread had the lock: it is to be given back by a message.
+    /// The lease is over, and its word stands as if a thread had the lock. A message has to give it back.
     Return(Lease),
 }
 
@@ -129,7 +129,7 @@ impl LockLeases {
             LeasePhase::Kept if mode == Mode::Exclusive => {}
             _ => return Again::Ask,
         }
-        // The home goes on without an answer long after leases are over: a thread that had the lock in time is one that died with it.
+        // The home goes on without an answer long after leases are over: a thread that had the lock in time counts as dead.
         match words.step(leased.slot, leased.number, LeaseEvent::Take) {
             Ok(_) if words.holds(monotonic_ns()) => {
                 taking.set_mine(true);

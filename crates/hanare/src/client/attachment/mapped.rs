@@ -105,9 +105,9 @@ pub(crate) type SendStores<'a> = dyn FnMut(&Stored) -> Result<Option<PostedSync>
 
 /// Memory whose stores go home, and whose pages come, with messages that are sent to their home anyway.
 ///
-/// Stores are *under way* from the moment on at which they were sent until [`CarriedMemory::have_arrived`]. Meanwhile they are kept as
-/// stores. Who sends or brings bytes of this memory otherwise makes sure first that they are at home: what follows them there must not be
-/// undone by them, nor hidden here. Threads that fault wait for nothing.
+/// Stores are *under way* from their sending until [`CarriedMemory::have_arrived`]. Meanwhile they are kept as stores. Whoever sends or
+/// brings bytes of this memory otherwise first makes sure that the stores are at home. They must not undo later bytes there, nor hide them
+/// here. Threads that fault wait for nothing.
 ///
 /// Ranges and **Errors** as for [`BoundMemory`].
 pub(crate) trait CarriedMemory {
@@ -118,8 +118,8 @@ pub(crate) trait CarriedMemory {
     /// changed at home each time. **Cost**: a look at a word of each page.
     fn moving_len(&self, range: &Range<u64>) -> (u64, u64);
 
-    /// Has `send` send to `home` what was stored in the ranges and is not home, if anything was. In `spans` it may have bytes with it that
-    /// nobody changed, as where a lock is held that all of them are bound to. Returns the number by which it is under way.
+    /// Lets `send` send to `home` the stores in the ranges that are not home yet, if there are any. `spans` may have unchanged bytes with
+    /// it, if a held lock is bound to all of them. Returns the number by which it is under way.
     fn send_along(
         &self,
         ranges: &[Range<u64>],
@@ -131,7 +131,7 @@ pub(crate) trait CarriedMemory {
     /// Reports the stores sent by that number: they are at home, or count as stores as before.
     fn have_arrived(&self, number: u64, are_home: bool) -> Result<()>;
 
-    /// Pages of the ranges that are not mapped directly, in the form that their home is asked; `None` unless all lie at that node, each
+    /// Pages of the ranges that are not mapped directly, in the form in which their home is asked. `None` unless all lie at that node, each
     /// in one extent.
     fn want(&self, ranges: &[Range<u64>], node: NodeId) -> Result<Option<PageWish>>;
 
@@ -176,8 +176,8 @@ impl Stored {
     }
 }
 
-/// True if loads and stores through a mapping are those of one memory for all hosts: then this program's commands go through it too, and
-/// its atomics reach other hosts.
+/// True if all hosts' loads and stores through mappings are those of one memory. Then this program's commands go through the mapping, too,
+/// and its atomics reach other hosts.
 pub(crate) fn is_one_memory(consistency: Consistency) -> bool {
     consistency == Consistency::Coherent
 }
@@ -255,7 +255,7 @@ impl Mapped {
         mappings.values().filter_map(Weak::upgrade).try_for_each(|mapping| mapping.check_stores())
     }
 
-    /// The mapping of a region with that promise and those rights, for the program to have a pointer; made where there is none.
+    /// The mapping of a region with that promise and those rights, for a pointer of the program. Makes it if there is none.
     ///
     /// **Errors**: [`Error::BadUse`] where the one that is there allows less; as for `make`.
     pub fn get_or_make(
@@ -290,7 +290,7 @@ impl Mapped {
         self.direct.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody needs the mapping no more; with the last it ends, after all handles of the region were told to look again.
+    /// Drops one use of the mapping. With the last the mapping ends, after all handles of the region were told to look again.
     pub fn let_go(&self, gid: Gid, mapping: Option<Arc<dyn MappedRegion>>) {
         let Some(mapping) = mapping else { return };
         if let Err(error) = self.end(gid, mapping) {

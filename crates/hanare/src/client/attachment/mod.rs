@@ -161,8 +161,8 @@ impl Shared {
         if self.life().number == number { Ok(()) } else { Err(self.own_lost()) }
     }
 
-    /// Count of events that may change decisions of a region's handles: this program mapped something or unmapped it, its node took
-    /// rights back, or another life of the node began.
+    /// Count of events that may change decisions of a region's handles: mappings of this program made or ended, rights that its node took
+    /// back, another life of the node.
     #[inline]
     pub fn changes(&self, gid: Gid) -> u64 {
         let life = self.life();
@@ -240,7 +240,7 @@ impl Shared {
         Ok(remote)
     }
 
-    /// Makes connections to a node, one after another: each ends the one before at the node, wherever the bytes of that one still are.
+    /// Makes connections to a node, one after another. Each ends the one before at the node, wherever that one's bytes are.
     fn tcp_dial(self: &Arc<Self>, node: NodeId, address: &str) -> Result<Box<Dial>> {
         let shared: Weak<Shared> = Arc::downgrade(self);
         let address = address.to_owned();
@@ -350,7 +350,7 @@ impl Shared {
     }
 }
 
-/// Turns a refused or broken greeting into a lost node: no process listens at the node's address, or it went in the middle.
+/// Turns a refused or broken greeting into a lost node. No process listens at its address, or it died in the middle.
 fn lost_while_greeted(node: NodeId, error: Error) -> Error {
     match error {
         Error::NoNode { reason, .. } => Error::NodeLost { node, reason },

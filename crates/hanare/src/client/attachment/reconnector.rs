@@ -32,8 +32,8 @@ struct Bench {
 }
 
 impl Shared {
-    /// Has the reconnector carry out these orders whenever its bell is rung, as long as they are there; `orders` makes them with the bell. Not
-    /// for a signal handler.
+    /// Lets the reconnector carry out these orders whenever its bell is rung, as long as they are there. `orders` makes them with the bell.
+    /// Not for a signal handler.
     ///
     /// **Errors**: [`Error::System`] where no thread can be started.
     pub fn reconnect_on_order<O: Reconnect + 'static>(

@@ -112,7 +112,8 @@ impl Region {
         Command::fill(self, shape.into(), pattern).run()
     }
 
-    /// Compares the stream of `shape` with `bytes`, as many; the position in the stream of the first difference, if there is one.
+    /// Compares the stream of `shape` with `bytes`, which are as many. Returns the stream's position of the first difference, if there is
+    /// one.
     ///
     /// **Cost**: the bytes travel to their nodes, 8 come back from each.
     pub fn compare<'s>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8]) -> Result<Option<u64>> {
@@ -144,7 +145,7 @@ impl Region {
         Command::fetch(self, shape.into(), modify, operands, olds).run()
     }
 
-    /// Swaps every element of `shape` for that of `new` where it equals that of `expected`, bit for bit; `olds` gets the elements before.
+    /// Swaps each element of `shape` for that of `new` if it equals that of `expected`, bit for bit. `olds` gets the elements before.
     pub fn compare_and_swap<'s>(
         &self,
         shape: impl Into<Shape<'s>>,
@@ -171,8 +172,8 @@ impl Region {
         Ok(u64::from_le_bytes(old))
     }
 
-    /// Reads the 64-bit word at `offset`, a multiple of 8, in one step. The result is one value that an update, a fetch, a swap or an
-    /// atomic store has put there, never a mix of two. [`Region::get`] promises that for single bytes alone.
+    /// Reads the 64-bit word at `offset`, a multiple of 8, in one step. The result is one value of an update, a fetch, a swap or an atomic
+    /// store, never a mix of two. [`Region::get`] promises that for single bytes alone.
     ///
     /// **Ordering**: what was written before the word that is seen is seen after it. **Cost**: on this host a load; else one message each
     /// way. **Errors**: as for [`Region::get`]; [`Error::BadElement`] at an odd offset.
@@ -194,7 +195,7 @@ impl Region {
         self.start_get_shape(Strided::contiguous(offset, len), into)
     }
 
-    /// Begins a put of `bytes` and returns at once; the buffer comes back from [`Completion::wait`], when the bytes are at their home.
+    /// Begins a put of `bytes` and returns at once. [`Completion::wait`] returns the buffer when the bytes are at their home.
     pub fn start_put(&self, offset: u64, bytes: Vec<u8>) -> Result<Completion<Vec<u8>>> {
         let len = bytes.len() as u64;
         self.start_put_shape(Strided::contiguous(offset, len), bytes)
@@ -295,9 +296,9 @@ impl Region {
 impl Pool {
     /// Copies the blocks of `from_shape` to those of `to_shape`, which have as many bytes in all. Shapes of any kind on either side.
     ///
-    /// **Cost**: one message each way for each node that receives bytes; they go from node to node, and none passes through this program.
-    /// Overlapping ranges of one region give unspecified bytes, and so do target blocks that are named twice.
-    /// **Source**: [D3 §3] VCOPI, VDDC.
+    /// **Cost**: one message each way for each node that receives bytes. They go from node to node, and none passes through this program.
+    /// Overlapping ranges of one region give unspecified bytes, and so do target blocks that are named twice. **Source**: [D3 §3] VCOPI,
+    /// VDDC.
     ///
     /// FEATURE: D3-F11 D3-F12
     pub fn copy<'f, 't>(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A command under way. Dropping it waits for its end.
 ///
-/// A region that hosts have mapped coherently takes no other way: its home does the command, and gets the pages that it needs from them.
+/// A region that hosts have mapped coherently has no other way. Its home does the command, and gets the pages from them.
 #[must_use = "a completion that is dropped at once makes the command a blocking one"]
 pub struct Completion<T> {
     tickets: Tickets<'static>,

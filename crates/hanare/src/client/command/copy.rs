@@ -10,7 +10,7 @@ use hanare_protocol::Result;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{self, Op};
 
-/// Bytes up to which a copy between mapped extents of this host is done by the caller itself: a message costs more.
+/// Up to so many bytes, the caller itself copies between mapped extents of this host: a message costs more.
 const COPY_HERE_LEN_MAX: u64 = 1 << 20;
 
 /// Drafts a copy; see [`Command::draft`].
@@ -32,7 +32,7 @@ pub(super) fn draft(
     Ok(())
 }
 
-/// Copies through this program, where a side is mapped coherently: ranges a piece at a time, blocks with room for all of them.
+/// Copies through this program, if a side is mapped coherently. Ranges go a piece at a time, blocks with room for all of them.
 fn copy_through(from: &Region, from_shape: Checked<'_>, to: &Region, to_shape: Checked<'_>) -> Result<()> {
     let len = from_shape.len();
     let is_cut = from_shape.range().is_some() && to_shape.range().is_some();

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Longest piece of a list in one command: while a node works on one piece, the next is on its way.
+/// Longest piece of a list in one command. While a node works on one piece, the next is on its way.
 const LIST_PIECE_LEN: u64 = LIST_LEN_MAX / 4;
 
 /// Longest piece of old values in one command.
@@ -131,7 +131,7 @@ fn plain(region: &Region, op: Op, shape: Strided, memory: Window, drafts: &mut D
     Ok(())
 }
 
-/// Gets and puts of blocks of the caller's memory: packed on their way, where the region is not one extent of this host.
+/// Gets and puts of blocks of the caller's memory. They are packed on their way, unless the region is one extent of this host.
 fn blocks<'b>(
     region: &Region,
     op: Op,
@@ -203,7 +203,7 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
     /// Does a share, or drafts it in pieces.
     fn share(&mut self, share: ExtentShape<'_>, operand: Window, result: Window) -> Result<()> {
         let local = self.reach(share.extent)?;
-        // A resize may leave an odd border, where an element that is whole in the region is cut or odd on its extent.
+        // A resize may leave an odd border. An element that is whole in the region may be cut there, or lie at an odd offset of its extent.
         self.op.check(self.region.name(), &share.shape)?;
         pieces(self.op, share, local.is_some())?.into_iter().try_for_each(|piece| self.piece(piece, local, operand, result))
     }
@@ -269,7 +269,8 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
         let pattern = bytes_of(pattern)?;
         let (routes, len) = (self.way.routes(), pattern.len() as u64);
         let all = if len == 1 { joined_shapes(routes, shape) } else { shares(routes, shape) };
-        // A node fills when the whole message is there, and puts as it comes: blocks that overlap keep their order in one of the two alone.
+        // A node fills when the whole message is there, and puts as it comes. So overlapping blocks keep their order only within one of the
+        // two.
         let is_patterned = all.iter().all(|share| phase(share, len).is_some());
         for share in all {
             let local = self.reach(share.extent)?;

@@ -1,4 +1,4 @@
-//! A vector command as a value: what is done, to which bytes of a region, with which of the caller's memory.
+//! A vector command as a value: the operation, the bytes of a region, and the caller's memory.
 //!
 //! ```text
 //! Command ── sound ──> Sound ──┬── at_once: the region is one window of this program
@@ -67,8 +67,8 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
         self.by_ref().sound().map(drop)
     }
 
-    /// Runs it and returns when it is done. A node that was restarted refuses the grants of before: the command is then tried once more
-    /// with its grants of today.
+    /// Runs it and returns when it is done. A node that was restarted refuses the old grants. Then the command is tried once more with its
+    /// grants of today.
     ///
     /// **Errors**: those of the call.
     pub fn run(self) -> Result<()> {
@@ -125,7 +125,7 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
         }
     }
 
-    /// The same command, to be run beside or after this one: for faces that keep commands and run them as often as they are asked.
+    /// The same command, to run beside or after this one, for faces that keep commands and run them as often as asked.
     ///
     /// # Safety
     /// The memory is good until both were run for the last time. Two that run at once write into the same buffers: whoever runs them has

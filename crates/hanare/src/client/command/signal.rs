@@ -27,8 +27,8 @@ impl Region {
     /// Writes `bytes` at `offset`, then updates the signal's 64-bit word. Whoever has seen the word, by [`Region::wait_until`] or
     /// [`Region::read_word`], sees the bytes.
     ///
-    /// **Cost**: where bytes and word are on one other node, one message each way; else as the put, and then the update.
-    /// **Errors**: as for [`Region::put`] and [`Region::update`]. Where one of the two could be refused before a byte moves, neither is done.
+    /// **Cost**: one message each way, if bytes and word are on one other node. Else as the put, and then the update. **Errors**: as for
+    /// [`Region::put`] and [`Region::update`]. Where one of the two could be refused before a byte moves, neither is done.
     pub fn put_with_signal(&self, offset: u64, bytes: &[u8], signal: Signal<'_>) -> Result<()> {
         let operand = signal.value.to_le_bytes();
         let modify = Modify { operator: signal.operator, element: Element::U64 };
@@ -56,7 +56,7 @@ impl Region {
         }
     }
 
-    /// The other node that has all of a range inside the region; `None` where there are several, or it is reached without a message.
+    /// The other node that has all of a range inside the region. `None` if there are several, or it is reached without a message.
     fn only_node(&self, offset: u64, len: u64) -> Option<NodeId> {
         let way = self.way();
         let mut nodes = parts(way.routes(), Strided::contiguous(offset, len)).map(|part| way.routes().extent(part.extent).node);

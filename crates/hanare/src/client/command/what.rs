@@ -171,8 +171,8 @@ pub(super) enum With<'b, R> {
 impl<'b, R: Deref<Target = Region>> Command<'b, R> {
     /// The command, if it can be run.
     ///
-    /// **Cost**: a look at each index of a list. **Errors**: [`Error::BadUse`] where the region was opened for reading; those of
-    /// [`Shape::check`] and [`Op::check`]; [`Error::BadShape`] where the memory has another length than it needs.
+    /// **Cost**: a look at each index of a list. **Errors**: [`Error::BadUse`] if the region was opened for reading. Those of
+    /// [`Shape::check`] and [`Op::check`]. [`Error::BadShape`] for memory of another length than it needs.
     pub(super) fn sound(self) -> Result<Sound<'b, R>> {
         let Command { region, shape, what } = self;
         let shape = fit(&region, shape)?;

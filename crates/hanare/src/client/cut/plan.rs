@@ -48,7 +48,7 @@ fn whole(piece: Piece) -> Cut {
     Cut { parts: [Some(part), None, None], next: 0 }
 }
 
-/// The parts of a strided shape that lie in one piece: a tail of a block, whole blocks, a beginning of a block.
+/// The parts of a strided shape that lie in one piece: a block's tail, whole blocks, a block's beginning.
 fn cut(piece: Piece, shape: Strided) -> Cut {
     let (begin, end) = (piece.at, piece.at + piece.len);
     let part = |from: u64, blocks: u64, block: u64, at: u64| CutPart {
@@ -57,7 +57,7 @@ fn cut(piece: Piece, shape: Strided) -> Cut {
         at,
         len: blocks * block,
     };
-    // Block k covers [k * stride, k * stride + block), measured from the shape's first byte like `begin` and `end`.
+    // Block k covers [k * stride, k * stride + block), measured from the shape's first byte, as are `begin` and `end`.
     let mut k = begin / shape.stride;
     let mut parts = [None; 3];
     let start = k * shape.stride;

@@ -1,7 +1,7 @@
 //! Cutting of a copy: runs that are one shape on one extent at either side.
 //!
 //! A copy with each side on one extent is one pair of commands, whatever the shapes. Strided shapes over several extents are cut where
-//! either side is cut; other shapes become lists of blocks for each pair of extents.
+//! either side is cut. Other shapes become lists of blocks for each pair of extents.
 
 use super::plan::{CutPart, parts};
 use hanare_protocol::limits::{BLOCK_LEN_MAX, LIST_LEN_MAX};
@@ -20,7 +20,7 @@ pub(crate) struct Run<'f, 't> {
     pub to: (usize, Shape<'t>),
 }
 
-/// Bytes brought to a program and sent on at once, where a side is mapped coherently: the page directory knows no copies from node to node.
+/// Bytes that a program brings and sends on at once, if a side is mapped coherently: page directories know no copies between nodes.
 pub(crate) const THROUGH_LEN: u64 = 1 << 20;
 
 /// The runs of a copy of as many bytes.
@@ -94,7 +94,7 @@ fn cut_runs(from: &Routes, from_shape: Strided, to: &Routes, to_shape: Strided) 
     runs
 }
 
-/// The most bytes that both parts can give as one shape each: whole blocks of both if there are some, else less than a block.
+/// The most bytes that both parts can give as one shape each. They are whole blocks of both if there are some, else less than a block.
 fn common_len(source: &CutPart, target: &CutPart) -> u64 {
     let len = source.len.min(target.len);
     let unit = |part: &CutPart| if part.shape.is_contiguous() { 1 } else { part.shape.block };
@@ -142,7 +142,7 @@ fn take(parts: &mut VecDeque<CutPart>, len: u64) -> CutPart {
     CutPart { shape: Strided { count: whole, ..shape }, len, ..part }
 }
 
-/// The runs of shapes of any kind: lists of blocks of one length between each two extents, long blocks one by one.
+/// The runs of shapes of any kind. Between each two extents they are lists of blocks of one length; long blocks come one by one.
 fn list_runs(from: &Routes, from_shape: &Checked<'_>, to: &Routes, to_shape: &Checked<'_>) -> Vec<Run<'static, 'static>> {
     let mut sources = pieces(from, from_shape);
     let mut targets = pieces(to, to_shape);

@@ -1,8 +1,8 @@
 //! Cutting of a shape of any kind into shapes on extents.
 //!
 //! A shape on one extent stays as it is. Over several extents, strided shapes are cut at the borders (`plan`), and so are long lines of
-//! sub-arrays. All else becomes one list of indices for each extent, so a node's message does not grow with the number of borders. A
-//! block that a border cuts ends the lists under way and goes in pieces, so blocks keep their order on every extent.
+//! sub-arrays. All else becomes one list of indices for each extent, so a node's message does not grow with the number of borders. A block
+//! that a border cuts ends the lists under way and goes in pieces. So blocks keep their order on every extent.
 
 use crate::client::cut::plan::{self, CutPart};
 use hanare_protocol::placement::{Extent, Routes};

@@ -269,7 +269,8 @@ impl MailboxState {
         self.look_at_senders(receives)
     }
 
-    /// A party's connection ended. If the party did, that is remembered: those who wait for it are told, when all that it sent has come.
+    /// A party's connection ended. If the party ended, too, that is remembered. Those who wait for it are told when all that it sent has
+    /// come.
     fn lane_failed(&mut self, error: Error) -> Outcome<()> {
         let Error::WriterGone { lane, .. } = error else { return Err(Failure::from(error)) };
         let party = self.writers.get(lane as usize).copied().flatten();
@@ -321,8 +322,8 @@ impl MailboxState {
         self.left.len() + 1 < self.peers.count() as usize
     }
 
-    /// A message that comes within a few pauses, where none is kept and no other receive waits: nothing is noted for it. Whether there is one,
-    /// in `into` then, because each call would copy a result that carries it.
+    /// A message that comes within a few pauses, if none is kept and no other receive waits. It is noted nowhere. Returns true if there is
+    /// one, in `into` then: each call would copy a result that carries it.
     pub fn take_at_once(&mut self, want: &Wanted, into: &mut Arrival) -> Outcome<bool> {
         if !self.waiting.is_empty() || self.matching.kept_count() > 0 || self.outbox.is_sending() {
             return Ok(false);

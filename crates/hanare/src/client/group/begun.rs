@@ -144,7 +144,7 @@ impl Outbox {
         self.hear(peers, to);
     }
 
-    /// The next whose head may go to this party, and what it sends; with `waits` whether or not its body is there.
+    /// The next send whose head may go to this party, and what it sends. With `waits`, its body need not be there.
     fn take_ready(&mut self, to: u32, waits: bool) -> Option<(Sending, SendStage)> {
         let line = self.under_way.get_mut(&to)?;
         let next = line.iter().position(|sending| !sending.is_posted())?;

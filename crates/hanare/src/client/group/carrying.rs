@@ -17,8 +17,8 @@ use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
 
-/// Bytes that surely move each way up to which they go with the arrival and its answer. More of them are put and fetched where they lie in
-/// less time than they are copied into a message and out of it.
+/// Up to so many bytes that surely move, the bytes go with the arrival and its reply. More are put and fetched in place, which takes less
+/// time than to copy them into a message and out of it.
 const ALONG_LEN: u64 = 64 << 10;
 
 /// Bytes that a further run of an extent takes in a message at most, beside what it puts.
@@ -236,11 +236,10 @@ impl Group {
     /// `takes` are here, ready to be read, when it goes on.
     ///
     /// **Cost**: one message each way, if each part lies whole in one extent at the barrier's home. The arrival has the stores that go
-    /// along, the reply the changed pages. That holds for stores to one mapping and parts of [`RELEASE_LEN_MAX`] bytes each way, with at
-    /// most 64 KiB of pages that were stored to or are sure to come. All other parts cost as [`SharedMapping::flush`] before it and
-    /// [`SharedMapping::bring`] after it; with a coherent mapping only the last moves anything. **Errors**: theirs, and those of
-    /// [`Group::barrier`]. An error before the arrival leaves the others waiting: drop the group, and they are told. **Source**: [RF
-    /// §3.4]
+    /// along, the reply the changed pages. That holds for stores to one mapping, and for parts of [`RELEASE_LEN_MAX`] bytes each way. Of
+    /// these at most 64 KiB of pages were stored to or are sure to come. All other parts cost as [`SharedMapping::flush`] before it and
+    /// [`SharedMapping::bring`] after it. With a coherent mapping only the last moves anything. **Errors**: theirs, and those of
+    /// [`Group::barrier`]. An error before the arrival leaves the others waiting: drop the group, and they are told. **Source**: [RF §3.4]
     // FEATURE: RF-F15
     pub fn barrier_with(&self, gives: &[Part<'_>], takes: &[Part<'_>]) -> Result<()> {
         let cargo = match self.home()? {

@@ -27,14 +27,14 @@ numbers!(u8 = U8, i8 = I8, u16 = U16, i16 = I16, u32 = U32, i32 = I32, u64 = U64
 /// # Collective operations
 ///
 /// Every party calls the same operations in the same order, with vectors of the same length. The first one of a group makes a region for
-/// each party, on its host, which goes with the group's last handle. The result is the same, bit for bit, whatever arrives first: vectors
-/// are folded in the order of the parties of each host, then in that of hosts.
+/// each party, on its host, which goes with the group's last handle. The result is the same, bit for bit, whatever arrives first. Vectors
+/// are folded in the order of each host's parties, then in that of the hosts.
 ///
-/// **Cost**: parties of one host exchange through shared memory. Between hosts goes what [`hanare_protocol::collective`] says, each
-/// message with up to 128 KiB. No deadline while all parties live. **Errors**, of all operations: [`Error::RankGone`] or
-/// [`Error::PartyGone`] at all parties, with the number of one that has gone; [`Error::BadGroup`] where calls do not fit together. The
-/// group does no further operation then. Before anything happens: [`Error::BadGroup`] for a root that is no party and for buffers of a
-/// wrong length; [`Error::LimitReached`] for more than 256 parties.
+/// **Cost**: parties of one host exchange through shared memory. Between hosts goes what [`hanare_protocol::collective`] says, each message
+/// with up to 128 KiB. No deadline while all parties live. **Errors**, of all operations: [`Error::RankGone`] or [`Error::PartyGone`] at
+/// all parties, with the number of one that has gone. [`Error::BadGroup`] if calls do not fit together. The group does no further operation
+/// then. Before anything happens: [`Error::BadGroup`] for a root that is no party and for buffers of a wrong length.
+/// [`Error::LimitReached`] for more than 256 parties.
 impl Group {
     /// Gives all parties the root's values.
     pub fn broadcast<T: IntoBytes + FromBytes + Immutable>(&self, values: &mut [T], root: u32) -> Result<()> {

@@ -33,13 +33,13 @@ const BODY: Duration = Duration::from_millis(ANSWER_MS);
 
 /// A party's messages. Opened by all parties of a group at once. Threads of a party take turns, also while one of them waits.
 ///
-/// A receive gets messages of one sender in the order in which they were sent; receives that fit one message get it in the order in which
-/// they were posted. A send returns when the message is on its way, received or not: the sender's bytes are free again. When
+/// A receive gets messages of one sender in the order in which they were sent. Receives that fit one message get it in the order in which
+/// they were posted. A send returns when the message is on its way, received or not. Then the sender's bytes are free again. When
 /// [`Mailbox::settle`] returns, the message is in memory of the receiver's host.
 ///
-/// **Cost**: on one host, for a body of up to a page, two copies, no system call while the receiver is awake, and no lock. Between hosts
-/// a message, whose reply a later call takes. A longer body goes with its head between hosts, and its reply is waited for. Its place
-/// costs a message each way more, or two, where many are not dropped yet. A part that a node sends costs one more.
+/// **Cost**: on one host two copies for a body of up to a page, without a lock, and without a system call while the receiver is awake.
+/// Between hosts a message, whose reply a later call takes. A longer body goes with its head between hosts, and its reply is waited for.
+/// Its place costs a message each way more, or two, where many are not dropped yet. A part that a node sends costs one more.
 ///
 /// FEATURE: D3-F6 D3-F8
 pub struct Mailbox {
@@ -84,13 +84,12 @@ impl Membership for JoinedMailbox {
 }
 
 impl Group {
-    /// Opens this party's mailbox. All parties do so at once, with the same `receive_len`: bytes in which bodies longer than a page land
-    /// and stay until they are dropped.
+    /// Opens this party's mailbox. All parties do so at once, with the same `receive_len`. So many bytes of bodies longer than a page lie
+    /// there until they are dropped.
     ///
-    /// **Cost**: three barriers; on this host a region of `receive_len`, one of as much at most (4 MiB for each party), and one of 64 KiB for
-    /// each party. **Errors**: those of
-    /// [`crate::Pool::create`] and [`Group::barrier`]; [`Error::LimitReached`] for more than 256 parties. Where one party cannot open its
-    /// own, none does: the others have [`Error::BadGroup`], and all may open theirs again.
+    /// **Cost**: three barriers. On this host a region of `receive_len`, one of as much at most (4 MiB for each party), and one of 64 KiB
+    /// for each party. **Errors**: those of [`crate::Pool::create`] and [`Group::barrier`]. [`Error::LimitReached`] for more than 256
+    /// parties. If one party cannot open its own, none does: the others have [`Error::BadGroup`], and all may open theirs again.
     pub fn mailbox(&self, receive_len: u64) -> Result<Mailbox> {
         self.mailbox_with(&MailboxOptions { receive_len, ..MailboxOptions::default() })
     }
@@ -132,13 +131,13 @@ impl Group {
 /// Options of a mailbox.
 #[derive(Clone, Copy, Debug)]
 pub struct MailboxOptions<'p> {
-    /// A word, for groups with several mailboxes at once: of those with one purpose, a group has one at a time.
+    /// A word, for groups with several mailboxes at once. Of those with one purpose, a group has one at a time.
     pub purpose: &'p str,
     /// Bytes in which bodies longer than a page land and stay until they are dropped; the same for all parties.
     pub receive_len: u64,
-    /// Receivers fetch parts of regions ([`Body::Part`]) of more than a page: a send sends the head alone. The receiver begins to fetch
-    /// in the call, of any kind, in which its mailbox finds the head. Until then, and while the body moves, the part must stay as it is:
-    /// [`Mailbox::settle`] and [`Mailbox::wait_sent`] wait until it was fetched. Each party may choose for its own sends.
+    /// Receivers fetch parts of regions ([`Body::Part`]) of more than a page; a send sends the head alone. The receiver begins to fetch
+    /// when any call of its mailbox finds the head. Until then, and while the body moves, the part must stay as it is. [`Mailbox::settle`]
+    /// and [`Mailbox::wait_sent`] wait until it was fetched. Each party may choose for its own sends.
     ///
     /// **Cost**: of a send a message; none for the body's place. An answer to the sender, which it takes in its next calls.
     ///
@@ -163,8 +162,8 @@ impl Mailbox {
     /// Sends a message to party `to`, which may be this one. Returns when it is on its way, and its bytes are free again.
     ///
     /// **Errors**: [`Error::BadGroup`] for an unknown party; [`Error::LimitReached`] for a head of more than 48 bytes, and for a body
-    /// longer than the receive memory. [`Error::HeapFull`] where bodies that were not dropped fill that, and [`Error::QueueFull`] where
-    /// the receiver's node has no room for heads: nothing was sent. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is
+    /// longer than the receive memory. [`Error::HeapFull`] if bodies that were not dropped fill that, [`Error::QueueFull`] if the
+    /// receiver's node has no room for heads. Nothing was sent then. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is
     /// gone, then or by a message before. Those of [`crate::Pool::copy`].
     ///
     /// FEATURE: D3-F4 D3-F9
@@ -176,11 +175,11 @@ impl Mailbox {
         sent.map_err(|failure| inner.peers.error(failure))
     }
 
-    /// Begins to send a message and returns: [`Mailbox::wait_sent`] and its kin tell when it is in memory of the receiver's host. Messages
-    /// arrive in the order in which their sends were begun, whichever is waited for. The mailbox sends on in its calls alone: a program that
-    /// computes for long calls [`Mailbox::test_sent`] now and then. Dropping the mailbox waits for what is under way.
+    /// Begins to send a message and returns. [`Mailbox::wait_sent`] and its kin tell when it is in memory of the receiver's host. Messages
+    /// arrive in the order in which their sends were begun, whichever is waited for. The mailbox sends on in its calls alone. So a program
+    /// that computes for long calls [`Mailbox::test_sent`] now and then. Dropping the mailbox waits for what is under way.
     ///
-    /// **Cost**: of a long body a message each way for its place, which is waited for; its bytes move while the program goes on.
+    /// **Cost**: for a long body it waits for a message each way, which gets its place. The bytes move while the program goes on.
     /// **Errors**: those of [`Mailbox::send`] that are known at once: nothing was begun. [`Error::LimitReached`] where 65,536 sends were
     /// begun and not waited for.
     pub fn start_send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: LastingBody<'_>) -> Result<SendId> {
@@ -194,8 +193,8 @@ impl Mailbox {
     /// Waits until all messages that were sent are in memory of their receivers' hosts. Parts that receivers fetch
     /// ([`MailboxOptions::fetch_parts`]) are fetched in calls of the receivers, which this waits for.
     ///
-    /// **Cost**: nothing where all are known to be; else a message each way for each party that was sent to. **Errors**: those of
-    /// [`Mailbox::send`], for one party that a message did not come to; those of others follow at the next calls.
+    /// **Cost**: nothing if all are known to be. Else a message each way for each party that was sent to. **Errors**: those of
+    /// [`Mailbox::send`], for one party that a message did not come to. Those of others follow at the next calls.
     pub fn settle(&self) -> Result<()> {
         let inner = &mut *self.inner()?;
         inner.outbox.send_on_all(&mut inner.peers, true);
@@ -250,7 +249,7 @@ impl Mailbox {
             let nap = Duration::from_millis(MESSAGE_NAP_MS);
             let nap = left.map_or(nap, |left| left.min(nap));
             if inner.outbox.is_sending() {
-                // A node that says nothing is found out by a wait for its answer, which has a bound of its own.
+                // A wait for a reply finds a node that says nothing; it has a timeout of its own.
                 if begun.elapsed() >= LOOK && left.is_none_or(|left| left >= BODY) {
                     inner.outbox.settle(&mut inner.peers);
                 }

@@ -8,7 +8,7 @@ use hanare_protocol::message::header::SHORTEST_LEN;
 use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
 
-/// A message that was received: its envelope and its head are here; its body stays where it landed until this is dropped.
+/// A message that was received. Its envelope and its head are here. Its body stays where it came until this is dropped.
 ///
 /// FEATURE: D3-F7
 pub struct Message {
@@ -17,7 +17,7 @@ pub struct Message {
     pub(super) body: ArrivedBody,
 }
 
-/// A head, in the first line of its header, which is read once and by whole words: moves of odd bytes wait for the stores before them.
+/// A head, in the first line of its header. It is read once and by whole words: moves of odd bytes wait for the stores before them.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 pub(super) struct MessageHead {

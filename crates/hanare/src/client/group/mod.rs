@@ -99,8 +99,8 @@ impl Pool {
 
     /// Becomes one of the `parties` of a group, which exists by being joined. Any client whom its name is [permitted](Pool::permit) may be a party, or several.
     ///
-    /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's; [`Error::BadGroup`] where others
-    /// gave another number, or where all parties are there; [`Error::NodeLost`].
+    /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]. [`Error::NoPermission`] if the name is another
+    /// user's. [`Error::BadGroup`] if others gave another number, or all parties are there. [`Error::NodeLost`].
     pub fn group(&self, name: &str, parties: u32) -> Result<Group> {
         self.join(&SyncTarget::name(&self.shared, name)?, parties, |instance| {
             let name: String = name.chars().take(32).collect();
@@ -141,8 +141,8 @@ impl Region {
     /// Becomes one of the `parties` of the group at a byte of the region. The byte's node keeps the group, for barriers and all other
     /// calls ([`Pool::group`]). The byte itself is neither read nor written. A program may be a party if it may write the region.
     ///
-    /// **Cost**: one message each way to that node. **Errors**: as for [`Pool::group`]; [`Error::OutOfRange`]; [`Error::BadUse`] where the region was
-    /// opened for reading; [`Error::UnknownRegion`] where it is removed, also while others are waited for.
+    /// **Cost**: one message each way to that node. **Errors**: as for [`Pool::group`]. [`Error::OutOfRange`]. [`Error::BadUse`] if the
+    /// region was opened for reading. [`Error::UnknownRegion`] if it is removed, also while others are waited for.
     pub fn group_at(&self, offset: u64, parties: u32) -> Result<Group> {
         let pool = Pool::of(self.shared.clone());
         // The node counts group instances, and no byte is another's.
@@ -171,8 +171,8 @@ impl Group {
     ///
     /// **Ordering**: as for [`Pool::barrier`]: all parties then see what any of them wrote by calls that returned. **Cost**: one message
     /// each way. **Errors**: in a job those of [`Pool::barrier`]. Else [`Error::PartyGone`] with the client's id when a party left or
-    /// ended, this one's connection included: drop the group and join it again to go on. [`Error::NodeLost`] where the home is gone, or
-    /// as for [`Pool::check_stores`].
+    /// ended, this one's connection included. To go on, drop the group and join it again. [`Error::NodeLost`] where the home is gone, or as
+    /// for [`Pool::check_stores`].
     pub fn barrier(&self) -> Result<()> {
         let GroupKind::Joined(rank) = &self.kind else { return self.pool.barrier() };
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);

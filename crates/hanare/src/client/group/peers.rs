@@ -63,8 +63,8 @@ impl Parties {
     /// Meets the others three times: all have a queue of this form; all are in the roster; all have read it. `purpose` tells the regions
     /// from the group's other ones. `other` is what this party has made besides, `ahead` its memory for bytes that go before headers.
     ///
-    /// A party that cannot make its region, or cannot find the roster, meets the others all the same and stays out of the roster. All
-    /// fail then, and none waits for another.
+    /// A party that cannot make its region, or cannot find the roster, meets the others all the same. It stays out of the roster. All fail
+    /// then, and none waits for another.
     pub fn open<T>(
         group: &Group,
         purpose: &str,
@@ -223,7 +223,7 @@ impl Parties {
         self.peers.iter_mut().enumerate().filter_map(unsettled).collect()
     }
 
-    /// Names the rank that went first, if the job's home says so soon: the others may have gone because of it.
+    /// Names the rank that went first, if the job's home says so soon. The others may have gone because of it.
     pub fn first_to_go(&self, failure: Failure) -> Failure {
         let Failure::Gone { party, reason, has_left: false, is_told: false } = failure else { return failure };
         match self.own.pool.shared.first_death(FIRST).filter(|_| self.is_job) {

@@ -153,7 +153,7 @@ impl Drop for ReceivedBody {
     }
 }
 
-/// Bytes up to which a part of a region on this host is read by its sender: to have its node send it costs more.
+/// Up to so many bytes, the sender reads a part of a region on this host: to let its node send it costs more.
 const READ_HERE_LEN: u64 = 64 << 10;
 
 /// Room for a body in another party's memory.
@@ -161,12 +161,13 @@ pub(super) struct Room {
     pub region: Arc<Region>,
     pub at: u64,
     pub place: BodyLocation,
-    /// True if bytes may go there in one message with their head, and be put twice: another host's memory that only this party writes.
+    /// True if bytes may go there in one message with their head, and be put twice. That is another host's memory that only this party
+    /// writes.
     pub takes_ahead: bool,
 }
 
 impl Room {
-    /// The bytes of a part of a region on this host, where to send them from here is cheaper than to have them fetched.
+    /// The bytes of a part of a region on this host, if it is cheaper to send them from here than to have them fetched.
     pub fn read_part(&self, region: &Region, shape: &Shape<'_>, len: u64) -> Outcome<Option<Vec<u8>>> {
         let is_cheap = self.takes_ahead && region.is_local() && len <= READ_HERE_LEN;
         is_cheap.then(|| short_part(region, shape, len)).transpose()

@@ -1,4 +1,4 @@
-//! The sending side of a mailbox: messages that are sent at once, and those that are begun and waited for later.
+//! The sending side of a mailbox: messages that are sent at once, and messages that are begun and waited for later.
 //!
 //! ```text
 //! send ──> its body moves ──> its head follows        bytes go in one message with the head, where the receiver is on another host
@@ -43,8 +43,8 @@ pub(super) struct Outbox {
     /// Parts that receivers have not fetched: the party, the part's number, and the send where it was begun.
     pub(super) lent: BTreeMap<(u32, u64), Option<SendId>>,
     next_part: u64,
-    /// True for each party of this host that has had a header with its sender, and so knows this one by its lane. A head alone goes there
-    /// in one line, by one store. FEATURE: D3-F3
+    /// True for each party of this host that has had a header with its sender, and so knows this one by its lane. Then a head alone goes
+    /// there in one line, by one store. FEATURE: D3-F3
     is_known: Vec<bool>,
 }
 
@@ -103,8 +103,8 @@ impl Outbox {
         }
     }
 
-    /// A part of a region that its receiver will fetch: its number, and what is said of it behind the head. `None` where receivers do not fetch, or
-    /// the part has too many indices for a header.
+    /// A part of a region that its receiver will fetch: its number, and the bytes behind the head that describe it. `None` if receivers do
+    /// not fetch, or the part has too many indices for a header.
     pub(super) fn lend(&mut self, region: &Region, shape: &Shape<'_>) -> Outcome<Option<(u64, Vec<u8>)>> {
         if !self.lends {
             return Ok(None);
@@ -221,7 +221,7 @@ impl Outbox {
         Err(failure)
     }
 
-    /// The port with the header that is to be committed; `None` where that was sent, in one line and without a body.
+    /// The port with the header to be committed. `None` if that was sent, in one line and without a body.
     fn fill_header<'p>(
         &mut self,
         peers: &'p mut Parties,

@@ -13,9 +13,9 @@ use std::time::Duration;
 pub enum Body<'b> {
     /// Bytes of the program.
     Bytes(&'b [u8]),
-    /// Bytes of a region, in the shape's order. If they are more than a page, the node that holds them sends them, and this program's
-    /// processor never touches them. Fewer are read and go with their head, which saves two messages each way. So do up to 64 KiB on this
-    /// host, for a receiver on another.
+    /// Bytes of a region, in the shape's order. If they are more than a page, the node that holds them sends them. This program's processor
+    /// never touches them. Fewer are read and go with their head, which saves two messages each way. So do up to 64 KiB on this host, for a
+    /// receiver on another.
     ///
     /// **Source**: [D3 §3.4] LHC.
     Part(&'b Region, Shape<'b>),

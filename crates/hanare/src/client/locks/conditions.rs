@@ -11,14 +11,14 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 impl LockGuard {
-    /// Gives the lock back, waits for a notice of one of its conditions, or for `bound` at most, and takes it again. Returns true if it
-    /// was notified. A condition is any number: the offset of the awaited thing is a good one. Look at the awaited thing again
-    /// afterwards, because others may have had the lock first. An abandoned lock wakes all who wait for its conditions:
-    /// [`LockGuard::was_abandoned`] says so to the first of them.
+    /// Gives the lock back, waits for a notice of a condition of it, or for `bound` at most, and takes it again. Returns true if it was
+    /// notified. A condition is any number: the offset of the awaited thing is a good one. Look at that thing again afterwards, because
+    /// others may have had the lock first. An abandoned lock wakes all who wait for its conditions. [`LockGuard::was_abandoned`] says so to
+    /// the first of them.
     ///
-    /// **Ordering**: those who wait for a condition go on in the order in which they came, each when it has the lock.
-    /// **Cost**: one message each way, and those of data bound to the lock, as for [`LockGuard::unlock`] and [`crate::Pool::lock`].
-    /// **Errors**: theirs, after which the lock is not held; [`Error::LockMisused`] where the lock is shared: it is held as before.
+    /// **Ordering**: waiters for a condition go on in the order in which they came, each when it has the lock. **Cost**: one message each
+    /// way, and those of data bound to the lock, as for [`LockGuard::unlock`] and [`crate::Pool::lock`]. **Errors**: theirs, after which
+    /// the lock is not held. [`Error::LockMisused`] if the lock is shared: it is held as before.
     pub fn wait(&mut self, condition: u64, bound: Option<Duration>) -> Result<bool> {
         self.data.check_alone()?;
         self.pool.check_stores()?;
@@ -68,8 +68,8 @@ impl LockGuard {
         Ok(notified)
     }
 
-    /// A wait failed: the lock is not held any more, and what was stored under it and not released is taken back. With an error of its
-    /// own the home is told, which may believe it held.
+    /// A wait failed. The lock is not held any more, and unreleased stores under it are taken back. With an error of its own it tells the
+    /// home, which may believe the lock held.
     fn is_lost(&mut self, error: Option<Error>) -> Result<bool> {
         let (shared, taking) = (&self.pool.shared, self.data.taking.clone());
         self.data.undo(shared);
@@ -81,7 +81,7 @@ impl LockGuard {
         Err(error.unwrap_or_else(|| lost(&taking.title)))
     }
 
-    /// Has those go on who wait for a condition of the lock, once it is given back: the one that has waited longest.
+    /// Wakes the one that has waited longest for a condition of the lock. It goes on once the lock is given back.
     ///
     /// **Cost**: one message each way. **Errors**: [`Error::LockMisused`] where the lock is shared; [`Error::LockLost`].
     pub fn notify_one(&self, condition: u64) -> Result<()> {

@@ -18,12 +18,12 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 impl Region {
-    /// The lock at a byte of the region, kept at the node that holds the byte: as many locks as there are bytes, for what lies there or
+    /// The lock at a byte of the region, kept at the node that holds the byte. There are as many locks as bytes, for data there or
     /// anywhere. The byte itself is neither read nor written.
     ///
-    /// The lock is like those at names ([`Pool::lock`]): fair, within bounds, granted on when its holder dies, leased to a program that
-    /// alone wants it. Data may be bound to it. A user who may write the region may take it, and one who may read the region may share
-    /// it. The lock goes with the region.
+    /// The lock is like those at names ([`Pool::lock`]). It is fair, it may be waited for within a bound, its holder's death grants it on,
+    /// and it is leased to a program that alone wants it. Data may be bound to it. A user who may write the region may take it, and one who
+    /// may read the region may share it. The lock goes with the region.
     pub fn lock_at(&self, offset: u64) -> RegionLock<'_> {
         RegionLock { region: self, offset, mode: Mode::Exclusive }
     }
@@ -47,8 +47,8 @@ impl RegionLock<'_> {
         RegionLock { mode: Mode::Shared, ..self }
     }
 
-    /// The same lock as a semaphore: so many may have it at the same time, a thread one place of them. Who says another number, or takes the
-    /// lock alone, waits until nobody has it. Who dies leaves its place to the next, who is told ([`LockGuard::was_abandoned`]).
+    /// The same lock as a semaphore. So many may have it at the same time; a thread has one place. Whoever says another number, or takes
+    /// the lock alone, waits until nobody has it. Who dies leaves its place to the next, who is told ([`LockGuard::was_abandoned`]).
     ///
     /// ```no_run
     /// # let region = hanare::Pool::attach()?.open("printers")?;

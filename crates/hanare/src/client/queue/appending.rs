@@ -94,7 +94,7 @@ impl AppendLink {
         self.asked.get_or_insert_with(Instant::now);
     }
 
-    /// True if the reader was asked for a reply and nothing has moved for long: neither that, nor a byte towards its host.
+    /// True if the reader was asked for a reply and nothing has moved for long: no reply, and no byte towards its host.
     pub fn is_late(&mut self) -> bool {
         if self.asked.is_none_or(|asked| asked.elapsed() < PATIENCE) {
             return false;

@@ -212,7 +212,7 @@ impl Appends {
     /// Sends what was kept, and does not wait for its answer; where it `may_wait`, nobody will just now. Waits for older ones while many are
     /// under way.
     ///
-    /// A unit that is claimed and not kept stays claimed: says by how many bytes it has moved to the front.
+    /// A unit that is claimed and not kept stays claimed. Says by how many bytes it has moved to the front.
     ///
     /// **Errors**: those of [`Appends::settle`], of older appends: nothing was sent then.
     pub fn start(&mut self, may_wait: bool) -> Result<usize> {
@@ -301,9 +301,9 @@ impl Appends {
 
     /// Waits until all that was sent counts; by a link, until it is at the reader's host. What does not count then is kept.
     ///
-    /// **Errors**: [`Error::QueueFull`] where the queue's node has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none;
-    /// [`Error::NotAWriter`] where the lane was given up;
-    /// [`Error::NodeLost`]. What was sent or kept behind those units is given up, and what was claimed.
+    /// **Errors**: [`Error::QueueFull`] if the queue's node has no room for spilled units, [`Error::QuotaExceeded`] if its user has none.
+    /// [`Error::NotAWriter`] if the lane was given up. [`Error::NodeLost`]. Units sent or kept behind those are given up, and so is a
+    /// claimed one.
     pub fn settle(&mut self) -> Result<()> {
         if self.link.is_some() && self.settle_link()? {
             return Ok(());
@@ -361,7 +361,8 @@ impl Appends {
         if broken.append.has_ahead() && self.resume()? < broken.end { broken.append.put_ahead() } else { Ok(()) }
     }
 
-    /// Appends again, as long as the node has to ask first how much the user may have spilled; and what went by a link, as long as there is no room.
+    /// Appends again while the node first has to ask how much the user may have spilled. What went by a link is appended again while there
+    /// is no room.
     pub(super) fn ask_until_allowed(&self, mut answer: (Appended, u64), first: &UnderWay) -> Result<(Appended, u64)> {
         let begun = Instant::now();
         while answer.0.accepted < first.end

@@ -124,7 +124,7 @@ pub(super) struct QueueLane {
     pub(super) reader: Reader<LaneWords>,
     /// State of a remote lane.
     remote: Option<Arc<RemoteLane>>,
-    /// The head that the queue's node knows, of a lane elsewhere; on this host, the one at which it was asked for what is spilled.
+    /// The head that the queue's node knows, for a remote lane. On this host, the head at which it was asked for spilled units.
     told_head: u64,
     /// The reader was told that the writer's connection ended, and the lane is kept for the writer.
     is_kept: bool,
@@ -421,9 +421,8 @@ impl QueueLanes {
         if self.untold > self.told_at { self.tell_room() } else { Ok(()) }
     }
 
-    /// Wakes writers of this host that sleep for want of room, once a quarter of a lane is free, and before the reader finds nothing
-    /// more. A writer that is woken for each unit goes to sleep for each, and the fence before the look at its bell keeps the next unit
-    /// waiting.
+    /// Wakes writers of this host that sleep for want of room, once a quarter of a lane is free, and before the reader finds nothing more.
+    /// A writer that is woken for each unit goes to sleep for each. The fence before the look at its bell holds the next unit up.
     #[cold]
     fn tell_room(&mut self) -> Result<()> {
         if std::mem::take(&mut self.untold) > 0
@@ -439,13 +438,13 @@ impl QueueLanes {
         self.lanes.iter_mut().for_each(|lane| lane.reader.rewind());
     }
 
-    /// The queue is left to the board. What is spilled, and a writer's death, wait for units that were given; when they are freed, nobody
-    /// else puts the queue on the board.
+    /// The queue is left to the board. Spilled units, and a writer's death, wait until given units are freed. Nobody else puts the queue on
+    /// the board then.
     pub fn on_left(&mut self) {
         self.is_left = self.has_given();
     }
 
-    /// True if a unit freed after the queue was left calls for another look: the last given one of its lane, or one that makes room for
+    /// True if a unit freed after the queue was left calls for another look. It is the last given one of its lane, or makes room for
     /// spilled units.
     #[inline]
     pub fn is_due(&mut self, freed: &Unread) -> bool {

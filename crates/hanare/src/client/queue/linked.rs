@@ -6,7 +6,7 @@
 //!
 //! [`hanare_protocol::queue::link`] has the rules. What a writer sends is input: lengths, numbers and places are checked before a byte moves.
 //!
-//! Safety: windows are of memory that a link's sink keeps, or of the mapping that [`ReadLinks`] keeps; links go before both.
+//! Safety: windows are of memory that a link's sink keeps, or of [`ReadLinks`]' mapping. Links go before both.
 
 use super::reach::QueueReach;
 use super::watch::BellWatch;
@@ -304,8 +304,8 @@ impl ReadLinks {
         Ok(None)
     }
 
-    /// Takes in links that were handed over, where the home's news say so, and what has come on all of them. `seen` is the position up to which a
-    /// lane was seen. Whether any unit counts since.
+    /// Takes in links that were handed over, if the home's news say so, and what has come on all of them. `seen` is the position up to
+    /// which a lane was seen. Returns true if any unit counts since.
     pub fn pump(&mut self, reach: &QueueReach, queue: u64, seen: impl Fn(usize) -> u64) -> Result<bool> {
         let Some(array) = reach.here()? else { return Ok(false) };
         let news = array.news(queue);

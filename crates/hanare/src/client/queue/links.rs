@@ -4,7 +4,7 @@
 //! by the node ── all answered, and units enough for a connection to pay ──> by the link ── it ended, or its reader does not read ──> by the node
 //! ```
 //!
-//! The node says at the end of a link how many units count ([`hanare_protocol::queue::link`]); the others are sent again by it.
+//! At the end of a link the node says how many units count ([`hanare_protocol::queue::link`]). The others are sent again through the node.
 
 use super::appending::AppendLink;
 use super::appends::{Appends, Linking};
@@ -74,7 +74,7 @@ impl Appends {
         }
     }
 
-    /// True if one more append of such a frame goes by the link without a wait; `None` where there is no link.
+    /// True if one more append of such a frame goes by the link without a wait. `None` if there is no link.
     pub fn link_has_way(&mut self, frame: usize) -> Result<Option<bool>> {
         let has_way = |own: &Appends| {
             own.under_way.len() < QUEUE_BEGUN_COUNT_MAX && own.begun_len + own.kept_len() + frame <= QUEUE_BEGUN_LEN_MAX
@@ -107,8 +107,8 @@ impl Appends {
         if is_late { self.unlink() } else { Ok(()) }
     }
 
-    /// Waits until what was sent is at the reader's host. False where the link was left. Of a queue whose writers wait for room, parts of that may wait
-    /// for the next call: nobody waits here for a reader that may wait for this program.
+    /// Waits until what was sent is at the reader's host. False where the link was left. If a queue's writers wait for room, a part may
+    /// wait for the next call. Nobody waits here for a reader that may wait for this program.
     pub(super) fn settle_link(&mut self) -> Result<bool> {
         let mut backoff = Backoff::new();
         self.hurry();
@@ -124,7 +124,7 @@ impl Appends {
         }
     }
 
-    /// Waits until all that went by a link counts, and does not wait for a reader that a queue can do without. Bytes that a host has acknowledged may
+    /// Waits until all that went by a link counts, but not for a reader that a queue can do without. Bytes that a host has acknowledged may
     /// still be lost: it may be one between the two.
     pub fn await_links(&mut self) -> Result<()> {
         while self.link.is_some() && self.any_under_way() {

@@ -1,4 +1,4 @@
-//! The two ways of a queue's units as one: those that come by links, and those that lie in their lanes.
+//! The two ways of a queue's units as one. Some come by links, the others lie in their lanes.
 
 use super::lanes::{QueueLanes, Unread};
 use hanare_protocol::Result;

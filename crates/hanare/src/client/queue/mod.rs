@@ -61,8 +61,8 @@ pub struct Queues {
 
 /// A queue: blocks of one length, or records, from any number of writers to one reader.
 ///
-/// Units of one writer are read in the order of their commits, each once; between writers there is no order. A unit is read whole or
-/// not at all. A queue is a part of a region, and needs the right to write it from all who use it, readers too.
+/// Units of one writer are read in the order of their commits, each once. Between writers there is no order. A unit is read whole or not at
+/// all. A queue is a part of a region. All who use it need the right to write the region, readers too.
 ///
 /// FEATURE: VQ-F5 VQ-F14 VQ-F15
 #[derive(Clone)]
@@ -85,7 +85,7 @@ pub struct QueueStat {
 pub struct LaneStat {
     /// True if it has a writer.
     pub has_writer: bool,
-    /// Bytes that were committed and not freed: of blocks a block's length each, up to a multiple of 8; of records 8 more each.
+    /// Bytes that were committed and not freed. A block counts its length, up to a multiple of 8; a record counts 8 more.
     pub bytes: u64,
     /// Bytes that were committed since the lane was made.
     pub bytes_ever: u64,
@@ -111,7 +111,7 @@ impl Pool {
     }
 
     /// Makes `count` queues as a region of its own. **Cost**: that of making the region, for any number of queues. An idle queue takes at
-    /// most 192 bytes, a cache line for each further writer and its share of the board, and its blocks. **Errors**: as for
+    /// most 192 bytes, a cache line for each further writer, its part of the board, and its blocks. **Errors**: as for
     /// [`Pool::create_queue`].
     ///
     /// FEATURE: VQ-F3 VQ-F4
@@ -218,8 +218,8 @@ impl Queue {
 
     /// Becomes a writer of it, in a lane of its own.
     ///
-    /// **Cost**: a message each way. **Errors**: [`Error::LimitReached`] where every lane has a writer; [`Error::BadUse`] where the region
-    /// was opened for reading; [`Error::IsMapped`] where programs have it mapped coherently; [`Error::NodeLost`].
+    /// **Cost**: a message each way. **Errors**: [`Error::LimitReached`] if every lane has a writer. [`Error::BadUse`] if the region was
+    /// opened for reading. [`Error::IsMapped`] if programs have it mapped coherently. [`Error::NodeLost`].
     ///
     /// FEATURE: VQ-F16
     pub fn writer(&self) -> Result<WritePort> {
@@ -246,7 +246,7 @@ impl Queue {
             let (head, tail) = (word(form.head_at(lane)), word(line + TAIL_AT));
             LaneStat {
                 has_writer: word(line + LANE_STATE_AT) == 1,
-                // A record is read as soon as its word is there: then the tail is behind the head for a moment.
+                // A record is read as soon as its word is there. Then the tail is behind the head for a moment.
                 bytes: Some(tail.wrapping_sub(head)).filter(|bytes| *bytes <= form.lane_len()).unwrap_or(0),
                 bytes_ever: tail,
                 spilled: word(line + SPILLED_AT),

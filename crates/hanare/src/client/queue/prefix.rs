@@ -4,7 +4,7 @@
 //! message:  put of the bytes | append of the units          the node does one after the other, or nothing of it
 //! ```
 //!
-//! Safety: the bytes last as long as the append; they are its own, or those of a call that waits for its end.
+//! Safety: the bytes last as long as the append. They are its own, or belong to a call that waits for its end.
 
 use crate::client::drafts::Drafts;
 use crate::client::region::Region;
@@ -42,7 +42,7 @@ impl BodyPrefix {
         BodyPrefix { region: region.clone(), at, bytes: window, _own: Cow::Borrowed(&[]) }
     }
 
-    /// True if they fit one message with an append at that node: a message is admitted whole or not at all.
+    /// True if they fit one message with an append at that node. A message is admitted whole or not at all.
     pub(super) fn fits(&self, node: &Arc<Remote>) -> bool {
         self.region.routes().extents().len() == 1 && Arc::ptr_eq(&self.region.extent_route(0).remote, node)
     }

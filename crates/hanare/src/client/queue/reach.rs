@@ -157,9 +157,9 @@ impl QueueReach {
         Err(Error::NoQueue { region: self.region.name().to_owned(), offset: self.at, reason })
     }
 
-    /// The array's memory, where it is on this host, for a program that may write it. **Cost**: maps the region the first time; looks
-    /// at this program's own memory from then on. **Errors**: [`Error::NodeLost`] once the connection to this host's node has
-    /// ended, which is not made again: others may have the ports' places.
+    /// The array's memory, where it is on this host, for a program that may write it. **Cost**: maps the region the first time; looks at
+    /// this program's own memory from then on. **Errors**: [`Error::NodeLost`] once the connection to this host's node has ended. It is not
+    /// made again, because others may have the ports' places.
     #[inline]
     pub fn here(&self) -> Result<Option<&Array<Shared>>> {
         // A mapped array stays, because extents stay on their nodes. A client that may write it mapped it.
@@ -241,7 +241,7 @@ impl QueueReach {
         }
     }
 
-    /// Sends an append, whose outcome is told when it is waited for; the node may take its time for the answer where it `may_wait`.
+    /// Sends an append. Its outcome is told when it is waited for. If it `may_wait`, the node may take its time for the reply.
     pub fn start_append(&self, lane: u32, append: &mut SentAppend, may_wait: bool) {
         let SentAppend { tickets, refused, operand, answer, len, ahead } = append;
         // SAFETY: the bytes are on the heap, where they stay while the append moves, and nobody touches them before its tickets were waited

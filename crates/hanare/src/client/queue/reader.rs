@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// The reader of a queue. Leaves it when dropped: the next goes on with what this one has not freed.
 ///
-/// A unit is seen where it lies, several at once if wanted, and stays until it is freed; freeing one frees those of its lane that were
-/// seen before. So a unit that a reader dies with is seen again by its successor.
+/// A unit is seen where it lies, several at once if wanted, and stays until it is freed. Freeing one frees those of its lane that were seen
+/// before. So a unit that a reader dies with is seen again by its successor.
 ///
 /// **Cost**: on the queue's host a few nanoseconds a unit, without a system call while there are any. Elsewhere three messages each way
 /// for as many units as a lane holds.
@@ -70,8 +70,8 @@ impl ReadPort {
         self.lanes.keep_broken();
     }
 
-    /// Has writers on other hosts send straight to this program, where they want to; bytes that go before units land in `ahead`. Without it, or where
-    /// that cannot be, units come by the queue's node.
+    /// Lets writers on other hosts send straight to this program, if they want to. Bytes that go before units come to `ahead`. Without it,
+    /// or if that cannot be, units come by the queue's node.
     ///
     /// **Cost**: a message each way to this host's node.
     pub(crate) fn link(&mut self, ahead: Option<&Region>) -> Result<()> {
@@ -115,8 +115,8 @@ impl ReadPort {
         Ok(found)
     }
 
-    /// The next unit that was not seen, if it comes within a few pauses. Between them it looks at the lanes of this host alone: what the node
-    /// has to say may wait as long.
+    /// The next unit that was not seen, if it comes within a few pauses. Between them it looks at the lanes of this host alone: news of the
+    /// node may wait as long.
     ///
     /// **Errors**: those of [`ReadPort::try_see`].
     #[inline]
@@ -167,8 +167,8 @@ impl ReadPort {
         }
     }
 
-    /// Lets a writer get ahead that commits one unit after another. Each look takes its line away from it, and a look for each unit costs
-    /// both sides more than the unit. If more units came than there were pauses, the next wait has more pauses.
+    /// Lets a writer get ahead that commits one unit after another. Each look takes its line away from it. A look for each unit costs both
+    /// sides more than the unit. If more units came than there were pauses, the next wait has more pauses.
     fn let_ahead(&mut self) {
         let fresh = self.life.units - std::mem::replace(&mut self.units_before, self.life.units);
         self.lag = if fresh > u64::from(self.lag) { (self.lag + 1).min(QUEUE_LAG_COUNT_MAX) } else { self.lag / 2 };
@@ -283,7 +283,7 @@ impl ReadPort {
     }
 
     /// Arms the descriptor of [`ReadPort::event`], when [`ReadPort::try_see`] has found nothing. From here on it becomes readable as soon
-    /// as there may be something, and stays so until it is armed again. If something has come meanwhile, it is readable at once.
+    /// as there may be something. It stays so until it is armed again. If something has come meanwhile, it is readable at once.
     ///
     /// ```text
     /// loop { while let Some(unread) = port.try_see()? { ...; port.free(&unread)? }  port.arm()?;  wait until the descriptor is readable }

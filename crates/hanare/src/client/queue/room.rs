@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 impl WritePort {
     /// [`WritePort::try_claim`] that waits for room where the queue's overflow is to wait, for `bound` at most; `None` for ever.
     ///
-    /// **Errors**: [`Error::QueueFull`] where it is to refuse; [`Error::NotInTime`]; [`Error::ReaderGone`] where the reader has died and
-    /// nobody has taken its place; [`Error::NodeLost`]; and those of [`WritePort::try_claim`].
+    /// **Errors**: [`Error::QueueFull`] if it is to refuse. [`Error::NotInTime`]. [`Error::ReaderGone`] if the reader has died and nobody
+    /// has taken its place. [`Error::NodeLost`]. Those of [`WritePort::try_claim`].
     ///
     /// FEATURE: VQ-F19
     pub fn claim(&mut self, len: usize, bound: Option<Duration>) -> Result<()> {

@@ -18,10 +18,10 @@ const TURN_COUNT: usize = 32;
 
 /// The reader of all queues of some arrays, and of some single queues, on any hosts. Leaves them when dropped.
 ///
-/// **Cost**: for an array that of its queues that have something, however many there are: a bit for each, found through words of bits. A
-/// load for each array and each single queue on this host, which are looked at in turn. Queues of other hosts are looked at when their
-/// nodes say so. The waiting thread sleeps at all of them at once. With a descriptor, or with remote queues, a thread of the library's
-/// own waits in its place for those of this host.
+/// **Cost**: for an array the queues that have something, however many queues there are: a bit for each, found through words of bits. A
+/// load for each array and each single queue on this host, in turn. Queues of other hosts are looked at when their nodes say so. The
+/// waiting thread sleeps at all of them at once. With a descriptor, or with remote queues, a thread of the library waits in its place for
+/// those of this host.
 ///
 /// FEATURE: VQ-F14
 #[derive(Default)]
@@ -325,8 +325,8 @@ impl QueueSet {
         Ok(self.make_watch()?.event().clone())
     }
 
-    /// Before a program waits for [`QueueSet::event`]: see [`super::ReadPort::arm`]. **Cost**: a system call or two, and a look at each array and each
-    /// single queue; of those elsewhere that have given something since, as there.
+    /// Before a program waits for [`QueueSet::event`]: see [`super::ReadPort::arm`]. **Cost**: a system call or two, and a look at each
+    /// array and each single queue. For remote ones that have given something since, as there.
     pub fn arm(&mut self) -> Result<()> {
         let watch = self.make_watch()?;
         watch.clear();

@@ -1,4 +1,4 @@
-//! Units that a write port commits behind bytes which go in their message, and what came of units that were sent.
+//! Units that a write port commits behind bytes in the same message, and the outcome of units that were sent.
 //!
 //! Safety: as for [`super::prefix`].
 
@@ -15,8 +15,9 @@ use std::time::Duration;
 const KEPT_LEN: usize = 64 << 10;
 
 impl WritePort {
-    /// Commits the claimed unit of a queue on another host behind bytes that its node puts into a region before: where the unit counts, they are
-    /// there. Waits until both are, but for short bytes that go to the reader's program: those are copied, because that may not look for long.
+    /// Commits the claimed unit of a remote queue behind bytes that its node first puts into a region. If the unit counts, the bytes are
+    /// there. Waits until both are. Short bytes that go to the reader's program are copied instead, because that program may not look for
+    /// long.
     ///
     /// **Cost**: a message each way. **Errors**: those of [`WritePort::publish`], and of [`Region::put`].
     pub(crate) fn commit_behind(&mut self, region: &Arc<Region>, at: u64, bytes: &[u8]) -> Result<()> {
@@ -73,8 +74,8 @@ impl WritePort {
         Some(error)
     }
 
-    /// Fate of the units of an append that failed so. Bytes that went ahead of them by a link may still come to their place, as long as
-    /// the reader does not look.
+    /// Fate of the units of an append that failed so. Bytes that went ahead of them by a link may still come, as long as the reader does
+    /// not look.
     pub(crate) fn what_happened(&self, error: &Error) -> Happened {
         if self.appends.has_unlinked { Happened::Unknown } else { error.happened() }
     }

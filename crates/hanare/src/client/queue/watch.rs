@@ -5,10 +5,10 @@
 //! of others:     a wait for the bell's word, at its node, that nobody waits for; its answer raises the event
 //! ```
 //!
-//! The reader announces sleep at the bells before it arms, and looks once more afterwards, so that nothing is missed (`hanare_ring::array`). A
-//! raised event says that a look may be worth its while. The descriptor is an `epoll`'s where there may be bells of others: it is readable as
-//! soon as a connection has something, too, whose answers the reader's next look takes. Who has no descriptor needs no thread either: it
-//! sleeps at the bells itself.
+//! The reader announces sleep at the bells before it arms, and looks once more afterwards. So nothing is missed (`hanare_ring::array`). A
+//! raised event says that a look may pay. If there may be remote bells, the descriptor is an `epoll`'s. Then it is readable, too, as soon
+//! as a connection has something, which the reader's next look takes. Without a descriptor the program needs no thread, and sleeps at the
+//! bells itself.
 
 use super::reach::QueueReach;
 use crate::client::remote::{LinkEvent, Remote, Told};
@@ -35,7 +35,7 @@ const STACK_LEN: usize = 256 << 10;
 /// Time without units after which a reader looks unasked.
 const LOOK: Duration = Duration::from_millis(LEASE_MS / 3);
 
-/// Time a thread sleeps before it looks at the bells unasked: a writer may die between its commit and the wake.
+/// Time a thread sleeps before it looks at the bells by itself: a writer may die between its commit and the wake.
 const NAP: Duration = Duration::from_millis(QUEUE_NAP_MS);
 
 /// A descriptor that is readable once a queue may have something: see [`super::ReadPort::arm`]. Only to be waited for, not to be read.
@@ -166,7 +166,7 @@ impl BellWatch {
         }
     }
 
-    /// Takes what is on its way from nodes, and gives up those that keep silent: a look by message says why.
+    /// Takes what is on its way from nodes, and gives up silent ones. A look by message says why.
     pub fn hear_remote(&mut self) {
         let links = self.links.iter().map(|(remote, _)| remote.attend()).collect::<Vec<_>>();
         for (at, event) in links.into_iter().enumerate().rev() {
@@ -188,7 +188,7 @@ impl BellWatch {
         }
     }
 
-    /// Has the node of another host say when a bell rings at which sleep was announced; not more than once until it has.
+    /// Asks the node of another host to say when a bell rings at which sleep was announced. Asks once until it has.
     ///
     /// **Cost**: a message. **Errors**: those of the node.
     pub fn ask(&mut self, index: usize) -> Result<()> {

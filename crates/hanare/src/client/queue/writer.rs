@@ -23,7 +23,7 @@ use std::time::Duration;
 /// A unit is claimed, filled in place and committed: from then on the reader sees it, on every host. Several are *kept* and published
 /// together, in one store on this host, and in one message to another.
 ///
-/// **Cost**: on the queue's host a few nanoseconds a unit, no system call and no lock while the reader is awake and has made room.
+/// **Cost**: on the queue's host a few nanoseconds a unit. No system call and no lock while the reader is awake and has made room.
 /// Elsewhere a message each way for each commit or publication. Spilled units go by messages on the same host, too.
 ///
 /// FEATURE: VQ-F8
@@ -77,8 +77,7 @@ impl WritePort {
         let writer = Writer::new(words, LaneLayout::new(reach.form(), at, lane)).map_err(|bad| reach.corrupt(bad))?;
         let appends = Appends::new(reach.clone(), (queue, lane), id, remote.clone());
         let name = reach.name(queue);
-        // An earlier writer's spilled units may come back between two looks: the first claim looks whether they have, and at the tail
-        // after that.
+        // An earlier writer's spilled units may come back between two looks. The first claim checks that, and looks at the tail after it.
         let is_behind = remote.is_none();
         Ok(WritePort {
             reach,
@@ -165,7 +164,7 @@ impl WritePort {
         Error::BadBlock { queue: self.reach.name(self.queue), len: len as u64, limit: self.reach.form().unit_len_max() }
     }
 
-    /// True if this host's lane must be left to the node, because earlier units are in the batch or the spill.
+    /// True if this host's lane must be left to the node, because earlier units are in the batch or spilled.
     fn goes_by_message(&mut self) -> Result<bool> {
         if !self.appends.is_idle() {
             return Ok(true);
@@ -284,10 +283,9 @@ impl WritePort {
 
     /// Commits all that were kept, and waits until those are there that were published before by [`WritePort::publish_started`].
     ///
-    /// **Errors**: [`Error::QueueFull`] where the queue's node has no room to spill, [`Error::QuotaExceeded`] where its user has none.
-    /// The first of several units may have been committed: [`WritePort::appended`] says how many, and the others are given up.
-    /// [`Error::NotAWriter`] where this program was taken for dead and its lane given up: units without a reply may have been committed.
-    /// [`Error::NodeLost`].
+    /// **Errors**: [`Error::QueueFull`] if the queue's node has no room to spill, [`Error::QuotaExceeded`] if its user has none. The first
+    /// of several units may have been committed. [`WritePort::appended`] says how many, and the others are given up. [`Error::NotAWriter`]
+    /// if this program was taken for dead and its lane given up. Units without a reply may have been committed. [`Error::NodeLost`].
     #[inline]
     pub fn publish(&mut self) -> Result<()> {
         self.publish_here()?;
@@ -297,9 +295,9 @@ impl WritePort {
     /// [`WritePort::publish`] that does not wait for a remote queue's node. The units are on their way, in order, and are read on
     /// arrival. They count once, whatever becomes of the connection.
     ///
-    /// **Cost**: on the queue's host that of `publish`; elsewhere one message, whose answer is taken by a later call. Waits for the oldest answer
+    /// **Cost**: on the queue's host that of `publish`. Elsewhere one message, whose reply a later call takes. Waits for the oldest reply
     /// while 32 appends are under way, or 400 KiB. **Errors**: those of `publish`, of these units or of earlier ones, here or at a later
-    /// call: who calls `publish` last misses none. A program that is killed before may lose what has not left its host.
+    /// call. A last `publish` misses none. A program that is killed before may lose what has not left its host.
     #[inline]
     pub fn publish_started(&mut self) -> Result<()> {
         if self.remote.is_none() { self.publish() } else { self.start(true) }

@@ -19,7 +19,7 @@ use std::sync::{PoisonError, RwLockWriteGuard};
 
 /// MappedExtents of this host that a handle has mapped as they are.
 pub(super) struct MappedExtents {
-    /// Mappings stay until the handle is dropped: other threads may be at work there when the node takes the right back.
+    /// Mappings stay until the handle is dropped. Other threads may be at work there when the node takes the right back.
     mappings: Vec<Option<Mapping>>,
     right: Right,
     /// The life of the node that they are of, and mappings of those before.
@@ -85,8 +85,8 @@ impl Deref for InReach<'_> {
     }
 }
 
-/// A call's way to a region, decided once for all its parts, because others may change it meanwhile. While it lives, hosts that will map
-/// the region wait, unless it is mapped coherently: so the call waits for nothing else.
+/// A call's way to a region, decided once for all its parts, because others may change it meanwhile. While it lives, hosts that want to map
+/// the region wait, unless it is mapped coherently. So the call waits for nothing else.
 pub(crate) struct Way<'r> {
     region: &'r Region,
     /// All bytes one after another, where the region is mapped coherently.
@@ -144,7 +144,7 @@ impl Region {
         }
     }
 
-    /// Takes note of mappings that this program has made or ended since the last look, and of rights that its node took back.
+    /// Takes note of mappings that this program has made or ended since the last look, and of revoked rights.
     #[inline]
     pub(crate) fn keep_up(&self) {
         // ORDERING: pairs with the store in `look_for_changes`: what was cleared before is not found afterwards.
@@ -189,7 +189,7 @@ impl Region {
         self.shared.mapped.let_go(self.gid, coherent.or(others));
     }
 
-    /// The extents that are mapped as they are, with rights of this moment: those that the node took back are gone.
+    /// The extents that are mapped directly, with rights of this moment. Those that the node took back are gone.
     fn mapped_to_change(&self) -> RwLockWriteGuard<'_, MappedExtents> {
         let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
         if mapped.look(self.shared.life(), self.gid) && self.coherent.get(self.len).is_none() {

@@ -44,8 +44,8 @@ impl Remote {
         }
     }
 
-    /// Has a connection of this client end at the node too, where it broke here: what was taken on it goes to others. A node that cannot
-    /// be asked within `patience` finds out by itself.
+    /// Ends a connection of this client at the node, too, because it broke here. Locks that were taken on it go to others. A node that
+    /// cannot be asked within `patience` finds out by itself.
     pub fn end(&self, connection: u128, patience: Duration) {
         let _ = self.ask(Question { connection, seq: 0 }, patience.min(ASK));
     }

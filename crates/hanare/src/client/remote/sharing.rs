@@ -26,11 +26,11 @@ fn left(until: Option<Instant>, most: Duration) -> Duration {
 }
 
 impl Remote {
-    /// Asks for something that clients share, and waits for the answer; returns it with the name of the connection that it came on.
+    /// Asks for something that clients share, and waits for the answer. Returns it with the name of its connection.
     ///
     /// **Errors**: [`Error::Broken`] where the connection broke meanwhile. It has ended at the node too, with all that was taken on it,
-    /// unless what happened is unknown. [`Error::NotInTime`] where nothing came within its patience: the connection stays, and a lock
-    /// that was asked for is given back should it come later.
+    /// unless what happened is unknown. [`Error::NotInTime`] if nothing came within its patience. The connection stays, and a lock that
+    /// comes later is given back.
     pub fn ask_sync(&self, what: &SyncRequest, patience: Patience) -> Result<(SyncAnswer, u128)> {
         self.wait_sync(self.post_sync(what.clone(), patience)?)
     }

@@ -1,4 +1,4 @@
-//! Requests that are sent and not waited for: who sent them is told of their answers, and goes on with something else meanwhile.
+//! Requests that are sent and not waited for. Their senders are told of the answers, and go on with something else meanwhile.
 
 use super::{Inner, Patience, Remote};
 use crate::client::session::check_lineage;
@@ -92,8 +92,8 @@ impl Remote {
         inner.pending.forsake(seq);
     }
 
-    /// Moves the link as far as it goes, and has its descriptor tell of what comes from here on, while requests are watched. `None` where there
-    /// is no connection.
+    /// Moves the link as far as it goes. While requests are watched, its descriptor tells of what comes from here on. `None` if there is no
+    /// connection.
     ///
     /// **Cost**: as of one look for an answer.
     pub fn attend(&self) -> Option<Arc<LinkEvent>> {

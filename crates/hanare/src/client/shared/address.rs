@@ -1,7 +1,7 @@
-//! Address of a mapping: it follows from the region's number, so that all programs that map it agree without a word.
+//! Address of a mapping. It follows from the region's number, so that all programs that map it agree without a word.
 //!
-//! The addresses are far from where a kernel puts programs, libraries, stacks and mappings, and from where sanitizers put shadows. A
-//! region's place is free in a program unless that has mapped another region with the same remainder, or a longer one before it.
+//! The addresses are far from those of programs, libraries, stacks and mappings, and from sanitizers' shadows. A region's place is free in
+//! a program, with two exceptions. The program has mapped another region with the same remainder, or a longer one before it.
 
 use crate::client::region::Region;
 use hanare_memory::Mapping;
@@ -23,7 +23,7 @@ pub enum MapAddress {
     /// At the region's own address, which is the same in all programs, where that is free; else anywhere.
     #[default]
     Usual,
-    /// At the region's own address, or not at all: pointers into the region may lie in shared memory, and are good in every rank.
+    /// At the region's own address, or not at all. Pointers into the region may lie in shared memory, and are good in every rank.
     Same,
     /// At this address, a multiple of 4 KiB, or not at all.
     At(usize),

@@ -2,11 +2,11 @@
 //!
 //! Every call but [`Endpoint::connect`] is async-signal-safe: no allocation, lock, thread-local or panic. The system calls are `sendmsg`,
 //! `send`, `recv`, `poll`, `sched_yield` and `clock_gettime`. Messages are sealed as on other connections. The keys are made when it
-//! connects, and sealing takes nothing but memory that is there. An endpoint is always TCP, whatever `HANARE_FABRIC` and the node say: no
-//! library can be called where a fault may have happened, and an RDMA library takes locks.
+//! connects, and sealing takes nothing but memory that is there. An endpoint is always TCP, whatever `HANARE_FABRIC` and the node say. A
+//! fault may happen inside any library, so none can be called, and an RDMA library takes locks.
 //!
 //! An endpoint has one request at a time under way, by the one thread that holds its context. After one loss it stays lost until there is
-//! another connection: a late reply would be taken for the next one's.
+//! another connection. A late reply would pass for the next one's.
 //!
 //! Safety invariant of this module: one thread at a time uses an endpoint (it is not `Sync`). Its callees never come back to it, so
 //! nobody else looks at its buffer.
@@ -132,7 +132,7 @@ impl Endpoint {
         self.broken.get()
     }
 
-    /// True if it is of no more use, as far as is known without a message: an end that came while no thread listened counts.
+    /// True if it is known to be of no more use, without a message. An end that came while no thread listened counts.
     ///
     /// **Cost**: one call.
     pub fn is_ended(&self) -> bool {
@@ -162,8 +162,8 @@ impl Endpoint {
 
     /// Receives as many bytes as there is room for.
     ///
-    /// **Cost**: no call where the bytes came with earlier ones; else one, and one copy more for up to a page.
-    /// **Errors**: also what broke it before; the bytes are then unspecified.
+    /// **Cost**: no call if the bytes came with earlier ones. Else one, and one copy more for up to a page. **Errors**: also what broke it
+    /// before; the bytes are then unspecified.
     pub fn receive(&self, into: &mut [u8]) -> Result<(), Broken> {
         self.broken.get().map_or(Ok(()), Err)?;
         count(&self.traffic.bytes_received, into.len() as u64);

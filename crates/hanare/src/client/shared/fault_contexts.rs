@@ -1,18 +1,17 @@
-//! Fault contexts: a thread that resolves a fault gets one for that time, prepared beforehand, with connections to the region's homes and
-//! room for pages.
+//! Fault contexts. A thread that resolves a fault gets one for that time, with connections to the region's homes and room for pages.
 //!
-//! A mapping has a fixed number of lanes (`HANARE_FAULT_LANES`), because no thread can be prepared for a fault that may be its
-//! first call of ours. A thread takes a free one, and where there is none it pauses and yields until one is given back.
+//! A mapping has a fixed number of contexts (`HANARE_FAULT_LANES`): a fault may be a thread's first call of ours, so no thread can be
+//! prepared. A thread takes a free one. If there is none, it pauses and yields until one is given back.
 //!
 //! # Rules
 //!
 //! - Take the page's claim first, then a context. With a context in hand never wait for a page, nor for a second context. So each holder
 //!   of a context comes to an end, within the bound of its node's reply.
-//! - [`FaultContexts::take`] and the guard's drop are async-signal-safe. A thread that is killed takes its process with it, and the lanes
-//!   are the process's own: none is left behind.
+//! - [`FaultContexts::take`] and the guard's drop are async-signal-safe. A thread that is killed takes its process with it. The contexts
+//!   are the process's own, so none is left behind.
 //!
-//! Safety invariant of this module: only the thread that took a context reaches its content, from the exchange that took it until the
-//! store that gives it back.
+//! Safety invariant of this module: only the thread that took a context reaches its content. It does so from the exchange that took it
+//! until the store that gives it back.
 
 use super::endpoint::{Broken, Endpoint};
 use super::orders::Orders;
@@ -38,7 +37,7 @@ struct FaultContext {
     lists: UnsafeCell<Box<Lists>>,
 }
 
-/// Room for numbers of pages: a signal handler's stack may be 8 KiB, of which the kernel takes up to half.
+/// Room for numbers of pages. A signal handler's stack may be 8 KiB, and the kernel takes up to half of it.
 pub(crate) struct Lists {
     /// Pages to fetch.
     pub window: [u64; LANE_PAGE_COUNT],
@@ -72,8 +71,8 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Makes the connection to home number `home` anew where it was found broken though its node may live; says whether it is
-    /// good. A node that was silent has had its time. Async-signal-safe.
+    /// Makes another connection to home number `home`, if it was found broken though its node may live. Returns true if it is good. A node
+    /// that was silent has had its time. Async-signal-safe.
     pub fn renew(&mut self, home: usize, why: Broken) -> bool {
         let Some((orders, lane, bound)) = self.orders.as_ref().filter(|_| why == Broken::Closed) else { return false };
         orders.renew(*lane, home, &mut self.endpoints[home], *bound)

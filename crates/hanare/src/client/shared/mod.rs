@@ -43,8 +43,8 @@ use std::sync::atomic::AtomicU64;
 
 /// A region behind one pointer, on whatever nodes its bytes are. Ends when the last handle of this program to it is dropped.
 ///
-/// Other programs may change its bytes at any time, so safe code reaches them by [`SharedMapping::read`] and
-/// [`SharedMapping::write`]; [`SharedMapping::ptr`] is the door to plain loads and stores, [`SharedMapping::word`] to atomics.
+/// Other programs may change its bytes at any time, so safe code reaches them by [`SharedMapping::read`] and [`SharedMapping::write`].
+/// [`SharedMapping::ptr`] is the way to plain loads and stores, [`SharedMapping::word`] to atomics.
 ///
 /// # What programs must know
 ///
@@ -52,8 +52,8 @@ use std::sync::atomic::AtomicU64;
 ///   `write`.
 /// - Threads that block SIGBUS die of their first fault: [`SharedMapping::admit_thread`].
 /// - A child made by fork has no mapping.
-/// - A page whose home is lost ends the program that touches it with SIGBUS and a line that says why; `read` and `write` return
-///   an error instead.
+/// - A touch of a page whose home is lost writes a line that says why, and ends the program with SIGBUS. `read` and `write` return an error
+///   instead.
 pub struct SharedMapping {
     /// Taken when this is dropped.
     mapping: Option<Arc<dyn MappedRegion>>,
@@ -65,13 +65,13 @@ pub struct SharedMapping {
 }
 
 impl Region {
-    /// A plain pointer to the whole region, wherever its bytes are, with that promise to the programs that map it. A region is
-    /// mapped in one way at a time, by all programs of all hosts: to change it, all unmap it, meet at a barrier, and map it
-    /// anew. Mapping it twice in one program gives the same mapping.
+    /// A plain pointer to the whole region, wherever its bytes are, with that promise to the programs that map it. All programs of all
+    /// hosts map a region in one way at a time. To change it, all unmap it, meet at a barrier, and map it again. Mapping it twice in one
+    /// program gives the same mapping.
     ///
-    /// **Cost**: a message each way to each home of its bytes, and a few connections there. Waits for direct accesses that programs of
-    /// the homes' hosts are in the middle of; their next commands go to the home. No other thread of this program uses the region
-    /// meanwhile. **Errors**: [`Error::BadUse`] where it is mapped otherwise, where a program has a pointer to its memory, or does not
+    /// **Cost**: a message each way to each home of its bytes, and a few connections there. Waits for unfinished direct accesses of
+    /// programs on the homes' hosts; their next commands go to the home. No other thread of this program uses the region meanwhile.
+    /// **Errors**: [`Error::BadUse`] if it is mapped otherwise, or a program has a pointer to its memory. The same if a program does not
     /// end such an access within half the time for a reply.
     ///
     /// FEATURE: EU-F3 D2-F6
@@ -79,7 +79,7 @@ impl Region {
         SharedMapping::new(self, consistency, MapAddress::Usual)
     }
 
-    /// [`Region::map`] at an address. With [`MapAddress::Same`] all ranks that map the region have it at one address, so pointers into it
+    /// [`Region::map`] at an address. With [`MapAddress::Same`] all ranks that map the region have it at one address. So pointers into it
     /// may lie in shared memory. [`Region::map`] tries that too, and takes another address where it is in use.
     ///
     /// **Errors**: also [`Error::BadUse`] where something else is there, or this program has the region mapped elsewhere.
@@ -115,8 +115,7 @@ impl SharedMapping {
         self.mapping().consistency()
     }
 
-    /// True if it begins at the address that the region has in all programs: a pointer into it is good in each of them of which this is
-    /// true.
+    /// True if it begins at the address that the region has in all programs. A pointer into it is good in all programs where this is true.
     pub fn is_at_usual_address(&self) -> bool {
         self.ptr().addr() == MapAddress::usual(self.gid)
     }
@@ -148,8 +147,8 @@ impl SharedMapping {
         self.gid
     }
 
-    /// The first byte's address; valid as long as this lives. What it points to may be changed by other programs at any time:
-    /// plain loads and stores where the program's own locks or barriers order them, atomics anywhere.
+    /// The first byte's address; valid as long as this lives. Other programs may change what it points to at any time. Use plain loads and
+    /// stores where the program's own locks or barriers order them, and atomics anywhere.
     pub fn ptr(&self) -> *mut u8 {
         self.window.ptr()
     }
@@ -157,9 +156,8 @@ impl SharedMapping {
     /// The word of 8 bytes at `offset`, for atomics that programs on all hosts see. A touch of it may fault, as any through
     /// [`SharedMapping::ptr`].
     ///
-    /// **Cost**: none; each use is a plain atomic where this host may write the page, else a fetch of it. **Errors**:
-    /// [`Error::OutOfRange`]; [`Error::BadElement`] where `offset` is no multiple of 8; [`Error::BadUse`] where the mapping is
-    /// not coherent, or only for reading.
+    /// **Cost**: none; each use is a plain atomic if this host may write the page, else a fetch of it. **Errors**: [`Error::OutOfRange`].
+    /// [`Error::BadElement`] if `offset` is no multiple of 8. [`Error::BadUse`] if the mapping is not coherent, or only for reading.
     pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
         let refused = |reason: &str| Error::BadUse { region: self.name.clone(), reason: reason.to_owned() };
         if !is_one_memory(self.consistency()) {
@@ -223,8 +221,8 @@ impl SharedMapping {
         self.mapping().update(offset, len)
     }
 
-    /// Brings what others made visible in a range of which this program knows that it has changed, as by a barrier: [`SharedMapping::update`]
-    /// and [`SharedMapping::touch`] without asking first.
+    /// Brings what others made visible in a range, of which this program knows that it has changed, as by a barrier. It is
+    /// [`SharedMapping::update`] and [`SharedMapping::touch`] without asking first.
     ///
     /// **Cost**: pages come many at a time, whether they have changed or not. **Errors**: theirs.
     pub fn bring(&self, offset: u64, len: u64) -> Result<()> {
@@ -232,9 +230,9 @@ impl SharedMapping {
         self.touch(offset, len)
     }
 
-    /// Brings the pages of a range here, so that a system call may read them; they may be taken again at any time.
+    /// Brings the pages of a range here, so that a system call may read them. They may be taken again at any time.
     ///
-    /// **Cost**: pages that are not here come many at a time, without a fault; a read of a byte of each page. **Errors**: as for
+    /// **Cost**: absent pages come many at a time, without a fault; then a read of a byte of each page. **Errors**: as for
     /// [`SharedMapping::read`].
     pub fn touch(&self, offset: u64, len: u64) -> Result<()> {
         trace::slice_on("touch", &self.name, (offset, len), || {
@@ -269,11 +267,11 @@ impl SharedMapping {
         self.mapping().counts()
     }
 
-    /// Ends the mapping, and says whether what was stored through it is kept: at home, or on its way to who asked for it. Dropping it
-    /// does the same, and tells nobody.
+    /// Ends the mapping. Its result says if the stores through it are kept: at home, or on their way to the one who asked. Dropping it does
+    /// the same, and tells nobody.
     ///
-    /// **Cost**: with the last mapping of this host all pages that it owns go home. **Errors**: [`Error::NodeLost`] where stores are
-    /// lost: this host was cut off, or a home is gone that had not got them. The mapping has ended all the same.
+    /// **Cost**: with the last mapping of this host all pages that it owns go home. **Errors**: [`Error::NodeLost`] if stores are lost:
+    /// this host was cut off, or a home is gone that had not got them. The mapping has ended all the same.
     pub fn unmap(mut self) -> Result<()> {
         self.mapping.take().map_or(Ok(()), |mapping| self.shared.mapped.end(self.gid, mapping))
     }
@@ -287,7 +285,7 @@ fn make(region: &Region, consistency: Consistency, address: MapAddress) -> Resul
     })
 }
 
-/// The error for a page that its home did not give: the home may be back, or be lost with the region's bytes.
+/// The error for a page that its home did not give. The home may be back, or lost with the region's bytes.
 fn not_given(home: NodeId, region: &str, offset: u64, why: &str) -> Error {
     let help = "once it is back open the region again, which says whether the bytes are lost";
     Error::NodeLost { node: home, reason: format!("it did not give offset {offset} of region '{region}': {why}; {help}") }

@@ -5,8 +5,8 @@
 //! the reconnector:                 Wanted --> connects, greets, proves --> Ready, or Failed
 //! ```
 //!
-//! The reconnector is the attachment's thread. An order is one word, so that what a
-//! faulting thread does to it is async-signal-safe: atomics, `write`, `poll`, `sched_yield` and `clock_gettime`.
+//! The reconnector is the attachment's thread. An order is one word. So a faulting thread does only async-signal-safe things to it:
+//! atomics, `write`, `poll`, `sched_yield` and `clock_gettime`.
 
 use super::endpoint::Endpoint;
 use crate::client::attachment::{Reconnect, Shared};
@@ -35,7 +35,7 @@ pub(crate) struct Orders {
     addresses: Box<[(NodeId, Box<str>)]>,
     /// For each lane and each of its connections.
     words: Box<[AtomicUsize]>,
-    /// For each of them the address of a boxed endpoint that is to be dropped: a thread in a fault may not free memory.
+    /// For each of them the address of a boxed endpoint to be dropped: a thread in a fault may not free memory.
     spent: Box<[AtomicUsize]>,
     bell: Arc<OwnedFd>,
 }
@@ -50,8 +50,8 @@ impl Orders {
         shared.reconnect_on_order(|bell| Orders { addresses, words: words(), spent: words(), bell })
     }
 
-    /// Has the connection to home number `home` of a lane made anew, waits for it at most so long, and puts it in the old one's place.
-    /// Says whether there is one. Async-signal-safe.
+    /// Orders another connection to home number `home` of a lane, and waits for it at most so long. Puts it in the old one's place. Returns
+    /// true if there is one. Async-signal-safe.
     ///
     /// **Cost**: that of connecting, and two wakes.
     pub fn renew(&self, lane: usize, home: usize, endpoint: &mut Endpoint, bound: Duration) -> bool {

@@ -22,7 +22,7 @@ const FILL_COUNT: usize = 16;
 /// Pages fetched between two looks at how many frames there are.
 const CROWD_COUNT: u64 = 256;
 
-/// Pages that come along: those behind it, as far as they are the same home's and no thread of this host is at them.
+/// Pages that come along: those behind it, if they have the same home and no thread of this host is at them.
 #[derive(Clone, Copy)]
 struct Along {
     home: usize,
@@ -52,10 +52,10 @@ impl Resolver {
         asked
     }
 
-    /// Asks the home of a page, and for those behind it up to `end`; returns the first that was not asked for, too.
+    /// Asks the home for a page, and for those behind it up to `end`. Also returns the first that was not asked for.
     ///
-    /// More than a message holds is asked for over two lanes in turn, where another is free: the home gathers one half while this
-    /// thread takes in the other.
+    /// More than a message holds is asked for over two lanes in turn, if another is free. The home gathers one half while this thread takes
+    /// in the other.
     pub(super) fn fetch_until<'a>(
         &'a self,
         lane: &mut FaultContextGuard<'a>,
@@ -96,8 +96,8 @@ impl Resolver {
         (first.expect("the first was received"), next)
     }
 
-    /// Brings the first of pages `page .. end` that is not here in that way, and those behind it along with it; returns the first
-    /// that was not looked at. What cannot be had so is found out by who touches it.
+    /// Brings the first of pages `page .. end` that is not here in that way, and those behind it. Returns the first that was not looked at.
+    /// A touch finds out what cannot be had so.
     ///
     /// Not for the handler of a fault, but as async-signal-safe.
     pub(super) fn bring_some(&self, page: u64, end: u64, access: Access) -> u64 {
@@ -114,7 +114,7 @@ impl Resolver {
         next
     }
 
-    /// Claims pages and asks their home for them: the one that was touched, or none of them, and those behind it. Returns how many.
+    /// Claims pages and asks their home for them: the touched one if there is one, and those behind it. Returns how many.
     fn ask(&self, lane: &mut FaultContextGuard<'_>, touched: Option<Claimed>, page: u64, along: Along) -> Result<usize, Broken> {
         let (index, tools) = (lane.index(), lane.tools());
         let is_touched = touched.is_some();
@@ -180,7 +180,7 @@ impl Resolver {
         self.hand_over(tools, lane, count);
     }
 
-    /// Distance from a page to its like in the home's next chunk, if all up to the end of the present chunk was fetched.
+    /// Distance from a page to its like in the home's next chunk, if all up to the present chunk's end was fetched.
     fn period_at(&self, page: u64, next: u64) -> Option<u64> {
         let is_at_border = next < self.frames.page_count() && self.home_of(next) != self.home_of(page);
         let period = self.layout.period(page * PAGE_LEN).filter(|_| is_at_border)?;
@@ -363,8 +363,8 @@ impl Resolver {
         Ok(())
     }
 
-    /// Puts received pages into the frames, as far as their grants are good and their claims still those of their slots. The node may
-    /// have got others meanwhile, for a thread that died, and they may have been stored to since.
+    /// Puts received pages into the frames, if their grants are good and their claims still those of their slots. Meanwhile the node may
+    /// have got others for a thread that died, and programs may have stored to them since.
     fn fill_granted(&self, tools: &Tools, lane: usize, which: Range<usize>, installs: &mut [InstallSteps]) -> Result<(), Denied> {
         let mut begin = which.start;
         while begin < which.end {
@@ -411,7 +411,7 @@ impl Resolver {
     /// Maps what was granted, in runs of pages that may be used in the same way. Says whether the first was mapped.
     fn map_granted(&self, tools: &Tools, lane: usize, installs: &mut [InstallSteps]) -> Result<bool, Denied> {
         let count = installs.len();
-        // A page that came to write for a thread that reads is mapped for reading, so that its first store is seen.
+        // A page that came for writing, to a thread that reads, is mapped for reading. So its first store is seen.
         let access = |k: usize| {
             let granted = access_of(decode(&tools.operands, k)).filter(|_| installs[k].act() == Act::Map)?;
             Some(if self.words.look(tools.numbers[k]).is_written() { granted } else { Access::Read })

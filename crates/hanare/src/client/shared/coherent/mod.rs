@@ -1,7 +1,7 @@
 //! A coherent mapping of a region: a plain pointer behind which every page is where it is touched.
 //!
 //! A thread that faults looks at the page's word, which all programs of this host and their node share. If the page is absent, the thread
-//! asks the page's home itself, puts the reply into this host's frames, says so in the word, and maps the page. A page that the home
+//! asks the page's home itself. It puts the reply into this host's frames, says so in the word, and maps the page. A page that the home
 //! cannot grant at once comes to the node, which puts it there and wakes the thread.
 //!
 //! ```text
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Neighbours come along. A stream of faults that goes on page after page asks for more and more of them, up to a context's room. Pages
-//! that others have to give up come to the node, and the thread goes on. A run of this host's own memory, where no bytes move, is asked
-//! for from the beginning, as far as nobody else has it.
+//! that others have to give up come to the node, and the thread goes on. A run of this host's own memory, where no bytes move, is asked for
+//! at once, as far as nobody else has it.
 //!
 //! | module | holds |
 //! |---|---|
@@ -83,8 +83,8 @@ impl Coherent {
     ///
     /// Memory of this host's node is mapped directly.
     ///
-    /// **Errors**: [`Error::BadUse`] where it is mapped otherwise, or its memory is not made of small pages;
-    /// [`Error::System`] where this kernel cannot: before Linux 6.4.
+    /// **Errors**: [`Error::BadUse`] if it is mapped otherwise, or its memory is not made of small pages. [`Error::System`] if this kernel
+    /// cannot: before Linux 6.4.
     pub fn new(region: &Region, address: MapAddress) -> Result<Coherent> {
         let features = settings::userfaultfd()?;
         features.check_coherent()?;
@@ -161,8 +161,8 @@ impl Coherent {
     /// Brings those of pages `first .. end` that are not here for that access, many at a time. What cannot be had is found out by
     /// who touches it.
     ///
-    /// **Cost**: a look at each page's word. For absent pages a message each way for each 64 pages of a home, two of them under way at a
-    /// time.
+    /// **Cost**: a look at each page's word. For absent pages a message each way for each 64 pages of a home. Two of them are under way at
+    /// a time.
     fn bring(&self, first: u64, end: u64, access: Access) {
         let resolver = self.resolver();
         let mut page = first;
@@ -287,8 +287,8 @@ impl MappedRegion for Coherent {
         self.counted(slot::BROUGHT)
     }
 
-    /// **Cost**: a load. **Errors**: [`Error::NodeLost`] for good when this host was taken for lost, or a home took nothing from it:
-    /// pages that it owned are gone, and others are told so, too.
+    /// **Cost**: a load. **Errors**: [`Error::NodeLost`] for good when this host was taken for lost, or a home took nothing from it. Pages
+    /// that it owned are gone, and others are told so, too.
     fn check_stores(&self) -> Result<()> {
         self.attachment.check_life(self.life)?;
         if self.watch.as_ref().is_none_or(|watch| losses(watch) == self.lost_before) {

@@ -196,7 +196,7 @@ impl Resolver {
         }
     }
 
-    /// Maps a page that is here, and behind it, where a stream of faults goes on, pages that are here in the same way.
+    /// Maps a page that is here. If a stream of faults goes on, it also maps pages behind it that are here in the same way.
     pub(super) fn map_around(
         &self,
         lane: &FaultContextGuard<'_>,

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Time that a thread sleeps before it looks again by itself.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// Time that a thread yields for others before it sleeps: they are three hops away, and a wake costs as much as those.
+/// Time that a thread yields for others before it sleeps. They are three hops away, and a wake costs as much as those.
 const SPIN_OTHERS_US: u64 = 2 * SPIN_ANSWER_US;
 
 impl Resolver {
@@ -38,8 +38,8 @@ impl Resolver {
         }
     }
 
-    /// A thread does not know what a home made of its requests. Its claims stay open, and this host's node asks for them again: a page that is
-    /// granted to nobody would be lost when this host leaves. Where the node hears nothing, all of it is given up.
+    /// A thread does not know what a home made of its requests. Its claims stay open, and this host's node asks for them again. A page that
+    /// is granted to nobody would be lost when this host leaves. If the node hears nothing, all of it is given up.
     pub(super) fn hand_over(&self, tools: &mut Tools, lane: usize, count: usize) {
         let head = take_over_head(self.gid, self.slot(lane, 0), count as u16).encode();
         let tell = |tools: &Tools| tools.endpoints[self.own].send(&[&head]).is_ok();
