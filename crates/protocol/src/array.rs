@@ -1,4 +1,4 @@
-//! The terms of an array in a region: element type, order and shape, as the header of a .npy file has them.
+//! The terms of an array in a region: element type, order and shape, as in the header of a .npy file.
 //!
 //! An array's terms are three attributes of the region, each written as Python writes it. `descr` is `<f8`, or a list of a record's
 //! fields. `fortran_order` is `True` or `False`, and `shape` is like `(1024, 3)`.
@@ -123,8 +123,7 @@ fn bad(term: &str, value: &str, reason: &str) -> Error {
     Error::BadSetting { key: format!("the array's {term}"), value: shown, reason: reason.to_owned() }
 }
 
-/// Bytes of an element of NumPy's type string: a byte order, a kind, and a length (in units of four bytes for `U`). `None` for a
-/// record's list of fields. **Errors**: [`Error::BadSetting`] for objects, and for a text that is no type.
+/// Bytes of an element of NumPy's type string. That is a byte order, a kind, and a length, which `U` counts in four bytes.
 pub fn element_len(descr: &str) -> Result<Option<u64>> {
     let wrong = || bad("element type", descr, "plain types like <f8, <i4 or |u1 can be used, and records of them");
     if descr.starts_with('[') {

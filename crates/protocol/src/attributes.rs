@@ -1,4 +1,4 @@
-//! Short values that a region's owner keeps with its name, such as the terms of the array that its bytes are.
+//! Short values that a region's owner keeps with its name, such as the terms of an array in it.
 //!
 //! The pool keeps them in its journal and gives them out with the region. Only programs know what they mean; [`crate::array`] is one
 //! such meaning.

@@ -1,6 +1,6 @@
 //! Digests of pages, by which two hosts find out that they have the same bytes without sending them.
 //!
-//! A digest is a sum of products: each pair of a page's words, each word with one of the key added, is one product. Without the key
+//! A digest is a sum of products. For each pair of a page's words, a key word is added to each, and the two are multiplied. Without the key
 //! nobody can make two pages with the same digest. Two different pages that were made without the key have the same digest for one key in
 //! 2^64. The program that asks draws the key's seed, and sends it to its nodes alone.
 //!

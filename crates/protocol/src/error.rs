@@ -1,4 +1,4 @@
-//! The one error type of the pool: the event, the thing it happened to, the limit, and the next step for the user.
+//! The one error type of the pool: the event, its object, the limit, and the user's next step.
 
 pub use crate::happened::Happened;
 use crate::id::{ClientId, Gid, NodeId, Rank};
@@ -318,7 +318,7 @@ pub enum Error {
         /// The manner.
         reason: String,
     },
-    /// A lock was taken twice by one thread, in another mode than it is held, or given back by one who has not got it.
+    /// A lock was taken twice by one thread, in another mode than it is held, or given back without being held.
     #[error("lock '{name}' cannot be used so: {reason}")]
     LockMisused {
         /// The lock.

@@ -1,4 +1,4 @@
-//! What explorations by stateright share. A world notes the first thing that goes wrong in it; all orders of its steps are tried, and a
+//! What explorations by stateright share. A world notes the first thing that goes wrong in it. All orders of its steps are tried, and a
 //! failure tells the way there.
 
 use stateright::{Checker, Model, Property};

@@ -137,7 +137,7 @@ pub fn records(bytes: &[u8]) {
     }
 }
 
-/// The first line of an array of queues, and behind it an append: what passes lies inside, and is of the form's lengths.
+/// The first line of an array of queues, and behind it an append. What passes lies inside, and has the form's lengths.
 pub fn queues(bytes: &[u8]) {
     let Some((line, append)) = bytes.split_first_chunk::<{ LINE_LEN as usize }>() else { return };
     let Ok((form, count)) = QueueForm::decode(line) else { return };
@@ -185,7 +185,7 @@ pub fn headers(bytes: &[u8]) {
     }
 }
 
-/// A client's or node's word on a region: a layout that passes the check breaks nothing that is made of it.
+/// A client's or node's word on a region. A layout that passes the check breaks nothing that is made of it.
 pub fn layout(bytes: &[u8]) {
     let Ok(layout) = control::decode::<Layout>(bytes) else { return };
     if layout.check().is_err() {

@@ -1,10 +1,10 @@
 //! A heap in a region: which bytes of it are given out, for all clients alike. Its home is the node of the region's first extent.
 //!
-//! The heap never looks at the bytes themselves: its tables lie beside them, so no client can spoil it by a stray store. Crate
-//! `offset-allocator` finds blocks, in *granules*: of 64 bytes in regions up to 256 GiB, of a larger power of two beyond.
+//! The heap never looks at the bytes themselves. Its tables lie beside them, so no client can spoil it by a stray store. Crate
+//! `offset-allocator` finds blocks, in *granules*. They have 64 bytes in regions up to 256 GiB, a larger power of two beyond.
 //!
-//! The region's first 64 bytes are never given out: offset 0 can stand for no block, and programs that share a heap keep the
-//! offset of their first block there.
+//! The region's first 64 bytes are never given out. Offset 0 can stand for no block, and programs that share a heap keep the offset of
+//! their first block there.
 
 use crate::error::{Error, Result};
 use crate::limits::{BLOCK_COUNT_MAX, GRANULE_LEN_MIN, HEAP_GROWN_BLOCK_COUNT_MAX, HEAP_PART_COUNT_MAX, REGION_LEN_MAX};
@@ -75,7 +75,7 @@ impl Heap {
         Heap { region: region.to_owned(), granule, parts, blocks: BTreeMap::new(), used: 0, within: len }
     }
 
-    /// End of the heap, and the number of granules behind it in a region of `len` bytes that are to be its own.
+    /// End of the heap, and the number of granules that become its own behind it, in a region of `len` bytes.
     fn more(&self, len: u64) -> Option<(u64, u32)> {
         let end = self.parts.last().map_or(1, HeapPart::end);
         let more = (len.min(REGION_LEN_MAX) / self.granule).saturating_sub(end).min(u64::from(u32::MAX - 1)) as u32;
@@ -83,7 +83,7 @@ impl Heap {
     }
 
     /// The region is `len` bytes long by now: bytes behind the heap's end are free, too. No block lies across the old end. From here on
-    /// blocks are given out within `len` bytes; a program that opened the region before it grew gives the shorter length.
+    /// blocks are given out within `len` bytes. A program that opened the region before it grew gives the shorter length.
     ///
     /// **Cost**: where it has grown, [`Heap::growth_len`] bytes. A region that grew [`HEAP_PART_COUNT_MAX`] times has no blocks in further
     /// bytes.
@@ -126,12 +126,11 @@ impl Heap {
         self.used
     }
 
-    /// Takes a block of at least `len` bytes whose offset in the region is a multiple of `align`, a power of two.
+    /// Takes a block of at least `len` bytes. Its offset in the region is a multiple of `align`, a power of two.
     ///
-    /// **Cost**: constant, and a search by offset. A block is found where one that is an eighth longer would fit; alignments
-    /// beyond a granule take as many bytes more.
-    /// **Errors**: [`Error::HeapFull`]; [`Error::LimitReached`] for too many blocks; [`Error::BadSetting`] for no bytes, or
-    /// an alignment that is no power of two.
+    /// **Cost**: constant, and a search by offset. A block is found where one that is an eighth longer would fit. Alignments beyond a
+    /// granule take as many bytes more. **Errors**: [`Error::HeapFull`]; [`Error::LimitReached`] for too many blocks; [`Error::BadSetting`]
+    /// for no bytes, or an alignment that is no power of two.
     pub fn allocate(&mut self, len: u64, align: u64) -> Result<u64> {
         let bad = |key: &str, value: u64, reason: &str| {
             Err(Error::BadSetting { key: key.to_owned(), value: value.to_string(), reason: reason.to_owned() })

@@ -102,7 +102,7 @@ impl fmt::Display for PartyName {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u128);
 
-/// The right to read, or to read and write, one extent in one epoch: 128 random bits, checked by the node that owns it.
+/// The right to read, or to read and write, one extent in one epoch. It is 128 random bits, which the extent's node checks.
 ///
 /// A grant is a secret: its `Debug` form hides it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

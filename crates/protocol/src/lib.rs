@@ -1,8 +1,7 @@
 //! The rules of the pool, without any I/O.
 //!
-//! Everything here is pure: no clock, socket, thread, page table or unseeded randomness. A caller
-//! gives an input and the time, and drains outputs; the node does so for real, the simulator under
-//! a seed.
+//! Everything here is pure: no clock, socket, thread, page table or unseeded randomness. A caller gives an input and the time, and drains
+//! outputs. The node does so for real, the simulator under a seed.
 //!
 //! | module | holds |
 //! |---|---|

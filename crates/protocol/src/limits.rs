@@ -9,7 +9,7 @@ pub const NAME_LEN_MAX: usize = 255;
 /// Most bytes of a region's attributes, names and values together: a .npy file's header. A page of a listing holds some thousand of these.
 pub const ATTRIBUTES_LEN_MAX: usize = 4096;
 
-/// Regions below this share an extent file until one is mapped, so that a million small ones need no million descriptors.
+/// Regions below this share an extent file until one is mapped. So a million small ones need no million descriptors.
 pub const SMALL_REGION_LEN: u64 = 64 << 10;
 /// Smallest interleave chunk: a page, so that a chunk can be mapped where it lies.
 pub const CHUNK_LEN_MIN: u64 = PAGE_LEN;
@@ -33,9 +33,9 @@ pub const CLAIM_COUNT_MAX: usize = 1 << 20;
 /// Most takings of locks, and as many places in groups, on one connection: no client fills the pool's tables alone.
 pub const LINK_CLAIM_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
 
-/// Locks that are lent to one program at once: a word each, in two pages that it shares with its node.
+/// Locks that are leased to one program at once. Each has a word, in two pages that the program shares with its node.
 pub const LEASE_COUNT: usize = 1016;
-/// Most locks at a home with which it still grants leases: locks that are only kept take no room of held ones.
+/// Most locks at a home with which it still grants leases. Locks that are only kept take no room of held ones.
 pub const LENT_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 2;
 /// Takings of a lock by messages before a program asks for a lease: many locks are taken once.
 pub const LEASE_TAKING_COUNT: u32 = 2;
@@ -45,15 +45,15 @@ pub const LEASE_TAKING_COUNT_MAX: u32 = 64;
 /// Most names of locks of which a program remembers how often it took them: some 100 bytes each.
 pub const LEASE_NAME_COUNT_MAX: usize = 4096;
 
-/// Time that the pool's home waits for a node's reply about a lease of a lock: a lease of that node, as much again for clocks and stalls.
+/// Time that the pool's home waits for a node's reply about a lock's lease: that node's lease, and as much for clocks and stalls.
 pub const RECALL_MS: u64 = 2 * LEASE_MS;
-/// The same at other homes, while they are members: the coordinator may hold the question up for a lease, and the answer for another.
+/// The same at other homes, while they are members. The coordinator may hold the question up for a lease, and the answer for another.
 pub const FAR_RECALL_MS: u64 = 2 * RECALL_MS;
 
 /// Most ended programs whose leases of locks a node remembers: their homes ask at once.
 pub const ENDED_LEASE_PROGRAM_COUNT_MAX: usize = 256;
 
-/// Most names of locks and groups that have an owner, in use or not: a few hundred bytes each at a pool's home.
+/// Most names of locks and groups that have an owner, in use or not. Each takes a few hundred bytes at the pool's home.
 pub const NAME_COUNT_MAX: usize = 4 * LOCK_COUNT_MAX;
 
 /// Most names of locks and groups of one user: no user takes all locks.
@@ -92,10 +92,10 @@ pub const WORD_LOOK_MS: u64 = 1;
 /// Fewest bytes of a heap that are given out together: a cache line, so that two blocks never share one. Heaps beyond 2^32 have larger ones.
 pub const GRANULE_LEN_MIN: u64 = 64;
 
-/// Time between looks for a dead rank of the job while a rank waits for a word: a few messages a second where the word is remote.
+/// Time between looks for a dead rank of the job while a rank waits for a word. For a remote word that is a few messages a second.
 pub const DEATH_LOOK_MS: u64 = 200;
 
-/// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
+/// Most blocks of one region's heap at once. Its table of 8 MiB is made for the first block, while others wait.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
 
 /// Parts of a region's heap: the first, and one for each time that it follows the region as that grows. Tables of 8 MiB in all beside the first.
@@ -127,16 +127,16 @@ pub const QUEUE_PORT_COUNT_MAX: u32 = 1024;
 /// Most queues of an array.
 pub const QUEUE_COUNT_MAX: u64 = 1 << 24;
 
-/// Most writers, and most readers, of the queues of one array at once, and most ports of one connection: some 100 bytes each.
+/// Most writers, and most readers, of one array's queues at once, and most ports of one connection. Each takes some 100 bytes.
 pub const QUEUE_CLAIM_COUNT_MAX: usize = 1 << 20;
 
-/// Most ports of queues of one connection: each is 100 bytes at their node, which looks at all of them when the connection ends.
+/// Most ports of queues of one connection. Each is 100 bytes at its node, which looks at all of them when the connection ends.
 pub const QUEUE_LINK_PORT_COUNT_MAX: usize = 65_536;
 
 /// Bytes of the pieces in which pool memory is taken for spilled units: small, because most spills are short.
 pub const QUEUE_SPILL_LEN: u64 = SMALL_REGION_LEN / 2;
 
-/// Most bytes that a node asks for ahead for what queues spill for a user: a writer of a GB a second waits for none. Small quotas: 1/64.
+/// Most bytes that a node asks for ahead for what queues spill for a user. A writer of a GB a second waits for none. Small quotas: 1/64.
 pub const SPILL_AHEAD_LEN_MAX: u64 = 1 << 20;
 
 /// Time that a node refuses to spill for a user beyond its quota before it asks the coordinator again.
@@ -145,10 +145,10 @@ pub const SPILL_REFUSED_MS: u64 = 100;
 /// Most bytes of one append, its numbers included; below it, a batch is a message of its own.
 pub const QUEUE_APPEND_LEN_MAX: u64 = 2 << 20;
 
-/// Most appends of a port that were sent and not answered: their answers come several at a time, and none of them is waited for.
+/// Most appends of a port that were sent and not answered. Answers come several at a time, and nobody waits for one.
 pub const QUEUE_BEGUN_COUNT_MAX: usize = 32;
 
-/// Most answers, for which nobody waits, that a node holds back: half of [`QUEUE_BEGUN_COUNT_MAX`], so that their sender is not held up.
+/// Most answers, for which nobody waits, that a node holds back. Half of [`QUEUE_BEGUN_COUNT_MAX`] holds no sender up.
 pub const LATER_ANSWER_COUNT_MAX: usize = QUEUE_BEGUN_COUNT_MAX / 2;
 
 /// Time that a node delays a reply: a few round trips over TCP.
@@ -157,16 +157,16 @@ pub const LATER_ANSWER_US: u64 = 100;
 /// Longest append whose answer may wait: those that may be under way at once are few otherwise.
 pub const QUEUE_LATER_LEN_MAX: usize = PAGE_LEN as usize;
 
-/// Most bytes of them: three of the longest parts of a vector, as many as a lane of a group holds.
+/// Most bytes of them: three of a vector's longest parts, as many as a group's lane holds.
 pub const QUEUE_BEGUN_LEN_MAX: usize = 400 << 10;
 
 /// Most queues with something in one answer to who reads an array on another host.
 pub const QUEUE_READY_COUNT_MAX: usize = 32;
 
-/// Most arrays and single queues of one set: at so many words a thread of Linux sleeps at once, and at one at which it is called back.
+/// Most arrays and single queues of one set. A thread of Linux sleeps at so many words at once, and at one more to be called back.
 pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 127;
 
-/// Time that a side of a queue sleeps before it looks again unasked: a writer may die between its commit and the wake.
+/// Time that a side of a queue sleeps before it looks again. A writer may die between its commit and the wake.
 pub const QUEUE_NAP_MS: u64 = 50;
 
 /// Most pauses that a reader lets a writer get ahead: half a microsecond, some twenty blocks.
@@ -184,13 +184,13 @@ pub const MESSAGE_RING_LEN_MAX: u64 = 4 << 20;
 /// Heads of one sender that wait in their lane before further ones are spilled.
 pub const MESSAGE_DEPTH: u32 = 16;
 
-/// Most messages that have come to a party and that no receive wanted: some 100 bytes each, beside bodies of up to a page.
+/// Most messages that have come to a party and that no receive wanted. Each takes some 100 bytes, beside a body of up to a page.
 pub const MESSAGE_KEPT_COUNT_MAX: usize = 65_536;
 
-/// Most sends of a party that were begun and whose outcomes nobody asked for: some 200 bytes each, beside their bodies.
+/// Most sends of a party that were begun and whose outcomes nobody asked for. Each takes some 200 bytes, beside its body.
 pub const MESSAGE_BEGUN_COUNT_MAX: usize = 65_536;
 
-/// Most bodies that a party fetches at a time: as many as keep a link busy, each a command at the party's own node.
+/// Most bodies that a party fetches at a time. So many keep a link busy; each is a command at the party's own node.
 pub const MESSAGE_FETCH_COUNT_MAX: usize = 16;
 
 /// Most regions that a party keeps open because it fetched bodies from them, and may again.
@@ -205,7 +205,7 @@ pub const MESSAGE_NAP_MS: u64 = 1;
 /// Most parties of a group that collective operations: each has a lane for each other.
 pub const COLLECTIVE_PARTY_COUNT_MAX: u32 = 256;
 
-/// Most bytes of a vector that go between two parties at once, in groups of at most [`COLLECTIVE_FEW_COUNT`] parties: half of
+/// Most bytes of a vector that go between two parties at once, in groups of at most [`COLLECTIVE_FEW_COUNT`] parties. It is half of
 /// [`STAGE_LEN`]. One is taken while the next comes.
 pub const COLLECTIVE_LEN_MAX: u32 = 128 << 10;
 
@@ -227,7 +227,7 @@ pub const BOUND_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
 /// Most of those of one user.
 pub const USER_BOUND_LOCK_COUNT_MAX: usize = BOUND_LOCK_COUNT_MAX / 4;
 
-/// Most bytes of grants with bound data that one connection gets at once; from a quarter on, its takers fetch the bytes of changes.
+/// Most bytes of grants with bound data that one connection gets at once. From a quarter on, its takers fetch the bytes of changes.
 pub const LINK_GRANT_LEN_MAX: u64 = 4 << 20;
 
 /// Most shapes that are bound to one lock: they go with a grant.
@@ -239,7 +239,7 @@ pub const BOUND_BLOCK_COUNT_MAX: usize = 4096;
 /// Most bytes of a release that go with the lock. What is more goes by the regions' homes alone, and is torn when its holder dies meanwhile.
 pub const RELEASE_LEN_MAX: usize = STAGE_LEN;
 
-/// Most ranges of a release: a page each of what goes with the lock, and as many again for pages that two locks share.
+/// Most ranges of a release. It is one for each page that goes with the lock, and as many again for pages that two locks share.
 pub const RELEASE_RANGE_COUNT_MAX: usize = 128;
 
 /// Most releases of one lock that are remembered: a taker that missed more takes all bound bytes for changed.
@@ -248,7 +248,7 @@ pub const RELEASE_COUNT_MAX: usize = 16;
 /// Lines of 4 KiB in which releases of all locks are kept at a pool's home: 16 MiB. [RF §3.3]
 pub const RELEASE_LINE_COUNT_MAX: usize = 4096;
 
-/// Most of those for releases of one user that are under way, or whose holder died meanwhile: they stay until the lock goes on.
+/// Most of those for one user's releases that are under way, or whose holder died meanwhile. They stay until the lock goes on.
 pub const USER_STAGED_LINE_COUNT_MAX: usize = RELEASE_LINE_COUNT_MAX / 4;
 
 /// Most requests of one node that its coordinator works on or remembers at once.
@@ -280,17 +280,17 @@ pub const REGION_LEN_MAX: u64 = 1 << 44;
 /// Most spans of a region: one at creation and one for each resize.
 pub const SPAN_COUNT_MAX: usize = 256;
 
-/// Most requests that wait for one page at its home: each node asks once, and gets and puts by command come in beside.
+/// Most requests that wait for one page at its home. Each node asks once; gets and puts by command come beside these.
 pub const PAGE_QUEUE_MAX: usize = 4 * NODE_COUNT_MAX;
 
 /// Most pages of one request to a home. Two such requests under way fill a link, and a program waits for the first alone.
 pub const PAGES_ASKED_MAX: usize = 64;
 
-/// Most hosts that wait to be let in at a node's homes: one of a thousand hosts for each of some regions.
+/// Most hosts that wait to join at a node's homes: a thousand hosts for each of a few regions.
 pub const JOIN_QUEUE_COUNT_MAX: usize = 4 * NODE_COUNT_MAX;
 
-/// Most hosts that a node's homes did without and still tell so: one of a thousand hosts for each of many regions. One that goes from the list
-/// unheard keeps copies that are not good.
+/// Most hosts that a node's homes fenced and still tell so: a thousand hosts for each of many regions. One that goes from the list unheard
+/// keeps copies that are not good.
 pub const FENCED_COUNT_MAX: usize = 16 * NODE_COUNT_MAX;
 
 /// Fewest frames that a mapping works with: a message of pages that come, and one of pages that go.
@@ -299,16 +299,16 @@ pub const FRAME_COUNT_MIN: u64 = 128;
 /// Most commands in one message: descriptors of a batch stay within 256 KiB.
 pub const BATCH_COUNT_MAX: usize = 4096;
 
-/// Largest body of a message that carries commands: 1 TiB, beyond any extent worth one message; guards against a garbage length.
+/// Largest body of a message that carries commands: 1 TiB, beyond any extent worth one message. It guards against a garbage length.
 pub const BODY_LEN_MAX: u64 = 1 << 40;
 
-/// Longest head of the file in which a node keeps its extents: that of as many extents as a pool has regions.
+/// Longest head of the file in which a node keeps its extents, if it has as many as a pool has regions.
 pub const KEPT_HEAD_LEN_MAX: u64 = 64 * REGION_COUNT_MAX as u64;
 
 /// Largest control message: a list of [`REGION_COUNT_MAX`] regions comes in pages of fewer than this.
 pub const CONTROL_LEN_MAX: usize = 16 << 20;
 
-/// Largest request of a client to its node: a region's layout and grants, the longest, stay below for some 30 000 extents.
+/// Largest request of a client to its node. The longest is a region's layout and grants, which stay below for some 30 000 extents.
 pub const REQUEST_LEN_MAX: usize = 1 << 20;
 
 /// Most descriptors in one request: a mapping brings its userfaultfd.
@@ -320,7 +320,7 @@ pub const CLIENT_TURN_COUNT: usize = 8;
 /// Requests of one data link beside commands that are taken before others have their turn: each takes some microseconds.
 pub const LINK_TURN_COUNT: usize = 64;
 
-/// Time that a client may leave a reply unread before it is cut off: as long as anybody waits for a reply.
+/// Time that a client may leave a reply unread before it is cut off. Nobody waits longer for a reply.
 pub const UNREAD_MS: u64 = ANSWER_MS;
 
 /// Most supplementary groups of a user that count: each request tells the coordinator of them.
@@ -343,10 +343,10 @@ pub const PEER_UNREAD_LEN_MAX: usize = 64 << 20;
 /// Most regions in one page of a listing, so that a page stays within [`CONTROL_LEN_MAX`].
 pub const LIST_PAGE_COUNT_MAX: usize = 4096;
 
-/// Runs of pages that a home names as going to and fro: what a screen holds, and a mapping of one program's data has.
+/// Runs of pages that a home names as going to and fro. A screen holds so many, and one program's data has no more.
 pub const PAGE_RUN_COUNT_MAX: usize = 8;
 
-/// Mappings that are over, of which a node remembers the pages that went to and fro: a job's end is told by them.
+/// Mappings that are over, of which a node remembers the pages that went to and fro. A job's end tells them.
 pub const PAST_MAPPING_COUNT_MAX: usize = 64;
 
 /// Most regions, programs, and locks that one look at a node shows; how many there are is told beside.
@@ -369,7 +369,7 @@ pub const COPY_COUNT_MAX: u8 = 3;
 /// Most ranges of a write that a home sends to copies: its list stays shorter than a stage.
 pub const WRITE_RANGE_COUNT_MAX: usize = 8192;
 
-/// Most dimensions of a sub-array: as many as anyone's array libraries use in practice; its description stays within two cache lines.
+/// Most dimensions of a sub-array. Array libraries use no more in practice; its description stays within two cache lines.
 pub const DIM_COUNT_MAX: usize = 8;
 
 /// Longest block of an indexed shape: a page. Longer ones gain nothing over several commands.
@@ -381,7 +381,7 @@ pub const LIST_LEN_MAX: u64 = 4 << 20;
 /// Most bytes that updates of one message may answer with, held by the node until they have left.
 pub const OLD_LEN_MAX: u64 = 4 << 20;
 
-/// Most bytes of operands that a node holds until a message is whole: patterns, ranges, addresses, one operand for all elements.
+/// Most bytes of operands that a node holds until a message is whole. They are patterns, ranges, addresses, and single operands.
 pub const HELD_LEN_MAX: u64 = 4 << 20;
 
 /// Time to wait for a peer's reply, unless set otherwise (`HANARE_ANSWER_MS`).
@@ -391,13 +391,13 @@ pub const ANSWER_MS: u64 = 10_000;
 /// turn that moves a fair share of bytes is shorter.
 pub const PAUSE_MS: u64 = 10;
 
-/// Time after its bound within which the reply to a bounded wait may come: a live node says itself that the bound is over. Longer than a
+/// Time after its bound within which the reply to a bounded wait may come. A live node says by itself that the bound is over. Longer than a
 /// round trip and a pause of a busy machine, and short beside the usual bound.
 pub const LATE_MS: u64 = 500;
 
-/// Time between a home's notices to a host, that it is back or did without it, until the host replies: a few within a lease.
+/// Time between a home's notices to a host that it is back or fenced it, until the host replies. A few fit into a lease.
 pub const ASK_AGAIN_MS: u64 = 1_000;
-/// Most keys of a pool at once: one, and those that it takes the place of while hosts learn of it. An acceptor's hello names as many.
+/// Most keys of a pool at once: one, and those that it replaces while hosts learn of it. An acceptor's hello names as many.
 pub const KEY_COUNT_MAX: usize = 4;
 
 /// Time between a node's looks at the file with the pool's key.
@@ -406,7 +406,7 @@ pub const KEY_LOOK_MS: u64 = 1_000;
 /// Time for an unauthenticated peer's hello: it has nothing to wait for.
 pub const GREETING_MS: u64 = 1_000;
 
-/// Time from there to its proof, if no other peer wants its place: a client asks its own node, which may be busy.
+/// Time from there to its proof, if no other peer wants its place. A client asks its own node, which may be busy.
 pub const PROVING_MS: u64 = ANSWER_MS / 2;
 
 /// Most strangers that are greeted at once, each with a descriptor; others wait in the listener's queue.
@@ -425,14 +425,14 @@ pub const ASK_MS: u64 = 2_000;
 /// Time that a node is a member without renewing. A killed node must be reported within 5 s: lease and one tick stay below.
 pub const LEASE_MS: u64 = 3_000;
 
-/// Time to dial a node whose connection broke before it counts as gone: with the time to notice, a killed node is known within 5 s. A
-/// page that is under way from such a node is waited for no longer.
+/// Time to dial a node whose connection broke before it counts as gone. With the time to notice, a killed node is known within 5 s. A page
+/// that is under way from such a node is waited for no longer.
 pub const REACH_MS: u64 = 3_500;
 
-/// Time from a failed try to reach a node to the next: often enough to be back within a lease, and no load.
+/// Time from a failed try to reach a node to the next. It is short enough to be back within a lease, and no load.
 pub const DIAL_AGAIN_MS: u64 = 100;
 
-/// Most memberships that a node remembers at homes that took their pages back: these may ask again, or get pages that are still on the way.
+/// Most memberships that a node remembers at homes that took their pages back. These may ask again, or get pages on the way.
 pub const RETURNED_COUNT_MAX: usize = 256;
 
 /// Time from a reply to a member's next renewal: often enough for its lease to survive an outage of [`OUTAGE_MS`].
@@ -442,14 +442,14 @@ pub const RENEW_MS: u64 = LEASE_MS / 12;
 /// kernel wait longer and longer before it sends the first again.
 pub const REPEAT_MS: u64 = LEASE_MS / 3;
 
-/// Time that a node that is gone for good, and of which nothing is left, stays in the list of nodes: somebody may look for it.
+/// Time that a node stays in the list of nodes after it has gone for good and nothing of it is left. Somebody may look for it.
 pub const FORGET_MS: u64 = 600_000;
 
 /// Outage between a member and the coordinator that causes no loss: the time to find another path.
 pub const OUTAGE_MS: u64 = 2_000;
 
 /// Time after the outage until messages of its beginning arrive. If the kernel can be told to wait a second at most, it tries again after
-/// 0.2, 0.6, 1.4 and 2.4 s. Else it does after 0.2, 0.4 and so on up to 1.4, 1.8 and 2.6 s. \[measured\]
+/// 0.2, 0.6, 1.4, 2.4 s. Else it does after 0.2, 0.4 and so on up to 1.4, 1.8 and 2.6 s. \[measured\]
 const AGAIN_MS: u64 = 600;
 
 /// Time that a host keeps a page for its programs while another waits for it, in microseconds. Enough to get the pages of a program's
@@ -492,9 +492,9 @@ const _: () = {
     assert!(BATCH_COUNT_MAX * 64 <= STAGE_LEN, "the descriptors of a batch fit one staging buffer");
 };
 
-/// Most bytes of addresses that a program of `--main-memory` reserves: a table of them is 8 MiB, untouched until it is used.
+/// Most bytes of addresses that a program of `--main-memory` reserves. A table of them is 8 MiB, untouched until it is used.
 pub const ARENA_LEN_MAX: u64 = 256 << 30;
 /// Most blocks that such a program gives back at once: its keeper holds them until it has.
 pub const FREE_BLOCK_COUNT_MAX: u64 = 1024;
-/// Most ranges of pages that such a program is asked to take out at once: to wake it costs as much as to take 40 pages out.
+/// Most ranges of pages that such a program is asked to take out at once. To wake it costs as much as to take 40 pages out.
 pub const ZAP_COUNT_MAX: usize = 256;

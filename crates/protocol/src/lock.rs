@@ -1,7 +1,7 @@
-//! Locks: decides for clients which of them has a lock, which is next, and that nobody waits for a holder that is gone.
+//! Locks. They decide for clients which has a lock, which is next, and that nobody waits for a holder that is gone.
 //!
 //! Locks live at the pool's home node, and at each node for locks at bytes of its extents. A lock is taken exclusively, or shared with
-//! others that share it. The first come is served first, and a claim to share does not overtake one that waits to have it alone.
+//! others that share it. The first come is served first. A claim to share does not overtake one that waits to have it alone.
 //!
 //! ```text
 //!             Enter                 Take
@@ -35,11 +35,11 @@
 //! them. So the first taker of each lock is told that it was abandoned. Waiting would cost every first taker a lease, and still let it in
 //! beside a holder that takes longer.
 //!
-//! The home grants a lease to an exclusive holder while nobody waits: where several want the lock in turn, a recall costs more than the
-//! messages that it saves. A claim during a lease waits in the queue, and the recall begins at once: order of arrival stays. If a node
-//! does not answer a recall, the home waits until no lease of that host can hold, [`RECALL_MS`](crate::limits::RECALL_MS). Then the
-//! holder counts as dead, because nobody knows. A home that is not the pool's home asks by way of that one. It waits longer,
-//! [`FAR_RECALL_MS`](crate::limits::FAR_RECALL_MS), and gives nobody up while it is no member itself ([`RecallTimes`]).
+//! The home grants a lease to an exclusive holder while nobody waits: if several want it in turn, recalls cost more than they save. A claim
+//! during a lease waits in the queue, and the recall begins at once: order of arrival stays. If a node does not answer a recall, the home
+//! waits until no lease of that host can hold, [`RECALL_MS`](crate::limits::RECALL_MS). Then the holder counts as dead, because nobody
+//! knows. A home that is not the pool's home asks by way of that one. It waits longer, [`FAR_RECALL_MS`](crate::limits::FAR_RECALL_MS), and
+//! gives nobody up while it is no member itself ([`RecallTimes`]).
 //!
 //! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like a reader that parts. A
 //! death also gives back a place of a semaphore ([`Mode::OneOf`]), and the next taker of a place is told.
@@ -119,7 +119,7 @@ pub enum Event {
     Give,
     /// The one that had it alone is gone.
     Die,
-    /// The last one goes that has it, and somebody was told of an abandonment in vain: it had given up waiting.
+    /// The last one goes that has it, and somebody was told of an abandonment in vain. It had given up waiting.
     Waive,
     /// The first claim at a home that began again: an earlier holder may have it.
     Doubt,
@@ -160,7 +160,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Insist, from: &[Phase::Recalled], to: Phase::Alone },
 ];
 
-/// A taker of a lock, or a party of a group: a connection of a client, and the client's number, never used twice on it.
+/// A taker of a lock, or a party of a group. It is a client's connection, and the client's number, never used twice on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Claimant {
     /// The home's number of the connection, never used twice.
@@ -221,8 +221,8 @@ pub enum RecallStep {
 
 /// The locks of a home.
 ///
-/// A lock is made when it is taken first. Those that were abandoned are forgotten when there are too many, the oldest first:
-/// their next holder is then told nothing. As many names are remembered as known by a home that began again.
+/// A lock is made when it is taken first. Those that were abandoned are forgotten when there are too many, the oldest first. Their next
+/// holder is then told nothing. As many names are remembered as known by a home that began again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Locks {
     locks: BTreeMap<String, Lock>,

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::id::{Gid, Slot};
 use crate::limits::NAME_LEN_MAX;
 
-/// Refuses names that cannot be a file's when the pool is mounted as a directory, or that would garble a listing.
+/// Refuses names that cannot be a file's in a mounted pool, or that would garble a listing.
 pub fn check_name(name: &str) -> Result<()> {
     let reason = match name {
         "" => "it is empty".to_owned(),

@@ -1,6 +1,6 @@
 //! Owners and modes of the names of locks and groups, kept at the pool's home.
 //!
-//! A name belongs to the user that used it first, with mode 0600, as a region does that is created without a mode. The owner may
+//! A name belongs to its first user, with mode 0600, like a region that is created without a mode. The owner may
 //! [permit](NameOwners::on_permit) others. A lock and a group of one name have one owner and one mode.
 //!
 //! | asked | bits needed |

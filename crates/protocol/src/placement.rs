@@ -192,7 +192,7 @@ impl Layout {
         self.spans.iter_mut().flat_map(|span| &mut span.extents)
     }
 
-    /// For a byte of a run in chunks over several extents: the distance to its counterpart in the next chunk of the same extent.
+    /// For a byte of a run in chunks over several extents: the distance to its counterpart in the extent's next chunk.
     pub fn period(&self, offset: u64) -> Option<u64> {
         let mut end = 0;
         let span = self.spans.iter().find(|span| {
@@ -211,7 +211,7 @@ impl Layout {
     }
 }
 
-/// A layout with its tables: the extent of a byte is found by arithmetic and a search among spans, not by a walk over nodes.
+/// A layout with its tables. They find a byte's extent by arithmetic and a search among spans, not by a walk over nodes.
 ///
 /// Made once for each open region.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -275,8 +275,7 @@ impl Routes {
         pieces
     }
 
-    /// Offsets in the region of bytes of an extent, in order of the extent, each with its number of contiguous bytes. The range must lie
-    /// inside the extent. **Cost**: as for [`Routes::pieces`].
+    /// Offsets in the region of an extent's bytes, in the extent's order. Each comes with its number of contiguous bytes.
     pub fn places(&self, extent: usize, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         let span = self.starts.partition_point(|(_, first)| *first <= extent) - 1;
         let ((begin, first), span) = (self.starts[span], &self.layout.spans[span]);

@@ -1,8 +1,8 @@
 //! Sessions: the connections that a node carries out commands for. The rule ends a connection that was given up, or whose process is
 //! gone, before any later command is answered.
 //!
-//! A client opens one connection after another to a node, never two at once: they form a *series*, which has a random number. The
-//! greeting of each names the series. The network may hold bytes of an earlier connection back for any time.
+//! A client opens one connection after another to a node, never two at once. They form a *series*, which has a random number. The greeting
+//! of each names the series. The network may hold bytes of an earlier connection back for any time.
 //!
 //! ```text
 //!            Greet                  Succeed, End
@@ -55,7 +55,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
 /// The connections that a node serves, by the numbers that their driver gives them. State grows with connections, not with their past.
 #[derive(Clone, Debug, Default)]
 pub struct Sessions {
-    /// The series of each connection that is served; none for the ring of a client on the node's own host, which is made once.
+    /// The series of each connection that is served. The ring of a client on the node's own host, made once, has none.
     served: BTreeMap<u64, Option<Series>>,
     current: BTreeMap<Series, u64>,
     turned_ms: u64,

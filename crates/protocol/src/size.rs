@@ -63,7 +63,7 @@ pub fn parse_some(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Bytes of a unit as people write it: nothing, `B`, or a letter with `iB`, `B` (decimal) or nothing behind it.
+/// Bytes of a unit as people write it: nothing, `B`, or a letter with `iB`, `B` (decimal) or nothing.
 fn unit(text: &str) -> Option<u64> {
     let text = text.to_ascii_uppercase();
     let (letter, rest) = text.split_at_checked(1).unwrap_or(("", ""));

@@ -1,7 +1,7 @@
-//! The form in which every state machine declares its transitions: rows of event, states it is allowed in, state it leads to.
+//! The form in which every state machine declares its transitions: rows of event, allowed states, and next state.
 //!
-//! A machine keeps its data in the variants of its own state enum and projects it onto a small `Copy` enum for the table.
-//! Each change of state goes through [`next`], so the table is what runs, not a drawing beside it.
+//! A machine keeps its data in the variants of its own state enum. For the table it projects the state onto a small `Copy` enum. Each
+//! change of state goes through [`next`], so the table is what runs, not a drawing beside it.
 
 use std::fmt::Debug;
 
@@ -32,7 +32,7 @@ pub fn print<S: Debug, E: Debug>(table: &[Row<S, E>]) -> String {
     table.iter().map(line).collect()
 }
 
-/// The first pair of rows that give one event two meanings in one state; a table of a machine must have none.
+/// The first pair of rows that give one event two meanings in one state. A table of a machine must have none.
 pub fn contradiction<S: Copy + PartialEq + Debug, E: Copy + PartialEq + Debug>(table: &[Row<S, E>]) -> Option<(S, E)> {
     table.iter().enumerate().find_map(|(index, row)| {
         let rest = &table[index + 1..];

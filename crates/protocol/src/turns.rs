@@ -1,4 +1,4 @@
-//! Turns of users that one thread serves: decides for a node's threads, so that no user makes others wait by having many programs.
+//! Turns of users that one thread serves. They decide for a node's threads, so that no user makes others wait by many programs.
 //!
 //! Users have turns one after another, and so have the members of each user. A user with a thousand programs has as many turns as one
 //! with a single program, while both want more.

@@ -1,8 +1,8 @@
 //! Plans of collective operations, without bytes: the parts that each party sends, and its use of those that come.
 //!
-//! Bytes are divided into *parts*. A plan is a list of steps, which a party does in order. In a step it first sends, then *folds*: it
-//! takes one part from each of several parties, in a fixed order, whatever the order of arrival. So a result is the same, bit for bit,
-//! each time, and at every party.
+//! Bytes are divided into *parts*. A plan is a list of steps, which a party does in order. In a step it first sends, then *folds*. It takes
+//! one part from each of several parties, in a fixed order, whatever the order of arrival. So a result is the same, bit for bit, each time,
+//! and at every party.
 //!
 //! ```text
 //! all-reduce   parties of a host ──> its first party ──> first parties of the other hosts ──> back to the parties of each host

@@ -4,7 +4,7 @@ use super::{Position, Term};
 use crate::table::{self, Row};
 use std::collections::VecDeque;
 
-/// State of a copy. A frozen one takes writes again when they come in the term that it was frozen for: only the elected home has that term.
+/// State of a copy. A frozen one takes writes again when they come in the term that it was frozen for. Only the elected home has that term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyState {
     /// The copy has no bytes.
@@ -154,8 +154,8 @@ impl<E: Clone> CopyLog<E> {
         CopyOutput::Has { term, position: self.last }
     }
 
-    /// A write comes; all copies have those up to `stable`. Outputs in order. A write beyond the next one is not taken: the home sends from the
-    /// next one again when it hears the position.
+    /// A write comes; all copies have those up to `stable`. Outputs in order. A write beyond the next one is not taken. The home sends from
+    /// the next one again when it hears the position.
     pub fn write(&mut self, term: Term, (position, entry): (Position, E), stable: Position) -> Vec<CopyOutput<E>> {
         if !self.hears(term) || !self.step(CopyEvent::Write) {
             return vec![CopyOutput::Stale { term: self.term }];

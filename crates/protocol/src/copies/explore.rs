@@ -1,5 +1,5 @@
-//! Every order of messages, deaths and elections of one extent on three nodes, by stateright: answered additions stay, each counts once, and
-//! no read shows what is taken back.
+//! Every order of messages, deaths and elections of one extent on three nodes, by stateright. Answered additions stay, each counts once,
+//! and no read shows what is taken back.
 
 use super::copy::COPIES;
 use super::holders::{HOLDERS, HoldersState};

@@ -1,4 +1,4 @@
-//! The holders of an extent, as the coordinator has them: which node is home, and which have a copy that has all.
+//! The holders of an extent, as the coordinator knows them: the home, and the nodes with a full copy.
 
 use super::{Position, Term};
 use crate::id::NodeId;
@@ -120,8 +120,8 @@ impl Holders {
         next.is_some()
     }
 
-    /// The home wants to go on without a copy that is silent. A copy that is not of the set gets a new term, too: a wish to admit it that is
-    /// still under way is of the old one.
+    /// The home wants to go on without a copy that is silent. A copy that is not of the set gets a new term, too. A wish to admit it that
+    /// is still under way is of the old one.
     pub fn on_drop(&mut self, home: NodeId, term: Term, node: NodeId) {
         if self.is_home(home, term) && self.step(HoldersEvent::Drop) {
             self.set.copies.remove(&node);
@@ -201,7 +201,7 @@ impl Holders {
         }
     }
 
-    /// Copies that have not said how far they are will not be waited for: they are dropped, unless nobody has said so yet.
+    /// Copies that have not said how far they are will not be waited for. They are dropped, unless nobody has said so yet.
     pub fn on_late(&mut self) {
         if self.state == HoldersState::Electing && !self.frozen.is_empty() {
             let frozen = &self.frozen;

@@ -1,4 +1,4 @@
-//! The home of an extent with copies: gives writes their order, and applies each when all copies that count have it.
+//! The home of an extent with copies. It orders writes, and applies each when all copies that count have it.
 
 use super::{HolderSet, Position, Term};
 use crate::id::{Epoch, NodeId};
@@ -179,8 +179,8 @@ impl<E: Clone> HomeLog<E> {
         HomeLog::begin(me, set, ranges, (Position::default(), VecDeque::new()), &all)
     }
 
-    /// A copy becomes the home, with what [`CopyLog::elect`](super::CopyLog::elect) gave. `has` says how far the other copies of the set are.
-    /// It answers when they have all that it has: until then the loss of this node would take back what it showed.
+    /// A copy becomes the home, with what [`CopyLog::elect`](super::CopyLog::elect) gave. `has` says how far the other copies of the set
+    /// are. It answers when they have all that it has. Until then the loss of this node would take back what it showed.
     pub fn elected(
         me: NodeId,
         set: &HolderSet,
@@ -382,7 +382,7 @@ impl<E: Clone> HomeLog<E> {
         self.outputs.extend(asks);
     }
 
-    /// A node without the extent's bytes becomes a copy: it gets all ranges, and each write when it is applied here. A copy that the node had
+    /// A node without the extent's bytes becomes a copy. It gets all ranges, and each write when it is applied here. A copy that the node had
     /// in another epoch, and that is no member yet, is void. Returns false where nothing begins.
     pub fn make(&mut self, node: NodeId, epoch: Epoch) -> bool {
         let is_void = |peer: &PeerCopy| peer.epoch != epoch && !peer.is_member();

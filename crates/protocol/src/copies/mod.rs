@@ -1,4 +1,4 @@
-//! Copies of an extent on other nodes: an answered write survives the loss of any node that holds it, but the last.
+//! Copies of an extent on other nodes. An answered write survives the loss of any node that holds it, but the last.
 //!
 //! ```text
 //!                      Write(position)                          Freeze, Elect

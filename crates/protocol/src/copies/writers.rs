@@ -1,4 +1,4 @@
-//! The last write of each writer and its result: a write that is sent again, to this home or the next, has that result.
+//! The last write of each writer and its result. A write that is sent again, to this home or the next, has that result.
 
 use std::collections::BTreeMap;
 

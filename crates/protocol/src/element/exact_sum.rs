@@ -1,7 +1,7 @@
 //! Sums of floating-point numbers without rounding, in any order and any grouping.
 //!
-//! The sum is a fixed-point number wide enough for every finite binary64. It is kept in 64-bit *limbs* of 32 bits each, so additions
-//! carry nothing. A number touches three neighbouring limbs at most, and a limb takes 2^30 numbers before its carries must be passed on.
+//! The sum is a fixed-point number wide enough for every finite binary64. It is kept in 64-bit *limbs* of 32 bits each, so additions carry
+//! nothing. A number touches three neighbouring limbs at most. A limb takes 2^30 numbers before its carries must be passed on.
 //! [after Kulisch's long accumulator; R. Neal, "Fast exact summation using small and large superaccumulators"]
 
 /// Bits of a limb's own; the rest of its 64 bits holds carries until they are passed on.
@@ -10,7 +10,7 @@ const LIMB_BITS: u32 = 32;
 /// Limbs: binary64 reaches from 2^-1074 to below 2^1024; two more hold the carries of 2^63 numbers.
 pub(super) const LIMB_COUNT: usize = (1074 + 1024) / LIMB_BITS as usize + 3;
 
-/// Numbers added before carries are passed on: each adds less than 2^32 to a limb, so 2^30 stay well within 63 bits.
+/// Numbers added before carries are passed on. Each adds less than 2^32 to a limb, so 2^30 stay well within 63 bits.
 const PENDING_MAX: u32 = 1 << 30;
 
 /// An exact sum of binary64 numbers. NaN and infinities are remembered beside it.
@@ -167,7 +167,8 @@ impl ExactSum {
 fn scale(value: f64, place: i64) -> f64 {
     let mut exponent = place - 1074;
     let mut value = value;
-    // Powers of two of at most 2^1000 at a time are numbers, and every product but the last is exact: `value` is large when it is scaled down.
+    // Powers of two of at most 2^1000 at a time are numbers, and every product but the last is exact. `value` is large when it is scaled
+    // down.
     while exponent < -1000 {
         // value below 2^54 times 2^-1000 is still normal.
         value *= f64::from_bits((1023 - 1000) << 52);

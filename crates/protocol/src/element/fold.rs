@@ -11,10 +11,10 @@ pub fn folds(operator: Operator, element: Element) -> bool {
     }
 }
 
-/// Sets each element of `own` to the result of the operator on it and on its counterpart in `other`, in this order.
+/// Sets each element of `own` to the operator's result on it and on its counterpart in `other`, in this order.
 ///
-/// Both have the same length, a whole number of elements. The result depends on these bytes alone: of numbers that compare equal
-/// the own stays, of a NaN and a number the number. An operator that does not fit ([`folds`]) leaves `own` as it is.
+/// Both have the same length, a whole number of elements. The result depends on these bytes alone. Of numbers that compare equal the own
+/// stays, of a NaN and a number the number. An operator that does not fit ([`folds`]) leaves `own` as it is.
 pub fn fold(operator: Operator, element: Element, own: &mut [u8], other: &[u8]) {
     macro_rules! whole {
         ($type:ty) => {

@@ -1,5 +1,5 @@
-//! Two hosts, two locks whose bytes lie in one page, every order of takings, stores, releases, evictions, recalls and a death, by stateright.
-//! The locks and what is bound to them are the machines that run; frames and homes are a few bytes.
+//! Every order of takings, stores, releases, evictions, recalls and a death, by stateright. Two hosts use two locks whose bytes lie in one
+//! page.
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 
 mod checks;
@@ -243,8 +243,8 @@ impl World {
         Some(())
     }
 
-    /// The same in one message, whose stores the home puts in place. Where its answer says that the lock is kept, the host gives it back by its
-    /// word, or by a message where it was asked for meanwhile.
+    /// The same in one message, whose stores the home puts in place. If its answer says that the lock is kept, the host gives it back by
+    /// its word. It sends a message if the lock was asked for meanwhile.
     fn release(&mut self, model: &Two, host: usize, lock: usize) -> Option<()> {
         let who = self.who(host, lock);
         self.publish(model, host, lock)?;

@@ -1,4 +1,4 @@
-//! Data bound to locks, at the pool's home: decides which bound bytes a taker of a lock has not seen, and whether the bytes at their
+//! Data bound to locks, at the pool's home. It decides which bound bytes a taker of a lock has not seen, and whether the bytes at their
 //! homes are whole. **Source**: [RF §3.4, P1], entry consistency.
 //!
 //! An exclusive holder *binds* bytes of regions to its lock. A *release* names the bytes that it changed, puts these at their homes, and
@@ -30,7 +30,7 @@
 //! homes.
 //!
 //! A holder may have a lease of a lock with data ([`lock::lease`](crate::lock::lease)). It publishes as ever, and keeps the lock where it
-//! would give it back. So the release is committed later: by the next release of the same holder, or when the holder's node reports that
+//! would give it back. So the release is committed later. By the next release of the same holder, or when the holder's node reports that
 //! the lock is only kept. Both come after the changes are at their homes. Where this home puts the changes in place itself, it commits them
 //! at once.
 //!
@@ -254,8 +254,7 @@ impl BoundData {
         }))
     }
 
-    /// A holder of that user names the changes that it is about to put at their homes, and perhaps new bound bytes. Returns the version of
-    /// its release.
+    /// A holder of that user names the changes that it will put at their homes, and perhaps new bound bytes.
     ///
     /// **Errors**: [`Error::LockMisused`] where it does not have the lock alone, or has not redone earlier changes. [`Error::BadUse`] for
     /// changes outside the bound bytes. [`Error::LimitReached`] for too many locks with data.
@@ -331,7 +330,7 @@ impl BoundData {
         }
     }
 
-    /// Takes the end of a lease that was only kept, so all its publications are at their homes; call this before [`Locks::on_recalled`].
+    /// Takes the end of a lease that was only kept: all its publications are at their homes. Call this before [`Locks::on_recalled`].
     pub fn on_yield(&mut self, locks: &Locks, who: Claimant) {
         let Some(name) = locks.leased(who) else { return };
         self.commit(name, who);
@@ -374,7 +373,7 @@ impl BoundData {
         gone.into_iter().for_each(|who| self.on_withdraw(who));
     }
 
-    /// A holder ended in the middle of a release, which counts all the same: its changes are redone by the next.
+    /// A holder ended in the middle of a release, which counts all the same. Its changes are redone by the next.
     fn lose(&mut self, name: &str) {
         let Some(entry) = self.entries.get_mut(name) else { return };
         let State::Publishing { staged, is_torn, .. } = &entry.state else { return };

@@ -1,5 +1,5 @@
-//! The pool home's store of each lock's last releases: a cache of lines of 4 KiB, with a bound for all locks together. The least recently
-//! used lock loses its oldest releases first. **Source**: [RF §3.3], the network page cache.
+//! The pool home's store of each lock's last releases. It is a cache of lines of 4 KiB, with a bound for all locks together. The least
+//! recently used lock loses its oldest releases first. **Source**: [RF §3.3], the network page cache.
 
 use super::publication::{BoundRange, Stores};
 use crate::limits::{
@@ -51,7 +51,7 @@ impl StagedReleases {
         self.order.insert(self.uses, name.to_owned());
     }
 
-    /// Takes room for a user's changes that are not released yet; returns as much of them as there is room for.
+    /// Takes room for a user's changes that are not released yet. Returns those for which there is room.
     pub fn stage(&mut self, changes: Stores, uid: u32) -> Stores {
         let wanted = changes.line_count();
         let own = self.staged.get(&uid).copied().unwrap_or_default() + wanted;

@@ -1,8 +1,8 @@
 //! The barriers of jobs: groups whose parties are ranks, from the first arrival on, whether they have arrived or not.
 //!
-//! Each round of a job has a *generation*: 0, 1, 2 … A rank names it when it arrives, so it may repeat that over another connection. A
-//! job that is over is remembered as long as there is room. Otherwise a rank that was taken for gone with its node could still arrive. It
-//! would begin the job again and wait for ever.
+//! Each round of a job has a *generation*: 0, 1, 2 … A rank names it when it arrives. So it may repeat that over another connection. A job
+//! that is over is remembered as long as there is room. Otherwise a rank that was taken for gone with its node could still arrive. It would
+//! begin the job again and wait for ever.
 
 use super::{PartyReply, Phase, Rounds};
 use crate::error::Error;
@@ -91,7 +91,7 @@ impl Job {
         self.rounds.on_meet(who.rank, who.ranks)
     }
 
-    /// A rank is gone. Returns the ranks that wait in vain, this rank among them: it may have been taken for gone with its node.
+    /// A rank is gone. Returns the ranks that wait in vain, this rank among them. It may have been taken for gone with its node.
     fn on_gone(&mut self, rank: Rank, error: Error) -> BTreeSet<Rank> {
         self.gone.insert(rank);
         let is_last = self.ranks.is_some_and(|ranks| self.gone.len() >= ranks as usize);

@@ -1,6 +1,6 @@
-//! Barriers: decides for the parties of a group when all have met, and that no one waits for a party that is gone.
+//! Barriers. They decide for a group's parties when all have met, and that no one waits for a party that is gone.
 //!
-//! Groups live at the pool's home node. The parties of a *named* group are clients that joined it ([`Groups`]); those of a *job* are its
+//! Groups live at the pool's home node. The parties of a *named* group are clients that joined it ([`Groups`]). Those of a *job* are its
 //! ranks, which need not join ([`Jobs`]). Both meet round after round, by the same machine:
 //!
 //! ```text

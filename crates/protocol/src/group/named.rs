@@ -1,5 +1,5 @@
-//! Named groups: any client may be a party, or several. Those who join under a name come into one *group instance* until it has as many as
-//! the group has parties.
+//! Named groups: any client may be a party, or several. Clients that join under a name come into one *group instance*, until all parties of
+//! the group are there.
 //!
 //! A party goes by leaving or by the end of its connection; the others get its name and the cause. They leave and join again to go on.
 //! Under the same name a new group instance has begun by then, with the parties that came again. A group instance that all have left is not

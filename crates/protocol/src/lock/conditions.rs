@@ -1,8 +1,8 @@
 //! Conditions of locks: decides who waits for a notice, and in which order they have the lock again.
 //!
-//! A claimant that has a lock alone gives it back and *sleeps*, in one step, so that no notice is missed in between. A notice comes from
-//! an exclusive holder. It moves the longest sleeper of a condition, or all of them, to the end of the lock's queue, where they wait like
-//! any other.
+//! A claimant that has a lock alone gives it back and *sleeps*, in one step. So no notice is missed in between. A notice comes from an
+//! exclusive holder. It moves the longest sleeper of a condition, or all of them, to the end of the lock's queue. There they wait like any
+//! other.
 //!
 //! ```text
 //! has it alone --- on_sleep ---> asleep --- on_notify, on_bound, abandonment ---> waits for the lock ---> has it alone
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A condition is a number under a lock; without waiters it has no state. A lock that is abandoned while nobody waits for it wakes all of
-//! its sleepers, and the first of them is told. The dead holder may have been the one to notify them.
+//! its sleepers. The first of them is told. The dead holder may have been the one to notify them.
 
 use super::line::Line;
 use super::{Claim, Claimant, Locks, Mode, Parting, one_less};
@@ -98,7 +98,7 @@ impl Locks {
         Ok(name)
     }
 
-    /// Has those that wait for a condition of a lock wait for the lock: all, or the one that has waited longest.
+    /// Moves waiters for a condition of a lock to the lock's queue: all, or the one that has waited longest.
     ///
     /// **Errors**: [`Error::LockMisused`] where who notifies has not got the lock alone.
     pub fn on_notify(&mut self, who: Claimant, condition: u64, all: bool) -> Result<()> {
@@ -115,7 +115,7 @@ impl Locks {
 
     /// The bound of one that sleeps is over: it waits for the lock. False where it does not sleep.
     ///
-    /// **Errors**: [`Error::LimitReached`] where the lock is free, and there is no room for one more held lock; then it waits no more.
+    /// **Errors**: [`Error::LimitReached`] if the lock is free, and there is no room for one more held lock. Then it waits no more.
     pub fn on_sleep_bound(&mut self, who: Claimant) -> Result<bool> {
         let Some((name, claim)) = self.sleepers.remove(who) else { return Ok(false) };
         if let Err(full) = self.lock(&name) {

@@ -1,5 +1,5 @@
-//! Two programs, a lock that is leased, every order of messages, recalls, deaths and broken connections, by stateright. The lock and the words
-//! are the machines that run; a recall is answered at any moment after it was asked, as often as one likes, or never.
+//! Two programs, a lock that is leased, every order of messages, recalls, deaths and broken connections, by stateright. The lock and the
+//! words are the machines that run. A recall is answered at any moment after it was asked, any number of times, or never.
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 
 use super::lease::{LeaseEvent, LeasePhase, LeaseWord};

@@ -1,9 +1,9 @@
 //! The word of a lease of a lock. It decides, between a program and its node, whether the program may take the lock again without a
 //! message.
 //!
-//! The home grants a lease to a program that has the lock alone. From there on the program gives the lock back and takes it again in a
-//! word that it shares with its node. When another program wants the lock, the home asks the node, and the node answers by that word. No
-//! thread of the program is woken, so a stopped or dead program delays nothing but the locks that it holds.
+//! The home grants a lease to a program that has the lock alone. From there on the program gives the lock back and takes it again in a word
+//! shared with its node. When another program wants the lock, the home asks the node, and the node answers by that word. No thread of the
+//! program is woken. So a stopped or dead program delays nothing but the locks that it holds.
 //!
 //! ```text
 //!            Ask            Lend           Keep
@@ -27,9 +27,9 @@
 //! - A word ends after the home has answered a message that says so. Until then a recall, or its repetition, finds the same answer.
 //! - A program that finds its word `Wanted` gives the lock back by a message.
 //!
-//! Beside the words stands their time, by the clock of the host: they hold as long as the node is a member of the pool. A home that has
-//! had no reply for twice that long goes on without it. A program takes the lock first and looks at the clock then. A node takes all
-//! words back when another node is lost. That one may be the home of some of them and know nothing of them in its next life.
+//! Beside the words stands their time, by the clock of the host. They hold as long as the node is a member of the pool. A home that has had
+//! no reply for twice that long goes on without it. A program takes the lock first and looks at the clock then. A node takes all words back
+//! when another node is lost. That one may be the home of some of them and know nothing of them in its next life.
 
 use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};

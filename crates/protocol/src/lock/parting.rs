@@ -12,9 +12,9 @@ impl Locks {
             self.forget_sleeper(who);
         }
         let gone: Vec<Claimant> = self.claims.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
-        // First those that wait: no lock goes to one that is gone, which would take with it that the lock was abandoned.
+        // First those that wait: no lock goes to one that is gone, which would take the news of the abandonment with it.
         let (holding, waiting): (Vec<_>, Vec<_>) = gone.into_iter().partition(|who| self.has(*who));
-        // All claims of a lock at once: no place goes to a claimant that is gone, and the next is told of the dead, once.
+        // All claims of a lock at once. No place goes to a claimant that is gone, and the next is told of the dead, once.
         let mut by_lock: BTreeMap<String, Vec<Claimant>> = BTreeMap::new();
         for who in waiting.into_iter().chain(holding) {
             by_lock.entry(self.claims[&who].clone()).or_default().push(who);

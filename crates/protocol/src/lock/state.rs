@@ -35,7 +35,7 @@ pub(super) enum State {
         mode: Mode,
         /// The sharing holders; never empty.
         holders: BTreeMap<Claimant, Holder>,
-        /// True if the next grant says that the lock was abandoned, because an earlier grant that said so was not heard.
+        /// True if the next grant says that the lock was abandoned: an earlier grant that said so was not heard.
         abandoned: bool,
     },
     Alone {

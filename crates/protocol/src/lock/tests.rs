@@ -95,7 +95,7 @@ fn a_dead_holders_lock_is_granted_on_and_the_next_is_told_once() {
     assert_eq!(locks.count(), 0, "who only read leaves nothing half-written");
 }
 
-/// Found by the simulator: the second thread was granted the lock before it was found to be gone too, and was the one told.
+/// Found by the simulator. The second thread was granted the lock before it was found to be gone, too, and was the one told.
 #[test]
 fn threads_that_die_together_do_not_take_with_them_that_a_lock_was_abandoned() {
     for waiter in [Shared, Exclusive] {
@@ -376,7 +376,7 @@ fn waits_for_conditions_that_are_none_change_nothing() {
     assert!(matches!(used, Err(Error::LockMisused { .. })), "{used:?}");
 }
 
-/// A lock that is leased, and taken again by its program without the home's knowing, is given back by the wait.
+/// A leased lock that its program took again without the home's knowing is given back by the wait.
 #[test]
 fn a_lock_that_is_lent_is_given_back_by_a_wait_and_recalled_by_a_notice() {
     let mut locks = leased();
@@ -527,7 +527,7 @@ fn who_died_with_a_lock_in_hand_abandoned_it_and_who_only_kept_it_did_not() {
             assert_eq!((locks.count(), locks.claims.len(), locks.detached.len()), (0, 0, 0), "nothing is kept");
         }
     }
-    // A node that answers nothing for long leaves it open; so the lock counts as abandoned, and its holder as gone.
+    // A node that answers nothing for long leaves it open. So the lock counts as abandoned, and its holder as gone.
     let mut locks = leased();
     assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), WAITS);
     locks.on_recalled(who(1, 0), Recalled::Unknown);
@@ -562,7 +562,7 @@ fn locks_that_are_lent_take_no_room_of_those_that_are_held() {
     }
 }
 
-/// The rules again, as plainly as they can be said: one list of claims in order of arrival, the first of which have the lock.
+/// The rules again, as plainly as they can be said: one list of claims in order of arrival, whose first have the lock.
 #[derive(Default)]
 struct Plain {
     claims: Vec<(Claim, bool)>,
@@ -603,7 +603,7 @@ proptest! {
     #[test]
     fn any_history_is_as_the_plain_rules_say(steps in prop::collection::vec((0..6u64, 0..5u32, 0..3usize), 1..200)) {
         let (mut locks, mut plain) = (Locks::new(), Plain::default());
-        // Each link is one thread that is in one place at a time; a dead one comes back under another number.
+        // Each link is one thread that is in one place at a time. A dead one comes back under another number.
         let mut number = 0;
         for (link, action, mode) in steps {
             let at = plain.claims.iter().position(|(claim, _)| claim.who.link == link);

@@ -1,4 +1,4 @@
-//! A node's side of membership: decides whether the node is a member, which of its extents it keeps, and which client gets which reply.
+//! A node's side of membership. It decides whether the node is a member, which extents it keeps, and which client gets which reply.
 //!
 //! ```text
 //!            Welcome (nothing to grant anew)
@@ -15,11 +15,11 @@
 //! (`Leave` leads from every state to `Left`.)
 //!
 //! - `Lapsed`: the coordinator is away, or was. Extents stay, grants of the epoch stay valid, data goes on; only naming waits.
-//! - `Regranting`: the coordinator gave a new epoch, because it had reported the old one's end. The driver makes new grants for the
-//!   extents that are kept ([`Output::NewEpoch`]) and gives them back ([`Member::regranted`]); the node then joins again, and its
-//!   `held` list carries the fresh grants. No other message carries grants than `Join` and `Obeyed`.
-//! - Only members obey orders. A welcome judges exactly the extents that its own join listed: it never frees an extent that was made
-//!   after that list was sent.
+//! - `Regranting`: the coordinator gave a new epoch, because it had reported the old one's end. The driver makes new grants for the extents
+//!   that are kept ([`Output::NewEpoch`]) and gives them back ([`Member::regranted`]). Then the node joins again, and its `held` list
+//!   carries the fresh grants. No other message carries grants than `Join` and `Obeyed`.
+//! - Only members obey orders. A welcome judges exactly the extents that its own join listed. It never frees an extent that was made after
+//!   that list was sent.
 //!
 //! The driver has one connection to the coordinator at a time ([`Member::connected`], [`Member::disconnected`]) and acts on outputs
 //! in order.
@@ -156,8 +156,8 @@ pub enum Output {
         /// Their slots.
         slots: Vec<Slot>,
     },
-    /// The node has this number and epoch: grants of any other epoch fail from here on. Make new grants for the extents that it
-    /// still holds and call [`Member::regranted`]; where it holds none the call is not needed.
+    /// The node has this number and epoch: grants of any other epoch fail from here on. Make new grants for the extents that it still holds
+    /// and call [`Member::regranted`]. If it holds none, no call is needed.
     NewEpoch {
         /// The node's number.
         node: NodeId,
@@ -197,7 +197,7 @@ pub enum Output {
         /// The sign by which it was noticed.
         reason: String,
     },
-    /// A lock's home wants it back, and it is lent to a client here: look at its word, and call [`Member::recalled`].
+    /// A lock's home wants it back, and it is leased to a client here. Look at its word, and call [`Member::recalled`].
     Recall {
         /// The client.
         client: ClientId,
@@ -359,8 +359,8 @@ impl Member {
 
     /// Forwards a client's request; the answer comes as [`Output::AskDone`] with the number returned.
     ///
-    /// **Errors**: those of the request. [`Error::NoCoordinator`] when it could not be sent within [`Settings::answer_ms`], and
-    /// [`Error::Timeout`] when it was sent and not answered within that time.
+    /// **Errors**: those of the request. [`Error::NoCoordinator`] if it could not be sent within [`Settings::answer_ms`].
+    /// [`Error::Timeout`] if it was sent and not answered within that time.
     pub fn ask(&mut self, now_ms: u64, user: impl Into<Asker>, client: ClientId, what: Request) -> u64 {
         let request = self.asks.add(now_ms, user.into(), client, what);
         self.send_due(now_ms);
@@ -410,7 +410,7 @@ impl Member {
     }
 
     /// Until when locks that are lent to clients here may be taken again; zero where the node is no member. A lease beyond the usual one is
-    /// cut: the home's own node has one without end, and the home may die.
+    /// cut. The home's own node has one without end, and the home may die.
     pub fn leases_until_ms(&self, now_ms: u64) -> u64 {
         match self.state {
             State::Member { lease_until_ms } => lease_until_ms.min(now_ms.saturating_add(limits::LEASE_MS)),
@@ -609,8 +609,8 @@ impl Member {
         }
     }
 
-    /// When the node renews next, as parts of its lease: those of [`limits::RENEW_MS`], or of [`limits::REPEAT_MS`] where it was not
-    /// answered.
+    /// When the node renews next, as parts of its lease. They are those of [`limits::RENEW_MS`], or of [`limits::REPEAT_MS`] without an
+    /// answer.
     fn renew_due_ms(&self) -> Option<u64> {
         let part = if self.renew_first_ms.is_some() { limits::REPEAT_MS } else { limits::RENEW_MS };
         self.renew_sent_ms.map(|sent_ms| sent_ms + (self.lease_ms * part / limits::LEASE_MS).max(1))

@@ -1,4 +1,4 @@
-//! A message as it lies in its receiver's queue: its envelope, its head, and its body or where that has landed. Little-endian.
+//! A message as it lies in its receiver's queue: its envelope, its head, and its body or the body's place.
 //!
 //! ```text
 //! sender | context | tag | head's length (2) | length behind the head (2) | body's length (8) | body's place (8) | head | what is behind
@@ -10,8 +10,8 @@
 //! A short header fits one line with the longest head. It has no body, and its sender is the party that an earlier header of the lane
 //! names.
 //!
-//! Behind the head is the body, where it goes with the head, or the description of a part of a region ([`super::part`]). A receiver's reply
-//! to that is a header without a head.
+//! Behind the head is the body, if it goes with the head. Or the description of a part of a region is there ([`super::part`]). A receiver's
+//! reply to that is a header without a head.
 //!
 //! A header fills whole cache lines with the word of its record, so a short one is on one line.
 //!
@@ -137,7 +137,7 @@ impl Front {
         bytes
     }
 
-    /// The whole of a short header with that head; `None` for a message that has a body, or a context of many bits.
+    /// The whole of a short header with that head. `None` for a message that has a body, or a context of many bits.
     #[inline]
     pub fn encode_short(&self, head: &[u8]) -> Option<[u8; SHORTEST_LEN]> {
         let Envelope { context, tag, .. } = self.envelope;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - No kept message fits a posted receive.
-//! - Two messages of one sender that fit one receive are taken in the order in which they were sent, because they arrive so.
+//! - A receive takes two fitting messages of one sender in the order in which they were sent: they arrive so.
 
 pub mod header;
 pub mod part;
@@ -159,7 +159,7 @@ mod tests {
         proptest::collection::vec(event, 0..60)
     }
 
-    /// Plays the whole log anew with nothing but its own text: which arrival each receive has, by their places in the log.
+    /// Plays the whole log again with nothing but its own text: which arrival each receive has, by their places in the log.
     fn naive(log: &[Event]) -> Vec<(usize, usize)> {
         let mut pairs: Vec<(usize, usize)> = Vec::new();
         let mut cancelled: Vec<usize> = Vec::new();

@@ -1,14 +1,14 @@
-//! A receive ring: memory at a receiver's host in which bodies of one sender land, given out by the sender alone.
+//! A receive ring is memory at a receiver's host for bodies of one sender. The sender alone gives it out.
 //!
 //! ```text
 //! [ a byte for each of 64 slots | block | block |      free      | block | ... ]
 //! ```
 //!
-//! The sender takes a block without asking: it takes a slot for it, and a *turn*, which is not the value of the slot's byte. The message's
+//! The sender takes a block without asking. It takes a slot for it, and a *turn*, which is not the value of the slot's byte. The message's
 //! header names place, slot and turn. The receiver stores the turn in the byte when it drops the body. So the sender sees that the block is
 //! free. A body for which the ring has no room lands in a heap, which costs messages.
 //!
-//! Bytes in a receive ring are input: a writer of them can have bodies of its sender overwritten, and no others.
+//! Bytes in a receive ring are input. A writer of them can have bodies of its sender overwritten, and no others.
 
 use crate::limits::{MESSAGE_RING_LEN_MAX, PAGE_LEN};
 use crate::queue::layout::LINE_LEN;
@@ -17,7 +17,8 @@ use std::collections::VecDeque;
 /// Most blocks of a ring that are taken at a time. Its first line has a byte for each.
 pub const SLOT_COUNT: usize = LINE_LEN as usize;
 
-/// Bytes after which a ring is used from its beginning again, where that is free: four bodies of 64 KiB, whose pages are touched soon.
+/// Bytes after which a ring is used from its beginning again, if that is free. They are four bodies of 64 KiB, whose pages are touched
+/// soon.
 const ROUND_LEN: u64 = 256 << 10;
 
 /// Bytes of each sender's ring, where receive memory has `receive_len` bytes and there are `parties`. 0 where it would be too short to use.
@@ -185,7 +186,7 @@ mod tests {
     }
 
     proptest! {
-        /// Blocks that anybody may still read never overlap, lie in the ring beyond the table, and all of it can be had in the end.
+        /// Blocks that anybody may still read never overlap, and lie in the ring beyond the table. All of it is free in the end.
         #[test]
         fn what_is_read_is_not_given_out(steps in prop::collection::vec(step(), 1..200)) {
             const LEN: u64 = 8192;

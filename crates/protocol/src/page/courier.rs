@@ -18,8 +18,8 @@ pub struct Receipt {
 
 /// A pair's end.
 ///
-/// **Cost**: what is sent stays here until it is confirmed; an owner that bounds it asks [`Courier::unconfirmed_count`]
-/// before it begins something new. No allocation for messages that are heard in order.
+/// **Cost**: what is sent stays here until it is confirmed. An owner that bounds it asks [`Courier::unconfirmed_count`] before it begins
+/// something new. No allocation for messages that are heard in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Courier<M> {
     sent: u64,
@@ -72,7 +72,7 @@ impl<M> Courier<M> {
         true
     }
 
-    /// The receipt for the other end, if something arrived after the last one: it goes with the next message, or by itself after a while.
+    /// The receipt for the other end, if something arrived after the last one. It goes with the next message, or by itself after a while.
     pub fn receipt(&mut self) -> Option<Receipt> {
         self.receipt_after(1)
     }

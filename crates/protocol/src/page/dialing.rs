@@ -1,4 +1,4 @@
-//! The connection from a node to another: made when it is wanted, made again when it breaks, and given up with the node.
+//! The connection from a node to another. It is made on demand, made again when it breaks, and given up with the node.
 //!
 //! ```text
 //!           Want               Make
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A node that was not reached for [`REACH_MS`] since the connection broke, or was first wanted, is lost. One try is under way at a time,
-//! and one connection is there at most: a second that comes late is closed.
+//! and one connection is there at most. A second that comes late is closed.
 
 use crate::limits::{DIAL_AGAIN_MS, REACH_MS};
 use crate::table::{self, Row};

@@ -1,7 +1,7 @@
-//! Grants that a home gives to threads themselves, and that wait for the thread to say that the page is installed.
+//! Grants that a home gives to threads themselves. They wait until the thread says that the page is installed.
 //!
-//! A thread may die with its answer. Then the grant goes to its node, once more: when the thread's connection ends, or when its node
-//! repeats the request in its name.
+//! A thread may die with its answer. Then the grant goes to its node, once more. It goes when the thread's connection ends, or when the
+//! node repeats the request in its name.
 
 use super::directory::Heard;
 use super::hosts::HostId;

@@ -2,8 +2,7 @@
 //!
 //! Two programs that write different bytes of the same pages would take each page from each other at every access. So while such pages go
 //! to and fro often, one host at a time has the *hold time*. It keeps its pages until the time is over, as long as it works on them
-//! ([`super::host`] sees to that), and its own requests are served at once. Then the hold time passes to the host that has waited
-//! longest.
+//! ([`super::host`] sees to that). Its own requests are served at once. Then the hold time passes to the host that has waited longest.
 //!
 //! ```text
 //!            demand of a host, pages go to and fro            its time is over, a host was made to wait
@@ -12,11 +11,10 @@
 //!     +----- its time is over, and nobody waits -----+
 //! ```
 //!
-//! A home has one hold time for all its pages, because a program that has one of its pages and waits for the next would delay all others
-//! for nothing. A region at several homes has several: a host may wait at one home and be waited for at another, for two hold times at
-//! most.
+//! A home has one hold time for all its pages. Else a program with one of its pages that waits for the next would delay all others for
+//! nothing. A region at several homes has several. A host may wait at one home and be waited for at another, for two hold times at most.
 //!
-//! The directory knows nothing of it: a page that is kept for a while is a message that is on its way for a while.
+//! The directory knows nothing of it. A page that is kept for a while is a message that is on its way for a while.
 //!
 //! **Source**: the time window of Mirage (Fleisch and Popek 1989), which is one of each page.
 
@@ -151,7 +149,7 @@ mod tests {
     }
 
     proptest! {
-        /// At each moment one host at most is waited for, and nobody is made to wait for longer than a hold time.
+        /// At each moment at most one host is waited for. Nobody waits for longer than a hold time.
         #[test]
         fn one_host_at_a_time_has_it(steps in prop::collection::vec((0..4u16, 1..4u16, 0..HOLD), 1..200)) {
             let (mut hold_times, mut now_us) = (hot(0), 0);

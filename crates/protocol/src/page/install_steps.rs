@@ -1,4 +1,4 @@
-//! Steps by which a thread takes in the reply to its request for a page, and the time when the home hears of it.
+//! Steps by which a thread takes in the reply to its request for a page, and when the home hears of it.
 //!
 //! ```text
 //!             bytes            Go            Put             Here
@@ -12,8 +12,8 @@
 //!             refused
 //! ```
 //!
-//! - Bytes go into the frame only while the word says that this thread fills it, and the page is said to be here only when all are there.
-//! - A claim that a void grant leaves open is given up before the home hears of the grant: the home may grant the page again at once.
+//! - Bytes go into the frame only while the word says that this thread fills it. The page is said to be here only when all are there.
+//! - A claim that a void grant leaves open is given up before the home hears of the grant. The home may grant the page again at once.
 //! - The home hears of a grant that waits for that, whatever became of it. The page is mapped afterwards, because what the home does next
 //!   finds the page by its word.
 //!

@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Page(pub u64);
 
-/// A version of a page's bytes: a new one begins whenever the page gets an owner, or is written at its home.
+/// A version of a page's bytes. A new one begins whenever the page gets an owner, or is written at its home.
 ///
-/// Numbers wrap: of two that are compared, neither is 2^31 older. A page that changed its owner every microsecond would be
-/// back at the same number after an hour; no message lasts that long.
+/// A page that changed its owner every microsecond would be back at the same number after an hour. No message lasts that long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Version(pub u32);
 
@@ -48,8 +47,7 @@ pub enum Access {
     Write,
 }
 
-/// The number of a request at its host. A slot (of a thread that can fault, or of the host's prefetcher) has one request under way at a
-/// time. It numbers them upwards from 1, so a repetition is recognised at any later time.
+/// A slot, of a thread that can fault or of the host's prefetcher, has one request under way at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ticket {
     /// The thread slot of the requester.
@@ -92,7 +90,7 @@ pub enum ToHome {
         /// The version granted.
         version: Version,
     },
-    /// The page's bytes, on the answer to a forward or a recall, or because the host evicts the page that it owns.
+    /// The page's bytes. They reply to a forward or a recall, or the host evicts the page that it owns.
     WriteBack {
         /// The version that the host owns (or of its copy, when the home asked after an owner's death).
         version: Version,
@@ -118,8 +116,7 @@ pub enum ToHome {
 
 /// A message on a page to a host: by the page's home or, for [`ToHost::Grant`] and [`ToHost::Ack`], by another host.
 ///
-/// **Cost**: below 32 bytes each while hosts are numbered below 64; a [`ToHost::Grant`] carries the page as well where it
-/// says so.
+/// **Cost**: below 32 bytes each while hosts are numbered below 64. A [`ToHost::Grant`] carries the page as well where it says so.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ToHost {
     /// The page may be read, or read and written as soon as all of `awaits` have acknowledged.
@@ -130,7 +127,7 @@ pub enum ToHost {
         version: Version,
         /// The access for it.
         access: Access,
-        /// True if the page's bytes come along: not for a host that has them, nor for the home's own, whose frame they lie in.
+        /// True if the page's bytes come along. Not for a host that has them, nor for the home's own, whose frame has them.
         has_bytes: bool,
         /// Hosts whose acknowledgements must come before the first store.
         awaits: Hosts,

@@ -1,9 +1,9 @@
-//! The pages of a shared extent: who may read and who may write each, on which of the hosts that map it.
+//! The pages of a shared extent: on which of the hosts that map it each may be read or written.
 //!
-//! Pure rules. The extent's home has a [`Directory`]; every host that maps the extent, the home's own included, has a word for each
-//! page ([`word::PageWord`]) and its node follows [`Host`]. Nothing else decides about pages: the node, the threads of programs, the
-//! explorer and the simulator drive these. The home's driver attaches a page to the messages that say [`ToHost::has_bytes`]; the
-//! host's rules read and fill frames through their [`HostMemory`].
+//! Pure rules. The extent's home has a [`Directory`]. Every host that maps the extent, the home's own included, has a word for each page
+//! ([`word::PageWord`]). Its node follows [`Host`]. Nothing else decides about pages: the node, the threads of programs, the explorer and
+//! the simulator drive these. The home's driver attaches a page to the messages that say [`ToHost::has_bytes`]. The host's rules read and
+//! fill frames through their [`HostMemory`].
 //!
 //! | file | holds |
 //! |---|---|
@@ -39,7 +39,7 @@
 //!
 //! # Costs
 //!
-//! The table counts messages between hosts (a home and its own host have none), how many of them carry the page, and how many follow one
+//! The table counts messages between hosts; a home and its own host have none. It counts how many carry the page, and how many follow one
 //! another until the program goes on. `k` others have copies, none of them at home. Tests hold these numbers.
 //!
 //! | access | messages | pages | one after the other |
@@ -65,8 +65,8 @@
 //!   [`ToHome::Request`] alone may be repeated freely ([`Host::part`]): its [`Ticket`] tells.
 //! - **At home**, for each message: [`Directory::handle`]. If it was [`Heard::Acted`] and brought the page from another host, write the
 //!   page into the extent. Then drain [`Directory::poll`], reading the page again for each output that carries it.
-//! - **At a host**, for each message: [`Host::on_message`]. As long as [`Host::is_taking`], now and then [`Host::turn`]: it takes
-//!   marked pages from the programs, through [`HostMemory::take`], as soon as nobody maps them, and hears waiting messages.
+//! - **At a host**, for each message: [`Host::on_message`]. As long as [`Host::is_taking`], now and then [`Host::turn`]. It takes marked
+//!   pages from the programs, through [`HostMemory::take`], as soon as nobody maps them. It hears waiting messages.
 //! - **False sharing**: the home asks [`HoldTimes::on_demand`] for each [`ToHost::Forward`] and [`ToHost::Recall`] how long the owner may
 //!   keep the page. It writes that into the message ([`ToHost::held_for`]). The host hears it by [`Host::on_message_at`], and gets
 //!   [`Host::end_holds`] when [`Host::holds_until_us`] has come. A driver that does neither is correct, but slow where hosts write one
@@ -77,13 +77,13 @@
 //! - **A get or put at the home**: [`Directory::recall`] for each page, wait for [`directory::Output::Ready`], move the
 //!   bytes, and [`Directory::release`] after a put. Where nobody has the page elsewhere that is at once. [`Recalls`] tells when all are
 //!   there, and which pages to release.
-//! - **A host is lost** (the membership says so): [`Directory::on_host_lost`] at each home whose extent it maps; from then on nothing of
-//!   its epoch is passed on. [`Host::on_host_gone`] at each other host. A host that finds itself lost removes all pages from its
-//!   programs, and forgets them, before it joins again.
+//! - **A host is lost** (the membership says so): [`Directory::on_host_lost`] at each home whose extent it maps. From then on nothing of
+//!   its epoch is passed on. [`Host::on_host_gone`] at each other host. A host that finds itself lost removes all pages from its programs,
+//!   and forgets them, before it joins again.
 //! - **The home's own host lets go of all**, because no program there maps the region any more: [`Directory::on_host_lost`] too. It comes
 //!   again under the same number, and has nothing.
-//! - **The home is lost**: [`Host::on_home_lost`]; present pages stay readable. The home may be back. So a page that another host passes
-//!   on to one that no longer waits for it is kept for the home, as are those on their way there.
+//! - **The home is lost**: [`Host::on_home_lost`]; present pages stay readable. The home may be back. So the home gets a page that another
+//!   host passes on to one that no longer waits for it. It also gets pages on their way there.
 //! - **A home finds that it was taken for lost**: its directory becomes a [`Returning`]. Each host gets a message, hands over
 //!   ([`Host::hand_over`]), and leaves. When that is over the home begins again ([`Directory::after_return`]).
 //! - A program that has just got a page should run before the page is taken again. A driver that turns some microseconds later delays a
@@ -91,9 +91,8 @@
 //!
 //! # What may fail
 //!
-//! A request is answered with the page, or with [`Refusal::Lost`] (its newest bytes went with the host that owned it), or with
-//! [`Refusal::Full`]. It is not answered while a host that must give the page up is stopped but not yet lost: the lease
-//! bounds that.
+//! A request is answered with the page, with [`Refusal::Lost`] (its newest bytes went with its owner), or with [`Refusal::Full`]. It is not
+//! answered while a host that must give the page up is stopped but not yet lost. The lease bounds that.
 //!
 //! # Left for later
 //!

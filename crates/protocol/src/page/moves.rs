@@ -1,9 +1,9 @@
-//! Counts of moves of a home's pages to and fro between hosts: shows programs that write one page without meaning to share it.
+//! Counts of moves of a home's pages to and fro between hosts. They show programs that write one page without meaning to share it.
 //!
 //! A *move* is an access of a host for which others have to give a page up. A move is a *return* where the host had the page before.
 //! Data that are written once and read once elsewhere make moves, and no returns.
 //!
-//! The directory decides nothing by these counts, so they are no part of it: states that differ in counts alone are one state.
+//! The directory decides nothing by these counts, so they are no part of it. States that differ in counts alone are one state.
 
 use super::hosts::HostId;
 use super::message::Page;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Pages whose counts lie together: 1 KiB of them.
 const CHUNK_PAGES: u64 = 64;
 
-/// Hosts that are told apart by name; those beyond share a bit with one of them, and have no name here.
+/// Hosts that are told apart by name. Those beyond share a bit with one of them, and have no name here.
 const NAMED_HOSTS: u16 = 64;
 
 /// Pages of a region, one after another, that went to and fro between the same hosts while it was mapped.
@@ -103,7 +103,7 @@ impl Moves {
         pages.filter(|(_, track)| track.hosts != 0)
     }
 
-    /// The runs of pages that went to and fro most, most first: pages one after another that the same hosts had.
+    /// The runs of pages that went to and fro most, most first. A run is pages in a row that the same hosts had.
     ///
     /// **Cost**: a look at each page that has moved.
     pub fn runs(&self, count: usize) -> Vec<PageRun> {
@@ -136,7 +136,7 @@ impl Moves {
         nodes
     }
 
-    /// The returns of a region of `page_count` pages, added up in `cell_count` cells of equally many pages each, but for the last.
+    /// The returns of a region of `page_count` pages, added up in `cell_count` cells. All but the last have equally many pages.
     pub fn map(&self, page_count: u64, cell_count: usize) -> Vec<u32> {
         let pages_each = page_count.div_ceil((cell_count as u64).max(1)).max(1);
         let mut cells = vec![0u32; page_count.div_ceil(pages_each) as usize];

@@ -1,4 +1,4 @@
-//! Stages of commands at the home of their pages: which wait for pages, which are over, and when their commands hear of it.
+//! Stages of commands at the home of their pages: which wait, which are over, and when their commands hear of it.
 //!
 //! ```text
 //!               Ask               Come, Refuse, Late, Unmap              Tell
@@ -8,9 +8,9 @@
 //!    +--------------------- Late, Unmap ----------------------+
 //! ```
 //!
-//! A stage asks the directory for all its pages at one moment and in ascending order, so that no two stages wait for each other. A home
-//! that was taken for lost forgets all requests: its stages ask again when it has begun again. A stage waits for `patience_ms`, and no
-//! longer. Its command is told once.
+//! A stage asks the directory for all its pages at one moment and in ascending order. So no two stages wait for each other. A home that was
+//! taken for lost forgets all requests: its stages ask again when it has begun again. A stage waits for `patience_ms`, and no longer. Its
+//! command is told once.
 //!
 //! A stage that reads holds nothing; one that writes holds its pages from [`Output::Ready`](super::directory::Output::Ready) on. If one
 //! page is refused or comes too late, the others go to the next in their queues. [`Recalls`] says which to let go, and forgets nothing
@@ -128,7 +128,7 @@ impl<A, R: Copy, E> Stage<A, R, E> {
 
 /// The stages of a node's commands whose pages are asked for or held. `A` names the command, `R` a region, `E` the reason of a refusal.
 ///
-/// **Cost**: a stage is some 100 bytes and 16 for each page that it waits for; a command without shared pages has none.
+/// **Cost**: a stage is some 100 bytes and 16 for each page that it waits for. A command without shared pages has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recalls<A, R, E> {
     stages: BTreeMap<Face, Stage<A, R, E>>,
@@ -160,7 +160,7 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
         face
     }
 
-    /// The stages to ask for, by the standing of their homes: stages not yet asked for, and stages whose home is gone meanwhile.
+    /// The stages to ask for, by the standing of their homes: those not yet asked for, and those whose home is gone.
     pub fn unasked(&self, standing: impl Fn(R) -> HomeStanding) -> Vec<Face> {
         let is_unasked = |stage: &Stage<A, R, E>| match stage.phase() {
             Phase::Unasked => true,
@@ -325,8 +325,8 @@ mod tests {
     }
 
     proptest! {
-        /// The requester is told once: success only where each page came after the last question to the directory, and in time. A refused
-        /// or late stage lets go, and one that has ended holds nothing.
+        /// The requester is told once. It is success only if each page came after the last question to the directory, and in time. A
+        /// refused or late stage lets go, and one that has ended holds nothing.
         #[test]
         fn who_asks_is_told_once_and_the_truth(steps in prop::collection::vec((0..8u8, 0..4u64, 0..4u64), 1..200)) {
             let mut recalls = Recalls::<u64, u8, ()>::new(PATIENCE_MS);

@@ -1,8 +1,8 @@
 //! Grants that go with the reply to a thread's requests, although the home could not give them at once.
 //!
-//! A page that the home's own host has, and gives up at once, belongs in the reply: that saves the asking host's node a message, and the
+//! A page that the home's own host has, and gives up at once, belongs in the reply. That saves the asking host's node a message, and the
 //! thread a wake. So the home keeps back the messages of itself and its own host to the asking node about these requests. It waits until
-//! its own host has done its part. A grant that nobody has to acknowledge any more goes to the thread; any other goes to its node after
+//! its own host has done its part. A grant that nobody has to acknowledge any more goes to the thread. Any other goes to its node after
 //! all.
 
 use super::message::{Page, Ticket, ToHost};

@@ -1,9 +1,9 @@
 //! Read-ahead: faults show threads that read or write page after page. Each such stream gets a window that doubles.
 //!
-//! A stream stands at its next expected fault, the first page behind the last fetch: pages that were fetched ahead are mapped and do not
-//! fault. A stream that starts again where it started before (the border of a grid, once an iteration) gets its former need at once: up
-//! to its last fault, without the window that was fetched behind that in vain. A program may take its own chunks of an interleaved region
-//! in turn. Then the stream goes on in the next chunk of the same home.
+//! A stream stands at its next expected fault, the first page behind the last fetch. Pages that were fetched ahead are mapped and do not
+//! fault. A stream may start again where it started before, as at the border of a grid, once an iteration. Then it gets its former need at
+//! once: up to its last fault, without the window that was fetched behind that in vain. A program may take its own chunks of an interleaved
+//! region in turn. Then the stream goes on in the next chunk of the same home.
 //!
 //! Streams are a guess: two threads that change one at a time may lose it, no more.
 
@@ -94,8 +94,8 @@ impl Streams {
         len / 2
     }
 
-    /// After the fault on `page`: the stream is expected at `next`. `period`, where the pages up to the end of the home's chunk were
-    /// fetched: how far behind a page the home's next chunk has its like.
+    /// `period`, if the pages up to the end of the home's chunk were fetched: the distance from a page to its like in the home's next
+    /// chunk.
     pub fn go_on(&self, stream: Stream, page: u64, next: u64, period: Option<u64>) {
         let Stream { index, course, ahead, .. } = stream;
         let State { next: next_word, run } = &self.streams[index];

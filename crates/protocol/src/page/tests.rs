@@ -1,4 +1,4 @@
-//! What each kind of access costs, in messages, pages sent, and messages one after the other; and some situations by name.
+//! The cost of each kind of access, in messages, pages sent, and messages one after the other. Some situations by name.
 
 use super::directory::{Output, Phase};
 use super::word::{Fault, State};
@@ -448,7 +448,7 @@ fn what_a_dead_thread_claimed_is_asked_for_in_its_name_and_its_slot_is_kept() {
     }
 }
 
-/// A host that has been granted the page to write, as version 2, with or without bytes, by a grant that comes once more later.
+/// A host that has been granted the page to write, as version 2, with or without bytes. The grant comes once more later.
 fn granted(has_bytes: bool) -> (Station, ToHost) {
     let mut host = Station::new(if has_bytes { 1 } else { 0 });
     assert!(host.touch(PAGE, Write).is_some());

@@ -1,4 +1,4 @@
-//! Allowances of a node's spills. They decide for the node if a user may have more memory there, and when to ask the coordinator, which
+//! Allowances of a node's spills. They decide for the node if a user may have more memory there, and when to ask the coordinator. That
 //! counts users' memory in the whole pool.
 //!
 //! A node asks for more than it needs, and before it needs it, so that writers seldom wait. Where there is no quota nobody is asked.

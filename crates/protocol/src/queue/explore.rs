@@ -1,4 +1,4 @@
-//! Every order of appends, repeats, reads and deaths at a small queue, by stateright: a block that counts is read once, in order.
+//! Every order of appends, repeats, reads and deaths at a small queue, by stateright. A block that counts is read once, in order.
 
 use super::home::{Home, LaneState, NoSpill, PortId, Ring, Store};
 use super::layout::{Overflow, QueueForm, Unit};

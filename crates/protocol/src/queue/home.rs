@@ -1,5 +1,5 @@
-//! The home of an array of queues. It decides who writes each lane and who reads, which units of an append count, and what happens after
-//! a writer or reader has left. For the node that holds the memory.
+//! The home of an array of queues. It decides who writes each lane and who reads, and which units of an append count. It decides what
+//! happens after a writer or reader has left. For the node that holds the memory.
 //!
 //! ```text
 //! lane:          Open            Break                    reader:            Take            Break
@@ -17,8 +17,8 @@
 //! | `Tell` | the reader has read all that a dead writer left, and was told of the death |
 //! | `Take` | a reader comes; after `Break` it is the successor of a dead one, and goes on at the lanes' heads |
 //!
-//! Appends are numbered in units, so that one that is repeated counts once. Units for which the lane has no room are refused or spilled;
-//! while a lane has spilled units, all further ones of its writer are appended behind them.
+//! Appends are numbered in units, so that one that is repeated counts once. Units for which the lane has no room are refused or spilled.
+//! While a lane has spilled units, all further ones of its writer are appended behind them.
 
 use crate::limits::{QUEUE_CLAIM_COUNT_MAX, QUEUE_PORT_COUNT_MAX};
 use crate::queue::layout::{Overflow, QueueForm};
@@ -127,7 +127,7 @@ pub enum NoSpill {
         /// The quota in bytes.
         limit: u64,
     },
-    /// The node asks the coordinator just now how much the user may have spilled here: the same append may succeed in a moment.
+    /// The node asks the coordinator just now how much the user may have spilled here. The same append may succeed in a moment.
     NotYet,
 }
 
@@ -202,8 +202,7 @@ impl<S: Store> Home<S> {
         self.lanes.is_empty() && self.readers.is_empty()
     }
 
-    /// A writer of a user comes to a queue; gives its lane, and how many units count of those that it appended there. One that was here before goes
-    /// on in its lane, if nobody has it. Lanes without units of others are given first, those of the dead last.
+    /// A writer of a user comes to a queue. Returns its lane, and how many of the units that it appended there count.
     ///
     /// **Errors**: [`Error::LimitReached`] where every lane has its writer.
     pub fn open_lane(&mut self, queue: u64, writer: PortId, uid: u32) -> Result<(u32, u64)> {
@@ -371,7 +370,8 @@ impl<S: Store> Home<S> {
         self.lanes.iter().filter_map(|(at, lane)| Some((*at, lane.spill.as_ref()?)))
     }
 
-    /// A unit that a user's writer had spilled in the home's life before is so again: it is read before those of the lane's next writer.
+    /// A unit that a user's writer had spilled in the home's life before is spilled again. It is read before units of the lane's next
+    /// writer.
     ///
     /// **Errors**: [`Error::NoQueue`] for a lane that is not there, or has a writer already; [`Error::PoolFull`].
     pub fn restore_spilled(
@@ -395,8 +395,8 @@ impl<S: Store> Home<S> {
     /// A writer appends units, the first of which is number `seq` of all that it appends. Those that were accepted before count once.
     /// The first that finds no room ends it; the writer sees from the number that counts which are left.
     ///
-    /// **Errors**: [`Error::NotAWriter`] where the lane is another's, or its writer's connection has ended; the writer then resumes its
-    /// lane, and repeats the append. [`Error::Garbage`] for numbers beyond those that count. The ring's.
+    /// **Errors**: [`Error::NotAWriter`] if the lane is another's, or its writer's connection has ended. Then the writer resumes its lane,
+    /// and repeats the append. [`Error::Garbage`] for numbers beyond those that count. The ring's.
     pub fn append<'u>(
         &mut self,
         (queue, lane): (u64, u32),

@@ -12,14 +12,14 @@
 //!         bytes    of each lane, in frames
 //! ```
 //!
-//! The form stands in the array alone, so a queue whose memory is all zero is an empty queue: making a million of them writes one line.
+//! The form stands in the array alone, so a queue whose memory is all zero is an empty queue. Making a million of them writes one line.
 //! Positions count bytes since the lane was made, so they never repeat.
 //!
 //! A record begins with a word that commits it: its length and one more. If the rest up to the lane's end is empty, the word is all bits
 //! but the highest. The highest bit says whether its lap is odd. The word after the last record is zero, or of an earlier lap. A reader
 //! on the queue's host looks at these words alone; the tail is for all others, and follows.
 //!
-//! News counts the home's changes of states, spills and writers: a side that finds it unchanged need not look at the lanes' lines.
+//! News counts the home's changes of states, spills and writers. A side that finds it unchanged need not look at the lanes' lines.
 
 use crate::Error;
 use crate::limits::{
@@ -131,7 +131,7 @@ impl QueueForm {
         Ok(())
     }
 
-    /// Bytes that a unit of `len` takes in its lane: a block's own, or a length word and a record's, up to a word's border.
+    /// Bytes that a unit of `len` takes in its lane. A block takes its own, a record also a length word, up to a word's border.
     pub fn frame_len(&self, len: u64) -> u64 {
         let word = if matches!(self.unit, Unit::Records { .. }) { WORD_LEN } else { 0 };
         len.saturating_add(word).next_multiple_of(WORD_LEN)

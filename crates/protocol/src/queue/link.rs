@@ -24,13 +24,13 @@ use super::home::{Home, Lane, LaneState, PortId, ReaderState, Store};
 use crate::limits::QUEUE_BEGUN_LEN_MAX;
 use crate::table::{self, Row};
 
-/// Appends that a port of a group sends by its queue's node before it has a link: a connection costs as much as some thirty of them.
+/// Appends that a port of a group sends by its queue's node before it has a link. A connection costs as much as some thirty of them.
 pub const LINK_AFTER_COUNT: u64 = 16;
 
 /// Appends after which a port tries again that got no link, or whose reader did not read it.
 pub const LINK_AGAIN_COUNT: u64 = 256;
 
-/// Time that appends wait on a link that nobody reads before they go by the node: several turns of a busy processor.
+/// Time that appends wait on an unread link before they go by the node: several turns of a busy processor.
 pub const LINK_PATIENCE_MS: u64 = 50;
 
 /// Appends of a link that one answer answers, of those whose answers nobody waits for: half of [`QUEUE_BEGUN_COUNT_MAX`](crate::limits::QUEUE_BEGUN_COUNT_MAX).
@@ -39,7 +39,7 @@ pub const LINK_ANSWER_COUNT: u32 = 16;
 /// Bytes of appends that are answered at once.
 pub const LINK_ANSWER_LEN: usize = QUEUE_BEGUN_LEN_MAX / 4;
 
-/// Most links of one reader, which looks at each by a system call; each has buffers of 160 KiB where it is sealed. Further writers go by the node.
+/// Most links of one reader, which looks at each by a system call. A sealed one has buffers of 160 KiB.
 pub const READER_LINK_COUNT: usize = 16;
 
 /// Most sockets of one program on which it gets links: one for each mailbox or group with operations.
@@ -92,7 +92,7 @@ impl LinkWord {
         LinkWord { generation: (word >> 32) as u32, count: word as u32 }
     }
 
-    /// The word after `units` more; `None` where the link is not that one any more, or has carried all that it may.
+    /// The word after `units` more. `None` if the link is another by now, or has carried all that it may.
     pub fn commit(self, generation: u32, units: u32) -> Option<LinkWord> {
         let count = self.count.checked_add(units).filter(|_| self.generation == generation && generation != 0)?;
         Some(LinkWord { generation, count })
@@ -111,8 +111,8 @@ impl<S: Store> Lane<S> {
 }
 
 impl<S: Store> Home<S> {
-    /// A connection of a lane's writer goes to the reader, who takes units from it from here on: its generation, and the units that count. `None`
-    /// where the lane is not that writer's, has a link, or has spilled units; and where nobody reads.
+    /// A connection of a lane's writer goes to the reader, who takes units from it from here on. Returns its generation, and the units that
+    /// count.
     pub fn link_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> Option<(u32, u64)> {
         if self.reader(queue) != ReaderState::Held {
             return None;
@@ -136,7 +136,7 @@ impl<S: Store> Home<S> {
         lanes.find(|(_, lane)| lane.writer == writer && lane.link.is_some()).map(|((_, lane), _)| *lane)
     }
 
-    /// The home takes a lane back from its link, whose word was `word` until then: what the reader has taken counts.
+    /// The home takes a lane back from its link, whose word was `word` until then. Units that the reader has taken count.
     pub fn fence_lane(&mut self, queue: u64, lane: u32, word: LinkWord) {
         let Some(entry) = self.lanes.get_mut(&(queue, lane)) else { return };
         if table::next(LINKS, entry.link_state(), LinkEvent::Fence).is_some() {

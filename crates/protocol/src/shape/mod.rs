@@ -1,7 +1,7 @@
 //! Shapes: the bytes of a region or a buffer that a command touches, and their order; checked before anything moves.
 //!
-//! A shape is a list of *blocks* of equal length. Its bytes, block by block, form its *stream*: a get moves the stream of a
-//! region's shape into the stream of a buffer's shape, and so on for every command.
+//! A shape is a list of *blocks* of equal length. Its bytes, block by block, form its *stream*. A get moves the stream of a region's shape
+//! into the stream of a buffer's shape, and so on for every command.
 //!
 //! | shape | its blocks |
 //! |---|---|
@@ -79,8 +79,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The same bytes in the same order with as few and as long blocks as can be told without looking at indices. Adjacent blocks join,
-    /// dimensions of one step vanish, a sub-array of one dimension becomes strided.
+    /// The same bytes in the same order, with as few and as long blocks as a look without the indices can tell.
     ///
     /// Not for commands that give each block a meaning of its own. The shape must have been checked.
     pub fn joined(self) -> Shape<'a> {
@@ -161,10 +160,10 @@ impl<'a> Checked<'a> {
         Error::BadShape { region: region.to_owned(), block, count, stride, reason: reason.into() }
     }
 
-    /// Checks that its blocks are whole elements, and, for updates, that each lies at a multiple of its length: only such can be
+    /// Checks that its blocks are whole elements. For updates, it checks that each lies at a multiple of its length: only such can be
     /// changed in one step.
     ///
-    /// **Cost**: one look at every index where `offset` and `scale` alone do not say yes; else constant, however many blocks there are.
+    /// **Cost**: one look at every index, if `offset` and `scale` alone do not say yes. Else constant, for any number of blocks.
     /// **Errors**: [`Error::BadElement`].
     pub fn check_elements(&self, region: &str, operation: &str, element: Element, must_align: bool) -> Result<()> {
         let bad = |reason: String| {

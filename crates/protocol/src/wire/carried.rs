@@ -1,5 +1,5 @@
-//! Bytes of extents that go with a message which is sent to their node anyway: with an arrival at a barrier, and with a lock that is given
-//! back. A barrier or a release that moves bytes of its own home takes one message each way.
+//! Bytes of extents that go with a message to their node: with an arrival at a barrier, or with a lock that is given back. A barrier or a
+//! release that moves bytes of its own home takes one message each way.
 //!
 //! ```text
 //! party ── Arrive: bytes to put, pages wanted ──────> node: puts the bytes, then the party has arrived
@@ -44,8 +44,7 @@ pub struct WantedPages {
     pub len: u64,
     /// Seed of the digests' key.
     pub seed: [u8; DIGEST_SEED_LEN as usize],
-    /// Pages that the client has, by their place here, ascending, and their digests: those that are the same are left out. The lowest
-    /// three bits of a digest do not count.
+    /// Pages that the client has, by their place here, ascending, with their digests. Those that are the same are left out.
     pub known: Vec<(u32, u128)>,
 }
 

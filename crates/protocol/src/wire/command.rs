@@ -5,9 +5,9 @@
 //! answer:   head | their results
 //! ```
 //!
-//! Lists and operands come in the order of the commands. A *list* says which blocks a command touches where 64 bytes do not suffice. It
-//! is the outer dimensions of a sub-array, or indices, filled up to a multiple of 8 bytes. An *operand* is the command's input, a
-//! *result* its output. All lists come before the first operand, so that a node can admit or refuse all commands before it takes a byte.
+//! Lists and operands come in the order of the commands. A *list* says which blocks a command touches where 64 bytes do not suffice. It is
+//! the outer dimensions of a sub-array, or indices, filled up to a multiple of 8 bytes. An *operand* is the command's input, a *result* its
+//! output. All lists come before the first operand. So a node can admit or refuse all commands before it takes a byte.
 
 use super::Malformed;
 use super::queue::APPENDED_LEN;
@@ -46,7 +46,7 @@ pub enum Op {
     Put,
     /// The source of a copy. Must be followed by its [`Op::CopyTo`]. FEATURE: D3-F12
     CopyFrom {
-        /// Bytes of the operand: the address (`host:port`) of the source's node, or none where both are on the node that runs them.
+        /// Bytes of the operand: the address (`host:port`) of the source's node. None if both are on the node that runs them.
         address_len: u32,
     },
     /// The target of the copy whose source came just before; moves as many bytes. FEATURE: D3-F11
@@ -67,7 +67,7 @@ pub enum Op {
     Update(Update),
     /// See `Update`; the result is the elements before it.
     Fetch(Update),
-    /// Swap each element for the second of its two operands where it equals the first; the result is the elements before it.
+    /// Swap each element for the second of its two operands if it equals the first. The result is the elements before.
     CompareAndSwap(Element),
     /// Append the operand's units to a lane of a queue: see [`super::queue`]. The shape begins where the array of queues does, and has
     /// as many bytes as the operand. **Source**: [D3 §3] IPUSH, [VQ §4] the ring buffer unit. FEATURE: D3-F6
@@ -180,8 +180,8 @@ impl Op {
         }
     }
 
-    /// Refuses what it cannot do to the blocks of a shape, whoever is to run it: its client looks before it sends, its node before it
-    /// takes a byte.
+    /// Refuses what it cannot do to the blocks of a shape, whoever is to run it. Its client looks before it sends, its node before it takes
+    /// a byte.
     ///
     /// **Cost**: at most a look at every index. **Errors**: [`Error::BadElement`]; [`Error::BadShape`] for a pattern beyond the limits.
     pub fn check(self, region: &str, shape: &Checked<'_>) -> Result<(), Error> {
@@ -353,7 +353,7 @@ impl Form {
 pub struct Command {
     /// The operation.
     pub op: Op,
-    /// The node on which `slot` is; only the source of a copy may name another node than the one that runs it.
+    /// The node on which `slot` is. Only the source of a copy may name another node than the one that runs it.
     pub node: u32,
     /// The extent.
     pub slot: Slot,
@@ -483,7 +483,7 @@ pub fn dims_list(shape: &Subarray) -> Vec<u8> {
     outer.iter().flat_map(|dim| [dim.count.to_le_bytes(), dim.stride.to_le_bytes()].concat()).collect()
 }
 
-/// A list of indices as it travels, but for the zeros that fill it up to a multiple of 8 bytes.
+/// A list of indices as it travels, without the zeros that fill it up to a multiple of 8 bytes.
 pub fn index_bytes<'a>(indices: &'a Indices<'_>) -> &'a [u8] {
     match indices {
         Indices::Narrow(list) => list.as_bytes(),

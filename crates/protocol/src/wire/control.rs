@@ -109,8 +109,8 @@ pub enum Request {
         /// True if handles still have it mapped.
         keeps: bool,
     },
-    /// Will map a region as others on other hosts do; answered by [`Answer::Shared`] with descriptors, when all homes of its
-    /// bytes agree. The client uses no mapping of single extents of it from here on.
+    /// Wants to map a region as others on other hosts do. Answered by [`Answer::Shared`] with descriptors, when all homes of its bytes
+    /// agree. The client uses no mapping of single extents of it from here on.
     Share {
         /// The region as it was opened.
         view: RegionView,
@@ -221,7 +221,7 @@ pub enum Answer {
     Own(OwnStatus),
     /// To `Map`: the extent's bytes lie one after another in these files, whose descriptors come along.
     Files(Vec<FilePart>),
-    /// To `Share`: descriptors of the page words, of the frames, and of the files of extents on this node come along.
+    /// To `Share`. Descriptors of the page words, of the frames, and of the files of extents on this node come along.
     Shared(SharedView),
     /// To `Reserve`.
     Reserved {
@@ -264,7 +264,7 @@ pub struct SharedView {
     pub address: String,
 }
 
-/// Counts of page actions on one host, for a region that it shares or is home of, from the begin of that.
+/// Counts of page actions on one host, for a region that it shares or is home of, since that began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageStat {
     /// The region.
@@ -557,8 +557,8 @@ pub enum FromNode {
     Join {
         /// The process's life.
         incarnation: Incarnation,
-        /// Counts the lists of held extents that this life has sent: a repetition keeps the number, a changed list takes the
-        /// next one. It ties a `Welcome` to the list that it judges.
+        /// Counts the lists of held extents that this life has sent. A repetition keeps the number, a changed list takes the next one. It
+        /// ties a `Welcome` to the list that it judges.
         attempt: u64,
         /// The name it was started with.
         name: String,
@@ -566,7 +566,7 @@ pub enum FromNode {
         address: String,
         /// Memory that it lends.
         memory: Memory,
-        /// The number and epoch it had, if it was a member before in this life; the grants in `held` are of that epoch.
+        /// The number and epoch it had, if it was a member before in this life. The grants in `held` are of that epoch.
         was: Option<(NodeId, Epoch)>,
         /// The extents it still holds.
         held: Vec<ReportedExtent>,

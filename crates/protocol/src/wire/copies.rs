@@ -175,7 +175,7 @@ impl ExtentWrite {
         self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add)
     }
 
-    /// Refuses a write that no home sends: one beyond the extent, or whose operand is not as long as its ranges say.
+    /// Refuses a write that no home sends: beyond the extent, or with an operand of another length than its ranges.
     ///
     /// **Errors**: [`Malformed`], with the reason.
     pub fn check(&self, extent_len: u64) -> Result<(), Malformed> {

@@ -6,10 +6,10 @@
 //!        <────────────────── Reply: a head, and a body likewise ──
 //! ```
 //!
-//! The bytes of [commands](super::command) and of their results are no part of the values here, because they go to and from where they
-//! lie, as they come. The same holds for pages behind the records of a grant: see [`granted_head`].
+//! The bytes of [commands](super::command) and of their results are no part of the values here. They go to and from their places as they
+//! come. The same holds for pages behind the records of a grant: see [`granted_head`].
 //!
-//! A further kind of message is a variant here, its number and limit in [`super::head`], and what its receiver does with it.
+//! A further kind of message is a variant here, a number and limit in [`super::head`], and its receiver's action.
 
 use super::Malformed;
 use super::control;
@@ -48,7 +48,8 @@ pub enum Query {
     Settled(u64, Vec<Settled>),
     /// Frames of that region are more than the host's limit. Not answered.
     Crowded(Gid),
-    /// A thread does not know what became of the requests of so many slots from the first on: its node goes on in their names. Not answered.
+    /// A thread does not know what became of the requests of so many slots from the first on. Its node goes on in their names. Not
+    /// answered.
     TakeOver {
         /// The region.
         gid: Gid,

@@ -1,4 +1,4 @@
-//! The first bytes of every connection: who is there, which version, and proof of both sides that they have the pool's key.
+//! The first bytes of every connection: who is there, which version, and both sides' proof that they have the pool's key.
 //!
 //! ```text
 //! connector                       acceptor
@@ -9,7 +9,7 @@
 //!    sealed records       <-->    sealed records           unless both hellos say the same of doing without
 //! ```
 //!
-//! The magic and the version keep their place for ever, so that any two builds can refuse each other in one line.
+//! The magic and the version keep their place for ever. So any two builds can refuse each other in one line.
 
 use super::{Malformed, VERSION};
 use crate::id::User;
@@ -66,9 +66,9 @@ pub struct Hello {
     pub version: u32,
     /// The connection's purpose.
     pub role: Role,
-    /// For a node's messages about pages or copies: the node's number. For commands: the [series](crate::session::Series) that the connection
-    /// continues, so that the node ends the one before; 0 for a new one. For a link: the number of the write port. For an acceptor: the
-    /// names of its first two keys.
+    /// For a node's messages about pages or copies: the node's number. For commands: the [series](crate::session::Series) that the
+    /// connection continues, or 0 for a new one. The node ends the connection before. For a link: the number of the write port. For an
+    /// acceptor: the names of its first two keys.
     pub from: u64,
     /// The user whose program the client is, as its node's kernel says; of no meaning where there is no client. The client's proof says it,
     /// because its node proves no other user.
@@ -109,7 +109,7 @@ impl Hello {
         self.plain != 0 && self.plain == other.plain
     }
 
-    /// The user for whom the connector asks, once it has proved what it says: a node asks for nobody in particular, and may do all.
+    /// The user for whom the connector asks, once it has proved what it says. A node asks for nobody in particular, and may do all.
     pub fn asks_for(&self) -> User {
         if self.client == 0 { ROOT } else { self.user }
     }

@@ -9,7 +9,7 @@ use crate::limits::{
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
-/// In the head of vector commands, and of appends: nobody waits for the answer just now, so the node may send it together with later ones.
+/// In the head of vector commands, and of appends. Nobody waits for the answer just now, so the node may send it together with later ones.
 pub const MAY_WAIT: u64 = 1;
 
 /// Bytes of a head.
@@ -59,10 +59,10 @@ pub enum Kind {
     Append = 21,
     /// Answer to `Append`, perhaps to several: `seq` units count.
     Appended = 22,
-    /// Bytes for memory of the program at the other end, from byte `detail` of it on: they are there before the next `Append` counts. Not answered.
+    /// Bytes for memory of the program at the other end, from byte `detail` of it on. They are there before the next `Append` counts.
     Ahead = 23,
-    /// A thread does not know what became of the requests of `count` slots from slot `seq` on: to its host's own node, `detail` is the region.
-    /// Not answered.
+    /// A thread does not know the outcome of the requests of `count` slots from slot `seq` on. To its host's own node; `detail` is the
+    /// region. Not answered.
     TakeOver = 24,
 }
 

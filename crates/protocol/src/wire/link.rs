@@ -1,4 +1,4 @@
-//! A connection from program to program: what a node says with the descriptor that it hands to the reader of a queue, and what goes over it then.
+//! A connection from program to program: the node's words with the descriptor for a queue's reader, and what goes over it then.
 //!
 //! ```text
 //! writer --greeting, as Role::Link--> node of the queue --HandOver, descriptor--> reader

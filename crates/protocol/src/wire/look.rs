@@ -38,7 +38,7 @@ pub struct Seen {
     pub lock_count: u64,
     /// Page counts of regions that it shares, or is home of.
     pub pages: Vec<PageStat>,
-    /// Counts of moves of pages, summed over as many pages a cell as the question made it; empty where the node is no home of them.
+    /// Counts of moves of pages, summed over as many pages a cell as the question asked. Empty if the node is no home of them.
     pub map: Vec<u32>,
 }
 

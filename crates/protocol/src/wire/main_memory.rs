@@ -12,8 +12,8 @@
 
 use super::Malformed;
 
-/// Bytes of a block: what is evicted at once, and the least that an allocation must have to lie in the pool. 64 pages make the cost
-/// of a shoot-down (22 us where measured) less than that of copying them, and one word says which of them are here.
+/// Bytes of a block, the unit of eviction. Shorter allocations do not lie in the pool. With 64 pages a shoot-down (22 us where measured)
+/// costs less than copying them. One word says which of them are here.
 pub const BLOCK_LEN: u64 = 64 * crate::limits::PAGE_LEN;
 
 /// Bytes of a call.

@@ -1,9 +1,11 @@
 //! Messages between clients and nodes. Every decoder takes any bytes and returns a value or a reason.
 //!
-//! A stream carries messages: a [`head::Head`], then `body_len` bytes. The body of a request is its
-//! [`command::Command`]s, then the bytes of its puts in order; the body of a reply is the bytes of its gets in order.
-//! What else goes over a data link is a query or a reply of [`exchange`], with what clients share ([`sync`], [`queue`]), what threads
-//! say of pages ([`page`]), appends of a program to another ([`link`]), what barriers and releases carry ([`carried`]), and what a node has ([`look`]) in it. Control messages ([`control`]) are one postcard value in the body. What unchanged programs tell the keeper of their memory is in [`main_memory`]. A stream begins with a [`greeting`].
+//! A stream carries messages: a [`head::Head`], then `body_len` bytes. The body of a request is its [`command::Command`]s, then the bytes
+//! of its puts in order. The body of a reply is the bytes of its gets in order. All else that goes over a data link is a query or a reply
+//! of [`exchange`]. In it are what clients share ([`sync`], [`queue`]), what threads say of pages ([`page`]), and appends of a program to
+//! another ([`link`]). So are what barriers and releases carry ([`carried`]), and what a node has ([`look`]). Control messages
+//! ([`control`]) are one postcard value in the body. What unchanged programs tell the keeper of their memory is in [`main_memory`]. A
+//! stream begins with a [`greeting`].
 
 pub mod carried;
 pub mod command;

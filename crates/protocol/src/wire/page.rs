@@ -1,4 +1,4 @@
-//! Page messages: what threads that fault ask of a page's home, and what the nodes of a shared region tell each other.
+//! Page messages: requests of faulting threads to a page's home, and what the nodes of a shared region tell each other.
 //!
 //! ```text
 //! a thread that faults -- PageRequest, Settled -->  the page's home      fixed records, on a connection of the thread's own
@@ -8,8 +8,8 @@
 //!
 //! Records have fixed lengths and are read and written without memory of their own, because a signal handler does so.
 //!
-//! A *membership* is a host's right to a region at a home: a random number that the home gives when the host joins. It names region and
-//! host in every later message. A *key* is the same in the other direction.
+//! A *membership* is a host's right to a region at a home. It is a random number that the home gives when the host joins. It names region
+//! and host in every later message. A *key* is the same in the other direction.
 
 use super::Malformed;
 use crate::error::Error;
@@ -293,9 +293,9 @@ pub enum NodeMessage {
         /// The receiver's key.
         key: u64,
     },
-    /// The home was taken for lost, and is back: the host sends home what it owns, drops the rest, and says [`NodeMessage::Leave`]. So
-    /// does one that has answered before; one that knows nothing of this share says [`NodeMessage::Forgot`]. Or the home took the host
-    /// for lost, could not say so, and reaches it again: what the host has is void, and it leaves.
+    /// The home was taken for lost, and is back. The host sends home what it owns, drops the rest, and says [`NodeMessage::Leave`]. So does
+    /// one that has answered before; one that knows nothing of this share says [`NodeMessage::Forgot`]. Or the home took the host for lost,
+    /// could not say so, and reaches it again. What the host has is void, and it leaves.
     Returned {
         /// The host's name for itself at this home.
         key: u64,
@@ -306,13 +306,13 @@ pub enum NodeMessage {
         /// True if the home takes the pages that the host owns.
         takes: bool,
     },
-    /// To [`NodeMessage::Returned`], or by itself: the host has nothing, and does not know what it had: what it may have stored is lost.
+    /// To [`NodeMessage::Returned`], or by itself. The host has nothing, and does not know what it had. What it may have stored is lost.
     /// Answered by [`NodeMessage::NotShared`].
     Forgot {
         /// The membership.
         share: u64,
     },
-    /// To a message of a host that the home does not know, or not any more: what the host has is void, and it leaves.
+    /// To a message of a host that the home does not know, or not any more. What the host has is void, and it leaves.
     NotShared {
         /// Its right, which the home does not know.
         share: u64,
@@ -347,7 +347,7 @@ pub struct Join {
     pub node: NodeId,
     /// Its epoch.
     pub epoch: Epoch,
-    /// The user whose programs of that node may only read, and have frames of their own; `None` for those who may write.
+    /// The user whose programs of that node may only read, and have frames of their own. `None` for those who may write.
     pub readers: Option<u32>,
     /// Its network address.
     pub address: String,

@@ -155,7 +155,7 @@ pub fn units<'u>(mut bytes: &'u [u8], form: &QueueForm) -> Result<Vec<&'u [u8]>,
     Ok(units)
 }
 
-/// The result of an append, and the lane's head after it: room that the reader has given back is told with each answer.
+/// The result of an append, and the lane's head after it. So each answer tells of room that the reader has given back.
 pub fn encode_appended(appended: &Appended, head: u64) -> [u8; APPENDED_LEN as usize] {
     let (refused, used, limit) = match appended.refused {
         None => (0, 0, 0),

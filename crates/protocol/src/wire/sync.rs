@@ -1,5 +1,5 @@
-//! Requests of clients to each other through a node: locks and the data bound to them, groups, jobs' barriers, awaited words, a region's
-//! heap, ports of queues. One postcard value in the body of a [`Kind::Sync`](super::head::Kind::Sync), and one in that of its reply.
+//! Requests for what clients share, through a node: locks and their bound data, groups, jobs' barriers, awaited words, a region's heap,
+//! queues' ports. One postcard value in the body of a [`Kind::Sync`](super::head::Kind::Sync), and one in that of its reply.
 //!
 //! A client numbers its locks and its group memberships itself, each number once in its life. A node tells them apart by the connection
 //! that they came on and that number. When the connection ends they end with it, so a request that is repeated on another connection
@@ -42,8 +42,8 @@ pub enum SyncRequest {
         /// The changes.
         publication: Publication,
     },
-    /// Gives a lock back with what was changed, all of which lies at the lock's home and is put there: as `Publish`, the puts and `Unlock`;
-    /// answered by [`SyncAnswer::Released`].
+    /// Gives a lock back with all changes, which lie at the lock's home and are put there. It does the work of `Publish`, the puts and
+    /// `Unlock`. Answered by [`SyncAnswer::Released`].
     Release {
         /// The number that the lock was taken by.
         number: u64,
@@ -64,7 +64,7 @@ pub enum SyncRequest {
         /// The number it was taken by.
         number: u64,
     },
-    /// Gives back a lock that the client has alone, and waits to have it again once somebody notifies that condition; answered by
+    /// Gives back a lock that the client has alone, and waits to have it again once somebody notifies that condition. Answered by
     /// [`SyncAnswer::Woken`].
     Sleep {
         /// The number that the lock was taken by.
@@ -127,7 +127,7 @@ pub enum SyncRequest {
         slot: Slot,
         /// The right to write it.
         grant: Grant,
-        /// The region's length in bytes as the client knows it: the heap reaches as far as the longest that was said.
+        /// The region's length in bytes as the client knows it. The heap reaches as far as the longest that was said.
         region_len: u64,
         /// Bytes wanted.
         len: u64,
@@ -156,8 +156,8 @@ pub enum SyncRequest {
         /// The block's first byte in the region.
         offset: u64,
     },
-    /// Gives up waiting for a lock, whether or not it was granted meanwhile; answered by [`SyncAnswer::Done`], and what it waited
-    /// for by [`Error::NotInTime`](crate::Error::NotInTime) where it was not.
+    /// Gives up waiting for a lock, whether or not it was granted meanwhile. Answered by [`SyncAnswer::Done`]. If it was not granted,
+    /// [`Error::NotInTime`](crate::Error::NotInTime) answers the request before.
     Withdraw {
         /// The number of the taking.
         number: u64,
@@ -209,7 +209,7 @@ pub enum SyncAddress {
 pub struct LeaseWish {
     /// True if it would keep the lock when it gives it back.
     pub keeps: bool,
-    /// The taking by which it was leased the lock before, where it has and keeps the lock by that one no more.
+    /// The taking of the client's earlier lease of the lock, if it has and keeps the lock by that one no more.
     pub returns: Option<u64>,
 }
 
@@ -233,7 +233,7 @@ pub enum SyncAnswer {
         /// The version that the release will be.
         stamp: Stamp,
     },
-    /// The changes are at their homes, as that version; whether the client has the lock still, which is leased to it and nobody wants.
+    /// The changes are at their homes, as that version. True if the client still has the lock: it is leased to it, and nobody wants it.
     Released(Stamp, bool),
     /// Others have the lock.
     Busy,
@@ -301,7 +301,7 @@ pub struct WaitedWord {
     pub until: Wait,
 }
 
-/// A word of a region, with its length and sign: little-endian, at an offset that is a multiple of the length.
+/// A word of a region, with its length and sign. It is little-endian, at an offset that is a multiple of the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Word {
     /// 4 bytes, unsigned.
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn the_longest_answer_is_within_its_limit() {
         let ready = SyncAnswer::Ready { count: u8::MAX, queues: [u64::MAX; QUEUE_READY_COUNT_MAX] };
-        // A grant carries the changes of earlier releases or those to be redone by the byte, and of the others the ranges alone.
+        // A grant carries by the byte the changes of earlier releases, or those to be redone. Of the others it carries the ranges alone.
         let grant = |changes, condition| {
             let stamp = Stamp { life: u64::MAX, version: u64::MAX };
             let data = DataGrant { stamp, bound: Some(longest_binding()), changes, condition };

@@ -1,8 +1,8 @@
-//! Every order of threads that work on memory as it is, their node, and hosts that will map the region, by stateright.
+//! Every order of threads with direct access, their node, and hosts that want to map the region, by stateright.
 //!
 //! A program with two threads and one handle, its node, and hosts that map the region and leave it again. The machines are those that run:
-//! [`DirectAccess`], [`Right`]. Each load and store of a word that both sides have is a step of its own. A thread may stop for ever at any step, and
-//! the program may die, lose its connection to the node, give out a pointer and take it back. The node may give up waiting.
+//! [`DirectAccess`], [`Right`]. Each load and store of a word that both sides have is a step of its own. A thread may stop for ever at any
+//! step. The program may die, lose its connection to the node, give out a pointer and take it back. The node may give up waiting.
 //!
 //! Held in every state: nobody stores past the pages of a region that hosts share. When no thread is at work, no host waits.
 //!

@@ -1,5 +1,4 @@
-//! Direct access of programs on a home's own host to an extent's memory, past its pages; and its revocation when a host will map the
-//! region.
+//! Direct access of programs on a home's own host to an extent's memory, past its pages. It is revoked when a host wants to map the region.
 //!
 //! ```text
 //!             Map                Revoke               Settle
@@ -11,15 +10,15 @@
 //!    +---- Release, from all
 //! ```
 //!
-//! A program with the right works without a message. Before each command it says that it is at work, then looks at a generation in
-//! memory that it shares with its node ([`Right::look`]). The node takes the right back by raising the generation, and looks who is at work: a
-//! command that began before is waited for, and nothing else. So a program that is idle, or does not run, is not asked.
+//! A program with the right works without a message. Before each command it says that it is at work. Then it looks at a generation in
+//! memory that it shares with its node ([`Right::look`]). The node takes the right back by raising the generation. Then it looks who is at
+//! work, and waits for earlier commands, for nothing else. So a program that is idle, or does not run, is not asked.
 //!
-//! A program at work reads and writes bytes that no page is taken from, and no store of a command is lost: it ends before the region is
-//! shared. A program that has given out a pointer keeps its right, because no rule can tell when the pointer is used.
+//! While a program is at work, no page is taken from its bytes. No store of a command is lost, because the command ends before the region
+//! is shared. A program that has given out a pointer keeps its right: no rule can tell when the pointer is used.
 //!
-//! A program has ended when its process has. A program that lives after its connection to the node has ended goes on by its rights until
-//! they are revoked in the words, and gets no others.
+//! A program has ended when its process has. A program may outlive its connection to the node. It uses its rights until they are revoked in
+//! the words, and gets no others.
 //!
 //! | at | machine |
 //! |---|---|
@@ -27,7 +26,7 @@
 //! | the program, for each handle | [`Right`]: which extents it may reach |
 //!
 //! The words in shared memory are `hanare_ring::revoke`, tried by loom. `explore` tries all orders of threads, node and hosts, with each
-//! rule switched off in turn; `table.txt` is the table as text.
+//! rule switched off in turn. `table.txt` is the table as text.
 
 #[cfg(test)]
 mod explore;

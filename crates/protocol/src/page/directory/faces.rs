@@ -1,18 +1,17 @@
-//! Gets and puts of an extent that is mapped see and change what the hosts that map it see: they go through its directory.
+//! Gets and puts of an extent that is mapped see and change what the hosts that map it see. They go through its directory.
 //!
-//! The home's own host maps the bytes at home themselves. So a command need not drop its copy or fetch its page: a put is then like a
-//! store of another thread.
+//! The home's own host maps the bytes at home themselves. So a command need not drop that host's copy or fetch its page. A put is then like
+//! a store of another thread.
 
 use super::*;
 
 impl Directory {
-    /// A get (or a part of one) needs to read the page at home, or a put to write it there.
+    /// A get, or a part of one, needs to read the page at home; a put needs to write it there.
     ///
-    /// [`Output::Ready`] follows, at once or later; or [`Output::Failed`]. Gets and puts of several pages either hold one
-    /// page at a time, or ask for them in ascending order, so that they never wait for each other. One face asks for a page
-    /// once at a time.
+    /// [`Output::Ready`] follows, at once or later; or [`Output::Failed`]. Gets and puts of several pages hold one page at a time, or ask
+    /// for them in ascending order. So they never wait for each other. One face asks for a page once at a time.
     ///
-    /// **Cost**: no message while nobody else has the page (for a get: owns it); two for each host that has to be asked.
+    /// **Cost**: no message while nobody else has the page (for a get: owns it). Two for each host that has to be asked.
     // FEATURE: EU-F15 EU-F17
     pub fn recall(&mut self, page: Page, face: Face, access: Access) {
         assert!(page.0 < self.entries.count(), "a face's range is checked before");

@@ -102,7 +102,7 @@ impl Directory {
         self.busy.get_mut(&page).expect("something is under way").transit = transit;
     }
 
-    /// True if an owner answers the request itself: it is of another host than the home's own, which the home answers.
+    /// True if an owner answers the request itself. It is of another host than the home's own, which the home answers.
     fn is_elsewhere(&self, request: QueuedRequest) -> bool {
         matches!(request.who, Who::Host { host, .. } if host != self.own)
     }

@@ -1,7 +1,7 @@
-//! The directory of an extent, at the home of its pages. It decides which hosts may read and which may write each page, for all hosts that
-//! map it and for the faces that read and write it by command.
+//! The directory of an extent, at the home of its pages. It decides which hosts may read each page, and which may write it. It does so for
+//! all hosts that map it, and for commands.
 //!
-//! The directory is the paper's coherency keeper and the coherence half of its arbiter, without one place for all requests: each home
+//! The directory is the paper's coherency keeper and the coherence half of its arbiter. There is no one place for all requests: each home
 //! keeps the directory of its own memory. [EU §1, §2.2, §2.3]
 //!
 //! ```text
@@ -56,7 +56,7 @@ use crate::limits::PAGE_QUEUE_MAX;
 use crate::table as rows;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A get or put, or a part of one, that the home's data path works on: a number of the driver's.
+/// A get or put, or a part of one, on which the home's data path works. It is a number of the driver's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Face(pub u64);
 
@@ -65,7 +65,7 @@ pub struct Face(pub u64);
 pub enum Output {
     /// A message to a host; with the page's bytes as they are at home now, where [`ToHost::has_bytes`] says so.
     Send(HostId, Page, ToHost),
-    /// A face may begin. One that reads reads now, and need not say when it is done; one that writes has the page until
+    /// A face may begin. One that reads reads now, and need not say when it is done. One that writes has the page until
     /// [`Directory::release`].
     Ready(Page, Face),
     /// A face fails: the page's newest bytes are gone ([`Refusal::Lost`]), or too many wait ([`Refusal::Full`]).
@@ -137,8 +137,8 @@ struct Busy {
 /// **Cost**: 16 bytes a page. About 100 bytes and its queue for each page in transit. 8 bytes for each thread slot of a host that ever
 /// asked.
 ///
-/// **Source**: the coherency keeper [EU §1], requests combined with the access [EU §2.3], read-end notices [EU §2.1],
-/// accesses by proxy of the home [EU §2.1]. `FEATURE: EU-F12 EU-F13 EU-F15 EU-F16`
+/// **Source**: the coherency keeper [EU §1]. Requests combined with the access [EU §2.3]. Read-end notices, and accesses by proxy of the
+/// home [EU §2.1]. `FEATURE: EU-F12 EU-F13 EU-F15 EU-F16`
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Directory {
     /// The home's own host: its frames are the bytes at home.
@@ -202,13 +202,13 @@ impl Directory {
 
     /// True if a host was told to pass a page on, and its arrival is not confirmed.
     ///
-    /// A host that has sent everything and leaves is given up ([`Directory::on_host_lost`]) only when this is over. Its pages may still
-    /// be on their way, and a host that waits for one would be told that it does not come.
+    /// A host that has sent everything and leaves is given up ([`Directory::on_host_lost`]) only when this is over. Its pages may still be
+    /// on their way. A host that waits for one would be told that it does not come.
     pub fn is_passing_on(&self, host: HostId) -> bool {
         self.busy.values().any(|busy| matches!(busy.transit, Transit::Transferring { owner, .. } if owner == host))
     }
 
-    /// The pages that somebody else may have, or is about to get; those whose newest bytes are gone are not among them.
+    /// The pages that somebody else may have, or is about to get. Those whose newest bytes are gone are not among them.
     pub fn elsewhere(&self) -> BTreeSet<Page> {
         let is_good = |page: &Page| self.entries.get(*page).holding != Holding::Lost;
         self.entries.used().chain(self.busy.keys().copied()).filter(is_good).collect()
@@ -317,7 +317,7 @@ impl Directory {
     fn on_put_back(&mut self, from: HostId, page: Page, version: Version) -> Heard {
         let entry = self.entries.get(page);
         let is_owner = |owner: HostId| owner == from && version == entry.version;
-        // The host that a grant is on its way to has got it, and given it up: this overtook its `Done`.
+        // The host to which a grant is on its way has got it, and given it up: this overtook its `Done`.
         let is_next =
             |request: &QueuedRequest| request.is_of(from) && request.access == Access::Write && version == entry.version.next();
         let mut free = Entry { version, holding: Holding::Free { sharers: Hosts::NONE } };

@@ -13,7 +13,7 @@
 //! | under way from one owner to the next | either sends it | one is lost and the other leaves without it, or is lost too |
 //! | lost | never | always |
 //!
-//! A page on its way between two hosts that live comes home from the one that it reaches; [`Returning::ends`] bounds the wait.
+//! A page on its way between two hosts that live comes home from the one that it reaches. [`Returning::ends`] bounds the wait.
 
 use super::*;
 use crate::limits::REACH_MS;
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 
 /// State that a returned home waits for.
 ///
-/// **Cost**: some 60 bytes for each page that was not good at home; a scan of the directory to make it.
+/// **Cost**: some 60 bytes for each page that was not good at home. A scan of the directory to make it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Returning {
     awaited: BTreeMap<Page, Awaited>,

@@ -22,8 +22,8 @@ impl Directory {
                         Access::Write => Some((Event::WriteOwned, Transit::Transferring { owner, request })),
                     }
                 }
-                // The home's own host needs the bytes where they lie. And an owner that asks has evicted the page: its bytes
-                // are on their way, or come when it is reminded.
+                // The home's own host needs the bytes where they lie. And an owner that asks has evicted the page. Its bytes are on their
+                // way, or come when it is reminded.
                 (Holding::Owned { owner }, Who::Host { host, .. }) => {
                     let keeps = request.access == Access::Read && owner != host;
                     self.send(owner, page, ToHost::Recall { era: version, keeps, hold_us: 0 });

@@ -13,7 +13,7 @@ pub enum Phase {
     Owned,
     /// The newest bytes went with the host that owned them.
     Lost,
-    /// A grant that nothing may overtake is on its way: to a writer, or to a reader whose last grant was overtaken.
+    /// A grant that nothing may overtake is on its way: to a writer, or to a reader whose last grant something overtook.
     Granting,
     /// The owner is to write the page back and keep a copy; a reader may be sent one by it.
     Downgrading,
@@ -42,8 +42,7 @@ pub enum Event {
     ReadOwned,
     /// A host wants to write what another host owns.
     WriteOwned,
-    /// The page is needed at home, and no copy elsewhere: for the home's own host or a face that writes, or because its owner
-    /// asks for it.
+    /// The page is needed at home, and no copy elsewhere. The home's own host or a command wants to write it, or its owner asks for it.
     NeedOwned,
     /// A face wants to write at home, and there are copies.
     HoldShared,
@@ -75,7 +74,7 @@ pub enum Event {
     BytesLost,
     /// The reader of a firm grant is gone, and nobody else has a copy.
     ReaderLost,
-    /// The reader of a firm grant, or of a copy under way, or somebody who has a copy, is gone, and others have one.
+    /// The reader of a firm grant, or of a copy under way, is gone, or somebody who has a copy. Others have one.
     SharerLost,
     /// The last host that had a copy is gone.
     LastSharerLost,

@@ -40,7 +40,7 @@ impl World {
         self.take_in(host, Taking { install: InstallSteps::new(answer), grant, value }, mode);
     }
 
-    /// Goes on with an answer until it is taken in, or the thread is about to publish what it has put into the frame.
+    /// Goes on with a reply until it is taken in, or the thread is about to publish the frame's content.
     fn take_in(&mut self, host: u16, mut taking: Taking, mode: Mode) {
         let before = self.station(host).version();
         let was_owned = self.station(host).may_store().then_some(before).flatten();

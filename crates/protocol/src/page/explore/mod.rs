@@ -1,15 +1,15 @@
 //! Every order of messages between the home of a page and the hosts that map it, by stateright.
 //!
-//! Each host is what runs: its page word, changed by a thread of a program and by the rules of its node ([`Host`]). The thread claims,
-//! asks the home itself, puts the answer into the frame, and may be killed at any of that; its node goes on in its name.
+//! Each host is what runs. Its page word, changed by a thread of a program and by the rules of its node ([`Host`]). The thread claims, asks
+//! the home itself, and puts the answer into the frame. It may be killed at any of that; its node goes on in its name.
 //!
-//! Host 0 is the home's own: its frame is the page at home. Messages come in any order, each once: every message is a channel
-//! of its own, which is more disorder than two unordered channels for each pair of hosts have. Each host may read, write and
-//! evict; the home's data path gets and puts; programs are killed; hosts die at any point, and what one sent before arrives
-//! or does not, in part even after its death is known. Whoever becomes owner stores a number that was never stored before.
+//! Host 0 is the home's own: its frame is the page at home. Messages come in any order, each once. Every message is a channel of its own,
+//! which is more disorder than two unordered channels for each pair of hosts have. Each host may read, write and evict; the home's data
+//! path gets and puts; programs are killed. Hosts die at any point. What one sent before arrives or does not, in part even after its death
+//! is known. Whoever becomes owner stores a number that was never stored before.
 //!
-//! A run is *slow* if pages are taken some time after they were marked, and a thread's filling of a frame takes time: messages
-//! wait for both.
+//! A run is *slow* if pages are taken some time after they were marked, and a thread's filling of a frame takes time. Messages wait for
+//! both.
 //!
 //! Held in every state:
 //!
@@ -450,7 +450,7 @@ proptest::proptest! {
                 break;
             }
             let mut step = steps.swap_remove(usize::from(choice) % steps.len());
-            // A death is possible at each of many steps: most choices of one are not taken, so that some come late.
+            // A death is possible at each of many steps. Most choices of one are not taken, so that some come late.
             if matches!(step, Step::Die(_)) && choice % 8 != 0 && !steps.is_empty() {
                 step = steps.swap_remove(usize::from(choice / 8) % steps.len());
             }

@@ -112,7 +112,7 @@ impl Station {
         self.word().state().expect("nobody scribbles")
     }
 
-    /// Whether a program may see what is in the frame: also while it is being taken, and as soon as something is put there.
+    /// True if a program may see the frame's content: also while it is being taken, and as soon as something is put there.
     pub(super) fn may_load(&self) -> bool {
         self.rules.is_some() && !matches!(self.state(), State::Absent | State::Fetching | State::FetchingWrite)
     }

@@ -108,7 +108,7 @@ impl<B: Clone> Host<B> {
         Ok(())
     }
 
-    /// Puts a page that its claimer waits for in its place, where its grant is good, and says so in its word.
+    /// Puts a page that its claimer awaits in its place, if its grant is good, and says so in its word.
     fn install<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,

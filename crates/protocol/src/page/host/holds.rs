@@ -2,8 +2,7 @@
 //!
 //! The page's home sets the time for which its owner may keep it ([`super::super::hold_time`]). The host keeps it for at most
 //! [`PAGE_HOLD_US`] in any case. It looks at the page when it is asked for it, and when it gives it. A page that did not change was kept in
-//! vain, and is given at once the next 2 times, then 4, 8, ... So a page that hosts hand to each other, such as a flag, is hardly ever
-//! kept.
+//! vain. It is given at once the next 2 times, then 4, 8, ... So a page that hosts hand to each other, such as a flag, is hardly ever kept.
 //!
 //! A page that is kept stays as it was: its word is owned, and threads go on with it. A request for it counts as not yet arrived.
 
@@ -14,7 +13,7 @@ use crate::page::message::{Page, ToHost};
 use crate::page::word::State;
 use std::collections::BTreeMap;
 
-/// Most times that a page is given at once after it was kept in vain, as a power of 2: so holds in vain cost little.
+/// Most times that a page is given at once after a hold in vain, as a power of 2. So holds in vain cost little.
 const LONGEST_SKIP_BITS: u8 = 10;
 
 /// Most pages that are remembered as kept in vain: others are kept once more.
@@ -40,7 +39,7 @@ struct Vain {
 
 /// The pages that a host keeps for a while.
 ///
-/// **Cost**: the bytes of each page that is kept; 16 bytes for each that was kept in vain, of at most 4096.
+/// **Cost**: the bytes of each page that is kept. 16 bytes for each that was kept in vain, of at most 4096.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Holds<B> {
     kept: BTreeMap<Page, RetainedPage<B>>,

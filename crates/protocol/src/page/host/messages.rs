@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 impl<B: Clone> Host<B> {
     /// A message of the page's home, or of another host.
     ///
-    /// **Ordering**: messages may come in any order, each once (an acknowledgement, and a grant to a thread that is dead, may be
-    /// repeated). **Errors**: [`Corrupt`] for what the words cannot say; slots that there are not are refused before.
+    /// **Ordering**: messages may come in any order, each once. An acknowledgement, and a grant to a dead thread, may be repeated.
+    /// **Errors**: [`Corrupt`] for what the words cannot say; slots that there are not are refused before.
     // FEATURE: EU-F12 EU-F13
     pub fn on_message<P: HostMemory<Bytes = B>>(
         &mut self,
@@ -143,7 +143,7 @@ impl<B: Clone> Host<B> {
                 grant
             }
             Collecting::Early { version: dropped, from } => {
-                // A message on an older version, which the home repeats in the name of a dead host, does not concern a newer one.
+                // A message on an older version, which the home repeats for a dead host, does not concern a newer one.
                 if version.is_after(*dropped) {
                     (*dropped, *from) = (version, Hosts::NONE);
                 }

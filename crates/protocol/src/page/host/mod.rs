@@ -1,9 +1,9 @@
 //! A host's reactions to messages on pages: the other half of the directory.
 //!
 //! A host has a word ([`PageWord`]) and a frame for each page. Threads of its programs and its node change the word. These rules are the
-//! node's part. They act on messages of homes and other hosts, take pages from programs for others or to make room, and clean up after
-//! dead threads. They work on a [`HostMemory`]: shared memory and mappings in the product, plain numbers ([`Plain`]) in the explorer and
-//! the simulator.
+//! node's part. They act on messages of homes and other hosts. They take pages from programs, for others or to make room, and clean up
+//! after dead threads. They work on a [`HostMemory`]. It is shared memory and mappings in the product, plain numbers ([`Plain`]) in the
+//! explorer and the simulator.
 //!
 //! | file | holds |
 //! |---|---|
@@ -15,14 +15,14 @@
 //!
 //! # Versions
 //!
-//! A host without a copy remembers a *minimum version*: the newest version that it was told to drop, or gave away. A grant to read is
+//! A host without a copy remembers a *minimum version*. It is the newest version that it was told to drop, or gave away. A grant to read is
 //! installed only if its version is above it, in any order of arrival. So an invalidation that meets a page being fetched raises the
 //! minimum version and is acknowledged at once. The grant that it overtook is void, and the host asks again, firmly ([`ToHome::Request`]).
 //!
 //! # What waits
 //!
-//! A message about a page that is being taken, or whose frame a thread is filling, counts as one that is still on its way; other
-//! pages go on. [`Host::turn`] hears it when that is over. A grant to write waits until all that it names have dropped their copies.
+//! A message may concern a page that is being taken, or whose frame a thread is filling. Then it counts as still on its way; other pages go
+//! on. [`Host::turn`] hears it when that is over. A grant to write waits until all that it names have dropped their copies.
 
 mod grants;
 mod holds;
@@ -208,7 +208,7 @@ impl<B: Clone> Host<B> {
         self.dead_slots.retain(|slot| claimed.contains(slot));
     }
 
-    /// The threads of slots are gone, or know nothing of their requests: their claims are asked for again in their names. Frames that dead
+    /// The threads of slots are gone, or know nothing of their requests. Their claims are asked for again in their names. Frames that dead
     /// threads (`is_over`) were filling are given up; other threads fill theirs to the end.
     ///
     /// **Errors**: [`Corrupt`], after all slots were handled.
@@ -256,7 +256,7 @@ impl<B: Clone> Host<B> {
         outputs.push(HostOutput::home(page, want));
     }
 
-    /// Another host is gone. It may have been about to send a page of that home that is being fetched for reading: such pages are asked for
+    /// Another host is gone. It may have been about to send a page of that home that is being fetched for reading. Such pages are asked for
     /// again. The home asks again for pages that are to be written.
     pub fn on_host_gone<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, home: usize, outputs: &mut Vec<HostOutput<B>>) {
         let is_read = |page: &Page| place.look(*page).state() == Ok(State::Fetching) && place.home_of(*page) == home;

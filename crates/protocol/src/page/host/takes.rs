@@ -108,7 +108,7 @@ impl<B: Clone> Host<B> {
         clear.iter().try_for_each(|page| self.act_on_waiting(place, *page, outputs))
     }
 
-    /// Publishes a page that has been taken: in its word, and to the host or home that it was taken for.
+    /// Publishes a page that has been taken: in its word, and to the host or home that wanted it.
     fn publish<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
@@ -181,7 +181,7 @@ impl<B: Clone> Host<B> {
         Ok(here.iter().all(|page| matches!(place.look(*page).state(), Ok(State::Absent) | Err(_))))
     }
 
-    /// Gives up all pages of a home that is back: nobody here gets a page of it, and pages that this host owns go there. Returns true if
+    /// Gives up all pages of a home that is back. Nobody here gets a page of it, and pages that this host owns go there. Returns true if
     /// all are home, or on their way. Then this host leaves. A page to write that still comes to it under its old name goes straight back;
     /// anything else is dropped.
     pub fn hand_over<P: HostMemory<Bytes = B>>(

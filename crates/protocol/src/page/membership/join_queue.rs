@@ -10,10 +10,10 @@
 //!   +---- it has left, its life is over, or the home begins anew: dropped without an answer
 //! ```
 //!
-//! Each host is answered once, or is gone. A host that leaves while it waits has another key by then: let in by the old key, it would be a
+//! Each host is answered once, or is gone. A host that leaves while it waits has another key by then. Let in by the old key, it would be a
 //! sharer that does not know of it. Hosts are tried in the order in which they came. Two obstacles pass by themselves: commands that were
-//! under way when a host came, and the return of a home that was taken for lost. All else is refused at once, because waiting does not
-//! help. So are hosts for which there is no room: each host is there once for each region.
+//! under way when a host came, and the return of a home taken for lost. All else is refused at once, because waiting does not help. So are
+//! hosts for which there is no room: each host is there once for each region.
 
 use crate::limits::JOIN_QUEUE_COUNT_MAX;
 use std::collections::VecDeque;

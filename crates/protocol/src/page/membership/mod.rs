@@ -13,8 +13,8 @@
 //!   forgets the region        <--- Left { key } -----   forgets the sharer
 //! ```
 //!
-//! A home that was taken for lost and is back sends `Returned`: the host hands over and leaves, and may join again by another key.
-//! A host that does not know what it had sends `Forgot`. A host that its home did without gets `Returned`, too, and drops all.
+//! A home that was taken for lost and is back sends `Returned`. The host returns its pages and leaves, and may join again by another key. A
+//! host that does not know what it had sends `Forgot`. A host that its home did without gets `Returned`, too, and drops all.
 //!
 //! | file | decides |
 //! |---|---|

@@ -37,7 +37,7 @@ impl<H, M> ReturnedPages<H, M> {
         self.0.push_back(ReturnedHome { key, share, home, unsent: Vec::new() });
     }
 
-    /// A home asks by a key that this host has no more. Returns the messages that it may have missed, if it has all else; `None` where this
+    /// A home asks by a key that this host has no more. Returns the messages that it may have missed, if it has all else. `None` if this
     /// host does not know what it had.
     pub fn asked(&mut self, (key, share): (u64, u64)) -> Option<Vec<M>> {
         let returned = self.0.iter_mut().find(|returned| (returned.key, returned.share) == (key, share))?;

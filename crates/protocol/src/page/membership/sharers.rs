@@ -84,8 +84,7 @@ impl Sharers {
         self.hosts.len() > usize::from(u16::MAX)
     }
 
-    /// Takes a host in, by a share that was drawn for it; returns its number and the share that it has. `is_own` if it is this very
-    /// node. A host that is here already keeps both, and may come to write.
+    /// Takes a host in, by a membership that was drawn for it. Returns its number and the membership that it has.
     pub fn join(&mut self, who: Joiner, (share, rights): (u64, Rights), is_own: bool) -> (HostId, u64) {
         let known = self.iter().find(|(_, sharer)| sharer.who.key == who.key).map(|(host, _)| host);
         if let Some(host) = known
@@ -160,7 +159,7 @@ impl Sharers {
         self.iter().filter(|(_, sharer)| sharer.phase == SharerPhase::Draining).map(|(host, _)| host)
     }
 
-    /// The home's node was taken for lost, by the number `was`, and is back as `is`: all hosts are asked for their pages.
+    /// The home's node was taken for lost under the number `was`, and is back as `is`. All hosts are asked for their pages.
     pub fn begin_return(&mut self, was: NodeId, is: NodeId) {
         for sharer in self.hosts.iter_mut().flatten() {
             if sharer.who.node == was {

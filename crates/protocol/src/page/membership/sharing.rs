@@ -240,9 +240,9 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         self.homes[home].life.is_over(over)
     }
 
-    /// A home, by that process, takes this host in with that membership and those rights. Returns true if it was asked. A home that was
-    /// not asked is to hear `Forgot`, because it has a sharer that does not know it, and this host cannot say what that sharer had. So is
-    /// a home that knew this host by another membership: it went on without this host meanwhile, and says so.
+    /// A home, by that process, takes this host in with that membership and those rights. Returns true if it was asked. A home that was not
+    /// asked has to hear `Forgot`. It has a sharer that does not know it, and this host cannot say what that sharer had. So has a home that
+    /// knew this host by another membership. It went on without this host meanwhile, and says so.
     pub fn on_accepted(&mut self, home: usize, process: Incarnation, (share, rights): (u64, Rights)) -> bool {
         let known = &mut self.homes[home];
         if known.share.is_some_and(|earlier| earlier != share) {

@@ -160,7 +160,7 @@ const PARKED: u64 = 1 << 15;
 const CLAIMER_SHIFT: u32 = 16;
 const VERSION_SHIFT: u32 = 32;
 
-/// The value of a page word, as it was read: input, because any client of the region may write to it.
+/// The value of a page word, as it was read. It is input, because any client of the region may write to it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageWord(pub u64);
 

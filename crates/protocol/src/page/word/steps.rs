@@ -1,4 +1,4 @@
-//! The rules of a page word: the effect of each event on the word, and its result for the thread or node that does it.
+//! The rules of a page word: each event's effect on the word, and its result for the thread or node that does it.
 //!
 //! Every rule looks at nothing but the word. So a side that applies it by compare-exchange applies it again if another side was faster.
 //! Crate
@@ -62,7 +62,7 @@ pub enum Fill {
     Has,
     /// An invalidation overtook the grant: the claim stays, ask again.
     Void,
-    /// The claim is not (or no longer) this slot's, or not of that kind, or another answer is being put there.
+    /// The claim is not this slot's (any longer), or not of that kind, or another reply is being put there.
     Gone,
 }
 
@@ -114,8 +114,8 @@ impl PageWord {
 
     /// A thread touches a page that is not mapped for it that way. The claim, where it makes one, is the slot's.
     ///
-    /// A page that comes to write for a thread that reads is not yet written: it is mapped for reading, so that the first store is seen.
-    /// A guess that was wrong is forgotten with the page.
+    /// A page that comes for writing, to a thread that reads, is not yet written. It is mapped for reading, so that the first store is
+    /// seen. A guess that was wrong is forgotten with the page.
     // FEATURE: EU-F12 EU-F17
     pub fn fault(self, slot: u16, access: Access) -> Result<Change<Fault>, Corrupt> {
         let (word, fault) = match self.state()? {
@@ -191,7 +191,7 @@ impl PageWord {
         self.becomes(word.ok_or(Corrupt("a fill failed that was not begun"))?, ())
     }
 
-    /// The grant for the request of `slot` is here, for writing with all acknowledgements, and the frame has the bytes already.
+    /// The grant for the request of `slot` is here, for writing with all acknowledgements. The frame has the bytes already.
     pub fn grant(self, slot: u16, version: Version, access: Access) -> Result<Change<Installed>, Corrupt> {
         let event = match (self.state()?, access) {
             _ if self.claimer() != slot => return self.stays(Installed::Gone),
@@ -214,7 +214,7 @@ impl PageWord {
     }
 
     /// True if this host had the page in that version, granted to write, and may have let go of it since. The home sends a grant twice if
-    /// its thread is dead, or if its own host was to pass the page on.
+    /// its thread is dead, or if its own host had to pass the page on.
     ///
     /// At least one version lies between the minimum version of an absent page and a granted version. A copy is older than a grant.
     pub fn had_before(self, version: Version) -> Result<bool, Corrupt> {
@@ -260,7 +260,7 @@ impl PageWord {
         }
     }
 
-    /// Marks a page to be evicted. The value is the word before; `None` if the page is not here or something else is under way for it.
+    /// Marks a page to be evicted. The value is the word before. `None` if the page is not here or something else is under way for it.
     pub fn take_to_evict(self) -> Result<Change<Option<PageWord>>, Corrupt> {
         match self.state()? {
             State::Shared | State::Owned => self.becomes(self.after(Event::Take).expect("it can be taken"), Some(self)),
@@ -269,7 +269,7 @@ impl PageWord {
     }
 
     /// A marked page has been taken: nothing is here any more, and versions up to `floor` are not good. After an invalidation that is its
-    /// version. After the page was given away or recalled it is the version that it had; after an eviction, the version before.
+    /// version. After the page was given away or recalled it is the version that it had. After an eviction, the version before.
     pub fn drop_taken(self, floor: Version) -> Result<Change<()>, Corrupt> {
         self.published(Event::Drop, |word| word.with_version(floor))
     }

@@ -1,4 +1,4 @@
-//! Every order of units by a home and by links, of fences and of reads at one lane, by stateright: each unit is read once, in order.
+//! Every order of units by a home and by links, of fences and of reads at one lane, by stateright. Each unit is read once, in order.
 
 use super::{LinkWord, has_reached};
 use crate::explored::{Explored, Judged, holds, is_needed, nothing_is_wrong};

@@ -1,7 +1,7 @@
 //! Every order of what a host and the homes of a region say to each other, by stateright.
 //!
 //! One host with two programs, and two homes of one page each. The machines are those that run: [`Sharing`], [`Sharers`]. Messages keep
-//! their order on each way and arrive once; those that were under way when a node was taken for lost arrive or do not. Programs map and
+//! their order on each way and arrive once. Those that were under way when a node was taken for lost arrive or do not. Programs map and
 //! unmap the region at any time, store, or end. A home refuses a program, or gives fewer rights, or lets it wait for a while. A home is
 //! lost for good, or is only away. An absent home comes back, and the host hears of it before or after, or goes on without the host. The
 //! region may be given up at any moment.
@@ -9,7 +9,7 @@
 //! A host's copy is one number: its last store, if it owns the page. Held in every state:
 //!
 //! - a program is in the region only while each home that is not lost knows its host;
-//! - stores last: after the host has let go of the region and reported success, each home has them or is lost for good;
+//! - stores last: once the host has left the region and reported success, each home has them or is lost for good;
 //! - a home that begins anew has what was stored last, or knows that it is lost.
 //!
 //! When nothing is under way, nobody waits, and a home knows exactly the hosts that know it.
