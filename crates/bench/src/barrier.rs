@@ -1,5 +1,5 @@
-//! A barrier of two ranks on nodes of their own over TCP: empty, beside MPI's; and with bytes that it carries, beside a flush, a barrier and a
-//! bring of the same bytes.
+//! A barrier of two ranks on nodes of their own over TCP. Empty it stands beside MPI's. With bytes that it carries it stands beside a
+//! flush, a barrier and a bring of the same bytes.
 //!
 // FEATURE: D2-F8
 

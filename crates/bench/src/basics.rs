@@ -2,8 +2,8 @@
 //!
 //! Peers are absent here: the rows are measured to predict others from them. Some of them are held out and predicted.
 //!
-//! Each round has nodes of its own, and a row is the median of the rounds: on which processors the kernel puts a node and who asks it decides
-//! by more than all else how fast they answer each other, and stays so while they run.
+//! Each round has nodes of its own, and a row is the median of the rounds. The processors of a node and of its client decide more than all
+//! else how fast they answer each other. They stay the same while both run.
 
 use crate::Options;
 use crate::nodes::Nodes;
@@ -42,7 +42,7 @@ const MEMORY: u64 = 5 * REGION_LEN;
 /// Silence before an operation that finds its node parked.
 const SILENCE: Duration = Duration::from_millis(1);
 
-/// Operations before those that count, and how long they last at least: until what a shaper had saved up is spent.
+/// Operations before those that count, and how long they last at least: until a shaper's saved-up bytes are spent.
 const WARM_COUNT: usize = 50;
 const WARM_TIME: Duration = Duration::from_millis(30);
 
@@ -267,7 +267,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Touches of pages in an order that no stream of faults follows, to read and to write; the first eighth is not counted.
+    /// Touches of pages in an order that no stream of faults follows, to read and to write. The first eighth is not counted.
     fn touch(&mut self, pool: &Pool) -> Result<()> {
         for (pattern, writes) in [("touch", false), ("store", true)] {
             // A mapping of its own: commands on a region that is mapped go another way.

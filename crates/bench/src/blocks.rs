@@ -76,7 +76,7 @@ fn rows(host: &str, len: u64, ours: &Outcome, memory: &Outcome, goal: f64) -> Re
     ])
 }
 
-/// Reads the whole disk in each way; short requests are told by their mean, the long ones by the time of all.
+/// Reads the whole disk in each way. Short requests are told by their mean, the long ones by the time of all.
 fn turn(mut server: Command, len: u64) -> Result<Figures> {
     let read = |(_, request, depth): (&str, u64, u32)| {
         format!(

@@ -31,8 +31,8 @@ pub struct Counts {
     pub written: u64,
 }
 
-/// A control group and its swap; both go with it. There is one at a time, because groups share swap: the kernel puts pages of one group into the
-/// swap of another. It refuses to end that swap while the pages' own group has no room for them.
+/// A control group and its swap; both go with it. There is one at a time, because groups share swap. The kernel puts pages of one group
+/// into the swap of another. It refuses to end that swap while the pages' own group has no room for them.
 #[derive(Debug)]
 pub struct Cage {
     /// Locked as long as it is there.
@@ -83,8 +83,8 @@ pub fn with_room<T>(limit: u64, swap: Swap, swap_len: u64, mut run: impl FnMut(&
     bail!("the kernel made no room in time and killed it, with twice as much memory, too")
 }
 
-/// Tries to end swap or a group, and the pause between them: pages of others may lie in our swap, and a process that has ended may be
-/// counted in its group for a moment.
+/// Tries to end swap or a group, and the pause between them. Pages of others may lie in our swap, and a process that has ended may count in
+/// its group for a moment.
 const TRIES: (u32, Duration) = (50, Duration::from_millis(20));
 
 impl Cage {

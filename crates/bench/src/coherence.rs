@@ -1,5 +1,5 @@
-//! Cost of writing and reading a variable of 4 bytes that others have, or had: in own memory and another's, clean and dirty, on two to
-//! four nodes. Beside it stand as many bare messages as the protocol sends one after another, and a bare message that goes by as many
+//! Cost of writing and reading a variable of 4 bytes that others have, or had. It lies in own memory and another's, clean and dirty, on two
+//! to four nodes. Beside it stand as many bare messages as the protocol sends one after another, and a bare message that goes by as many
 //! processes.
 //!
 // FEATURE: EU-F13 EU-F14 EU-F15 EU-F18 EU-F23
@@ -33,7 +33,7 @@ const MEMORY: u64 = 160 << 20;
 /// Limit on an access's time beside its bare messages.
 const TIMES_MAX: f64 = 1.6;
 
-/// A case: who did what before, what is measured, and how many messages follow one another until the program goes on.
+/// A case: earlier accesses and their hosts, the measured access, and the number of messages in a row until the program goes on.
 struct Case {
     key: &'static str,
     what: &'static str,
@@ -42,7 +42,7 @@ struct Case {
     /// Node and whether it writes, in order; the last access is the one that is measured.
     accesses: &'static [(usize, bool)],
     hops: u32,
-    /// The way of the messages from the program by nodes and back, as the peer `relay` reads it: also those to its own node.
+    /// The way of the messages from the program by nodes and back, as the peer `relay` reads it. Messages to its own node are in it.
     way: &'static str,
 }
 
@@ -144,7 +144,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     Ok(report)
 }
 
-/// A case beside its messages, and beside a message through as many processes; where it is below its goal, also what the limit is.
+/// A case beside its messages, and beside a message through as many processes. Below its goal, it also says what the limit is.
 fn rows(case: &Case, ours: &Outcome, relay: &Outcome) -> Result<Vec<Row>> {
     let Case { key, what, nodes, hops, .. } = case;
     let title = format!("4 B, {nodes} nodes, tcp: {what}");
@@ -197,8 +197,8 @@ fn ours(nodes: &Nodes, count: u64) -> Result<Figures> {
 
 /// The median time of the last access, on a page of its own each, and what all of them used.
 ///
-/// All pages have the accesses before it first. So the last ones follow each other at once, as the bare messages do, and what is
-/// counted meanwhile is theirs alone.
+/// All pages have the accesses before it first. So the last ones follow each other at once, as the bare messages do. What is counted
+/// meanwhile is theirs alone.
 fn measure(case: &Case, (pools, mappings): (&[Pool], &[SharedMapping]), nodes: &Nodes, count: u64) -> Result<Figures> {
     let (last, before) = case.accesses.split_last().expect("a case has an access");
     let access = |(node, writes): (usize, bool), page: u64| {
@@ -246,7 +246,7 @@ mod tests {
             let stops: Vec<usize> = case.way.split('+').flat_map(str::chars).map(|node| node as usize - '0' as usize).collect();
             assert!(stops[0] == 0 && stops.iter().all(|node| *node < case.nodes), "{}", case.key);
             let last = case.accesses.last().map(|access| access.0);
-            // The home asks its sharers at once, so they count as one; messages to the program's own node are not hops.
+            // The home asks its sharers at once, so they count as one. Messages to the program's own node are not hops.
             let legs = case.way.find('+').map_or(stops.len() + 1, |_| 4) as u32;
             let own = if last == Some(0) { 2 } else { u32::from(stops.len() > 1) };
             assert_eq!(legs - own, case.hops, "{}", case.key);

@@ -35,7 +35,8 @@ pub fn compare(case: String, ours: &Outcome, key: &str, peer: &Outcome, peer_key
     Ok(beside(row, &peer.name, peer.median(peer_key).map(|ns| ns * scale), goal))
 }
 
-/// Our rate beside a peer's, both from times of `amount` of something in ns: `amount` bytes give GB/s, 1000 updates millions a second.
+/// Our rate beside a peer's, both from times of `amount` of something in ns. So `amount` bytes give GB/s, and 1000 updates millions a
+/// second.
 pub fn compare_rates(
     case: String,
     (amount, unit): (f64, &'static str),
@@ -73,7 +74,7 @@ pub struct Part {
     pub scale: f64,
 }
 
-/// A case's rows; where one is below its goal, also the parts that say what the limit is, by the name of the last row.
+/// A case's rows. If one is below its goal, also the parts that say what the limit is, under the last row's name.
 pub fn with_parts(mut rows: Vec<Row>, ours: &Outcome, begin: &str, parts: &[Part]) -> Result<Vec<Row>> {
     if rows.iter().any(Row::is_below) {
         let case = rows.last().map(|row| row.case.clone()).unwrap_or_default();

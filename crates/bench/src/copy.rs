@@ -1,6 +1,6 @@
-//! Bytes from one node to another, neither of which is the client's: a copy, which goes from node to node, beside a get and
-//! a put through the client. Contiguous, strided and indexed on both sides. And Euphoria's table 4: copies by loads and stores on
-//! mapped memory, between own memory and another node's.
+//! Bytes from one node to another, neither of which is the client's. A copy goes from node to node, beside a get and a put through the
+//! client. Contiguous, strided and indexed on both sides. And Euphoria's table 4: copies by loads and stores on mapped memory, between own
+//! memory and another node's.
 //!
 // FEATURE: D3-F11 D3-F12
 
@@ -92,7 +92,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     Ok(report)
 }
 
-/// A turn of `apps/table4` by two ranks, each on a node of its own: the ns of a copy and the paper's, for each placement.
+/// A turn of `apps/table4` by two ranks on nodes of their own: the ns of a copy and the paper's, for each placement.
 fn turn_of_table4(options: &Options, table4: &Path) -> Result<Figures> {
     let copies = if options.quick { TABLE4_COPIES_QUICK } else { TABLE4_COPIES };
     let launch = ["run", "--nodes", "2", "-n", "2", "--memory", TABLE4_MEMORY, "--"].map(str::to_owned);

@@ -1,5 +1,4 @@
-//! A user beside another one: puts and creates of one program, while many programs of another user work the same two nodes. What
-//! stands beside each row is the same program alone.
+//! A user beside another one. One program does puts and creates, while many programs of another user work the same two nodes.
 
 use crate::Options;
 use crate::compare::{baseline, compare};

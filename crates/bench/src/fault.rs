@@ -1,6 +1,5 @@
-//! A touch of a page of mapped memory that is not here: from this host's frames, from another node, and page after page;
-//! beside the bare gets that bring the same bytes. Where a goal is missed, the rows behind it say what the limit is: the program's
-//! CPU, its nodes', or waiting.
+//! A touch of a mapped page that is not here: from this host's frames, from another node, and page after page. Beside it are the bare gets
+//! that bring the same bytes. If a goal is missed, the rows behind it say what the limit is: the program's CPU, its nodes' CPU, or waits.
 //!
 // FEATURE: EU-F12 EU-F17 D2-F4
 
@@ -30,7 +29,7 @@ const PAGE_LEN: u64 = 4096;
 /// Bytes that a bare get brings at once, and that are read from the mapping at once.
 const PIECE_LEN: usize = 1 << 20;
 
-/// Bytes that a bare get brings at once where they are kept: as many as a stream of faults asks for before it takes them in.
+/// Bytes that a bare get brings at once if they are kept. A stream of faults asks for as many before it takes them in.
 const KEPT_LEN: usize = 256 << 10;
 
 /// Pages between two touches of pages that are in frames: more than are mapped around one.
@@ -117,7 +116,7 @@ impl Touched<'_> {
         let apart = (0..PAGES_LEN / PAGE_LEN).step_by(APART as usize);
         self.touch(beside, "frames", &mut figures, apart, |k| second.read(k * PAGE_LEN, &mut page[..8]))?;
         drop((second, mapping));
-        // A page at a time, each touched as by a load: what is asked for at once is what the faults' stream is worth.
+        // A page at a time, each touched as by a load: what comes at once is what the faults' stream is worth.
         let mapping = stream.map(Consistency::Coherent)?;
         let all = 0..stream.len() / PAGE_LEN;
         let read = self.touch(pool, "stream", &mut figures, all, |k| mapping.read(k * PAGE_LEN, &mut page))?;
@@ -135,8 +134,7 @@ impl Touched<'_> {
         Ok(figures)
     }
 
-    /// Touches pages of a program's mapping, and keeps the median time as `key` and what a touch used as its parts. Returns the
-    /// time of all.
+    /// Touches pages of a program's mapping. Keeps the median time as `key`, and the resources of a touch as its parts.
     fn touch(
         &self,
         pool: &Pool,
@@ -165,8 +163,8 @@ fn time(step: impl FnOnce() -> hanare::Result<()>) -> hanare::Result<f64> {
     step().map(|()| start.elapsed().as_nanos() as f64)
 }
 
-/// Nanoseconds in which bare gets bring a region into memory that is new, as frames are: one is under way while the bytes of the one
-/// before it are written to their place in a memory file.
+/// Nanoseconds in which bare gets bring a region into memory that is new, as frames are. One is under way while the earlier one's bytes are
+/// written to their place in a memory file.
 fn keep(region: &Region) -> Result<f64> {
     let file = hanare_memory::file::create("bench-kept", region.len())?;
     let mut spare = vec![0; KEPT_LEN];

@@ -1,4 +1,4 @@
-//! Files of the pool through the kernel, on this host's node beside tmpfs, and on the other beside sshfs, samba and nfs-ganesha.
+//! Files of the pool through the kernel. On this host's node they stand beside tmpfs, on the other beside sshfs, samba and nfs-ganesha.
 
 use crate::Options;
 use crate::compare::{bytes, compare, compare_rates};

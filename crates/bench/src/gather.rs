@@ -1,4 +1,4 @@
-//! Random elements of 8 bytes of a large table by their indices, on one host and between two over TCP: beside MPI's indexed
+//! Random elements of 8 bytes of a large table by their indices, on one host and between two over TCP. Beside them are MPI's indexed
 //! datatype, MPI's single gets with 64 of them under way, and a loop over local memory.
 //!
 // FEATURE: D3-F13

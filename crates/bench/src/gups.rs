@@ -1,5 +1,5 @@
-//! Random xor updates of 64-bit words in batches, each complete before the next begins: on one node, and over two by TCP,
-//! where half of the table is elsewhere. Beside the best that MPI has for it.
+//! Random xor updates of 64-bit words in batches, each complete before the next begins. They run on one node, and over two by TCP, where
+//! half of the table is elsewhere. Beside the best that MPI has for it.
 //!
 // FEATURE: RF-F4
 

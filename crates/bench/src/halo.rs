@@ -1,5 +1,6 @@
-//! Exchange of halos by two ranks on nodes of their own, in 3 and 4 dimensions: layers of regions gathered and scattered at the memory's
-//! side, beside what programs pack themselves and beside derived types of MPI. Each turn runs the program anew; the first is checked.
+//! Exchange of halos by two ranks on nodes of their own, in 3 and 4 dimensions. Layers of regions are gathered and scattered at the
+//! memory's side. Beside them are programs that pack by themselves, and derived types of MPI. Each turn runs the program anew; the first is
+//! checked.
 //!
 // FEATURE: D3-F25
 

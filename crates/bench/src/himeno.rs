@@ -1,5 +1,5 @@
-//! Himeno's benchmark with the pressure on mapped memory: by one rank beside main memory, by ranks on nodes of their own
-//! beside threads and MPI.
+//! Himeno's benchmark with the pressure on mapped memory. One rank stands beside main memory, ranks on nodes of their own beside threads
+//! and MPI.
 //!
 // FEATURE: D2-F21
 

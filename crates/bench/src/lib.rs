@@ -112,7 +112,7 @@ impl Options {
     }
 }
 
-/// Finds a folder that a variable names, or in the sources: beneath the working folder, or beneath that of the command's build.
+/// Finds a folder that a variable names, or in the sources: below the working folder, or below that of the command's build.
 fn find(variable: &str, folder: &str) -> PathBuf {
     let named = std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     let from_build = || Some(std::env::current_exe().ok()?.ancestors().nth(3)?.join(folder));

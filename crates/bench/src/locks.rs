@@ -1,5 +1,5 @@
-//! A lock taken and given back: by one program that is alone with it, beside a spin lock in a coherent mapping; and between programs of two
-//! hosts, with 4 KiB bound to it, beside a bare round trip that brings as much.
+//! A lock taken and given back. One program that is alone with it stands beside a spin lock in a coherent mapping. Programs of two hosts,
+//! with 4 KiB bound to it, stand beside a bare round trip that brings as much.
 
 use crate::Options;
 use crate::compare::{baseline, compare};
@@ -35,7 +35,7 @@ const PAIR_COUNT_QUICK: usize = 50;
 /// Bytes that are bound.
 const BOUND_LEN: usize = 4096;
 
-/// A pair may take twice as long as one of a spin lock, and half as long again as a bare round trip with what is bound.
+/// A pair may take twice as long as one of a spin lock, and half as long again as a bare round trip with the bound bytes.
 const ALONE_GOAL: f64 = 0.5;
 const BOUND_GOAL: f64 = 1.0 / 1.5;
 
@@ -152,7 +152,7 @@ fn contest(pairs: u64, pair: impl Fn(usize) -> hanare::Result<()> + Sync) -> Res
     .map(|()| start.elapsed().as_nanos() as f64 / (2 * pairs) as f64)
 }
 
-/// Pairs of the second program, each after one of the first that wrote all that is bound: those that only read, and those that write it all.
+/// Pairs of the second program, each after one of the first that wrote all bound bytes. Some only read, some write them all.
 fn with_bound(pools: &[Pool; 2], mappings: &[SharedMapping], pairs: usize) -> Result<Figures> {
     let name = format!("bound-{:016x}", rand::random::<u64>());
     let mut first = pools[0].lock(&name)?;

@@ -1,4 +1,4 @@
-//! LU decomposition on mapped memory: by one rank beside main memory, by ranks on nodes of their own beside threads and MPI.
+//! LU decomposition on mapped memory. One rank stands beside main memory, ranks on nodes of their own beside threads and MPI.
 
 use crate::Options;
 use crate::programs::Program;

@@ -16,8 +16,7 @@ pub struct Machine {
     pub memory: u64,
     /// The kernel's release.
     pub kernel: String,
-    /// Part of the CPUs' time that others had while the bench ran: other programs, the kernel's own threads, and other virtual machines.
-    /// Between 0 and 1; 0 before the bench is over.
+    /// Part of the CPUs' time that others had while the bench ran: other programs, the kernel's threads, other virtual machines.
     pub others: f64,
     /// Version of this build.
     pub hanare: &'static str,

@@ -1,4 +1,4 @@
-//! Plain programs with more memory than they may keep here: the rest on another node over TCP, beside all of it here, and beside the
+//! Plain programs with more memory than they may keep here. The rest is on another node over TCP. Beside it are all memory here, and the
 //! kernel's swap to a file and to zram under a control group of the same size. No compressor makes the data smaller.
 
 use crate::Options;

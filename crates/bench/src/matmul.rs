@@ -1,5 +1,5 @@
-//! The matrix product of the drivers paper: main memory, regions, vector loads without and with stride, and several
-//! ranks, each beside the same loop in plain C on the same kind of pages.
+//! The matrix product of the drivers paper: main memory, regions, vector loads without and with stride, and several ranks. Each stands
+//! beside the same loop in plain C on the same kind of pages.
 //!
 //! The programs are those of `apps/matmul`; each turn runs one of them anew and takes the time that it prints.
 //!

@@ -16,7 +16,7 @@ const READY_MAX: Duration = Duration::from_secs(30);
 /// Time for a node to end in good order before it is killed.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// Time that nodes are watched that should be still, their share of a CPU then, and the time to wait for that.
+/// Time for which nodes that should be still are watched, their part of a CPU then, and the time to wait for that.
 const STILL: Duration = Duration::from_millis(5);
 const STILL_SHARE: f64 = 0.05;
 const SETTLE_MAX: Duration = Duration::from_secs(1);
@@ -61,8 +61,8 @@ impl Nodes {
         self.children.iter().map(Child::id).collect()
     }
 
-    /// Waits until the nodes have nothing more to do: they wipe what was removed and populate what they lend in the background,
-    /// on CPUs that what is measured next would have to share. After a second they are as still as they will be.
+    /// Waits until the nodes have nothing more to do. They wipe removed memory and populate lent memory in the background, on CPUs that the
+    /// next measurement needs. After a second they are as still as they will be.
     pub fn settle(&self) -> Result<()> {
         let processes = self.processes();
         let deadline = Instant::now() + SETTLE_MAX;

@@ -1,6 +1,6 @@
 //! The performance page of the book: a Markdown file of kept results, with the machine that they come from.
 //!
-//! Measurements are not made here: a page shows a file's figures, so that a quiet hour's can be written up later.
+//! Measurements are not made here. A page shows a file's figures, so that a quiet hour's can be written up later.
 
 use crate::machine::{BUSY, percent};
 use anyhow::{Context, Result, ensure};
@@ -116,7 +116,7 @@ fn section(page: &mut String, result: &SavedResult, with_machine: bool) -> Resul
     Ok(())
 }
 
-/// A peer's name; of one that is missing only why in a few words: the rest names folders of the machine.
+/// A peer's name. Of a missing one only the cause in a few words: the rest names folders of the machine.
 fn brief(peer: &str) -> String {
     match peer.split_once(" (missing: ") {
         Some((name, why)) => format!("{name} (missing: {})", why.trim_end_matches(')').split(": ").next().unwrap_or_default()),

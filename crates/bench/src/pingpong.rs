@@ -1,5 +1,6 @@
-//! A message there and back, half of which is one way: the four conditions of the DIMMnet-3 paper, on one host and between two over TCP,
-//! beside MPI and UCX. On one host also beside iceoryx2, and two threads that hand a cache line to each other, which nothing can be faster than.
+//! A message there and back, half of which is one way. It has the four conditions of the DIMMnet-3 paper, on one host and between two over
+//! TCP, beside MPI and UCX. On one host also beside iceoryx2, and two threads that hand a cache line to each other, which nothing can be
+//! faster than.
 //!
 //! | condition | sent | received |
 //! |---|---|---|

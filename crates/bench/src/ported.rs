@@ -1,5 +1,5 @@
-//! Programs that were written for threads, as ranks by the macros of `hanare_parmacs.h` on nodes of their own, beside themselves as
-//! threads of one process. Both are of one source in `apps/`.
+//! Programs that were written for threads, as ranks by the macros of `hanare_parmacs.h`. They run on nodes of their own, beside themselves
+//! as threads of one process.
 
 use crate::Options;
 use crate::compare::{Part, beside, own, with_parts};

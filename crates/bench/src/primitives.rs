@@ -1,4 +1,4 @@
-//! RHiNET's primitives from one node to another over TCP, a page each: push, pull, push page in its three modes, and send. A call's time is
+//! RHiNET's primitives from one node to another over TCP, a page each. Push, pull, push page in its three modes, and send. A call's time is
 //! that until it returns: when the bytes are there.
 //!
 // FEATURE: RF-F20

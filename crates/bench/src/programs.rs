@@ -1,5 +1,5 @@
-//! The papers' programs of `apps/`, each in main memory, by threads, on mapped memory and by MPI: contestants, and the rows
-//! that their medians give. A turn runs a program anew and takes the figures of the JSON line that it prints.
+//! The papers' programs of `apps/`, each in main memory, by threads, on mapped memory and by MPI. The file has the contestants, and the
+//! rows that their medians give. A turn runs a program anew and takes the figures of the JSON line that it prints.
 
 use crate::Options;
 use crate::compare::{Part, beside, with_parts};
@@ -174,7 +174,7 @@ impl Program {
     }
 }
 
-/// Words that ask the first time for a check against the sequential run, which a program makes when its time is taken.
+/// Words that ask the first time for a check against the sequential run, which a program makes when timed.
 pub struct Checked {
     words: Vec<String>,
     is_first: bool,

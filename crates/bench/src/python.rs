@@ -1,4 +1,5 @@
-//! Calls of the package `hanare`, beside what others in Python need for the same: `python -m hanare.bench` of an interpreter that has it.
+//! Calls of the package `hanare`, beside what others in Python need for the same. It is `python -m hanare.bench` of an interpreter that has
+//! it.
 
 use crate::Options;
 use crate::report::{Better, Report, Row};

@@ -1,5 +1,5 @@
-//! Many queues of which few are in use: 16 active ones among 16 to a million, read by one thread that waits for any. The rate must not
-//! depend on how many there are.
+//! Many queues of which few are in use. One thread that waits for any reads 16 active ones among 16 to a million. The rate must not depend
+//! on how many there are.
 //!
 // FEATURE: VQ-F14
 

@@ -1,5 +1,5 @@
-//! A scan of a large table on the other node: count and sum of the numbers in a range, reduced where they are. Beside
-//! bringing the table, a loop over as much local memory, and DuckDB on local data.
+//! A scan of a large table on the other node. Count and sum of the numbers in a range, reduced where they are. Beside bringing the table, a
+//! loop over as much local memory, and DuckDB on local data.
 
 use crate::Options;
 use crate::compare::{baseline, bytes, compare, own};

@@ -1,4 +1,4 @@
-//! Elements of 8 bytes at a stride, on one host and between two over TCP: beside fetching the whole range, MPI's vector
+//! Elements of 8 bytes at a stride, on one host and between two over TCP. Beside them are a fetch of the whole range, MPI's vector
 //! datatype, and a loop over local memory.
 //!
 // FEATURE: D3-F11

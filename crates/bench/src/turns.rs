@@ -1,5 +1,4 @@
-//! Lets contestants run in turn (ours, peer, ours, peer …), so that what disturbs the machine disturbs all, and takes
-//! medians.
+//! Lets contestants run in turn (ours, peer, ours, peer …), so that a disturbance hits all. Takes medians.
 
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -106,8 +105,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 /// Most repetitions of a step that are counted.
 const STEP_COUNT_MAX: usize = 1000;
 
-/// The median time of a step in ns, repeated for about `budget` but three times at least; the first is not counted. As the
-/// peers' programs do it.
+/// The median time of a step in ns, repeated for about `budget` but three times at least. The first is not counted.
 pub fn time_step(budget: Duration, mut step: impl FnMut() -> hanare::Result<()>) -> Result<f64> {
     let begin = Instant::now();
     step()?;

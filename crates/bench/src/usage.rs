@@ -1,5 +1,5 @@
-//! Use of the machine by the measured program and its nodes: CPU time, time for which they could have run and others did, and counts of
-//! giving a CPU up. The kernel counts it for each thread, in `/proc/PID/task`.
+//! Use of the machine by the measured program and its nodes: CPU time, time that others had instead, and counts of yielded CPUs. The kernel
+//! counts it for each thread, in `/proc/PID/task`.
 
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
@@ -51,8 +51,8 @@ impl Usage {
         Ok(Usage { cpu: thread_cpu(), ..used })
     }
 
-    /// Use of all threads of processes that live. A thread that ended is counted no more: a difference of two looks is one of threads
-    /// that live at both.
+    /// Use of all threads of processes that live. A thread that ended is counted no more. A difference of two looks is one of threads that
+    /// live at both.
     ///
     /// **Cost**: two files for each thread. **Errors**: one of the processes is gone, or the kernel does not count it.
     pub fn of_processes(processes: &[u32]) -> Result<Usage> {

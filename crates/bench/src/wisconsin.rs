@@ -1,5 +1,5 @@
-//! The drivers paper's Wisconsin queries over regions, and over files of a mount by calls and by mapping, on one node and on two,
-//! beside files of this machine's disk whose pages the kernel was told to forget.
+//! The drivers paper's Wisconsin queries over regions, and over files of a mount by calls and by mapping, on one node and on two. Beside
+//! them are files of this machine's disk whose pages the kernel was told to forget.
 
 use crate::Options;
 use crate::compare::{beside, compare, own};
@@ -38,7 +38,7 @@ enum Tables {
     Disk,
 }
 
-/// A variant of all queries: the tables' location, the way of reading, and the number of ranks, each on a node of its own.
+/// A variant of all queries: the tables' location, the way to read, and the number of ranks on nodes of their own.
 #[derive(Clone, Copy)]
 struct Way {
     place: Tables,

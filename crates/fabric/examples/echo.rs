@@ -1,9 +1,9 @@
 //! Request and reply: a TCP link beside a bare non-blocking socket that waits in the same way, a link over shared
 //! memory, and one over UCX where there is one (`HANARE_UCX`, `UCX_TLS` choose the library and its transports).
 //!
-//! `cargo run --release --example echo [ROUNDS]` prints medians and the best of several runs in turn. The first table is
-//! time with a thread on either side; the second is CPU time with both sides on one thread, which other programs on
-//! the machine hardly touch: it shows what the link adds to the system calls.
+//! `cargo run --release --example echo [ROUNDS]` prints medians and the best of several runs in turn. The first table is time with a thread
+//! on either side. The second is CPU time with both sides on one thread, which other programs on the machine hardly touch: it shows what
+//! the link adds to the system calls.
 
 use hanare_fabric::agree::{self, Choice};
 use hanare_fabric::shm::ShmLink;

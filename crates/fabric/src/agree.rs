@@ -23,7 +23,7 @@ pub const FABRICS: &[Fabric] = &[crate::ucx::FABRIC];
 /// The fabric that a side wants between hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// A fast fabric where both sides have one and nothing is sealed, or the other side asks for it; TCP otherwise.
+    /// A fast fabric if both sides have one, and nothing is sealed or the other side asks for it. TCP otherwise.
     #[default]
     Auto,
     /// The fabric of that name, or nothing.
@@ -88,7 +88,7 @@ pub struct Agreed {
 /// Opens each library that this choice may want later, before a signal handler resolves a program's faults. While a library is opened
 /// its own handlers are installed for some milliseconds. A fault of another thread would end the process then.
 ///
-/// **Cost**: as of [`Fabric::available`]; next to nothing where TCP was chosen, or no card has RDMA and no other fabric was asked for.
+/// **Cost**: as of [`Fabric::available`]. Next to nothing if TCP was chosen, or no card has RDMA and no other fabric was asked for.
 pub fn open_ahead(choice: Choice) {
     for fabric in FABRICS.iter().filter(|fabric| choice.may_want(fabric, false)) {
         // A missing library is reported where it is wanted.

@@ -1,8 +1,8 @@
 //! The Unix socket between a client and its node: frames of postcard, and the descriptors that belong to them.
 //!
-//! A frame is its length (4 bytes, little-endian), how many descriptors come with it (4 bytes), and the value.
-//! Descriptors arrive with the frame's first bytes, at most `FDS_PER_MESSAGE` at a time; a frame with more of them
-//! has them spread over several one-byte messages behind its value. A node takes few of them, and short frames: see `Most`.
+//! A frame is its length (4 bytes, little-endian), how many descriptors come with it (4 bytes), and the value. Descriptors arrive with the
+//! frame's first bytes, at most `FDS_PER_MESSAGE` at a time. A frame with more spreads them over several one-byte messages behind its
+//! value. A node takes few of them, and short frames: see `Most`.
 
 use hanare_memory::fork::Withheld;
 use hanare_protocol::limits::CONTROL_LEN_MAX;

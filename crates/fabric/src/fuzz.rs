@@ -1,4 +1,4 @@
-//! Fuzz targets: any bytes of a peer are messages or an end, and nothing of a stranger's is taken for a proof.
+//! Fuzz targets. Any bytes of a peer are messages or an end, and nothing of an unauthenticated peer is taken for a proof.
 #![allow(missing_docs, reason = "a target's name says what it feeds")]
 
 use crate::link::{Link, LinkError, Refusal, Sink};
@@ -107,7 +107,7 @@ pub fn stream(bytes: &[u8]) {
     assert_eq!(feed_stream(bytes, cuts), whole);
 }
 
-/// Writes of a peer into the shared memory of a link, while messages pass: 6 bytes for the place, the length, and the number of messages
+/// Writes of a peer into the shared memory of a link, while messages pass. 6 bytes have the place, the length, and the number of messages
 /// before.
 pub fn shared(bytes: &[u8]) {
     let (mut one, parts) = ShmLink::create("opener").expect("a link");
@@ -166,7 +166,7 @@ pub fn greeting(bytes: &[u8]) {
     }
 }
 
-/// On the wire of a sealed connection: as many sealed bytes as the first byte says, and then others, of which nothing is passed on.
+/// On the wire of a sealed connection: as many sealed bytes as the first byte says. Of those that follow nothing is passed on.
 pub fn sealed(bytes: &[u8]) {
     let Some((honest, noise)) = bytes.split_first() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

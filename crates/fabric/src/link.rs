@@ -1,7 +1,7 @@
 //! The contract of every fabric: an ordered, reliable, two-way channel of messages, that never blocks.
 //!
-//! A message is a [`Head`] and `body_len` bytes. Bodies leave from and arrive in [`Window`]s: memory that belongs to
-//! the caller of [`Link::send`] and to the [`Sink`], and that a peer of theirs may change meanwhile.
+//! A message is a [`Head`] and `body_len` bytes. Bodies leave from and arrive in [`Window`]s. That is memory of the caller of
+//! [`Link::send`] and of the [`Sink`], which a peer of theirs may change meanwhile.
 //!
 //! Safety invariants of this contract:
 //! 1. A window given to a link stays mapped until the link lets go of it: the sender's until [`Link::unsent_len`] is
@@ -90,7 +90,7 @@ pub trait Link: Send {
     /// **Cost**: one system call, which never waits.
     fn nudge(&self) {}
 
-    /// [`Link::send`] with all of the body, which may leave it to the next `progress`: several messages then go in one call.
+    /// [`Link::send`] with all of the body, which may leave it to the next `progress`. Then several messages go in one call.
     ///
     /// # Safety
     /// See [`Link::send`].
@@ -147,7 +147,7 @@ fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
 pub unsafe trait Sink {
     /// Returns the window for the body's bytes from `at` on. The link calls it with 0, and again each time the window before is full.
     ///
-    /// A window longer than the rest of the body is used up to the body's end. An empty window means "not yet": the link leaves arrivals
+    /// A window longer than the rest of the body is used up to the body's end. An empty window means "not yet". The link leaves arrivals
     /// where they are, and asks for the same byte again at each `progress`. Meanwhile the caller does not watch the event for reading, as
     /// for [`Sink::may_begin`].
     ///
@@ -165,7 +165,7 @@ pub unsafe trait Sink {
     fn message(&mut self, head: &Head);
 
     /// True if the next message may begin. While this is false, the link leaves arrivals where they are, and the peer is held back in the
-    /// end; messages that have begun are still completed. Asked before each message.
+    /// end. Messages that have begun are still completed. Asked before each message.
     ///
     /// A caller whose sink returned false does not watch the link's event for reading meanwhile. It calls `progress` when the sink
     /// returns true again.
@@ -205,7 +205,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// True if enough has come for other links of the thread to have their turn: bytes cost a copy, messages the sink's time.
+    /// True if enough has come for other links of the thread to have their turn. Bytes cost a copy, messages the sink's time.
     pub(crate) fn is_fair_share(&self) -> bool {
         self.received_len >= FAIR_LEN || self.messages >= FAIR_COUNT
     }

@@ -1,4 +1,4 @@
-//! Offers of fabrics: the list of what a side has, its form on the wire, and the decision that both sides come to.
+//! Offers of fabrics: the list of what a side has, its form on the wire, and both sides' decision.
 //!
 //! ```text
 //! 0        8        16  17  18           24              32  34  35           40
@@ -40,7 +40,7 @@ pub struct Entry {
 pub struct Offer {
     /// The fabric that it wants, or no name for any.
     wanted: FabricName,
-    /// True for a side that takes the socket itself: only TCP will do, and the other side's setting does not count.
+    /// True for a side that takes the socket itself. Only TCP will do, and the other side's setting does not count.
     is_bare: bool,
     /// Fabrics that it has beside TCP.
     has: Vec<Entry>,

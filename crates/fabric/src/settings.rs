@@ -156,7 +156,7 @@ fn distance(from: &str, to: &str) -> usize {
 
 /// Number of fault contexts of a mapping: threads that may fetch at a time.
 pub fn fault_lanes() -> Result<usize> {
-    /// The number unset: more threads than this seldom fault at once, and each fault context has a connection to every home.
+    /// The number unset. More threads than this seldom fault at once, and each fault context has a connection to every home.
     const COUNT: u64 = 4;
     const COUNT_MAX: u64 = 64;
     let count = number("HANARE_FAULT_LANES")?.unwrap_or(COUNT);
@@ -187,8 +187,7 @@ pub fn userfaultfd() -> Result<Features> {
     }
 }
 
-/// Bytes of frames that all mappings of a host keep together: as set, or half of the memory of the machine or its control group. The
-/// first mapping takes half of them at most, the next half of the rest.
+/// Bytes of frames that all mappings of a host keep together. As set, or half of the memory of the machine or its control group.
 pub fn frames_len() -> Result<u64> {
     Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(|| hanare_memory::capacity::total() / 2))
 }

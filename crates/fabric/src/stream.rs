@@ -21,14 +21,13 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Bytes received behind the sink's window when the next windows are not known yet: few calls for a body that goes into
-/// many small windows.
+/// Bytes received behind the sink's window when the next windows are not known yet. Few calls for a body that goes into many small windows.
 const RECEIVE_LEN: usize = 32 << 10;
 
-/// Bytes received where a message may begin: many small messages in one call, and little of a large body copied twice.
+/// Bytes received where a message may begin. Many small messages in one call, and little of a large body copied twice.
 const BEGIN_LEN: usize = 8 << 10;
 
-/// Unsent bytes up to here are copied side by side: that costs less than a second piece in a system call.
+/// Unsent bytes up to here are copied side by side. That costs less than a second piece in a system call.
 const JOIN_LEN: usize = 512;
 
 /// Pieces gathered by one call: the stack holds them, and a call's cost is spread over enough of them.
@@ -48,7 +47,7 @@ pub trait Stream: Send + AsFd {
     /// Each place is a mapped range that may be written to; its bytes may change meanwhile.
     unsafe fn receive(&mut self, places: &[libc::iovec]) -> io::Result<usize>;
 
-    /// Sends bytes that [`Stream::send`] took and holds back, for a stream that has a form of its own on the wire.
+    /// Sends bytes that [`Stream::send`] took and holds back. For a stream that has a form of its own on the wire.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

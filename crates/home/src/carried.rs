@@ -1,5 +1,5 @@
-//! Bytes of this home that go with an arrival at a barrier, or with a lock that is given back: put before it counts, and read once all
-//! have arrived.
+//! Bytes of this home that go with an arrival at a barrier, or with a lock that is given back. Put before it counts, and read once all have
+//! arrived.
 //!
 //! Extents are accessed directly while the request is handled: [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX) bounds both
 //! ways. Extents that hosts map coherently are refused, because their pages may be elsewhere.

@@ -30,10 +30,10 @@ impl fmt::Debug for Heaps {
 }
 
 impl Heaps {
-    /// Runs `with` on the heap of the region that begins in an extent, made for `region_len` bytes if there is none yet.
+    /// Runs `with` on the heap of the region that begins in an extent. Makes it for `region_len` bytes if there is none yet.
     ///
-    /// **Errors**: those of `with` and [`Bytes::begin_heap`]; [`Error::LimitReached`] where the table would begin or grow, and the user's
-    /// tables would be too long together.
+    /// **Errors**: those of `with` and [`Bytes::begin_heap`]. [`Error::LimitReached`] if the table would begin or grow, and the user's
+    /// tables together would be too long.
     pub fn with<M: Memory, T>(
         &mut self,
         (memory, extent): (&M, &M::Extent),

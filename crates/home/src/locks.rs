@@ -1,4 +1,4 @@
-//! Locks, groups and jobs: drives their state machines, and keeps the requests that wait, each with its link and its deadline.
+//! Locks, groups and jobs. Drives their state machines, and keeps the requests that wait, each with its link and its deadline.
 
 mod carrying;
 mod naming;
@@ -128,7 +128,7 @@ impl Locks {
         }
     }
 
-    /// The locks that a user may share, and how many there are; holders and waiters by the programs of their links.
+    /// The locks that a user may share, and how many there are. Holders and waiters stand as the programs of their links.
     ///
     /// **Cost**: a look at each lock; as many as [`LOOK_COUNT_MAX`] locks of memory.
     pub fn seen_by(&self, user: User, client_of: impl Fn(u64) -> ClientId) -> (Vec<LockStat>, u64) {
@@ -181,7 +181,7 @@ impl Locks {
         match claimed {
             Claimed::Granted { abandoned } => {
                 let data = self.data.on_grant(name, *known, *uid);
-                // A holder that redoes a release, or is told that it is torn, reports the end of that by a message.
+                // A holder that redoes a release, or is told that it is torn, sends a message when that has ended.
                 let is_whole = data.as_ref().is_none_or(|data| data.condition == Condition::Whole);
                 let leased = lease.keeps && is_whole && self.locks.on_lend(claim.who);
                 if leased {
@@ -227,7 +227,7 @@ impl Locks {
 
     /// A node says whether a client has a lock that is recalled.
     pub fn on_recalled(&mut self, client: ClientId, number: u64, recalled: Recalled) {
-        // A node that knows nothing of it may be another life of it, and the program may be at work on the lease of the life before.
+        // A node that knows nothing of it may be another life. The program may be at work on the lease of the life before.
         if recalled != Recalled::Unknown
             && let Some(who) = self.leases.answered(client, number)
         {

@@ -1,4 +1,4 @@
-//! Arrays of queues of one extent: which are in use, who may, and what a port's request does to their words.
+//! Arrays of queues of one extent. Which are in use, by whom, and what a port's request does to their words.
 //!
 //! ```text
 //! a request or an append ──> QueueArrays: the array that the memory shows ──> QueueArray ──┬─> the rules (`protocol::queue`)
@@ -351,7 +351,7 @@ impl<W: QueueWords> QueueArray<'_, W> {
         }
     }
 
-    /// The reader of one queue has gone, and left its bell as it was: the next may be one that learns of units from the board.
+    /// The reader of one queue has gone, and left its bell as it was. The next may be one that learns of units from the board.
     fn leave_to_board(&self, first: u64, count: u64) {
         if count == 1 {
             self.words.hand_over(first);
@@ -363,8 +363,7 @@ impl<W: QueueWords> QueueArray<'_, W> {
 /// In an array: the state of the reader of several queues.
 const SET_READER_AT: u64 = SET_BELL_AT + WORD_LEN;
 
-/// Takes back what the life before said of its ports: who sleeps, who writes and reads, and how much is spilled. Each unit that was
-/// read back counts as spilled again. Queues that have something go on the board.
+/// Takes back what the life before said of its ports: sleepers, writers and readers, and the count of spilled units.
 ///
 /// **Cost**: a look at each queue.
 fn clear_ports<W: QueueWords>(words: &W, form: QueueForm, count: u64) {

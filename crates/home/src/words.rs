@@ -1,5 +1,5 @@
-//! Words that requests wait for. They are looked at after commands, which may have changed them, and every millisecond, because programs
-//! that map them store directly. A word that hosts map is looked at when its page is at home.
+//! Words that requests wait for. They are looked at after commands, which may have changed them. They are looked at every millisecond, too,
+//! because programs that map them store directly. A word that hosts map is looked at when its page is at home.
 
 use crate::events::SyncOutput;
 use crate::memory::{Bytes, Memory, Need, Recall};

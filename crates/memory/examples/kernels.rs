@@ -89,7 +89,7 @@ impl Bench {
     }
 }
 
-/// How long this thread has had a processor: what others do on the machine counts less than by the clock on the wall.
+/// Time for which this thread has had a processor. What others do on the machine counts less than by the clock on the wall.
 fn worked() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -333,8 +333,7 @@ fn contiguous(bench: &mut Bench) {
     bench.flat.copy_from_slice(bench.table);
 }
 
-/// Compiles a loop over a slice once for every machine and once each for the wider vectors, and picks at run time: a plain
-/// loop at its best.
+/// Compiles a loop over a slice once for every machine and once each for the wider vectors. Picks at run time: a plain loop at its best.
 macro_rules! tuned {
     ($name:ident, |$numbers:ident: &[$number:ty]| -> $out:ty $body:block) => {
         fn $name($numbers: &[$number]) -> $out {

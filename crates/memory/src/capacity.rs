@@ -84,7 +84,7 @@ fn group_folders(groups: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Rest of a group's limit; page cache that could be given up counts as used, which errs on the safe side.
+/// Rest of a group's limit. Page cache that could be given up counts as used, which errs on the safe side.
 fn left_in_group(folder: &Path) -> Option<u64> {
     let used = number(folder, "memory.current").or_else(|| number(folder, "memory.usage_in_bytes")).unwrap_or(0);
     Some(limit_of_group(folder)?.saturating_sub(used))

@@ -1,4 +1,4 @@
-//! A command's operation on memory, in stages: clients do one on memory of their host in one stage, nodes as bytes arrive.
+//! A command's operation on memory, in stages. Clients do one on memory of their host in one stage, nodes as bytes arrive.
 //!
 //! ```text
 //! new(op) ── hold: an operand that is no stream ──> stage, stage, ... ──> told: a result that the whole stream gives
@@ -67,7 +67,7 @@ impl Exec {
         bytes.read_into(&mut self.held[old..])
     }
 
-    /// Room for an operand that is no stream, before any of it has come: `len` bytes, to be filled before the first stage.
+    /// Room for an operand that is no stream, before any of it has come. Its `len` bytes are filled before the first stage.
     pub fn hold_place(&mut self, len: usize) -> Window {
         self.held.resize(len, 0);
         // SAFETY: the bytes are on the heap, and are neither looked at nor moved before they are filled, or this is dropped.

@@ -1,11 +1,11 @@
 //! Copies that survive SIGBUS. The kernel cannot supply a page of a truncated file, of broken memory, or where it has no memory. The copy
 //! then ends with an error: the process lives, and the page never passes for zeros.
 //!
-//! A thread registers the two ranges it copies between. When SIGBUS hits one of them, the process-wide handler notes the page in the
-//! table of lost pages. The handler puts a page of zeros there, and the copy goes on. Every guarded access ends with a look at the table.
-//! So this copy and all later ones over that page, on any thread, return [`Lost`]. Faults of mappings that [`crate::fault`] knows are
-//! resolved before. If such a fault cannot be resolved, programs have pointers to the page: the zeros go with the copy, and a later touch
-//! of the page gets SIGBUS. A SIGBUS anywhere else goes to the handler before ours.
+//! A thread registers the two ranges it copies between. When SIGBUS hits one of them, the process-wide handler notes the page in the table
+//! of lost pages. The handler puts a page of zeros there, and the copy goes on. Every guarded access ends with a look at the table. So this
+//! copy and all later ones over that page, on any thread, return [`Lost`]. Faults of mappings that [`crate::fault`] knows are resolved
+//! before. If such a fault cannot be resolved, programs have pointers to the page. The zeros go with the copy, and a later touch of the
+//! page gets SIGBUS. A SIGBUS anywhere else goes to the handler before ours.
 //!
 //! Safety invariants of this module:
 //!
@@ -110,7 +110,7 @@ pub(crate) fn check_side(side: Side, window: Window, base: u64) -> Result<(), Lo
     }
 }
 
-/// Has the lost pages of a range raise SIGBUS, as far as they are of watched mappings: nobody who has a pointer finds zeros there.
+/// Makes the lost pages of a range raise SIGBUS, if they are of watched mappings. Nobody who has a pointer finds zeros there.
 #[cold]
 fn withdraw(range: Range<usize>) {
     let Some(nothing) = nothing() else { return };
@@ -136,8 +136,8 @@ fn nothing() -> Option<&'static OwnedFd> {
 /// **Cost**: as a copy of no bytes. **Errors**: [`Lost`], for pages that were lost before too; what `body` did is not undone.
 ///
 /// # Safety
-/// On this thread `body` touches only the two windows and memory that the kernel can always supply; it does not panic, and
-/// makes no guarded copy.
+/// On this thread `body` touches only the two windows and memory that the kernel can always supply. It does not panic, and makes no guarded
+/// copy.
 #[inline]
 pub unsafe fn watch(from: Window, to: Window, body: impl FnOnce()) -> Result<(), Lost> {
     guarded(from.range(), to.range(), body);
@@ -212,8 +212,7 @@ pub fn install() {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_sigbus as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            // A page is held while its fault is resolved: another signal's handler that touched it on this thread would wait
-            // for itself.
+            // A page is held while its fault is resolved. Another signal's handler that touched it on this thread would wait for itself.
             libc::sigfillset(&mut action.sa_mask);
             libc::sigaction(libc::SIGBUS, &action, std::ptr::null_mut());
         }
@@ -224,8 +223,8 @@ extern "C" fn on_sigbus(signal: libc::c_int, about: *mut libc::siginfo_t, machin
     // SAFETY: the kernel hands over a valid siginfo.
     let address = unsafe { (*about).si_addr() }.addr();
     let was_lost = is_any_lost() && first_lost(address..address + 1).is_some();
-    // First, and before any thread-local of ours: in a library that was loaded late the first use of one allocates. A page that
-    // cannot be resolved is lost to a guarded copy like any other; one that was lost before is not asked for again.
+    // First, and before any thread-local of ours: in a library that was loaded late the first use of one allocates. A page that cannot be
+    // resolved is lost to a guarded copy like any other. One that was lost before is not asked for again.
     // SAFETY: both pointers are the kernel's.
     if !was_lost && unsafe { crate::fault::resolve(about, machine) } {
         return;

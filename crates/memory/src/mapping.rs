@@ -121,8 +121,8 @@ impl Mapping {
     /// The whole range as a window.
     ///
     /// # Safety
-    /// No copy of the window is used after the mapping is dropped; parts where nothing is mapped are not touched, and
-    /// parts mapped for reading are not written.
+    /// No copy of the window is used after the mapping is dropped. Parts where nothing is mapped are not touched, and parts mapped for
+    /// reading are not written.
     pub unsafe fn window(&self) -> Window {
         // SAFETY: the range stays mapped until drop; the rest is the caller's promise.
         unsafe { Window::new(self.ptr, self.len) }
@@ -143,8 +143,7 @@ impl Mapping {
         Mapping { ptr, len }
     }
 
-    /// Splits the range in two mappings, the first of `len` bytes, a multiple of a page; the second `None` where
-    /// nothing is left.
+    /// Splits the range in two mappings. The first has `len` bytes, a multiple of a page; the second is `None` if nothing is left.
     pub(crate) fn split(self, len: usize) -> (Mapping, Option<Mapping>) {
         assert!(len > 0 && len <= self.len && len.is_multiple_of(PAGE_LEN as usize), "a mapping is split on a page");
         let (ptr, whole) = self.into_range();

@@ -1,8 +1,8 @@
 //! Memory that a process may take later, told to other nodes' processes on this host before it is taken.
 //!
-//! A node takes its memory as regions are made. So free memory of the machine or a control group may be memory that other nodes will
-//! take. Each node keeps a file with its number of bytes and its control groups, locked as long as the process lives. A node that starts
-//! adds up the others' files, compares and writes its own, all behind one lock: of two that start together the second sees the first.
+//! A node takes its memory as regions are made. So free memory of the machine or a control group may be memory that other nodes will take.
+//! Each node keeps a file with its number of bytes and its control groups, locked as long as the process lives. A node that starts adds up
+//! the others' files, compares and writes its own, all behind one lock. Of two that start together the second sees the first.
 //!
 //! Any writer there can fake reservations, and so keep others' nodes from starting at no cost of its own. So files are trusted only with
 //! consent. Either the folder and the files are the user's own. Or root made the folder for a group of users: then these trust each

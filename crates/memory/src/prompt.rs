@@ -18,7 +18,7 @@ const SCHED_OTHER: u32 = libc::SCHED_OTHER as u32;
 ///
 /// **Cost**: a system call, and a second one the first time in a thread.
 ///
-/// Measured beside 500 busy threads on 2 cores: a round trip of two threads that both do so takes a fiftieth of the time.
+/// Measured beside 500 busy threads on 2 cores. A round trip of two threads that both do so takes a fiftieth of the time.
 pub fn shorten_turns(thread: u32) {
     static IGNORED: AtomicBool = AtomicBool::new(false);
     if IGNORED.load(Ordering::Relaxed) {

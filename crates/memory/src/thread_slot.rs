@@ -1,4 +1,5 @@
-//! A number for each thread of a process, small and its own while it lives: its place in memory that the process shares with its node.
+//! A number for each thread of a process, small and its own while it lives. It is the thread's place in memory that the process shares with
+//! its node.
 //!
 //! Threads beyond [`OWN_COUNT`], ending threads, and all threads of children made by fork have the slot [`SHARED`] together. A child has
 //! its parent's memory, and would change its parent's slots.

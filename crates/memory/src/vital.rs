@@ -1,5 +1,5 @@
-//! Threads without which a process is of no use: a panic of one ends the process with one line, so that others take it for lost. A
-//! process that lived on without the thread would keep its lease and answer nothing.
+//! Threads without which a process is of no use. A panic of one ends the process with one line, so that others take it for lost. A process
+//! that lived on without the thread would keep its lease and answer nothing.
 
 use std::cell::Cell;
 use std::io::Write;

@@ -9,7 +9,7 @@
 
 use crate::guard::{self, Lost};
 
-/// A range of mapped memory that others may change while we look: reads give some mixture of old and new bytes.
+/// A range of mapped memory that others may change while we look. Reads give some mixture of old and new bytes.
 ///
 /// A window is a plain pair of pointer and length: copyable, and free to cross threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

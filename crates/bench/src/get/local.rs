@@ -32,7 +32,7 @@ pub fn rows(options: &Options, pool: &Pool, progress: &mut dyn FnMut(&str)) -> R
         for what in ["get", "put"] {
             let (case, key) = (format!("{what} {}, same host", bytes(size as u64)), format!("{what}_{size}"));
             rows.push(compare(case.clone(), ours, &key, mpi, &key, Some(1.0))?);
-            // A call that checks its range cannot be as short as a move of 8 bytes: only the large one has a goal.
+            // A call that checks its range cannot be as short as a move of 8 bytes. Only the large one has a goal.
             let goal = (size == SIZES[2]).then_some(0.9);
             rows.push(compare(case, ours, &key, memcpy, &key, goal)?);
         }
@@ -60,8 +60,8 @@ fn time(count: usize, mut operation: impl FnMut() -> hanare::Result<()>) -> Resu
     Ok(median((0..BATCH_COUNT).map(|_| batch()).collect::<Result<_>>()?))
 }
 
-/// A buffer that begins on a page, as the peers' programs have them: how two buffers lie within their pages can make
-/// a copy take 25 times as long, and would be compared instead of what is meant.
+/// A buffer that begins on a page, as the peers' programs have them. The offsets of two buffers within their pages can make a copy take 25
+/// times as long.
 struct Aligned(Vec<u8>);
 
 impl Aligned {

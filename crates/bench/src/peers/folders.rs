@@ -186,7 +186,7 @@ pub struct Ganesha {
 }
 
 impl Ganesha {
-    /// Compiles the client; the server is started for each turn, in namespaces of its own, because its portmapper has a port that is fixed.
+    /// Compiles the client. The server is started for each turn, in namespaces of its own, because its portmapper has a port that is fixed.
     ///
     /// `len`, `calls` and `names` are what a turn writes, how many pages, and how many names.
     pub fn new(options: &Options, (len, calls, names): (u64, usize, usize)) -> Result<Ganesha> {

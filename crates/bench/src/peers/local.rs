@@ -1,4 +1,4 @@
-//! Tuned loops over local memory of the same pages, and DuckDB on local data: what reaching memory elsewhere is held against.
+//! Tuned loops over local memory of the same pages, and DuckDB on local data. They are the measure for remote memory.
 
 use super::program::{self, Compiled};
 use super::session::Session;

@@ -116,11 +116,10 @@ impl Mpi {
         Contestant::peer(&name, session.map(|mut session| move || -> Result<Figures> { session.turn() }))
     }
 
-    /// A contestant that runs `program` anew by `ranks` ranks over TCP in each turn, and takes its figures from the first line
-    /// that `read` knows; missing where this MPI is. The first turn has the word `--check`.
+    /// A contestant that runs `program` again by `ranks` ranks over TCP in each turn. It takes its figures from the first line that `read`
+    /// knows. Missing if this MPI is. The first turn has the word `--check`.
     ///
-    /// A rank that has printed its figures and does not end is ended: MPICH 4.0 over UCX now and then waits in
-    /// `MPI_Finalize` for ever.
+    /// A rank that has printed its figures and does not end is ended. MPICH 4.0 over UCX now and then waits in `MPI_Finalize` for ever.
     pub fn job<'a>(self, ranks: u32, compiled: &Compiled, program: &str, words: &[String], read: Read) -> Contestant<'a> {
         self.job_over(Link::Tcp, ranks, compiled, program, words, read)
     }

@@ -1,7 +1,7 @@
 //! Redis beside us: its own server on loopback, and one connection that asks for a value again and again.
 //!
-//! The client waits as ours does, by checks and yields before it blocks, and once more by blocking at once; the better
-//! of the two counts, so that Redis loses nothing by our choice.
+//! The client waits as ours does, by checks and yields before it blocks. Another run blocks at once. The better of the two counts, so that
+//! Redis loses nothing by our choice.
 
 use crate::turns::Random;
 use anyhow::{Context, Result, bail, ensure};

@@ -1,5 +1,5 @@
-//! Programs that stay for a whole bench: each turn is a line to them, and figures up to a full stop from them. What is
-//! dear to set up (a gigabyte of table, an MPI job) is set up once.
+//! Programs that stay for a whole bench. Each turn is a line to them, and figures up to a full stop from them. What is dear to set up (a
+//! gigabyte of table, an MPI job) is set up once.
 
 use super::program::figures;
 use crate::turns::Figures;

@@ -1,4 +1,5 @@
-//! A stream of blocks, as every contestant sends and takes it: as fast as it goes, or at a pace, with the time that each was on its way.
+//! A stream of blocks, as every contestant sends and takes it. It goes as fast as it can, or at a pace, with the time that each was on its
+//! way.
 
 use crate::turns::{Figures, median};
 use anyhow::{Context, Result, ensure};
@@ -52,7 +53,8 @@ pub fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Takes `count` blocks of `writers` writers, each of whom sends as many: from when to when, and where they came at a pace how late they were.
+/// Takes `count` blocks of `writers` writers, each of whom sends as many. Returns begin and end, and how late the blocks were if they came
+/// at a pace.
 pub fn take(count: u64, writers: u64, mut pop: impl FnMut(&mut Block) -> Result<()>) -> Result<Figures> {
     let (mut block, mut sum, mut late, mut begun) = ([0; BLOCK_LEN], 0u64, Vec::new(), 0);
     for taken in 0..count {

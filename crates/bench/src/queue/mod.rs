@@ -1,6 +1,6 @@
-//! Blocks of 64 B through queues on one host, between processes: from one writer to one reader, from four to one, from one to four, and by two
-//! pairs at once; and how late a block comes at half of the greatest rate. Beside iceoryx2 and MPI between processes, and rtrb's ring and
-//! crossbeam's channel within one.
+//! Blocks of 64 B through queues on one host, between processes. They go from one writer to one reader, from four to one, from one to four,
+//! and by two pairs at once. Another row is how late a block comes at half of the greatest rate. Beside iceoryx2 and MPI between processes,
+//! and rtrb's ring and crossbeam's channel within one.
 
 mod flow;
 mod ports;

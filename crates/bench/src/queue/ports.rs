@@ -5,7 +5,7 @@
 //! PROGRAM write WHERE QUEUE,... COUNT PACE        sends so many to each queue in turn
 //! ```
 //!
-//! Each says `ready` when its ports are open, begins with a line of its input, and ends its figures with a full stop.
+//! Each says `ready` when its ports are open, and begins with a line of its input. It ends its figures with a full stop.
 
 use super::flow;
 use crate::peers::session::Session;

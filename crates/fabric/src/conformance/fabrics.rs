@@ -29,7 +29,7 @@ pub(crate) const UCX: Fabric = Fabric::Ucx(ucx::Transports::All, ucx::Covered::B
 pub(crate) const UCX_SHM: Fabric = Fabric::Ucx(ucx::Transports::Shm, ucx::Covered::Bare);
 pub(crate) const UCX_TCP: Fabric = Fabric::Ucx(ucx::Transports::Tcp, ucx::Covered::Bare);
 
-/// Between hosts where both sides were told to do without sealing: long bodies go as they are, the rest is sealed.
+/// Between hosts whose sides were both told to do without sealing. Long bodies go as they are, the rest is sealed.
 pub(crate) const UCX_TOLD: Fabric = Fabric::Ucx(ucx::Transports::All, ucx::Covered::Told);
 
 /// Between hosts: all is sealed.

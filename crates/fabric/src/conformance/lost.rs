@@ -10,7 +10,7 @@ const PAGES: usize = 20;
 
 /// Pages of which only the first ten exist: touching the others is SIGBUS for us, and EFAULT for the kernel.
 ///
-/// They stay mapped: pages are known as lost by their addresses, and what another test maps there later is not lost.
+/// They stay mapped. Pages are known as lost by their addresses, and what another test maps there later is not lost.
 struct Half(*mut u8);
 
 impl Half {

@@ -22,7 +22,7 @@ use hanare_protocol::wire::head::{Head, Kind};
 use std::time::{Duration, Instant};
 pub(crate) use store::Store;
 
-/// How long a test waits for what must come: long enough for a busy machine, and never reached when all is well.
+/// Time that a test waits for what must come. It is long enough for a busy machine, and never reached when all is well.
 const BOUND: Duration = Duration::from_secs(30);
 
 fn soon() -> Instant {

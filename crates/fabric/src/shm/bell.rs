@@ -1,7 +1,7 @@
 //! Wakes a sleeping side, and tells of the other side's death: one end of a socket pair.
 //!
-//! An event descriptor would do for waking, but a peer that shares it can make writing to it block. A socket can be
-//! told at each call not to wait, and the kernel hangs up on it when the peer's process is gone.
+//! An event descriptor would do for waking, but a peer that shares it can make writing to it block. A socket can be told at each call not
+//! to wait. The kernel hangs up on it when the peer's process is gone.
 
 use hanare_protocol::{Error, Result};
 use rustix::io::Errno;

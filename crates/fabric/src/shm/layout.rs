@@ -12,8 +12,7 @@
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_ring::layout::{BELL_LEN, LINE_LEN, is_capacity, ring_len};
 
-/// Bytes of data in a ring: the largest body of a small region and its reply's head fit, and both rings stay in a
-/// usual L2 cache.
+/// Bytes of data in a ring. The largest body of a small region and its reply's head fit, and both rings stay in a usual L2 cache.
 pub(super) const CAPACITY: usize = 128 << 10;
 
 /// Longest record: the reader of a long body copies one while the writer copies the next.

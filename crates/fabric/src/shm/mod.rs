@@ -1,8 +1,7 @@
-//! Links between two processes of one host: two rings and their flags in one sealed memory file, and a
-//! socket pair that wakes.
+//! Links between two processes of one host. A link is two rings and their flags in one sealed memory file, and a socket pair that wakes.
 //!
-//! A message is a run of records: the first begins with the head, the next ones go on with the body. Both sides copy
-//! once; that is right for small messages, and large bodies are mapped instead.
+//! A message is a run of records. The first begins with the head, the next ones go on with the body. Both sides copy once; that is right
+//! for small messages, and large bodies are mapped instead.
 //!
 //! | module | holds |
 //! |---|---|

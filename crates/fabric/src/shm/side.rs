@@ -14,7 +14,7 @@ use hanare_ring::layout::LINE_LEN;
 use hanare_ring::{Consumer, Corrupt, Producer, Shared, Words, spsc};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Descriptors for the opener of a link. Once passed, they are dropped here: the kernel tells of the opener's death only when no other
+/// Descriptors for the opener of a link. Once passed, they are dropped here. The kernel tells of the opener's death only when no other
 /// process holds its bell.
 #[derive(Debug)]
 pub struct ShmParts {

@@ -79,7 +79,7 @@ impl Channel {
         self.seal.is_some()
     }
 
-    /// From here on bytes are sealed, where they leave the host; the other side calls this at the same place of the stream.
+    /// From here on bytes are sealed if they leave the host. The other side calls this at the same place of the stream.
     pub(crate) fn seal_rest(&mut self) {
         if self.seal.is_none() {
             self.seal = self.keys.clone().map(|keys| Box::new(Seal::new(keys)));
@@ -285,7 +285,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
 
-    /// A sealed end, what it sends to, and another sealed end and what is fed to it: who holds the two in the middle is on the wire.
+    /// A sealed end with the socket that it sends to, and another sealed end with the socket that feeds it. Whoever holds both sockets is
+    /// on the wire.
     fn tapped() -> (Channel, TcpStream, TcpStream, Channel) {
         let ((here, tap), (feed, there)) = (sockets(), sockets());
         let (one, other) = sealed_pair(here, there);

@@ -1,4 +1,4 @@
-//! A connection that one process greets and another of its host goes on with: the descriptor, and the keys of its records.
+//! A connection that one process greets and another of its host goes on with: descriptor, and keys of its records.
 //!
 //! Records are counted from 0 on either side, so a connection is handed over before the first.
 

@@ -1,4 +1,4 @@
-//! The proof of both sides, and the keys of later records: Noise's NN with a secret that belongs to this pair of hellos alone.
+//! The proof of both sides, and the keys of later records. It is Noise's NN with a secret for this pair of hellos alone.
 //!
 //! ```text
 //! connector                       acceptor          prologue: both hellos

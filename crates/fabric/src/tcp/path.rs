@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 /// The number of a side whose setting is to do without.
 const PLAIN: u64 = u64::MAX;
 
-/// A side's reason to do without sealing, as it goes into its hello; both sides do without where both say the same.
+/// A side's reason to do without sealing, as it goes into its hello. Both sides do without if both say the same.
 pub(crate) trait PlainOver {
     /// The reason for a connection between these ends, as this side sees them. 0: none.
     fn plain_over(self, connector: SocketAddr, acceptor: SocketAddr) -> u64;

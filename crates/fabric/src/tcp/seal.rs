@@ -1,12 +1,12 @@
-//! Records: bytes are sealed under the handshake's keys, and no byte of a record is passed on before the whole record opened.
+//! Records. Bytes are sealed under the handshake's keys. No byte of a record is passed on before the whole record opened.
 //!
 //! ```text
 //!   bytes  --> [scratch] --seal--> unsent: [length, 2 bytes | sealed bytes | tag, 16 bytes] ... --> socket
 //!   socket --> arrived: [ ... ] --open--> [opened] --> where they belong
 //! ```
 //!
-//! Both sides count records, and the count goes into the seal: a record that is changed, repeated, left out, moved or sent back
-//! does not open, and the connection ends. A stream that is cut ends as one whose peer has gone.
+//! Both sides count records, and the count goes into the seal. A record that is changed, repeated, left out, moved or sent back does not
+//! open, and the connection ends. A stream that is cut ends as one whose peer has gone.
 //!
 //! All memory is there from the start. No function allocates, locks or panics, so that a signal handler may call them.
 
@@ -16,7 +16,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// Most plain bytes of a record: its seal costs little beside them, and the other side opens it while the next is under way.
+/// Most plain bytes of a record. Its seal costs little beside them, and the other side opens it while the next is under way.
 pub(crate) const RECORD_LEN: usize = 16 << 10;
 
 const PREFIX_LEN: usize = 2;

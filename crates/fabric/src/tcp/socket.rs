@@ -50,7 +50,7 @@ impl Socket {
     /// Makes the kernel discard unsent bytes and reset the connection when it is closed or its process dies. The kernel waits for an
     /// acknowledgement at most `bound`.
     ///
-    /// Without this the kernel goes on sending for [`ANSWER_MS`]: commands that were given up would be carried out over newer ones.
+    /// Without this the kernel goes on sending for [`ANSWER_MS`]. Commands that were given up would be carried out over newer ones.
     pub fn end_by_reset(&mut self, bound: Duration) -> io::Result<()> {
         sockopt::set_socket_linger(&*self, Some(Duration::ZERO))?;
         sockopt::set_tcp_user_timeout(&*self, bound.as_millis().clamp(1, ANSWER_MS.into()) as u32)?;

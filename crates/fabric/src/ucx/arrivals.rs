@@ -71,7 +71,7 @@ impl<D> Arrivals<D> {
         }
     }
 
-    /// The head of a frame of our peer; `None` for a frame of another process that has our address from long ago.
+    /// The head of a frame of our peer. `None` for a frame of another process that has our address from long ago.
     fn head(&self, bytes: &[u8]) -> Option<FrameHead> {
         FrameHead::decode(bytes).filter(|head| head.token == self.token)
     }

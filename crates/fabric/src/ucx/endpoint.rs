@@ -8,7 +8,7 @@
 //! 2. `incoming` is reached by the callbacks, which run inside calls of the library only, and by `arrivals` below, whose
 //!    reference never lives across such a call.
 //! 3. Memory of a request stays mapped until the request is done, or the worker destroyed.
-//! 4. Data of a frame is the library's, valid until it is released; each is released once, before the worker is destroyed.
+//! 4. Data of a frame is the library's, valid until it is released. Each is released once, before the worker is destroyed.
 
 use super::Reason;
 use super::arrivals::Arrivals;

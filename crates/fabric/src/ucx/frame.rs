@@ -41,7 +41,7 @@ pub(super) enum FrameKind {
     Numbered = 1,
     /// Counters only.
     Control = 2,
-    /// Counters only, from a side that could not receive a body from a window: the body's sender looks for the cause.
+    /// Counters only, from a side that could not receive a body from a window. The body's sender looks for the cause.
     Failed = 3,
     /// The first of each side, as long as frames may be. Its bytes mean nothing; its arrival shows that frames get through.
     Reach = 4,

@@ -1,8 +1,8 @@
-//! Life of the peer: decides when a link over UCX has ended, by the connection beside it, the endpoint and the frames.
+//! Life of the peer. It decides when a link over UCX has ended, by the connection beside it, the endpoint and the frames.
 //!
-//! The two sides greeted each other over TCP, and that connection stays open. A side that goes in good order says there how many frames
-//! it sent; the kernel closes it when a process dies, at once and on every transport. UCX itself finds the death of a peer's
-//! host by its keep-alive.
+//! The two sides greeted each other over TCP, and that connection stays open. A side that goes in good order says there how many frames it
+//! sent. The kernel closes it when a process dies, at once and on every transport. UCX itself finds the death of a peer's host by its
+//! keep-alive.
 //!
 //! ```text
 //!             Bye                    Settled: all its frames were taken, or they are not coming
@@ -110,7 +110,7 @@ impl Life {
         }
     }
 
-    /// Reports a look at arrivals: `taken` frames were taken in all, `is_idle` when nothing came, `is_held` when bytes wait for the sink.
+    /// Reports a look at arrivals. `taken` frames were taken in all; `is_idle` when nothing came, `is_held` when bytes wait for the sink.
     pub(super) fn on_look(&mut self, taken: u64, is_idle: bool, is_held: bool, now: Instant) {
         let reason = match &mut self.0 {
             State::Parting { frame_count, .. } if taken >= *frame_count => "it closed the link".to_owned(),

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// Time that a link that is dropped with everything sent waits for the last bytes to leave this process.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
 
-/// Idle looks between two at the connection beside the link, for a thread that never parks: a look costs a system call.
+/// Idle looks between two at the connection beside the link, for a thread that never parks. A look costs a system call.
 const LIFE_INTERVAL: u32 = 1 << 12;
 
 /// A [`Link`] over UCX: InfiniBand, RoCE and its other networks; else shared memory and TCP.
@@ -127,7 +127,7 @@ impl UcxLink {
         self.endpoint.as_ref().map(Endpoint::describe).unwrap_or_default()
     }
 
-    /// Looks whether the peer lives: after a sleep, from time to time while idle, and whenever the link is not live.
+    /// Checks that the peer lives: after a sleep, from time to time while idle, and whenever the link is not live.
     fn check_life(&mut self, is_idle: bool) -> Result<(), Ending> {
         self.idle_count = if is_idle { self.idle_count + 1 } else { 0 };
         let Some(endpoint) = &mut self.endpoint else { return Ok(()) };
@@ -336,7 +336,7 @@ impl UcxLink {
                 return false;
             }
             if sender.is_told(endpoint) {
-                // Over TCP a flush is answered by the peer, which may not look: what has left UCX's hands arrives all the same.
+                // Over TCP a flush is answered by the peer, which may not look. What has left UCX's hands arrives all the same.
                 endpoint.flush(Instant::now() + FLUSH_TIME / 10, receiver.window());
                 return true;
             }

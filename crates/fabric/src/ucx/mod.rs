@@ -1,11 +1,10 @@
-//! Links over UCX: InfiniBand, RoCE and its other networks between hosts, shared memory on one host, TCP where there is
-//! nothing better. The library is loaded at run time; all else works without it.
+//! Links over UCX. It has InfiniBand, RoCE and other networks between hosts, shared memory on one host, and TCP as the last choice.
 //!
-//! Two sides meet over TCP, greet and prove the key as always ([`crate::tcp`]); then [`crate::agree`] decides whether the link goes
-//! over UCX. The TCP connection stays open beside it, because the kernel closes it when a process dies.
+//! Two sides meet over TCP, greet and prove the key as always ([`crate::tcp`]). Then [`crate::agree`] decides whether the link goes over
+//! UCX. The TCP connection stays open beside it, because the kernel closes it when a process dies.
 //!
-//! Beyond a host, frames are sealed under the keys of that greeting: heads, commands with their grants, short bodies. Long bodies go
-//! from window to window, as they are, where both sides were told so; otherwise they go in sealed frames too.
+//! Beyond a host, frames are sealed under the keys of that greeting: heads, commands with their grants, short bodies. Long bodies go from
+//! window to window, as they are, if both sides were told so. Otherwise they go in sealed frames, too.
 //!
 //! Use of UCX: active messages for small parts (eager, 8 KiB at most). Long parts of bodies go by tagged messages and rendezvous, from
 //! the sender's window to the sink's. No put, no get, no lists of pieces. Put and get of memory that UCX did not allocate need the
@@ -70,7 +69,7 @@ fn may_have_rdma() -> bool {
 
 /// The UCX of this machine, or why there is none.
 ///
-/// **Cost**: the first call opens and initialises the library, some 10 ms; later ones print and read a page of text.
+/// **Cost**: the first call opens and initialises the library, some 10 ms. Later ones print and read a page of text.
 pub fn available() -> Result<FabricInfo, Reason> {
     context::context().map(context::Context::info)
 }

@@ -1,5 +1,5 @@
-//! The incoming half of a link: takes frames in order, copies their bytes to where the sink wants them, and receives long
-//! parts of bodies straight there.
+//! The incoming half of a link. It takes frames in order, copies their bytes to where the sink wants them, and receives long parts of
+//! bodies straight there.
 //!
 //! ```text
 //! arrivals  [frame: bytes][chunk]   [frame][chunk]   [frame: bytes] ...
@@ -91,7 +91,7 @@ impl Receiver {
         self.posted.drain(..).filter_map(|posted| posted.request).collect()
     }
 
-    /// True if the next frame's chunk, or its sender's word for it, is on its way: the worker's event comes with it.
+    /// True if the next frame's chunk, or its sender's word for it, is on its way. The worker's event comes with it.
     pub(super) fn waits(&self, endpoint: &mut Endpoint) -> bool {
         let first = self.posted.front();
         first.is_some_and(|first| first.request.is_some() || endpoint.arrivals().vouched <= self.chunk_count)

@@ -1,4 +1,4 @@
-//! The outgoing half of a link: cuts the stream into frames, and long parts of bodies into rendezvous from their windows.
+//! The outgoing half of a link. It cuts the stream into frames, and long parts of bodies into rendezvous from their windows.
 //!
 //! ```text
 //! outbox   [head][small parts][ long part of a body .................. ][head] ...
@@ -139,8 +139,8 @@ impl Sender {
         }
     }
 
-    /// Bytes that wait here or in UCX: zero when nothing more need be done for them to arrive. A frame that UCX holds back leaves
-    /// only while this side looks, and so does the word that vouches for a body.
+    /// Bytes that wait here or in UCX: zero when nothing more need be done for them to arrive. A frame that UCX holds back leaves only
+    /// while this side looks. So does the word that vouches for a body.
     pub(super) fn unsent_len(&self) -> u64 {
         let held_back: usize =
             self.slots.iter().chain(&self.control_slots).filter(|slot| slot.request.is_some()).map(|slot| slot.len).sum();

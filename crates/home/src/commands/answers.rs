@@ -1,4 +1,4 @@
-//! Answers under way on one link: what is left of commands done, copies made, results sent, a stage at a time.
+//! Answers under way on one link. A stage at a time, commands are done, copies made and results sent.
 //!
 //! A link makes one answer at a time, and gathers its next stage when the one before has left. So a client that reads slowly holds one
 //! staging buffer, and keeps no other client waiting. While a copy waits for bytes of another node, or a command for pages of hosts,
@@ -114,7 +114,7 @@ impl<M: CommandMemory, G> Answers<M, G> {
         }
     }
 
-    /// Hosts are about to map an extent: what was not begun on it, and each next stage, is done by pages.
+    /// Hosts are about to map an extent. What was not begun on it, and each next stage, is done by pages.
     pub(super) fn give_way(&mut self, memory: &M) {
         let queued = self.queue.iter_mut().filter_map(|(_, what)| match what {
             Response::Commands { commands, .. } => Some(commands),
@@ -134,7 +134,7 @@ impl<M: CommandMemory, G> Answers<M, G> {
         self.current.as_ref().is_some_and(Current::waits)
     }
 
-    /// The requests that were refused or are not done to the end, with their outcomes, and the last request that is forgotten.
+    /// The requests that were refused or are not wholly done, with their outcomes, and the last request that is forgotten.
     pub(super) fn fates(&self) -> (Vec<(u64, Happened)>, u64) {
         let is_left = |commands: &[AdmittedCommand<M>]| commands.iter().any(AdmittedCommand::is_left);
         let queued = self.queue.iter();
@@ -304,7 +304,7 @@ impl<M: CommandMemory, G> Answers<M, G> {
     }
 
     /// The driver has given the parts to its link, which has `unsent_len` bytes unsent. An answer of which more is left lets others have
-    /// their turn: a program that reads as fast as this node gathers would have the thread to the answer's end.
+    /// their turn. A program that reads as fast as this node gathers would have the thread to the answer's end.
     pub fn end_parts(&mut self, unsent_len: u64) {
         let is_at_end = self.current.as_ref().is_some_and(Current::is_at_end);
         self.others_first = !is_at_end;

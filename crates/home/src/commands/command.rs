@@ -192,7 +192,7 @@ impl<M: CommandMemory> AdmittedCommand<M> {
         self.applied.take().is_some()
     }
 
-    /// Returns true where bytes of its operand wait for pages: hosts map the extent, and the bytes are done as they come.
+    /// Returns true if bytes of its operand wait for pages. Hosts map the extent, and the bytes are done as they come.
     pub fn waits_with_operand(&self) -> bool {
         self.op.streams_operand() && self.is_by_pages()
     }

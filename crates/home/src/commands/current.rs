@@ -1,4 +1,4 @@
-//! The answer that is being made: what is left of its commands done a stage at a time, and the next bytes of its results.
+//! The answer that is being made. The rest of its commands is done a stage at a time, and it gives the next bytes of its results.
 
 use super::command::AdmittedCommand;
 use super::memory::{CommandExtent, CommandMemory, Execution, StageBytes};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Answers of up to this many bytes are gathered into one buffer, whatever their parts.
 const SMALL_LEN: u64 = 1 << 10;
 
-/// Bytes copied, filled or looked at before others get their turn; and blocks, each of which may be a line of memory of its own.
+/// Bytes copied, filled or looked at before others get their turn, and blocks. Each block may be a line of memory of its own.
 #[derive(Clone, Copy)]
 struct StageLimit {
     len: u64,
@@ -144,7 +144,8 @@ impl<M: CommandMemory> Current<M> {
         matches!(&self.commands[..], [only] if matches!(only.op, Op::Append { .. }))
     }
 
-    /// Returns true for one command of few bytes, behind one that was done as its bytes came or alone: its answer may follow in the same turn.
+    /// Returns true for one command of few bytes, behind one that was done as its bytes came or alone. Its answer may follow in the same
+    /// turn.
     pub fn is_short(&self) -> bool {
         let is_few = |last: &AdmittedCommand<M>| last.stream_len() <= PAGE_LEN;
         matches!(&self.commands[..], [last] | [AdmittedCommand { op: Op::Put, .. }, last] if is_few(last))
@@ -230,7 +231,7 @@ impl<M: CommandMemory> Current<M> {
         self.failed = Some(error);
     }
 
-    /// Copies the next bytes, at most up to `end`: those that are read come home first, then those that are written.
+    /// Copies the next bytes, at most up to `end`. Those that are read come home first, then those that are written.
     fn copy_some(&mut self, index: usize, end: u64) -> Step {
         let from = &self.commands[index];
         if !from.is_by_pages() {
@@ -266,7 +267,7 @@ impl<M: CommandMemory> Current<M> {
         copied
     }
 
-    /// The next bytes of the results that are given to the link at once; `None` when there are no more for this time.
+    /// The next bytes of the results that are given to the link at once. `None` when there are no more for this time.
     pub fn next_part(&mut self, filling: &mut Filling) -> Option<Part> {
         if filling.windows >= WINDOWS_AT_ONCE || filling.direct_left == 0 {
             return None;

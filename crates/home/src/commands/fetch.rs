@@ -32,7 +32,7 @@ pub struct FetchTarget<E> {
 }
 
 impl<E: Clone> Fetch<E> {
-    /// The fetches that a message's copies need, as few as limits allow; their sources are done as far as the message is concerned.
+    /// The fetches that a message's copies need, as few as limits allow. Their sources are done as far as the message is concerned.
     pub(super) fn all<M: CommandMemory<Extent = E>>(commands: &mut [AdmittedCommand<M>]) -> Vec<Fetch<E>> {
         let mut all: Vec<Fetch<E>> = Vec::new();
         for index in 0..commands.len() {

@@ -1,4 +1,5 @@
-//! Fetches over a link to one other node: where the bytes of its replies belong, when they wait for pages, and which of them nobody wants.
+//! Fetches over a link to one other node. They decide where the bytes of its replies belong, when they wait for pages, and which nobody
+//! wants.
 //!
 //! ```text
 //! FetchLink::ask(fetch)                  sent to the node that has the bytes, as gets of a client
@@ -68,7 +69,7 @@ pub struct FetchLink<E> {
     whole: Option<Head>,
     failed: Option<Error>,
     ended: Vec<EndedFetch>,
-    /// Replied to, but perhaps not all sent: a node may reply early, and the link still shows what it was to send.
+    /// Replied to, but perhaps not all sent. A node may reply early, and the link still shows what it was to send.
     spent: Vec<Fetch<E>>,
 }
 
@@ -130,8 +131,8 @@ impl<E: CommandExtent> FetchLink<E> {
         std::mem::take(&mut self.ended)
     }
 
-    /// A session has ended: what it waits for is written nowhere. Returns false where its bytes may be on their way into an extent: the link
-    /// must be dropped, and what others wait for ([`FetchLink::others`]) asked for anew.
+    /// A session has ended: what it waits for is written nowhere. Returns false where its bytes may be on their way into an extent. The
+    /// link must be dropped, and what others wait for ([`FetchLink::others`]) asked for anew.
     #[must_use]
     pub fn cancel(&mut self, session: u64) -> bool {
         let is_begun = self.is_begun && self.waiting.front().is_some_and(|waiting| waiting.session == session);
@@ -234,8 +235,7 @@ impl<E: CommandExtent> FetchLink<E> {
         self.waiting.front()?.fetch.targets.get(self.target)
     }
 
-    /// The place of a reply's bytes from byte `at` of its body on: `Extent` is of [`FetchLink::current`], and `Front` holds a refusal. The
-    /// stage holds the bytes that were received into it before.
+    /// The place of a reply's bytes from byte `at` of its body on. `Extent` is of [`FetchLink::current`], and `Front` holds a refusal.
     ///
     /// **Errors**: [`Malformed`] ends the link.
     pub fn place(&mut self, head: &Head, at: u64, stage: &[u8]) -> Result<Destination, Malformed> {

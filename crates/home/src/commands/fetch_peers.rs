@@ -4,7 +4,7 @@ use super::fetch::Fetch;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Most other nodes that a node has links to for copies: addresses come from clients, and each costs a thread while it is dialed and a
+/// Most other nodes to which a node has links for copies. Addresses come from clients. Each costs a thread while it is dialed, and a
 /// descriptor from then on.
 const PEER_COUNT: usize = 256;
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Puts are written as they arrive. Contiguous bytes go straight into the extent; others, and those of small extents, pass a staging
-//! buffer. So do comparisons and updates. All commands are admitted before the first byte of an operand is taken, so a refusal means that
+//! buffer. So do comparisons and updates. All commands are admitted before the first byte of an operand is taken. So a refusal means that
 //! nothing was done. A message that is cut off by a dying peer was done in part.
 //!
 //! An extent that hosts map takes all bytes through the stage. When the stage is full the link leaves the rest where it is, until the
@@ -164,7 +164,7 @@ impl<M: CommandMemory> Incoming<M> {
         self.finished.push(Finished { seq: head.seq, may_wait, arrived });
     }
 
-    /// Returns false where the link gives a window back of which `filled` bytes have come: their extent is reached by pages from here on.
+    /// Returns false if the link gives a window back of which `filled` bytes have come. Their extent is reached by pages from here on.
     pub fn keeps(&mut self, filled: u64) -> bool {
         if !std::mem::take(&mut self.gives_way) {
             return true;
@@ -438,7 +438,7 @@ fn list_len(front: &[u8]) -> Result<u64, Malformed> {
     if sum > LIST_LEN_MAX { Err(Malformed("lists beyond the limit")) } else { Ok(sum) }
 }
 
-/// A query's part of a link's turn: a look goes through all that a node has, and a lock or a barrier may bring half a MiB.
+/// A query's part of a link's turn. A look goes through all that a node has, and a lock or a barrier may bring half a MiB.
 pub(super) fn query_weight(query: &Query) -> usize {
     match query {
         Query::Look(_) => LINK_TURN_COUNT,

@@ -27,14 +27,13 @@ impl<M: CommandMemory, G> LinkCommands<M, G> {
         LinkCommands { incoming: Incoming::new(memory), answers: Answers::default(), queries: Vec::new() }
     }
 
-    /// Before the driver receives: operands of a later message come in when answers to those before need no memory any more. While several
-    /// users want turns, stages are short.
+    /// Before the driver receives: admits operands of a later message when replies to the earlier ones need no memory any more.
     pub fn begin_round(&mut self, is_shared: bool) {
         self.incoming.begin_round(!self.answers.is_idle(), is_shared);
         self.answers.is_shared = is_shared;
     }
 
-    /// After the driver received: what came whole is answered in its order, and queries wait for the end of the turn.
+    /// After the driver received. What came whole is answered in its order, and queries wait for the end of the turn.
     pub fn end_round(&mut self) {
         for finished in self.incoming.finished.drain(..) {
             match finished.arrived {
@@ -81,7 +80,8 @@ impl<M: CommandMemory, G> LinkCommands<M, G> {
         }
     }
 
-    /// The write of [`LinkCommands::write`] was done by all copies and the home, with the elements before it; or was not, or may not be.
+    /// The write of [`LinkCommands::write`] was done by all copies and the home, with the elements before it. Or it was not done, or may
+    /// not be.
     pub fn applied(&mut self, outcome: Result<Vec<u8>>, stage: &[u8]) {
         let outcome = outcome.map(|olds| match self.incoming.waits_for_pages() {
             true => self.incoming.set_applied(olds),

@@ -17,7 +17,7 @@ pub trait CommandMemory {
     ///
     /// A command that changes bytes as they are keeps hosts from mapping the extent until [`CommandExtent::let_go`].
     ///
-    /// **Errors**: [`Error::GrantRefused`] for a grant of another epoch or with fewer rights; those of [`Shape::check`];
+    /// **Errors**: [`Error::GrantRefused`] for a grant of another epoch or with fewer rights. Those of [`Shape::check`].
     /// [`Error::BadElement`] for an operation that the processor does not have.
     fn admit(&self, command: &Command, shape: Shape<'static>) -> Result<(Self::Extent, Checked<'static>)>;
 

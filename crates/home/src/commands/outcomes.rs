@@ -48,7 +48,8 @@ impl EndedLinks {
         let ended = self.0.iter().find(|(name, _)| *name == question.connection);
         match ended {
             Some((_, outcomes)) => outcomes.happened(question.seq),
-            // Its name comes before its first such request on the same link: what was never named did nothing, what was forgotten is unknown.
+            // Its name comes before its first such request on the same link. What was never named did nothing, what was forgotten is
+            // unknown.
             None => Happened::Unknown,
         }
     }

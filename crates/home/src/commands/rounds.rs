@@ -1,14 +1,14 @@
 //! Fairness: whose turn it is between the links of users, where one thread serves all.
 //!
-//! A *round* gives each user with links awake a turn. In it the user's links are served in the order in which they waited. A user with
-//! many programs keeps another waiting for [`USER_TURN`], and for one link's turn that began within it. While several users move bytes the turn
-//! is [`SHARED_TURN`], and stages of long commands are short: a program that waits for a small request's answer comes back soon.
+//! A *round* gives each user with links awake a turn. In it the user's links are served in the order in which they waited. A user with many
+//! programs keeps another waiting for [`USER_TURN`], and for one link's turn that began within it. While several users move bytes the turn
+//! is [`SHARED_TURN`], and stages of long commands are short. A program that waits for a small request's answer comes back soon.
 
 use hanare_protocol::turns::Turns;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time for the links of one user before those of the next: ten small requests, and a stage of a long one.
+/// Time for the links of one user before those of the next. It does ten small requests and a stage of a long one.
 const USER_TURN: Duration = Duration::from_micros(100);
 
 /// The same while several users want turns: one stage, or a small request.
@@ -97,12 +97,12 @@ impl Rounds {
         }
     }
 
-    /// Returns true while several users have links that move: each turn is short, and the driver looks for others' messages behind it.
+    /// Returns true while several users have links that move. Each turn is short, and the driver looks for others' messages behind it.
     pub fn is_shared(&self) -> bool {
         self.now < self.shared_until
     }
 
-    /// Returns true where every link that is awake had a turn in which nothing moved: one whose turn was cut short may hold messages that
+    /// Returns true if every link that is awake had a turn in which nothing moved. A link whose turn was cut short may hold messages that
     /// no event tells of.
     pub fn is_quiet(&self) -> bool {
         self.awake.users().all(|user| self.idle.get(&user).is_some_and(|idle| *idle >= self.awake.count(user)))

@@ -42,7 +42,7 @@ pub fn stage_pages(
     (len, Need { gid: extent.gid(), slot: extent.slot(), access, pages })
 }
 
-/// The ranges of the extent that hold `len` bytes of the stream, from `at` on: of each the first byte, and how many.
+/// The ranges of the extent that hold `len` bytes of the stream, from `at` on: each with its first byte and its length.
 pub fn runs<'a>(shape: &'a Checked<'_>, at: u64, len: u64) -> impl Iterator<Item = (u64, u64)> + 'a {
     let mut done = 0;
     std::iter::from_fn(move || {

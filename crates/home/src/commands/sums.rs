@@ -6,7 +6,7 @@ use hanare_protocol::Error;
 use hanare_protocol::limits::{BODY_LEN_MAX, HELD_LEN_MAX, OLD_LEN_MAX};
 use hanare_protocol::wire::command::Op;
 
-/// Bytes that the commands of a message bring and give; each sum stays at its most where it would be beyond 64 bits.
+/// Bytes that the commands of a message bring and give. Each sum stays at its most where it would be beyond 64 bits.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     pub operands: u64,

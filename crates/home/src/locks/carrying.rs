@@ -97,7 +97,7 @@ impl Locks {
         Ok(Some(SyncAnswer::Released(stamp, kept)))
     }
 
-    /// A party arrives, perhaps with bytes; at a barrier of a job that is over they are old, and stay away.
+    /// A party arrives, perhaps with bytes. At a barrier of a job that is over they are old, and stay away.
     ///
     /// **Errors**: those of [`Puts::check`], and [`Error::BadGroup`]: it has not arrived.
     pub fn arrive(&mut self, party: Party, carried: Option<Box<Carried>>, waiter: Waiter, memory: &impl Memory) -> AtOnce {

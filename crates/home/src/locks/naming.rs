@@ -32,7 +32,7 @@ impl Locks {
         }
     }
 
-    /// A user says who may use a name: it is asked for anew by the program that may take the lock unasked.
+    /// A user says who may use a name. The program that may take the lock unasked is asked for the name again.
     pub fn permit(&mut self, name: &str, mode: u32, user: User) -> AtOnce {
         check_name(name)?;
         let Locks { locks, groups, names, .. } = self;

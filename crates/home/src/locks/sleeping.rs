@@ -20,7 +20,7 @@ pub(super) enum Sleep {
     Over,
 }
 
-/// A claimant that waits for a condition: its request, its time, its version of the data bound to its lock, and its user.
+/// A claimant that waits for a condition: its request, its time, its version of the lock's data, and its user.
 pub(crate) struct SleepAsks {
     pub seq: u64,
     pub wait_ms: Option<u64>,
@@ -59,7 +59,7 @@ impl Locks {
         Ok(Some(SyncAnswer::Done))
     }
 
-    /// The deadline of one has passed that waits for a condition: from here on it waits for the lock, without a deadline.
+    /// The deadline of a waiter for a condition has passed. From here on it waits for the lock, without a deadline.
     pub(super) fn is_over_asleep(&mut self, who: Claimant) -> bool {
         let Some(waiting) = self.waiting.get_mut(&who).filter(|waiting| waiting.sleep.is_some()) else { return false };
         match self.locks.on_sleep_bound(who) {

@@ -156,7 +156,7 @@ impl<M: PageMemory> Pages<M> {
             };
             self.send(Outgoing { node, address, message, bytes });
         }
-        // A request in a dead thread's name has no reply where the membership is over: its claim would stay for ever.
+        // A request in a dead thread's name has no reply where the membership is over. Its claim would stay for ever.
         if let Some(host) = self.hosts.get_mut(&key) {
             unheard.into_iter().for_each(|home| host.fail_claims(home));
         }

@@ -1,4 +1,4 @@
-//! A region at one of its homes: the directory of the pages that lie here, and the hosts that map it.
+//! A region at one of its homes: the directory of the pages here, and the hosts that map it.
 
 mod faces;
 mod returning;
@@ -153,7 +153,7 @@ impl<H: HomePages> PageHome<H> {
         self.sharers.draining().filter_map(|host| Some(self.sharers.get(host)?.share))
     }
 
-    /// A host has let go of everything, or is lost with its node. Returns its share, and what it is told if it lives; nothing while
+    /// A host has let go of everything, or is lost with its node. Returns its membership, and the message to it if it lives. Nothing while
     /// pages that it passed on are on their way.
     pub fn leave(&mut self, host: HostId, is_lost: bool, outgoing: &mut Outbox) -> Option<(u64, Outgoing)> {
         let gone = match is_lost {

@@ -1,4 +1,4 @@
-//! A region on this host: the homes of its pages, the programs that map it, and messages of homes and other hosts about its pages.
+//! A region on this host: its pages' homes, the programs that map it, and messages of homes and hosts about its pages.
 //!
 //! [`hanare_protocol::page::Host`] has the rules of its pages. They work on [`HostFrames`].
 
@@ -72,7 +72,7 @@ pub(super) struct HomeRoute<H> {
     pub key: u64,
     me: HostId,
     pub peers: BTreeMap<HostId, PeerHost>,
-    /// Pages that were sent to it before it was lost, and that it may not have heard: a home that comes back gets them.
+    /// Pages that were sent to it before it was lost, and that it may not have got. A home that comes back gets them.
     pub unsent: Vec<Arc<Outgoing>>,
     /// The membership that this node had when it was taken for lost, until the home has heard so.
     pub forgotten: Option<u64>,
@@ -134,8 +134,7 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         self.frames_max
     }
 
-    /// Does something by the rules. `None`, and the region is given up, where a client wrote nonsense into the words; or it has no
-    /// pages here.
+    /// Does something by the rules. `None` if a client wrote nonsense into the words, and the region is given up. Or it has no pages here.
     fn with_rules<T>(&mut self, act: impl FnOnce(&mut Rules<PageBytes>, &mut F) -> Result<T, Corrupt>) -> Option<T> {
         let MappedPages { rules, frames, .. } = self.pages.as_mut()?;
         match act(rules, frames) {
@@ -398,14 +397,14 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         pages.filter(|page| frames.look(*page) != PageWord::NEVER && is_meant(frames.home_of(*page))).collect()
     }
 
-    /// Lets go of all that a home that is back asks for: nobody here gets a page of it, and what this host owns goes there.
-    /// Returns whether all are home, or on their way.
+    /// Lets go of all pages of a home that is back. Nobody here gets a page of it, and what this host owns goes there. Returns whether all
+    /// are home, or on their way.
     pub fn hand_over(&mut self, home: usize, outputs: &mut Vec<HostOutput<PageBytes>>) -> bool {
         self.with_rules(|rules, here| rules.hand_over(here, home, outputs)).unwrap_or(true)
     }
 
-    /// The home knows nothing of this host any more. It may be joined anew, by another name: what is still said to the host under
-    /// its old one is not for what it becomes.
+    /// The home knows nothing of this host any more. It may be joined again, by another name. Messages to the host under its old name are
+    /// not for the new membership.
     pub fn begin_anew_with(&mut self, home: usize, key: u64) {
         let used = self.used_of(|of| of == home);
         if let Some(MappedPages { rules, frames, .. }) = &mut self.pages {
@@ -420,7 +419,7 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         route.peers.clear();
     }
 
-    /// A home that is lost, or is one of these, and has not got all that programs here stored; any, where it is not known what they stored.
+    /// A lost home, or one of these, that has not got all stores of programs here. Any home, if nobody knows what they stored.
     pub fn unsaved(&self, lost: &[usize]) -> Option<NodeId> {
         if self.is_given_up {
             return self.homes.first().map(|route| route.node);
@@ -461,8 +460,7 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
 }
 
 impl<F: HostFrames> MappedPages<F> {
-    /// Finds pages to let go of, where there are more frames than there may be: some of those that lie behind where the last search
-    /// ended.
+    /// Finds pages to let go of, if there are more frames than allowed. They are some of those behind the end of the last search.
     fn sweep(&mut self, frames_max: u64) -> Vec<Page> {
         let (count, mut found) = (self.frames.page_count(), Vec::new());
         let Some(excess) = self.frames.present_count().checked_sub(frames_max).filter(|excess| *excess > 0) else {

@@ -62,8 +62,8 @@ impl<M: PageMemory> Pages<M> {
         self.outputs.push_back(PageOutput::Reply { client, result, files });
     }
 
-    /// Begins to share a region, or puts the program into its queue. What the rules want then is for [`Pages::act`], which this does
-    /// not call: programs say how long the queue is, and each would be a level of the stack.
+    /// Begins to share a region, or puts the program into its queue. What the rules want then is for [`Pages::act`], which this does not
+    /// call. Programs decide how long the queue is, and each would be a level of the stack.
     pub(super) fn share(&mut self, wanted: JoinRequest) {
         let (key, client) = (wanted.key(), wanted.client);
         let its_turn = match self.hosts.get_mut(&key) {
@@ -219,7 +219,7 @@ impl<M: PageMemory> Pages<M> {
     }
 
     /// Frames for a region of `pages` pages, from the rest that earlier mappings have left. The region gets as many as it has pages, or
-    /// half of the rest, so that the next one finds some too.
+    /// half of the rest. So the next one finds some, too.
     fn reserve_frames(&self, pages: u64) -> Result<u64> {
         let left = self.terms.frames_max.saturating_sub(self.hosts.values().map(PageHost::frames_max).sum());
         let least = FRAME_COUNT_MIN.min(self.terms.frames_max).min(pages);

@@ -96,7 +96,7 @@ impl<M: PageMemory> Pages<M> {
         self.act(place);
     }
 
-    /// A home that is lost, or is one of these, has not got all that was stored here: who unmaps is told.
+    /// A lost home, or one of these, has not got all stores from here. Whoever unmaps is told.
     fn note_unsaved(&mut self, place: HostKey, lost: &[usize]) {
         let Some(host) = self.hosts.get_mut(&place) else { return };
         let Some(node) = host.unsaved(lost) else { return };

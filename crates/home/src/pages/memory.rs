@@ -1,4 +1,4 @@
-//! Memory of shared regions as a home reaches it: the pages that lie at it, and the frames of pages that its host's programs map.
+//! Memory of shared regions as a home reaches it: the pages at the home, and frames of pages that its host's programs map.
 
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::page::{HostId, HostMemory, Page};
@@ -93,7 +93,7 @@ pub trait HomePages: Clone {
     /// Reads a page; behind the region's end are zeros.
     fn read_page(&self, page: u64) -> Result<PageBytes>;
 
-    /// Returns a page where it lies, if all of it is the region's, and it stays there as long as the answer lives.
+    /// Returns a page in place, if all of it is the region's. It stays there as long as the returned view lives.
     fn view(&self, page: u64) -> Option<Self::View>;
 
     /// Writes a page.
@@ -109,7 +109,7 @@ pub trait HostFrames: HostMemory<Bytes = PageBytes> {
     /// Files for a program that maps the region.
     type Files: Default;
 
-    /// A home calls this host `me`; `own` where its pages lie on this very node, and are mapped as they are.
+    /// A home calls this host `me`. `own` if its pages lie on this very node, and are mapped as they are.
     fn set_home(&mut self, home: usize, me: HostId, own: Option<Self::Home>);
 
     /// Files that a program maps.

@@ -1,4 +1,4 @@
-//! Shared regions at one node: the homes of pages that lie here, and the host's side of regions that clients here map.
+//! Shared regions at one node: the homes of pages that lie here, and this host's side of mapped regions.
 //!
 //! A node's [`Home`](crate::Home) has one [`Pages`]. It hands it requests of clients, frames of other nodes and the time.
 //!
@@ -96,7 +96,7 @@ pub struct Pages<M: PageMemory> {
     join_queue: JoinQueue<PendingJoin>,
     /// Homes that are back, and have got what was here.
     returned: ReturnedPages<(NodeId, String), Arc<Outgoing>>,
-    /// Hosts that could not be reached, and are members of the pool as far as is known: they are told that homes here do without them.
+    /// Members that could not be reached, as far as is known. They are told that homes here do without them.
     fenced: FencedHosts<Outgoing>,
     /// Messages of this node to itself.
     local: VecDeque<Outgoing>,
@@ -107,7 +107,7 @@ pub struct Pages<M: PageMemory> {
     open_reply: Option<OpenReply<M::Pages>>,
     /// Stages of commands whose pages are asked for or held.
     recalls: Recalls<Asker, Gid, Error>,
-    /// Regions whose pages come home before the node ends, which keeps its bytes; nobody gets a page of them any more.
+    /// Regions whose pages come home before the node ends, which keeps its bytes. Nobody gets a page of them any more.
     ending: Option<Vec<(Face, M::Pages)>>,
     past: Past,
 }
@@ -441,8 +441,8 @@ impl<M: PageMemory> Pages<M> {
         self.settle();
     }
 
-    /// Messages to a node that its next life may wait for, as it may have begun anew: replies to what it asked, and messages to hosts that
-    /// homes elsewhere introduced. Messages for its life before find no host.
+    /// Messages to a node that its next life may wait for, because it may have begun again. They are replies to its requests, and messages
+    /// to hosts that remote homes introduced. Messages for its life before find no host.
     fn for_next_life(&self, unheard: &[Arc<Outgoing>]) -> Vec<Outgoing> {
         let routes = self.hosts.values().flat_map(|host| &host.homes);
         let peers: BTreeSet<u64> = routes.flat_map(|route| route.peers.values().map(|peer| peer.key)).collect();

@@ -5,9 +5,9 @@
 //!          └── asked of the directory ── hosts send pages, drop copies ──────> PageOutput::Recalled ── done ── PageInput::Release
 //! ```
 //!
-//! [`Recalls`](hanare_protocol::page::Recalls) decides which stage waits for what, and for how long. A stage that writes holds its pages from
-//! there on until it is done. A stage that reads holds nothing: what lies at home since its pages came is as new as anything that was stored
-//! before the stage began.
+//! [`Recalls`](hanare_protocol::page::Recalls) decides which stage waits for what, and for how long. A stage that writes holds its pages
+//! from there on until it is done. A stage that reads holds nothing. What lies at home since its pages came is as new as anything that was
+//! stored before the stage began.
 //!
 //! # Why no two stages wait for each other
 //!
@@ -120,7 +120,7 @@ impl<M: PageMemory> Pages<M> {
         self.post(outgoing);
     }
 
-    /// Takes note of what homes say of pages; the asker is told by an action, unless it is the one that asks just now.
+    /// Takes note of what homes say of pages. The asker is told by an action, unless it is the one that asks just now.
     pub(super) fn hear_of_recalls(&mut self, asking: Option<Face>) {
         if self.recalls.is_empty() {
             return;

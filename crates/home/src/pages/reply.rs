@@ -1,7 +1,7 @@
 //! The reply to a thread's page requests.
 //!
-//! Pages that this very node has, and can take at once, belong in it: that saves the asking host's node a message, and the thread a
-//! wake. So a reply is *open* while this node gives up what it has. [`PendingReply`] says what belongs in it.
+//! Pages that this very node has, and can take at once, belong in it. That saves the asking host's node a message, and the thread a wake.
+//! So a reply is *open* while this node gives up what it has. [`PendingReply`] says what belongs in it.
 
 use super::memory::{HomePages, PageBytes};
 use super::outgoing::Outgoing;
@@ -24,7 +24,7 @@ struct RequestReply<V> {
     bytes: PageBody<V>,
 }
 
-/// A page that comes along. What leaves while its version is granted elsewhere is void where it arrives: it may be torn, and is not used.
+/// A page that comes along. What leaves while its version is granted elsewhere is void where it arrives. It may be torn, and is not used.
 #[derive(Debug)]
 pub enum PageBody<V> {
     /// No page comes along.

@@ -31,8 +31,8 @@ pub enum RegionRequest<F> {
     },
 }
 
-/// The page words and frames that a node keeps apart of one region: programs that may not write have their own, shared with programs of the
-/// same user alone, because both are memory that its programs write to.
+/// The page words and frames that a node keeps apart for one region. Programs that may not write have their own, shared with programs of
+/// the same user alone. Both are memory that its programs write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct HostKey {
     pub gid: Gid,

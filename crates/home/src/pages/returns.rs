@@ -90,7 +90,7 @@ impl<M: PageMemory> Pages<M> {
         self.keys.insert(key, (place, at));
     }
 
-    /// Messages that a node may not have heard before it was lost: the pages among them are kept for its return.
+    /// Messages that a node may not have heard before it was lost. The pages among them are kept for its return.
     pub(super) fn keep_unsent(&mut self, unheard: Vec<Arc<Outgoing>>) {
         for outgoing in unheard {
             let NodeMessage::ToHome { share, message: ToHome::WriteBack { .. }, .. } = outgoing.message else { continue };
@@ -103,7 +103,7 @@ impl<M: PageMemory> Pages<M> {
         }
     }
 
-    /// A home that was taken for lost is back, and takes what is here; or it took this host for lost.
+    /// A home that was taken for lost is back, and takes what is here. Or it took this host for lost.
     pub(super) fn on_returned(&mut self, (from, address): (NodeId, &str), (key, share): (u64, u64), takes: bool) {
         let Some((place, at)) = self.keys.get(&key).copied() else {
             let unsent = takes.then(|| self.returned.asked((key, share))).flatten();
@@ -125,7 +125,7 @@ impl<M: PageMemory> Pages<M> {
         self.go_on_handing();
     }
 
-    /// A host says something of a share that this home does not know, or not any more: it is told so.
+    /// A host speaks of a membership that this home does not know, or not any more. It is told so.
     pub(super) fn say_not_shared(&mut self, to: NodeId, share: u64) -> Result<()> {
         tracing::debug!("{to} speaks of pages that are not shared with it any more");
         if let Some(address) = self.wires.address_of(to) {
@@ -176,7 +176,7 @@ impl<M: PageMemory> Pages<M> {
         }
     }
 
-    /// Sends what a home may not have heard, and that there is nothing more; or that this host does not know what it had.
+    /// Sends messages that a home may have missed, and that there is nothing more. Or it says that this host does not know what it had.
     fn say_farewell(&mut self, (node, address): (NodeId, &str), share: u64, unsent: Option<&[Arc<Outgoing>]>) {
         let last = if unsent.is_some() { NodeMessage::Leave { share } } else { NodeMessage::Forgot { share } };
         for unsent in unsent.unwrap_or_default() {

@@ -111,8 +111,8 @@ impl<M: PageMemory> Pages<M> {
         Ok(joined)
     }
 
-    /// The most that the grants of a host allow here. What it says of the region is held against the extents that lie here; each
-    /// home does so, and together they are all of the region.
+    /// The most that the grants of a host allow here. Its words on the region are checked against the extents here. Each home does so, and
+    /// together they are all of the region.
     fn granted(&self, me: NodeId, join: &Join) -> Result<Rights> {
         check_layout(&join.layout, &join.grants)?;
         let mut rights = None;

@@ -120,7 +120,7 @@ fn a_command_that_waits_for_another_is_told_though_the_directory_begins_anew() {
 const TO: u64 = 7;
 const CLIENT: ClientId = ClientId(3);
 
-/// A program will map a region whose page lies at the other node; returns the key by which this host asks to join.
+/// A program wants to map a region whose page lies at the other node. Returns the key by which this host asks to join.
 fn share(pages: &mut Pages<PageVectors>) -> u64 {
     let extents = vec![Extent { node: OTHER, slot: Slot(0), len: PAGE_LEN }];
     let view = RegionView {
@@ -171,7 +171,7 @@ fn a_home_hears_that_the_host_it_let_in_is_no_more() {
     assert_eq!(said(&mut pages), [NodeMessage::Forgot { share: 5 }]);
 }
 
-/// The other node lets this host in by its key: the program gets its first slot, and the words and frames.
+/// The other node lets this host in by its key. The program gets its first slot, and the words and frames.
 fn let_in(pages: &mut Pages<PageVectors>, key: u64) -> (u16, VectorFrames) {
     hear(pages, 1, [NodeMessage::Joined { key, result: Ok(JOINED) }]);
     let shared = std::iter::from_fn(|| pages.poll()).find_map(|output| match output {
@@ -197,7 +197,7 @@ fn a_hostile_program_does_not_fill_its_node_with_requests() {
     assert!(count <= usize::from(SLOTS), "{count} requests are kept");
 }
 
-/// A home may have granted what a thread asked for whose link broke: the host does not leave before it knows.
+/// A home may have granted what a thread asked for whose link broke. The host does not leave before it knows.
 #[test]
 fn what_a_thread_with_a_broken_link_asked_for_is_not_left_behind() {
     let mut pages = pages();
@@ -226,7 +226,7 @@ fn what_a_thread_with_a_broken_link_asked_for_is_not_left_behind() {
     assert!(said.iter().any(is_home) && leaves(&said), "{said:?}");
 }
 
-/// A thread claims a page of a home that shares nothing with this host any more, and its link breaks: nobody replies to what its node asks.
+/// A thread claims a page of a home that shares nothing with this host any more, and its link breaks. Nobody replies to what its node asks.
 #[test]
 fn what_is_taken_over_after_the_end_of_a_membership_fails() {
     let mut pages = pages();

@@ -1,6 +1,6 @@
 //! Diffs: the bytes of a page that a program changed since the page was clean. Writers of different bytes of one page both survive.
 //!
-//! A *twin* is a copy of the page's clean bytes, made before the first write. A *diff* says which bytes differ from the twin; it never
+//! A *twin* is a copy of the page's clean bytes, made before the first write. A *diff* says which bytes differ from the twin. It never
 //! holds an unchanged byte, because that one may be another writer's.
 //!
 //! ```text
@@ -9,9 +9,9 @@
 //! diff  2: aa   11: a
 //! ```
 //!
-//! A page that may be written while it is read may be torn: its diff then holds some of the stores under way, the next one the others.
-//! None is lost as long as the twin becomes what was read, not what is there later. Two diffs that change one byte are a race of the
-//! program: the later one stays.
+//! A page that may be written while it is read may be torn. Its diff then holds some of the stores under way, the next one the others. None
+//! is lost as long as the twin becomes what was read, not what is there later. Two diffs that change one byte are a race of the program:
+//! the later one stays.
 //!
 //! # Costs
 //!

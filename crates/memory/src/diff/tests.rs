@@ -6,7 +6,7 @@ fn put(diff: &Diff, page: &PageBytes, home: &mut PageBytes) {
     diff.runs().for_each(|(start, len)| home[start..start + len].copy_from_slice(&page[start..start + len]));
 }
 
-/// A page as a program leaves it: a few stores at any place, in few values, so that some change nothing.
+/// A page as a program leaves it: a few stores anywhere, in few values, so that some change nothing.
 fn stores() -> impl Strategy<Value = Vec<(usize, Vec<u8>)>> {
     let store = (0..PAGE, prop::collection::vec(0..3u8, 1..70));
     prop::collection::vec(store, 0..40)

@@ -16,7 +16,7 @@
 //! 4. To unmap: drop the [`Watch`], then the mapping.
 //!
 //! A write whose fault was resolved for reading faults again. A fault that another thread resolved meanwhile is resolved again, for
-//! nothing: a resolver finds that the page may be mapped, and maps it.
+//! nothing. A resolver finds that the page may be mapped, and maps it.
 //!
 //! # What a resolver must not do
 //!
@@ -39,8 +39,7 @@
 //!
 //! Safety invariants of this module:
 //!
-//! 1. A table entry is read as whole or not at all: its start is 0 or `MAKING` while it changes, and is read again after the
-//!    rest.
+//! 1. A table entry is read as whole or not at all. Its start is 0 or `MAKING` while it changes, and is read again after the rest.
 //! 2. A resolver lives from before its entry can be found until nobody touches its range any more ([`watch`]'s contract).
 //! 3. Code in the handler is async-signal-safe: atomics here, and [`Resolve`] by its contract.
 
@@ -177,7 +176,7 @@ pub fn admit_thread() {
     guard::unblock();
 }
 
-/// Children of this process made by fork do not get the mapping: a touch there is SIGSEGV, where otherwise it would be zeros.
+/// Children of this process made by fork do not get the mapping. A touch there is SIGSEGV, where otherwise it would be zeros.
 pub fn withhold_from_children(mapping: &Mapping) -> Result<()> {
     // SAFETY: the range is the mapping's own, and stays as it is in this process.
     let done = unsafe { madvise(mapping.ptr().cast(), mapping.len(), Advice::LinuxDontFork) };
@@ -187,8 +186,8 @@ pub fn withhold_from_children(mapping: &Mapping) -> Result<()> {
 /// Brings the pages of a window that lie in watched mappings, before a system call reads or writes there. For an absent page the kernel
 /// returns `EFAULT`, and raises no signal. Pages that cannot be brought are left to the call.
 ///
-/// **Cost**: a look at the table; for each page of a watched mapping as its fault, less the signal, and two calls. A page may go
-/// again before the call, where a mapping has room for fewer than the window has.
+/// **Cost**: a look at the table. For each page of a watched mapping its fault without the signal, and two calls. A page may go again
+/// before the call, where a mapping has room for fewer than the window has.
 pub fn bring(window: Window, access: Access) {
     let range = window.range();
     for entry in &ENTRIES[..USED.load(Acquire)] {

@@ -160,7 +160,7 @@ fn errno() -> &'static mut i32 {
 
 type Scenario = fn(&Region);
 
-/// Each runs in a process of its own, twice: with what this kernel has, and as if it were Linux 6.1.
+/// Each runs in a process of its own, twice: with this kernel's features, and as if it were Linux 6.1.
 const SCENARIOS: &[(&str, Scenario)] = &[
     ("pages come when they are touched", |region| {
         for page in 0..LOST {
@@ -231,7 +231,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     }),
     #[cfg(target_env = "gnu")]
     ("malloc and free fault", |region| {
-        // A page that holds an allocation of 24 bytes, as the C library writes one: in front of it 0 and its size with a flag.
+        // A page with an allocation of 24 bytes, as the C library writes one. In front of it are 0 and its size with a flag.
         let mut page = [0; PAGE_LEN as usize];
         page[8] = 0x21;
         region.watch.home.fill(Run::one(0), &page).unwrap();

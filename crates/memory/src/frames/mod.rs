@@ -1,9 +1,8 @@
-//! The frames of a region on one host: a sparse memory file whose page `k` is the host's copy of the region's page `k`, or a
-//! hole.
+//! The frames of a region on one host. They are a sparse memory file whose page `k` is the host's copy of the region's page `k`, or a hole.
 //!
-//! "Main memory as a cache of the pool" [D2 §4]. The node and that region's clients on the host share the file; a copy is charged once
-//! however many clients map it. Clients reach it through mappings registered with [`crate::uffd`], the node through calls on the file, or
-//! a [`Service`] mapping.
+//! "Main memory as a cache of the pool" [D2 §4]. The node and that region's clients on the host share the file. A copy is charged once, for
+//! any number of clients. Clients reach it through mappings registered with [`crate::uffd`], the node through calls on the file, or a
+//! [`Service`] mapping.
 //!
 //! # What to do, in which order
 //!
@@ -23,15 +22,14 @@
 //!
 //! [`Frames::read`] plants nothing, whoever calls it: prefer it to a mapping.
 //!
-//! *Evict*: choose victims a batch at a time (32 and more: one shoot-down a call), and mark those in their words. Take the clean ones
-//! without reading; read and send home the owned ones.
+//! *Evict*: choose victims a batch at a time (32 and more: one shoot-down a call), and mark them in their words.
 //!
 //! # Costs
 //!
-//! Fill 1.0 us a page, less in runs; by a store to a mapping 1.7 us. Punch 2.8 us singly, 0.5 us a page in one call of 1024.
-//! Protecting a client 1.1 us singly (and 22 us for the shoot-down where another of its threads runs), 0.05 us a page in one
-//! call of 1024. So neighbours go in one call, and a caller with many pages sorts them ([`runs_of`]). No memory
-//! beyond the file: what is here is in the page words.
+//! Fill 1.0 us a page, less in runs; by a store to a mapping 1.7 us. Punch 2.8 us singly, 0.5 us a page in one call of 1024. Protecting a
+//! client 1.1 us singly, and 22 us for the shoot-down if another of its threads runs. In one call of 1024 it is 0.05 us a page. So
+//! neighbours go in one call, and a caller with many pages sorts them ([`runs_of`]). No memory beyond the file: what is here is in the page
+//! words.
 //!
 //! Safety invariant of this module: a service mapping is reached through windows only, which do not outlive it.
 

@@ -97,12 +97,12 @@ fn a_stray_read_of_a_punched_page_plants_zeros() {
     }
 }
 
-/// Where the kernel maps what is in the file, a thread may map a page between its punch's two looks at who has it mapped, and the
-/// second one forgets that it was protected.
+/// Where the kernel maps what is in the file, a thread may map a page between the two looks of its punch at who has it mapped. The second
+/// look forgets that it was protected.
 #[test]
 fn a_page_that_is_touched_while_it_is_punched_is_protected_when_it_comes_back() {
     if peer::about().is_none() {
-        // In a process of its own: it changes mappings all the time, and other tests of this one would wait for that.
+        // In a process of its own. It changes mappings all the time, and other tests of this one would wait for that.
         let test = "frames::tests::a_page_that_is_touched_while_it_is_punched_is_protected_when_it_comes_back";
         let (_ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let ended = peer::start(test, "alone", theirs).wait().unwrap();

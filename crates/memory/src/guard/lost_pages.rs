@@ -1,4 +1,4 @@
-//! The table of lost pages: runs of pages, noted by signal handlers of any thread and read after each guarded access.
+//! The table of lost pages. Signal handlers of any thread note runs of pages, which are read after each guarded access.
 //!
 //! The table has no lock and takes no memory, because a signal handler writes to it.
 
@@ -84,8 +84,7 @@ impl<const N: usize> LostTable<N> {
         }
     }
 
-    /// The run of a word without some pages; those behind them are noted as a run of their own before they leave this one. `None` where
-    /// the run stays as it is.
+    /// The run of a word without some pages. Those behind them are noted as a run of their own before they leave this one.
     fn without(&self, word: u64, pages: &Range<u64>) -> Option<u64> {
         let run = unpack(word);
         if run.end <= pages.start || pages.end <= run.start {
@@ -137,8 +136,7 @@ pub(super) fn first_lost(range: Range<usize>) -> Option<usize> {
     LOST.first(&range)
 }
 
-/// Forgets what was lost in an address range that is unmapped or mapped anew; [`crate::Mapping`] does so by itself. Where the table is
-/// full, a part of a longer run stays lost: copies there are refused, and zeros never pass for its bytes.
+/// If the table is full, a part of a longer run stays lost. Copies there are refused, and zeros never pass for its bytes.
 pub fn forget(range: Range<usize>) {
     if LOST.count.load(SeqCst) > 0 {
         LOST.forget(&pages_of(&range));

@@ -1,4 +1,4 @@
-//! A region's memory on this node: bytes in one range of addresses, in a piece of a shared file, or in files of its own.
+//! A region's memory on this node: one range of addresses, in a piece of a shared file or in files of its own.
 
 use super::slab::{Slab, SlabFile, advise_huge};
 use super::small::Piece;

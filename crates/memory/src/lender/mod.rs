@@ -46,7 +46,7 @@ pub const SLAB_COUNT: u64 = 1024;
 pub struct LenderOptions {
     /// Bytes to lend in all.
     pub bytes: u64,
-    /// Bytes of a slab, a power of two of at least a page; `None` for about [`SLAB_COUNT`] slabs of at least [`SLAB_LEN_MIN`] each.
+    /// Bytes of a slab, a power of two of at least a page. `None` for about [`SLAB_COUNT`] slabs of at least [`SLAB_LEN_MIN`] each.
     pub slab_len: Option<u64>,
     /// Use of larger pages.
     pub huge: Huge,
@@ -66,8 +66,8 @@ pub struct Lender {
 impl Lender {
     /// Begins to lend: returns at once; as many slabs as are wanted ahead are made and populated in the background.
     ///
-    /// **Errors**: [`Error::BadSetting`] when the machine or its control group has less memory free, when other nodes were promised it, or
-    /// when a slab length is no power of two.
+    /// **Errors**: [`Error::BadSetting`] if the machine or its control group has less memory free, or other nodes were promised it. The
+    /// same if a slab's length is no power of two.
     pub fn new(options: &LenderOptions) -> Result<Lender> {
         let bytes = options.bytes / PAGE_LEN * PAGE_LEN;
         check_bytes(options.bytes, capacity::available())?;
@@ -111,8 +111,8 @@ impl Lender {
 
     /// Gives a small extent a file of its own, so that it can be mapped. Others are left as they are.
     ///
-    /// Its bytes are copied, and its window is another one afterwards: nobody writes to it meanwhile, and windows
-    /// obtained before are not used any more.
+    /// Its bytes are copied, and its window is another one afterwards. Nobody writes to it meanwhile, and earlier windows are not used any
+    /// more.
     pub fn own_file(&self, extent: &mut Extent) -> Result<()> {
         extent.own_file(&self.stock)
     }

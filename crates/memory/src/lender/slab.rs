@@ -1,7 +1,6 @@
 //! A memory file with its service mapping, as an extent or the stock has it.
 //!
-//! Safety invariant of this module: a range taken from one mapping is given to exactly one other, so that each address
-//! has one owner.
+//! Safety invariant of this module: a range taken from one mapping is given to exactly one other. So each address has one owner.
 
 use crate::file::{self, Pages};
 use crate::mapping::Mapping;
@@ -119,7 +118,7 @@ impl Slab {
         Ok(self.file)
     }
 
-    /// Sets all its bytes to zero, and calls `pause` behind each piece; says whether that worked, which it does unless memory is broken.
+    /// Sets all its bytes to zero, and calls `pause` behind each piece. Returns true if that worked, as it does unless memory is broken.
     pub fn wipe(&self, piece_len: usize, mut pause: impl FnMut()) -> bool {
         // SAFETY: the window is used in this function only, and the mapping lives longer.
         let window: Window = unsafe { self.mapping.window() };

@@ -1,5 +1,4 @@
-//! Pieces of shared files, for extents too small for a file of their own: a million of them need some hundred
-//! descriptors.
+//! Pieces of shared files, for extents too small for a file of their own. A million of them need some hundred descriptors.
 //!
 //! A file's pieces are all of one size class; four classes for each doubling waste a fifth at most. Files of a class
 //! double up to [`SHARED_LEN_MAX`].

@@ -9,7 +9,7 @@ fn lender(bytes: u64) -> Lender {
     Lender::new(&LenderOptions { bytes, slab_len: Some(SLAB), huge: Huge::Auto, ahead: u64::MAX, promises: None }).unwrap()
 }
 
-/// Waits for the worker, which has no clock of its own: the condition comes, or the test fails after a long while.
+/// Waits for the worker, which has no clock of its own. The condition comes, or the test fails after a long while.
 fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_there() {

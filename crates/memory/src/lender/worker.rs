@@ -37,8 +37,8 @@ impl Job {
 
     /// Populates the next piece; says whether there is more to do.
     ///
-    /// The thread yields after each [`YIELD_LEN`], because the kernel ends a turn only at a tick of its clock, up to 4 ms later. Threads
-    /// that wait for an answer yield, too, and would be back no sooner. Turns of this thread stay long, so that a yield costs it one.
+    /// The thread yields after each [`YIELD_LEN`]: the kernel ends a turn only at a tick of its clock, up to 4 ms later. Threads that wait
+    /// for an answer yield, too, and would be back no sooner. Turns of this thread stay long, so that a yield costs it one.
     fn step(&mut self, pages: Pages) -> bool {
         let at = self.file.populated();
         let most = if pages == Pages::Small { PIECE_LEN } else { PIECE_LEN_HUGE };

@@ -72,8 +72,8 @@ impl Features {
 
     /// Asks the kernel, as the user that this process is.
     ///
-    /// **Cost**: about ten system calls; ask once. **Errors**: [`Error::System`] with what to do, where there is no userfaultfd
-    /// at all; one that lacks parts is no error ([`Features::check`]).
+    /// **Cost**: about ten system calls; ask once. **Errors**: [`Error::System`] with what to do, if there is no userfaultfd at all. One
+    /// that lacks parts is no error ([`Features::check`]).
     pub fn probe() -> Result<Features> {
         let offered = offered().map_err(|refused| Error::System {
             what: "opening a userfaultfd, to map memory of other nodes".to_owned(),

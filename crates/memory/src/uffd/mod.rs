@@ -22,12 +22,12 @@
 //!    thread was to see the earlier ones.
 //! 2. A page that is in the file but not mapped is mapped with [`Uffd::map_protected`] if it may only be read: [`Uffd::map`]
 //!    overrides a write-protection made before.
-//! 3. On Linux 6.1 ([`Uffd::registers_present`] is false) that step does not exist. There present pages are not registered. The filler of
-//!    a page has it write-protected in all clients *before* it is filled ([`Uffd::protect`] leaves a mark where nothing is mapped), and
-//!    the kernel maps it, write-protected, at the next touch. The marks survive punching, unless a thread touches the page in that very
-//!    moment: the puncher protects again before others may fill. So there is no late `CONTINUE` at all, but bytes are seen as soon as
-//!    they are in the file. A grant must be taken as good *before* its bytes are filled in (and the thread counted until they are). A
-//!    further client's whole mapping is protected at once after registering (page tables, 2 MiB a GiB).
+//! 3. On Linux 6.1 ([`Uffd::registers_present`] is false) that step does not exist. There present pages are not registered. The filler of a
+//!    page has it write-protected in all clients *before* it is filled ([`Uffd::protect`] leaves a mark where nothing is mapped), and the
+//!    kernel maps it, write-protected, at the next touch. The marks survive punching, unless a thread touches the page in that very moment.
+//!    The puncher protects again before others may fill. So there is no late `CONTINUE` at all, but bytes are seen as soon as they are in
+//!    the file. A grant must be taken as good *before* its bytes are filled in (and the thread counted until they are). A further client's
+//!    whole mapping is protected at once after registering (page tables, 2 MiB a GiB).
 //!
 //! # Costs
 //!
@@ -155,14 +155,12 @@ impl Uffd {
 
     /// A descriptor that another process opened with those features, and handed over.
     ///
-    /// The descriptor is input: one that is none, or whose process unmapped its memory, makes every call fail, and nothing worse. Its
-    /// process must not be this one. A process that delays a step for longer than `FOREIGN_PATIENCE` is stuck: no more steps are tried
-    /// ([`Uffd::is_stuck`]).
+    /// The descriptor is input. One that is none, or whose process unmapped its memory, makes every call fail, and nothing worse.
     pub fn adopt(fd: OwnedFd, features: Features) -> Uffd {
         Uffd { fd, features, patience: Some(FOREIGN_PATIENCE), is_stuck: AtomicBool::new(false) }
     }
 
-    /// True if another process's descriptor has delayed a step for too long: that process is to be detached from its shared state.
+    /// True if another process's descriptor has delayed a step for too long. That process has to be detached from its shared state.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck.load(Ordering::Relaxed)
     }
@@ -177,7 +175,7 @@ impl Uffd {
         self.features
     }
 
-    /// True if a touch of a page that is in the file but not mapped faults; otherwise the kernel maps it (rule 3).
+    /// True if a touch of an unmapped page in the file faults. Otherwise the kernel maps it (rule 3).
     pub fn registers_present(&self) -> bool {
         self.features.contains(Features::CONTINUE_PROTECTED)
     }
@@ -196,8 +194,8 @@ impl Uffd {
     /// Makes pages that are in the file readable, or writable, in this mapping, by whatever this kernel has. Called by the
     /// thread that touched, while the page's word counts it.
     ///
-    /// **Cost**: one call; two to make a page writable that is mapped for reading. **Errors**: as [`Uffd::map`]; on Linux 6.1 a
-    /// page that is not in the file is not noticed here: the touch faults again.
+    /// **Cost**: one call; two to make a page writable that is mapped for reading. **Errors**: as [`Uffd::map`]. On Linux 6.1 a page that
+    /// is not in the file is not noticed here: the touch faults again.
     // FEATURE: EU-F12
     pub fn install(&self, span: Span, access: Access) -> Result<(), Refused> {
         match (self.registers_present(), access) {
@@ -213,8 +211,8 @@ impl Uffd {
 
     /// Maps pages that are in the file, for reading and writing. Pages that are mapped are left as they are.
     ///
-    /// Not for a page that may only be read, not even one that was protected before: this overrides it (rule 2).
-    /// **Errors**: [`Refused::Absent`] at the first page that is not in the file; those before it are mapped.
+    /// Not for a page that may only be read, not even one that was protected before. This overrides it (rule 2). **Errors**:
+    /// [`Refused::Absent`] at the first page that is not in the file; those before it are mapped.
     pub fn map(&self, span: Span) -> Result<(), Refused> {
         self.need_present()?;
         self.map_present(span, 0).map(drop)
@@ -232,8 +230,7 @@ impl Uffd {
         self.features.need(Features::CONTINUE_PROTECTED)
     }
 
-    /// Protects pages from writing; where nothing is mapped, a mark is left for when the kernel maps it (not for
-    /// [`Uffd::map`]).
+    /// Protects pages from writing. Where nothing is mapped, it leaves a mark for when the kernel maps it (not for [`Uffd::map`]).
     ///
     /// **Cost**: one shoot-down a call, however many pages. **Errors**: [`Refused::Ended`], [`Refused::Unregistered`].
     // FEATURE: EU-F13
@@ -308,7 +305,7 @@ fn handshake(fd: BorrowedFd<'_>, api: &mut kernel::Api) -> Result<(), Refused> {
 
 /// Repeats a step while the memory's process is changing its mappings, until `is_late`, and translates the kernel's answer.
 fn retry(is_late: &mut impl FnMut() -> bool, mut step: impl FnMut() -> Result<(), Errno>) -> Result<(), Refused> {
-    /// Each try lasts as long as another thread's change of a mapping; this many in a row is a fault of the kernel.
+    /// Each try lasts as long as another thread's change of a mapping. This many in a row is a fault of the kernel.
     const TRY_COUNT_MAX: u32 = 100_000;
     /// Tries between two looks at the clock.
     const TRIES_PER_LOOK: u32 = 64;

@@ -146,7 +146,7 @@ impl Pager {
         })
     }
 
-    /// Puts pages where nothing is, and wakes threads that wait for them. Returns the number of bytes put there: the call stops before a
+    /// Puts pages where nothing is, and wakes threads that wait for them. Returns the number of bytes put there. The call stops before a
     /// page that is there already, and before memory that is no longer the program's.
     ///
     /// **Cost**: about 1.1 us a page. **Errors**: [`Refused::Ended`]; the first page's own.

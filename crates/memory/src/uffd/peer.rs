@@ -1,5 +1,4 @@
-//! Another process of a test: this very program run again for one test, which serves as a client and touches what it is told
-//! to.
+//! Another process of a test. It is this very program, run again for one test as a client that touches what it is told to.
 //!
 //! Safety invariant of this module: pages of the mapping are touched by system calls only, which fail where a touch would
 //! fault.

@@ -1,7 +1,7 @@
 //! Loops that move blocks between a run and a flat range, written out for each usual length.
 //!
-//! No gathers by vector instructions and no prefetch for short elements: the processor overlaps independent loads by itself,
-//! and page walks are the limit. \[measured\]
+//! No gathers by vector instructions and no prefetch for short elements. The processor overlaps independent loads by itself, and page walks
+//! are the limit. \[measured\]
 //!
 //! Safety invariants: those of the folder; every function here says what its caller promises.
 

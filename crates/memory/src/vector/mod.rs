@@ -17,8 +17,7 @@
 //!    that limit with the window, and the part with the stream, before any pointer is formed.
 //! 2. Memory is touched under a guard that covers every window which others can change; a caller's private buffers need
 //!    none.
-//! 3. Bytes of windows are read and written by raw pointers, or by atomics where a word is changed; no reference to them
-//!    exists.
+//! 3. Bytes of windows are read and written by raw pointers, or by atomics where a word is changed. No reference to them exists.
 
 mod blocks;
 mod compare;
@@ -108,7 +107,7 @@ impl StageBytes {
     }
 }
 
-/// The part of a stream in pieces of at most `len` bytes: where each begins, counted from the part's start, and how long it is.
+/// The part of a stream in pieces of at most `len` bytes. Each has its begin, counted from the part's start, and its length.
 fn pieces(part: u64, len: usize) -> impl Iterator<Item = (u64, usize)> {
     (0..part).step_by(len).map(move |done| (done, (part - done).min(len as u64) as usize))
 }

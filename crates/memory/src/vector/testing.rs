@@ -11,8 +11,8 @@ use std::os::fd::OwnedFd;
 /// Bytes of the tables that shapes are checked against.
 pub const LEN: usize = 8192;
 
-/// Random checked shapes within [`LEN`], all offsets and lengths multiples of `unit`: strided, sub-arrays with strides of any
-/// sign and zero, and index lists of both widths with repeats.
+/// Random checked shapes within [`LEN`], all offsets and lengths multiples of `unit`. They are strided, sub-arrays with strides of any sign
+/// and zero, and index lists of both widths with repeats.
 pub fn shapes(unit: u64) -> impl Strategy<Value = Checked<'static>> {
     let limit = LEN as u64 / unit;
     let block = || prop_oneof![Just(1u64), Just(2), Just(4), Just(8), Just(16), Just(32), Just(64), 1..100u64, 500..700u64];

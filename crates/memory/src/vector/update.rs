@@ -1,8 +1,8 @@
-//! Updates and compare-and-swap of words, one atomic step each, on memory that programs of this host change at the same time.
+//! Updates and compare-and-swap of words, one atomic step each, on memory that this host's programs change at the same time.
 //!
 //! Safety invariants: those of the folder, and
 //!
-//! 1. A word is touched only where it lies at a multiple of its length: [`Words::each`] looks at the address of every block.
+//! 1. A word is touched only where it lies at a multiple of its length. [`Words::each`] looks at the address of every block.
 //! 2. Operands and olds are the caller's private buffers, of any alignment, and long enough for the part.
 
 use super::blocks::prefetch;
@@ -16,12 +16,12 @@ use hanare_protocol::wire::command::Update;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
-/// Updates each element of the `len` bytes of `shape`'s stream from `at` on, in order; elements that come several times are
-/// updated as often.
+/// Updates each element of the `len` bytes of `shape`'s stream from `at` on, in order. Elements that come several times are updated as
+/// often.
 ///
-/// `operands` has `len` bytes, or one element where `update.is_same`; `olds` has `len` bytes and gets the elements as each
-/// step found them. Both are private buffers of any alignment. `at` and `len` are multiples of the element's length, and
-/// `shape` was checked for its elements' alignment.
+/// `operands` has `len` bytes, or one element if `update.is_same`. `olds` has `len` bytes and gets the elements as each step found them.
+/// Both are private buffers of any alignment. `at` and `len` are multiples of the element's length, and `shape` was checked for its
+/// elements' alignment.
 ///
 /// **Ordering**: every step is sequentially consistent, as are those of programs that use atomics on the same words. A least
 /// or greatest that changes nothing writes nothing. **Cost**: one atomic step for each element. **Errors**: [`Lost`], counted
@@ -53,8 +53,8 @@ pub fn update_part(
     })
 }
 
-/// Updates the 64-bit word at byte `offset` of a window, a multiple of 8, and returns the word before: [`update_part`] of one word, without
-/// the walk.
+/// Updates the 64-bit word at byte `offset` of a window, a multiple of 8, and returns the word before. It is [`update_part`] of one word,
+/// without the walk.
 ///
 /// **Ordering**, **Errors**: as for [`update_part`]. **Cost**: one atomic step and about 2 ns.
 pub fn update_word(to: Window, offset: u64, operator: Operator, operand: u64) -> Result<u64, Lost> {
@@ -86,7 +86,7 @@ pub fn update_word(to: Window, offset: u64, operator: Operator, operand: u64) ->
 /// the second replaces the element.
 ///
 /// `pairs` has `2 * len` bytes: each expected element, then its replacement. `olds` has `len` bytes and gets the elements as each step
-/// found them: the swap was done where that is the expected one. The rest is as for [`update_part`].
+/// found them. The swap was done where that is the expected one. The rest is as for [`update_part`].
 pub fn compare_and_swap_part(
     to: Window,
     shape: &Checked<'_>,
@@ -366,8 +366,7 @@ impl<'a> Words<'a> {
     fn list<W: Word, const OLDS: bool, I: Index>(&mut self, list: List<'_, I>, step: &impl Fn(*mut W, *const W) -> W) -> bool {
         let last = list.indices.len() - 1;
         list.indices.iter().enumerate().all(|(k, index)| {
-            // A locked instruction waits for its memory, and all others wait for it: unlike plain loads they do not overlap
-            // by themselves.
+            // A locked instruction waits for its memory, and all others wait for it. Unlike plain loads they do not overlap by themselves.
             let ahead = list.indices[(k + WORDS_AHEAD).min(last)].get();
             prefetch(self.base.wrapping_add(list.offset + ahead * list.scale));
             self.block::<W, OLDS>(list.offset + index.get() * list.scale, list.block, step)

@@ -4,7 +4,7 @@ use crate::Window;
 use crate::guard::{Lost, watch};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 
-/// The word of 2, 4 or 8 bytes at byte `offset` of a window, a multiple of its length; little-endian, as all numbers in regions.
+/// The word of 2, 4 or 8 bytes at byte `offset` of a window, a multiple of its length. It is little-endian, as all numbers in regions.
 ///
 /// **Ordering**: sequentially consistent with updates: a caller that sees the word sees all that was written before it.
 /// **Cost**: one load and about 2 ns. **Errors**: [`Lost`] when the kernel could not supply the page.

@@ -7,7 +7,7 @@ use hanare_protocol::page::{Access, Face, Page, Refusal};
 use std::time::Duration;
 
 impl<H: HomePages> PageHome<H> {
-    /// Asks for pages for a stage of a command, for which no owner keeps them; what comes of it is heard by [`PageHome::next_news`].
+    /// Asks for pages for a stage of a command, for which no owner keeps them. [`PageHome::next_news`] tells what comes of it.
     pub fn recall(&mut self, face: Face, pages: &[Page], access: Access, outgoing: &mut Outbox) {
         for page in pages {
             self.directory.recall(*page, face, access);

@@ -13,14 +13,13 @@ use super::super::blocks::prefetch;
 use super::AHEAD_LEN;
 use hanare_protocol::element::{Element, Summary};
 
-/// Levels at which numbers are split: numbers that differ in size by less than 2^(40 * LEVELS - 53 - HEADROOM) have nothing
-/// left below.
+/// Levels at which numbers are split. Numbers that differ in size by less than 2^(40 * LEVELS - 53 - HEADROOM) have nothing left below.
 const LEVELS: usize = 3;
 
 /// Bits of a level.
 const LEVEL_BITS: i32 = 40;
 
-/// Numbers of a block at most: each is at most 2^40 units of its level, so that their sum is at most 2^52 units.
+/// Numbers of a block at most. Each is at most 2^40 units of its level, so that their sum is at most 2^52 units.
 const BLOCK_COUNT: usize = 4096;
 
 /// Growth of numbers from block to block before T has to change.

@@ -52,7 +52,7 @@ pub fn reduce_part(
     if is_any_lost() { check_runs(Side::Source, from, shape, at, len) } else { Ok(()) }
 }
 
-/// Distance ahead of a pass at which memory is asked for: the work on a line keeps the processor from looking as far ahead as a plain sum
+/// Distance ahead of a pass at which memory is asked for. The work on a line keeps the processor from looking as far ahead as a plain sum
 /// would.
 const AHEAD_LEN: usize = 2048;
 

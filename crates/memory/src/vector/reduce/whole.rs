@@ -1,8 +1,7 @@
 //! Whole numbers: one pass that the compiler turns into vector instructions.
 //!
-//! A number is taken as its *distance* above the range's low end, modulo its width: it lies in the range where the distance
-//! is at most the range's. So one comparison does, signed numbers are like unsigned ones, and a least needs no look at what
-//! is outside.
+//! A number is taken as its *distance* above the range's low end, modulo its width. It lies in the range where the distance is at most the
+//! range's. So one comparison does, signed numbers are like unsigned ones, and a least needs no look at what is outside.
 
 use super::super::blocks::prefetch;
 use super::AHEAD_LEN;
@@ -64,8 +63,8 @@ fn bounds(element: Element) -> (i128, i128) {
 /// Bytes of the lanes that a pass works on side by side: the widest vector there is.
 const LANES_LEN: usize = 64;
 
-/// A pass over numbers of one width. `$sum` holds the sum of a lane; after at most `$steps` numbers of a lane it is added up and cleared,
-/// so that neither it nor the lane's count overflows.
+/// A pass over numbers of one width. `$sum` holds the sum of a lane. After at most `$steps` numbers of a lane it is added up and cleared.
+/// So neither it nor the lane's count overflows.
 macro_rules! pass {
     ($name:ident, $number:ty, $sum:ty, $steps:expr) => {
         /// # Safety
