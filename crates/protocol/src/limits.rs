@@ -36,7 +36,7 @@ pub const LINK_CLAIM_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
 /// Locks that are leased to one program at once. Each has a word, in two pages that the program shares with its node.
 pub const LEASE_COUNT: usize = 1016;
 /// Most locks at a home with which it still grants leases. Locks that are only kept take no room of held ones.
-pub const LENT_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 2;
+pub const LEASED_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 2;
 /// Takings of a lock by messages before a program asks for a lease: many locks are taken once.
 pub const LEASE_TAKING_COUNT: u32 = 2;
 /// The same after recalls, at most; it doubles with each. A recall costs some messages between nodes, so one in so many pairs is little.

@@ -60,7 +60,7 @@ pub use listing::Listed;
 pub use recalls::{RecallDue, RecallTimes};
 
 use crate::error::{Error, Result};
-use crate::limits::{CLAIM_COUNT_MAX, LENT_LOCK_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
+use crate::limits::{CLAIM_COUNT_MAX, LEASED_LOCK_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
 use crate::name::extent_of_name;
 use crate::table::Row;
 use conditions::Sleepers;
@@ -323,7 +323,7 @@ impl Locks {
     /// Asks for a lease at once after a grant. Returns true if it is given: the claimant has the lock alone, nobody waits, and not too
     /// many leases exist.
     pub fn on_lend(&mut self, who: Claimant) -> bool {
-        if self.locks.len() > LENT_LOCK_COUNT_MAX || !self.has(who) {
+        if self.locks.len() > LEASED_LOCK_COUNT_MAX || !self.has(who) {
             return false;
         }
         let name = self.claims[&who].clone();

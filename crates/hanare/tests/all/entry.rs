@@ -73,7 +73,7 @@ fn stores_are_seen_by_the_next_holder_and_by_nobody_before_the_release() {
 
 /// A program that alone wants a lock keeps it, with what is bound to it: who only reads sends nothing, and who stores releases as ever.
 #[test]
-fn a_lock_that_is_lent_has_its_data_as_they_were_left() {
+fn a_leased_lock_has_its_data_as_they_were_left() {
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
     for node in [0, 1] {

@@ -254,7 +254,7 @@ fn who_publishes_again_says_that_its_changes_of_before_are_at_their_homes() {
 }
 
 #[test]
-fn a_lock_that_is_lent_and_only_kept_has_been_released() {
+fn a_leased_lock_that_is_only_kept_has_been_released() {
     for (is_detached, recalled) in
         [(false, Recalled::Kept), (true, Recalled::Kept), (true, Recalled::Held), (false, Recalled::Unknown)]
     {

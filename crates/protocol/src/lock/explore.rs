@@ -382,7 +382,7 @@ impl Explored for Lending {}
 const LENDING: Lending = Lending { takes: 2, deaths: 0, breaks: 0, off: None };
 
 #[test]
-fn one_at_a_time_has_a_lock_that_is_lent_and_the_dead_are_told_of() {
+fn one_at_a_time_has_a_leased_lock_and_the_dead_are_told_of() {
     holds(LENDING, "a lock that is leased", 100);
     holds(Lending { deaths: 1, ..LENDING }, "a lock that is leased, and a death", 100);
     holds(Lending { breaks: 1, ..LENDING }, "a lock that is leased, and a connection that breaks", 100);

@@ -378,7 +378,7 @@ fn waits_for_conditions_that_are_none_change_nothing() {
 
 /// A leased lock that its program took again without the home's knowing is given back by the wait.
 #[test]
-fn a_lock_that_is_lent_is_given_back_by_a_wait_and_recalled_by_a_notice() {
+fn a_leased_lock_is_given_back_by_a_wait_and_recalled_by_a_notice() {
     let mut locks = leased();
     locks.on_sleep(who(1, 0), 7, claim(1, 1, Exclusive)).unwrap();
     assert_eq!((locks.phase("a"), recalls(&mut locks)), (Phase::Free, vec![]));
@@ -407,7 +407,7 @@ fn leased() -> Locks {
 use RecallStep::{Begin, End};
 
 #[test]
-fn a_lock_is_lent_to_one_that_has_it_alone_while_nobody_waits() {
+fn a_lock_is_leased_to_one_that_has_it_alone_while_nobody_waits() {
     let mut locks = Locks::new();
     assert_eq!(locks.on_lock("a", claim(1, 0, Shared), true), GRANTED);
     assert!(!locks.on_lend(who(1, 0)), "others may share it");
@@ -448,7 +448,7 @@ fn who_wants_a_lock_that_is_kept_gets_it_in_order_of_arrival() {
 }
 
 #[test]
-fn a_lock_that_is_lent_and_held_is_waited_for() {
+fn a_leased_lock_that_is_held_is_waited_for() {
     let mut locks = leased();
     assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), WAITS);
     locks.on_recalled(who(1, 0), Recalled::Held);
@@ -554,11 +554,11 @@ fn a_lock_is_recalled_though_nobody_waits_and_waits_end_while_it_is() {
 }
 
 #[test]
-fn locks_that_are_lent_take_no_room_of_those_that_are_held() {
+fn leased_locks_take_no_room_of_those_that_are_held() {
     let mut locks = Locks::new();
-    for link in 0..=LENT_LOCK_COUNT_MAX as u64 {
+    for link in 0..=LEASED_LOCK_COUNT_MAX as u64 {
         locks.on_lock(&format!("lock{link}"), claim(link, 0, Exclusive), true).unwrap();
-        assert_eq!(locks.on_lend(who(link, 0)), link < LENT_LOCK_COUNT_MAX as u64);
+        assert_eq!(locks.on_lend(who(link, 0)), link < LEASED_LOCK_COUNT_MAX as u64);
     }
 }
 

@@ -114,7 +114,7 @@ fn lends() -> Two {
 }
 
 #[test]
-fn a_lock_that_is_lent_has_its_data_as_they_were_left() {
+fn a_leased_lock_has_its_data_as_they_were_left() {
     let in_one_page = Two { takes: [[2, 1], [1, 1]], deaths: 0, evictions: 0, ..lends() };
     for model in [lends(), in_one_page.clone(), Two { along: true, ..lends() }, Two { along: true, ..in_one_page }] {
         model.checker().threads(2).spawn_dfs().join().assert_properties();
