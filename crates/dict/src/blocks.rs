@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 /// Heaps in a row: the last is as long as all before it together.
 const SEGMENT_COUNT: usize = 64;
 
-/// Longest block, in bytes, that is kept for this program's next writes, and number kept of each length: 266,240 bytes in all.
+/// Longest block, in bytes, that is kept for this program's next writes, and number kept of each length. They are 266,240 bytes in all.
 const KEPT_LEN: u64 = 4096;
 const KEPT_COUNT: usize = 2;
 
-/// Least length of a value, in bytes, that can be held: a copy of a shorter value takes less time than a hold.
+/// Least length of a value, in bytes, that can be held. A copy of a shorter value takes less time than a hold.
 pub const VIEWED_LEN_MIN: u64 = 64 << 10;
 
 /// Most blocks that this program remembers to give back when others no longer hold them. A sweep gives further ones back.
@@ -94,7 +94,7 @@ pub fn node_of(region: &Region) -> Option<NodeId> {
 
 /// Blocks of this process that nobody links. A write that uses one saves two messages: one to take a block, one to give another back.
 ///
-/// A block may be written again at once, because readers check that they read the block that they were led to.
+/// A block may be written again at once: readers check that they read the right block.
 #[derive(Default)]
 struct SpareBlocks {
     /// Blocks by granules.
@@ -175,7 +175,7 @@ impl Heaps {
         self.segments.get(at.segment as usize).and_then(OnceLock::get)
     }
 
-    /// True if a block can be read without waiting for any node: its heap is on this host, and was opened.
+    /// True if a block can be read without waiting for any node: its heap is here, and was opened.
     pub fn is_here(&self, at: At) -> bool {
         self.opened_segment(at).is_some_and(|segment| segment.is_here)
     }
@@ -211,7 +211,7 @@ impl Heaps {
         self.kept()?.of_len(len)?.pop()
     }
 
-    /// True if this program can take a block of `len` bytes of this host, and give back one of `freed` bytes, without a message.
+    /// True if this program can take a block of `len` bytes here, and give back one of `freed` bytes, without a message.
     pub fn spares_messages(&self, len: u64, freed: u64) -> bool {
         let Some(mut kept) = self.kept() else { return false };
         let has_one = len == 0 || kept.of_len(len).and_then(|blocks| blocks.last()).is_some_and(|at| self.is_here(*at));

@@ -15,7 +15,8 @@ use hanare::{Error, Lineage, Pool, Region, Result};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Entries of a bucket from which its writer looks whether the table is crowded: with two keys to a word, one bucket of a thousand.
+/// From so many entries of a bucket on, its writer checks if the table is crowded. With two keys to a word that is one bucket of a
+/// thousand.
 const CROWD: u32 = 8;
 
 /// A value's kind and length, as it was read.
@@ -62,18 +63,18 @@ impl Sink for Nowhere {
 
 /// An open dictionary. Each call is one step to all programs: a value is seen whole, old or new.
 ///
-/// **Cost** on this host: some copies to read a value; none or two messages to this host's node to write one. Elsewhere a short value is
-/// read with one message each way if this program has seen its place, else with two; a long value takes two more. A short value is written
-/// with two messages each way, or one right after its key was looked at, and one more where no block was free. A program that finds the
-/// table crowded makes a new one; writers wait meanwhile, readers do not.
+/// **Cost** on this host: some copies to read a value; to write one, none or two messages to this host's node. Elsewhere a read of a short
+/// value is one message each way if this program has seen its place, else two. A long value takes two more. A write of a short value is two
+/// messages each way, or one right after a look at its key. It is one more if no block was free. A program that finds the table crowded
+/// makes a new one; writers wait meanwhile, readers do not.
 ///
 /// **Errors** of all calls: [`Error::NodeLost`], [`Error::RegionLost`], where bytes went with a node. [`Error::NotTrusted`] where another
 /// user made a part. [`Error::BadUse`] in a child made by fork, which must open the dictionary again. [`Error::Garbage`] for memory that no
 /// program of the pool wrote. [`Error::NotInTime`] where others change the same bucket all the time. Writers: [`Error::PoolFull`],
 /// [`Error::QuotaExceeded`].
 ///
-/// A program keeps up to 260 KiB of the blocks that its writes set free for its next writes, twice that with long values. They go back with
-/// the handle, and by [`Dict::stat`] and [`Dict::sweep`]; those of a killed program by a sweep.
+/// A program keeps up to 260 KiB of the blocks that its writes set free, twice that with long values. They go back with the handle, and by
+/// [`Dict::stat`] and [`Dict::sweep`]; those of a killed program by a sweep.
 pub struct Dict<W = Here> {
     pub(crate) pool: Pool,
     pub(crate) name: String,

@@ -1,4 +1,4 @@
-//! All keys of a dictionary: every key that is there all the time, and some of those that come and go meanwhile.
+//! All keys of a dictionary. It has every key that is there all the time, and some of those that come and go meanwhile.
 
 use super::Fault;
 use super::bucket::{Entries, Word};

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! There is no server, and no lock but that of the program that makes a new table. A table of words stands in one region. Each word leads
-//! to a *bucket*: a block of a heap that has all entries of the keys whose hash leads there. A writer makes a new bucket and swaps the word
+//! to a *bucket*. A block of a heap that has all entries of the keys whose hash leads there. A writer makes a new bucket and swaps the word
 //! in one step; a slower writer tries again. A reader checks that it read the bucket of the word.
 //!
 //! ```text

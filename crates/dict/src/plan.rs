@@ -13,7 +13,7 @@ pub fn spare(raw: Vec<u8>) {
 }
 
 thread_local! {
-    /// A buffer of this thread for the next bucket that it reads, because the C library is slow for buffers of this length.
+    /// A buffer of this thread for the next bucket that it reads. The C library is slow for buffers of this length.
     pub static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 

@@ -1,4 +1,4 @@
-//! Makes a new table: a larger one where it is crowded, and with new values where nobody links much of the memory. One program at a time.
+//! Makes a new table. A crowded one becomes larger; if nobody links much of the memory, the new one has new values.
 //!
 //! ```text
 //! lock ── root: begun + 1 ── parts of nobody removed ── table and heaps made ── words frozen ── buckets copied ── words put ── root
@@ -236,7 +236,7 @@ impl<W: Waiter> Dict<W> {
         Table::new(&self.pool, root, words, self.terms.seed, (buckets, values), opening.writers())
     }
 
-    /// Copies the entries of all buckets to their buckets in the next table, and values, too, where the next table has heaps of its own.
+    /// Copies the entries of all buckets to their buckets in the next table. Copies values, too, if the next table has heaps of its own.
     fn copy(&self, old: &Table, words: &[Word], fresh: &Table) -> std::result::Result<(), Fault> {
         let mut table = vec![Word(0); fresh.count as usize];
         for (number, word) in (0..).zip(words.iter().copied()) {

@@ -1,6 +1,6 @@
 //! A table of words: looks a key up, and changes its entry.
 //!
-//! A writer makes a new bucket in another block and swaps the word in one step, in one message where one node has both. A slower writer
+//! A writer makes a new bucket in another block and swaps the word in one step. That is one message if one node has both. A slower writer
 //! tries again. A reader checks that it read the bucket of the word. So neither needs a lock, and a writer that is killed leaves the old
 //! entry or the new one.
 
@@ -30,7 +30,7 @@ const RECENT: Duration = Duration::from_millis(2);
 /// Words that are read at once in a look at a whole table.
 const LOOK_COUNT: u64 = 1 << 10;
 
-/// Words in a sample of a table, and the percentage of them in use from which it is crowded: two keys to a word.
+/// Words in a sample of a table, and the percentage of them in use from which it is crowded. That is two keys to a word.
 const SAMPLE_COUNT: u64 = 64;
 const CROWDED: u64 = 85;
 
@@ -145,10 +145,10 @@ impl Table {
         step(waiter, !is_quick, || Ok(Looked { word, raw: self.bucket(number, word, None)? }))
     }
 
-    /// A word and its bucket: in one message where the word is the one that this program saw last, else in two.
+    /// A word and its bucket. One message if the word is the one that this program saw last, else two.
     ///
-    /// A remembered word may have any age, because a bucket counts only where the word that was read with it leads there. One node reads
-    /// both, the word first. A bucket read before its word could be that of 32,768 changes ago, whose tag is the same.
+    /// A remembered word may have any age: a bucket counts only if the word that was read with it leads there. One node reads both, the
+    /// word first. A bucket read before its word could be that of 32,768 changes ago, whose tag is the same.
     fn look(&self, number: u64) -> Result<Looked, Fault> {
         let begun = Instant::now();
         let seen = self.seen().words.get(&number).copied();

@@ -33,7 +33,7 @@ fn buckets_that_no_program_writes_are_errors() {
     let pool = Pool::attach_to(node.socket(), None).unwrap();
     let number = |number: u32| number.to_le_bytes().to_vec();
     let nowhere = [&[0xff; 4][..], &number(70)].concat();
-    // Where in a bucket of one entry what is written: bytes, entries, lengths of key and value, where the value is, the key.
+    // What is written wrongly into a bucket of one entry, and where: bytes, entries, lengths, the value's place, the key.
     let wrong: [(usize, Vec<u8>); 12] = [
         (4, number(0)),
         (4, number(25)),

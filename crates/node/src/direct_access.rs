@@ -1,5 +1,5 @@
-//! Direct access of this host's clients to an extent, and its revocation by the node: the rules of [`hanare_protocol::page::direct_access`] on
-//! the words that each client shares with the node.
+//! Direct access of this host's clients to an extent, and its revocation by the node. It has the rules of
+//! [`hanare_protocol::page::direct_access`], on the words that each client shares with the node.
 
 use hanare_protocol::id::{ClientId, Gid};
 use hanare_protocol::page::direct_access::{DirectAccess, Standing};

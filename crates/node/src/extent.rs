@@ -25,7 +25,7 @@ pub(crate) struct NodeExtent {
     has_heap: AtomicBool,
     /// Users of queues that lie in it, and units that those spilled.
     queues: Mutex<QueueArrays<Spill>>,
-    /// Held while pages are taken out of mappings, when they are no bytes for a moment; and by who reads beside the service.
+    /// Held while pages are taken out of mappings, when they are holes for a moment. Readers beside the service hold it, too.
     steady: Mutex<()>,
     /// Commands under way that change its bytes.
     writers: AtomicUsize,
@@ -181,7 +181,8 @@ impl NodeExtent {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `with` for each unit that queues here have spilled, the first of a lane first: the first byte of its array, its queue and its lane.
+    /// Calls `with` for each unit that queues here have spilled, the first of a lane first. It gets the first byte of the array, the queue
+    /// and the lane.
     ///
     /// **Errors**: those of `with`, which end it.
     pub fn each_spilled(&self, with: &mut SpilledUnit<'_>) -> std::io::Result<()> {

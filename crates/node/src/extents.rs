@@ -1,6 +1,6 @@
 //! The extents that a node holds, found by slot and opened by grant.
 //!
-//! A caller that finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
+//! A caller that finds an extent keeps it alive. Removing one from the table frees its memory when the last command on it has ended.
 
 use super::closer::Closer;
 use super::counts::Counts;
@@ -43,7 +43,7 @@ struct Entries {
     slots: Vec<Option<Entry>>,
     /// The empty ones.
     free: Vec<usize>,
-    /// Extents of removed regions that clients may still have mapped, and which clients: their memory is lent as long as that.
+    /// Extents of removed regions that clients may still have mapped, with these clients. Their memory is lent as long as that.
     lingering: Vec<(Arc<NodeExtent>, BTreeSet<ClientId>)>,
     /// Until when the node is a member by its own clock.
     lease_until_ns: AtomicU64,
@@ -293,8 +293,8 @@ impl Extents {
         self.thread_slots.enter(client, thread_slots);
     }
 
-    /// The files of an extent, for a client of this host to map as its grant allows, until a host shares the extent; `pins` if it gives a
-    /// pointer out. The extent counts as mapped by that client until [`Extents::forget_direct`].
+    /// The files of an extent, for a client of this host to map as its grant allows, until a host shares the extent. `pins` if the client
+    /// gives a pointer out. The extent counts as mapped by that client until [`Extents::forget_direct`].
     pub fn files(&self, (slot, grant): (Slot, Grant), client: ClientId, pins: bool) -> Result<ExtentFiles> {
         let mut entries = self.write();
         let Opened { held, is_by_pages, .. } = entries.open(slot, grant, Rights::Read)?;
@@ -388,8 +388,8 @@ impl Extents {
         Ok((held, files?))
     }
 
-    /// Clients lose the right to reach all extents as they are, except those of which somebody gave a pointer out. Returns how many commands
-    /// may be under way that began before, as so many extents and clients; it is called again until there is none.
+    /// Clients lose the right to reach all extents as they are, except those of which somebody gave a pointer out. Returns how many earlier
+    /// commands may be under way, as a count of extents and clients. It is called again until there is none.
     pub fn take_rights_back(&self) -> usize {
         let mut entries = self.write();
         let thread_slots = self.thread_slots.lock();

@@ -112,7 +112,7 @@ mod tests {
             vec![0, 16, 0, 0, 1, 255],
             [64, 8, 0, 0, 8].iter().chain(&[0; 8]).copied().collect(),
         ];
-        // The database asks for a page as long as a damaged number says, before it finds that the file is shorter: 4 GiB at most.
+        // Before the database finds that the file is shorter, it asks for a page as long as a damaged number says: 4 GiB at most.
         drive("journal", &seeds, 5 << 30, crate::fuzz_journal);
     }
 }

@@ -1,7 +1,7 @@
 //! An extent's bytes at one moment, read while commands go on changing them.
 //!
-//! From the moment on, whoever is about to change bytes that were not read yet has them copied first. Commands of the node do; nobody
-//! hears of what programs store to a mapping, or put to memory of their own host that they reach as it is.
+//! From the moment on, whoever is about to change bytes that were not read yet has them copied first. Commands of the node do. Nobody hears
+//! of what programs store to a mapping, or put to memory of their own host that they reach as it is.
 
 use hanare_memory::Window;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes that are copied together: a short put has some 5 us more.
 const PART_LEN: u64 = 64 << 10;
 
-/// Most bytes that are kept of an extent which is changed faster than it is read; what is beyond is read as it is.
+/// Most bytes that are kept of an extent which is changed faster than it is read. Bytes beyond are read as they are.
 const KEPT_BYTES: usize = 256 << 20;
 
 /// The moment, and the bytes that have changed since.
@@ -53,7 +53,7 @@ impl Image {
 
     /// Bytes of the memory are about to change.
     ///
-    /// **Cost**: one load while no image is taken; else a copy of each part that is changed for the first time.
+    /// **Cost**: one load while no image is taken. Else a copy of each part that is changed for the first time.
     #[inline]
     pub fn will_write(&self, memory: Window, ranges: impl IntoIterator<Item = (u64, u64)>) {
         if self.is_taken.load(Ordering::Relaxed) {

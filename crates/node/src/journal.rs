@@ -1,6 +1,6 @@
 //! The coordinator's journal: records in the order in which they came, durable before they are acted on.
 //!
-//! Each record is stored behind a checksum of its number and its bytes: changes by a damaged disk or an editor are refused, not believed.
+//! Each record is stored behind a checksum of its number and its bytes. Changes by a damaged disk or an editor are refused, not believed.
 //! Beside the journal lies a *reserve*, a file that only takes room. It goes when the disk is full, so that records which must be written
 //! still can be. Meanwhile [`Journal::is_full`] keeps the journal from growing further.
 
@@ -326,7 +326,7 @@ fn check_format(database: &Database, place: &str) -> Result<()> {
     }
 }
 
-/// A journal with changes, each behind four bytes of its place and one of its length: what is read of it was written there.
+/// A journal with changes, each behind four bytes of its place and one of its length. A reader of a changed byte sees the written one.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(bytes: &[u8]) {
     use std::os::fd::AsRawFd;

@@ -1,8 +1,8 @@
-//! The pool's key: a file of mode 0600, drawn by the first node of a user that is not given one.
+//! The pool's key. It is a file of mode 0600, drawn by a user's first node that is not given one.
 //!
-//! A drawn key is one line, `hanare-key` and 64 hexadecimal digits. While it is replaced the file has the one before it in the next line:
-//! nodes believe all, and prove the first where the other side has it. Nodes look at their file now and then. Any other file is a passphrase, and goes through Argon2id, so that a
-//! greeting seen on the wire is of little help to who guesses.
+//! A drawn key is one line, `hanare-key` and 64 hexadecimal digits. While it is replaced the file has the key before it in the next line.
+//! Nodes believe all, and prove the first that the other side has. Nodes look at their file now and then. Any other file is a passphrase,
+//! and goes through Argon2id, so that a greeting seen on the wire is of little help to who guesses.
 
 use super::regular_file;
 use argon2::{Algorithm, Argon2, Params};
@@ -49,7 +49,7 @@ fn line_of(key: &[u8; 32]) -> String {
     format!("{MARK}{digits}")
 }
 
-/// Writes a fresh key to a file of mode 0600, which must not exist; its folder is made for this user alone.
+/// Writes a fresh key to a file of mode 0600, which must not exist. Its folder is made for this user alone.
 ///
 /// **Errors**: [`Error::BadSetting`] with what the system says.
 pub fn new_key_file(path: &Path) -> Result<()> {
@@ -167,7 +167,7 @@ impl KeyFile {
     }
 }
 
-/// The pool's key for a node: of the file that it was given, or of this user's own, which a coordinator draws if it is not there.
+/// The pool's key for a node, of the given file or of this user's own. A coordinator draws that if it is not there.
 ///
 /// **Cost**: some 100 ms for a passphrase. **Errors**: [`Error::BadSetting`] where there is none, or others may read it.
 pub(crate) fn pool_key(given: Option<&Path>, joins: bool) -> Result<PoolKeys> {

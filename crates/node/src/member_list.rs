@@ -1,5 +1,5 @@
-//! The programs that are attached to the node, as its kernel vouches for them: written by the control thread, read by the service. And how many
-//! users the service has links of, those of programs on other hosts among them: written by the service, read by the control thread.
+//! The programs that are attached to the node, as its kernel vouches for them. The control thread writes the list, the service reads it.
+//! Beside it stands the number of users with links, those on other hosts among them. The service writes it, the control thread reads it.
 
 use hanare_protocol::id::ClientId;
 use hanare_protocol::limits::LOOK_COUNT_MAX;

@@ -44,7 +44,7 @@ pub(crate) enum ToService {
     Serve { link: Box<dyn Link>, series: Option<Series>, client: ClientId, user: User },
     /// A try to reach another node ended.
     Dialed { address: String, link: Result<Box<dyn Link>> },
-    /// A connection for messages about pages, or copies: of that node's making, or what came of this one's try to reach it.
+    /// A connection for messages about pages, or copies. The other node made it, or it is the outcome of this node's try.
     Wired { role: Role, node: NodeId, is_ours: bool, link: Result<Box<dyn Link>> },
     /// The coordinator had an extent with copies made here.
     Copied { extent: CopiedExtent, set: HolderSet, slot: Slot },

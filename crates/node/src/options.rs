@@ -44,15 +44,15 @@ pub struct NodeOptions {
     pub persist: Option<Persist>,
     /// Use of huge pages.
     pub huge: Huge,
-    /// Bytes of the lent memory that are taken from the machine at the start; the rest is as regions are made.
+    /// Bytes of the lent memory that are taken from the machine at the start. The rest comes as regions are made.
     pub ahead: u64,
-    /// Folder where this user's nodes on this host tell each other of the memory that they may take; `None` leaves this one out.
+    /// Folder where this user's nodes on this host tell each other of the memory that they may take. `None` leaves this one out.
     pub promises: Option<PathBuf>,
     /// Users besides its own that may connect to the socket.
     pub access: SocketAccess,
     /// Bytes of regions that one user may own (coordinator).
     pub quota: Option<u64>,
-    /// Bytes of main memory for the pages of all mapped regions together that lie on other nodes, before some are given back.
+    /// Bytes of main memory for pages of other nodes, of all mapped regions together, before some are given back.
     pub frames: u64,
 }
 

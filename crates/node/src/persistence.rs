@@ -1,4 +1,4 @@
-//! Extents on disk: a node writes them at a good end and on a schedule, and reads them at its next start.
+//! Extents on disk. A node writes them at a good end and on a schedule, and reads them at its next start.
 //!
 //! ```text
 //! magic (8)  length of the head (8)  sum of the head (32)  head  { place (24)  sum of place and bytes (32)  bytes } ...  end mark
@@ -10,7 +10,7 @@
 //! as far as commands of this node changed them (`image`).
 //!
 //! A file appears under its name when it is whole and on the disk. A killed process leaves the old file or the new one. The coordinator
-//! decides if its bytes still are those of the pool's regions: it takes them from the life that came right after the one that wrote them.
+//! decides if its bytes still are those of the pool's regions. It takes them from the life that came right after the one that wrote them.
 
 mod blocks;
 #[cfg(any(test, fuzzing))]
@@ -89,7 +89,7 @@ pub(crate) struct Restored {
     pub held: Vec<ReportedExtent>,
 }
 
-/// Takes a lock. A process that has just ended may have left it to a child that it was starting; the child gives it up soon.
+/// Takes a lock. A process that has just ended may have left it to a child that it was starting. The child gives it up soon.
 fn is_taken(lock: &File) -> bool {
     let until = Instant::now() + LOCK_PATIENCE;
     while flock(lock, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -172,8 +172,8 @@ impl Keeper {
         self.has_joined.store(true, Ordering::Relaxed);
     }
 
-    /// Writes all extents down, in place of what was written before. Returns how many bytes they have; `None`, and what was written before
-    /// stays, where the pool has not taken this life in.
+    /// Writes all extents down, in place of what was written before. Returns how many bytes they have. `None` if the pool has not taken
+    /// this life in: then the earlier write stays.
     pub fn write(&self, extents: &Extents) -> Result<Option<u64>> {
         if !self.has_joined.load(Ordering::Relaxed) {
             return Ok(None);

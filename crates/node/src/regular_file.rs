@@ -1,4 +1,4 @@
-//! Files that a node opens by name, where others may have put something else: a pipe would hold the opener, a device do more.
+//! Files that a node opens by name, where others may have put something else. A pipe would hold the opener, and a device do more.
 
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
@@ -14,7 +14,7 @@ pub(super) const FOLLOWS_LINKS: OFlags = OFlags::empty();
 
 /// Opens a regular file at once. A file that this makes is of mode [`OWN_MODE`].
 ///
-/// **Errors**: the system's; and one that says so where the path leads to a pipe, a socket, a device or a folder.
+/// **Errors**: the system's. One that says so if the path leads to a pipe, a socket, a device or a folder.
 pub(super) fn open(path: &Path, how: &mut OpenOptions, flags: OFlags) -> Result<File> {
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = how.mode(OWN_MODE).custom_flags(flags.bits() as i32).open(path);

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Least step of the time that leases hold: the node is asked for it at each turn.
 const STEP_NS: u64 = LEASE_MS * 1_000_000 / 16;
 
-/// Clients that have ended, each with what it had of locks that were leased to it, by the numbers of their takings.
+/// Clients that have ended, each with the state of locks that were leased to it, by the numbers of their takings.
 type EndedLeases = VecDeque<(ClientId, Vec<(u64, Recalled)>)>;
 
 /// The slots of all clients of this host.
@@ -40,8 +40,8 @@ impl ThreadSlotsOfAll {
         all.insert(client, slots);
     }
 
-    /// A client has ended, and all of its threads: what it held and what it kept of locks is remembered, because their home will ask.
-    /// Returns its slots, which are of no use any more.
+    /// A client has ended, and all of its threads. Its held and kept locks are remembered, because their home will ask. Returns its slots,
+    /// which are of no use any more.
     pub fn end(&self, client: ClientId) -> Option<ThreadSlots> {
         let mut all = self.lock();
         let slots = all.remove(&client)?;

@@ -1,18 +1,18 @@
 //! An array of queues in shared memory: decides which sleepers to wake when something was committed or freed.
 //!
-//! A queue's bell is a word with five values. Zero, as in untouched memory, calls for the board. So an idle queue costs its reader
-//! nothing, and a writer finds its way to a reader that waits for a million of them. A reader on another host waits at the queue's node,
-//! which no futex wakes: the writer is told to ring the node.
+//! A queue's bell is a word with five values. Zero, as in untouched memory, calls for the board. So an idle queue costs its reader nothing.
+//! A writer finds its way to a reader that waits for a million of them. A reader on another host waits at the queue's node, which no futex
+//! wakes. The writer is told to ring the node.
 //!
 //! ```text
 //! reader:  bell = ASLEEP, REMOTE or BOARD; fence; look; park    writer:  commit; fence; if bell calls { tell the board; bell = AWAKE; wake }
 //! ```
 //!
 //! Either the reader's look sees what was committed, or the writer sees the bell. A reader that attends its queue (AWAKE) seldom goes to
-//! sleep. It then uses a heavy fence, so that the writer's is light. A reader of many queues leaves a queue whenever that is empty: while
+//! sleep. It then uses a heavy fence, so that the writer's is light. A reader of many queues leaves a queue whenever that is empty. While
 //! it looks (WATCHED), the writer's fence is the strong one. A reader on another host has messages between its announcement and its look,
-//! which take longer than a store takes to be seen. The writer tells the board before it takes the bell. If it dies in between, the bell
-//! is left to the next writer. A reader that sleeps looks again unasked from time to time.
+//! which take longer than a store takes to be seen. The writer tells the board before it takes the bell. If it dies in between, the bell is
+//! left to the next writer. A reader that sleeps looks again unasked from time to time.
 
 use crate::board::Board;
 use crate::lane::LaneLayout;
@@ -37,7 +37,7 @@ const WATCHED: u64 = 4;
 const LOCAL_BIT: u64 = 1;
 /// In the same bells: somebody waits at the node until the bell is zero.
 const REMOTE_BIT: u64 = 2;
-/// Value that a remote side stores to the set's bell, or to that of writers: it keeps the bit of this host's sleepers.
+/// Value that a remote side stores to the set's bell, or to that of writers. It keeps the bit of this host's sleepers.
 pub const ALL_ASLEEP: u64 = LOCAL_BIT | REMOTE_BIT;
 
 /// Sleepers that a commit must wake.
@@ -111,7 +111,7 @@ impl<W: Exchange + Clone> Array<W> {
         self.words.swap(self.word(queue, READER_BELL_AT), ASLEEP);
     }
 
-    /// Reader: what was announced, at this array and any other, is visible to writers before the caller's next looks are made.
+    /// Reader: announcements, at this array and any other, are visible to writers before the caller's next looks.
     ///
     /// **Cost**: a system call.
     pub fn fence(&self) {
@@ -141,7 +141,7 @@ impl<W: Exchange + Clone> Array<W> {
 
     /// Writer: has committed something to the queue. Returns the sleepers to wake.
     ///
-    /// **Cost**: a load of a line that changes only when the reader sleeps; while one of many reads the queue, a fence and another load.
+    /// **Cost**: a load of a line that changes only when the reader sleeps. While one of many reads the queue, a fence and another load.
     #[inline]
     pub fn committed(&self, queue: u64) -> Wake {
         // ORDERING: pairs with the heavy fence in `fence`.

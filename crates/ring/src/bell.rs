@@ -43,7 +43,7 @@ impl<W: Words> Flag<W> {
         self.words.store(WORD, AWAKE);
     }
 
-    /// Sender: says whether the other side sleeps and has to be woken; what was stored before is visible to its look.
+    /// Sender: says if the other side sleeps and has to be woken. Earlier stores are visible to its look.
     #[inline]
     pub fn ring(&self) -> bool {
         // ORDERING: pairs with the fence in `doze`.

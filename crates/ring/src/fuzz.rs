@@ -38,7 +38,7 @@ struct Sides {
 /// Most bytes of a unit that is pushed.
 const UNIT_LEN: usize = 40;
 
-/// Steps of an array of queues with a form that the first bytes choose: its sides work while somebody stores anything anywhere.
+/// Steps of an array of queues with a form that the first bytes choose. Its sides work while somebody stores anything anywhere.
 pub fn lanes(bytes: &[u8]) {
     let Some(([kind, depth, count], rest)) = bytes.split_first_chunk() else { return };
     let unit = match kind % 3 {

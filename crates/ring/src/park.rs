@@ -74,7 +74,7 @@ impl Call {
     }
 }
 
-/// Time that a thread sleeps at once where the kernel does not let it sleep at several words: Linux before 5.16, or a filter of system
+/// Time that a thread sleeps at once if the kernel does not let it sleep at several words. That is Linux before 5.16, or a filter of system
 /// calls.
 const NAP_WITHOUT: Duration = Duration::from_millis(1);
 

@@ -10,8 +10,8 @@
 //! left, too, so a thread that the node sees there again began later. And it names the region, so a stopped thread delays its own region
 //! alone.
 //!
-//! Threads without a slot of their own share two slots. The node names the slot that they take. While the node waits for threads at one,
-//! it names the other: threads that come one after the other would keep one slot taken for ever.
+//! Threads without a slot of their own share two slots. The node names the slot that they take. While the node waits for threads at one, it
+//! names the other. Threads that come one after the other would keep one slot taken for ever.
 //!
 //! Each command passes the thread's barrier. It is a light one where the node makes the kernel pass a barrier for both sides
 //! ([`crate::words`]).
@@ -89,7 +89,7 @@ impl<W: Exchange> Revoke<W> {
     /// Announces that the thread of that slot begins a command on a region. The thread looks at the generation afterwards, and before it
     /// touches a byte. Returns the slot for [`Revoke::leave`].
     ///
-    /// **Cost**: two stores to a line of its own; a full barrier, unless the node makes it; at a shared slot an exchange.
+    /// **Cost**: two stores to a line of its own. A full barrier, unless the node makes it; at a shared slot an exchange.
     #[inline]
     pub fn enter(&self, slot: usize, region: u64) -> usize {
         let slot = if slot < thread_slot::SHARED { slot } else { self.shared_slot() };
@@ -169,8 +169,7 @@ impl<W: Exchange> Revoke<W> {
         Entered(slots.filter(|(slot, word)| word & DEPTH != 0 && is_there(*slot)).collect())
     }
 
-    /// Node: true if all of them have left their slots since. If the node waits for the shared slot in use and the other one is empty, new
-    /// threads are sent to the other one.
+    /// If the node waits for the shared slot in use and the other one is empty, it sends new threads there.
     pub fn have_left(&self, entered: &mut Entered) -> bool {
         entered.0.retain(|(slot, then)| {
             let now = self.words.load(slot_at(*slot));

@@ -7,8 +7,8 @@
 use hanare_protocol::limits::{SPIN_PAUSE_COUNT, SPIN_YIELD_US};
 use std::time::{Duration, Instant};
 
-/// Longest time of yields that a waiter learns, where the usual time is shorter. After a shorter sleep the waiter had parked too early:
-/// its wake cost as much as the rest of the wait.
+/// Longest time of yields that a waiter learns, where the usual time is shorter. After a shorter sleep the waiter had parked too early. Its
+/// wake cost as much as the rest of the wait.
 const LEARNED: Duration = Duration::from_micros(4 * SPIN_YIELD_US);
 
 /// A wait of at most this number of yields is as short as a wait of pauses.
@@ -34,7 +34,7 @@ pub struct Backoff {
     yields_since: Option<Instant>,
     /// Time of the first [`Step::Park`] of this wait.
     gave_up: Option<Instant>,
-    /// True if the last yield took so long that computing threads had the CPU: longer yields would give them more of it.
+    /// True if the last yield took so long that computing threads had the CPU. Longer yields would give them more of it.
     is_crowded: bool,
     /// Time of yields before parking, as learned, and the least.
     budget: Duration,
@@ -92,7 +92,7 @@ impl Backoff {
 
     /// Passes a little time, or says that it is time to park.
     ///
-    /// **Cost**: one pause instruction at first; then one `sched_yield` and one look at the clock, and once between two parks a system
+    /// **Cost**: one pause instruction at first. Then one `sched_yield` and one look at the clock, and once between two parks a system
     /// call.
     #[inline]
     pub fn step(&mut self) -> Step {

@@ -3,12 +3,12 @@
 //! Safety invariants of this module:
 //!
 //! 1. A [`Shared`] lies in a window that promises to stay mapped and writable, at an 8-byte boundary.
-//! 2. Words are touched by atomics only, and data bytes by raw copies: the other side may write anything at any time.
+//! 2. Words are touched by atomics only, and data bytes by raw copies. The other side may write anything at any time.
 //!
-//! A fence on the hot path waits until the stores before it have left the processor. That takes as long as the line of the other side
-//! takes to come, some 100 ns for each unit. `membarrier` moves that cost to the side that goes to sleep: the kernel has every processor
-//! that runs a registered process pass a fence. A process that cannot register keeps its own fences. A sleeper that cannot call it (a
-//! filter of system calls that the other side has not) may miss a wake, and looks again unasked, as all sleepers do.
+//! A fence on the hot path waits until the stores before it have left the processor. That takes as long as the line of the other side takes
+//! to come, some 100 ns for each unit. `membarrier` moves that cost to the side that goes to sleep. The kernel has every processor that
+//! runs a registered process pass a fence. A process that cannot register keeps its own fences. A sleeper that cannot call it (a filter of
+//! system calls that the other side has not) may miss a wake, and looks again unasked, as all sleepers do.
 //!
 //! Short bytes are copied in by words. A program has often just stored a word of what it sends. A wider load of that word and others
 //! waits until the processor has written all its earlier stores. So it waits for the lines of earlier units that are still on their way
@@ -53,11 +53,11 @@ pub trait Words {
 /// Words that several sides may change at the same time.
 pub trait Exchange: Words {
     /// Writes `new` if the word is `old`. Returns the value before, as `Ok` if it was `old`. A side that reads the new value sees all that
-    /// was written before it, and so does the caller for the value before (acquire and release).
+    /// was written before it. So does the caller for the value before (acquire and release).
     fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<u64, u64>;
 }
 
-/// Longest range that is copied in by words: for a longer one that takes more time than one wait for a line.
+/// Longest range that is copied in by words. For a longer one that takes more time than one wait for a line.
 const BY_WORDS_LEN: usize = 256;
 /// Bytes of two words.
 const PAIR_LEN: usize = 2 * WORD_LEN;
@@ -192,7 +192,7 @@ impl Words for Shared {
     }
 }
 
-/// Copies two words, each loaded by itself, with one store: a processor holds a bounded number of stores that wait for their lines.
+/// Copies two words, each loaded by itself, with one store. A processor holds a bounded number of stores that wait for their lines.
 ///
 /// # Safety
 /// The target is valid for two words.

@@ -157,7 +157,7 @@ impl Calls {
         self.files.make(parent, name.as_bytes(), what, maker).and_then(|ino| self.attributes(ino))
     }
 
-    /// The kernel's way to cache a file's pages: as before, where no other mount has changed it since it last had it open.
+    /// The kernel's way to cache a file's pages. It stays if no other mount has changed the file since it was last open here.
     pub(super) fn open_flags(&self, ino: Ino) -> Result<FopenFlags> {
         if is_plain(ino) {
             self.plain.open_file(ino)?;
@@ -228,7 +228,7 @@ impl Calls {
         Ok(listing)
     }
 
-    /// The attributes of an entry of a listing, as far as they are known here; `None` where it has gone since.
+    /// The attributes of an entry of a listing, as far as they are known here. `None` if it has gone since.
     pub(super) fn listed(&self, ino: Ino, name: &[u8]) -> Result<Option<FileAttr>> {
         let found = match is_plain(ino) {
             true => self.plain.lookup(name).map(|(_, stat)| plain_attributes(ino, &stat)),

@@ -37,7 +37,7 @@ impl Source<'_> {
         }
     }
 
-    /// The parts of bytes `from .. to`: each a number of bytes of a run, with the offset in it, or of a hole.
+    /// The parts of bytes `from .. to`. Each is a number of bytes of a run, with the offset in it, or of a hole.
     fn parts(&self, from: u64, to: u64) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut at = from;
@@ -53,7 +53,7 @@ impl Source<'_> {
         parts
     }
 
-    /// The first byte at `from` or later that is data, or the first that is in a hole; the end of the file counts as one.
+    /// The first byte at `from` or later that is data, or the first that is in a hole. The end of the file counts as a hole.
     pub fn seek(&self, from: u64, data: bool) -> Option<u64> {
         let size = self.size();
         if from >= size {

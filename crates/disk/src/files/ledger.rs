@@ -43,8 +43,8 @@ pub struct Ledger {
 impl Ledger {
     /// Opens a file system; makes it, empty, where it is not there.
     ///
-    /// **Errors**: the pool's; [`Error::NotTrusted`] for a region of a user that the pool's handle does not trust; [`Error::BadUse`] where
-    /// a region of that name is something else.
+    /// **Errors**: the pool's. [`Error::NotTrusted`] for a region of a user that the pool's handle does not trust. [`Error::BadUse`] if a
+    /// region of that name is something else.
     pub fn open(pool: &Pool, name: &str, fresh: impl Fn() -> Tree) -> Result<Ledger, Error> {
         let front = open_front(pool, &format!("{name}@super"))?;
         let (is_made, front_name) = (front.created(), front.name().to_owned());
@@ -154,7 +154,7 @@ impl Ledger {
         }
     }
 
-    /// Replaces the log by one that begins with the state that is known here; `None` where that is not the state of this head any more.
+    /// Replaces the log by one that begins with the state that is known here. `None` if that is not the state of this head any more.
     fn replace(&self, before: Head) -> Result<Option<Turn>, Error> {
         let Some(turn) = self.turns.take_next(before)? else { return Ok(None) };
         let begun = {

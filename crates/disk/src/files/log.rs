@@ -98,7 +98,7 @@ pub fn load_log(parts: &Parts, head: Head) -> Result<View, Error> {
     if follow(&mut view, head)? { Ok(view) } else { Err(garbage(parts, "a frame's checksum is wrong")) }
 }
 
-/// Applies the frames up to a head of the same log; `false` where the bytes are no frames, as in a log that was replaced.
+/// Applies the frames up to a head of the same log. `false` if the bytes are no frames, as in a log that was replaced.
 pub fn follow(view: &mut View, head: Head) -> Result<bool, Error> {
     if head.tail < view.head.tail || head.tail > view.log.len() {
         return Ok(false);

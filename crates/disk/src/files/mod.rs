@@ -168,7 +168,7 @@ impl Files {
         }
     }
 
-    /// Looks at a file, link or folder as this mount sees it: with its writes that are not in the log yet.
+    /// Looks at a file, link or folder as this mount sees it, with its writes that are not in the log yet.
     pub fn with<T>(&self, ino: Ino, look: impl FnOnce(&Inode, &Source<'_>) -> T) -> Result<T> {
         drop(self.view()?);
         self.with_known(ino, look)

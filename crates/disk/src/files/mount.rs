@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Threads that answer the kernel: two for each of two processors, so that a thread that waits for another node holds nobody up.
+/// Threads that answer the kernel: two for each of two processors. So a thread that waits for another node holds nobody up.
 const THREADS: usize = 4;
 
 /// Readahead of a mount that root makes, in KiB: as long as a request.
@@ -48,8 +48,8 @@ pub struct Mounted {
 
 /// Mounts a file system of the pool at a folder; makes it, empty, where it is not there.
 ///
-/// **Errors**: the pool's; [`Error::NotTrusted`] for a region that another user made; [`Error::System`] where this host does not let the
-/// user mount.
+/// **Errors**: the pool's. [`Error::NotTrusted`] for a region that another user made. [`Error::System`] if this host does not let the user
+/// mount.
 ///
 /// FEATURE: D2-F1 D2-F2 D2-F3 D2-F15
 pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mounted, Error> {

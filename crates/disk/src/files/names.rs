@@ -151,7 +151,7 @@ impl Files {
         })
     }
 
-    /// A file's mode without the bits that let programs run with its owner's rights; `None` if it has none of them.
+    /// A file's mode without the bits that let programs run with its owner's rights. `None` if it has none of them.
     pub fn mode_without_rights(&self, ino: Ino) -> Result<Option<u32>> {
         self.with_known(ino, |inode, _| {
             // Without the group's right to execute, the second bit is not one of execution.

@@ -1,4 +1,4 @@
-//! Decides how far a mount believes a file system: users that can write its regions can forge each owner, mode and attribute.
+//! Decides how far a mount believes a file system. Users that can write its regions can forge each owner, mode and attribute.
 //!
 //! | its regions belong to | owners that are shown | set-user-ID bits, devices, capabilities |
 //! |---|---|---|

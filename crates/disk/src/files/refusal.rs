@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Results of calls on files.
 pub type Result<T, E = Errno> = std::result::Result<T, E>;
 
-/// A line that says the same as the last is not written again within this time: a program that tries again and again would fill the log.
+/// A line that says the same as the last is not written again within this time. A program that tries again and again would fill the log.
 const SAME_LINE: Duration = Duration::from_secs(1);
 
 /// The error number for a failed call on the pool. A failure that the program did not cause is logged, with the purpose of the call.

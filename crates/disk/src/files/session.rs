@@ -1,7 +1,7 @@
 //! A mount's life among the mounts of a file system, and its two threads.
 //!
 //! A mount holds the lock `NAME@mount.ID` from before its `Start` until it ends. Another mount that finds the lock free for a while adds
-//! `End` for it. A mount that could not look at the log for a shorter while does nothing more, because others may have ended it.
+//! `End` for it. A mount that could not look at the log for a shorter while does nothing more: others may have ended it.
 //!
 //! The *watch* holds the lock and looks at the log. It makes no change, because a change waits for others, up to [`STANDING`] and longer.
 //! The *ticker* makes the changes.
@@ -31,7 +31,7 @@ const LOOK_FOR_DEAD: Duration = Duration::from_secs(2);
 /// Time that a mount goes on without a look at the log: longer than any call on the pool takes.
 const STANDING: Duration = Duration::from_secs(15);
 
-/// Time that another's lock is free before it counts as dead: its last calls, begun within [`STANDING`], have ended by then.
+/// Time that another's lock is free before it counts as dead. Its last calls, begun within [`STANDING`], have ended by then.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Time that a data region is all free before it goes back to the pool.
@@ -297,7 +297,7 @@ impl<'f> Ticker<'f> {
         Ok(())
     }
 
-    /// Holds files that are open here and have no name any more, so that they stay as long as they are open.
+    /// Holds open files that have no name any more, so that they stay as long as they are open.
     fn hold_orphans(&self) -> Result<()> {
         for open in self.files.all_open() {
             let (session, ino) = (self.session, open.ino);

@@ -10,13 +10,13 @@ use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Shortest and longest data region in blocks, 4 MiB and 1 GiB: a new one is as long as all before it, so that few are made.
+/// Shortest and longest data region in blocks, 4 MiB and 1 GiB. A new one is as long as all before it, so that few are made.
 const SEGMENT_BLOCKS: (u64, u64) = (1 << 10, 1 << 18);
 
 /// Shortest one that is tried when the pool is nearly full: 64 KiB.
 const SEGMENT_BLOCKS_LAST: u64 = 16;
 
-/// Fewest and most blocks that a mount reserves at once, 256 KiB and 64 MiB: it asks for twice as many each time.
+/// Fewest and most blocks that a mount reserves at once, 256 KiB and 64 MiB. It asks for twice as many each time.
 const RESERVE_BLOCKS: (u64, u64) = (1 << 6, 1 << 14);
 
 /// Blocks of one placement that are this mount's to fill.

@@ -107,7 +107,7 @@ impl Turns {
         Err(last.unwrap_or_else(|| unreachable!("it is tried at least once")))
     }
 
-    /// Makes the log of a turn, which begins with this state, and moves the head to it; `None` where the head has moved.
+    /// Makes the log of a turn, which begins with this state, and moves the head to it. `None` if the head has moved.
     pub fn begin_log(&self, turn: &Turn, before: Head, at: NodeId, tree: &Tree) -> Result<Option<(Head, Region)>, Error> {
         let (fresh, region) = write_log(&self.parts, turn.log, at, tree)?;
         turn.check()?;

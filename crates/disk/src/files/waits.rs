@@ -46,7 +46,7 @@ pub fn wait_for_lock(files: &Arc<Files>, ino: Ino, claim: Claim, reply: ReplyEmp
     }
 }
 
-/// True if a signal waits that the process would act on, or if it is gone: a request that is under way hides that from it.
+/// True if a signal waits on which the process would act, or if it is gone. A request under way hides that from it.
 fn has_signal(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     threads.flatten().any(|thread| {

@@ -181,7 +181,7 @@ pub(super) fn gather_stream((extent, shape): CopyEnd<'_, ReachedExtent>, at: u64
     vector::gather_part(reach.window(), shape, at, into).map_err(|lost| lost_memory(&lost))
 }
 
-/// Copies a range of the stream of a pair: at once where a side is contiguous and both stay where they are, else through a buffer.
+/// Copies a range of the stream of a pair. It is done at once if a side is contiguous and both stay where they are, else through a buffer.
 fn copy_range(
     (from, source): CopyEnd<'_, ReachedExtent>,
     (to, target): CopyEnd<'_, ReachedExtent>,

@@ -1,5 +1,5 @@
-//! A fuzz target: what clients ask of each other through a node, by several users on several connections, while one of them writes anywhere into
-//! the memory of a queue.
+//! A fuzz target: requests for what clients share, by several users on several connections. Meanwhile one of them writes anywhere into a
+//! queue's memory.
 
 use crate::extents::Extents;
 use crate::pages::{NodeHome, NodePages};

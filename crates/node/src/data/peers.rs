@@ -1,4 +1,4 @@
-//! Links to other nodes, made when a copy first needs them: dialed in threads of their own, because a node may be slow.
+//! Links to other nodes, made when a copy first needs them. Threads of their own dial them, because a node may be slow.
 
 use super::execution::ReachedExtent;
 use super::fetches::NodeFetch;
@@ -66,7 +66,7 @@ impl Peers {
         }
     }
 
-    /// Begins to connect to a node for messages about pages, or copies, from node `me`; [`ToService::Wired`] says what came of it.
+    /// Begins to connect to a node for messages about pages, or copies, from node `me`. [`ToService::Wired`] says what came of it.
     pub fn dial_wire(&self, role: Role, me: NodeId, node: NodeId, address: String) {
         let (keys, bound, notices) = (self.dial.keys.clone(), self.dial.bound, self.dial.notices.clone());
         let wired = move |link| ToService::Wired { role, node, is_ours: true, link };

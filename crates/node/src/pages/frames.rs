@@ -1,4 +1,4 @@
-//! The page words and frames of a region on this host, its clients' mappings, and how what the rules ask for is done to them.
+//! The page words and frames of a region on this host, its clients' mappings, and the actions of the rules on them.
 
 use super::memory::SharedMemory;
 use hanare_home::{FileParts, FrameTerms, HostFrames, NODE_SLOTS, PageBytes, SLOTS};

@@ -158,7 +158,7 @@ impl HomeMemory {
         file_at(&place.extent.files, place.offset).ok_or_else(not_here)
     }
 
-    /// The files of the extents that lie here, for a client of this host to map; by extent of the layout.
+    /// The files of the extents that lie here, by extent of the layout. A client of this host maps them.
     pub fn files(&self) -> Result<(FileParts, Vec<OwnedFd>)> {
         let mut fds = Vec::new();
         let mut parts = Vec::new();

@@ -164,7 +164,7 @@ fn a_reply_keeps_nobody_from_the_memory_of_a_region_that_was_left() {
     drop(reply);
 }
 
-/// A page is a hole while it is taken out of mappings: who writes extents down meanwhile does not see that.
+/// A page is a hole while it is taken out of mappings. Who writes extents down meanwhile does not see that.
 #[test]
 fn pages_that_are_taken_out_of_mappings_are_written_down_as_they_are() {
     const LEN: u64 = 256 * PAGE_LEN;

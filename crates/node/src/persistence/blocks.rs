@@ -86,7 +86,8 @@ pub(super) fn write_blocks(
     into.write_all(&sum(&[&end]))
 }
 
-/// Begins an image of a region when no command changes it; after a while in any case, as one that is under way may be there in part.
+/// Begins an image of a region when no command changes it. After a while it begins in any case: then an unfinished command may be there in
+/// part.
 fn await_moment(extents: &Extents, gid: Gid) {
     let until = Instant::now() + MOMENT_PATIENCE;
     while !extents.begin_image(gid, Instant::now() >= until) {

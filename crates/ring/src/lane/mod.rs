@@ -1,20 +1,20 @@
-//! A lane of a queue: units in shared memory from one writer to one reader, either of which may be followed by a successor.
+//! A lane of a queue: units in shared memory from one writer to one reader. Either may have a successor.
 //!
 //! The writer claims room for a unit, fills it in place, and commits. The reader sees committed units where they lie, and frees them by
 //! storing the head. A writer that dies at any step loses at most its uncommitted units. A reader that dies leaves its unfreed units to
 //! its successor. Neither waits for anybody.
 //!
 //! Blocks are committed by the tail's store, so they lie on lines of their own and are counted at once. A record is committed by its length
-//! word, which is all that its reader looks at: a short one costs the transfer of one line. The tail follows it, for the lane's next
-//! writer and for readers of other hosts.
+//! word, which is all that its reader looks at. A short one costs the transfer of one line. The tail follows it, for the lane's next writer
+//! and for readers of other hosts.
 //!
 //! ```text
 //! writer of records:  claim: word behind the record := 0;  fill;  publish: tail to be;  word of the first that was kept;  tail
 //! ```
 //!
-//! The word behind the last record is zero, because that place may hold bytes of an earlier lap. In a full lane it is the word of the
-//! first record, whose lap tells it from a fresh one. A writer that dies between the word and the tail has committed: the tail is the one
-//! that was to be then ([`LaneLayout::tail`]).
+//! The word behind the last record is zero, because that place may hold bytes of an earlier lap. In a full lane it is the word of the first
+//! record, whose lap tells it from a fresh one. A writer that dies between the word and the tail has committed. The tail is the one that
+//! was to be then ([`LaneLayout::tail`]).
 //!
 //! [`crate::spsc`] is for two sides that end together; a lane outlives both.
 //!
@@ -139,8 +139,8 @@ impl LaneLayout {
         Ok(Some(Committed { position, len: (word - 1) as usize, frame, padding }))
     }
 
-    /// Position where the lane's next writer begins: the tail, or the end of records that a writer committed and did not live to count
-    /// there.
+    /// Position where the lane's next writer begins. It is the tail, or the end of records that a writer committed and did not live to
+    /// count there.
     ///
     /// For the lane's writer, or for a caller that has found the writer gone.
     pub fn tail(&self, words: &impl Words) -> u64 {

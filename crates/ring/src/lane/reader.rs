@@ -70,7 +70,7 @@ impl<W: Words> Reader<W> {
 
     /// The next committed unit that was not seen. It stays where it is until it is freed; several may be seen before.
     ///
-    /// **Cost**: of records, no shared line but the unit's own; of blocks one more where there are none up to the tail last read.
+    /// **Cost**: for records, no shared line but the unit's own. For blocks one more, if there are none up to the tail last read.
     /// **Errors**: [`Corrupt`].
     #[inline(always)]
     #[allow(clippy::should_implement_trait, reason = "it may fail, and there is no last unit")]
@@ -106,7 +106,7 @@ impl<W: Words> Reader<W> {
         self.words.read(seen.at + at, into);
     }
 
-    /// Gives the room of a unit, and of all before it, back to the writer; windows and reads of them end before.
+    /// Gives the room of a unit, and of all before it, back to the writer. Windows and reads of them end before.
     ///
     /// **Cost**: one store to the heads' line.
     #[inline]

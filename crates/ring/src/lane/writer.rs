@@ -24,7 +24,7 @@ pub struct Writer<W> {
     withheld: Option<(usize, u64)>,
 }
 
-/// Distance ahead of a block at which lines are asked for: while one comes from the reader, some eight blocks of a line are written.
+/// Distance ahead of a block at which lines are asked for. While one comes from the reader, some eight blocks of a line are written.
 const AHEAD_LEN: u64 = 512;
 
 #[derive(Clone, Copy, Debug)]
@@ -61,8 +61,7 @@ impl<W: Words> Writer<W> {
         Ok(self.place.len - used)
     }
 
-    /// Takes room for a unit of `len` bytes, of a length that the queue's form allows; false where there is none. A claim that was not
-    /// committed is abandoned.
+    /// Takes room for a unit of `len` bytes, of a length that the queue's form allows. False if there is none.
     ///
     /// **Cost**: no shared line while the room last seen suffices. **Errors**: [`Corrupt`].
     #[inline]

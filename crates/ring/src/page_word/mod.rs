@@ -1,4 +1,4 @@
-//! The page words of a region on one host: the state of each page there, in memory that the region's clients and their node share.
+//! The page words of a region on one host. They are the state of each page there, in memory that the region's clients and their node share.
 //!
 //! Threads of many processes and the node meet at a page word. A thread that faults fetches and maps the page itself, and the node may
 //! take the page away meanwhile. The rules of a word are those of [`hanare_protocol::page::word`]; here compare-exchange applies them.
@@ -24,13 +24,13 @@
 //!   write-protected later). For [`Access::Write`] also remove a write-protection that the thread's own process has. Map only between
 //!   [`Fault::Map`] and [`PageWords::leave`]: as long as the thread is counted, nobody takes the page. Before and after, the mapped page
 //!   may be one that was removed. The count and the state are one word, so a thread is counted only while the state lets it map.
-//! - *Filling*: between [`PageWords::fill`] and [`PageWords::filled`] the frame is the filler's alone. The grant counts from the
-//!   former on: an invalidation waits until the page is here, and no other answer is put into the frame.
-//! - A grant may also come to the node (from the page's owner): the node then does the same in the claimer's name.
-//!   [`Fill::Void`] and [`Installed::Void`] say that it was overtaken by an invalidation: ask again, firmly.
+//! - *Filling*: between [`PageWords::fill`] and [`PageWords::filled`] the frame is the filler's alone. The grant counts from the former on.
+//!   An invalidation waits until the page is here, and no other answer is put into the frame.
+//! - A grant may also come to the node (from the page's owner). The node then does the same in the claimer's name. [`Fill::Void`] and
+//!   [`Installed::Void`] say that it was overtaken by an invalidation: ask again, firmly.
 //! - [`PageWords::grant`] for writing is called when all acknowledgements have come, not before.
 //! - After a refusal: [`PageWords::fail`]; the threads that waited ask for themselves.
-//! - [`Changed::wakes`] tells the caller that somebody is parked on the word: the caller wakes them (a shared futex on the word's low
+//! - [`Changed::wakes`] tells the caller that somebody is parked on the word. The caller wakes them (a shared futex on the word's low
 //!   half).
 //!
 //! # Taking a page, in the node
@@ -104,8 +104,8 @@ const fn place(page: u64) -> u64 {
 /// word 8 x slots              page 0, page 1 ...      a word each
 /// ```
 ///
-/// Each thread that can fault has a slot of its own, and is at one page at a time; the node has some for itself. The numbers
-/// of slots and pages are given by the node over its socket, not read from the memory.
+/// Each thread that can fault has a slot of its own, and is at one page at a time. The node has some for itself. The numbers of slots and
+/// pages are given by the node over its socket, not read from the memory.
 #[derive(Clone, Debug)]
 pub struct PageWords<W> {
     words: W,
@@ -119,7 +119,7 @@ pub const fn page_words_len(pages: u64, slots: u16) -> u64 {
 }
 
 impl<W: Exchange> PageWords<W> {
-    /// The words of `pages` pages and `slots` slots, in memory that was all zero when the region was first mapped on the host.
+    /// The words of `pages` pages and `slots` slots. Their memory was all zero when the region was first mapped on the host.
     pub fn new(words: W, pages: u64, slots: u16) -> PageWords<W> {
         let len = page_words_len(pages, slots) / WORD_LEN as u64;
         assert!(words.count() as u64 >= len, "the words of all pages and slots fit their memory");
@@ -168,8 +168,7 @@ impl<W: Exchange> PageWords<W> {
     /// Decides about a touch of a page that is not mapped for `access`. The thread's request has the slot's [`PageWords::number`], which no
     /// request had before. A successor of a dead thread cannot tell whether the thread asked, and asks with the same number.
     ///
-    /// **Cost**: one store to the slot, two where the page is claimed, one exchange of the page's word; for [`Fault::Wait`] only a
-    /// read.
+    /// **Cost**: one store to the slot, two if the page is claimed, and one exchange of the page's word. For [`Fault::Wait`] only a read.
     // FEATURE: EU-F12 EU-F17
     pub fn fault(&self, page: u64, slot: u16, access: Access) -> Result<Fault, Corrupt> {
         let at = self.at(page);
@@ -216,7 +215,7 @@ impl<W: Exchange> PageWords<W> {
         }
     }
 
-    /// A number for another request about the page that the slot claimed: the one after the last of any thread of the slot.
+    /// A number for another request about the page that the slot claimed. It follows the last of any thread of the slot.
     pub fn next_number(&self, slot: u16) -> u32 {
         let at = self.slot_at(slot) + NUMBER;
         // ORDERING: the slot's own thread alone changes it, or the node when that is dead.

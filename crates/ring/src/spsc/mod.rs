@@ -1,9 +1,9 @@
 //! A ring of records in shared memory: one producer, one consumer, each in any process.
 //!
-//! The producer claims room, writes the bytes, and commits by storing the record's length word. The length word lies
-//! in the cache line where the record begins, so a small record costs one line transfer. Before it commits, the
-//! producer clears the next length word: that word may hold bytes of an earlier lap, which must not pass for a record.
-//! A producer that dies at any step loses at most its uncommitted record.
+//! The producer claims room, writes the bytes, and commits by storing the record's length word. The length word lies in the cache line
+//! where the record begins, so a small record costs one line transfer. Before it commits, the producer clears the next length word. That
+//! word may hold bytes of an earlier lap, which must not pass for a record. A producer that dies at any step loses at most its uncommitted
+//! record.
 //!
 //! A record is contiguous. If it does not fit before the end of the data, the rest there is padding.
 
@@ -167,8 +167,7 @@ impl<W: Words> Producer<W> {
 
     /// Claims, writes and commits one record of the given parts, or says that there is no room.
     ///
-    /// **Cost**: one copy; one shared line written for each line of the record, none read while the ring is known to
-    /// have room.
+    /// **Cost**: one copy. One shared line written for each line of the record, none read while the ring is known to have room.
     pub fn push(&mut self, parts: &[&[u8]]) -> Result<bool, Corrupt> {
         let len = parts.iter().map(|part| part.len()).sum();
         if !self.claim(len)? {

@@ -1,4 +1,4 @@
-//! Invariants of every state that a log builds: a snapshot is input, because any program that may write the log's region wrote it.
+//! Invariants of every state that a log builds. A snapshot is input, because any program that may write the log's region wrote it.
 
 use super::bytes::{FILE_LEN_MAX, is_place};
 use super::names::is_name;

@@ -66,7 +66,7 @@ fn check(tree: &Tree) {
 }
 
 proptest! {
-    /// Whatever records come: no block is lost or of two files, no folder hangs nowhere, links are counted, and a snapshot is the same.
+    /// No record loses a block or gives it to two files. No folder hangs nowhere, links are counted, and a snapshot is the same.
     #[test]
     fn any_records_leave_a_whole_tree(steps in prop::collection::vec(step(), 1..80)) {
         let mut tree = tree();
