@@ -1,10 +1,10 @@
 //! The driver of the coordinator's state machine: its journal, and the links of the pool's other nodes.
 
+use super::journals::Journals;
 use crate::control_link::ControlLink;
-use crate::journal::Journal;
 use crate::notices::ToService;
 use hanare_fabric::LinkError;
-use hanare_protocol::coordinator::{Coordinator, Output, Peer, Record, Settings};
+use hanare_protocol::coordinator::{Commits, Coordinator, Output, Peer, Settings, WaitingOutputs};
 use hanare_protocol::wire::control::{FromNode, ToNode};
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
@@ -20,8 +20,9 @@ const JOURNAL_LOOK_MS: u64 = 1000;
 
 pub(crate) struct Coordination {
     machine: Coordinator,
-    /// The journal, where the pool is to outlive this process.
-    journal: Option<Journal>,
+    /// Outputs of the machine that wait for the commit of their records.
+    outputs: WaitingOutputs,
+    journal: Journals,
     links: HashMap<u64, PeerLink>,
     /// When the journal's disk was looked at.
     looked_ms: u64,
@@ -55,10 +56,9 @@ fn unreachable_from_remote(peer: &str, address: &str) -> Option<Error> {
 impl Coordination {
     /// Restores the coordinator from its journal.
     pub fn open(settings: Settings, path: Option<&Path>, now_ms: u64) -> Result<Coordination> {
-        let (journal, records) = path.map(Journal::open).transpose()?.unzip();
-        let records: Vec<Record> = records.unwrap_or_default();
+        let (journal, records) = Journals::open(path)?;
         let machine = Coordinator::restore(settings, records, now_ms);
-        Ok(Coordination { machine, journal, links: HashMap::new(), looked_ms: 0 })
+        Ok(Coordination { machine, outputs: WaitingOutputs::default(), journal, links: HashMap::new(), looked_ms: 0 })
     }
 
     /// True if the journal tells of a life before this one.
@@ -107,10 +107,8 @@ impl Coordination {
     pub fn tick(&mut self, now_ms: u64) {
         if self.looked_ms.saturating_add(JOURNAL_LOOK_MS) <= now_ms {
             self.looked_ms = now_ms;
-            if let Some(journal) = &mut self.journal {
-                journal.look();
-                self.machine.set_journal_full(journal.is_full());
-            }
+            self.journal.look();
+            self.machine.set_journal_full(self.journal.is_full());
         }
         self.machine.tick(now_ms);
     }
@@ -119,20 +117,15 @@ impl Coordination {
         self.machine.next_deadline()
     }
 
-    /// Acts on the machine's outputs: journals, sends, and returns what concerns others; links that failed are listed.
+    /// Appends the machine's records, acts on outputs whose records are committed, and returns what concerns others; links that failed
+    /// are listed.
     ///
     /// **Errors**: the journal's: nothing more may be acknowledged then.
     pub fn act(&mut self, failed: &mut Vec<(u64, String)>) -> Result<Vec<CoordinatorAction>> {
-        let (mut actions, mut records, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
-        while let Some(output) = self.machine.poll() {
-            match output {
-                Output::Journal(record) => records.push(record),
-                output => outputs.push(output),
-            }
-        }
-        // All that came of this round is one write. So nobody waits for a write for each of many others.
-        self.write(&records)?;
-        for output in outputs {
+        let mut actions = Vec::new();
+        self.outputs.take(&mut self.machine, &mut self.journal)?;
+        self.machine.set_journal_full(self.journal.is_full());
+        while let Some(output) = self.outputs.next(self.journal.committed()) {
             match output {
                 Output::Send(OWN, message) => actions.push(CoordinatorAction::Own(message)),
                 Output::Send(Peer(id), message) => {
@@ -147,25 +140,11 @@ impl Coordination {
                 }
                 Output::NodeLost { node, reason, in_order: true, .. } => tracing::info!("{node} has gone: {reason}"),
                 Output::NodeLost { node, reason, .. } => tracing::warn!("{node} is lost: {reason}"),
-                Output::Journal(_) => unreachable!("taken above"),
+                Output::Journal(_) => unreachable!("it went to the journal"),
             }
         }
-        // A snapshot stands for everything polled, so it is taken when nothing is left to poll.
-        if let Some(journal) = &mut self.journal
-            && !journal.is_full()
-            && self.machine.is_worth_compacting(journal.count())
-        {
-            journal.replace(&self.machine.snapshot())?;
-        }
+        self.journal.compact(&self.machine)?;
         Ok(actions)
-    }
-
-    fn write(&mut self, records: &[Record]) -> Result<()> {
-        if let Some(journal) = self.journal.as_mut().filter(|_| !records.is_empty()) {
-            journal.append(records)?;
-            self.machine.set_journal_full(journal.is_full());
-        }
-        Ok(())
     }
 }
 

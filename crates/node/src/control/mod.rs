@@ -12,6 +12,7 @@
 //! | `acceptor` | TCP connections: greeted by a thread of their own, then handed on |
 //! | `home` | the link to the coordinator, where that is another node |
 //! | `coordination` | the coordinator, where it is this node |
+//! | `journals` | where its records go |
 //! | `event_loop` | the thread's loop |
 
 mod acceptor;
@@ -25,6 +26,7 @@ mod event_loop;
 mod extents;
 mod goodbye;
 mod home;
+mod journals;
 mod leases;
 mod listener;
 

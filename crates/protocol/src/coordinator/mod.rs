@@ -3,8 +3,8 @@
 //! The coordinator runs on one node of a pool. It is driven like every machine here: [`Coordinator::handle`],
 //! [`Coordinator::disconnected`] and [`Coordinator::tick`] take events and the time, [`Coordinator::poll`] yields actions.
 //!
-//! **Ordering**: outputs are acted on in the order in which they come, and a [`Output::Journal`] must be durable before any output
-//! behind it is acted on. That is what makes an acknowledged create survive a restart.
+//! **Ordering**: outputs are acted on in the order in which they come. A [`Output::Journal`] must be committed before any output behind it
+//! is acted on ([`WaitingOutputs`]). So an acknowledged create survives a restart.
 //!
 //! The coordinator's own node is a member like all others and joins by the same messages, over a [`Peer`] of its own. No node is welcomed
 //! before it, because a welcome names the coordinator's node as home.
@@ -22,8 +22,10 @@
 //! | `orders`, `asks` | that each order and each request is carried out once |
 //! | `ranks` | which ranks go with a node |
 //! | `records`, `journal` | what lasts, and what it builds |
+//! | `commit` | when the driver may act on an output |
 
 mod asks;
+mod commit;
 mod create;
 mod holders;
 mod join;
@@ -43,6 +45,7 @@ mod settings;
 mod spills;
 
 pub use asks::AskKey;
+pub use commit::{BatchNumber, Commits, WaitingOutputs};
 pub use records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
 pub use settings::Settings;
 
@@ -74,7 +77,7 @@ pub struct Peer(pub u64);
 /// An action for the coordinator's driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Make this record durable before acting on any later output.
+    /// Have this record committed before acting on any later output.
     Journal(Record),
     /// Send a message.
     Send(Peer, ToNode),

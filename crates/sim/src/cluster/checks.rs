@@ -22,6 +22,8 @@ struct Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     regions: BTreeMap<Gid, Seen>,
+    /// Regions that the last batch removed: outputs of its pass may show them as they were before.
+    removed: BTreeMap<Gid, Seen>,
     gids: BTreeSet<Gid>,
     lives: BTreeMap<NodeId, Incarnation>,
     ended: BTreeSet<(NodeId, Epoch)>,
@@ -42,7 +44,12 @@ impl Checks {
         self.grants.insert(grant.0, (node, epoch, gid));
     }
 
-    /// A record becomes durable.
+    /// The next batch of records is committed.
+    pub fn begin_batch(&mut self) {
+        self.removed.clear();
+    }
+
+    /// A record of the batch.
     pub fn on_record(&mut self, record: &Record) -> Check {
         match record {
             Record::Node(node) => {
@@ -68,7 +75,9 @@ impl Checks {
             }
             Record::Removed { gid, by } => {
                 let seen = self.regions.remove(gid).ok_or_else(|| format!("{gid} was removed without existing"))?;
-                self.on_carried_out(*by, |what| matches!(what, Request::Remove { name } if *name == seen.name))
+                self.on_carried_out(*by, |what| matches!(what, Request::Remove { name } if *name == seen.name))?;
+                self.removed.insert(*gid, seen);
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -77,7 +86,9 @@ impl Checks {
     /// A region takes the place of another: of one that was its owner's, and lost bytes with the life of a node.
     fn on_replaced(&mut self, lost: Gid, region: &RegionRecord) -> Check {
         let seen = self.regions.remove(&lost).ok_or_else(|| format!("{lost} was replaced without existing"))?;
-        check(seen.name == region.name && seen.uid == region.owner.uid, || format!("{region:?} replaces {seen:?}"))
+        check(seen.name == region.name && seen.uid == region.owner.uid, || format!("{region:?} replaces {seen:?}"))?;
+        self.removed.insert(lost, seen);
+        Ok(())
     }
 
     fn on_created(&mut self, region: &RegionRecord, by: AskKey) -> Check {
@@ -113,7 +124,9 @@ impl Checks {
 
     /// The coordinator answers with a region: it must exist, whole, in the lives that made it, with grants for it.
     pub fn on_view(&self, view: &RegionView) -> Check {
-        let Some(seen) = self.regions.get(&view.gid) else { return Err(format!("'{}' was opened without existing", view.name)) };
+        let Some(seen) = self.regions.get(&view.gid).or_else(|| self.removed.get(&view.gid)) else {
+            return Err(format!("'{}' was opened without existing", view.name));
+        };
         check(seen.name == view.name && view.layout.len() <= seen.len, || format!("{view:?} is not {seen:?}"))?;
         let lost = seen.extents.iter().find(|(node, _, _, life)| self.lives.get(node) != Some(life));
         check(lost.is_none(), || format!("'{}' was opened although its bytes on {lost:?} are gone", view.name))?;

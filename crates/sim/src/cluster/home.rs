@@ -3,6 +3,7 @@
 use super::*;
 use crate::harness::due;
 use hanare_home::Input;
+use hanare_protocol::coordinator::{BatchNumber, Commits};
 
 impl Cluster {
     pub(super) fn on_tick_home(&mut self, life: u64) -> Check {
@@ -12,17 +13,28 @@ impl Cluster {
         self.drain_home()
     }
 
-    /// Acts on all outputs of the coordinator, in order; its process may die between any two.
+    /// Appends what the coordinator gives to its journal, and acts on outputs whose records are committed, in order. Its process may die
+    /// between any two.
     pub fn drain_home(&mut self) -> Check {
+        let Some(home) = self.home.as_mut() else { return Ok(()) };
+        let Ok(()) = home.outputs.take(&mut home.coordinator, &mut self.journal);
+        self.plan_commits();
         loop {
+            let speaks_early = self.has(Defect::SpeakEarly);
             let Some(home) = self.home.as_mut() else { return Ok(()) };
-            let Some(output) = home.coordinator.poll() else { break };
+            let through = if speaks_early { BatchNumber(u64::MAX) } else { self.journal.committed() };
+            let Some(output) = home.outputs.next(through) else {
+                if self.commit_next()? {
+                    continue;
+                }
+                break;
+            };
             if self.is_rough && self.dice.chance(3) {
                 self.crash_home_between();
                 return Ok(());
             }
             match output {
-                coordinator::Output::Journal(record) => self.on_journal(record)?,
+                coordinator::Output::Journal(_) => unreachable!("it went to the journal"),
                 coordinator::Output::Send(peer, message) => {
                     self.judge_message(&message)?;
                     self.transmit(peer, Event::ToNode { peer, message });
@@ -41,28 +53,6 @@ impl Cluster {
         self.compact_sometimes();
         self.schedule_home();
         Ok(())
-    }
-
-    /// A record is durable.
-    pub(super) fn on_journal(&mut self, record: Record) -> Check {
-        if self.has(Defect::JournalLate) && matches!(record, Record::Created { .. }) && self.dice.chance(5000) {
-            return Ok(());
-        }
-        self.checks.on_record(&record)?;
-        self.journal.push(record);
-        self.count("records");
-        Ok(())
-    }
-
-    /// Sometimes the journal is replaced by its snapshot.
-    pub(super) fn compact_sometimes(&mut self) {
-        if let Some(home) = self.home.as_ref()
-            && self.is_rough
-            && self.course.dice.chance(20)
-        {
-            self.journal = home.coordinator.snapshot();
-            self.count("journals compacted");
-        }
     }
 
     pub(super) fn schedule_home(&mut self) {

@@ -1,6 +1,7 @@
 //! Processes that begin and die.
 
 use super::*;
+use hanare_protocol::coordinator::{Commits, WaitingOutputs};
 
 impl Cluster {
     /// A process starts on a host, with the pool's home when it is node 0's.
@@ -19,7 +20,7 @@ impl Cluster {
         }
         self.hosts[node].process = Some(process);
         if node == 0 {
-            self.start_home(life);
+            self.start_home(life)?;
         }
         self.on_connect(node, life)
     }
@@ -30,10 +31,13 @@ impl Cluster {
         Incarnation((u128::from(life) << 8) + node as u128 + 1)
     }
 
-    pub(super) fn start_home(&mut self, life: u64) {
+    pub(super) fn start_home(&mut self, life: u64) -> Check {
+        self.settle_journal()?;
         let settings = coordinator::Settings { quota: Some(QUOTA), ..coordinator::Settings::new(&name(0)) };
-        let coordinator = Coordinator::restore(settings, self.journal.iter().cloned(), self.now_ms);
-        self.home = Some(Home { life, coordinator, jobs: JobService::new(life), tick_at: None });
+        let coordinator = Coordinator::restore(settings, self.journal.records.iter().cloned(), self.now_ms);
+        let (outputs, planned) = (WaitingOutputs::default(), self.journal.committed());
+        self.home = Some(Home { life, coordinator, outputs, planned, jobs: JobService::new(life), tick_at: None });
+        Ok(())
     }
 
     /// A process dies: what it had done is done, what it was about to do is not.

@@ -9,6 +9,7 @@ mod checks;
 mod faults;
 mod home;
 mod jobs;
+mod journal;
 mod judge;
 mod lender;
 mod lives;
@@ -20,10 +21,11 @@ mod work;
 use crate::check::{Check, check};
 use crate::cluster::checks::Checks;
 use crate::cluster::jobs::{JobService, Programs};
+use crate::cluster::journal::Journal;
 use crate::cluster::process::{Home, Host, Process, name};
 use crate::harness::{Course, World, defects, on_course};
 use crate::network::Connections;
-use hanare_protocol::coordinator::{self, Coordinator, Peer, Record};
+use hanare_protocol::coordinator::{self, Coordinator, Peer};
 use hanare_protocol::group::{PartyReply, RankAt};
 use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::member;
@@ -42,6 +44,7 @@ pub(crate) enum Event {
     ClosedAtNode { peer: Peer },
     Connect { node: usize, life: u64 },
     TickHome { life: u64 },
+    Commit { life: u64, through: u64 },
     TickNode { node: usize, life: u64 },
     Made { node: usize, life: u64, order: u64, gid: Gid, lens: Vec<u64> },
     Regranted { node: usize, life: u64, epoch: Epoch },
@@ -59,8 +62,8 @@ pub(crate) enum Event {
 }
 
 defects! {
-    /// The coordinator's process acts on outputs before its journal is durable.
-    JournalLate,
+    /// The coordinator's process acts on outputs before their records are committed.
+    SpeakEarly,
     /// A node does not free extents.
     FreeNothing,
     /// A node goes on with the grants of its old epoch.
@@ -81,7 +84,7 @@ pub(crate) struct Cluster {
     pub hosts: Vec<Host>,
     pub home: Option<Home>,
     pub connections: Connections,
-    pub journal: Vec<Record>,
+    pub journal: Journal,
     pub checks: Checks,
     pub programs: Programs,
     deferred: Vec<Event>,
@@ -103,7 +106,7 @@ impl World for Cluster {
             hosts: (0..nodes).map(|_| Host::default()).collect(),
             home: None,
             connections: Connections::default(),
-            journal: Vec::new(),
+            journal: Journal::default(),
             checks: Checks::default(),
             programs: Programs::default(),
             deferred: Vec::new(),
@@ -129,6 +132,7 @@ impl World for Cluster {
             Event::ClosedAtNode { peer } => self.on_closed_at_node(peer),
             Event::Connect { node, life } => self.on_connect(node, life),
             Event::TickHome { life } => self.on_tick_home(life),
+            Event::Commit { life, through } => self.on_commit(life, through),
             Event::TickNode { node, life } => self.on_tick_node(node, life),
             Event::Made { node, life, order, gid, lens } => self.on_made(node, life, order, gid, &lens),
             Event::Regranted { node, life, epoch } => self.on_regranted(node, life, epoch),
@@ -175,7 +179,11 @@ impl Cluster {
     /// The host whose process an event needs, if it needs one.
     fn place_of(&self, event: &Event) -> Option<usize> {
         match event {
-            Event::ToHome { .. } | Event::ClosedAtHome { .. } | Event::TickHome { .. } | Event::Arrive { .. } => Some(0),
+            Event::ToHome { .. }
+            | Event::ClosedAtHome { .. }
+            | Event::TickHome { .. }
+            | Event::Commit { .. }
+            | Event::Arrive { .. } => Some(0),
             Event::ToNode { peer, .. } | Event::ClosedAtNode { peer } => {
                 self.connections.open.get(peer).map(|connection| connection.node)
             }

@@ -2,7 +2,7 @@
 
 use crate::cluster::jobs::JobService;
 use crate::cluster::lender::Lender;
-use hanare_protocol::coordinator::{Coordinator, Peer};
+use hanare_protocol::coordinator::{BatchNumber, Coordinator, Peer, WaitingOutputs};
 use hanare_protocol::id::{ClientId, Incarnation};
 use hanare_protocol::member::{Member, Settings};
 use hanare_protocol::wire::control::{RegionView, Request};
@@ -67,6 +67,10 @@ pub(crate) struct Host {
 pub(crate) struct Home {
     pub life: u64,
     pub coordinator: Coordinator,
+    /// Its outputs that wait for the commit of their records.
+    pub outputs: WaitingOutputs,
+    /// The last batch whose commit is planned.
+    pub planned: BatchNumber,
     pub jobs: JobService,
     pub tick_at: Option<u64>,
 }

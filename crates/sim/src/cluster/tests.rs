@@ -23,6 +23,8 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "refused: node lost",
         "refused: quota",
         "journals compacted",
+        "commits that came late",
+        "batches lost with their coordinator",
         "nodes left",
     ];
     meets::<Cluster>(Plan { seed: 7, nodes: 4, minutes: 20.0 }, 0, &whats);
