@@ -66,7 +66,7 @@ impl Coordinator {
     /// A node asks to be a member.
     pub(super) fn on_join(&mut self, now_ms: u64, peer: Peer, join: NodeJoin) {
         let is_home = self.is_home(&join);
-        if !is_home && self.roster.phase(NodeId(0)) != Phase::Member {
+        if !is_home && self.own().is_none_or(|own| self.roster.phase(own) != Phase::Member) {
             return;
         }
         match self.judge(&join, is_home) {
@@ -81,6 +81,12 @@ impl Coordinator {
     /// True if the coordinator's own node joins.
     fn is_home(&self, join: &NodeJoin) -> bool {
         join.name == self.settings.home && self.settings.home_life.is_none_or(|life| life == join.incarnation)
+    }
+
+    /// The coordinator's own node, once the pool knows it: it may have joined an earlier coordinator.
+    fn own(&self) -> Option<NodeId> {
+        let record = self.ledger.node_named(&self.settings.home)?;
+        self.settings.home_life.is_none_or(|life| life == record.incarnation).then_some(record.node)
     }
 
     /// Applies the rule of `roster`.
@@ -134,7 +140,9 @@ impl Coordinator {
         }
         let is_free = |wish: &NodeId| (1..NODE_COUNT_MAX as u32).contains(&wish.0) && !self.ledger.nodes.contains_key(wish);
         let next = NodeId(self.ledger.node_next.max(1));
-        let node = if is_home { NodeId(0) } else { join.wish.filter(is_free).unwrap_or(next) };
+        // The pool's first node is its first coordinator's.
+        let begins = is_home && self.ledger.node_next == 0;
+        let node = if begins { NodeId(0) } else { join.wish.filter(is_free).unwrap_or(next) };
         let epoch = Epoch(join.was.map_or(0, |(_, epoch)| epoch.0).saturating_add(1));
         let (name, address, incarnation) = (join.name.clone(), join.address.clone(), join.incarnation);
         let (ended, past, has_extents) = (None, Vec::new(), false);
@@ -241,7 +249,7 @@ impl Coordinator {
     /// When a lease that is given at this moment ends. That of the coordinator's own node never does: both are one process, and a
     /// coordinator that has no time to renew it has none to be a coordinator either.
     fn lease_until_ms(&self, now_ms: u64, node: NodeId) -> u64 {
-        if node == NodeId(0) { u64::MAX } else { now_ms.saturating_add(self.settings.lease_ms) }
+        if self.own() == Some(node) { u64::MAX } else { now_ms.saturating_add(self.settings.lease_ms) }
     }
 
     /// A connection speaks for one node: whoever it spoke for before is gone from it.
@@ -282,7 +290,7 @@ impl Coordinator {
 
     /// Address of the coordinator's own node.
     fn home(&self) -> NodeAddress {
-        self.node_address(NodeId(0)).expect("the coordinator's own node joins first")
+        self.own().and_then(|own| self.node_address(own)).expect("the coordinator's own node joins first")
     }
 
     /// Address of a node.

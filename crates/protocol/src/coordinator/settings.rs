@@ -12,7 +12,7 @@ pub struct Settings {
     pub make_ms: u64,
     /// Bytes that a user may have in regions, and spilled by queues; `None` for no limit.
     pub quota: Option<u64>,
-    /// The name of the coordinator's own node, which becomes node 0.
+    /// The name of the coordinator's own node. It becomes node 0 where the pool begins, and keeps its number where it has one.
     pub home: String,
     /// The life of that node; another node that has its name by chance is refused. `None` takes every life of the name for it.
     pub home_life: Option<Incarnation>,

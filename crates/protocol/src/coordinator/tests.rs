@@ -493,6 +493,33 @@ fn a_restarted_coordinator_knows_what_it_acknowledged_and_nodes_resume() {
 }
 
 #[test]
+fn a_coordinator_at_another_node_goes_on_and_the_node_keeps_its_number() {
+    let mut pool = Pool::new(3);
+    let made = pool.create(1, "a", 8192, Placement::Node(NodeId(1))).unwrap();
+    pool.create(0, "b", 8192, Placement::Node(NodeId(0))).unwrap();
+    // The process of node 0 dies; node 1, which lives, restores the coordinator.
+    pool.settings = Settings { home_life: Some(Incarnation(2)), ..Settings::new("n1") };
+    pool.restart_coordinator();
+    pool.connect(2);
+    assert_ne!(pool.nodes[2].member.phase(), member::Phase::Member, "the coordinator's own node comes first");
+    pool.connect(1);
+    assert_eq!(pool.nodes[1].member.identity(), Some((NodeId(1), Epoch(1))));
+    pool.pass(limits::REPEAT_MS, &[0]);
+    assert_eq!(pool.nodes[2].member.home().map(|home| home.node), Some(NodeId(1)));
+    let opening = pool.ask(2, OWNER, open("a"));
+    assert_eq!(view(pool.answer(2, opening).unwrap()).unwrap().grants, made.grants, "the node kept its epoch");
+    // The coordinator's node has no lease, the other one has.
+    pool.pass(3 * limits::LEASE_MS, &[0, 1]);
+    assert_eq!(pool.nodes[2].lost, [NodeId(0)]);
+    // Node 0 comes back with another life, as a node like others.
+    pool.connect(0);
+    assert_eq!(pool.nodes[0].member.identity().map(|(node, _)| node), Some(NodeId(0)));
+    assert_eq!(pool.nodes[0].member.home().map(|home| home.node), Some(NodeId(1)));
+    assert!(matches!(pool.call(2, OWNER, open("b")), Err(Error::RegionLost { .. })));
+    assert_ne!(pool.create(2, "c", 8192, Placement::Local).unwrap().gid, made.gid);
+}
+
+#[test]
 fn a_create_that_was_carried_out_before_the_restart_is_not_refused_as_taken() {
     let mut pool = Pool::new(2);
     pool.nodes[1].answers.clear();

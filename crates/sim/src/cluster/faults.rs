@@ -31,8 +31,9 @@ impl Cluster {
 
     /// A connection closes though both processes live; the two sides notice it at different times.
     fn break_connection(&mut self) {
+        let home = self.home_at;
         let open: Vec<Peer> =
-            self.connections.open.iter().filter(|(_, connection)| connection.node != 0).map(|(peer, _)| *peer).collect();
+            self.connections.open.iter().filter(|(_, connection)| connection.node != home).map(|(peer, _)| *peer).collect();
         if open.is_empty() {
             return;
         }
@@ -47,7 +48,7 @@ impl Cluster {
 
     /// A host is cut off from the others for a while.
     fn cut_off(&mut self, node: usize) {
-        if node != 0 && !self.hosts[node].is_partitioned {
+        if node != self.home_at && !self.hosts[node].is_partitioned {
             self.note(format!("{} is cut off", name(node)));
             self.count("partitions");
             self.hosts[node].is_partitioned = true;
@@ -69,7 +70,7 @@ impl Cluster {
 
     /// A node goes in good order, and another takes its place.
     fn leave(&mut self, node: usize) -> Check {
-        if node == 0 || self.hosts[node].is_stopped {
+        if node == self.home_at || self.hosts[node].is_stopped {
             return Ok(());
         }
         if let Some(process) = self.hosts[node].process.as_mut() {

@@ -52,6 +52,6 @@ impl Cluster {
     }
 
     pub(super) fn replayed(&self) -> Coordinator {
-        Coordinator::restore(coordinator::Settings::new(&name(0)), self.journal.records.iter().cloned(), self.now_ms)
+        Coordinator::restore(coordinator::Settings::new(&name(self.home_at)), self.journal.records.iter().cloned(), self.now_ms)
     }
 }

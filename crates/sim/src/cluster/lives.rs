@@ -4,7 +4,7 @@ use super::*;
 use hanare_protocol::coordinator::{Commits, WaitingOutputs};
 
 impl Cluster {
-    /// A process starts on a host, with the pool's home when it is node 0's.
+    /// A process starts on a host, with the pool's home where the host had it.
     pub fn on_restart(&mut self, node: usize) -> Check {
         if self.hosts[node].process.is_some() {
             return Ok(());
@@ -19,7 +19,7 @@ impl Cluster {
             self.at(after, Event::Work { node, life, client });
         }
         self.hosts[node].process = Some(process);
-        if node == 0 {
+        if node == self.home_at && self.home.is_none() {
             self.start_home(life)?;
         }
         self.on_connect(node, life)
@@ -33,7 +33,7 @@ impl Cluster {
 
     pub(super) fn start_home(&mut self, life: u64) -> Check {
         self.settle_journal()?;
-        let settings = coordinator::Settings { quota: Some(QUOTA), ..coordinator::Settings::new(&name(0)) };
+        let settings = coordinator::Settings { quota: Some(QUOTA), ..coordinator::Settings::new(&name(self.home_at)) };
         let coordinator = Coordinator::restore(settings, self.journal.records.iter().cloned(), self.now_ms);
         let (outputs, planned) = (WaitingOutputs::default(), self.journal.committed());
         self.home = Some(Home { life, coordinator, outputs, planned, jobs: JobService::new(life), tick_at: None });
@@ -56,8 +56,9 @@ impl Cluster {
             let after = self.notice_ms(node);
             self.at(after, Event::ClosedAtHome { peer });
         }
-        if node == 0 {
+        if node == self.home_at {
             self.home = None;
+            self.plan_take_over();
             let open: Vec<Peer> = self.connections.open.keys().copied().collect();
             for peer in open {
                 let other = self.connections.open[&peer].node;
@@ -66,6 +67,31 @@ impl Cluster {
                 self.at(after, Event::ClosedAtNode { peer });
             }
         }
+    }
+
+    /// The coordinator has died: another node may go on with its journal before it is back.
+    fn plan_take_over(&mut self) {
+        if self.course.is_rough && self.course.dice.chance(5000) {
+            let node = self.course.dice.below(self.hosts.len() as u64) as usize;
+            let after = self.dice.between(300, 4_000);
+            self.at(after, Event::TakeOver { node });
+        }
+    }
+
+    /// A node goes on as the coordinator, if there is none yet.
+    pub(super) fn on_take_over(&mut self, node: usize) -> Check {
+        let host = &self.hosts[node];
+        let Some(process) = host.process.as_ref().filter(|_| !host.is_stopped && !host.is_partitioned && self.home.is_none())
+        else {
+            return Ok(());
+        };
+        let life = process.life;
+        self.note(format!("{} is the coordinator", name(node)));
+        self.count("coordinators at another node");
+        self.home_at = node;
+        self.lives += 1;
+        self.start_home(self.lives)?;
+        self.on_connect(node, life)
     }
 
     /// Time for the other side to notice a closed connection: at once, or only when keep-alives fail.
@@ -78,8 +104,9 @@ impl Cluster {
 
     pub(super) fn crash_home_between(&mut self) {
         self.count("coordinator deaths between two outputs");
-        self.crash(0);
+        let node = self.home_at;
+        self.crash(node);
         let after = self.dice.between(50, 8_000);
-        self.at(after, Event::Restart { node: 0 });
+        self.at(after, Event::Restart { node });
     }
 }

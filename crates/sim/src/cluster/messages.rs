@@ -4,12 +4,12 @@ use super::*;
 
 impl Cluster {
     pub(super) fn on_connect(&mut self, node: usize, life: u64) -> Check {
-        let is_reachable = !self.hosts[node].is_partitioned && !self.hosts[0].is_stopped;
+        let is_reachable = !self.hosts[node].is_partitioned && !self.hosts[self.home_at].is_stopped;
         let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) else { return Ok(()) };
         if process.connection.is_some() {
             return Ok(());
         }
-        let Some(home) = self.home.as_ref().filter(|_| is_reachable || node == 0) else {
+        let Some(home) = self.home.as_ref().filter(|_| is_reachable || node == self.home_at) else {
             let after = self.dice.between(100, 500);
             self.at(after, Event::Connect { node, life });
             return Ok(());
@@ -23,7 +23,7 @@ impl Cluster {
     /// Sends between a node and the coordinator; the coordinator's own node is not on the network.
     pub(super) fn transmit(&mut self, peer: Peer, event: Event) {
         let Some(connection) = self.connections.open.get(&peer).copied() else { return };
-        if connection.node == 0 {
+        if connection.node == self.home_at {
             return self.at(0, event);
         }
         if self.hosts[connection.node].is_partitioned {

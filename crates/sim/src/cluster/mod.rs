@@ -57,6 +57,7 @@ pub(crate) enum Event {
     BarrierAnswer { reply: PartyReply<RankAt> },
     Fault,
     Restart { node: usize },
+    TakeOver { node: usize },
     Resume { node: usize },
     Heal { node: usize },
 }
@@ -83,6 +84,8 @@ pub(crate) struct Cluster {
     course: Course<Event, Defect>,
     pub hosts: Vec<Host>,
     pub home: Option<Home>,
+    /// The host of the coordinator, or of the last one.
+    pub home_at: usize,
     pub connections: Connections,
     pub journal: Journal,
     pub checks: Checks,
@@ -105,6 +108,7 @@ impl World for Cluster {
             course,
             hosts: (0..nodes).map(|_| Host::default()).collect(),
             home: None,
+            home_at: 0,
             connections: Connections::default(),
             journal: Journal::default(),
             checks: Checks::default(),
@@ -145,6 +149,7 @@ impl World for Cluster {
             Event::BarrierAnswer { reply } => self.on_barrier_answer(reply),
             Event::Fault => self.on_fault(),
             Event::Restart { node } => self.on_restart(node),
+            Event::TakeOver { node } => self.on_take_over(node),
             Event::Resume { node } => self.on_resume(node),
             Event::Heal { node } => {
                 self.hosts[node].is_partitioned = false;
@@ -183,7 +188,7 @@ impl Cluster {
             | Event::ClosedAtHome { .. }
             | Event::TickHome { .. }
             | Event::Commit { .. }
-            | Event::Arrive { .. } => Some(0),
+            | Event::Arrive { .. } => Some(self.home_at),
             Event::ToNode { peer, .. } | Event::ClosedAtNode { peer } => {
                 self.connections.open.get(peer).map(|connection| connection.node)
             }

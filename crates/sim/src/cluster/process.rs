@@ -1,4 +1,4 @@
-//! A node's process as the simulator sees it, and the part of node 0's process that is the pool's home.
+//! A node's process as the simulator sees it, and the part of one node's process that is the pool's home.
 
 use crate::cluster::jobs::JobService;
 use crate::cluster::lender::Lender;
@@ -62,7 +62,7 @@ pub(crate) struct Host {
     pub is_partitioned: bool,
 }
 
-/// State of node 0's process beyond its node.
+/// State of the coordinator's process beyond its node.
 #[derive(Debug)]
 pub(crate) struct Home {
     pub life: u64,

@@ -24,6 +24,7 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "refused: quota",
         "journals compacted",
         "commits that came late",
+        "coordinators at another node",
         "batches lost with their coordinator",
         "nodes left",
     ];
