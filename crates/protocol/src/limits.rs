@@ -1,5 +1,9 @@
 //! Every limit of the pool, each with its reason. Reaching one is a normal return value, never a hang.
 
+mod copies;
+
+pub use copies::*;
+
 /// Bytes of a page, the unit of sharing. [D2 §6] and every kernel we run on.
 pub const PAGE_LEN: u64 = 4096;
 
@@ -363,11 +367,6 @@ pub const LOOK_LEN_MAX: u64 = 2 << 20;
 
 /// Largest piece staged at once when a strided command is gathered or scattered: half of a usual L2 cache.
 pub const STAGE_LEN: usize = 256 << 10;
-
-/// Most nodes that hold each byte of a region.
-pub const COPY_COUNT_MAX: u8 = 3;
-/// Most ranges of a write that a home sends to copies: its list stays shorter than a stage.
-pub const WRITE_RANGE_COUNT_MAX: usize = 8192;
 
 /// Most dimensions of a sub-array. Array libraries use no more in practice; its description stays within two cache lines.
 pub const DIM_COUNT_MAX: usize = 8;

@@ -1,5 +1,6 @@
 //! The requests that one call of the user becomes: at most one for each node, unless there are thousands of commands or long lists.
 
+use super::call_numbers::NumberedCall;
 use super::message::{CommandMessage, ListBytes, Needs};
 use super::remote::Remote;
 use super::repetition::{Breaks, Repetition};
@@ -8,7 +9,7 @@ use super::route::ExtentRoute;
 use crate::trace::Span;
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::NodeId;
+use hanare_protocol::id::{NodeId, Slot};
 use hanare_protocol::limits::{LEASE_MS, RENEW_MS};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::{Error, Result};
@@ -28,6 +29,7 @@ pub(crate) struct Drafts<'b> {
     effect: CallEffect,
     /// True if a command among them changes memory.
     writes: bool,
+    call: DraftedCall,
     /// On the timeline, if there is one.
     span: Option<Box<Span>>,
 }
@@ -35,7 +37,8 @@ pub(crate) struct Drafts<'b> {
 impl Default for Drafts<'_> {
     fn default() -> Self {
         let (is_once, writes, effect) = (false, false, CallEffect::default());
-        Drafts { first: None, rest: Vec::new(), after: Vec::new(), is_once, effect, writes, span: Span::begin() }
+        let call = DraftedCall::default();
+        Drafts { first: None, rest: Vec::new(), after: Vec::new(), is_once, effect, writes, call, span: Span::begin() }
     }
 }
 
@@ -46,6 +49,8 @@ pub(crate) struct Tickets<'b> {
     rest: Vec<(Arc<Remote>, u64)>,
     after: Vec<After<'b>>,
     is_once: bool,
+    /// True if their updates count once though they are sent again.
+    is_numbered: bool,
     effect: CallEffect,
     writes: bool,
     span: Option<Box<Span>>,
@@ -53,6 +58,25 @@ pub(crate) struct Tickets<'b> {
     is_kept: bool,
     /// Longest silence of a node, where that is shorter than usual.
     patience: Option<Duration>,
+}
+
+/// The numbered call that is drafted. Homes know its updates by their extents, so each extent has one at most.
+#[derive(Default)]
+struct DraftedCall {
+    /// Its place in a head's detail; 0 for none.
+    detail: u64,
+    /// Extents with an update.
+    extents: Vec<(NodeId, Slot)>,
+}
+
+impl DraftedCall {
+    /// An update of an extent. Two of one extent end its number.
+    fn note(&mut self, at: (NodeId, Slot)) {
+        if self.detail != 0 {
+            self.detail = if self.extents.contains(&at) { 0 } else { self.detail };
+            self.extents.push(at);
+        }
+    }
 }
 
 /// Outcome of all parts of a call together.
@@ -90,18 +114,19 @@ impl CallEffect {
 /// # Safety
 /// Runs drafts. The windows that `draft` is given are valid, and unused by others where they are written, until this returns.
 pub(crate) unsafe fn run<'b>(
-    Repetition { is_once, moves }: Repetition,
+    Repetition { is_once, moves, mut call }: Repetition,
     refresh: impl Fn(&Error) -> Result<()>,
     mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>,
 ) -> Result<()> {
     let (mut has_written, mut has_refreshed, mut breaks) = (false, false, Breaks::default());
     loop {
-        // Another node is home of bytes with copies soon after the lease of a silent one is over.
-        let patience = (moves && !is_once).then(|| Duration::from_millis(LEASE_MS + RENEW_MS));
-        let mut tickets = Tickets::default();
-        tickets.patience = patience;
+        let (mut tickets, mut drafts) = (Tickets::default(), Drafts::default());
+        drafts.call.detail = call.as_mut().map_or(0, NumberedCall::detail);
         // SAFETY: all tickets are waited for below, whatever the outcome.
-        let posted = unsafe { post(&mut draft, &mut tickets) };
+        let posted = unsafe { post_drafts(drafts, &mut draft, &mut tickets) };
+        let counts_once = is_once && !tickets.is_numbered;
+        // Another node is home of bytes with copies soon after the lease of a silent one is over.
+        tickets.patience = (moves && !counts_once).then(|| Duration::from_millis(LEASE_MS + RENEW_MS));
         let (waited, was_sent) = (tickets.wait(), posted.is_ok());
         let Err(error) = tickets.explain(posted.and(waited)) else { return Ok(()) };
         has_written |= tickets.may_have_written();
@@ -109,7 +134,7 @@ pub(crate) unsafe fn run<'b>(
             // The next home is found when the lease of the one before is over.
             Error::GrantRefused { .. } | Error::NodeLost { .. } | Error::Timeout { .. } if moves => {
                 let is_nothing_done = matches!(error, Error::GrantRefused { .. }) || !was_sent;
-                (is_nothing_done || !is_once) && breaks.may_repeat_moved()
+                (is_nothing_done || !counts_once) && breaks.may_repeat_moved()
             }
             // An update with this error did nothing; otherwise the error would be another.
             Error::GrantRefused { .. } => !std::mem::replace(&mut has_refreshed, true),
@@ -142,7 +167,19 @@ pub(crate) unsafe fn run<'b>(
 /// # Safety
 /// See [`Drafts::post`].
 pub(crate) unsafe fn post<'b>(draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>, tickets: &mut Tickets<'b>) -> Result<()> {
-    let mut drafts = Drafts::default();
+    // SAFETY: promised by the caller.
+    unsafe { post_drafts(Drafts::default(), draft, tickets) }
+}
+
+/// Drafts and posts, where the drafts know their call.
+///
+/// # Safety
+/// See [`Drafts::post`].
+unsafe fn post_drafts<'b>(
+    mut drafts: Drafts<'b>,
+    draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>,
+    tickets: &mut Tickets<'b>,
+) -> Result<()> {
     if let Err(error) = draft(&mut drafts) {
         return Err(drafts.refuse(error));
     }
@@ -193,6 +230,9 @@ impl<'b> Drafts<'b> {
     ) {
         self.is_once |= command.op.is_once();
         self.writes |= command.op.writes();
+        if command.op.is_once() {
+            self.call.note((route.remote.node(), command.slot));
+        }
         let list_len = command.list_len().expect("lists go in pieces");
         let held_len = if command.op.streams_operand() { 0 } else { operand.len().max(packed.len()) as u64 };
         let needs = Needs { list_len, held_len, result_len: result.len() as u64, is_once: command.op.is_once(), is_copy: false };
@@ -278,12 +318,18 @@ impl<'b> Drafts<'b> {
     pub unsafe fn post(self, tickets: &mut Tickets<'b>) -> Result<()> {
         let mut outcome = Ok(());
         tickets.after.extend(self.after);
-        (tickets.is_once, tickets.effect, tickets.writes) = (self.is_once, self.effect, self.writes);
+        tickets.is_numbered = self.call.detail != 0;
+        // A numbered call is repeated until it is done.
+        tickets.is_once = self.is_once && !tickets.is_numbered;
+        (tickets.effect, tickets.writes) = (self.effect, self.writes);
         tickets.span = self.span;
         if let Some(span) = &mut tickets.span {
             span.sent(self.first.iter().chain(&self.rest).map(|(remote, _)| remote.node()), !tickets.is_kept);
         }
-        for (remote, request) in self.first.into_iter().chain(self.rest) {
+        for (remote, mut request) in self.first.into_iter().chain(self.rest) {
+            if request.is_once() {
+                request.message.call = self.call.detail;
+            }
             // SAFETY: promised by the caller.
             match unsafe { remote.post(request) } {
                 Ok(seq) => tickets.push(remote, seq),

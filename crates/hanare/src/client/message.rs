@@ -34,6 +34,8 @@ pub(crate) struct CommandMessage {
     has_copy: bool,
     /// True if no caller waits for its reply at present.
     pub may_wait: bool,
+    /// Its call, as a head's detail has it; 0 for none.
+    pub call: u64,
 }
 
 /// A command's needs of a message, in bytes.
@@ -98,7 +100,7 @@ impl CommandMessage {
         self.results.clear();
         self.own.clear();
         (self.count, self.list_len, self.operand_len, self.held_len, self.result_len) = (0, 0, 0, 0, 0);
-        (self.is_once, self.has_copy, self.may_wait) = (false, false, false);
+        (self.is_once, self.has_copy, self.may_wait, self.call) = (false, false, false, 0);
     }
 
     /// True if a message has room for another command, or two, of such needs.

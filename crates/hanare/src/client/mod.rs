@@ -10,6 +10,7 @@
 mod attachment;
 mod attributes;
 mod bound;
+mod call_numbers;
 mod command;
 mod cut;
 mod drafts;

@@ -50,6 +50,8 @@ pub(crate) struct Remote {
     blame: Box<Blame>,
     bound: Duration,
     refusals: Arc<AtomicU64>,
+    /// The attachment, for homes: the upper half of names of connections.
+    client: u64,
     lineage: Lineage,
     inner: Mutex<Inner>,
     /// True if a connection has ended.
@@ -80,17 +82,17 @@ struct Inner {
 }
 
 impl Remote {
-    /// A node that nobody is connected to yet. `refusals` counts the grants that it refuses.
+    /// A node that nobody is connected to yet. `refusals` counts the grants that it refuses, and `client` names the attachment.
     pub fn new(
         node: NodeId,
         bound: Duration,
         (dial, blame): (Box<Dial>, Box<Blame>),
-        refusals: Arc<AtomicU64>,
+        (refusals, client): (Arc<AtomicU64>, u64),
     ) -> Result<Remote> {
         let nudge =
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system("make an event", &errno.into()))?;
         let (inner, has_detached, completed) = Default::default();
-        Ok(Remote { node, dial, blame, bound, refusals, lineage: Lineage::here(), inner, has_detached, completed, nudge })
+        Ok(Remote { node, dial, blame, bound, refusals, client, lineage: Lineage::here(), inner, has_detached, completed, nudge })
     }
 
     /// True if a connection to it has ended, of which the node may have known before this process. **Cost**: a load.
@@ -145,7 +147,9 @@ impl Remote {
     /// The caller keeps the promises of [`Remote::post`].
     unsafe fn post_on(&self, inner: &mut Inner, mut request: Box<Request>) -> Result<u64> {
         if request.is_once() {
-            request.connection = Some(self.name(inner)?);
+            let name = self.name(inner)?;
+            // A numbered call is repeated where its home is lost.
+            request.connection = (request.message.call == 0).then_some(name);
         }
         let seq = inner.pending.enter(request)?;
         let request = inner.pending.get(seq).expect("it was just entered");
@@ -191,7 +195,7 @@ impl Remote {
         if let Some(name) = inner.name {
             return Ok(name);
         }
-        let name = u128::from_le_bytes(hanare_memory::random::bytes()?);
+        let name = u128::from(self.client) << 64 | u128::from(u64::from_le_bytes(hanare_memory::random::bytes()?));
         let link = inner.link.as_mut().expect("the caller connected");
         // SAFETY: there is no body.
         if let Err(error) = unsafe { link.send(&name_head(name), &[]) } {

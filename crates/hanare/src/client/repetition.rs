@@ -1,15 +1,18 @@
 //! Calls that are run again: whether they may, and for how long.
 
+use super::call_numbers::NumberedCall;
 use hanare_protocol::limits::{ANSWER_MS, REACH_MS};
 use std::time::{Duration, Instant};
 
 /// The way in which a call of commands is run again.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Repetition {
     /// True if it must not be run twice.
     pub is_once: bool,
     /// True if its bytes have copies: another node becomes their home where one is lost.
     pub moves: bool,
+    /// The call, where its updates count once though it is run again.
+    pub call: Option<NumberedCall>,
 }
 
 /// Connections to a node that end one after another under a request that may be repeated.

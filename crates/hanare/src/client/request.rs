@@ -146,7 +146,7 @@ impl Request {
         let Request { message, seq, .. } = self;
         match self.what {
             Payload::Commands => {
-                let detail = if message.may_wait { MAY_WAIT } else { 0 };
+                let detail = message.call | if message.may_wait { MAY_WAIT } else { 0 };
                 Head { count: message.count(), body_len: message.len(), detail, ..Head::new(Kind::Commands, *seq) }
             }
             Payload::Query { head, .. } => Head { seq: *seq, ..head },

@@ -8,6 +8,7 @@ use hanare::{
 };
 use hanare_protocol::id::NodeId;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 const LEN: u64 = 3 << 20;
 const ADD: Modify = Modify { operator: Operator::Add, element: Element::U64 };
@@ -120,16 +121,44 @@ struct Counting {
     answered: AtomicU64,
 }
 
-/// Puts numbers into a region, each higher than the last, and reads them back, until it is told to stop.
+/// Ends a program's counting when it is dropped, also where the test fails.
+struct Stopper<'a>(&'a Counting);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Puts numbers into a region, each higher than the last, and reads them back, until it is told to stop. Beside that it adds to a word and swaps
+/// another: each counts once, and has the value before.
 fn count(region: &Region, counting: &Counting) {
-    let mut word = [0; 8];
+    let (mut word, mut added, mut swapped) = ([0; 8], None, load(region, 24));
     while !counting.stop.load(Ordering::Relaxed) {
+        // Nodes need the processor, too.
+        std::thread::sleep(Duration::from_micros(200));
         let next = counting.answered.load(Ordering::Relaxed) + 1;
         region.put(8, &next.to_le_bytes()).unwrap();
         counting.answered.store(next, Ordering::Relaxed);
         region.get(8, &mut word).unwrap();
         assert_eq!(u64::from_le_bytes(word), next);
+        region.fetch(Strided::contiguous(16, 8), ADD, &1u64.to_le_bytes(), &mut word).unwrap();
+        let before = u64::from_le_bytes(word);
+        assert!(added.is_none_or(|added| before == added + 1), "{before} after {added:?}");
+        added = Some(before);
+        let new = swapped + 3;
+        let (expected, new) = (swapped.to_le_bytes(), new.to_le_bytes());
+        region.compare_and_swap(Strided::contiguous(24, 8), Element::U64, &expected, &new, &mut word).unwrap();
+        assert_eq!(u64::from_le_bytes(word), swapped);
+        swapped += 3;
     }
+    assert_eq!((load(region, 16), load(region, 24)), (added.map_or(0, |added| added + 1), swapped));
+}
+
+fn load(region: &Region, at: u64) -> u64 {
+    let mut word = [0; 8];
+    region.get(at, &mut word).unwrap();
+    u64::from_le_bytes(word)
 }
 
 /// Counts while `fault` happens, and until counting has gone on after it.
@@ -137,13 +166,14 @@ fn counts_through(pool: &mut Apart, region: &Region, fault: impl FnOnce(&mut Apa
     let counting = Counting::default();
     std::thread::scope(|scope| {
         let counter = scope.spawn(|| count(region, &counting));
+        let stopper = Stopper(&counting);
         let goes_on = |from: u64| {
             until("the program goes on", || counting.answered.load(Ordering::Relaxed) > from + 20 || counter.is_finished());
         };
         goes_on(0);
         fault(pool);
         goes_on(counting.answered.load(Ordering::Relaxed));
-        counting.stop.store(true, Ordering::Relaxed);
+        drop(stopper);
         counter.join().unwrap();
     });
 }
@@ -182,8 +212,8 @@ fn a_killed_copy_is_replaced_and_then_the_home_may_die() {
     // The node with most room gets the copy, and node 0 is the coordinator's.
     program.create("filler", LEN, &copied(0, 1)).unwrap();
     let region = program.create("a", LEN, &copied(1, 2)).unwrap();
-    let bytes = pattern(LEN as usize - 16, 6);
-    region.put(16, &bytes).unwrap();
+    let bytes = pattern(LEN as usize - 64, 6);
+    region.put(64, &bytes).unwrap();
     let copy = program.stat("a").unwrap().nodes.iter().map(|(node, _)| node.0).find(|node| *node != 1).unwrap();
     assert_ne!(copy, 0);
     counts_through(&mut pool, &region, |pool| pool.kill(copy as usize));
@@ -193,7 +223,7 @@ fn a_killed_copy_is_replaced_and_then_the_home_may_die() {
     });
     counts_through(&mut pool, &region, |pool| pool.kill(1));
     let mut read = vec![0; bytes.len()];
-    region.get(16, &mut read).unwrap();
+    region.get(64, &mut read).unwrap();
     assert!(read == bytes);
 }
 
@@ -211,6 +241,7 @@ fn nodes_that_come_and_go_cost_nothing_while_one_copy_is_left() {
     std::thread::scope(|scope| {
         let counters: Vec<_> =
             regions.iter().zip(&counts).map(|(region, counting)| scope.spawn(|| count(region, counting))).collect();
+        let stoppers: Vec<_> = counts.iter().map(Stopper).collect();
         let whole = || {
             until("each region has its copies", || {
                 let has_all = |k: usize| program.stat(&format!("r{k}")).is_ok_and(|stat| stat.whole_copies == stat.copies);
@@ -235,7 +266,7 @@ fn nodes_that_come_and_go_cost_nothing_while_one_copy_is_left() {
             until("all programs go on", || (0..regions.len()).all(goes_on));
         }
         whole();
-        counts.iter().for_each(|counting| counting.stop.store(true, Ordering::Relaxed));
+        drop(stoppers);
         counters.into_iter().for_each(|counter| counter.join().unwrap());
     });
 }

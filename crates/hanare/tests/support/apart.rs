@@ -114,7 +114,7 @@ impl Drop for Apart {
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what} within 60 s");
+        assert!(begun.elapsed() < Duration::from_secs(180), "{what} within 180 s");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -5,6 +5,7 @@
 use super::memory::{CommandExtent, CommandMemory, Execution, StageBytes};
 use super::stage_pages::{runs, stage_pages};
 use crate::memory::Need;
+use hanare_protocol::copies::{Once, UpdateCall};
 use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, PAGE_LEN};
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::{Checked, Shape};
@@ -35,6 +36,8 @@ pub struct AdmittedCommand<M: CommandMemory> {
     asked: u64,
     /// The next stage is done, with these elements before it: its extent has copies.
     applied: Option<Vec<u8>>,
+    /// The call that it is a part of, where it must not be done twice.
+    call: Option<UpdateCall>,
 }
 
 /// The home of a command's bytes.
@@ -63,8 +66,18 @@ impl<M: CommandMemory> AdmittedCommand<M> {
             }
         };
         let (op, execution) = (command.op, memory.begin(command.op, shape.len()));
-        let command =
-            AdmittedCommand { op, shape, location, execution, taken: 0, done: 0, rest: Vec::new(), asked: 0, applied: None };
+        let command = AdmittedCommand {
+            op,
+            shape,
+            location,
+            execution,
+            taken: 0,
+            done: 0,
+            rest: Vec::new(),
+            asked: 0,
+            applied: None,
+            call: None,
+        };
         command.check()?;
         Ok(command)
     }
@@ -160,7 +173,8 @@ impl<M: CommandMemory> AdmittedCommand<M> {
     pub fn write_of(&self, bytes: &[u8]) -> ExtentWrite {
         let factor = self.op.operand_factor();
         let operand = bytes[..(self.asked * factor) as usize].to_vec();
-        ExtentWrite { op: self.op, ranges: self.ranges(self.taken / factor), operand }
+        let at = self.taken / factor;
+        ExtentWrite { op: self.op, ranges: self.ranges(at), operand, once: self.once(at) }
     }
 
     /// The same of what is left.
@@ -171,10 +185,20 @@ impl<M: CommandMemory> AdmittedCommand<M> {
             Op::Fill { .. } => {
                 let phase = self.done as usize % held.len().max(1);
                 let operand = held.iter().copied().cycle().skip(phase).take(self.asked as usize).collect();
-                ExtentWrite { op: Op::Put, ranges: self.ranges(self.done), operand }
+                ExtentWrite::put(self.ranges(self.done), operand)
             }
-            op => ExtentWrite { op, ranges: self.ranges(self.done), operand: held.to_vec() },
+            op => ExtentWrite { op, ranges: self.ranges(self.done), operand: held.to_vec(), once: self.once(self.done) },
         }
+    }
+
+    /// The part of its call that begins at that byte of its stream.
+    fn once(&self, at: u64) -> Option<Once> {
+        self.call.map(|call| Once { call, at })
+    }
+
+    /// Makes it a part of a call.
+    pub fn set_call(&mut self, call: Option<UpdateCall>) {
+        self.call = call.filter(|_| self.op.is_once());
     }
 
     /// The ranges of the stage that is asked for, from that byte of the stream on.

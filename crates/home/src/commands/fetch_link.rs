@@ -20,7 +20,6 @@ use crate::memory::Need;
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::wire::Malformed;
-use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::exchange::Reply;
 use hanare_protocol::wire::head::{Head, Kind};
@@ -195,7 +194,7 @@ impl<E: CommandExtent> FetchLink<E> {
         let Pause::Asked(len) = self.wait else { return None };
         let target = self.current().filter(|target| target.extent.has_copies())?;
         let operand = stage[self.settled_len..][..len as usize].to_vec();
-        Some(ExtentWrite { op: Op::Put, ranges: runs(&target.shape, self.at, len).collect(), operand })
+        Some(ExtentWrite::put(runs(&target.shape, self.at, len).collect(), operand))
     }
 
     /// The write of [`FetchLink::write_of_stage`] was done by all copies and the home, or was not, or may not be.

@@ -25,7 +25,7 @@ use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::exchange::Query;
-use hanare_protocol::wire::head::{Head, Kind, MAY_WAIT};
+use hanare_protocol::wire::head::{Head, Kind, MAY_WAIT, decode_call};
 use hanare_protocol::wire::sync::SyncRequest;
 use hanare_protocol::{Error, Result};
 
@@ -160,7 +160,7 @@ impl<M: CommandMemory> Incoming<M> {
             }
             _ => self.take_query(head, buffers.front),
         };
-        let may_wait = head.kind == Kind::Commands && head.detail == MAY_WAIT;
+        let may_wait = head.kind == Kind::Commands && head.detail & MAY_WAIT != 0;
         self.finished.push(Finished { seq: head.seq, may_wait, arrived });
     }
 
@@ -297,6 +297,7 @@ impl<M: CommandMemory> Incoming<M> {
     fn admit(&mut self, head: &Head, buffers: Buffers<'_>) -> Result<(), Malformed> {
         let mut sums = Sums::default();
         let (mut list_at, mut refused) = (0, None);
+        let call = self.name.and_then(|name| decode_call(head.detail, name));
         for k in 0..head.count as usize {
             let command = command(buffers.front, k)?;
             let words = command.list_len()? as usize / 8;
@@ -304,7 +305,8 @@ impl<M: CommandMemory> Incoming<M> {
             list_at += words;
             if refused.is_none() {
                 match AdmittedCommand::admit(&command, shape, &self.memory) {
-                    Ok(admitted) => {
+                    Ok(mut admitted) => {
+                        admitted.set_call(call);
                         sums.add(&admitted);
                         self.commands.push(admitted);
                     }

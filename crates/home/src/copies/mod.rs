@@ -34,7 +34,6 @@ use hanare_protocol::wire::control::{NodeAddress, decode, encode};
 use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, ExtentWrite, FromCopy, FromHolder, ToCopy, ToHolder};
 use part::CopiedPart;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 use wires::CopyWires;
 
@@ -155,15 +154,14 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
     }
 
     /// A command's stage writes; [`CopyOutput::Applied`] follows, with the name of the command.
-    pub fn write(&mut self, now: Duration, (gid, slot): (Gid, Slot), asker: A, entry: ExtentWrite) {
-        let mut is_taken = false;
+    pub fn write(&mut self, now: Duration, (gid, slot): (Gid, Slot), asker: A, write: ExtentWrite) {
+        let me = self.me.unwrap_or(NodeId(0));
+        let mut told = Err(Error::GrantRefused { gid, node: me });
         if let Some(extent) = self.slots.get(&slot).copied().filter(|extent| extent.gid == gid) {
-            self.with_part(now, extent, |part, _| is_taken = part.write(now, asker, Arc::new(entry)).is_ok());
+            self.with_part(now, extent, |part, _| told = part.write(now, (me, asker), write));
         }
-        if !is_taken {
-            let outcome = Err(Error::GrantRefused { gid, node: self.me.unwrap_or(NodeId(0)) });
-            self.outputs.push_back(CopyOutput::Applied { asker, outcome });
-        }
+        let outcome = told.unwrap_or_else(|error| Some(Err(error)));
+        self.outputs.extend(outcome.map(|outcome| CopyOutput::Applied { asker, outcome }));
     }
 
     fn on_dialed(&mut self, now: Duration, node: NodeId, place: Option<u64>) {

@@ -3,7 +3,11 @@
 use super::wires::CopyWires;
 use super::{CopyOutput, Replies, say, to_copy};
 use crate::memory::Bytes;
-use hanare_protocol::copies::{CopyLog, CopyOutput as LogOutput, HolderSet, HomeLog, HomeOutput, PeerState, Position, Term};
+use hanare_protocol::copies::{
+    CopyLog, CopyOutput as LogOutput, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState, Position, Term,
+    UpdateCall,
+};
+use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Epoch, Gid, NodeId, Slot};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::Malformed;
@@ -15,6 +19,14 @@ use std::time::Duration;
 
 /// Ranges on their way to a copy that is made: it confirms each.
 const RANGES_AT_ONCE: u64 = 4;
+
+/// A command that waits for its write.
+#[derive(Debug)]
+struct WaitingCommand<A> {
+    asker: A,
+    /// Elements before the part that was done when the call came first.
+    olds: Vec<u8>,
+}
 
 /// A copy, as its home looks at it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,10 +44,14 @@ pub(super) struct CopiedPart<E, A> {
     home: Option<HomeLog<Arc<ExtentWrite>>>,
     copy: CopyLog<Arc<ExtentWrite>>,
     /// Commands that wait for their writes.
-    askers: BTreeMap<Position, A>,
+    askers: BTreeMap<Position, WaitingCommand<A>>,
     heard: BTreeMap<NodeId, Heard>,
     ranges: u64,
     broken: Broken,
+    /// Updates that were done.
+    done: DoneCalls,
+    /// Updates that copies do not all have yet.
+    under_way: BTreeMap<Position, UpdateCall>,
 }
 
 /// A part whose bytes could not be written is neither home nor copy, until a home makes it anew.
@@ -53,14 +69,25 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         let ranges = extent.len_bytes().div_ceil(STAGE_LEN as u64);
         // Opened by its home.
         extent.set_open(false);
+        let (done, under_way) = Default::default();
         let home = (set.home == me).then(|| HomeLog::new(me, set, ranges));
         let copy = if set.copies.contains(&me) { CopyLog::empty(set.term) } else { CopyLog::default() };
-        CopiedPart { extent, home, copy, askers: BTreeMap::new(), heard: BTreeMap::new(), ranges, broken: Broken::No }
+        CopiedPart {
+            extent,
+            home,
+            copy,
+            askers: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            ranges,
+            broken: Broken::No,
+            done,
+            under_way,
+        }
     }
 
     /// Its extent is no more: commands that wait hear that this node has it no longer.
     pub fn end(self, me: NodeId, outputs: &mut VecDeque<CopyOutput<A>>) {
-        let outcome = |asker| CopyOutput::Applied { asker, outcome: Err(moved(me)) };
+        let outcome = |WaitingCommand { asker, .. }| CopyOutput::Applied { asker, outcome: Err(moved(me)) };
         outputs.extend(self.askers.into_values().map(outcome));
     }
 
@@ -130,19 +157,38 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.home.iter_mut().for_each(|home| home.on_silent(node));
     }
 
-    /// A command writes. **Errors**: this node is not home, or does not answer yet; nothing is done.
-    pub fn write(&mut self, now: Duration, asker: A, entry: Arc<ExtentWrite>) -> Result<(), Malformed> {
-        let refused = Malformed("this node is not home of the extent");
-        let home = self.home.as_mut().ok_or(refused)?;
+    /// A command writes. A part that its call has done before is not done again. Returns what the command is told where nothing is left to do.
+    ///
+    /// **Errors**: [`Error::GrantRefused`], and nothing is done. This node does not answer as home, or the call is still under way.
+    pub fn write(&mut self, now: Duration, (me, asker): (NodeId, A), mut write: ExtentWrite) -> Result<Option<Result<Vec<u8>>>> {
+        let refused = Error::GrantRefused { gid: self.extent.gid(), node: me };
+        if !self.home.as_ref().is_some_and(HomeLog::is_open) {
+            return Err(refused);
+        }
+        let mut olds = Vec::new();
+        if let Some(once) = write.once {
+            if self.under_way.values().any(|call| (call.client, call.number) == (once.call.client, once.call.number)) {
+                return Err(refused);
+            }
+            match self.done.before(&once, write.len_bytes()) {
+                DoneBefore::Nothing => {}
+                DoneBefore::Bytes { len, olds } if len == write.len_bytes() => return Ok(Some(Ok(olds))),
+                DoneBefore::Bytes { len, olds: before } => (write, olds) = (write.skip(len), before),
+                DoneBefore::Unknown => return Ok(Some(Err(unknown(me)))),
+            }
+        }
+        let once = write.once;
+        let Some(home) = &mut self.home else { return Err(refused) };
         if self.askers.is_empty() {
             // Copies are expected to confirm from here on.
             for (node, _) in home.peers() {
                 self.heard.entry(node).or_default().at = now;
             }
         }
-        let position = home.write(entry).ok_or(refused)?;
-        self.askers.insert(position, asker);
-        Ok(())
+        let position = home.write(Arc::new(write)).ok_or(refused)?;
+        self.under_way.extend(once.map(|once| (position, once.call)));
+        self.askers.insert(position, WaitingCommand { asker, olds });
+        Ok(None)
     }
 
     /// Asks copies that are to confirm something how far they are, and gives up those that are silent.
@@ -205,13 +251,22 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 let stale = self.copy.make(term, at);
                 if stale.is_none() {
                     // The bytes that were here are void.
-                    (self.home, self.broken) = (None, Broken::No);
+                    (self.home, self.broken, self.done) = (None, Broken::No, DoneCalls::default());
                     self.extent.set_open(false);
                 }
                 stale.into_iter().collect()
             }
             ToCopy::Range { term, range, bytes } => return self.take_range(term, range, &bytes),
-            ToCopy::Made { term } => vec![self.copy.made(term)],
+            ToCopy::Made { term, done } => {
+                if !done.is_within_limits() {
+                    return Err(Malformed("more updates than an extent remembers"));
+                }
+                let outcome = self.copy.made(term);
+                if matches!(outcome, LogOutput::Has { .. }) {
+                    self.done = done;
+                }
+                vec![outcome]
+            }
         };
         Ok(self.carry_out(outputs))
     }
@@ -240,7 +295,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         for output in outputs {
             match output {
                 LogOutput::Apply { entry, .. } => {
-                    if let Err(error) = self.extent.apply(&entry) {
+                    if let Err(error) = self.apply_noted(&entry) {
                         self.break_down(&error);
                         return Vec::new();
                     }
@@ -268,7 +323,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 HomeOutput::Write { to, term, position, stable, entry } => (to, ToCopy::Write { term, position, stable, entry }),
                 HomeOutput::Ask { to, term } => (to, ToCopy::Ask { term }),
                 HomeOutput::Make { to, term, at } => (to, ToCopy::Make { term, at }),
-                HomeOutput::Made { to, term } => (to, ToCopy::Made { term }),
+                HomeOutput::Made { to, term } => (to, ToCopy::Made { term, done: self.done.clone() }),
                 HomeOutput::Range { to, term, range } => match self.read_range(range) {
                     Ok(bytes) => (to, ToCopy::Range { term, range, bytes }),
                     Err(error) => {
@@ -326,11 +381,25 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         Ok(bytes)
     }
 
+    /// Applies a write, and notes the call that it is a part of. Returns the elements before it.
+    fn apply_noted(&mut self, write: &ExtentWrite) -> Result<Vec<u8>> {
+        let olds = self.extent.apply(write)?;
+        if let Some(once) = &write.once {
+            self.done.note(once, write.len_bytes(), &olds);
+        }
+        Ok(olds)
+    }
+
     /// All copies have a write: the home applies it, and its command goes on.
     fn apply(&mut self, position: Position, entry: &ExtentWrite, outputs: &mut VecDeque<CopyOutput<A>>) {
-        let outcome = self.extent.apply(entry);
+        let outcome = self.apply_noted(entry);
+        self.under_way.remove(&position);
         let failed = outcome.as_ref().err().cloned();
-        if let Some(asker) = self.askers.remove(&position) {
+        if let Some(WaitingCommand { asker, mut olds }) = self.askers.remove(&position) {
+            let outcome = outcome.map(|more| {
+                olds.extend(more);
+                olds
+            });
             outputs.push_back(CopyOutput::Applied { asker, outcome });
         }
         // A home alone goes on: no copy has other bytes.
@@ -346,7 +415,8 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.extent.set_open(false);
         let me = self.home.as_ref().map_or(NodeId(0), HomeLog::node);
         // The next home may have their writes, or not.
-        let outcome = |asker| CopyOutput::Applied { asker, outcome: Err(moved(me)) };
+        let outcome = |WaitingCommand { asker, .. }| CopyOutput::Applied { asker, outcome: Err(moved(me)) };
+        self.under_way.clear();
         outputs.extend(std::mem::take(&mut self.askers).into_values().map(outcome));
     }
 }
@@ -356,9 +426,15 @@ fn moved(me: NodeId) -> Error {
     Error::NodeLost { node: me, reason: "another node has become home of these bytes".to_owned() }
 }
 
+/// The error for a repeated call of which nobody knows any more whether it was done.
+fn unknown(me: NodeId) -> Error {
+    let reason = "others had too many updates since it was sent first".to_owned();
+    Error::Broken { node: me, what: "an update".to_owned(), reason, happened: Happened::Unknown }
+}
+
 fn term_of(message: &ToCopy) -> Term {
     match message {
         ToCopy::Write { term, .. } | ToCopy::Ask { term } | ToCopy::Make { term, .. } => *term,
-        ToCopy::Range { term, .. } | ToCopy::Made { term } => *term,
+        ToCopy::Range { term, .. } | ToCopy::Made { term, .. } => *term,
     }
 }

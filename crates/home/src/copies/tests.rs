@@ -3,11 +3,12 @@
 use super::*;
 use crate::vectors::{Vector, Vectors};
 use hanare_protocol::Result;
-use hanare_protocol::copies::{Position, Term};
+use hanare_protocol::copies::{Once, Position, Term, UpdateCall};
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::id::{Epoch, Gid};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::command::{Op, Update};
+use std::sync::Arc;
 
 const EXTENT: CopiedExtent = CopiedExtent { gid: Gid(1), index: 0 };
 /// The time of all that happens at once.
@@ -102,12 +103,12 @@ fn set(term: u64, home: u32, copies: &[u32]) -> HolderSet {
 }
 
 fn put(offset: u64, bytes: &[u8]) -> ExtentWrite {
-    ExtentWrite { op: Op::Put, ranges: vec![(offset, bytes.len() as u64)], operand: bytes.to_vec() }
+    ExtentWrite::put(vec![(offset, bytes.len() as u64)], bytes.to_vec())
 }
 
 fn add(offset: u64, more: u64) -> ExtentWrite {
     let op = Op::Fetch(Update { operator: Operator::Add, element: Element::U64, is_same: false });
-    ExtentWrite { op, ranges: vec![(offset, 8)], operand: more.to_le_bytes().to_vec() }
+    ExtentWrite { op, ranges: vec![(offset, 8)], operand: more.to_le_bytes().to_vec(), once: None }
 }
 
 /// A home at node 0 with a copy at node 1, connected.
@@ -206,6 +207,59 @@ fn a_copy_is_made_while_writes_go_on() {
     home.write(4, put(300, b"then"));
     exchange(&mut home, &mut copy);
     assert_eq!(home.applied.len(), 4);
+    assert_eq!(home.bytes(), copy.bytes());
+}
+
+fn call(number: u64, is_repeat: bool) -> UpdateCall {
+    UpdateCall { client: 9, number, lowest: number, is_repeat }
+}
+
+fn once(call: UpdateCall, write: ExtentWrite) -> ExtentWrite {
+    ExtentWrite { once: Some(Once { call, at: 0 }), ..write }
+}
+
+#[test]
+fn an_update_that_is_repeated_counts_once_and_has_its_first_result() {
+    let (mut home, mut copy) = pair();
+    home.write(2, once(call(1, false), add(8, 5)));
+    home.write(3, once(call(1, true), add(8, 5)));
+    assert!(matches!(home.applied.last(), Some((3, Err(Error::GrantRefused { .. })))), "it is still under way");
+    exchange(&mut home, &mut copy);
+    home.write(4, once(call(1, true), add(8, 5)));
+    let first = vec![0; 8];
+    assert_eq!(home.applied[2..], [(2, Ok(first.clone())), (4, Ok(first.clone()))]);
+    // Its answer is lost with the home.
+    copy.hold(ToHolder::Freeze { term: Term(2) });
+    copy.hold(ToHolder::Elect { set: set(2, 1, &[]), has: BTreeMap::new() });
+    copy.write(5, once(call(1, true), add(8, 5)));
+    assert_eq!(copy.applied.last(), Some(&(5, Ok(first.clone()))));
+    // A node that is made a copy knows of it, too.
+    let mut third = TestNode::new(2, Some(&set(2, 1, &[])));
+    copy.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
+    connect(&mut copy, &mut third, (1, 2));
+    exchange(&mut copy, &mut third);
+    third.hold(ToHolder::Freeze { term: Term(4) });
+    third.hold(ToHolder::Elect { set: set(4, 2, &[]), has: BTreeMap::new() });
+    third.write(6, once(call(1, true), add(8, 5)));
+    assert_eq!(third.applied, [(6, Ok(first))]);
+    assert_eq!(third.bytes()[8], 5);
+    third.write(7, once(call(2, false), add(8, 5)));
+    assert_eq!((third.applied.len(), third.bytes()[8]), (2, 10));
+}
+
+#[test]
+fn a_repeated_update_goes_on_behind_what_was_done_of_it() {
+    let (mut home, mut copy) = pair();
+    let both = |operand: [u64; 2]| {
+        let operand = operand.iter().flat_map(|word| word.to_le_bytes()).collect();
+        ExtentWrite { ranges: vec![(8, 16)], operand, ..add(8, 0) }
+    };
+    home.write(2, once(call(1, false), add(8, 5)));
+    exchange(&mut home, &mut copy);
+    home.write(3, once(call(1, true), both([5, 7])));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.applied.last(), Some(&(3, Ok(vec![0; 16]))));
+    assert_eq!((home.bytes()[8], home.bytes()[16]), (5, 7));
     assert_eq!(home.bytes(), copy.bytes());
 }
 

@@ -20,9 +20,10 @@
 //! | A copy that is made anew counts before the coordinator admits it, and is admitted when it has all | [`HomeLog::make`] |
 //! | A node that began anew is not the copy that a home made before | the caller, by the node's epoch |
 //! | A home answers nothing when its lease is over; the coordinator elects another only then | the caller |
-//! | A write that a client sends again is not applied again, at no home | the caller; the exploration has it |
+//! | An update that a client sends again is not applied again, at no home | [`DoneCalls`]; the exploration has it |
 
 mod copy;
+mod done;
 #[cfg(test)]
 mod explore;
 mod holders;
@@ -31,6 +32,7 @@ mod home;
 mod writers;
 
 pub use copy::{CopyLog, CopyOutput};
+pub use done::{DoneBefore, DoneCalls, Once, UpdateCall};
 pub use holders::{HolderOutput, HolderSet, Holders, HoldersState};
 pub use home::{HomeLog, HomeOutput, PeerState};
 #[cfg(test)]

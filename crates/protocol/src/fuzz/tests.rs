@@ -184,7 +184,7 @@ fn control_messages() {
     let write_back = ToHome::WriteBack { version: Version(3), keeps: false };
     let message = Frame::Message(9, NodeMessage::ToHome { share: 1, page: Page(2), message: write_back });
     let extent = CopiedExtent { gid: Gid(1), index: 0 };
-    let entry = Arc::new(ExtentWrite { op: Op::Put, ranges: vec![(8, 8)], operand: vec![7; 8] });
+    let entry = Arc::new(ExtentWrite::put(vec![(8, 8)], vec![7; 8]));
     let write = ToCopy::Write { term: Term(1), position: Position(2), stable: Position(1), entry };
     let seeds = [
         control::encode(&Request::Share { view: view(), consistency: Consistency::Coherent }),

@@ -9,7 +9,7 @@
 
 use super::Malformed;
 use super::command::Op;
-use crate::copies::{HolderSet, Position, Term};
+use crate::copies::{DoneCalls, HolderSet, Once, Position, Term};
 use crate::id::{Epoch, Gid, NodeId};
 use crate::limits::{STAGE_LEN, WRITE_RANGE_COUNT_MAX};
 use serde::{Deserialize, Serialize};
@@ -130,6 +130,8 @@ pub enum ToCopy {
     Made {
         /// The home's term.
         term: Term,
+        /// The calls whose updates were done.
+        done: DoneCalls,
     },
 }
 
@@ -167,9 +169,35 @@ pub struct ExtentWrite {
     /// The operand: bytes for all ranges in a row, or one operand for all elements.
     #[serde(with = "crate::packed_bytes")]
     pub operand: Vec<u8>,
+    /// The call that it is a part of, where it must not be done twice.
+    pub once: Option<Once>,
 }
 
 impl ExtentWrite {
+    /// A put of bytes.
+    pub fn put(ranges: Vec<(u64, u64)>, operand: Vec<u8>) -> ExtentWrite {
+        ExtentWrite { op: Op::Put, ranges, operand, once: None }
+    }
+
+    /// The write without its first `len` bytes, which were done: whole elements.
+    pub fn skip(mut self, len: u64) -> ExtentWrite {
+        let mut left = len;
+        for (at, range_len) in &mut self.ranges {
+            let skipped = left.min(*range_len);
+            (*at, *range_len, left) =
+                (at.saturating_add(skipped), range_len.saturating_sub(skipped), left.saturating_sub(skipped));
+        }
+        self.ranges.retain(|(_, range_len)| *range_len > 0);
+        if self.op.streams_operand() {
+            let skipped = len.saturating_mul(self.op.operand_factor()).min(self.operand.len() as u64);
+            self.operand.drain(..skipped as usize);
+        }
+        if let Some(once) = &mut self.once {
+            once.at = once.at.saturating_add(len);
+        }
+        self
+    }
+
     /// Bytes of all ranges.
     pub fn len_bytes(&self) -> u64 {
         self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add)
@@ -210,7 +238,19 @@ mod tests {
     use crate::wire::command::Update;
 
     fn entry(op: Op, ranges: &[(u64, u64)], operand_len: usize) -> ExtentWrite {
-        ExtentWrite { op, ranges: ranges.to_vec(), operand: vec![1; operand_len] }
+        ExtentWrite { op, ranges: ranges.to_vec(), operand: vec![1; operand_len], once: None }
+    }
+
+    #[test]
+    fn a_write_goes_on_behind_its_part_that_was_done() {
+        let swap = entry(Op::CompareAndSwap(Element::U64), &[(8, 16), (64, 8)], 48);
+        let rest = swap.skip(8);
+        assert_eq!((&rest.ranges[..], rest.operand.len()), (&[(16, 8), (64, 8)][..], 32));
+        let rest = rest.skip(8);
+        assert_eq!((&rest.ranges[..], rest.operand.len(), rest.check(4096)), (&[(64, 8)][..], 16, Ok(())));
+        let add = Op::Update(Update { operator: Operator::Add, element: Element::U64, is_same: true });
+        let rest = entry(add, &[(0, 16)], 8).skip(8);
+        assert_eq!((&rest.ranges[..], rest.operand.len()), (&[(8, 8)][..], 8));
     }
 
     #[test]

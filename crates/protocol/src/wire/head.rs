@@ -2,15 +2,39 @@
 
 use super::Malformed;
 use super::page::{GRANTED_LEN, PAGE_REQUEST_COUNT_MAX, PAGE_REQUEST_LEN};
+use crate::copies::UpdateCall;
 use crate::limits::{
-    BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, LOOK_LEN_MAX, MESSAGE_RING_LEN_MAX, PAGE_LEN, QUEUE_APPEND_LEN_MAX,
-    SYNC_LEN_MAX,
+    BATCH_COUNT_MAX, BODY_LEN_MAX, CALL_NUMBER_MAX, CALL_WINDOW_MAX, CONTROL_LEN_MAX, LOOK_LEN_MAX, MESSAGE_RING_LEN_MAX,
+    PAGE_LEN, QUEUE_APPEND_LEN_MAX, SYNC_LEN_MAX,
 };
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
 /// In the head of vector commands, and of appends. Nobody waits for the answer just now, so the node may send it together with later ones.
 pub const MAY_WAIT: u64 = 1;
+
+/// The call was sent before: in the head of vector commands.
+const IS_REPEAT: u64 = 2;
+
+/// Bits of a head's detail below those of a call's number.
+const NUMBER_SHIFT: u32 = CALL_NUMBER_MAX.leading_zeros();
+/// Bits below those that say how many calls before it may lack their results.
+const WINDOW_SHIFT: u32 = 2;
+const _: () = assert!(CALL_WINDOW_MAX.count_ones() + WINDOW_SHIFT == NUMBER_SHIFT);
+
+/// The call of a message of vector commands, in its head's detail beside [`MAY_WAIT`]. Calls have numbers from 1 on. The upper half of the
+/// connection's name is the program.
+pub fn encode_call(number: u64, lowest: u64, is_repeat: bool) -> u64 {
+    let window = number.saturating_sub(lowest).min(CALL_WINDOW_MAX);
+    number.min(CALL_NUMBER_MAX) << NUMBER_SHIFT | window << WINDOW_SHIFT | if is_repeat { IS_REPEAT } else { 0 }
+}
+
+/// The call of a message on a connection of that name. `None` where it has none.
+pub fn decode_call(detail: u64, connection: u128) -> Option<UpdateCall> {
+    let (number, window) = (detail >> NUMBER_SHIFT, detail >> WINDOW_SHIFT & CALL_WINDOW_MAX);
+    let client = (connection >> 64) as u64;
+    (number > 0).then(|| UpdateCall { client, number, lowest: number.saturating_sub(window), is_repeat: detail & IS_REPEAT != 0 })
+}
 
 /// Bytes of a head.
 pub const HEAD_LEN: usize = 32;
@@ -19,7 +43,7 @@ pub const HEAD_LEN: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromBytes, Immutable, KnownLayout)]
 #[repr(u8)]
 pub enum Kind {
-    /// Vector commands; `count` of them, then the bytes of the puts. `detail` may be [`MAY_WAIT`].
+    /// Vector commands; `count` of them, then the bytes of the puts. `detail` may be [`MAY_WAIT`], and have a call ([`encode_call`]).
     Commands = 1,
     /// Answer to commands: the bytes of the gets.
     Done = 2,
@@ -177,5 +201,17 @@ mod tests {
         assert!(Head::decode(&head.encode()).is_err());
         let head = Head { body_len: 1, ..Head::new(Kind::Ping, 0) };
         assert!(Head::decode(&head.encode()).is_err());
+    }
+
+    #[test]
+    fn a_call_is_what_it_was() {
+        let name = 77u128 << 64 | 5;
+        for (number, lowest, is_repeat) in [(1, 1, false), (CALL_NUMBER_MAX, CALL_NUMBER_MAX - 9, true), (900, 3, true)] {
+            let call = UpdateCall { client: 77, number, lowest, is_repeat };
+            assert_eq!(decode_call(encode_call(number, lowest, is_repeat) | MAY_WAIT, name), Some(call));
+        }
+        let far = decode_call(encode_call(CALL_NUMBER_MAX, 1, false), name).unwrap();
+        assert_eq!(far.number - far.lowest, CALL_WINDOW_MAX);
+        assert_eq!(decode_call(MAY_WAIT, name), None);
     }
 }

@@ -174,8 +174,8 @@ impl CopyWorld {
                 holders.on_drop(node, term, copy);
                 asked.take_if(|(home, made, _)| (*home, *made) == (node, copy));
             }
-            FromHolder::Broken if asked.is_some_and(|(_, made, _)| made == node) => *asked = None,
-            FromHolder::Broken => holders.on_lost(node),
+            FromHolder::Broken if holders.set().home == node || holders.set().copies.contains(&node) => holders.on_lost(node),
+            FromHolder::Broken => drop(asked.take_if(|(_, made, _)| *made == node)),
             FromHolder::Admit { term, node: copy, .. } if admits => holders.on_admit(node, term, copy),
             FromHolder::Admit { .. } => {}
         }

@@ -54,7 +54,7 @@ fn count_at(program: usize) -> usize {
 pub(super) fn addition(word: usize, program: usize) -> ExtentWrite {
     let op = Op::Fetch(Update { operator: Operator::Add, element: Element::U64, is_same: true });
     let ranges = vec![(word_at(word) as u64, 8), (count_at(program) as u64, 8)];
-    ExtentWrite { op, ranges, operand: 1u64.to_le_bytes().to_vec() }
+    ExtentWrite { op, ranges, operand: 1u64.to_le_bytes().to_vec(), once: None }
 }
 
 impl ExtentMemory {

@@ -4,8 +4,8 @@
 //! (`hanare_protocol::copies`). Faults that take a node away wait until every extent would keep a member of its set that nothing is wrong
 //! with. So no fault may cost a byte, and an extent that is lost is a failure.
 //!
-//! An addition is one write of two words: the word itself, and a count of the program's additions. A program that asks again looks at that
-//! count first, so each addition counts once.
+//! An addition is one write of two words: the word itself, and a count of the program's additions. A program asks until it has an answer, and
+//! each addition counts once, with the value before it.
 //!
 //! | module | holds |
 //! |---|---|
@@ -111,7 +111,7 @@ pub(crate) enum Event {
     Answer {
         program: usize,
         number: u64,
-        value: Option<u64>,
+        value: u64,
     },
     Wake(usize),
     Back(usize),

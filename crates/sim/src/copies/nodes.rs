@@ -5,11 +5,11 @@ use super::{COORDINATOR, CopyWorld, Defect, Event, FrameBox, LEASE_MS, LOOK_MS, 
 use crate::harness::due;
 use crate::network::Ordered;
 use hanare_home::{Copies, CopyInput, CopyOutput, WireOutput};
-use hanare_protocol::copies::{HolderSet, Term};
+use hanare_protocol::copies::{HolderSet, Once, Term, UpdateCall};
 use hanare_protocol::id::{Epoch, Slot};
 use hanare_protocol::wire::control::NodeAddress;
-use hanare_protocol::wire::copies::{FromHolder, ToHolder};
-use std::collections::{BTreeMap, BTreeSet};
+use hanare_protocol::wire::copies::{ExtentWrite, FromHolder, ToHolder};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A node.
@@ -26,8 +26,6 @@ pub(super) struct CopyHost {
     pub lease_until_ms: u64,
     pub copies: Copies<SimExtent, (usize, u64)>,
     pub memory: ExtentMemory,
-    /// Programs whose additions wait here, with the number of each.
-    waiting: BTreeMap<usize, u64>,
     /// Copies that homes here want dropped: extent and node.
     pub doubted: BTreeSet<(usize, usize)>,
     tick_at: Option<u64>,
@@ -100,10 +98,9 @@ impl CopyWorld {
     fn act_for(&mut self, node: usize, output: CopyOutput<(usize, u64)>) {
         match output {
             CopyOutput::Applied { asker: (program, asked), outcome } => {
-                self.hosts[node].waiting.remove(&program);
                 if let (Ok(olds), false) = (outcome, self.has(Defect::ApplyFirst)) {
                     let old = u64::from_le_bytes(olds[..8].try_into().expect("8 bytes"));
-                    self.answer(program, asked, Some(old));
+                    self.answer(program, asked, old);
                 }
             }
             CopyOutput::Say { extent, message } => self.say_for(node, number(extent), message),
@@ -169,25 +166,20 @@ impl CopyWorld {
         !host.is_dead && has_lease && host.memory.is_open(extent)
     }
 
-    /// An addition is asked for at an open home. The program has asked for so many.
-    pub(super) fn add(&mut self, node: usize, extent: usize, (program, asked, word): (usize, u64, usize), additions: u64) {
-        let is_twice = self.has(Defect::AddTwice);
-        let host = &mut self.hosts[node];
-        if host.waiting.contains_key(&program) {
-            return;
+    /// An addition is asked for at an open home: the program's call of that number, perhaps not for the first time.
+    pub(super) fn add(&mut self, node: usize, extent: usize, (program, asked, word): (usize, u64, usize), call: UpdateCall) {
+        if self.hosts[node].memory.count(extent, program) >= call.number {
+            self.count("additions that were done before");
         }
-        if host.memory.count(extent, program) >= additions && !is_twice {
-            return self.answer(program, asked, None);
-        }
-        host.waiting.insert(program, asked);
-        let entry = addition(word, program);
+        let once = (!self.has(Defect::AddTwice)).then_some(Once { call, at: 0 });
+        let write = ExtentWrite { once, ..addition(word, program) };
         if self.has(Defect::ApplyFirst) {
-            let olds = self.hosts[node].memory.apply_early(extent, &entry);
+            let olds = self.hosts[node].memory.apply_early(extent, &write);
             let old = u64::from_le_bytes(olds[..8].try_into().expect("8 bytes"));
-            self.answer(program, asked, Some(old));
+            self.answer(program, asked, old);
         }
         let at = (name(extent).gid, Slot(extent as u32));
-        self.with_copies(node, |copies, now, _| copies.write(now, at, (program, asked), entry));
+        self.with_copies(node, |copies, now, _| copies.write(now, at, (program, asked), write));
     }
 
     /// A message of the coordinator.

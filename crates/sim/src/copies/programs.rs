@@ -2,6 +2,7 @@
 
 use super::{CopyWorld, Event, WORD_COUNT};
 use crate::check::{Check, check};
+use hanare_protocol::copies::UpdateCall;
 
 /// Longest time until a program asks again, at the home of that moment.
 const PATIENCE_MS: u64 = 1500;
@@ -14,8 +15,10 @@ pub(super) struct CopyProgram {
     home: usize,
     /// Number of its request of today, or of its last.
     number: u64,
-    /// Additions that it has asked for.
+    /// Additions that it has asked for: the number of its call.
     additions: u64,
+    /// True if its request was sent before.
+    has_asked: bool,
     request: Option<CopyRequest>,
 }
 
@@ -29,7 +32,7 @@ struct CopyRequest {
 
 impl CopyProgram {
     pub fn new(extent: usize, home: usize) -> CopyProgram {
-        CopyProgram { extent, home, number: 0, additions: 0, request: None }
+        CopyProgram { extent, home, number: 0, additions: 0, has_asked: false, request: None }
     }
 }
 
@@ -57,8 +60,10 @@ impl CopyWorld {
             this.number += 1;
             this.additions += u64::from(is_addition);
             this.request = Some(CopyRequest { word, is_addition, floor });
+            this.has_asked = false;
         } else {
             self.programs[program].home = self.coordinator.home(extent);
+            self.programs[program].has_asked = true;
         }
         let (number, at) = (self.programs[program].number, self.programs[program].home);
         let after = self.delay_ms();
@@ -74,29 +79,26 @@ impl CopyWorld {
             return;
         }
         if request.is_addition {
-            let additions = this.additions;
-            self.add(at, extent, (program, number, request.word), additions);
+            let call =
+                UpdateCall { client: program as u64, number: this.additions, lowest: this.additions, is_repeat: this.has_asked };
+            self.add(at, extent, (program, number, request.word), call);
         } else {
             let value = self.hosts[at].memory.word(extent, request.word);
-            self.answer(program, number, Some(value));
+            self.answer(program, number, value);
         }
     }
 
-    /// A home answers; with no value where the addition was done before.
-    pub(super) fn answer(&mut self, program: usize, number: u64, value: Option<u64>) {
+    /// A home answers.
+    pub(super) fn answer(&mut self, program: usize, number: u64, value: u64) {
         let after = self.delay_ms();
         self.at(after, Event::Answer { program, number, value });
     }
 
-    pub(super) fn on_answer(&mut self, program: usize, number: u64, value: Option<u64>) -> Check {
+    pub(super) fn on_answer(&mut self, program: usize, number: u64, value: u64) -> Check {
         let this = &mut self.programs[program];
         let (extent, is_of_today) = (this.extent, this.number == number);
         let Some(request) = this.request.filter(|_| is_of_today) else { return Ok(()) };
         this.request = None;
-        let Some(value) = value else {
-            self.count("additions that the home before had done");
-            return Ok(());
-        };
         let (word, asked) = (request.word, self.asked[extent][request.word]);
         check(value >= request.floor, || format!("word {word} of extent {extent} is {value} where {} was seen", request.floor))?;
         check(value <= asked, || format!("word {word} of extent {extent} is {value}, and {asked} were added"))?;

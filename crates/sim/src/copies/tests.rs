@@ -13,7 +13,7 @@ fn short_runs_hold_every_check() {
 fn a_long_run_holds_every_check_and_meets_every_fault() {
     let whats = [
         "additions",
-        "additions that the home before had done",
+        "additions that were done before",
         "connections broken",
         "connections to the coordinator broken",
         "copies made",

@@ -30,6 +30,7 @@ pub(crate) use mapped::{
 };
 pub(crate) use reconnector::Reconnect;
 
+use super::call_numbers::CallNumbers;
 use super::remote::{Blame, Dial, Remote};
 use deaths::Deaths;
 use hanare_fabric::agree;
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     remotes: Mutex<BTreeMap<NodeId, KnownNode>>,
     /// Grants that nodes refused so far.
     pub refusals: Arc<AtomicU64>,
+    /// Numbers of calls whose updates count once.
+    pub calls: Arc<CallNumbers>,
     /// Regions that this program has mapped.
     pub mapped: Mapped,
     /// The generation of the next barrier.
@@ -105,7 +108,7 @@ impl Shared {
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let lives = Lives::begin(address, job, bound)?;
         let (node, user) = (lives.now().attached.node, lives.now().attached.user);
-        let remotes = Mutex::default();
+        let (remotes, calls) = (Mutex::default(), CallNumbers::new()?);
         let (deaths, refusals, barriers, exchange, memberships, mapped, claims, faults, links, reconnector) = Default::default();
         let shared = Arc::new(Shared {
             lives,
@@ -117,6 +120,7 @@ impl Shared {
             fabric,
             remotes,
             refusals,
+            calls,
             mapped,
             barriers,
             exchange,
@@ -225,6 +229,11 @@ impl Shared {
         self.remotes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Parts of the attachment that its connections know.
+    fn known(&self) -> (Arc<AtomicU64>, u64) {
+        (self.refusals.clone(), self.calls.client())
+    }
+
     /// The connection to a node; a fresh one when its address has changed.
     pub fn remote(self: &Arc<Self>, node: NodeId, address: Option<&str>) -> Result<Arc<Remote>> {
         let mut places = self.places();
@@ -234,8 +243,7 @@ impl Shared {
             return Ok(place.remote.clone());
         }
         let address = address.ok_or(Error::NodeLost { node, reason: "its address is not known".to_owned() })?;
-        let remote =
-            Arc::new(Remote::new(node, self.bound, (self.tcp_dial(node, address)?, self.own_loss()), self.refusals.clone())?);
+        let remote = Arc::new(Remote::new(node, self.bound, (self.tcp_dial(node, address)?, self.own_loss()), self.known())?);
         places.insert(node, KnownNode { address: Some(address.to_owned()), remote: remote.clone() });
         Ok(remote)
     }
@@ -344,7 +352,7 @@ impl Shared {
             let link = life.take_link().ok_or_else(|| shared.own_lost())?;
             Ok(Box::new(ShmLink::open(link, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
         };
-        let remote = Arc::new(Remote::new(node, self.bound, (Box::new(dial), Box::new(|| None)), self.refusals.clone())?);
+        let remote = Arc::new(Remote::new(node, self.bound, (Box::new(dial), Box::new(|| None)), self.known())?);
         self.places().insert(node, KnownNode { address: None, remote });
         Ok(())
     }

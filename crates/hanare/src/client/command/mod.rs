@@ -85,7 +85,9 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
 
     fn repetition(&self) -> Repetition {
         let target = if let What::CopyTo { to, .. } = &self.what { to.copies() } else { 1 };
-        Repetition { is_once: self.what.is_once(), moves: self.region.copies().max(target) > 1 }
+        let (is_once, moves) = (self.what.is_once(), self.region.copies().max(target) > 1);
+        let call = if is_once && moves { self.region.shared.calls.begin() } else { None };
+        Repetition { is_once, moves, call }
     }
 
     /// Begins it; its parts on this host are done when this returns.

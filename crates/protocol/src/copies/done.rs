@@ -1,0 +1,230 @@
+//! Calls whose updates were done. A call that is repeated at the next home of its bytes counts once, and has its first result.
+//!
+//! Every holder of an extent keeps the same table, because each notes the same writes in the same order. A program says with each call which of
+//! its calls have their results: those are forgotten. So a table has few entries.
+
+use crate::limits::{DONE_CALL_COUNT_MAX, DONE_CLIENT_COUNT_MAX, DONE_OLDS_LEN_MAX};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A call of a program whose updates count once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct UpdateCall {
+    /// The program: a number that nobody can guess.
+    pub client: u64,
+    /// The call's number; a program counts its calls up.
+    pub number: u64,
+    /// All calls of the program below this number have their results.
+    pub lowest: u64,
+    /// True if it was sent before.
+    pub is_repeat: bool,
+}
+
+/// A part of a call: one write in one extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Once {
+    /// The call. It has at most one command on an extent.
+    pub call: UpdateCall,
+    /// The first byte of the write in the command's stream.
+    pub at: u64,
+}
+
+/// The part of a write that was done before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DoneBefore {
+    /// No byte.
+    Nothing,
+    /// A number of bytes; with the elements before, where the operation gives them.
+    Bytes {
+        /// The number.
+        len: u64,
+        /// The elements.
+        olds: Vec<u8>,
+    },
+    /// Unknown: others had too many calls since.
+    Unknown,
+}
+
+/// A call's command on this extent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Done {
+    len: u64,
+    #[serde(with = "crate::packed_bytes")]
+    olds: Vec<u8>,
+}
+
+/// Calls of one program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct ClientCalls {
+    /// The note of its last write; notes are counted.
+    used: u64,
+    /// The highest call that was forgotten although its result may be missing.
+    forgotten: u64,
+    calls: BTreeMap<u64, Done>,
+}
+
+/// The calls that were done on one extent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DoneCalls {
+    clients: BTreeMap<u64, ClientCalls>,
+    notes: u64,
+    olds_len: u64,
+    /// True if a program was forgotten.
+    has_forgotten: bool,
+}
+
+impl DoneCalls {
+    /// The part of the next `len` bytes of a call that was done before.
+    pub fn before(&self, once: &Once, len: u64) -> DoneBefore {
+        let Once { call, at } = once;
+        let client = self.clients.get(&call.client);
+        let Some(done) = client.and_then(|client| client.calls.get(&call.number)) else {
+            let is_forgotten = client.map_or(self.has_forgotten, |client| call.number <= client.forgotten);
+            return if *at > 0 || call.is_repeat && is_forgotten { DoneBefore::Unknown } else { DoneBefore::Nothing };
+        };
+        if *at >= done.len {
+            return if *at == done.len { DoneBefore::Nothing } else { DoneBefore::Unknown };
+        }
+        let end = done.len.min(at.saturating_add(len));
+        let olds = done.olds.get(*at as usize..end as usize).unwrap_or_default().to_vec();
+        DoneBefore::Bytes { len: end - at, olds }
+    }
+
+    /// A write of `len` bytes of a call was done.
+    pub fn note(&mut self, once: &Once, len: u64, olds: &[u8]) {
+        let Once { call, at } = once;
+        self.notes = self.notes.saturating_add(1);
+        let client = self.clients.entry(call.client).or_default();
+        client.used = self.notes;
+        let later = client.calls.split_off(&call.lowest);
+        let answered = std::mem::replace(&mut client.calls, later);
+        let done = client.calls.entry(call.number).or_default();
+        // Parts come in order. A part behind a gap has no place.
+        if *at == done.len {
+            done.len = done.len.saturating_add(len);
+            done.olds.extend_from_slice(olds);
+        }
+        let freed: u64 = answered.values().map(Done::olds_len).sum();
+        self.olds_len = self.olds_len.saturating_add(olds.len() as u64).saturating_sub(freed);
+        self.forget_some(call);
+    }
+
+    /// Forgets calls that are too many.
+    fn forget_some(&mut self, now: &UpdateCall) {
+        if let Some(client) = self.clients.get_mut(&now.client) {
+            while client.calls.len() > DONE_CALL_COUNT_MAX {
+                self.olds_len = self.olds_len.saturating_sub(client.forget_first());
+            }
+        }
+        while self.clients.len() > DONE_CLIENT_COUNT_MAX || self.olds_len > DONE_OLDS_LEN_MAX {
+            let others = self.clients.iter().filter(|(client, _)| **client != now.client);
+            let Some(oldest) = others.min_by_key(|(_, calls)| calls.used).map(|(client, _)| *client) else {
+                let own = self.clients.get_mut(&now.client).map_or(0, ClientCalls::forget_first);
+                self.olds_len = self.olds_len.saturating_sub(own);
+                if own == 0 {
+                    return;
+                }
+                continue;
+            };
+            let gone = self.clients.remove(&oldest).unwrap_or_default();
+            self.has_forgotten |= !gone.calls.is_empty();
+            self.olds_len = self.olds_len.saturating_sub(gone.calls.values().map(Done::olds_len).sum());
+        }
+    }
+
+    /// Returns true if a table of another node keeps the limits.
+    pub fn is_within_limits(&self) -> bool {
+        let olds: u64 =
+            self.clients.values().flat_map(|client| client.calls.values()).map(Done::olds_len).fold(0, u64::saturating_add);
+        let is_short = |client: &ClientCalls| client.calls.len() <= DONE_CALL_COUNT_MAX;
+        self.clients.len() <= DONE_CLIENT_COUNT_MAX && olds == self.olds_len && self.clients.values().all(is_short)
+    }
+}
+
+impl ClientCalls {
+    /// Forgets the first call. Returns the bytes of its elements.
+    fn forget_first(&mut self) -> u64 {
+        let Some((number, done)) = self.calls.pop_first() else { return 0 };
+        self.forgotten = self.forgotten.max(number);
+        done.olds_len()
+    }
+}
+
+impl Done {
+    fn olds_len(&self) -> u64 {
+        self.olds.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(client: u64, number: u64, lowest: u64) -> UpdateCall {
+        UpdateCall { client, number, lowest, is_repeat: false }
+    }
+
+    fn once(call: UpdateCall, at: u64) -> Once {
+        Once { call, at }
+    }
+
+    fn repeated(call: UpdateCall, at: u64) -> Once {
+        Once { call: UpdateCall { is_repeat: true, ..call }, at }
+    }
+
+    #[test]
+    fn a_repeated_call_has_the_result_of_the_first_time() {
+        let mut done = DoneCalls::default();
+        let first = call(1, 5, 5);
+        assert_eq!(done.before(&once(first, 0), 16), DoneBefore::Nothing);
+        done.note(&once(first, 0), 16, &[3; 16]);
+        assert_eq!(done.before(&repeated(first, 0), 16), DoneBefore::Bytes { len: 16, olds: vec![3; 16] });
+        // Stages may have other lengths the second time.
+        assert_eq!(done.before(&repeated(first, 8), 100), DoneBefore::Bytes { len: 8, olds: vec![3; 8] });
+        assert_eq!(done.before(&repeated(first, 16), 8), DoneBefore::Nothing);
+        assert_eq!(done.before(&repeated(first, 24), 8), DoneBefore::Unknown);
+        done.note(&once(first, 16), 8, &[4; 8]);
+        assert_eq!(done.before(&repeated(first, 8), 16), DoneBefore::Bytes { len: 16, olds: [[3; 8], [4; 8]].concat() });
+        assert_eq!(done.before(&once(call(2, 5, 5), 0), 16), DoneBefore::Nothing, "another program's");
+    }
+
+    #[test]
+    fn calls_with_results_are_forgotten() {
+        let mut done = DoneCalls::default();
+        for number in 1..10_000 {
+            done.note(&once(call(1, number, number.saturating_sub(2)), 0), 8, &[0; 8]);
+        }
+        assert_eq!((done.clients[&1].calls.len(), done.olds_len), (3, 24));
+        assert!(done.is_within_limits() && !done.has_forgotten && done.clients[&1].forgotten == 0);
+    }
+
+    #[test]
+    fn what_was_forgotten_too_early_is_not_done_twice() {
+        let mut done = DoneCalls::default();
+        let count = DONE_CALL_COUNT_MAX as u64;
+        (1..=count + 1).for_each(|number| done.note(&once(call(1, number, 1), 0), 8, &[]));
+        assert_eq!(done.before(&repeated(call(1, 1, 1), 0), 8), DoneBefore::Unknown);
+        assert!(matches!(done.before(&repeated(call(1, 2, 1), 0), 8), DoneBefore::Bytes { len: 8, .. }));
+        assert_eq!(done.before(&repeated(call(1, count + 2, 1), 0), 8), DoneBefore::Nothing, "it never came");
+        for client in 2..DONE_CLIENT_COUNT_MAX as u64 + 2 {
+            done.note(&once(call(client, 1, 1), 0), 8, &[]);
+        }
+        assert_eq!(done.before(&repeated(call(1, 2, 1), 0), 8), DoneBefore::Unknown, "its program was forgotten");
+        assert_eq!(done.before(&once(call(1, count + 3, 1), 0), 8), DoneBefore::Nothing, "what is new is done");
+        assert!(done.is_within_limits());
+    }
+
+    #[test]
+    fn old_elements_have_a_bound() {
+        let mut done = DoneCalls::default();
+        let len = DONE_OLDS_LEN_MAX / 4;
+        for client in 0..20 {
+            for number in 1..4 {
+                done.note(&once(call(client, number, 1), 0), len, &vec![0; len as usize]);
+                assert!(done.olds_len <= DONE_OLDS_LEN_MAX && done.is_within_limits());
+            }
+        }
+        done.note(&once(call(7, 9, 1), 0), 9 * len, &vec![0; 9 * len as usize]);
+        assert!(done.olds_len <= DONE_OLDS_LEN_MAX, "one that is too long alone is forgotten, too");
+    }
+}

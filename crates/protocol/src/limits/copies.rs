@@ -1,0 +1,22 @@
+//! Limits of regions with copies.
+
+/// Most nodes that hold each byte of a region.
+pub const COPY_COUNT_MAX: u8 = 3;
+
+/// Most ranges of a write that a home sends to copies: its list stays shorter than a stage.
+pub const WRITE_RANGE_COUNT_MAX: usize = 8192;
+
+/// Highest number of a program's call.
+pub const CALL_NUMBER_MAX: u64 = (1 << 40) - 1;
+
+/// Most calls before one that may lack their results.
+pub const CALL_WINDOW_MAX: u64 = (1 << 22) - 1;
+
+/// Most programs of which an extent remembers updates.
+pub const DONE_CLIENT_COUNT_MAX: usize = 1024;
+
+/// Most updates of one program that an extent remembers while their results may be missing.
+pub const DONE_CALL_COUNT_MAX: usize = 64;
+
+/// Most bytes of elements before those updates, of all programs together.
+pub const DONE_OLDS_LEN_MAX: u64 = 1 << 20;
