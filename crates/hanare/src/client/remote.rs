@@ -52,6 +52,8 @@ pub(crate) struct Remote {
     refusals: Arc<AtomicU64>,
     /// The attachment, for homes: the upper half of names of connections.
     client: u64,
+    /// True for this host's node.
+    is_own: bool,
     lineage: Lineage,
     inner: Mutex<Inner>,
     /// True if a connection has ended.
@@ -92,7 +94,13 @@ impl Remote {
         let nudge =
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system("make an event", &errno.into()))?;
         let (inner, has_detached, completed) = Default::default();
-        Ok(Remote { node, dial, blame, bound, refusals, client, lineage: Lineage::here(), inner, has_detached, completed, nudge })
+        let (is_own, lineage) = (false, Lineage::here());
+        Ok(Remote { node, dial, blame, bound, refusals, client, is_own, lineage, inner, has_detached, completed, nudge })
+    }
+
+    /// The same as this host's node.
+    pub fn of_this_host(self) -> Remote {
+        Remote { is_own: true, ..self }
     }
 
     /// True if a connection to it has ended, of which the node may have known before this process. **Cost**: a load.
@@ -239,10 +247,12 @@ impl Remote {
         self.wait_within(seq, self.bound)
     }
 
-    /// [`Remote::wait`] with another bound, if that is the shorter one.
+    /// [`Remote::wait`] with another bound, if that is the shorter one. This host's node is waited for as long as usual: it alone can say which
+    /// other node to ask, and its connection is made once.
     pub fn wait_within(&self, seq: u64, patience: Duration) -> Result<()> {
         let mut connection = None;
-        let outcome = self.settle(seq, patience.min(self.bound), |request| connection = request.connection);
+        let patience = if self.is_own { self.bound } else { patience.min(self.bound) };
+        let outcome = self.settle(seq, patience, |request| connection = request.connection);
         self.explain(outcome, connection, seq, "an update", ASK)
     }
 

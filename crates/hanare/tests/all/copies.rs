@@ -206,6 +206,21 @@ fn a_home_that_stands_still_is_replaced_and_comes_back_as_nothing() {
 }
 
 #[test]
+fn a_program_goes_on_when_the_node_of_its_own_host_stood_still() {
+    let mut pool = Apart::start(3);
+    let program = pool.client(1);
+    let region = program.create("a", LEN, &copied(1, 2)).unwrap();
+    let others = pool.client(0);
+    counts_through(&mut pool, &region, |pool| {
+        pool.stop(1);
+        until("the node is taken for lost", || !others.status().unwrap().nodes[1].alive);
+        // Longer than programs of other hosts wait for it.
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        pool.go_on(1);
+    });
+}
+
+#[test]
 fn a_killed_copy_is_replaced_and_then_the_home_may_die() {
     let mut pool = Apart::start(4);
     let program = pool.client(0);

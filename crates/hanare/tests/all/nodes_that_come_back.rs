@@ -33,6 +33,24 @@ fn wait_for_node(pool: &Pool) {
 }
 
 #[test]
+fn a_program_whose_own_node_stood_still_for_longer_than_it_waits_goes_on() {
+    let pool = Apart::start(2);
+    let program = pool.client(1);
+    // One that is too small to be mapped is reached by messages to the node.
+    let small = program.create("small", 64, &on(1)).unwrap();
+    small.put(0, &[7; 64]).unwrap();
+    pool.stop(1);
+    // The node may take some before it stops.
+    let error = std::iter::repeat_with(|| small.put(0, &[8; 64])).find_map(Result::err).unwrap();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    pool.go_on(1);
+    let mut bytes = [0; 64];
+    until("gets are answered again", || small.get(0, &mut bytes).is_ok());
+    assert!(bytes == [7; 64] || bytes == [8; 64], "{bytes:?}");
+    small.put(0, &[9; 64]).unwrap();
+}
+
+#[test]
 fn a_program_whose_own_node_is_back_goes_on_with_its_handles() {
     let mut pool = Apart::start_kept(3);
     let program = pool.client(1);

@@ -342,17 +342,25 @@ impl Shared {
         })
     }
 
-    /// Enters the shm link to this host's node. It is opened once in a life of the node: when that dies, so does the attachment.
+    /// Enters the shm link to this host's node. It is opened once in a life: one that this program has closed, because the node did not answer, ends
+    /// the life, and the next call begins another.
     fn enter_own(self: &Arc<Self>) -> Result<()> {
         let (node, shared): (NodeId, Weak<Shared>) = (self.node, Arc::downgrade(self));
         let dial = move |_| {
             let gone = || Error::NodeLost { node, reason: "detached".to_owned() };
             let shared = shared.upgrade().ok_or_else(gone)?;
             let life = shared.lives.connected().map_err(|error| shared.own_lost_for(error))?;
-            let link = life.take_link().ok_or_else(|| shared.own_lost())?;
+            let Some(link) = life.take_link() else {
+                // A rank keeps its place in its job, which would end with the life.
+                if shared.job.is_none() {
+                    life.session.close();
+                }
+                return Err(shared.own_lost());
+            };
             Ok(Box::new(ShmLink::open(link, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
         };
-        let remote = Arc::new(Remote::new(node, self.bound, (Box::new(dial), Box::new(|| None)), self.known())?);
+        let remote = Remote::new(node, self.bound, (Box::new(dial), Box::new(|| None)), self.known())?;
+        let remote = Arc::new(remote.of_this_host());
         self.places().insert(node, KnownNode { address: None, remote });
         Ok(())
     }
