@@ -97,6 +97,9 @@ test)
     PATH=$PATH:/usr/sbin:/sbin want mkfs.ext4 "a test of disks" e2fsprogs
     PATH=$PATH:/usr/sbin:/sbin want ip "tests of hosts whose packets are lost" iproute2
     PATH=$PATH:/usr/sbin want sshd "the test of hosts behind ssh" openssh-server
+    # The judge of histories has one module, which go.sum pins. A first build without a network needs it here.
+    want go "the judge of regions with copies" golang-go &&
+        { (cd crates/hanare/tests/judged/porcupine && go mod download) >&2 || say "the judge's module cannot be reached: its tests are skipped"; }
     want python3 "the Python face" python3 python3-venv
     # Debian has what makes environments in a package of its own.
     python3 -c 'import ensurepip' 2>/dev/null || { may_install && install python3-venv; } ||

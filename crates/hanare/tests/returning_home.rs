@@ -5,6 +5,8 @@
 mod actor;
 #[path = "support/apart.rs"]
 mod apart;
+#[path = "support/networks.rs"]
+mod networks;
 #[path = "support/relay.rs"]
 mod relay;
 mod support;

@@ -10,6 +10,7 @@
 //! | `five_hundred` | its hostile programs leave the others no processor |
 //! | `forks` | it makes children by fork, which keep what other tests hold |
 //! | `histories` | its programs are this binary again, as nodes and threads |
+//! | `judged_copies` | its programs are this binary again, in networks of their own |
 //! | `late_commands` | its programs are this binary again, in networks of their own |
 //! | `random_programs` | its programs are this binary again, as nodes and ranks |
 //! | `random_queues` | its programs are this binary again, as nodes and ports |
@@ -25,6 +26,8 @@ mod between;
 mod holder;
 #[path = "../support/intruder.rs"]
 mod intruder;
+#[path = "../support/networks.rs"]
+mod networks;
 #[path = "../support/processes.rs"]
 mod processes;
 #[path = "../support/raw_link.rs"]

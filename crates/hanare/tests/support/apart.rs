@@ -1,6 +1,7 @@
 //! Nodes in processes of their own, so that one can be killed or stopped while its programs and the other nodes go on.
 #![allow(dead_code)]
 
+use crate::networks::Networks;
 use crate::support;
 use hanare::Pool;
 use hanare::node::{Node, NodeOptions};
@@ -24,6 +25,10 @@ pub struct Apart {
     nodes: Vec<Apiece>,
     /// Where the coordinator's journal is, if it keeps one.
     journal: Option<tempfile::TempDir>,
+    /// A host for each node, where they do not share this one.
+    networks: Option<Networks>,
+    /// Where sockets of nodes on hosts of their own are: abstract ones are seen on their host alone.
+    sockets: Option<tempfile::TempDir>,
 }
 
 /// One node's process.
@@ -35,27 +40,55 @@ struct Apiece {
 
 impl Apart {
     pub fn start(count: usize) -> Apart {
-        Apart::start_with(count, None)
+        Apart::start_with(count, None, None)
     }
 
     /// With a coordinator that keeps a journal, so that it can come again.
     pub fn start_kept(count: usize) -> Apart {
-        Apart::start_with(count, Some(tempfile::tempdir().unwrap()))
+        Apart::start_with(count, Some(tempfile::tempdir().unwrap()), None)
     }
 
-    fn start_with(count: usize, journal: Option<tempfile::TempDir>) -> Apart {
-        let mut nodes = vec![start(&coordinator(journal.as_ref(), None))];
-        while nodes.len() < count {
-            let join = nodes[0].address.clone();
-            nodes.push(start(&[(JOIN, join)]));
+    /// The same, each node on a host of its own where there are networks.
+    pub fn start_kept_on(networks: Option<Networks>, count: usize) -> Apart {
+        Apart::start_with(count, Some(tempfile::tempdir().unwrap()), networks)
+    }
+
+    fn start_with(count: usize, journal: Option<tempfile::TempDir>, networks: Option<Networks>) -> Apart {
+        let sockets = networks.as_ref().map(|_| tempfile::tempdir().unwrap());
+        let mut pool = Apart { nodes: Vec::new(), journal, networks, sockets };
+        for node in 0..count {
+            let mut settings = match pool.nodes.first() {
+                None => coordinator(pool.journal.as_ref(), None),
+                Some(first) => vec![(JOIN, first.address.clone())],
+            };
+            settings.extend(pool.networks.as_ref().map(|networks| (LISTEN, format!("{}:0", networks.address(node)))));
+            let socket = |folder: &tempfile::TempDir| folder.path().join(node.to_string()).to_str().unwrap().to_owned();
+            settings.extend(pool.sockets.as_ref().map(|folder| (SOCKET, socket(folder))));
+            let node = pool.begin(node, &settings);
+            pool.nodes.push(node);
         }
-        Apart { nodes, journal }
+        pool
+    }
+
+    /// This program once more, on the host of a node.
+    pub fn command(&self, node: usize) -> Command {
+        let program = std::env::current_exe().unwrap();
+        match &self.networks {
+            Some(networks) => networks.command(node, &program),
+            None => Command::new(program),
+        }
+    }
+
+    /// The hosts, where nodes do not share this one.
+    pub fn networks(&self) -> Option<&Networks> {
+        self.networks.as_ref()
     }
 
     /// One more node, which listens at one address and tells others another.
     pub fn add_behind(&mut self, listen: &str, advertised: &str) {
         let settings = [(JOIN, &*self.nodes[0].address), (LISTEN, listen), ("HANARE_ADVERTISE", advertised)];
-        self.nodes.push(start(&settings.map(|(name, value)| (name, value.to_owned()))));
+        let node = self.begin(self.nodes.len(), &settings.map(|(name, value)| (name, value.to_owned())));
+        self.nodes.push(node);
     }
 
     /// A client of node `node`, outside any job.
@@ -76,11 +109,28 @@ impl Apart {
 
     /// Another life of it, at its socket: of the coordinator at its address, with its journal.
     pub fn start_again(&mut self, node: usize) {
-        let settings = match node {
+        let mut settings = match node {
             0 => coordinator(self.journal.as_ref(), Some(&self.nodes[0])),
             _ => vec![(JOIN, self.nodes[0].address.clone()), (SOCKET, self.nodes[node].socket.clone())],
         };
-        self.nodes[node] = start(&settings);
+        if let Some(networks) = self.networks.as_ref().filter(|_| node > 0) {
+            settings.push((LISTEN, format!("{}:0", networks.address(node))));
+        }
+        self.nodes[node] = self.begin(node, &settings);
+    }
+
+    /// Starts a node's process on its host.
+    fn begin(&self, node: usize, settings: &[(&str, String)]) -> Apiece {
+        let mut command = self.command(node);
+        command.args(hanare_testkit::words("apart::serves")).envs(settings.iter().cloned());
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = lines.find_map(|line| line.ok()?.split_once("node listens at ").map(|(_, said)| said.to_owned()));
+        let said = said.expect("a node says where it listens");
+        // The pipe stays open, or what the node's process says later would end it.
+        std::thread::spawn(move || lines.for_each(drop));
+        let (socket, address) = said.split_once(' ').unwrap();
+        Apiece { process, socket: socket.to_owned(), address: address.to_owned() }
     }
 
     /// It runs no more, until [`Apart::go_on`].
@@ -128,19 +178,6 @@ fn coordinator(journal: Option<&tempfile::TempDir>, before: Option<&Apiece>) -> 
     settings
 }
 
-fn start(settings: &[(&str, String)]) -> Apiece {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(hanare_testkit::words("apart::serves")).envs(settings.iter().cloned());
-    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    let said = lines.find_map(|line| line.ok()?.split_once("node listens at ").map(|(_, said)| said.to_owned()));
-    let said = said.expect("a node says where it listens");
-    // The pipe stays open, or what the node's process says later would end it.
-    std::thread::spawn(move || lines.for_each(drop));
-    let (socket, address) = said.split_once(' ').unwrap();
-    Apiece { process, socket: socket.to_owned(), address: address.to_owned() }
-}
-
 pub fn serves() {
     let Ok(join) = std::env::var(JOIN) else { return };
     let join = Some(join).filter(|join| !join.is_empty());
@@ -149,7 +186,7 @@ pub fn serves() {
     options.listen = std::env::var(LISTEN).unwrap_or(options.listen);
     options.socket = std::env::var(SOCKET).unwrap_or(options.socket);
     // A node's name is its identity in the pool, and the numbers of `options` are those of one process.
-    let node = Node::start(NodeOptions { join, name: options.socket.clone(), ..options }).unwrap();
+    let node = Node::start(NodeOptions { join, name: options.socket.replace('/', "-"), ..options }).unwrap();
     println!("\nnode listens at {} {}", node.socket(), node.address());
     // The pipe ends with the test that started this process, however that ends.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());

@@ -61,6 +61,17 @@ impl Networks {
         ip(&format!("link set {}{host} nomaster", self.name)).unwrap();
     }
 
+    /// Packets from a host to one other are lost from now on, without a sign: they go to an Ethernet address that nobody has.
+    pub fn deafen(&self, from: usize, to: usize) {
+        let (name, address) = (&self.name, self.address(to));
+        ip(&format!("-n {name}-{from} neigh replace {address} lladdr 02:00:00:00:00:00 nud permanent dev eth0")).unwrap();
+    }
+
+    /// They arrive again.
+    pub fn undeafen(&self, from: usize, to: usize) {
+        ip(&format!("-n {}-{from} neigh del {} dev eth0", self.name, self.address(to))).unwrap();
+    }
+
     /// The host is back.
     pub fn heal(&self, host: usize) {
         ip(&format!("link set {0}{host} master {0}", self.name)).unwrap();

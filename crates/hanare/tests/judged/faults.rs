@@ -1,0 +1,137 @@
+//! Faults of a round, by dice.
+
+use crate::apart::Apart;
+use crate::processes::Dice;
+
+/// One fault, for so many milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
+    /// The node's process is killed, and another life of it begins.
+    Kill { node: usize },
+    /// The same, with all programs of that host.
+    KillHost { node: usize },
+    /// The node's process stands still.
+    Stop { node: usize },
+    /// All packets of the host are lost.
+    Cut { node: usize },
+    /// Packets from one host to another are lost, or both ways.
+    Deafen { from: usize, to: usize, is_both: bool },
+}
+
+/// A fault and its length.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    pub fault: Fault,
+    pub ms: u64,
+    /// From the fault before, or the round's begin.
+    pub after_ms: u64,
+}
+
+impl Fault {
+    /// Nodes whose programs may see errors.
+    pub fn nodes(self) -> Vec<usize> {
+        match self {
+            Fault::Kill { node } | Fault::KillHost { node } | Fault::Stop { node } | Fault::Cut { node } => vec![node],
+            Fault::Deafen { from, to, .. } => vec![from, to],
+        }
+    }
+
+    /// True if it can cost the bytes of a node: a second one must wait.
+    fn is_heavy(self, ms: u64) -> bool {
+        matches!(self, Fault::Kill { .. } | Fault::KillHost { .. }) || ms > 2_000
+    }
+
+    pub fn begin(self, pool: &mut Apart) {
+        let networks = |pool: &mut Apart, with: &dyn Fn(&crate::networks::Networks)| with(pool.networks().unwrap());
+        match self {
+            Fault::Kill { node } | Fault::KillHost { node } => pool.kill(node),
+            Fault::Stop { node } => pool.stop(node),
+            Fault::Cut { node } => networks(pool, &|networks| networks.cut(node)),
+            Fault::Deafen { from, to, is_both } => networks(pool, &|networks| {
+                networks.deafen(from, to);
+                if is_both {
+                    networks.deafen(to, from);
+                }
+            }),
+        }
+    }
+
+    pub fn end(self, pool: &mut Apart) {
+        let networks = |pool: &mut Apart, with: &dyn Fn(&crate::networks::Networks)| with(pool.networks().unwrap());
+        match self {
+            Fault::Kill { node } | Fault::KillHost { node } => pool.start_again(node),
+            Fault::Stop { node } => pool.go_on(node),
+            Fault::Cut { node } => networks(pool, &|networks| networks.heal(node)),
+            Fault::Deafen { from, to, is_both } => networks(pool, &|networks| {
+                networks.undeafen(from, to);
+                if is_both {
+                    networks.undeafen(to, from);
+                }
+            }),
+        }
+    }
+}
+
+/// A killed node comes back after so long at least. Sooner, its new life takes slots that the coordinator still has for the old one (docs/open.md).
+const KILLED_MS: u64 = 3_600;
+
+/// The faults of so many rounds of a seed.
+pub fn by_dice(seed: u64, rounds: std::ops::Range<u64>, nodes: usize, copies: u8, has_networks: bool) -> Vec<Vec<Timed>> {
+    rounds.map(|number| round(&mut Dice::new(seed << 16 | number), nodes, copies, has_networks)).collect()
+}
+
+/// The faults of a round: as many heavy ones as the bytes bear, with light ones between.
+fn round(dice: &mut Dice, nodes: usize, copies: u8, has_networks: bool) -> Vec<Timed> {
+    let (mut faults, mut heavy): (Vec<Timed>, u8) = (Vec::new(), 0);
+    let count = 1 + dice.below(u64::from(copies));
+    while (faults.len() as u64) < count {
+        let (fault, ms) = one(dice, nodes, has_networks);
+        let is_taken = faults.iter().any(|other| other.fault.nodes().iter().any(|node| fault.nodes().contains(node)));
+        let is_heavy = fault.is_heavy(ms);
+        if is_taken || (is_heavy && heavy + 1 >= copies) {
+            continue;
+        }
+        heavy += u8::from(is_heavy);
+        // The second of two deaths comes while the first is noticed, or soon after another home was elected.
+        faults.push(Timed { fault, ms, after_ms: 200 + dice.below(5_000) * (faults.len() as u64).min(1) });
+    }
+    faults
+}
+
+/// Faults that somebody wrote down: `AFTER_MS FAULT NODE.. MS`, with commas between, and semicolons between rounds.
+pub fn named(text: &str) -> Vec<Vec<Timed>> {
+    let timed = |text: &str| {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let number = |at: usize| words[at].parse::<u64>().unwrap_or_else(|_| panic!("{text}: no number {at}"));
+        let node = number(2) as usize;
+        let fault = match words[1] {
+            "kill" => Fault::Kill { node },
+            "killhost" => Fault::KillHost { node },
+            "stop" => Fault::Stop { node },
+            "cut" => Fault::Cut { node },
+            "deafen" => Fault::Deafen { from: node, to: number(3) as usize, is_both: false },
+            "part" => Fault::Deafen { from: node, to: number(3) as usize, is_both: true },
+            other => panic!("{other} is no fault"),
+        };
+        Timed { fault, after_ms: number(0), ms: number(words.len() - 1) }
+    };
+    text.split(';').map(|round| round.split(',').map(timed).collect()).collect()
+}
+
+fn one(dice: &mut Dice, nodes: usize, has_networks: bool) -> (Fault, u64) {
+    // The coordinator's node is one of them.
+    let node = if dice.one_in(6) { 0 } else { 1 + dice.below(nodes as u64 - 1) as usize };
+    let ms = if dice.one_in(3) { 200 + dice.below(1_800) } else { 3_200 + dice.below(4_000) };
+    let fault = match dice.below(if has_networks { 9 } else { 5 }) {
+        0 | 1 => Fault::Kill { node },
+        2 => Fault::KillHost { node },
+        3 | 4 => Fault::Stop { node },
+        5 | 6 => Fault::Cut { node },
+        _ => {
+            let to = (node + 1 + dice.below(nodes as u64 - 1) as usize) % nodes;
+            Fault::Deafen { from: node, to, is_both: dice.one_in(2) }
+        }
+    };
+    let is_kill = matches!(fault, Fault::Kill { .. } | Fault::KillHost { .. });
+    (fault, if is_kill { ms.max(KILLED_MS) } else { ms })
+}
