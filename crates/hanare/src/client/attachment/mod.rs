@@ -342,7 +342,7 @@ impl Shared {
         })
     }
 
-    /// Enters the shm link to this host's node. It is opened once in a life: one that this program has closed, because the node did not answer, ends
+    /// Enters the shm link to this host's node, which is opened once in a life. This program closes it where the node does not answer. That ends
     /// the life, and the next call begins another.
     fn enter_own(self: &Arc<Self>) -> Result<()> {
         let (node, shared): (NodeId, Weak<Shared>) = (self.node, Arc::downgrade(self));
