@@ -43,6 +43,11 @@ number!(
     Slot(u32), "slot "
 );
 
+impl Slot {
+    /// The slot of an extent that is no more, while its successor is not known. No table is so long.
+    pub const VOID: Slot = Slot(u32::MAX);
+}
+
 impl ClientId {
     /// The client of that count at a node.
     pub fn at(node: NodeId, count: u32) -> ClientId {

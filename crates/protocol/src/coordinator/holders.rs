@@ -242,7 +242,22 @@ impl Coordinator {
         let holds =
             |index: &usize| region.holders_of(*index).is_some_and(|(home, known)| is_it(home) || known.copies.iter().any(is_it));
         let Some(index) = (0..region.holders.len()).find(holds) else { return false };
-        self.lose_holder_of(now_ms, CopiedExtent { gid, index: index as u32 }, node)
+        let extent = CopiedExtent { gid, index: index as u32 };
+        let goes_on = self.lose_holder_of(now_ms, extent, node);
+        if goes_on {
+            self.void_home(extent, (node, slot));
+        }
+        goes_on
+    }
+
+    /// An extent is no more whose home is being elected. Its slot may have another extent soon, which the end of the election must not free.
+    fn void_home(&mut self, extent: CopiedExtent, (node, slot): (NodeId, Slot)) {
+        let Some(region) = self.ledger.regions.get(&extent.gid) else { return };
+        let Some((home, known)) = region.holders_of(extent.index as usize) else { return };
+        if (home.node, home.slot) == (node, slot) {
+            let (home, holders) = (Extent { slot: Slot::VOID, ..*home }, known.clone());
+            self.record(Record::Held { extent, home, holders });
+        }
     }
 
     /// A node has joined: it hears what it may have missed, and may take copies.
@@ -347,7 +362,7 @@ impl Coordinator {
         let gone: Vec<Extent> =
             before.iter().filter(|at| at.node != home.node && !holders.copies.contains(at)).copied().collect();
         self.record(Record::Held { extent, home, holders });
-        for Extent { node, slot, .. } in gone {
+        for Extent { node, slot, .. } in gone.into_iter().filter(|gone| gone.slot != Slot::VOID) {
             self.free(now_ms, node, vec![slot]);
         }
         self.changed = true;

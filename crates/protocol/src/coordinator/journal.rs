@@ -207,6 +207,9 @@ impl Ledger {
     }
 
     fn hold(&mut self, gid: Gid, extent: &Extent) {
+        if extent.slot == Slot::VOID {
+            return;
+        }
         let before = self.extents.insert((extent.node, extent.slot), (gid, extent.len));
         assert_eq!(before, None, "{} of {} is in two regions", extent.slot, extent.node);
         add(self.allotted.entry(extent.node).or_default(), extent.len);

@@ -3,7 +3,7 @@
 use super::asks::AskKey;
 use crate::attributes::Attributes;
 use crate::copies::Term;
-use crate::id::{Epoch, Gid, Incarnation, NodeId, User};
+use crate::id::{Epoch, Gid, Incarnation, NodeId, Slot, User};
 use crate::placement::{Extent, Layout, Placement, Span};
 use crate::wire::control::Changes;
 use crate::wire::copies::CopiedExtent;
@@ -166,9 +166,10 @@ pub struct RegionRecord {
 }
 
 impl RegionRecord {
-    /// All extents: homes, then copies.
+    /// All extents that are there: homes, then copies.
     pub fn all_extents(&self) -> impl Iterator<Item = &Extent> {
-        self.layout.extents().chain(self.holders.iter().flat_map(|holders| &holders.copies))
+        let all = self.layout.extents().chain(self.holders.iter().flat_map(|holders| &holders.copies));
+        all.filter(|extent| extent.slot != Slot::VOID)
     }
 
     /// True if that node alone holds some extent.

@@ -243,6 +243,25 @@ fn a_copy_is_made_on_another_node() {
 }
 
 #[test]
+fn a_home_that_begins_anew_before_the_election_ends_keeps_its_new_extents() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let copy = holders(&pool).2[0] as usize;
+    pool.restart_node(1, 55);
+    assert_eq!(holders(&pool).1, 1, "nobody is elected yet");
+    view(pool.call(1, OWNER, copied("b", 8192, Placement::Local, 1))).unwrap();
+    let made = pool.nodes[1].slots.clone();
+    assert_eq!(made.len(), 1);
+    pool.freeze(copy, 3);
+    assert_eq!(holders(&pool).1, copy as u32);
+    assert_eq!(pool.nodes[1].slots.len(), made.len() + usize::from(pool.stat("a").unwrap().whole_copies > 2));
+    assert!(made.iter().all(|slot| pool.nodes[1].slots.contains(slot)), "the new region's extent is there");
+    assert!(pool.open(1, "b").is_ok());
+    let again = Coordinator::restore(pool.settings.clone(), pool.journal.clone(), pool.now_ms);
+    assert_eq!(again.regions().count(), 2);
+}
+
+#[test]
 fn a_holder_whose_bytes_could_not_be_written_is_none_any_more() {
     let mut pool = Pool::new(3);
     view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
