@@ -72,7 +72,7 @@ impl Fault {
     }
 }
 
-/// A killed node comes back after so long at least. Sooner, its new life takes slots that the coordinator still has for the old one (docs/open.md).
+/// A killed node comes back after that time at least. A coordinator that was cut off from it refuses its name until its lease is over.
 const KILLED_MS: u64 = 3_600;
 
 /// The faults of so many rounds of a seed.
