@@ -1,5 +1,6 @@
-//! The memory of one program: its blocks, and what moves their pages. Whoever changes a block holds it. A thread that waits for a block
-//! holds no other, but for a Free, which takes blocks in rising order.
+//! The memory of one program: its blocks, and what moves their pages. Whoever changes a page holds it: a touch all pages of its block that
+//! nobody has, the evictor those that leave. A thread that waits for a block holds no other, but for a Free, which takes blocks in rising
+//! order.
 //!
 //! | file | holds |
 //! |---|---|
@@ -22,6 +23,8 @@ use hanare::Result;
 use hanare_memory::uffd::pager::{Pager, Touch};
 use hanare_memory::uffd::{Refused, Span};
 use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Access;
+use hanare_protocol::page::own_page::{Aim, Event, PageStep};
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -53,22 +56,14 @@ pub struct Reach {
     pub name: String,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    block: Block,
-    is_held: bool,
-    /// Pages that leave.
-    leaving: u64,
-}
-
 #[derive(Default)]
 struct Table {
-    blocks: HashMap<Number, Entry>,
+    blocks: HashMap<Number, Block>,
     /// Order in which pages leave.
     policy: Policy,
     /// First pages of blocks that were brought ahead without them.
     stash: HashMap<Number, Box<[u8]>>,
-    /// Blocks that are held, or of which pages leave.
+    /// Holders of blocks' pages.
     held: usize,
     /// A fork is going on: nobody takes a block.
     is_frozen: bool,
@@ -94,13 +89,13 @@ pub struct ProgramSpace {
 /// A table as it was at a fork, until the child says hello.
 pub struct Snapshot {
     shared: Arc<Shared>,
-    blocks: HashMap<Number, Entry>,
+    blocks: HashMap<Number, Block>,
     room: Reservation,
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.blocks.values().filter_map(|entry| entry.block.slot).for_each(|slot| self.shared.store.release(slot));
+        self.blocks.values().filter_map(|block| block.slot).for_each(|slot| self.shared.store.release(slot));
     }
 }
 
@@ -109,17 +104,13 @@ impl ProgramSpace {
     pub fn new(shared: &Arc<Shared>, reach: Reach, mut inherited: Option<Snapshot>) -> Arc<ProgramSpace> {
         let blocks = inherited.as_mut().map(|snapshot| std::mem::take(&mut snapshot.blocks)).unwrap_or_default();
         let room = inherited.map_or_else(|| Reservation::new(shared), |mut snapshot| snapshot.room.take());
-        let here: u64 = blocks.values().map(|entry| u64::from(entry.block.here.count_ones())).sum();
+        let here: u64 = blocks.values().map(|block| u64::from(block.here().count_ones())).sum();
         let mut policy = Policy::default();
         let mut arrivals: Vec<Arrival> =
-            blocks.iter().map(|(number, entry)| Arrival { number: *number, pages: entry.block.here, is_stream: false }).collect();
+            blocks.iter().map(|(number, block)| Arrival { number: *number, pages: block.here(), is_stream: false }).collect();
         arrivals.sort_unstable_by_key(|arrival| arrival.number);
         arrivals.iter().for_each(|arrival| policy.on_brought(arrival, here));
-        let blocks = blocks.into_iter().map(|(number, entry)| {
-            // Pages that the kernel copied are not protected.
-            let block = Block { dirty: entry.block.here, ..entry.block };
-            (number, Entry { block, ..Entry::default() })
-        });
+        let blocks = blocks.into_iter().map(|(number, block)| (number, block.inherited()));
         let table = Table { blocks: blocks.collect(), policy, ..Table::default() };
         shared.here.fetch_add(here, Ordering::Relaxed);
         Arc::new_cyclic(|own| ProgramSpace {
@@ -153,7 +144,7 @@ impl ProgramSpace {
         self.changed.wait(table).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a block when nobody has it, and none of those pages leaves. `None` when the program is over.
+    /// Takes a block's pages, but for those that leave, when nobody has those that are wanted. `None` when the program is over.
     fn hold(&self, number: Number, pages: u64) -> Option<BlockClaim<'_>> {
         let mut table = self.table();
         loop {
@@ -161,9 +152,9 @@ impl ProgramSpace {
                 return None;
             }
             let is_frozen = table.is_frozen;
-            let entry = table.blocks.entry(number).or_default();
-            if !entry.is_held && entry.leaving & pages == 0 && !is_frozen {
-                let held = BlockClaim::new(self, number, entry);
+            let block = table.blocks.entry(number).or_default();
+            if block.states.held() & pages == 0 && !is_frozen {
+                let held = BlockClaim::new(self, number, block);
                 table.held += 1;
                 return Some(held);
             }
@@ -211,8 +202,8 @@ impl ProgramSpace {
         let Some(mut held) = self.hold(number, bits(page..page + 1)) else { return };
         match touch {
             Touch::Protected { .. } => held.unprotect(page),
-            Touch::Absent { is_write, .. } => {
-                if let Err(error) = held.bring(page, is_write, lane, buffer) {
+            Touch::Absent { access, .. } => {
+                if let Err(error) = held.bring(page, access, lane, buffer) {
                     drop(held);
                     self.on_lost(&error, self.span(number, page..page + 1));
                 }
@@ -222,8 +213,8 @@ impl ProgramSpace {
 
     /// Number of present pages, and of dirty ones, in a row at the end of the block before.
     fn tails_before(&self, number: Number) -> (u32, u32) {
-        let before = number.checked_sub(1).and_then(|before| self.table().blocks.get(&before).map(|entry| entry.block));
-        before.map_or((0, 0), |block| (block.here.leading_ones(), block.dirty.leading_ones()))
+        let before = number.checked_sub(1).and_then(|before| self.table().blocks.get(&before).copied());
+        before.map_or((0, 0), |block| (block.here().leading_ones(), block.states.dirty().leading_ones()))
     }
 
     /// Holds the blocks of a range and calls `then`; afterwards the pages are zero.
@@ -238,10 +229,10 @@ impl ProgramSpace {
         for mut held in held {
             let base = self.reach.arena.start + held.number * BLOCK_LEN;
             let page = |at: u64| (at.saturating_sub(base) / PAGE_LEN).min(PAGES.into()) as u32;
-            let before = held.block.here.count_ones();
+            let before = held.block.here().count_ones();
             held.block.on_freed(bits(page(start)..page(end)));
             self.table().stash.remove(&held.number);
-            self.count(u64::from(held.block.here.count_ones()).wrapping_sub(before.into()));
+            self.count(u64::from(held.block.here().count_ones()).wrapping_sub(before.into()));
             self.shared.room.notify_all();
             if held.block.kept == 0
                 && let Some(slot) = held.block.slot.take()
@@ -266,7 +257,7 @@ impl ProgramSpace {
             return None;
         }
         let blocks = table.blocks.clone();
-        blocks.values().filter_map(|entry| entry.block.slot).for_each(|slot| self.shared.store.share(slot));
+        blocks.values().filter_map(|block| block.slot).for_each(|slot| self.shared.store.share(slot));
         Some(Snapshot { shared: self.shared.clone(), blocks, room })
     }
 
@@ -288,20 +279,20 @@ impl ProgramSpace {
         table.policy = Policy::default();
         table.stash.clear();
         drop(table);
-        blocks.values().filter_map(|entry| entry.block.slot).for_each(|slot| self.shared.store.release(slot));
+        blocks.values().filter_map(|block| block.slot).for_each(|slot| self.shared.store.release(slot));
         self.give_back_all();
         self.shared.here.fetch_sub(self.here.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         self.shared.room.notify_all();
     }
 }
 
-/// A block that this thread alone changes, until it is dropped; but for pages that leave.
+/// A block's pages that this thread alone changes, until it is dropped.
 struct BlockClaim<'a> {
     space: &'a ProgramSpace,
     number: Number,
     block: Block,
-    /// Pages that leave.
-    leaving: u64,
+    /// The pages; the others leave.
+    pages: u64,
     /// Pages that came since it was taken.
     brought: u64,
     /// True if they are part of a stream.
@@ -327,8 +318,8 @@ impl Drop for BlockClaim<'_> {
         let capacity = self.space.capacity();
         let mut table = self.space.table();
         table.held -= 1;
-        if let Some(entry) = table.blocks.get_mut(&self.number) {
-            (entry.block, entry.is_held) = (self.block, false);
+        if let Some(block) = table.blocks.get_mut(&self.number) {
+            block.release(self.pages, &self.block);
         }
         if has(self.brought, 0) {
             // The program has what was at hand, and may change it.
@@ -344,24 +335,25 @@ impl Drop for BlockClaim<'_> {
 }
 
 impl<'a> BlockClaim<'a> {
-    fn new(space: &'a ProgramSpace, number: Number, entry: &mut Entry) -> BlockClaim<'a> {
-        entry.is_held = true;
-        BlockClaim { space, number, block: entry.block, leaving: entry.leaving, brought: 0, is_stream: false }
+    fn new(space: &'a ProgramSpace, number: Number, block: &mut Block) -> BlockClaim<'a> {
+        let pages = !block.states.held();
+        block.states.step(Event::Hold, pages);
+        BlockClaim { space, number, block: *block, pages, brought: 0, is_stream: false }
     }
 
     /// Lets a write go on.
     fn unprotect(&mut self, page: u32) {
         let span = self.space.span(self.number, page..page + 1);
-        if !has(self.block.here, page) {
+        if !has(self.here(), page) {
             return self.space.reach.pager.wake(span);
         }
         let before = if page == 0 { self.space.tails_before(self.number).1 } else { 0 };
         let pages = self.block.unprotected_with(page, before);
-        let mut pages = bits(page..pages.end.min(page + (self.leaving >> page).trailing_zeros()));
+        let mut pages = bits(page..pages.end.min(page + (self.pages >> page).trailing_ones()));
         if pages == bits(page..page + 1) && self.is_hot() {
-            pages = self.block.here & !self.leaving;
+            pages = self.here() & self.pages;
         }
-        self.block.dirty |= pages;
+        self.take(Aim::Touch(Access::Write), PageStep::Open, pages);
         for run in runs(pages) {
             if self.space.reach.pager.unprotect(self.space.span(self.number, run)).is_err() {
                 self.space.reach.pager.wake(span);
@@ -370,35 +362,35 @@ impl<'a> BlockClaim<'a> {
     }
 
     /// Brings an absent page, and others with it.
-    fn bring(&mut self, page: u32, is_write: bool, lane: &ReadConnections, buffer: &mut [u8]) -> Result<()> {
-        if has(self.block.here, page) {
+    fn bring(&mut self, page: u32, access: Access, lane: &ReadConnections, buffer: &mut [u8]) -> Result<()> {
+        if has(self.here(), page) {
             // Another thread's touch brought it meanwhile, or the program gave it back behind our back: then it is zero.
-            self.install(page..page + 1, true, &[0; PAGE_LEN as usize]);
+            self.install(page..page + 1, Access::Write, &[0; PAGE_LEN as usize]);
             return Ok(());
         }
-        let before = if page == self.block.here.trailing_ones() { self.space.tails_before(self.number).0 } else { 0 };
+        let before = if page == self.here().trailing_ones() { self.space.tails_before(self.number).0 } else { 0 };
         let run = self.block.run_before(page, before);
         self.is_stream = run >= STREAM_MIN;
         if let Some(bytes) = self.stashed(page) {
-            self.install(0..1, is_write, &bytes);
-            self.order(true, is_write);
+            self.install(0..1, access, &bytes);
+            self.order(true, access);
             return Ok(());
         }
         let mut pages = bits(self.block.brought_with(page, before));
         if !self.is_stream && self.is_hot() {
             let is_kept = has(self.block.kept, page);
-            pages = if is_kept { self.absent() } else { !self.block.here & !self.block.kept };
+            pages = if is_kept { self.absent() } else { !self.here() & !self.block.kept };
         }
-        self.fetch(pages, is_write, lane, &mut buffer[..len_of(pages)])?;
+        self.fetch(pages, access, lane, &mut buffer[..len_of(pages)])?;
         if run >= PAGES / 2 && (has(pages, PAGES - 1) || page == 0) {
-            self.order(false, is_write);
+            self.order(false, access);
         }
         Ok(())
     }
 
     /// Has the next blocks of a stream brought, more of them where it goes on.
-    fn order(&self, goes_on: bool, is_write: bool) {
-        let order = self.space.order(self.number, goes_on, is_write);
+    fn order(&self, goes_on: bool, access: Access) {
+        let order = self.space.order(self.number, goes_on, access);
         self.space.shared.order(&self.space.own, order);
     }
 
@@ -414,7 +406,7 @@ impl<'a> BlockClaim<'a> {
     }
 
     /// Brings pages, all of them kept, or all zero.
-    fn fetch(&mut self, pages: u64, is_write: bool, lane: &ReadConnections, bytes: &mut [u8]) -> Result<()> {
+    fn fetch(&mut self, pages: u64, access: Access, lane: &ReadConnections, bytes: &mut [u8]) -> Result<()> {
         match self.block.slot.filter(|_| self.block.kept & pages != 0) {
             Some(slot) => {
                 let mut pieces: Vec<_> = cut(bytes, pages).map(|(run, bytes)| (slot, run.start, bytes)).collect();
@@ -424,17 +416,17 @@ impl<'a> BlockClaim<'a> {
             }
             None => bytes.fill(0),
         }
-        cut(bytes, pages).for_each(|(run, bytes)| self.install(run, is_write, bytes));
+        cut(bytes, pages).for_each(|(run, bytes)| self.install(run, access, bytes));
         Ok(())
     }
 
     /// Puts pages into the program.
-    fn install(&mut self, pages: Range<u32>, is_write: bool, bytes: &[u8]) {
-        let (mut page, before) = (pages.start, self.block.here.count_ones());
+    fn install(&mut self, pages: Range<u32>, access: Access, bytes: &[u8]) {
+        let (mut page, before) = (pages.start, self.here().count_ones());
         while page < pages.end {
             let at = self.space.span(self.number, page..pages.end).start;
             let rest = &bytes[(page - pages.start) as usize * PAGE_LEN as usize..];
-            let copy = |bytes| self.space.reach.pager.copy(at, bytes, !is_write);
+            let copy = |bytes| self.space.reach.pager.copy(at, bytes, access == Access::Read);
             // Pages of different protection are different mappings to the kernel, which refuses a copy to several: then one by one.
             let copied = copy(rest).or_else(|refused| match refused {
                 Refused::System(Errno::EXIST) => Err(refused),
@@ -452,13 +444,10 @@ impl<'a> BlockClaim<'a> {
                     break;
                 }
             };
-            self.block.here |= bits(page..page + done);
+            self.block.on_brought(bits(page..page + done), access);
             self.brought |= bits(page..page + done);
-            if is_write {
-                self.block.dirty |= bits(page..page + done);
-            }
             page += done.max(1);
         }
-        self.space.count(u64::from(self.block.here.count_ones() - before));
+        self.space.count(u64::from(self.here().count_ones() - before));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A slot that parent and child of a fork share is never written: a block that changes takes another slot.
 
-use super::block::{Block, PAGES, Slot, bits, cut, len_of, runs};
+use super::block::{Block, Slot, bits, cut, len_of, runs};
 use super::outage::{Waiter, try_again};
 use hanare::{Batch, CreateOptions, Placement, Pool, Region, Result, Rights};
 use hanare_protocol::limits::{PAGE_LEN, PLACEMENT_NODE_COUNT_MAX};
@@ -278,5 +278,3 @@ pub fn sweep(pool: &Pool) {
         }
     }
 }
-
-const _: () = assert!(PAGES == 64, "a word has a bit for each page of a block");

@@ -19,6 +19,7 @@
 
 use super::{Refused, Span, handshake, kernel, retry};
 use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Access;
 use hanare_protocol::{Error, Result as PoolResult};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -102,8 +103,8 @@ pub enum Touch {
     Absent {
         /// Address of the page.
         at: u64,
-        /// True for a write.
-        is_write: bool,
+        /// A load, or a store.
+        access: Access,
     },
     /// Write to a protected page.
     Protected {
@@ -142,7 +143,8 @@ impl Pager {
         let (flags, at) = (word(8), word(16) & !(PAGE_LEN - 1));
         Some(match flags & kernel::PAGEFAULT_WP != 0 {
             true => Touch::Protected { at },
-            false => Touch::Absent { at, is_write: flags & kernel::PAGEFAULT_WRITE != 0 },
+            false if flags & kernel::PAGEFAULT_WRITE != 0 => Touch::Absent { at, access: Access::Write },
+            false => Touch::Absent { at, access: Access::Read },
         })
     }
 

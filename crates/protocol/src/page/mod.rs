@@ -114,6 +114,7 @@ pub mod install_steps;
 pub mod membership;
 pub mod message;
 pub mod moves;
+pub mod own_page;
 pub mod recalls;
 pub mod reply;
 pub mod streams;

@@ -1,26 +1,5 @@
-//! The word of a page whose frame is one process's own. It decides which of the process's threads may change the page's frame, twin and
-//! entry in the page table.
-//!
-//! ```text
-//!         Hold                 Fill                  Open
-//!  Absent <----> HeldAbsent ---------> HeldClean ---------> HeldDirty <----> Dirty
-//!         Release     ^  Drop            | ^ |    Settle       |       Hold
-//!                     +------------------+ | +<----------------+       Release
-//!                                    Hold  | Release
-//!                                          v
-//!                                        Clean
-//! ```
-//!
-//! | state | frame | twin | mapped |
-//! |---|---|---|---|
-//! | `Absent` | none | none | no |
-//! | `Clean` | the home's bytes, as they were | none | not, or write-protected |
-//! | `Dirty` | those and this process's stores | the home's bytes, as they were | any |
-//! | `Held…` | as the state says, changed by the one who holds it | | |
-//!
-//! A thread holds a page alone, through all of a fault, flush, update or eviction; others wait. So there is no count of mapping threads,
-//! as [`crate::page_word`] has. Processes that may die at any step share that word. The threads that share this one only die together,
-//! and its frames are this process's own.
+//! The words of the pages whose frames are one process's own, by the rules of [`hanare_protocol::page::own_page`]. Its threads change them,
+//! also inside signal handlers.
 //!
 //! ```text
 //! bits 0..3   state
@@ -33,71 +12,22 @@ mod numbers;
 pub use numbers::Numbers;
 
 use crate::wait::{Backoff, Step};
-use hanare_protocol::table::{self, Row};
+use hanare_protocol::page::own_page::{Event, State};
 use rustix::thread::futex;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-
-/// The states of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// No frame.
-    Absent = 0,
-    /// The home's bytes.
-    Clean = 1,
-    /// Clean bytes with this process's stores, and a twin.
-    Dirty = 2,
-    /// `Absent`, held.
-    HeldAbsent = 3,
-    /// `Clean`, held.
-    HeldClean = 4,
-    /// `Dirty`, held.
-    HeldDirty = 5,
-}
-
-/// An event of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A thread takes the page for itself.
-    Hold,
-    /// The home's bytes are in the frame.
-    Fill,
-    /// The twin is made: the page may become writable.
-    Open,
-    /// All changes are home, and the page is write-protected.
-    Settle,
-    /// The frame is given back.
-    Drop,
-    /// The thread has done with the page.
-    Release,
-}
-
-use State::{Absent, Clean, Dirty, HeldAbsent, HeldClean, HeldDirty};
-
-/// Every transition of a page.
-pub const TABLE: &[Row<State, Event>] = &[
-    Row { event: Event::Hold, from: &[Absent], to: HeldAbsent },
-    Row { event: Event::Hold, from: &[Clean], to: HeldClean },
-    Row { event: Event::Hold, from: &[Dirty], to: HeldDirty },
-    Row { event: Event::Fill, from: &[HeldAbsent], to: HeldClean },
-    Row { event: Event::Open, from: &[HeldClean], to: HeldDirty },
-    Row { event: Event::Settle, from: &[HeldDirty], to: HeldClean },
-    Row { event: Event::Drop, from: &[HeldClean], to: HeldAbsent },
-    Row { event: Event::Release, from: &[HeldAbsent], to: Absent },
-    Row { event: Event::Release, from: &[HeldClean], to: Clean },
-    Row { event: Event::Release, from: &[HeldDirty], to: Dirty },
-];
 
 const STATE_MASK: u32 = 0x7;
 const PARKED: u32 = 1 << 3;
 const TOUCHED: u32 = 1 << 4;
 
 fn state_of(word: u32) -> State {
-    [Absent, Clean, Dirty, HeldAbsent, HeldClean, HeldDirty][(word & STATE_MASK) as usize]
+    // A word holds the number of a state, or none that this module wrote.
+    State::ALL[(word & STATE_MASK) as usize]
 }
 
 /// The word after an event, or `None` where the table does not allow it.
 fn after(word: u32, event: Event) -> Option<u32> {
-    let to = table::next(TABLE, state_of(word), event)?;
+    let to = state_of(word).after(event)?;
     let kept = if event == Event::Release { word & TOUCHED } else { word & !STATE_MASK };
     Some(kept | to as u32)
 }
@@ -198,24 +128,8 @@ impl OwnPages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hanare_protocol::page::own_page::State::{Absent, Dirty, HeldAbsent};
     use std::sync::atomic::AtomicU64;
-
-    #[test]
-    fn the_table_is_the_one_that_was_thought_through() {
-        let wanted = "\
-            Hold           Absent                             -> HeldAbsent\n\
-            Hold           Clean                              -> HeldClean\n\
-            Hold           Dirty                              -> HeldDirty\n\
-            Fill           HeldAbsent                         -> HeldClean\n\
-            Open           HeldClean                          -> HeldDirty\n\
-            Settle         HeldDirty                          -> HeldClean\n\
-            Drop           HeldClean                          -> HeldAbsent\n\
-            Release        HeldAbsent                         -> Absent\n\
-            Release        HeldClean                          -> Clean\n\
-            Release        HeldDirty                          -> Dirty\n";
-        assert_eq!(table::print(TABLE), wanted);
-        assert_eq!(table::contradiction(TABLE), None);
-    }
 
     #[test]
     fn a_held_page_is_nobody_else_s_and_comes_back_as_it_was_left() {

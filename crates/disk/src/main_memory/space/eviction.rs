@@ -1,7 +1,7 @@
 //! Eviction from a program: the pages whose turn it is, several at once. A shoot-down, a message and a hand-over between threads cost as
 //! much for one page as for many.
 //!
-//! A block of which pages leave is not held: others of its pages come and are written meanwhile. A touch of a page that leaves waits.
+//! The evictor holds the pages that leave, and no others: these come and are written meanwhile. A touch of a page that leaves waits.
 
 use super::{Number, ProgramSpace};
 use crate::main_memory::block::{Block, PAGES, Slot, cut, len_of, runs};
@@ -10,6 +10,7 @@ use crate::main_memory::store::Leaving;
 use hanare::Error;
 use hanare_memory::uffd::Span;
 use hanare_protocol::limits::{PAGE_LEN, ZAP_COUNT_MAX};
+use hanare_protocol::page::own_page::{Aim, Event, PageStep};
 use hanare_protocol::wire::main_memory::{ANSWER_LEN, CALL_LEN, Call};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -24,16 +25,21 @@ pub const EVICTED_TOGETHER: usize = 5;
 /// Pages after which none is added.
 const PAGES_TOGETHER: u64 = (EVICTED_TOGETHER as u64 - 1) * PAGES as u64;
 
-/// Pages of a block that leave.
+/// Pages of a block that leave, held.
 struct Departure {
     number: Number,
-    /// The block as it was when they began to leave; a write gives it another slot.
+    /// The block as it was when they began to leave, and what has become of them since; a write gives it another slot.
     block: Block,
     pages: u64,
-    /// Pages of these that have no byte but zeros.
-    zeros: u64,
     /// A slot that the block gets, or gives back.
     claim: Option<Slot>,
+}
+
+impl Departure {
+    /// Pages whose bytes are to be kept.
+    fn written(&self) -> u64 {
+        self.block.states.next(Aim::Evict, PageStep::Send, self.pages)
+    }
 }
 
 impl ProgramSpace {
@@ -46,12 +52,12 @@ impl ProgramSpace {
             // The program's own memory lies among some of them: the others go.
             let each = departures.into_iter().map(|mut one| {
                 let is_gone = self.leave(std::slice::from_mut(&mut one), buffer).is_ok();
-                self.settle(vec![one], is_gone);
+                self.settle(vec![one]);
                 is_gone
             });
             return each.fold(false, |any, is_gone| any | is_gone);
         }
-        self.settle(departures, outcome.is_ok());
+        self.settle(departures);
         outcome.inspect_err(|error| error.iter().for_each(|error| self.on_lost(error, self.span(first, 0..PAGES)))).is_ok()
     }
 
@@ -69,29 +75,30 @@ impl ProgramSpace {
                 break;
             }
             let Some(turn) = table.policy.next() else { break };
-            let Some(entry) = table.blocks.get_mut(&turn.number) else { continue };
-            if entry.is_held {
+            let Some(block) = table.blocks.get_mut(&turn.number) else { continue };
+            if block.states.held() & turn.pages != 0 {
                 table.policy.put_back(turn);
                 continue;
             }
-            let (block, number) = (entry.block, turn.number);
-            let pages = turn.pages & block.here;
+            let (number, pages) = (turn.number, turn.pages & block.here());
             if pages == 0 {
                 continue;
             }
             let has_claim = departures.get(&number).is_some_and(|one: &Departure| one.claim.is_some());
-            let claim = if pages & block.dirty == 0 || has_claim { Ok(None) } else { self.shared.store.claim(block.slot) };
+            let is_written = pages & block.states.dirty() != 0;
+            let claim = if is_written && !has_claim { self.shared.store.claim(block.slot) } else { Ok(None) };
             let Ok(claim) = claim else {
                 table.policy.put_back(turn);
                 continue;
             };
             let one = departures.entry(number).or_insert_with(|| {
                 table.held += 1;
-                Departure { number, block, pages: 0, zeros: 0, claim: None }
+                Departure { number, block: *block, pages: 0, claim: None }
             });
+            block.states.step(Event::Hold, pages);
+            one.block = *block;
             one.pages |= pages;
             one.claim = one.claim.or(claim);
-            entry.leaving = one.pages;
             count += u64::from(pages.count_ones());
         }
         departures.into_values().collect()
@@ -100,69 +107,68 @@ impl ProgramSpace {
     /// Takes pages out of the program, and keeps their bytes. **Errors**: the pool's, which keeps them here, or the hand's; `None` where
     /// the program is over, or has put other memory there.
     fn leave(&self, departures: &mut [Departure], buffer: &mut [u8]) -> Result<(), Option<Error>> {
-        let spans = self.protect(departures)?;
+        let spans = self.close(departures)?;
         let mut rest = buffer;
         let mut areas = Vec::new();
         for one in &*departures {
-            let (area, further) = rest.split_at_mut(len_of(one.pages & one.block.dirty));
+            let (area, further) = rest.split_at_mut(len_of(one.written()));
             areas.push(area);
             rest = further;
         }
         let mut pieces = Vec::new();
         for (one, area) in departures.iter().zip(&mut areas) {
-            let cut = cut(area, one.pages & one.block.dirty);
+            let cut = cut(area, one.written());
             pieces.extend(cut.map(|(run, bytes)| (self.span(one.number, run).start, bytes)));
         }
         self.reach.pager.read(&mut pieces).map_err(|_| None)?;
         drop(pieces);
+        let zeros: Vec<u64> = departures.iter().zip(&mut areas).map(|(one, area)| drop_zeros(area, one.written())).collect();
         let mut leaving = Vec::new();
-        for (Departure { block, pages, zeros, claim, .. }, area) in departures.iter_mut().zip(areas) {
-            let written = *pages & block.dirty;
-            *zeros = drop_zeros(area, written);
-            let pages = written & !*zeros;
+        for ((one, zeros), area) in departures.iter_mut().zip(&zeros).zip(areas) {
+            let pages = one.written() & !zeros;
             if pages != 0 {
+                let Departure { block, claim, .. } = one;
                 leaving.push(Leaving { block, claim, pages, bytes: &area[..len_of(pages)] });
             }
         }
         let written: u64 = leaving.iter().map(|leaving| leaving.bytes.len() as u64).sum();
         self.shared.store.write(&mut leaving, self)?;
+        departures.iter_mut().zip(zeros).for_each(|(one, zeros)| one.block.on_kept(one.pages, zeros));
         self.counts().written.fetch_add(written, Ordering::Relaxed);
         self.goes_on();
-        zap(&self.reach.hand, &spans)
+        zap(&self.reach.hand, &spans)?;
+        departures.iter_mut().for_each(|one| _ = one.block.take(Aim::Evict, PageStep::Drop, one.pages));
+        Ok(())
     }
 
-    /// Takes note that pages have left, or that they stay.
-    fn settle(&self, departures: Vec<Departure>, have_left: bool) {
+    /// Releases pages that have left, or that stay.
+    fn settle(&self, departures: Vec<Departure>) {
         let mut left = 0;
         let mut table = self.table();
         for one in &departures {
             // A touch of another page of the block may be going on.
-            while table.blocks.get(&one.number).is_some_and(|entry| entry.is_held) {
+            while table.blocks.get(&one.number).is_some_and(|block| block.states.held() & !one.pages != 0) {
                 table = self.wait_for_change(table);
             }
-            let (number, pages) = (one.number, one.pages);
+            let number = one.number;
             table.held -= 1;
-            let mut is_empty = false;
-            if let Some(entry) = table.blocks.get_mut(&number) {
-                entry.leaving = 0;
-                entry.block.slot = one.block.slot;
-                if have_left {
-                    entry.block.on_evicted(pages, one.zeros);
+            if let Some(block) = table.blocks.get_mut(&number) {
+                block.release(one.pages, &one.block);
+                let is_empty = block.here() == 0;
+                if block.kept == 0 && block.states.dirty() == 0 {
+                    block.slot.take().into_iter().for_each(|slot| self.shared.store.release(slot));
                 }
-                is_empty = entry.block.here == 0;
-                if entry.block.kept == 0 && entry.block.dirty == 0 {
-                    entry.block.slot.take().into_iter().for_each(|slot| self.shared.store.release(slot));
+                if is_empty {
+                    table.stash.remove(&number);
                 }
             }
-            if !have_left {
-                table.policy.put_back(Cohort { number, pages });
+            let turn = Cohort { number, pages: one.pages };
+            if one.block.here() & one.pages != 0 {
+                table.policy.put_back(turn);
                 continue;
             }
-            if is_empty {
-                table.stash.remove(&number);
-            }
-            table.policy.on_left(Cohort { number, pages });
-            left += u64::from(pages.count_ones());
+            table.policy.on_left(turn);
+            left += u64::from(one.pages.count_ones());
         }
         drop(table);
         departures.into_iter().filter_map(|one| one.claim).for_each(|slot| self.shared.store.release(slot));
@@ -171,11 +177,11 @@ impl ProgramSpace {
         self.shared.room.notify_all();
     }
 
-    /// Protects the pages, and returns where they are: neighbours in one span.
+    /// Closes the pages, and returns where they are: neighbours in one span.
     ///
     /// The kernel refuses a span with memory that is not paged, a file that the program has mapped there. Clean pages are protected as
     /// they are, and asked about for that reason alone.
-    fn protect(&self, departures: &[Departure]) -> Result<Vec<Span>, Option<Error>> {
+    fn close(&self, departures: &mut [Departure]) -> Result<Vec<Span>, Option<Error>> {
         let mut spans: Vec<Span> = Vec::new();
         for span in departures.iter().flat_map(|one| runs(one.pages).map(|run| self.span(one.number, run))) {
             match spans.last_mut().filter(|last| last.end() == span.start) {
@@ -184,6 +190,7 @@ impl ProgramSpace {
             }
         }
         spans.iter().try_for_each(|span| self.reach.pager.protect(*span)).map_err(|_| None)?;
+        departures.iter_mut().for_each(|one| _ = one.block.take(Aim::Evict, PageStep::Close, one.pages));
         Ok(spans)
     }
 }

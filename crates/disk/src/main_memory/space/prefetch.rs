@@ -7,6 +7,7 @@ use super::{BlockClaim, Number, ProgramSpace};
 use crate::main_memory::block::{Slot, bits, cut, has};
 use crate::main_memory::store::ReadConnections;
 use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Access;
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -22,8 +23,8 @@ const AHEAD_FIRST: usize = 2;
 pub struct Order {
     first: Number,
     count: u64,
-    /// True if they come as pages that may be written.
-    is_write: bool,
+    /// Access that the blocks come for.
+    access: Access,
 }
 
 impl Order {
@@ -35,13 +36,13 @@ impl Order {
 
 impl ProgramSpace {
     /// Order for a stream that has come to a block: blocks behind it that are not here; more of them where it `goes_on`.
-    pub(super) fn order(&self, number: Number, goes_on: bool, is_write: bool) -> Order {
+    pub(super) fn order(&self, number: Number, goes_on: bool, access: Access) -> Order {
         let count = self.shared.ahead_count(if goes_on { AHEAD_TOGETHER } else { AHEAD_FIRST });
         let table = self.table();
         let is_known =
-            |next: &Number| table.blocks.get(next).is_some_and(|entry| entry.is_held || entry.block.here.count_ones() > 1);
+            |next: &Number| table.blocks.get(next).is_some_and(|block| block.is_taken() || block.here().count_ones() > 1);
         let known = (number + 1..=number + count).take_while(is_known).count() as u64;
-        Order { first: number + 1 + known, count, is_write }
+        Order { first: number + 1 + known, count, access }
     }
 
     /// Brings what is ordered, in one message, and waits for nobody who has a block. `buffer` has room for [`AHEAD_TOGETHER`] blocks.
@@ -74,7 +75,7 @@ impl ProgramSpace {
             drop(table);
             held.is_stream = true;
             for (run, bytes) in cut(area, pages) {
-                held.install(run, order.is_write, bytes);
+                held.install(run, order.access, bytes);
             }
         }
     }
@@ -88,19 +89,12 @@ impl ProgramSpace {
             return held;
         }
         for number in numbers {
-            let Some(entry) = table.blocks.get_mut(&number).filter(|entry| !entry.is_held) else { continue };
-            if entry.block.kept & !entry.block.here != 0 {
+            let Some(block) = table.blocks.get_mut(&number).filter(|block| !block.is_taken()) else { continue };
+            if block.absent() != 0 {
                 table.held += 1;
-                held.push(BlockClaim::new(self, number, entry));
+                held.push(BlockClaim::new(self, number, block));
             }
         }
         held
-    }
-}
-
-impl BlockClaim<'_> {
-    /// Pages that the pool has and the program has not.
-    pub(super) fn absent(&self) -> u64 {
-        self.block.kept & !self.block.here
     }
 }

@@ -21,8 +21,8 @@ use hanare_memory::fault;
 use hanare_memory::frames::Run;
 use hanare_memory::uffd::Refused;
 use hanare_protocol::limits::{PAGE_LEN, RELEASE_LEN_MAX};
+use hanare_protocol::page::own_page::State;
 use hanare_protocol::{Error, Result};
-use hanare_ring::own_page::State;
 use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 
@@ -94,10 +94,9 @@ impl Pager {
     /// looked at.
     fn each_dirty(&self, first: u64, end: u64, mut work: impl FnMut(u64) -> Result<(), Refused>) -> (u64, Result<()>) {
         let mut pages: PageList = [0; LANE_PAGE_COUNT];
-        let is_dirty = |state| matches!(state, State::Dirty | State::HeldDirty);
-        let (len, next) = self.hold_some(first, end, is_dirty, &mut pages);
-        let dirty: Vec<u64> = pages[..len].iter().copied().filter(|page| self.words.look(*page) == State::HeldDirty).collect();
-        let done = self.protect(&dirty).and_then(|()| dirty.iter().try_for_each(|page| work(*page)));
+        let (len, next) = self.hold_some(first, end, State::is_dirty, &mut pages);
+        let dirty: Vec<u64> = pages[..len].iter().copied().filter(|page| self.words.look(*page).is_dirty()).collect();
+        let done = self.close(&dirty).and_then(|()| dirty.iter().try_for_each(|page| work(*page)));
         pages[..len].iter().for_each(|page| self.words.release(*page));
         (next, done.map_err(Error::from))
     }
@@ -138,7 +137,7 @@ impl Pager {
         let state = self.words.hold(page);
         let patched = || {
             if state == State::Dirty {
-                self.protect(&[page])?;
+                self.close(&[page])?;
                 // SAFETY: this thread holds the page; the reference ends here.
                 let twin = unsafe { self.twins.of(page) };
                 twin[at..at + bytes.len()].copy_from_slice(bytes);
@@ -148,7 +147,7 @@ impl Pager {
             self.digests.change(page);
             self.frames.fill(Run::one(page), &own[..])
         };
-        let done = if state == State::Absent { Ok(()) } else { patched() };
+        let done = if state.is_here() { patched() } else { Ok(()) };
         self.words.release(page);
         done
     }

@@ -27,9 +27,9 @@ use hanare_memory::frames::{Run, runs_of};
 use hanare_memory::uffd::Refused;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::own_page::{Event, State};
 use hanare_protocol::wire::carried::{ExtentAddress, WantedPages};
 use hanare_protocol::{Error, Result};
-use hanare_ring::own_page::{Event, State};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -126,11 +126,11 @@ impl Pager {
     fn settle_some(&self, those: &[PageStores<'_>]) -> (usize, Result<(), Refused>) {
         let held = self.hold_first(those.iter().map(|(page, ..)| *page));
         let (those, mut dirty) = (&those[..held], Vec::with_capacity(held));
-        dirty.extend(those.iter().map(|(page, ..)| *page).filter(|page| self.words.look(*page) == State::HeldDirty));
+        dirty.extend(those.iter().map(|(page, ..)| *page).filter(|page| self.words.look(*page).is_dirty()));
         let settle = |(page, ranges, bytes): &PageStores<'_>| {
             if dirty.binary_search(page).is_ok() { self.settle_one(*page, ranges, bytes) } else { Ok(()) }
         };
-        let done = self.protect(&dirty).and_then(|()| those.iter().try_for_each(settle));
+        let done = self.close(&dirty).and_then(|()| those.iter().try_for_each(settle));
         self.by_state(&dirty, |run, state| {
             if state == State::HeldClean {
                 self.twins.forget(run);
@@ -174,7 +174,7 @@ impl Pager {
         let done = self.learn(pages);
         for page in pages {
             wish.push((*page, self.digests.turn(*page)));
-            let is_here = self.words.look(*page) != State::HeldAbsent && !self.digests.is_changing(*page);
+            let is_here = self.words.look(*page).is_here() && !self.digests.is_changing(*page);
             let digest = self.digests.known(*page).filter(|_| is_here);
             known.extend(digest.map(|digest| ((*page - first) as u32, digest)));
             self.words.release(*page);
@@ -200,7 +200,7 @@ impl Pager {
                 (State::HeldAbsent, Some(_)) => {}
                 (state, Some(bytes)) => {
                     known.map(|_| self.digests.is_as_at_home(*page, KnownDigest::of(0)));
-                    if state == State::HeldDirty { dirty.add(*page, bytes) } else { clean.add(*page, bytes) }
+                    if state.is_dirty() { dirty.add(*page, bytes) } else { clean.add(*page, bytes) }
                 }
             }
         }
@@ -243,7 +243,7 @@ impl Pager {
 
     /// Puts this process's stores back into pages that came. Held: the pages, dirty.
     fn merge_all(&self, pages: &Pages) -> Result<(), Refused> {
-        self.protect(&pages.numbers)?;
+        self.close(&pages.numbers)?;
         let (mut own, mut merged) = ([0; PAGE], [0; PAGE]);
         let all = pages.numbers.iter().zip(pages.bytes.as_chunks::<PAGE>().0);
         all.into_iter().try_for_each(|(page, home)| self.merge_one(*page, home, &mut own, &mut merged))
@@ -336,9 +336,8 @@ impl CarriedMemory for Explicit {
         for run in page_runs(std::slice::from_ref(range)) {
             for page in (run.start..run.end.min(pager.page_count)).filter(|page| !pager.is_direct(*page)) {
                 let state = pager.words.look(page);
-                let is_absent = matches!(state, State::Absent | State::HeldAbsent);
-                stored += PAGE_LEN * u64::from(matches!(state, State::Dirty | State::HeldDirty));
-                coming += PAGE_LEN * u64::from(is_absent || pager.digests.is_changing(page));
+                stored += PAGE_LEN * u64::from(state.is_dirty());
+                coming += PAGE_LEN * u64::from(!state.is_here() || pager.digests.is_changing(page));
             }
         }
         (stored, coming)

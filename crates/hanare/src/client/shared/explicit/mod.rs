@@ -22,7 +22,7 @@
 //! | `slots` | the limit on frames, and the clock |
 //! | `twins` | the clean bytes of dirty pages |
 //!
-//! Changes of a page follow the state machine of `hanare_ring::own_page`.
+//! Changes of a page follow the state machine of `hanare_protocol::page::own_page`.
 //!
 //! # Why the frames are the process's own
 //!

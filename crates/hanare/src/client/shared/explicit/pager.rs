@@ -1,13 +1,15 @@
-//! The pages of one mapping: what a fault, a flush, an update (in `update`) and an eviction do to them.
+//! The pages of one mapping: what a fault, a flush, an update (in `update`) and an eviction do to them. Their steps and the order of those
+//! are the rules of `hanare_protocol::page::own_page`.
 //!
-//! | what happens | steps, with the page held |
+//! | step | here |
 //! |---|---|
-//! | touch of an absent page | make room, fetch, fill, map protected; for a write then as below |
-//! | first write to a page | twin, then lift the protection |
-//! | flush | protect, read, send what differs from the twin, forget the twin: the next store makes another |
-//! | update of a clean page that has changed | punch: it is fetched at the next touch |
-//! | update of a dirty page that has changed | protect, read, take the home's bytes, put the changed ones back, twin := the home's bytes |
-//! | eviction | as flush where it is dirty; then punch |
+//! | fetch | make room; fetch the page and those behind it, fill, map the others protected |
+//! | open | read the frame into the twin |
+//! | close | protect |
+//! | send | read, send what differs from the twin, forget the twin: the next store makes another |
+//! | drop | punch |
+//! | (update of a clean page that has changed) | drop: it is fetched at the next touch |
+//! | (update of a dirty page that has changed) | close, read, take the home's bytes, put the changed ones back, twin := the home's bytes |
 //!
 //! Stores of other threads meanwhile fault on the protected page, find it held, and wait: none is lost, none is sent half. Linux 6.1 does
 //! not register present pages. There the mark of registering, or of a later protection, protects a page before it is filled. Punched
@@ -36,10 +38,10 @@ use hanare_memory::frames::{Frames, Run, runs_of};
 use hanare_memory::uffd::{Refused, Span, Uffd};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::Access;
-use hanare_protocol::page::Streams;
+use hanare_protocol::page::own_page::{Aim, Event, PageStep, State, next_step};
+use hanare_protocol::page::{Access, Streams};
 use hanare_protocol::{Error, Result};
-use hanare_ring::own_page::{Event, OwnPages, State};
+use hanare_ring::own_page::OwnPages;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -176,19 +178,27 @@ impl Pager {
             self.words.hold(page)
         });
         self.words.touch(page);
-        let place = self.span.pages(page, 1);
-        let done = match (state, access) {
-            (State::Absent, _) => self.bring(page, access, end, seen),
-            (State::Clean, Access::Read) => self.uffd.install(place, Access::Read).map_err(Trouble::from),
-            (State::Clean, Access::Write) => {
-                seen.by(Means::Twinned);
-                self.open(page)
-            }
-            // A flush that failed left it protected, or it is not mapped.
-            (_, _) => self.uffd.install(place, Access::Write).map_err(Trouble::from),
-        };
+        let done = self.serve_held(page, state, access, end, seen);
         self.words.release(page);
         done
+    }
+
+    /// Takes the steps of a touch. Held: the page, which `was` in that state.
+    fn serve_held(&self, page: u64, was: State, access: Access, end: u64, seen: &mut Seen) -> Result<(), Trouble> {
+        let place = self.span.pages(page, 1);
+        loop {
+            match next_step(Aim::Touch(access), self.words.look(page)) {
+                PageStep::Fetch => self.bring(page, end, seen)?,
+                PageStep::Open => {
+                    seen.by(Means::Twinned);
+                    self.make_twin(page)?;
+                }
+                // A mapped page, the usual case, needs no more; for an absent one the store faults once more.
+                PageStep::Map(Access::Write) if was == State::Clean => return Ok(self.uffd.unprotect(place)?),
+                PageStep::Map(access) => return Ok(self.uffd.install(place, access)?),
+                PageStep::Close | PageStep::Send | PageStep::Drop | PageStep::Release => unreachable!("no step of a touch"),
+            }
+        }
     }
 
     /// True if a touch of a page needs only this host, now.
@@ -196,13 +206,7 @@ impl Pager {
         matches!(self.words.look(page), State::Clean | State::Dirty) || self.is_direct(page)
     }
 
-    /// The first write to a clean page. Held: the page.
-    fn open(&self, page: u64) -> Result<(), Trouble> {
-        self.make_twin(page)?;
-        // A mapped page, the usual case, needs no more; for an absent one the store faults once more.
-        Ok(self.uffd.unprotect(self.span.pages(page, 1))?)
-    }
-
+    /// Held: the page, clean.
     fn make_twin(&self, page: u64) -> Result<(), Refused> {
         // SAFETY: the caller holds the page; the reference ends here (invariant 1).
         self.frames.read(Run::one(page), unsafe { self.twins.of(page) })?;
@@ -212,7 +216,7 @@ impl Pager {
     }
 
     /// Fetches an absent page, and those behind it up to `end` or as a stream runs. Held: the page.
-    fn bring(&self, page: u64, access: Access, end: u64, seen: &mut Seen) -> Result<(), Trouble> {
+    fn bring(&self, page: u64, end: u64, seen: &mut Seen) -> Result<(), Trouble> {
         let mut lane = self.lanes.take();
         let (tools, Lists { window: pages, victims, dirty }) = lane.parts();
         let stream = self.streams.find(page, 0);
@@ -259,11 +263,7 @@ impl Pager {
         let mapped = self.map_ahead(ahead);
         ahead.iter().for_each(|page| self.words.release(*page));
         count(&self.counters.prefetched, ahead.len() as u64);
-        mapped?;
-        if access == Access::Write {
-            self.make_twin(page)?;
-        }
-        Ok(self.uffd.install(self.span.pages(page, 1), access)?)
+        Ok(mapped?)
     }
 
     /// Maps pages that were fetched ahead, for reading, in as few calls as there are runs. Held: the pages.
@@ -358,8 +358,8 @@ impl Pager {
         // Pages that are not home stay: their home is lost, and these are the last copies.
         let _ = self.settle(tools, victims, dirty, None);
         let mut gone = 0;
-        self.by_state(victims, |run, state| match state {
-            State::HeldClean => gone += self.drop_run(run),
+        self.by_state(victims, |run, state| match next_step(Aim::Evict, state) {
+            PageStep::Drop => gone += self.drop_run(run),
             _ => self.release(run),
         });
         count(&self.counters.evictions, gone);
@@ -408,12 +408,12 @@ impl Pager {
     /// not home, or have changes beside the ranges `within`, stay dirty. Nothing is let go. `dirty` has room for as many pages.
     fn settle(&self, tools: &mut Tools, pages: &[u64], dirty: &mut [u64], within: Option<&[Range<u64>]>) -> Result<(), Trouble> {
         let mut len = 0;
-        for page in pages.iter().filter(|page| self.words.look(**page) == State::HeldDirty) {
+        for page in pages.iter().filter(|page| next_step(Aim::Flush, self.words.look(**page)) == PageStep::Close) {
             dirty[len] = *page;
             len += 1;
         }
         let dirty = &dirty[..len];
-        self.protect(dirty)?;
+        self.close(dirty)?;
         let (mut left, mut others, mut failed) = (PageSet::default(), PageSet::default(), None);
         for home in 0..self.homes.nodes().len() {
             let sent = self.homes.send(home, tools, &self.twins, dirty, |pages, room| {
@@ -462,9 +462,11 @@ impl Pager {
         Ok(())
     }
 
-    /// From here on no store is under way in these pages. Held: the pages.
-    pub(super) fn protect(&self, pages: &[u64]) -> Result<(), Refused> {
-        runs_of(pages).try_for_each(|run| self.uffd.protect(self.span.pages(run.first, run.count)))
+    /// From here on no store is under way in these pages. Held: the pages, dirty and ascending.
+    pub(super) fn close(&self, pages: &[u64]) -> Result<(), Refused> {
+        runs_of(pages).try_for_each(|run| self.uffd.protect(self.span.pages(run.first, run.count)))?;
+        pages.iter().for_each(|page| self.words.step(*page, Event::Close));
+        Ok(())
     }
 
     /// Sends home what was stored in pages `first .. end`, or of that what lies in the ranges `within`, which ascend. A part of the
@@ -473,9 +475,8 @@ impl Pager {
     /// **Cost**: a look at each page's word. For each [`FLUSH_COUNT`] dirty pages a protection, and a message for each home, or more
     /// where their changes exceed its room. A read for each 64.
     pub fn flush_some(&self, first: u64, end: u64, within: Option<&[Range<u64>]>) -> (u64, Result<()>) {
-        let is_ours = |state| matches!(state, State::Dirty | State::HeldDirty);
         let mut pages = [0; FLUSH_COUNT];
-        let (len, next) = self.hold_some(first, end, is_ours, &mut pages);
+        let (len, next) = self.hold_some(first, end, State::is_dirty, &mut pages);
         if len == 0 {
             return (next, Ok(()));
         }

@@ -22,7 +22,7 @@ use hanare_memory::diff::{Diff, PAGE, PageBytes};
 use hanare_memory::frames::{Run, runs_of};
 use hanare_memory::uffd::Refused;
 use hanare_protocol::Result;
-use hanare_ring::own_page::State;
+use hanare_protocol::page::own_page::State;
 use std::sync::atomic::{Ordering, fence};
 
 /// An update's question to the homes.
@@ -73,7 +73,7 @@ impl Pager {
             let (len, next) = self.hold_some(page, end, |state| state != State::Absent, &mut pages);
             done = if asks { self.learn(&pages[..len]) } else { Ok(()) };
             for &page in &pages[..len] {
-                if self.words.look(page) != State::HeldAbsent {
+                if self.words.look(page).is_here() {
                     let is_asked = asks && self.digests.is_known(page) && !self.digests.is_changing(page);
                     asked.push(AskedPage { page, is_asked, at_home: None });
                 }
@@ -162,7 +162,7 @@ impl Pager {
 
     /// Takes the home's bytes of dirty pages, ascending, and puts this process's stores back. Held: the pages.
     fn merge(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Trouble> {
-        self.protect(pages)?;
+        self.close(pages)?;
         self.homes.fetch(tools, pages, |_, _| {}).map_err(Trouble::Home)?;
         count(&self.counters.fetches, pages.len() as u64);
         let (own, merged) = tools.message[..2 * PAGE].split_at_mut(PAGE);
