@@ -1,7 +1,7 @@
 //! Fuzz targets: what scrapers, deputies and timelines say.
 
 use crate::prometheus::request::{Page, Parsed, REQUEST_LEN_MAX, parse};
-use crate::run::hosts::link::{Frame, Kind, Setup, Work, greeting, read_greeting};
+use crate::run::link::{Frame, Kind, Setup, Work, greeting, read_greeting};
 use crate::trace::Timeline;
 use hanare_fuzz::{Counting, drive};
 

@@ -9,7 +9,7 @@
 
 use super::children::{self, End};
 use super::guard;
-use super::hosts::link::Frame;
+use super::link::Frame;
 use super::nodes::{self, Nodes};
 use super::rank::Program;
 use super::ranks::{Ranks, Sink};

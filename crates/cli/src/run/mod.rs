@@ -7,6 +7,7 @@
 //! | [`job`] | the ranks from start to end, wherever they run |
 //! | [`ranks`] | those of this host |
 //! | [`hosts`] | those of other hosts, reached by ssh |
+//! | [`link`], [`frame_writer`] | messages of launcher and deputy, and their way out of the deputy |
 //! | [`rank`] | how a rank's process becomes the user's program |
 //! | [`output`] | its output, line by line |
 //! | [`end_reporter`] | tells the pool of ranks that ended |
@@ -20,9 +21,11 @@
 
 pub mod children;
 mod end_reporter;
+mod frame_writer;
 pub mod guard;
 pub mod hosts;
 pub mod job;
+pub mod link;
 pub mod main_memory;
 pub mod nodes;
 mod output;

@@ -2,7 +2,7 @@
 
 use super::children::{self, End};
 use super::end_reporter::EndReporter;
-use super::hosts::frame_writer::FrameWriter;
+use super::frame_writer::FrameWriter;
 use super::output::Output;
 use super::rank::{self, Program};
 use super::signals::Event;

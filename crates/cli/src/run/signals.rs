@@ -1,6 +1,6 @@
 //! Signals that a launch passes on, as events of a channel.
 
-use super::hosts::link::Frame;
+use super::link::Frame;
 use anyhow::Result;
 use hanare_protocol::id::Rank;
 use rustix::process::Signal;

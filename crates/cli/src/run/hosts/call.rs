@@ -7,8 +7,8 @@
 //! ```
 
 use super::deputy::DEPUTY;
-use super::link::{self, Frame, Kind};
 use crate::run::children::{self, End};
+use crate::run::link::{self, Frame, Kind};
 use crate::run::output::{write_stderr, write_stdout};
 use crate::run::ranks::prefix;
 use crate::run::signals::Event;

@@ -9,10 +9,10 @@
 //! Its guard (the same as a launcher's) cleans up when the deputy itself is killed. It reads orders from its standard input, which
 //! ends with the ssh connection, and speaks on its standard output.
 
-use super::frame_writer::FrameWriter;
-use super::link::{Frame, Kind, Setup, Work, greeting};
 use crate::run::children::{self, End};
+use crate::run::frame_writer::FrameWriter;
 use crate::run::guard;
+use crate::run::link::{Frame, Kind, Setup, Work, greeting};
 use crate::run::nodes::{self, Nodes};
 use crate::run::rank::Program;
 use crate::run::ranks::{Ranks, Sink};

@@ -9,28 +9,25 @@
 //! | file | holds |
 //! |---|---|
 //! | [`list`] | the hosts as the user writes them, and which ranks each gets |
-//! | [`link`] | what launcher and deputy say to each other |
 //! | [`call`] | one host as the launcher sees it |
-//! | [`deputy`], [`frame_writer`] | the other side |
+//! | [`deputy`] | the other side |
 //!
 //! The launcher decides, as it does for ranks of its own host; deputies do what they are told, and end with the connection. The
 //! pool's key is drawn by the launcher and goes through ssh; no file with a name and no command line ever holds it.
 
 pub mod call;
 pub mod deputy;
-pub mod frame_writer;
-pub mod link;
 pub mod list;
 
 use super::children::{self, End};
 use super::guard;
 use super::job::Crew;
+use super::link::{self, Frame, Kind, Setup, Work};
 use super::signals::Event;
 use super::verdict::{LostNode, RankLocation};
 use anyhow::{Context, Result, bail, ensure};
 use call::{Call, Phase, Step};
 use hanare_protocol::id::Rank;
-use link::{Frame, Kind, Setup, Work};
 use list::List;
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;

@@ -3,7 +3,7 @@
 //! A frame is its kind (1 byte), a number (4) and the length of its body (4), little-endian, then the body. The deputy's first
 //! words are a line, [`greeting`]: what a shell's start-up files print before it is skipped.
 
-use crate::run::children::End;
+use super::children::End;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read, Write};
