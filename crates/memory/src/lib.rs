@@ -9,6 +9,7 @@
 //! | [`mod@file`] | sealed memory files and the kind of pages they have |
 //! | [`mapping`] | a client's view of an extent: files mapped one after another |
 //! | [`fault`] | the SIGBUS handler's way to whoever can resolve a fault of a registered mapping |
+//! | `watched` | the mappings whose faults are resolved |
 //! | [`fork`] | what children do not get: handles, connections |
 //! | [`frames`] | a region's pages on one host: filled, taken from all clients, given back |
 //! | [`uffd`] | userfaultfd: pages that fault to the thread that touched them, mapped and protected by call |
@@ -41,6 +42,7 @@ pub mod thread_slot;
 pub mod uffd;
 pub mod vector;
 pub mod vital;
+mod watched;
 pub mod window;
 
 pub use guard::{Lost, Side};

@@ -7,8 +7,6 @@
 //! 2. A window's bytes are reached by raw pointer copies inside a guard only; no reference to them ever exists.
 //! 3. A sub-window lies inside its window.
 
-use crate::guard::{self, Lost};
-
 /// A range of mapped memory that others may change while we look. Reads give some mixture of old and new bytes.
 ///
 /// A window is a plain pair of pointer and length: copyable, and free to cross threads.
@@ -79,30 +77,6 @@ impl Window {
         }
         // SAFETY: invariant 3, just checked; so the pointer stays inside the range (or one past it).
         Window { ptr: unsafe { self.ptr.add(offset) }, len }
-    }
-
-    /// Copies its bytes into a buffer of the same length.
-    ///
-    /// **Cost**: one copy and about 2 ns. **Errors**: [`Lost`] when the kernel could not supply a page; the buffer's
-    /// bytes are then of no use.
-    #[inline]
-    pub fn read_into(&self, into: &mut [u8]) -> Result<(), Lost> {
-        // SAFETY: the buffer is borrowed for the length of this call, and the window of it does not leave it.
-        guard::copy(*self, unsafe { Window::of_mut(into) })
-    }
-
-    /// Copies a buffer of the same length into it.
-    ///
-    /// **Cost** and **Errors**: as [`Window::read_into`].
-    #[inline]
-    pub fn write_from(&self, from: &[u8]) -> Result<(), Lost> {
-        // SAFETY: as in `read_into`; the source is only read.
-        guard::copy(unsafe { Window::of(from) }, *self)
-    }
-
-    /// Sets all its bytes to zero.
-    pub fn wipe(&self) -> Result<(), Lost> {
-        guard::fill(*self, 0)
     }
 
     pub(crate) fn range(&self) -> std::ops::Range<usize> {

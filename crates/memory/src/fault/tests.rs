@@ -9,12 +9,14 @@ use crate::guard::{Lost, Side};
 use crate::uffd::peer::{self, DONE};
 use crate::uffd::{Features, Refused, Uffd};
 use hanare_protocol::id::Rights;
+use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::control::FilePart;
+use std::ffi::c_void;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 const PAGES: u64 = 16;
 
@@ -314,7 +316,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
         assert_eq!(other.load(0), 100);
         let (start, again) = (other.watch.span, Region::new(region.watch.uffd.features()));
         drop(other);
-        assert!(find(start.start as usize).is_none());
+        assert!(!watched::is_watched(start.start as usize));
         assert_eq!((again.load(1), region.load(1)), (101, 101), "the others are");
         let third = Region::new(region.watch.uffd.features());
         assert_eq!((third.load(2), third.faults(), region.faults()), (102, 1, 1), "an entry is used again");
