@@ -8,8 +8,9 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use crate::outcome::{Cell, Tolerance};
 use crate::reads;
+use crate::table::Cell;
+use crate::tolerance::Tolerance;
 use crate::unit;
 
 /// A fact's value as printed.

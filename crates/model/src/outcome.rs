@@ -5,6 +5,9 @@ use crate::claim::ClaimResult;
 use crate::facts::{Agreement, check, facts};
 use crate::trace::Trace;
 
+pub use crate::table::{Cell, Column, Table};
+pub use crate::tolerance::Tolerance;
+
 /// Everything one run of an experiment yields.
 #[derive(Default)]
 pub struct Outcome {
@@ -63,82 +66,6 @@ impl Outcome {
     pub fn disagreements(&self) -> Vec<String> {
         let compared = self.produced.iter().map(|produced| produced.agreement());
         compared.filter_map(|agreement| if let Agreement::Differs(line) = agreement { Some(line) } else { None }).collect()
-    }
-}
-
-/// A table with named columns.
-#[derive(Clone, Debug, Serialize)]
-pub struct Table {
-    /// What it holds.
-    pub title: String,
-    /// The columns.
-    pub columns: Vec<Column>,
-    /// The rows, each as long as `columns`.
-    pub rows: Vec<Vec<Cell>>,
-}
-
-/// The head of a column.
-#[derive(Clone, Debug, Serialize)]
-pub struct Column {
-    /// What it holds.
-    pub name: String,
-    /// The unit of its numbers; empty for words and ratios without one.
-    pub unit: String,
-}
-
-impl Table {
-    /// An empty table; columns as (name, unit).
-    pub fn new(title: impl Into<String>, columns: &[(&str, &str)]) -> Table {
-        let columns = columns.iter().map(|(name, unit)| Column { name: (*name).to_string(), unit: (*unit).to_string() });
-        Table { title: title.into(), columns: columns.collect(), rows: Vec::new() }
-    }
-
-    /// Adds a row; a row of another length than the columns is a defect of the model and panics.
-    pub fn row(&mut self, cells: Vec<Cell>) {
-        assert_eq!(cells.len(), self.columns.len(), "a row of table {:?} has the wrong length", self.title);
-        self.rows.push(cells);
-    }
-}
-
-/// One entry of a table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Cell {
-    /// A number in the column's unit.
-    Number(f64),
-    /// Words.
-    Text(String),
-    /// Nothing to show.
-    Empty(()),
-}
-
-impl From<f64> for Cell {
-    fn from(number: f64) -> Cell {
-        Cell::Number(number)
-    }
-}
-
-impl From<u64> for Cell {
-    fn from(number: u64) -> Cell {
-        Cell::Number(number as f64)
-    }
-}
-
-impl From<&str> for Cell {
-    fn from(text: &str) -> Cell {
-        Cell::Text(text.to_string())
-    }
-}
-
-impl From<String> for Cell {
-    fn from(text: String) -> Cell {
-        Cell::Text(text)
-    }
-}
-
-impl<T: Into<Cell>> From<Option<T>> for Cell {
-    fn from(option: Option<T>) -> Cell {
-        option.map_or(Cell::Empty(()), Into::into)
     }
 }
 
@@ -302,30 +229,6 @@ pub struct Headline {
     pub unit: &'static str,
     /// Its value.
     pub value: f64,
-}
-
-/// How far a produced value may be from the printed one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub enum Tolerance {
-    /// Equal up to floating-point rounding (1e-9 of the value).
-    Exact,
-    /// At most this far, in the fact's unit: half of the last printed digit where only rounding differs.
-    Absolute(f64),
-    /// At most this share of the printed value.
-    Relative(f64),
-}
-
-impl Tolerance {
-    /// Whether `got` is close enough to `want`.
-    pub fn accepts(self, want: f64, got: f64) -> bool {
-        let allowed = match self {
-            Tolerance::Exact => 1e-9 * want.abs(),
-            // A value on the edge of the last digit is inside.
-            Tolerance::Absolute(distance) => distance * (1.0 + 1e-9),
-            Tolerance::Relative(share) => share * want.abs(),
-        };
-        (want - got).abs() <= allowed
-    }
 }
 
 /// Values of the model for one fact.

@@ -202,14 +202,14 @@ impl Parameters {
     /// The value in the parameter's own unit; an unknown key is a defect of the model and panics. The read is recorded.
     pub fn get(&self, key: &str) -> f64 {
         let parameter = self.expect(key);
-        reads::parameter(parameter);
+        reads::parameter(parameter.key, parameter.facts());
         parameter.value
     }
 
     /// The value in another unit of its kind; a unit of another kind is a defect of the model and panics.
     pub fn get_in(&self, key: &str, unit: &str) -> f64 {
         let parameter = self.expect(key);
-        reads::parameter(parameter);
+        reads::parameter(parameter.key, parameter.facts());
         unit::convert(parameter.value, parameter.unit, unit)
             .unwrap_or_else(|| panic!("parameter {key} [{}] is not in {unit}", parameter.unit))
     }

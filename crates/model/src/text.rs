@@ -1,6 +1,7 @@
 //! Numbers and tables as text for a terminal.
 use crate::facts::{Fact, Relation};
-use crate::outcome::{Cell, Table, Tolerance};
+use crate::table::{Cell, Table};
+use crate::tolerance::Tolerance;
 
 /// A number as a reader wants it: whole numbers whole, others with four significant digits, very small or large ones with an exponent.
 pub fn number(value: f64) -> String {

@@ -7,8 +7,8 @@ use super::ping_pong::{Measurement, measure, paper_sizes};
 use super::programs::{Command, Condition, Step, entry_data_bytes, receive, send};
 use super::rules::RULES;
 use crate::claim::{Check, Judgement, Limit};
+use crate::memo::memo;
 use crate::parameters::Parameters;
-use crate::reads::memo;
 
 const FITTED: &str = "The interface's pipeline is fitted to a public one-way time; nothing is fitted to figure 7, which is lost.";
 

@@ -10,8 +10,8 @@ use super::rules::RULES;
 use super::transport::Transport;
 use crate::claim::{Check, Judgement, Limit};
 use crate::facts::facts;
+use crate::memo::memo;
 use crate::parameters::Parameters;
-use crate::reads::memo;
 
 /// How much faster Send from Cache is than Normal on long transfers, in percent.
 pub fn cache_gain(parameters: &Parameters) -> f64 {

@@ -3,11 +3,11 @@ use std::rc::Rc;
 
 use crate::claim::{Check, Judgement, Limit};
 use crate::facts::facts;
+use crate::memo::memo;
 use crate::outcome::{Axis, Outcome, Plot, Table, Tolerance};
 use crate::papers::euphoria::cluster::{Block, Cluster, Counts, Op};
 use crate::papers::euphoria::rules::RULES;
 use crate::parameters::Parameters;
-use crate::reads::memo;
 
 /// Copies before the timed ones: they fill the cache, so that every further copy drives dirty blocks out.
 const WARM_COPIES: u64 = 8;

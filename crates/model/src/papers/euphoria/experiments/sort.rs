@@ -1,9 +1,9 @@
 //! Parallel quicksort: a real sort whose block accesses the cluster runs.
 use crate::claim::{Check, Judgement, Limit};
+use crate::memo::memo;
 use crate::outcome::{Axis, Outcome, Plot, Table};
 use crate::papers::euphoria::cluster::{Block, Cluster, Op};
 use crate::parameters::Parameters;
-use crate::reads::memo;
 
 const KEYS_PER_BLOCK: usize = 8;
 /// Ranges up to this length are sorted by insertion.

@@ -11,8 +11,8 @@
 mod plain;
 mod streams;
 
+use crate::memo::memo;
 use crate::parameters::Parameters;
-use crate::reads::memo;
 
 use super::contexts::Use;
 use super::machine::Machine;
