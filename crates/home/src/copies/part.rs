@@ -46,6 +46,8 @@ pub(super) struct CopiedPart<E, A> {
     /// Commands that wait for their writes.
     askers: BTreeMap<Position, WaitingCommand<A>>,
     heard: BTreeMap<NodeId, Heard>,
+    /// A copy to be made when the home is open.
+    to_make: Option<(NodeId, Epoch)>,
     ranges: u64,
     broken: Broken,
     /// Updates that were done.
@@ -78,6 +80,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             copy,
             askers: BTreeMap::new(),
             heard: BTreeMap::new(),
+            to_make: None,
             ranges,
             broken: Broken::No,
             done,
@@ -103,7 +106,10 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// Returns true while copies are to confirm something, or the coordinator is.
     pub fn awaits_copies(&self) -> bool {
         let Some(home) = self.home.as_ref().filter(|home| !home.is_deposed()) else { return false };
-        !self.askers.is_empty() || !home.is_open() || home.peers().any(|(_, state)| state != PeerState::Member)
+        !self.askers.is_empty()
+            || !home.is_open()
+            || self.to_make.is_some()
+            || home.peers().any(|(_, state)| state != PeerState::Member)
     }
 
     pub fn ask_again(&mut self) {
@@ -141,8 +147,12 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 
     /// The home makes a copy on a node.
     pub fn make(&mut self, node: NodeId, epoch: Epoch, now: Duration) {
-        if self.home.as_mut().is_some_and(|home| home.make(node, epoch)) {
+        let Some(home) = &mut self.home else { return };
+        if home.make(node, epoch) {
             self.heard.insert(node, Heard { at: now, ranges: 0 });
+        } else if !home.is_open() {
+            // The coordinator says it once: a home that was just elected waits for its copies first.
+            self.to_make = Some((node, epoch));
         }
     }
 
@@ -193,6 +203,9 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 
     /// Asks copies that are to confirm something how far they are, and gives up those that are silent.
     pub fn look_at_copies(&mut self, now: Duration, silent: Duration) {
+        if let Some((node, epoch)) = self.to_make.take() {
+            self.make(node, epoch, now);
+        }
         let Some(home) = &mut self.home else { return };
         home.ask_again();
         let peers: Vec<(NodeId, PeerState)> = home.peers().collect();
@@ -417,6 +430,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         // The next home may have their writes, or not.
         let outcome = |WaitingCommand { asker, .. }| CopyOutput::Applied { asker, outcome: Err(moved(me)) };
         self.under_way.clear();
+        self.to_make = None;
         outputs.extend(std::mem::take(&mut self.askers).into_values().map(outcome));
     }
 }

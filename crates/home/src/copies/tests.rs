@@ -341,3 +341,26 @@ fn a_write_that_no_home_sends_ends_the_connection() {
     copy.tell(CopyInput::Frames { place: PLACE, frames: &[to_copy(EXTENT, range)] });
     assert_eq!(copy.bytes(), before, "its connection is none any more");
 }
+
+#[test]
+fn a_home_that_is_not_open_yet_makes_a_copy_later() {
+    let first = set(1, 0, &[1, 2]);
+    let mut lost = TestNode::new(0, Some(&first));
+    let (mut home, mut copy) = (TestNode::new(1, Some(&first)), TestNode::new(2, Some(&first)));
+    lost.hold(ToHolder::Set(first));
+    lost.write(1, put(0, b"first"));
+    connect(&mut lost, &mut home, (0, 1));
+    exchange(&mut lost, &mut home);
+    home.hold(ToHolder::Freeze { term: Term(2) });
+    copy.hold(ToHolder::Freeze { term: Term(2) });
+    home.hold(ToHolder::Elect { set: set(2, 1, &[2]), has: BTreeMap::new() });
+    home.hold(ToHolder::Make { node: NodeId(0), epoch: Epoch(2) });
+    home.tick(NOW + LOOK_PAUSE);
+    assert!(!home.extent.is_open(), "its copy has not the write");
+    assert_eq!(home.dials, [NodeId(2)]);
+    connect(&mut home, &mut copy, (1, 2));
+    exchange(&mut home, &mut copy);
+    assert!(home.extent.is_open());
+    home.tick(NOW + 2 * LOOK_PAUSE);
+    assert_eq!(home.dials, [NodeId(2), NodeId(0)]);
+}

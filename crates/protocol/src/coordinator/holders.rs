@@ -121,6 +121,11 @@ impl CopiedExtents {
 }
 
 impl Coordinator {
+    /// The holders of each extent with copies, for checks.
+    pub fn holders(&self) -> impl Iterator<Item = (CopiedExtent, &HolderSet, HoldersState)> {
+        self.copied.extents.iter().map(|(extent, copied)| (*extent, copied.holders.set(), copied.holders.state()))
+    }
+
     /// The nodes of the copies of each part of a plan: other hosts before other nodes, those with most room first.
     ///
     /// **Errors**: [`Error::BadPlacement`] for more copies than nodes; [`Error::PoolFull`].
@@ -178,11 +183,16 @@ impl Coordinator {
             if is_short {
                 self.copied.unsettled.insert(extent);
             }
-            taken.push((extent, home.node));
+            taken.push((extent, *home));
         }
-        // A home learns the addresses of its copies.
         for (extent, home) in taken {
-            self.copied.extents.entry(extent).and_modify(|copied| copied.holders.on_connected(home));
+            if home.slot == Slot::VOID {
+                // The coordinator before this one died while another home was elected.
+                self.lose_holder_of(now_ms, extent, home.node);
+                continue;
+            }
+            // A home learns the addresses of its copies.
+            self.copied.extents.entry(extent).and_modify(|copied| copied.holders.on_connected(home.node));
             self.drive_holders(now_ms, extent);
         }
     }
@@ -215,24 +225,25 @@ impl Coordinator {
         }
     }
 
-    /// Returns false where the node is the last holder.
-    fn lose_holder_of(&mut self, now_ms: u64, extent: CopiedExtent, node: NodeId) -> bool {
-        let Some(copied) = self.copied.extents.get_mut(&extent) else { return false };
+    /// True if others hold the extent when the node does not.
+    fn goes_on_without(&self, extent: CopiedExtent, node: NodeId) -> bool {
+        let Some(copied) = self.copied.extents.get(&extent) else { return false };
         let set = copied.holders.set();
-        let is_electing = copied.holders.state() == HoldersState::Electing;
-        let others = set.copies.iter().filter(|copy| **copy != node).count();
-        let is_last = others == 0 && (is_electing || set.home == node);
-        if copied.remade.is_some_and(|remade| remade.node == node || set.home == node) {
+        let has_home = copied.holders.state() != HoldersState::Electing && set.home != node;
+        has_home || set.copies.iter().any(|copy| *copy != node)
+    }
+
+    /// The last holder is never lost here.
+    fn lose_holder_of(&mut self, now_ms: u64, extent: CopiedExtent, node: NodeId) {
+        let goes_on = self.goes_on_without(extent, node);
+        let Some(copied) = self.copied.extents.get(&extent) else { return };
+        if copied.remade.is_some_and(|remade| remade.node == node || copied.holders.set().home == node) {
             self.give_up_copy(now_ms, extent);
         }
-        if is_last {
-            return false;
-        }
-        if let Some(copied) = self.copied.extents.get_mut(&extent) {
+        if let Some(copied) = self.copied.extents.get_mut(&extent).filter(|_| goes_on) {
             copied.holders.on_lost(node);
         }
         self.drive_holders(now_ms, extent);
-        true
     }
 
     /// An extent that a node should have is not there. Returns true where other nodes hold its bytes.
@@ -243,21 +254,21 @@ impl Coordinator {
             |index: &usize| region.holders_of(*index).is_some_and(|(home, known)| is_it(home) || known.copies.iter().any(is_it));
         let Some(index) = (0..region.holders.len()).find(holds) else { return false };
         let extent = CopiedExtent { gid, index: index as u32 };
-        let goes_on = self.lose_holder_of(now_ms, extent, node);
+        let goes_on = self.goes_on_without(extent, node);
         if goes_on {
-            self.void_home(extent, (node, slot));
+            self.void_holder(extent, (node, slot));
         }
+        self.lose_holder_of(now_ms, extent, node);
         goes_on
     }
 
-    /// An extent is no more whose home is being elected. Its slot may have another extent soon, which the end of the election must not free.
-    fn void_home(&mut self, extent: CopiedExtent, (node, slot): (NodeId, Slot)) {
+    /// A holder's bytes are no more. Its slot may have another extent soon, which a later set of holders must not free.
+    fn void_holder(&mut self, extent: CopiedExtent, (node, slot): (NodeId, Slot)) {
         let Some(region) = self.ledger.regions.get(&extent.gid) else { return };
         let Some((home, known)) = region.holders_of(extent.index as usize) else { return };
-        if (home.node, home.slot) == (node, slot) {
-            let (home, holders) = (Extent { slot: Slot::VOID, ..*home }, known.clone());
-            self.record(Record::Held { extent, home, holders });
-        }
+        let voided = |at: &Extent| if (at.node, at.slot) == (node, slot) { Extent { slot: Slot::VOID, ..*at } } else { *at };
+        let copies = known.copies.iter().map(voided).collect();
+        self.record(Record::Held { extent, home: voided(home), holders: ExtentCopies { term: known.term, copies } });
     }
 
     /// A node has joined: it hears what it may have missed, and may take copies.
@@ -359,10 +370,12 @@ impl Coordinator {
             self.copied.extents.entry(extent).and_modify(|copied| copied.remade = None);
             self.copied.making.remove(&extent);
         }
-        let gone: Vec<Extent> =
-            before.iter().filter(|at| at.node != home.node && !holders.copies.contains(at)).copied().collect();
+        // An extent that its node has lost is not there to be freed: the slot may have another region's.
+        let is_there = |at: &Extent| at.slot != Slot::VOID && !region.lost.contains(&at.node);
+        let is_gone = |at: &&Extent| at.node != home.node && !holders.copies.contains(at) && is_there(at);
+        let gone: Vec<Extent> = before.iter().filter(is_gone).copied().collect();
         self.record(Record::Held { extent, home, holders });
-        for Extent { node, slot, .. } in gone.into_iter().filter(|gone| gone.slot != Slot::VOID) {
+        for Extent { node, slot, .. } in gone {
             self.free(now_ms, node, vec![slot]);
         }
         self.changed = true;
@@ -403,7 +416,9 @@ impl Coordinator {
         let set = copied.holders.set().clone();
         let holders: Vec<NodeId> = std::iter::once(set.home).chain(set.copies.iter().copied()).collect();
         let rooms: Vec<Room> = self.roster.members().map(|(node, _)| self.room(node)).collect();
-        let is_home_there = self.roster.phase(set.home) == Phase::Member;
+        // A region that has lost bytes is opened by nobody. Its home may be a later life of the last holder.
+        let is_lost = self.ledger.regions.get(&extent.gid).is_some_and(|region| !region.lost.is_empty());
+        let is_home_there = self.roster.phase(set.home) == Phase::Member && !is_lost;
         let node = self.best_for_copy(&holders, len, rooms.into_iter()).filter(|_| is_home_there);
         let remade = node.map(|node| {
             let what = Order::Make { gid: extent.gid, lens: vec![len], copied: Some((extent, set)) };

@@ -142,7 +142,7 @@ impl Ledger {
         let before: Vec<Extent> = std::iter::once(std::mem::replace(at, *home)).chain(known.copies.drain(..)).collect();
         known.clone_from(holders);
         let after: Vec<Extent> = std::iter::once(*home).chain(holders.copies.iter().copied()).collect();
-        before.iter().filter(|extent| !after.contains(extent)).for_each(|extent| self.let_go(extent.node, extent.slot));
+        before.iter().filter(|extent| !after.contains(extent)).for_each(|extent| self.let_go(gid, extent.node, extent.slot));
         after.iter().filter(|extent| !before.contains(extent)).for_each(|extent| self.hold(gid, extent));
     }
 
@@ -187,7 +187,7 @@ impl Ledger {
         self.names.remove(&region.name);
         self.discharge(&OwnerUsage::of(&region));
         for extent in region.all_extents().filter(|extent| !region.lost.contains(&extent.node)) {
-            self.let_go(extent.node, extent.slot);
+            self.let_go(gid, extent.node, extent.slot);
         }
     }
 
@@ -195,7 +195,7 @@ impl Ledger {
         let Some(region) = self.regions.get_mut(&gid) else { return };
         if region.lost.insert(node) {
             let slots: Vec<_> = region.all_extents().filter(|extent| extent.node == node).map(|extent| extent.slot).collect();
-            slots.into_iter().for_each(|slot| self.let_go(node, slot));
+            slots.into_iter().for_each(|slot| self.let_go(gid, node, slot));
         }
     }
 
@@ -215,8 +215,10 @@ impl Ledger {
         add(self.allotted.entry(extent.node).or_default(), extent.len);
     }
 
-    fn let_go(&mut self, node: NodeId, slot: Slot) {
-        if let Some((_, len)) = self.extents.remove(&(node, slot)) {
+    /// The region has that extent no more. The slot may have another region's by now.
+    fn let_go(&mut self, gid: Gid, node: NodeId, slot: Slot) {
+        if let Some((_, len)) = self.extents.get(&(node, slot)).copied().filter(|(of, _)| *of == gid) {
+            self.extents.remove(&(node, slot));
             sub(&mut self.allotted, node, len);
         }
     }

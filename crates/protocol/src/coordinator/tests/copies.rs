@@ -202,6 +202,10 @@ fn the_last_holder_brings_its_bytes_back() {
     assert!(pool.open(0, "a").is_ok());
     pool.restart_node(1, 77);
     assert!(matches!(pool.open(0, "a"), Err(Error::RegionLost { .. })), "a new life has nothing");
+    let slots = |pool: &Pool| pool.nodes.iter().map(|node| node.slots.len()).sum::<usize>();
+    let before = slots(&pool);
+    pool.pass(3 * LEASE_MS, &[]);
+    assert_eq!(slots(&pool), before, "nothing is there to be copied");
 }
 
 #[test]
@@ -259,6 +263,56 @@ fn a_home_that_begins_anew_before_the_election_ends_keeps_its_new_extents() {
     assert!(pool.open(1, "b").is_ok());
     let again = Coordinator::restore(pool.settings.clone(), pool.journal.clone(), pool.now_ms);
     assert_eq!(again.regions().count(), 2);
+}
+
+#[test]
+fn a_home_that_began_anew_is_no_home_for_the_next_coordinator() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let copy = holders(&pool).2[0] as usize;
+    pool.restart_node(1, 55);
+    assert_eq!(holders(&pool).1, 1, "nobody is elected yet");
+    pool.restart_coordinator();
+    pool.nodes.iter_mut().for_each(|node| node.held.clear());
+    (0..3).for_each(|number| pool.connect(number));
+    pool.freeze(copy, 3);
+    assert_eq!(holders(&pool).1, copy as u32);
+    assert!(pool.is_elected(copy) && !pool.is_elected(1));
+}
+
+#[test]
+fn what_a_node_has_lost_of_a_region_is_freed_by_nobody_later() {
+    let mut pool = Pool::new(2);
+    view(pool.call(1, OWNER, copied("a", 8192, Placement::Interleave(4096), 2))).unwrap();
+    assert_eq!(holders(&pool), (1, 1, vec![0]), "and the other way round for the second extent");
+    let second = CopiedExtent { index: 1, ..extent(&pool) };
+    pool.say(1, FromHolder::Drop { term: Term(1), node: NodeId(0) });
+    pool.restart_node(1, 55);
+    assert!(matches!(pool.open(0, "a"), Err(Error::RegionLost { .. })), "nobody else has the first extent");
+    view(pool.call(1, OWNER, copied("b", 8192, Placement::Local, 1))).unwrap();
+    let made = pool.nodes[1].slots.clone();
+    pool.nodes[0].member.say_as_holder(second, FromHolder::Drop { term: Term(1), node: NodeId(1) });
+    pool.run();
+    pool.pass(2 * LEASE_MS, &[]);
+    assert_eq!(pool.nodes[1].slots, made, "the new region's extent, and no copy of a lost region");
+    assert!(pool.open(1, "b").is_ok());
+    pool.call(1, OWNER, Request::Remove { name: "a".to_owned() }).unwrap();
+    pool.restart_node(1, 56);
+    assert!(matches!(pool.open(0, "b"), Err(Error::RegionLost { .. })));
+}
+
+#[test]
+fn a_node_that_begins_anew_is_not_told_to_free_what_its_life_before_held() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let copy = holders(&pool).2[0] as usize;
+    pool.restart_node(copy, 55);
+    view(pool.call(copy, OWNER, copied("b", 8192, Placement::Local, 1))).unwrap();
+    let made = pool.nodes[copy].slots.clone();
+    // Orders that were not obeyed are repeated.
+    pool.pass(LEASE_MS, &[]);
+    assert!(made.iter().all(|slot| pool.nodes[copy].slots.contains(slot)), "the new region's extent is there");
+    assert!(pool.open(copy, "b").is_ok());
 }
 
 #[test]
