@@ -5,13 +5,12 @@
 //!
 //! | world | machines | what goes wrong |
 //! |---|---|---|
-//! | `pool` | coordinator, members, job barriers | messages lost, late, twice, in another order; partitions; processes that die or stop |
+//! | `cluster` | coordinator, members, job barriers; the home of nodes with its copies of extents | messages lost, late, twice, in another order; partitions; processes that die or stop; connections between nodes that break; commits that come late |
 //! | `pages` | the shared regions of nodes: homes, hosts, connections between nodes | connections between nodes and links of threads that break; nodes that do not reach each other; programs that map, unmap and die; nodes that die, or stand still while their pages are written elsewhere |
 //! | `commands` | the sessions of a node | programs that give up or die; packets lost; nodes that stop; libraries that send for the dead |
 //! | `queues` | homes of queues | the same connections; writers and readers that die; homes that stop, or die |
 //! | `entry` | the home of nodes: locks with the data bound to them, over memory | the same; pages that make room, releases that end half-way |
 //! | `locks` | the home of nodes: locks with leases, named groups | connections that break, seen by either side at its own time; clients and homes that die |
-//! | `copies` | homes and copies of extents, their sets at the coordinator | nodes that die, stop, are cut off and come back empty; connections that break |
 //!
 //! Everything comes from the seed: a failure prints the one line that replays it.
 #![forbid(unsafe_code)]
@@ -19,7 +18,6 @@
 mod check;
 mod cluster;
 mod command;
-mod copies;
 mod dice;
 mod entry;
 mod harness;
@@ -30,6 +28,7 @@ mod page;
 mod queue;
 mod report;
 mod served;
+mod wires;
 
 use harness::World;
 pub use report::{Counts, Failure, Plan, Report};
@@ -44,7 +43,6 @@ const WORLDS: &[(&str, Simulate)] = &[
     named::<command::CommandWorld>(),
     named::<queue::QueueWorld>(),
     named::<entry::EntryWorld>(),
-    named::<copies::CopyWorld>(),
 ];
 
 const fn named<W: World>() -> (&'static str, Simulate) {

@@ -31,6 +31,11 @@ impl Link {
         is_open && self.cut_at.is_none_or(|cut| now_ms <= cut)
     }
 
+    /// True if it has not broken.
+    pub fn is_whole(&self) -> bool {
+        self.cut_at.is_none()
+    }
+
     /// Stalls it: nothing passes until then; nothing is lost.
     pub fn stall(&mut self, until_ms: u64) {
         self.path.stall(until_ms);
@@ -50,7 +55,7 @@ impl Link {
 
 /// The connections that have not broken.
 pub(crate) fn whole(links: &BTreeMap<u64, Link>) -> Vec<u64> {
-    links.iter().filter(|(_, link)| link.cut_at.is_none()).map(|(id, _)| *id).collect()
+    links.iter().filter(|(_, link)| link.is_whole()).map(|(id, _)| *id).collect()
 }
 
 /// The connections that the home holds.

@@ -1,7 +1,8 @@
 //! Connections between nodes and the coordinator, and what the network does to messages on them.
 //!
-//! A connection is harsher than TCP: it loses, reorders and duplicates. The machines must not rely on more than that a closed
-//! connection stays closed.
+//! In some runs a connection is harsher than TCP: it loses, reorders and duplicates. Machines must not rely on more than that a closed
+//! connection stays closed. Orders about copies need a connection that keeps order and loses nothing until it breaks: so it is in the other
+//! runs.
 
 use crate::dice::Dice;
 use hanare_protocol::coordinator::Peer;
@@ -75,6 +76,9 @@ pub(crate) struct Connection {
     pub home_life: u64,
     pub is_open_at_node: bool,
     pub is_open_at_home: bool,
+    /// Messages pass no more, and an end may not know.
+    pub is_cut: bool,
+    pub path: Ordered,
 }
 
 /// All connections that one side still holds.
@@ -87,7 +91,8 @@ pub(crate) struct Connections {
 impl Connections {
     pub fn open(&mut self, node: usize, node_life: u64, home_life: u64) -> Peer {
         self.next += 1;
-        let connection = Connection { node, node_life, home_life, is_open_at_node: true, is_open_at_home: true };
+        let (is_cut, path) = Default::default();
+        let connection = Connection { node, node_life, home_life, is_open_at_node: true, is_open_at_home: true, is_cut, path };
         self.open.insert(Peer(self.next), connection);
         Peer(self.next)
     }

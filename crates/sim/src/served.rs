@@ -2,7 +2,8 @@
 
 use crate::harness::due;
 use hanare_home::{Bytes, Counts, Home, Input, LockTerms, Memory, Output, PageTerms, PageVectors, Pages, SyncOutput, Waiter};
-use hanare_protocol::id::{ClientId, User};
+use hanare_protocol::id::{ClientId, Gid, Slot, User};
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::sync::SyncRequest;
 use std::time::Duration;
 
@@ -24,14 +25,35 @@ impl<E: Bytes + Clone> ServedHome<E> {
     }
 
     /// An event happens. Returns what comes of it, in order.
-    pub fn handle(&mut self, now_ms: u64, input: HomeInput, memory: &impl Memory<Extent = E>) -> Vec<SyncOutput> {
+    pub fn tell(
+        &mut self,
+        now_ms: u64,
+        input: Input<'_, PageVectors>,
+        memory: &impl Memory<Extent = E>,
+    ) -> Vec<Output<PageVectors>> {
         self.home.handle(Duration::from_millis(now_ms), input, memory);
-        let outputs = std::iter::from_fn(|| self.home.poll(memory));
+        std::iter::from_fn(|| self.home.poll(memory)).collect()
+    }
+
+    /// The same where no host maps a region, and no region has copies.
+    pub fn handle(&mut self, now_ms: u64, input: HomeInput, memory: &impl Memory<Extent = E>) -> Vec<SyncOutput> {
         let sync = |output| match output {
             Output::Sync(output) => output,
             Output::Pages(_) | Output::Copies(_) => unreachable!("no host maps a region, and no region has copies"),
         };
-        outputs.map(sync).collect()
+        self.tell(now_ms, input, memory).into_iter().map(sync).collect()
+    }
+
+    /// A command writes to an extent with copies. Returns what comes of it.
+    pub fn write(
+        &mut self,
+        now_ms: u64,
+        (link, at): (u64, (Gid, Slot)),
+        write: ExtentWrite,
+        memory: &impl Memory<Extent = E>,
+    ) -> Vec<Output<PageVectors>> {
+        self.home.write(Duration::from_millis(now_ms), link, at, write);
+        std::iter::from_fn(|| self.home.poll(memory)).collect()
     }
 
     /// After how many milliseconds a tick is to come, unless one is under way that comes in time.

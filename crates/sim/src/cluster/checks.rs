@@ -3,8 +3,9 @@
 //! The model is fed with durable records and with what clients asked; it shares no code with the coordinator's own ledger.
 
 use crate::check::{Check, check};
-use hanare_protocol::coordinator::{AskKey, Coordinator, Ended, Record, RegionRecord};
+use hanare_protocol::coordinator::{AskKey, Coordinator, Ended, ExtentCopies, Record, RegionRecord};
 use hanare_protocol::id::{Epoch, Gid, Grant, Incarnation, NodeId, Slot};
+use hanare_protocol::placement::Extent;
 use hanare_protocol::wire::control::{RegionView, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +15,26 @@ struct Seen {
     name: String,
     uid: u32,
     len: u64,
-    /// Each extent with the life of the node that made it.
-    extents: Vec<(NodeId, Slot, u64, Incarnation)>,
+    /// Nodes that are to hold each byte.
+    copies: u8,
+    extents: Vec<SeenExtent>,
+}
+
+/// An extent's bytes on a node, in the life of the node that made them.
+type LifeExtent = (NodeId, Slot, u64, Incarnation);
+
+/// An extent as the model sees it.
+#[derive(Debug)]
+struct SeenExtent {
+    home: LifeExtent,
+    copies: Vec<LifeExtent>,
+}
+
+impl SeenExtent {
+    /// All that is there.
+    fn held(&self) -> impl Iterator<Item = &LifeExtent> {
+        std::iter::once(&self.home).chain(&self.copies).filter(|(_, slot, ..)| *slot != Slot::VOID)
+    }
 }
 
 /// The model.
@@ -66,11 +85,24 @@ impl Checks {
                 }
                 self.on_created(region, *by)
             }
-            Record::Resized { gid, span, by, .. } => {
+            Record::Resized { gid, span, by, holders } => {
                 self.on_carried_out(*by, |what| matches!(what, Request::Resize { .. }))?;
+                let more = self.seen(&span.extents, holders);
                 let seen = self.regions.get_mut(gid).ok_or_else(|| format!("{gid} grew without existing"))?;
                 seen.len += span.len;
-                seen.extents.extend(span.extents.iter().map(|e| (e.node, e.slot, e.len, self.lives[&e.node])));
+                seen.extents.extend(more);
+                Ok(())
+            }
+            Record::Held { extent, home, holders } => {
+                let now = self.seen(&[*home], std::slice::from_ref(holders)).remove(0);
+                let seen = self.regions.get_mut(&extent.gid).ok_or_else(|| format!("{extent:?} is held without existing"))?;
+                let place = seen.extents.get_mut(extent.index as usize).ok_or_else(|| format!("no region has {extent:?}"))?;
+                // A holder that stays has the bytes of the life that made them.
+                let before: Vec<LifeExtent> = place.held().copied().collect();
+                let stays =
+                    |held: LifeExtent| before.iter().find(|was| (was.0, was.1) == (held.0, held.1)).copied().unwrap_or(held);
+                let copies = now.copies.into_iter().map(stays).collect();
+                *place = SeenExtent { home: stays(now.home), copies };
                 Ok(())
             }
             Record::Removed { gid, by } => {
@@ -100,9 +132,17 @@ impl Checks {
         self.on_carried_out(by, asked)?;
         let uid = self.asked[&by].0;
         check(uid == region.owner.uid, || format!("region '{name}' belongs to {}, not to {uid}", region.owner.uid))?;
-        let extents = region.layout.extents().map(|e| (e.node, e.slot, e.len, self.lives[&e.node])).collect();
-        self.regions.insert(region.gid, Seen { name: name.clone(), uid, len, extents });
+        let homes: Vec<Extent> = region.layout.extents().copied().collect();
+        let extents = self.seen(&homes, &region.holders);
+        self.regions.insert(region.gid, Seen { name: name.clone(), uid, len, copies: region.copies, extents });
         Ok(())
+    }
+
+    /// Extents that are held in the lives of today.
+    fn seen(&self, homes: &[Extent], holders: &[ExtentCopies]) -> Vec<SeenExtent> {
+        let held = |at: &Extent| (at.node, at.slot, at.len, self.lives[&at.node]);
+        let copies = |index: usize| holders.get(index).map_or_else(Vec::new, |known| known.copies.iter().map(held).collect());
+        homes.iter().enumerate().map(|(index, home)| SeenExtent { home: held(home), copies: copies(index) }).collect()
     }
 
     /// A request has an effect: it was asked for, and it never had one before.
@@ -128,7 +168,7 @@ impl Checks {
             return Err(format!("'{}' was opened without existing", view.name));
         };
         check(seen.name == view.name && view.layout.len() <= seen.len, || format!("{view:?} is not {seen:?}"))?;
-        let lost = seen.extents.iter().find(|(node, _, _, life)| self.lives.get(node) != Some(life));
+        let lost = seen.extents.iter().map(|extent| &extent.home).find(|(node, _, _, life)| self.lives.get(node) != Some(life));
         check(lost.is_none(), || format!("'{}' was opened although its bytes on {lost:?} are gone", view.name))?;
         check(view.grants.len() == view.layout.extents().count(), || format!("{view:?} lacks grants"))?;
         let fits = |(grant, extent): (&Grant, &hanare_protocol::placement::Extent)| {
@@ -159,9 +199,14 @@ impl Checks {
             let seen = self.regions.get(&region.gid).ok_or_else(|| format!("{} came from nowhere", region.gid))?;
             let (name, len) = (&region.name, region.layout.len());
             check((&seen.name, seen.len) == (name, len), || format!("'{name}' of {len} bytes is not {seen:?}"))?;
-            *used.entry(seen.uid).or_default() += len;
-            for (node, slot, len, life) in &seen.extents {
+            *used.entry(seen.uid).or_default() += len * u64::from(seen.copies);
+            for (extent, (node, slot, len, life)) in
+                seen.extents.iter().flat_map(|extent| extent.held().map(move |held| (extent, held)))
+            {
                 let is_old = self.lives.get(node) != Some(life);
+                if is_old && !extent.copies.is_empty() {
+                    continue;
+                }
                 check(!is_old || region.lost.contains(node), || format!("'{name}' lost its bytes on {node} and is not lost"))?;
                 if !region.lost.contains(node) {
                     check(slots.insert((*node, *slot)), || format!("{slot} of {node} is in two regions"))?;
@@ -180,7 +225,11 @@ impl Checks {
     pub fn extents_on(&self, node: NodeId, life: Incarnation) -> BTreeSet<(Slot, Gid)> {
         let of = |(gid, seen): (&Gid, &Seen)| {
             let gid = *gid;
-            let on = seen.extents.iter().filter(move |(other, _, _, made_in)| (*other, *made_in) == (node, life));
+            let on = seen
+                .extents
+                .iter()
+                .flat_map(SeenExtent::held)
+                .filter(move |(other, _, _, made_in)| (*other, *made_in) == (node, life));
             on.map(move |(_, slot, _, _)| (*slot, gid)).collect::<Vec<_>>()
         };
         self.regions.iter().flat_map(of).collect()

@@ -1,8 +1,9 @@
 //! Faults and their end: processes that die or stop, connections that break, hosts that are cut off, worse weather.
 
 use crate::check::Check;
+use crate::cluster::memory::SimExtent;
 use crate::cluster::process::name;
-use crate::cluster::{Cluster, Event};
+use crate::cluster::{Cluster, Event, Terms};
 use hanare_protocol::coordinator::Peer;
 
 impl Cluster {
@@ -11,12 +12,15 @@ impl Cluster {
         if !self.is_rough {
             return Ok(());
         }
-        let after = self.dice.between(500, 12_000);
+        let after = if self.terms == Terms::Budget { self.dice.between(100, 3_000) } else { self.dice.between(500, 12_000) };
         self.at(after, Event::Fault);
         let node = self.course.dice.below(self.hosts.len() as u64) as usize;
-        match self.dice.below(10) {
-            0 | 1 => self.throw_weather(),
+        match self.dice.below(14) {
+            0 | 1 => self.change_weather(),
             2 | 3 => self.break_connection(),
+            10..13 => self.break_a_wire(node),
+            _ if !self.may_lose(node) => self.count("faults beyond the budget"),
+            13 => self.fail_write(node),
             4 | 5 => self.cut_off(node),
             6 | 7 => self.stop(node),
             8 => return self.leave(node),
@@ -27,6 +31,24 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// Longer delays would make well nodes count as lost.
+    pub(super) fn change_weather(&mut self) {
+        self.throw_weather();
+        if self.terms != Terms::Harsh {
+            self.weather.delay_ms_max = self.weather.delay_ms_max.min(100);
+        }
+    }
+
+    /// The next write to an extent with copies fails.
+    fn fail_write(&mut self, node: usize) {
+        let process = self.hosts[node].process.as_ref();
+        let all: Vec<SimExtent> = process.map_or_else(Vec::new, |process| process.lender.all_copied().cloned().collect());
+        if !all.is_empty() {
+            let at = self.dice.below(all.len() as u64) as usize;
+            all[at].fail_next();
+        }
     }
 
     /// A connection closes though both processes live; the two sides notice it at different times.
@@ -40,8 +62,17 @@ impl Cluster {
         let peer = self.dice.pick(&open);
         self.note(format!("{peer:?} breaks"));
         self.count("connections broken");
+        self.close_connection(peer);
+    }
+
+    /// Both ends of a connection see that it is over, each at its time.
+    fn close_connection(&mut self, peer: Peer) {
+        let (is_ordered, late_ms) = (self.terms != Terms::Harsh, if self.terms == Terms::Budget { 400 } else { 4_000 });
+        if let Some(connection) = self.connections.open.get_mut(&peer) {
+            connection.is_cut = is_ordered;
+        }
         for event in [Event::ClosedAtHome { peer }, Event::ClosedAtNode { peer }] {
-            let after = self.dice.pick(&[0, 10, 200, 4_000]);
+            let after = self.dice.pick(&[0, 10, 200, late_ms]);
             self.at(after, event);
         }
     }
@@ -52,8 +83,25 @@ impl Cluster {
             self.note(format!("{} is cut off", name(node)));
             self.count("partitions");
             self.hosts[node].is_partitioned = true;
+            if self.terms != Terms::Harsh {
+                self.cut_off_in_order(node);
+            }
             let after = self.dice.pick(&[200, 2_000, 4_000, 15_000]);
             self.at(after, Event::Heal { node });
+        }
+    }
+
+    /// Connections that keep order break with that. Other nodes reach the host, or do not; programs do.
+    fn cut_off_in_order(&mut self, node: usize) {
+        let Some(process) = &self.hosts[node].process else { return };
+        let (life, peer) = (process.life, process.connection);
+        if let Some(peer) = peer {
+            self.close_connection(peer);
+        }
+        if self.dice.chance(5_000) {
+            self.count("nodes that programs alone reach");
+            self.hosts[node].is_alone = true;
+            self.break_wires_of((node, life));
         }
     }
 
@@ -90,7 +138,7 @@ impl Cluster {
             self.note(format!("{} goes on", name(node)));
             self.hosts[node].is_stopped = false;
             self.extend_bounds(node);
-            self.resume_deferred();
+            return self.resume_deferred(node);
         }
         Ok(())
     }
@@ -98,7 +146,7 @@ impl Cluster {
     /// Hosts are connected again, and processes go on.
     pub(crate) fn heal(&mut self) {
         for node in 0..self.hosts.len() {
-            self.hosts[node].is_partitioned = false;
+            (self.hosts[node].is_partitioned, self.hosts[node].is_alone) = (false, false);
             self.at(0, Event::Resume { node });
             self.at(1, Event::Restart { node });
         }

@@ -29,7 +29,7 @@ impl Cluster {
                 }
                 break;
             };
-            if self.is_rough && self.dice.chance(3) {
+            if self.is_rough && self.dice.chance(3) && self.may_lose(self.home_at) {
                 self.crash_home_between();
                 return Ok(());
             }

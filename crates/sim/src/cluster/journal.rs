@@ -29,6 +29,11 @@ impl Journal {
         !self.pending.is_empty()
     }
 
+    /// The journals that may be left when the coordinator is gone.
+    pub fn possible(&self) -> impl Iterator<Item = impl Iterator<Item = Record> + '_> {
+        (0..=self.pending.len()).map(|kept| self.records.iter().chain(self.pending.iter().take(kept).flatten()).cloned())
+    }
+
     /// The next batch is committed, if it is time; returns its records.
     fn commit(&mut self) -> Option<Vec<Record>> {
         let batch = if self.committed < self.due { self.pending.pop_front()? } else { return None };

@@ -33,6 +33,7 @@ impl Cluster {
     /// At the end: nothing is left over.
     pub(super) fn is_at_rest(&self) -> Check {
         self.programs.judge_rest()?;
+        self.judge_words()?;
         let home = self.home.as_ref().ok_or("the coordinator is not back")?;
         check(home.coordinator.ask_count() <= 64, || format!("{} requests are remembered", home.coordinator.ask_count()))?;
         let replayed: Vec<_> = self.replayed().regions().cloned().collect();

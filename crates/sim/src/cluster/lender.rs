@@ -1,29 +1,41 @@
-//! A node's memory, reduced to what the protocol says of it: slots, lengths, and grants of an epoch.
+//! A node's memory: slots, lengths, and grants of an epoch; and the bytes of extents with copies.
 
+use super::memory::SimExtent;
 use crate::dice::Dice;
+use hanare_home::{Bytes, Memory as HomeMemory};
 use hanare_protocol::error::{Error, Result};
-use hanare_protocol::id::{Epoch, Gid, Grant, Slot};
+use hanare_protocol::id::{Epoch, Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::wire::control::{Memory, ReportedExtent};
 use std::collections::BTreeMap;
 
-/// Bytes that each node lends.
+/// Bytes that each node lends, where regions are to fill it; and where copies are to find room.
 pub(crate) const LENT: u64 = 1 << 20;
+pub(crate) const MUCH_LENT: u64 = 64 << 20;
 
 /// The memory of one node process. Slots are reused, the lowest first, to make mistakes about them show.
 #[derive(Debug)]
 pub(crate) struct Lender {
     pub epoch: Epoch,
     pub extents: BTreeMap<Slot, ReportedExtent>,
+    /// Bytes of extents with copies.
+    copied: BTreeMap<Slot, SimExtent>,
+    /// Bytes that it lends.
+    lent: u64,
+    /// True while the node is a member by its own clock.
+    pub has_lease: bool,
+    /// A defect: copies apply each write when the next one comes.
+    pub is_late: bool,
     grants: Dice,
 }
 
 impl Lender {
-    pub fn new(life: u64) -> Lender {
-        Lender { epoch: Epoch(0), extents: BTreeMap::new(), grants: Dice::new(life << 32) }
+    pub fn new(life: u64, lent: u64) -> Lender {
+        let (extents, copied) = Default::default();
+        Lender { epoch: Epoch(0), extents, copied, lent, has_lease: false, is_late: false, grants: Dice::new(life << 32) }
     }
 
     pub fn memory(&self) -> Memory {
-        Memory { lent: LENT, populated: LENT, used: self.used(), spilled: 0, page: 4096, clients: 0, is_plain: false }
+        Memory { lent: self.lent, populated: self.lent, used: self.used(), spilled: 0, page: 4096, clients: 0, is_plain: false }
     }
 
     fn used(&self) -> u64 {
@@ -35,8 +47,8 @@ impl Lender {
     }
 
     /// Makes extents, all or none.
-    pub fn make(&mut self, gid: Gid, lens: &[u64]) -> Result<Vec<ReportedExtent>> {
-        let (asked, free) = (lens.iter().sum::<u64>(), LENT - self.used());
+    pub fn make(&mut self, gid: Gid, lens: &[u64], is_copied: bool) -> Result<Vec<ReportedExtent>> {
+        let (asked, free) = (lens.iter().sum::<u64>(), self.lent - self.used());
         if asked > free {
             return Err(Error::PoolFull { asked, free });
         }
@@ -45,9 +57,28 @@ impl Lender {
             let slot = (0..).map(Slot).find(|slot| !self.extents.contains_key(slot)).expect("slots do not end");
             let extent = ReportedExtent { slot, gid, len: *len, read: self.grant(), write: self.grant() };
             self.extents.insert(slot, extent);
+            if is_copied {
+                self.copied.insert(slot, SimExtent::new(gid, slot, *len, self.is_late));
+            }
             made.push(extent);
         }
         Ok(made)
+    }
+
+    /// Frees extents. Returns false if it has not all of them.
+    pub fn free(&mut self, slots: &[Slot]) -> bool {
+        slots.iter().for_each(|slot| drop(self.copied.remove(slot)));
+        slots.iter().all(|slot| self.extents.remove(slot).is_some())
+    }
+
+    /// An extent with copies.
+    pub fn copied(&self, gid: Gid, slot: Slot) -> Option<&SimExtent> {
+        self.copied.get(&slot).filter(|extent| extent.gid() == gid)
+    }
+
+    /// All extents with copies.
+    pub fn all_copied(&self) -> impl Iterator<Item = &SimExtent> {
+        self.copied.values()
     }
 
     /// Begins an epoch: every grant is made anew.
@@ -66,5 +97,24 @@ impl Lender {
     pub fn opens(&self, slot: Slot, grant: Grant) -> Option<Gid> {
         let extent = self.extents.get(&slot)?;
         (extent.read == grant || extent.write == grant).then_some(extent.gid)
+    }
+}
+
+/// Extents with copies answer while their home is open, and the node has its lease.
+impl HomeMemory for Lender {
+    type Extent = SimExtent;
+
+    fn open(&self, slot: Slot, grant: Grant, _need: Rights) -> Result<SimExtent> {
+        let gid = self.opens(slot, grant);
+        let extent = gid.and_then(|gid| self.find(gid, slot)).filter(|extent| extent.is_open() && self.has_lease);
+        extent.ok_or(Error::GrantRefused { gid: gid.unwrap_or(Gid(0)), node: NodeId(0) })
+    }
+
+    fn find(&self, gid: Gid, slot: Slot) -> Option<SimExtent> {
+        self.copied(gid, slot).cloned()
+    }
+
+    fn has(&self, gid: Gid, slot: Slot) -> bool {
+        self.extents.get(&slot).is_some_and(|extent| extent.gid == gid)
     }
 }

@@ -1,5 +1,6 @@
 //! Processes that begin and die.
 
+use super::lender::{LENT, Lender, MUCH_LENT};
 use super::*;
 use hanare_protocol::coordinator::{Commits, WaitingOutputs};
 
@@ -13,7 +14,10 @@ impl Cluster {
         let life = self.lives;
         self.note(format!("{} starts in life {life}", name(node)));
         let incarnation = self.incarnation(node, life);
-        let process = Process::new(node, life, incarnation, 3);
+        let lent = if self.terms == Terms::Harsh { LENT } else { MUCH_LENT };
+        let mut lender = Lender::new(life, lent);
+        lender.is_late = self.has(Defect::ApplyLate);
+        let process = Process::new(node, life, incarnation, 3, lender);
         for client in 0..process.clients.len() {
             let after = self.dice.between(10, 2000);
             self.at(after, Event::Work { node, life, client });
@@ -46,7 +50,8 @@ impl Cluster {
         self.note(format!("{} dies in life {}", name(node), process.life));
         self.count("process deaths");
         self.hosts[node].is_stopped = false;
-        self.resume_deferred();
+        self.drop_deferred(node);
+        self.break_wires_of((node, process.life));
         for (job, rank) in self.programs.on_node_died(node, process.life) {
             let after = self.dice.between(0, 5_000);
             self.at(after, Event::RankEnded { job, rank });
@@ -96,7 +101,7 @@ impl Cluster {
 
     /// Time for the other side to notice a closed connection: at once, or only when keep-alives fail.
     pub fn notice_ms(&mut self, node: usize) -> u64 {
-        match self.hosts[node].is_partitioned {
+        match self.hosts[node].is_partitioned && self.terms == Terms::Harsh {
             true => self.dice.between(5_000, 20_000),
             false => self.dice.between(0, 50),
         }

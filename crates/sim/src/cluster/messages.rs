@@ -1,6 +1,8 @@
 //! Messages between nodes and the coordinator, and connections that open and close.
 
 use super::*;
+use crate::network::Connection;
+use hanare_protocol::wire::copies::FromHolder;
 
 impl Cluster {
     pub(super) fn on_connect(&mut self, node: usize, life: u64) -> Check {
@@ -26,16 +28,39 @@ impl Cluster {
         if connection.node == self.home_at {
             return self.at(0, event);
         }
-        if self.hosts[connection.node].is_partitioned {
+        if self.hosts[connection.node].is_partitioned || connection.is_cut {
             return self.count("messages lost");
+        }
+        if self.terms != Terms::Harsh {
+            return self.transmit_in_order(peer, event);
         }
         if self.deliver(|| event.clone()) == 1 {
             self.count("messages");
         }
     }
 
+    /// The same over a connection that keeps order.
+    fn transmit_in_order(&mut self, peer: Peer, event: Event) {
+        let (now_ms, delay_ms) = (self.now_ms, self.delay_ms());
+        let Some(connection) = self.connections.open.get_mut(&peer) else { return };
+        let after = match &event {
+            // A defect: the wish comes late.
+            Event::ToHome { message: FromNode::Holder { message: FromHolder::Admit { .. }, .. }, .. }
+                if self.course.has(Defect::AdmitDead) =>
+            {
+                self.course.dice.between(2_000, 4_000)
+            }
+            Event::ToHome { .. } => connection.path.there(now_ms, delay_ms),
+            _ => connection.path.back(now_ms, delay_ms),
+        };
+        self.count("messages");
+        self.at(after, event);
+    }
+
     pub(super) fn on_to_home(&mut self, peer: Peer, message: FromNode) -> Check {
-        let is_open = self.connections.open.get(&peer).is_some_and(|connection| connection.is_open_at_home);
+        let is_open = |connection: &Connection| connection.is_open_at_home && !connection.is_cut;
+        let is_open = self.connections.open.get(&peer).is_some_and(is_open);
+        let message = if is_open && self.has(Defect::AdmitDead) { self.renewed(peer, message) } else { message };
         let Some(home) = self.home.as_mut().filter(|_| is_open) else { return Ok(()) };
         if !matches!(message, FromNode::Renew { .. }) {
             let line = format!("coordinator <- {peer:?} {message:?}");
@@ -48,7 +73,9 @@ impl Cluster {
     }
 
     pub(super) fn on_to_node(&mut self, peer: Peer, message: ToNode) -> Check {
-        let Some(connection) = self.connections.open.get(&peer).copied().filter(|connection| connection.is_open_at_node) else {
+        let Some(connection) =
+            self.connections.open.get(&peer).copied().filter(|connection| connection.is_open_at_node && !connection.is_cut)
+        else {
             return Ok(());
         };
         if !matches!(message, ToNode::Renewed { .. }) {

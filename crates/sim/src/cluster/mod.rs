@@ -5,7 +5,9 @@
 //! After every event a naive model judges what came out. At the end all faults heal, and nothing may be left over: no extent
 //! without a region, no request without an answer, no rank that waits.
 
+mod budget;
 mod checks;
+mod data;
 mod faults;
 mod home;
 mod jobs;
@@ -13,9 +15,12 @@ mod journal;
 mod judge;
 mod lender;
 mod lives;
+mod memory;
 mod messages;
 mod node;
 mod process;
+mod tampering;
+mod words;
 mod work;
 
 use crate::check::{Check, check};
@@ -25,41 +30,164 @@ use crate::cluster::journal::Journal;
 use crate::cluster::process::{Home, Host, Process, name};
 use crate::harness::{Course, World, defects, on_course};
 use crate::network::Connections;
+use crate::wires::Wires;
+use data::ProcessLife;
 use hanare_protocol::coordinator::{self, Coordinator, Peer};
+use hanare_protocol::copies::HolderSet;
 use hanare_protocol::group::{PartyReply, RankAt};
 use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::member;
 use hanare_protocol::wire::control::{Answer, FromNode, ReportedExtent, ToNode};
+use hanare_protocol::wire::copies::CopiedExtent;
 use hanare_protocol::wire::sync::Arrival;
+use std::collections::BTreeSet;
+use words::{WordAsk, WordPrograms};
 
 /// Bytes that a user may have in regions.
 pub(crate) const QUOTA: u64 = 2 << 20;
+/// Least number of nodes where words have copies: three holders, and one more to make a copy at.
+const NODE_COUNT_MIN: u32 = 4;
 
 /// Something that happens at a moment.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    ToHome { peer: Peer, message: FromNode },
-    ToNode { peer: Peer, message: ToNode },
-    ClosedAtHome { peer: Peer },
-    ClosedAtNode { peer: Peer },
-    Connect { node: usize, life: u64 },
-    TickHome { life: u64 },
-    Commit { life: u64, through: u64 },
-    TickNode { node: usize, life: u64 },
-    Made { node: usize, life: u64, order: u64, gid: Gid, lens: Vec<u64> },
-    Regranted { node: usize, life: u64, epoch: Epoch },
-    Work { node: usize, life: u64, client: usize },
+    ToHome {
+        peer: Peer,
+        message: FromNode,
+    },
+    ToNode {
+        peer: Peer,
+        message: ToNode,
+    },
+    ClosedAtHome {
+        peer: Peer,
+    },
+    ClosedAtNode {
+        peer: Peer,
+    },
+    Connect {
+        node: usize,
+        life: u64,
+    },
+    TickHome {
+        life: u64,
+    },
+    Commit {
+        life: u64,
+        through: u64,
+    },
+    TickNode {
+        node: usize,
+        life: u64,
+    },
+    Made {
+        node: usize,
+        life: u64,
+        order: u64,
+        gid: Gid,
+        lens: Vec<u64>,
+        copied: Copied,
+    },
+    Regranted {
+        node: usize,
+        life: u64,
+        epoch: Epoch,
+    },
+    Work {
+        node: usize,
+        life: u64,
+        client: usize,
+    },
     Launch,
-    Rank { job: usize, rank: usize },
-    RankDies { job: usize, rank: usize },
-    RankEnded { job: usize, rank: usize },
-    Arrive { life: u64, arrival: Arrival },
-    BarrierAnswer { reply: PartyReply<RankAt> },
+    Rank {
+        job: usize,
+        rank: usize,
+    },
+    RankDies {
+        job: usize,
+        rank: usize,
+    },
+    RankEnded {
+        job: usize,
+        rank: usize,
+    },
+    Arrive {
+        life: u64,
+        arrival: Arrival,
+    },
+    BarrierAnswer {
+        reply: PartyReply<RankAt>,
+    },
     Fault,
-    Restart { node: usize },
-    TakeOver { node: usize },
-    Resume { node: usize },
-    Heal { node: usize },
+    Restart {
+        node: usize,
+    },
+    TakeOver {
+        node: usize,
+    },
+    Resume {
+        node: usize,
+    },
+    Heal {
+        node: usize,
+    },
+    /// The deadline of a node's home has come.
+    Serve {
+        at: ProcessLife,
+    },
+    /// A node's try to reach another ends.
+    Dialed {
+        from: ProcessLife,
+        node: NodeId,
+        address: String,
+    },
+    /// A node has made a connection to this one.
+    Came {
+        place: u64,
+        node: NodeId,
+    },
+    Frame {
+        place: u64,
+        frame: FrameBox,
+    },
+    WireEnded {
+        place: u64,
+    },
+    /// A program of words has its turn.
+    Word {
+        program: usize,
+    },
+    /// Its request comes to a node.
+    Asked(WordAsk),
+    Answered {
+        program: usize,
+        number: u64,
+        value: u64,
+    },
+}
+
+/// The extent that is made, where others hold it, too.
+pub(crate) type Copied = Option<(CopiedExtent, HolderSet)>;
+
+/// A frame, of which a trail shows the length alone.
+#[derive(Clone)]
+pub(crate) struct FrameBox(Vec<u8>);
+
+impl std::fmt::Debug for FrameBox {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} bytes", self.0.len())
+    }
+}
+
+/// Terms of a run, by the dice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Terms {
+    /// Connections to the coordinator lose, repeat and reorder messages. No region has copies.
+    Harsh,
+    /// Connections keep order until they break, and regions have copies.
+    Ordered,
+    /// The same, and no fault takes the last well holder of programs' words.
+    Budget,
 }
 
 defects! {
@@ -77,9 +205,31 @@ defects! {
     SwallowAnswers,
     /// A new life of a node claims to be the old one.
     ReuseIncarnation,
+    /// The home of words applies and answers before copies have the write.
+    ApplyFirst,
+    /// The copy with the fewest writes is elected.
+    ElectLeast,
+    /// A home answers after its lease.
+    ForgetLease,
+    /// A write that is sent again is applied again.
+    AddTwice,
+    /// A home goes on without a silent copy before the coordinator has dropped it.
+    DropAlone,
+    /// A copy is admitted before it has all.
+    AdmitEarly,
+    /// A copy is admitted though its node died meanwhile, or began anew.
+    AdmitDead,
+    /// A copy that is made gets no writes meanwhile.
+    MissWhileMade,
+    /// A copy applies a write late: when the next one comes.
+    ApplyLate,
+    /// Messages that were lost with a connection are not sent again.
+    ForgetLost,
+    /// A copy that is silent is never given up.
+    WaitForEver,
 }
 
-/// Names, leases and barriers of jobs.
+/// The pool.
 pub(crate) struct Cluster {
     course: Course<Event, Defect>,
     pub hosts: Vec<Host>,
@@ -92,18 +242,26 @@ pub(crate) struct Cluster {
     pub programs: Programs,
     deferred: Vec<Event>,
     lives: u64,
+    terms: Terms,
+    /// Between nodes.
+    wires: Wires<ProcessLife>,
+    wires_ever: u64,
+    pub words: WordPrograms,
+    /// Copies that are made, where a defect wants to know.
+    making: BTreeSet<(ProcessLife, ProcessLife, CopiedExtent)>,
 }
 
 on_course!(Cluster);
 
 impl World for Cluster {
-    const NAME: &'static str = "pool";
+    const NAME: &'static str = "cluster";
     type Event = Event;
     type Defect = Defect;
 
     fn begin(mut course: Course<Event, Defect>) -> Cluster {
-        course.throw_weather();
-        let nodes = course.plan.nodes;
+        let terms = course.dice.pick(&[Terms::Harsh, Terms::Harsh, Terms::Ordered, Terms::Budget, Terms::Budget]);
+        let least = if terms == Terms::Budget { NODE_COUNT_MIN } else { 1 };
+        let nodes = course.plan.nodes.max(least);
         let mut cluster = Cluster {
             course,
             hosts: (0..nodes).map(|_| Host::default()).collect(),
@@ -115,7 +273,16 @@ impl World for Cluster {
             programs: Programs::default(),
             deferred: Vec::new(),
             lives: 0,
+            terms,
+            wires: Wires::default(),
+            wires_ever: 0,
+            words: WordPrograms::default(),
+            making: BTreeSet::new(),
         };
+        cluster.change_weather();
+        if terms == Terms::Budget {
+            cluster.begin_words();
+        }
         for node in 0..cluster.hosts.len() {
             cluster.at(node as u64, Event::Restart { node });
         }
@@ -138,7 +305,7 @@ impl World for Cluster {
             Event::TickHome { life } => self.on_tick_home(life),
             Event::Commit { life, through } => self.on_commit(life, through),
             Event::TickNode { node, life } => self.on_tick_node(node, life),
-            Event::Made { node, life, order, gid, lens } => self.on_made(node, life, order, gid, &lens),
+            Event::Made { node, life, order, gid, lens, copied } => self.on_made((node, life), order, gid, &lens, copied),
             Event::Regranted { node, life, epoch } => self.on_regranted(node, life, epoch),
             Event::Work { node, life, client } => self.on_work(node, life, client),
             Event::Launch => self.on_launch(),
@@ -152,9 +319,17 @@ impl World for Cluster {
             Event::TakeOver { node } => self.on_take_over(node),
             Event::Resume { node } => self.on_resume(node),
             Event::Heal { node } => {
-                self.hosts[node].is_partitioned = false;
+                (self.hosts[node].is_partitioned, self.hosts[node].is_alone) = (false, false);
                 Ok(())
             }
+            Event::Serve { at } => self.on_serve(at),
+            Event::Dialed { from, node, address } => self.on_dialed(from, node, &address),
+            Event::Came { place, node } => self.on_came(place, node),
+            Event::Frame { place, frame } => self.on_frame(place, frame.0),
+            Event::WireEnded { place } => self.on_wire_ended(place),
+            Event::Word { program } => self.on_word(program),
+            Event::Asked(ask) => self.on_asked(ask),
+            Event::Answered { program, number, value } => self.on_word_answered(program, number, value),
         }
     }
 
@@ -174,11 +349,19 @@ impl World for Cluster {
 }
 
 impl Cluster {
-    /// Delivers the events that waited for a stopped process.
-    pub fn resume_deferred(&mut self) {
-        for event in std::mem::take(&mut self.deferred) {
-            self.at(0, event);
-        }
+    /// Delivers the events that waited for a stopped process, in their order.
+    pub fn resume_deferred(&mut self, node: usize) -> Check {
+        let all = std::mem::take(&mut self.deferred);
+        let (its, others) = all.into_iter().partition(|event| self.place_of(event) == Some(node));
+        self.deferred = others;
+        let its: Vec<Event> = its;
+        its.into_iter().try_for_each(|event| self.act(event))
+    }
+
+    /// A stopped process has died: what waited for it finds nobody.
+    pub fn drop_deferred(&mut self, node: usize) {
+        let all = std::mem::take(&mut self.deferred);
+        self.deferred = all.into_iter().filter(|event| self.place_of(event) != Some(node)).collect();
     }
 
     /// The host whose process an event needs, if it needs one.
@@ -192,6 +375,11 @@ impl Cluster {
             Event::ToNode { peer, .. } | Event::ClosedAtNode { peer } => {
                 self.connections.open.get(peer).map(|connection| connection.node)
             }
+            Event::Frame { place, .. } | Event::Came { place, .. } | Event::WireEnded { place } => {
+                self.wires.at(*place).map(|(node, _)| node)
+            }
+            Event::Dialed { from: (node, _), .. } | Event::Serve { at: (node, _) } => Some(*node),
+            Event::Asked(ask) => Some(ask.host()),
             Event::Connect { node, .. }
             | Event::TickNode { node, .. }
             | Event::Made { node, .. }

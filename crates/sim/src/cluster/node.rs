@@ -1,7 +1,10 @@
 //! A node's membership and lender, driven as its process drives them.
 
+use super::data::ProcessLife;
 use super::*;
 use crate::harness::due;
+use hanare_home::{CopyInput, Input, PageInput};
+use hanare_protocol::wire::copies::ToHolder;
 
 impl Cluster {
     pub(super) fn on_tick_node(&mut self, node: usize, life: u64) -> Check {
@@ -12,15 +15,20 @@ impl Cluster {
         self.drain_node(node)
     }
 
-    pub(super) fn on_made(&mut self, node: usize, life: u64, order: u64, gid: Gid, lens: &[u64]) -> Check {
+    pub(super) fn on_made(&mut self, (node, life): ProcessLife, order: u64, gid: Gid, lens: &[u64], copied: Copied) -> Check {
         let refuses = self.is_rough && self.dice.chance(200);
         let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) else { return Ok(()) };
         let made = match refuses {
             true => Err(hanare_protocol::Error::System { what: "memfd_create".into(), reason: "too many open files".into() }),
-            false => process.lender.make(gid, lens),
+            false => process.lender.make(gid, lens, copied.is_some()),
         };
         let (epoch, held) = (process.lender.epoch, made.clone().unwrap_or_default());
-        process.member.made(order, made);
+        if let (Some((extent, set)), [made]) = (copied, &held[..]) {
+            self.tell((node, life), CopyInput::Made { extent, set, slot: made.slot })?;
+        }
+        if let Some(process) = self.process((node, life)) {
+            process.member.made(order, made);
+        }
         self.granted(node, epoch, &held);
         self.drain_node(node)
     }
@@ -52,33 +60,55 @@ impl Cluster {
                         self.transmit(peer, Event::ToHome { peer, message });
                     }
                 }
-                member::Output::Make { order, gid, lens, .. } => {
+                member::Output::Make { order, gid, lens, copied } => {
                     let is_slow = self.is_rough && self.dice.chance(200);
                     let after = if is_slow { self.dice.between(1_000, 9_000) } else { self.dice.between(0, 20) };
-                    self.at(after, Event::Made { node, life, order, gid, lens });
+                    self.at(after, Event::Made { node, life, order, gid, lens, copied });
                 }
                 member::Output::Free { slots } => {
                     if self.course.has(Defect::FreeNothing) {
                         continue;
                     }
-                    let freed = slots.iter().all(|slot| process.lender.extents.remove(slot).is_some());
+                    let freed = process.lender.free(&slots);
                     check(freed, || format!("{} frees {slots:?}, of which it has not all", name(node)))?;
+                    self.tell((node, life), Input::Freed)?;
                 }
-                member::Output::NewEpoch { node: id, epoch, .. } => self.begin_epoch(node, life, id, epoch),
+                member::Output::NewEpoch { node: id, epoch, .. } => {
+                    self.tell((node, life), PageInput::Identity { node: id, epoch })?;
+                    self.begin_epoch(node, life, id, epoch);
+                }
                 member::Output::AskDone { request, result, .. } => self.on_answered(node, request, result)?,
-                member::Output::Joined { node: id, epoch, .. } => self.note(format!("{} is {id} in {epoch}", name(node))),
+                member::Output::Joined { node: id, epoch, .. } => {
+                    self.note(format!("{} is {id} in {epoch}", name(node)));
+                    self.tell((node, life), Input::Member(true))?;
+                }
+                member::Output::Holder { extent, nodes, message } => {
+                    self.on_holder((node, life), extent, &message);
+                    self.tell((node, life), CopyInput::Holder { extent, nodes, message })?;
+                }
+                member::Output::RecallAll => self.tell((node, life), Input::Member(false))?,
                 member::Output::NodeLost { .. } => self.count("nodes told that a node is lost"),
                 member::Output::Refused(_) => self.count("joins refused"),
-                // Locks and copies are simulated in worlds of their own.
-                member::Output::Home(_)
-                | member::Output::Holder { .. }
-                | member::Output::Recall { .. }
-                | member::Output::Recalled { .. }
-                | member::Output::RecallAll => {}
+                // Locks are simulated in a world of their own.
+                member::Output::Home(_) | member::Output::Recall { .. } | member::Output::Recalled { .. } => {}
             }
         }
         self.schedule_node(node);
         Ok(())
+    }
+
+    /// The coordinator says something about an extent: copies that are none any more are not doubted.
+    fn on_holder(&mut self, at: ProcessLife, of: CopiedExtent, message: &ToHolder) {
+        match message {
+            ToHolder::Elect { has, .. } if !has.is_empty() => self.count("homes elected with copies"),
+            ToHolder::Elect { .. } => self.count("homes told of their sets"),
+            ToHolder::Set(set) => {
+                if let Some(process) = self.process(at) {
+                    process.doubted.retain(|(extent, copy)| *extent != of || set.copies.contains(copy));
+                }
+            }
+            ToHolder::Freeze { .. } | ToHolder::Make { .. } => {}
+        }
     }
 
     /// A node begins an epoch: grants of the old one fail from here on.

@@ -2,11 +2,15 @@
 
 use crate::cluster::jobs::JobService;
 use crate::cluster::lender::Lender;
+use crate::cluster::memory::SimExtent;
+use crate::served::ServedHome;
+use hanare_home::LockTerms;
 use hanare_protocol::coordinator::{BatchNumber, Coordinator, Peer, WaitingOutputs};
-use hanare_protocol::id::{ClientId, Incarnation};
+use hanare_protocol::id::{ClientId, Incarnation, NodeId};
 use hanare_protocol::member::{Member, Settings};
 use hanare_protocol::wire::control::{RegionView, Request};
-use std::collections::BTreeMap;
+use hanare_protocol::wire::copies::CopiedExtent;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A program attached to a node.
 #[derive(Debug)]
@@ -26,17 +30,24 @@ pub(crate) struct Process {
     pub incarnation: Incarnation,
     pub member: Member,
     pub lender: Lender,
+    /// The home of its regions.
+    pub served: ServedHome<SimExtent>,
     pub connection: Option<Peer>,
     pub clients: Vec<Client>,
     /// The launcher's reports of ranks that ended, by request.
     pub reports: BTreeMap<u64, (usize, usize)>,
+    /// Programs that open their words here, by request.
+    pub opens: BTreeMap<u64, usize>,
+    /// Commands on words that wait for their write: by link, the program and its request.
+    pub writes: BTreeMap<u64, (usize, u64)>,
+    /// Copies that homes here want dropped.
+    pub doubted: BTreeSet<(CopiedExtent, NodeId)>,
     pub tick_at: Option<u64>,
 }
 
 impl Process {
-    pub fn new(node: usize, life: u64, incarnation: Incarnation, client_count: usize) -> Process {
-        let mut member = Member::new(Settings::new(incarnation, &name(node), &format!("10.0.0.{node}:7000")));
-        let lender = Lender::new(life);
+    pub fn new(node: usize, life: u64, incarnation: Incarnation, client_count: usize, lender: Lender) -> Process {
+        let mut member = Member::new(Settings::new(incarnation, &name(node), &address(node)));
         member.set_memory(lender.memory());
         let client = |number: usize| Client {
             id: ClientId((node as u64) << 32 | number as u64),
@@ -45,7 +56,10 @@ impl Process {
             view: None,
         };
         let clients = (0..client_count).map(client).collect();
-        Process { life, incarnation, member, lender, connection: None, clients, reports: BTreeMap::new(), tick_at: None }
+        let (reports, opens, writes, doubted) = Default::default();
+        let served = ServedHome::new(life, LockTerms::default());
+        let (connection, tick_at) = (None, None);
+        Process { life, incarnation, member, lender, served, connection, clients, reports, opens, writes, doubted, tick_at }
     }
 }
 
@@ -54,12 +68,20 @@ pub(crate) fn name(node: usize) -> String {
     format!("n{node}")
 }
 
+/// The address of a node.
+pub(crate) fn address(node: usize) -> String {
+    format!("10.0.0.{node}:7000")
+}
+
 /// A host: its process, when it runs, and what keeps it from the others.
 #[derive(Debug, Default)]
 pub(crate) struct Host {
     pub process: Option<Process>,
     pub is_stopped: bool,
+    /// The coordinator does not reach it.
     pub is_partitioned: bool,
+    /// Other nodes do not reach it either; programs do.
+    pub is_alone: bool,
 }
 
 /// State of the coordinator's process beyond its node.

@@ -6,7 +6,7 @@ use crate::harness::testing::{finds_all, meets, passes, replays};
 
 #[test]
 fn many_short_runs_hold_every_check() {
-    passes::<Cluster>(0..200, 1..5, 1.0);
+    passes::<Cluster>(0..100, 1..7, 1.0);
 }
 
 #[test]
@@ -32,14 +32,39 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
 }
 
 #[test]
+fn a_long_run_within_the_budget_loses_nothing_and_meets_every_fault() {
+    let whats = [
+        "additions",
+        "additions that were done before",
+        "commits that came late",
+        "connections between nodes broken",
+        "connections broken",
+        "coordinators at another node",
+        "copies made",
+        "frames lost with their connection",
+        "homes elected with copies",
+        "nodes lost",
+        "nodes that programs alone reach",
+        "partitions",
+        "process deaths",
+        "processes stopped",
+        "reads",
+        "requests that found no home",
+        "silent copies",
+        "writes that failed",
+    ];
+    meets::<Cluster>(Plan { seed: 3, nodes: 5, minutes: 20.0 }, 5, &whats);
+}
+
+#[test]
 fn a_seed_replays_exactly() {
     replays::<Cluster>(2.0);
 }
 
 #[test]
 fn every_defect_is_found_and_names_the_line_that_replays_it() {
-    finds_all::<Cluster>(20, (3, 2.0), |failure| {
-        let line = format!("replay: hanare sim --seed {} --nodes 3 --minutes 2", failure.plan.seed);
+    finds_all::<Cluster>(600, (5, 2.0), |failure| {
+        let line = format!("replay: hanare sim --seed {} --nodes 5 --minutes 2", failure.plan.seed);
         assert!(failure.to_string().contains(&line), "{failure}");
     });
 }

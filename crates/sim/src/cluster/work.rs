@@ -3,7 +3,7 @@
 use crate::check::{Check, check};
 use crate::cluster::lender::LENT;
 use crate::cluster::process::name;
-use crate::cluster::{Cluster, Defect, Event, QUOTA};
+use crate::cluster::{Cluster, Defect, Event, QUOTA, Terms};
 use crate::dice::Dice;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::coordinator::AskKey;
@@ -19,7 +19,7 @@ const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 /// Time after its bound that a reply may come: a tick.
 const SLACK_MS: u64 = 1;
 
-fn request(dice: &mut Dice, nodes: u64) -> Request {
+fn request(dice: &mut Dice, nodes: u64, copies: &[u8]) -> Request {
     let name = dice.pick(&NAMES).to_owned();
     let len = match dice.below(10) {
         0 => dice.between(0, 2 * LENT),
@@ -38,7 +38,7 @@ fn request(dice: &mut Dice, nodes: u64) -> Request {
             let existing = dice.pick(&[Existing::Refuse, Existing::Refuse, Existing::Attach, Existing::AttachOrRenew]);
             let len = if existing == Existing::Refuse { len } else { 8 << 10 };
             let attributes = Attributes::from_iter([("len", len.to_string())]);
-            Request::Create { name, len, placement, copies: 1, mode, attributes, existing }
+            Request::Create { name, len, placement, copies: dice.pick(copies), mode, attributes, existing }
         }
         30..=59 => {
             Request::Open { which: Which::Name(name), rights: dice.pick(&[None, None, Some(Rights::Read), Some(Rights::Write)]) }
@@ -61,7 +61,9 @@ impl Cluster {
         let after = self.dice.pick(&[1, 20, 300, 2_000]);
         self.at(after, Event::Work { node, life, client });
         self.access(node, client)?;
-        let what = request(&mut self.course.dice, self.hosts.len() as u64);
+        let copies: &[u8] = if self.terms == Terms::Harsh { &[1] } else { &[1, 1, 2, 3] };
+        let nodes = self.hosts.len() as u64;
+        let what = request(&mut self.course.dice, nodes, copies);
         let process = self.hosts[node].process.as_mut().expect("just seen");
         if process.clients[client].waits.is_some() {
             return Ok(());
@@ -105,6 +107,9 @@ impl Cluster {
         if let Some((job, rank)) = process.reports.remove(&request) {
             self.on_reported(job, rank, result.is_ok());
             return Ok(());
+        }
+        if let Some(program) = process.opens.remove(&request) {
+            return self.on_opened(program, result);
         }
         let waits =
             |client: &&mut crate::cluster::process::Client| client.waits.as_ref().is_some_and(|(other, ..)| *other == request);

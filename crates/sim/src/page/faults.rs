@@ -113,7 +113,7 @@ impl PageWorld {
     pub(super) fn is_deferred(&mut self, event: &Event) -> bool {
         let life = match event {
             Event::Program { life } | Event::Command { life } if self.still.contains_key(life) => return true,
-            Event::Frame { place, .. } | Event::WireEnded { place } => self.life_at(*place),
+            Event::Frame { place, .. } | Event::WireEnded { place } => self.wires.at(*place),
             Event::Tried { from: life, .. } | Event::Tick { life } | Event::TakeOver { life, .. } => Some(*life),
             Event::Filled { life, .. } | Event::Release { life, .. } | Event::Lost { life, .. } => Some(*life),
             Event::Asked { link, .. } | Event::Settled { link, .. } => self.home_at(*link),

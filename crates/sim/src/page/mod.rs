@@ -36,6 +36,7 @@ mod words;
 
 use crate::check::{Check, check};
 use crate::harness::{Course, World, defects, on_course};
+use crate::wires::Wires;
 use hanare_home::{PageBytes, VectorFrames};
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::PAGE_LEN;
@@ -46,7 +47,6 @@ use node::Process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tampering::Tampering;
-use wires::NodeWire;
 
 /// Pages of each region.
 const PAGE_COUNT: u64 = 6;
@@ -220,7 +220,7 @@ pub(crate) struct PageWorld {
     still: BTreeMap<Life, u64>,
     /// Lives of the coordinator's node that nobody was told the end of, with their epochs.
     unseen: BTreeMap<Life, u64>,
-    wires: BTreeMap<u64, NodeWire>,
+    wires: Wires<Life>,
     links: BTreeMap<u64, ThreadLink>,
     /// Pairs that cannot reach each other, and until when.
     cuts: BTreeMap<(Life, Life), u64>,
@@ -322,7 +322,7 @@ impl World for PageWorld {
             dead: BTreeSet::new(),
             still: BTreeMap::new(),
             unseen: BTreeMap::new(),
-            wires: BTreeMap::new(),
+            wires: Wires::default(),
             links: BTreeMap::new(),
             cuts: BTreeMap::new(),
             unreached: BTreeMap::new(),

@@ -5,7 +5,6 @@
 
 use super::{Defect, Event, Life, PageWorld, SILENCE_MS};
 use crate::check::{Check, check};
-use crate::links::Link;
 use hanare_home::PageInput;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ANSWER_MS, REACH_MS};
@@ -20,26 +19,7 @@ const TRY_MS: u64 = 200;
 /// Numbers of connections are behind those of threads' links and commands: a node has one numbering for all.
 const WIRES_FROM: u64 = 1 << 40;
 
-/// A connection. Its two ends have the places `2 n` (of who made it) and `2 n + 1`.
-pub(super) struct NodeWire {
-    maker: Life,
-    taker: Life,
-    link: Link,
-}
-
-impl NodeWire {
-    fn is_open_at(&mut self, place: u64) -> &mut bool {
-        if place.is_multiple_of(2) { &mut self.link.is_open_at_client } else { &mut self.link.is_open_at_home }
-    }
-}
-
 impl PageWorld {
-    /// The life at an end of a connection.
-    pub(super) fn life_at(&self, place: u64) -> Option<Life> {
-        let wire = self.wires.get(&(place / 2))?;
-        Some(if place.is_multiple_of(2) { wire.maker } else { wire.taker })
-    }
-
     /// True if a try to reach a life succeeds at this moment.
     pub(super) fn is_reached(&self, from: Life, to: Life) -> bool {
         let is_cut = self.cuts.get(&(from, to)).is_some_and(|until_ms| self.now_ms < *until_ms);
@@ -66,8 +46,8 @@ impl PageWorld {
         self.unreached.remove(&(from, node));
         let number = WIRES_FROM + self.draw();
         self.count("connections made");
-        self.wires.insert(number, NodeWire { maker: from, taker: to, link: Link::new(from) });
-        self.tell(from, PageInput::Dialed { node: named, place: Some(2 * number) })
+        let place = self.wires.make(number, self.course.now_ms, from, to);
+        self.tell(from, PageInput::Dialed { node: named, place: Some(place) })
     }
 
     fn on_not_reached(&mut self, from: Life, node: usize) -> Check {
@@ -101,20 +81,15 @@ impl PageWorld {
 
     /// Sends a frame, which breaks the connection with it now and then.
     pub(super) fn send(&mut self, life: Life, place: u64, bytes: Vec<u8>) {
-        let Some(other) = self.life_at(place ^ 1) else { return };
-        if !*self.wires.get_mut(&(place / 2)).expect("just seen").is_open_at(place) {
-            return;
-        }
+        let Some(other) = self.wires.at(place ^ 1).filter(|_| self.wires.is_open_at(place)) else { return };
         let Some((bytes, is_late)) = self.tamper((life, other), place, bytes) else { return };
         let (breaks, delay_ms, now_ms) = (self.weather.loss / LOSSES_A_BREAK, self.delay_ms(), self.now_ms);
         let is_broken = self.dice.chance(breaks);
-        let wire = self.wires.get_mut(&(place / 2)).expect("just seen");
         if is_broken {
-            wire.link.cut(now_ms + delay_ms / 2);
+            self.wires.cut(place / 2, now_ms + delay_ms / 2);
         }
         self.count("frames");
-        let wire = self.wires.get_mut(&(place / 2)).expect("just seen");
-        match wire.link.arrival(now_ms, delay_ms, place.is_multiple_of(2)) {
+        match self.wires.arrival(place, now_ms, delay_ms) {
             Some(after) => self.at(after + if is_late { 500 } else { 0 }, Event::Frame { place: place ^ 1, bytes }),
             None => self.count("messages lost"),
         }
@@ -124,23 +99,19 @@ impl PageWorld {
     }
 
     pub(super) fn on_frame(&mut self, place: u64, bytes: Vec<u8>) -> Check {
-        let now_ms = self.now_ms;
-        let Some(wire) = self.wires.get(&(place / 2)) else { return Ok(()) };
-        if !wire.link.is_open(now_ms, !place.is_multiple_of(2)) {
+        if !self.wires.is_open(place, self.now_ms) {
             self.count("messages lost");
             return Ok(());
         }
-        let Some(life) = self.life_at(place).filter(|life| self.processes.contains_key(life)) else { return Ok(()) };
+        let Some(life) = self.wires.at(place).filter(|life| self.processes.contains_key(life)) else { return Ok(()) };
         let bytes = self.arrives(bytes);
         self.tell(life, PageInput::Frames { place, frames: &[bytes] })
     }
 
     /// A side closes a connection; the other sees it later.
     pub(super) fn close(&mut self, place: u64) {
-        let now_ms = self.now_ms;
-        let Some(wire) = self.wires.get_mut(&(place / 2)) else { return };
-        *wire.is_open_at(place) = false;
-        wire.link.cut(now_ms);
+        self.wires.cut(place / 2, self.course.now_ms);
+        self.wires.close(place);
         let after = self.dice.pick(&[0, 1, 50, 500]);
         self.at(after, Event::WireEnded { place: place ^ 1 });
     }
@@ -155,25 +126,16 @@ impl PageWorld {
     }
 
     pub(super) fn on_wire_ended(&mut self, place: u64) -> Check {
-        let Some(life) = self.life_at(place) else { return Ok(()) };
-        let wire = self.wires.get_mut(&(place / 2)).expect("just seen");
-        let was_open = std::mem::replace(wire.is_open_at(place), false);
-        if !wire.link.is_open_at_home && !wire.link.is_open_at_client {
-            self.wires.remove(&(place / 2));
-        }
-        if was_open { self.tell(life, PageInput::WireGone { place }) } else { Ok(()) }
+        let Some(life) = self.wires.at(place) else { return Ok(()) };
+        if self.wires.close(place) { self.tell(life, PageInput::WireGone { place }) } else { Ok(()) }
     }
 
     /// The connections of a life that is over end; of some ends the network says nothing before it gives up to send again.
     pub(super) fn end_wires_of(&mut self, gone: Life, is_soon_told: bool, (from_ms, to_ms): (u64, u64)) {
-        let now_ms = self.now_ms;
-        let its = |wire: &NodeWire| wire.maker == gone || wire.taker == gone;
-        let those: Vec<u64> = self.wires.iter().filter(|(_, wire)| its(wire)).map(|(number, _)| *number).collect();
-        for number in those {
-            let wire = self.wires.get_mut(&number).expect("just seen");
-            let place = if wire.maker == gone { 2 * number } else { 2 * number + 1 };
-            *wire.is_open_at(place) = false;
-            wire.link.cut(now_ms);
+        let those: Vec<u64> = self.wires.of(gone).collect();
+        for place in those {
+            self.wires.cut(place / 2, self.course.now_ms);
+            self.wires.close(place);
             let is_soon = is_soon_told || self.dice.chance(5_000);
             let after = if is_soon { self.dice.between(from_ms, to_ms) } else { self.dice.between(SILENCE_MS, ANSWER_MS) };
             self.at(after, Event::WireEnded { place: place ^ 1 });
@@ -184,8 +146,8 @@ impl PageWorld {
     pub(super) fn cut(&mut self, from: Life, to: Life) {
         let now_ms = self.now_ms;
         let until_ms = now_ms + self.dice.pick(&[0, 300, 1_000, 2_000]);
-        let those = self.wires.iter().filter(|(_, wire)| (wire.maker, wire.taker) == (from, to));
-        let those: Vec<u64> = those.map(|(number, _)| *number).collect();
+        let is_there = |place: &u64| place.is_multiple_of(2) && self.wires.at(place ^ 1) == Some(to);
+        let those: Vec<u64> = self.wires.of(from).filter(is_there).map(|place| place / 2).collect();
         if those.is_empty() {
             return;
         }
@@ -193,7 +155,7 @@ impl PageWorld {
         self.count("ways that were cut");
         self.cuts.insert((from, to), until_ms);
         for number in those {
-            self.wires.get_mut(&number).expect("just seen").link.cut(now_ms);
+            self.wires.cut(number, now_ms);
             self.break_wire(number);
         }
     }

@@ -1,0 +1,139 @@
+//! The bytes of an extent with copies, and what faults and defects make of them.
+
+use hanare_home::{Bytes, QueueArray, Vector, Vectors};
+use hanare_protocol::id::{Gid, Slot};
+use hanare_protocol::wire::copies::ExtentWrite;
+use hanare_protocol::{Error, Result};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// An extent with copies; a clone is the same bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct SimExtent {
+    slot: Slot,
+    bytes: Vector,
+    faults: Rc<Faults>,
+}
+
+#[derive(Debug, Default)]
+struct Faults {
+    /// The next write fails.
+    fails: Cell<bool>,
+    /// A write has failed, or will.
+    has_failed: Cell<bool>,
+    /// A defect: copies apply each write when the next one comes.
+    is_late: bool,
+    late: RefCell<Option<ExtentWrite>>,
+    /// A defect: writes that were applied before their time.
+    applied: RefCell<Vec<ExtentWrite>>,
+}
+
+impl SimExtent {
+    /// An extent of zeros.
+    pub fn new(gid: Gid, slot: Slot, len: u64, is_late: bool) -> SimExtent {
+        let (_, bytes) = Vectors::of(gid, len as usize);
+        SimExtent { slot, bytes, faults: Rc::new(Faults { is_late, ..Faults::default() }) }
+    }
+
+    /// True if commands on it are admitted.
+    pub fn is_open(&self) -> bool {
+        self.bytes.is_open()
+    }
+
+    /// The next write to it fails.
+    pub fn fail_next(&self) {
+        self.faults.fails.set(true);
+        self.faults.has_failed.set(true);
+    }
+
+    /// True if a write to it has failed, or will.
+    pub fn has_failed(&self) -> bool {
+        self.faults.has_failed.get()
+    }
+
+    /// A defect: a write is applied before its time.
+    pub fn apply_early(&self, write: &ExtentWrite) -> Vec<u8> {
+        self.faults.applied.borrow_mut().push(write.clone());
+        self.bytes.apply(write).expect("vectors do not fail")
+    }
+
+    /// The word at an offset.
+    pub fn word(&self, at: u64) -> u64 {
+        self.bytes.load_word(at, 8).expect("a vector has its bytes")
+    }
+
+    /// All its bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len_bytes() as usize];
+        self.bytes.read(0, &mut bytes).expect("a vector has its bytes");
+        bytes
+    }
+
+    fn fail_once(&self) -> Result<()> {
+        match self.faults.fails.take() {
+            true => Err(Error::System { what: "write".to_owned(), reason: "no memory".to_owned() }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Bytes for SimExtent {
+    type Queues = <Vector as Bytes>::Queues;
+
+    fn gid(&self) -> Gid {
+        Bytes::gid(&self.bytes)
+    }
+
+    fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.bytes.len_bytes()
+    }
+
+    fn is_by_pages(&self) -> bool {
+        false
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.bytes.read(offset, into)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.fail_once()?;
+        self.bytes.write(offset, bytes)
+    }
+
+    fn apply(&self, write: &ExtentWrite) -> Result<Vec<u8>> {
+        self.fail_once()?;
+        let mut applied = self.faults.applied.borrow_mut();
+        if let Some(at) = applied.iter().position(|applied| applied == write) {
+            applied.remove(at);
+            return Ok(vec![0; 16]);
+        }
+        if !self.faults.is_late || self.bytes.is_open() {
+            return self.bytes.apply(write);
+        }
+        match self.faults.late.replace(Some(write.clone())) {
+            Some(before) => self.bytes.apply(&before),
+            None => Ok(vec![0; 16]),
+        }
+    }
+
+    fn set_open(&self, is_open: bool) {
+        self.bytes.set_open(is_open);
+    }
+
+    fn load_word(&self, offset: u64, len: u64) -> Result<u64> {
+        self.bytes.load_word(offset, len)
+    }
+
+    fn begin_heap(&self) -> Result<()> {
+        self.bytes.begin_heap()
+    }
+
+    fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut QueueArray<'_, Self::Queues>) -> Result<T>) -> Result<T> {
+        self.bytes.with_queues(offset, with)
+    }
+}

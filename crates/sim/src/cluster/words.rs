@@ -1,0 +1,318 @@
+//! Programs that add to words of regions with copies and read them, and try again until they have an answer.
+//!
+//! An addition is one write of two words: the word itself, and a count of the program's additions. It answers with the value before it, and
+//! counts once. A program opens its region by any node of the pool, and sends its requests to the home that it is told of.
+
+use super::data::ProcessLife;
+use super::process::address;
+use super::{Cluster, Defect, Event, Terms};
+use crate::check::{Check, check};
+use hanare_home::{Bytes, Memory};
+use hanare_protocol::attributes::Attributes;
+use hanare_protocol::coordinator::{AskKey, RegionRecord};
+use hanare_protocol::copies::{HoldersState, Once, UpdateCall};
+use hanare_protocol::element::{Element, Operator};
+use hanare_protocol::id::{ClientId, Grant, Rights, Slot, User};
+use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::placement::Placement;
+use hanare_protocol::wire::command::{Op, Update};
+use hanare_protocol::wire::control::{Answer, Existing, RegionView, Request};
+use hanare_protocol::wire::copies::ExtentWrite;
+use hanare_protocol::{Error, Result};
+use std::collections::BTreeSet;
+
+/// Regions of the programs, of one extent each; and their programs.
+const REGION_COUNT: usize = 4;
+const PROGRAM_COUNT: usize = REGION_COUNT * 3;
+/// WordPrograms of a region.
+const WORD_COUNT: usize = 8;
+/// Bytes of a region: three ranges when a copy is made, the last one short.
+const REGION_LEN: u64 = 2 * STAGE_LEN as u64 + 4096;
+/// Bytes from a word to the next: words lie in all ranges but the last.
+const WORD_STEP: u64 = 2 * STAGE_LEN as u64 / WORD_COUNT as u64;
+/// Longest time until a program asks again, at the home of that moment.
+const PATIENCE_MS: u64 = 1_500;
+/// The user of the first region; each has its own.
+const UID: u32 = 500;
+
+/// All programs, and what they have seen.
+#[derive(Debug, Default)]
+pub(crate) struct WordPrograms {
+    programs: Vec<WordProgram>,
+    /// Additions that were asked for, and what was seen, of each word.
+    asked: [[u64; WORD_COUNT]; REGION_COUNT],
+    seen: [[u64; WORD_COUNT]; REGION_COUNT],
+    results: BTreeSet<(usize, usize, u64)>,
+    /// Links that were made: a request comes on one of its own.
+    links: u64,
+}
+
+/// A program.
+#[derive(Clone, Debug, Default)]
+struct WordProgram {
+    /// The home as it knows it.
+    view: Option<RegionView>,
+    /// Number of its request of today, or of its last.
+    number: u64,
+    /// Additions that it has asked for: the number of its call.
+    additions: u64,
+    /// True if its request was sent before.
+    has_asked: bool,
+    request: Option<WordRequest>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct WordRequest {
+    word: usize,
+    is_addition: bool,
+    /// The least that the answer may be: it was seen before the request.
+    floor: u64,
+}
+
+/// A request on its way to a node, by a view of the region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WordAsk {
+    program: usize,
+    number: u64,
+    at: ProcessLife,
+    slot: Slot,
+    grant: Grant,
+}
+
+impl WordAsk {
+    /// The host of the node.
+    pub fn host(&self) -> usize {
+        self.at.0
+    }
+}
+
+fn region_of(program: usize) -> usize {
+    program % REGION_COUNT
+}
+
+fn region_name(region: usize) -> String {
+    format!("words{region}")
+}
+
+fn copies_of(region: usize) -> u8 {
+    2 + (region % 2) as u8
+}
+
+fn word_at(word: usize) -> u64 {
+    word as u64 * WORD_STEP
+}
+
+fn count_at(program: usize) -> u64 {
+    const { assert!(2 * STAGE_LEN + 8 * PROGRAM_COUNT <= REGION_LEN as usize, "counts lie in the last range") };
+    2 * STAGE_LEN as u64 + 8 * program as u64
+}
+
+/// Adds one to a word, and to the count of a program's additions.
+fn addition(word: usize, program: usize, once: Option<Once>) -> ExtentWrite {
+    let op = Op::Fetch(Update { operator: Operator::Add, element: Element::U64, is_same: true });
+    let ranges = vec![(word_at(word), 8), (count_at(program), 8)];
+    ExtentWrite { op, ranges, operand: 1u64.to_le_bytes().to_vec(), once }
+}
+
+impl Cluster {
+    /// Programs begin.
+    pub(super) fn begin_words(&mut self) {
+        self.words.programs = vec![WordProgram::default(); PROGRAM_COUNT];
+        (0..PROGRAM_COUNT).for_each(|program| self.at(1_000, Event::Word { program }));
+    }
+
+    /// A program has its turn.
+    pub(super) fn on_word(&mut self, program: usize) -> Check {
+        let pause_ms = self.dice.between(PATIENCE_MS / 3, PATIENCE_MS);
+        self.at(pause_ms, Event::Word { program });
+        self.ask(program)
+    }
+
+    /// A program asks for the next thing, or asks again.
+    fn ask(&mut self, program: usize) -> Check {
+        let region = region_of(program);
+        if self.words.programs[program].view.is_none() || self.words.programs[program].request.is_some() {
+            self.open_words(program)?;
+        }
+        if self.words.programs[program].request.is_some() {
+            self.words.programs[program].has_asked = true;
+        } else if !self.is_rough || self.words.programs[program].view.is_none() {
+            return Ok(());
+        } else {
+            let (word, is_addition) = (self.dice.below(WORD_COUNT as u64) as usize, self.dice.chance(6_000));
+            self.words.asked[region][word] += u64::from(is_addition);
+            let floor = self.words.seen[region][word];
+            let this = &mut self.words.programs[program];
+            (this.number, this.additions) = (this.number + 1, this.additions + u64::from(is_addition));
+            (this.request, this.has_asked) = (Some(WordRequest { word, is_addition, floor }), false);
+        }
+        let this = &self.words.programs[program];
+        let Some(view) = &this.view else { return Ok(()) };
+        let (Some(home), number) = (view.layout.extents().next(), this.number) else { return Ok(()) };
+        let (slot, grant) = (home.slot, view.grants[0]);
+        let named = view.nodes.iter().find(|node| node.node == home.node).map(|node| node.address.clone());
+        let host = (0..self.hosts.len()).find(|host| Some(address(*host)) == named);
+        if let Some(at) = host.and_then(|host| Some((host, self.hosts[host].process.as_ref()?.life))) {
+            let after = self.delay_ms();
+            self.at(after, Event::Asked(WordAsk { program, number, at, slot, grant }));
+        }
+        Ok(())
+    }
+
+    /// A program opens its region by a node that runs, or creates it.
+    fn open_words(&mut self, program: usize) -> Check {
+        let runs = |node: &usize| self.hosts[*node].process.is_some() && !self.hosts[*node].is_stopped;
+        let nodes: Vec<usize> = (0..self.hosts.len()).filter(runs).collect();
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let (node, region) = (self.dice.pick(&nodes), region_of(program));
+        let what = Request::Create {
+            name: region_name(region),
+            len: REGION_LEN,
+            placement: Placement::Local,
+            copies: copies_of(region),
+            mode: 0o600,
+            attributes: Attributes::default(),
+            existing: Existing::Attach,
+        };
+        let (uid, client) = (UID + region as u32, ClientId(1 << 48 | program as u64));
+        let now_ms = self.now_ms;
+        let process = self.hosts[node].process.as_mut().expect("just seen");
+        let request = process.member.ask(now_ms, User { uid, gid: uid }, client, what.clone());
+        process.opens.insert(request, program);
+        let key = AskKey { incarnation: process.incarnation, request };
+        self.checks.on_asked(key, uid, &what);
+        self.drain_node(node)
+    }
+
+    /// A program has an answer about its region.
+    pub(super) fn on_opened(&mut self, program: usize, result: Result<Answer>) -> Check {
+        match result {
+            Ok(Answer::Region(view)) => self.words.programs[program].view = Some(view),
+            Err(Error::RegionLost { region, node }) => {
+                return Err(format!("'{region}' is lost with {node}, and one of its holders was well"));
+            }
+            _ => self.count("words that could not be opened"),
+        }
+        Ok(())
+    }
+
+    /// A request comes to a node.
+    pub(super) fn on_asked(&mut self, ask: WordAsk) -> Check {
+        let WordAsk { program, number, at, slot, grant } = ask;
+        let now_ms = self.now_ms;
+        let ignores_lease = self.has(Defect::ForgetLease);
+        let Some(process) = self.process(at) else { return Ok(()) };
+        process.lender.has_lease = ignores_lease || process.member.leases_until_ms(now_ms) > now_ms;
+        let opened = process.lender.open(slot, grant, Rights::Write);
+        let this = &self.words.programs[program];
+        let Some(request) = this.request.filter(|_| this.number == number) else { return Ok(()) };
+        let Ok(extent) = opened else {
+            self.count("requests that found no home");
+            return Ok(());
+        };
+        if !request.is_addition {
+            self.answer_word(program, number, extent.word(word_at(request.word)));
+            return Ok(());
+        }
+        let (call_number, is_repeat) = (this.additions, this.has_asked);
+        if extent.word(count_at(program)) >= call_number {
+            self.count("additions that were done before");
+        }
+        let call = UpdateCall { client: program as u64, number: call_number, lowest: call_number, is_repeat };
+        let once = (!self.has(Defect::AddTwice)).then_some(Once { call, at: 0 });
+        let write = addition(request.word, program, once);
+        if self.has(Defect::ApplyFirst) {
+            let olds = extent.apply_early(&write);
+            self.answer_word(program, number, old_of(&olds));
+        }
+        self.words.links += 1;
+        let (link, place) = (self.words.links, (Bytes::gid(&extent), slot));
+        let Some(process) = self.process(at) else { return Ok(()) };
+        process.writes.insert(link, (program, number));
+        let outputs = process.served.write(now_ms, (link, place), write, &process.lender);
+        self.take(at, outputs)?;
+        self.drain_node(at.0)
+    }
+
+    /// A write was done by all copies and the home, or was not.
+    pub(super) fn on_applied(&mut self, at: ProcessLife, link: u64, outcome: Result<Vec<u8>>) {
+        let asked = self.process(at).and_then(|process| process.writes.remove(&link));
+        if let (Some((program, number)), Ok(olds), false) = (asked, outcome, self.has(Defect::ApplyFirst)) {
+            self.answer_word(program, number, old_of(&olds));
+        }
+    }
+
+    /// A home answers.
+    fn answer_word(&mut self, program: usize, number: u64, value: u64) {
+        let after = self.delay_ms();
+        self.at(after, Event::Answered { program, number, value });
+    }
+
+    pub(super) fn on_word_answered(&mut self, program: usize, number: u64, value: u64) -> Check {
+        let region = region_of(program);
+        let this = &mut self.words.programs[program];
+        let Some(request) = this.request.take_if(|_| this.number == number) else { return Ok(()) };
+        let WordRequest { word, is_addition, floor } = request;
+        let asked = self.words.asked[region][word];
+        check(value >= floor, || format!("word {word} of region {region} is {value} where {floor} was seen"))?;
+        check(value <= asked, || format!("word {word} of region {region} is {value}, and {asked} were added"))?;
+        self.count(if is_addition { "additions" } else { "reads" });
+        if is_addition {
+            check(self.words.results.insert((region, word, value)), || {
+                format!("two additions to word {word} of region {region} saw {value}")
+            })?;
+        }
+        let seen = &mut self.words.seen[region][word];
+        *seen = (*seen).max(value + u64::from(is_addition));
+        // The next request goes out at once in half of all cases.
+        if self.dice.chance(5_000) { self.ask(program) } else { Ok(()) }
+    }
+
+    /// The regions of the programs, as a coordinator has them.
+    pub(super) fn word_regions(coordinator: &hanare_protocol::coordinator::Coordinator) -> impl Iterator<Item = &RegionRecord> {
+        coordinator.regions().filter(|region| (0..REGION_COUNT).any(|number| region.name == region_name(number)))
+    }
+
+    /// At rest each program has its answer. Each region has all its copies, and all have the words that were added.
+    pub(super) fn judge_words(&self) -> Check {
+        if self.terms != Terms::Budget {
+            return Ok(());
+        }
+        let waits = self.words.programs.iter().position(|program| program.request.is_some() || program.view.is_none());
+        check(waits.is_none(), || {
+            format!("program {waits:?} waits for ever: {:?}", self.words.programs[waits.unwrap_or_default()])
+        })?;
+        let home = self.home.as_ref().ok_or("the coordinator is not back")?;
+        for (region, record) in Self::word_regions(&home.coordinator).map(|record| (number_of(record), record)) {
+            let (at, known) = record.holders_of(0).ok_or_else(|| format!("region {region} has no holders"))?;
+            let state = home.coordinator.holders().find(|(extent, ..)| extent.gid == record.gid).map(|(_, _, state)| state);
+            check(state == Some(HoldersState::Steady), || format!("region {region} has no home: {state:?}"))?;
+            check(known.copies.len() + 1 == usize::from(record.copies), || {
+                format!("region {region} has too few copies: {known:?}")
+            })?;
+            let mut bytes = BTreeSet::new();
+            for holder in std::iter::once(at).chain(&known.copies) {
+                let extent = self.holder(holder.node, record.gid, holder.slot);
+                let extent = extent.ok_or_else(|| format!("{} has nothing of region {region}", holder.node))?;
+                let words: [u64; WORD_COUNT] = std::array::from_fn(|word| extent.word(word_at(word)));
+                check(words == self.words.asked[region], || {
+                    format!("region {region} has {words:?} on {}, and {:?} were added", holder.node, self.words.asked[region])
+                })?;
+                bytes.insert(extent.bytes());
+            }
+            check(bytes.len() == 1, || format!("region {region} has not the same bytes on all its nodes"))?;
+        }
+        Ok(())
+    }
+}
+
+fn number_of(region: &RegionRecord) -> usize {
+    (0..REGION_COUNT).find(|number| region.name == region_name(*number)).unwrap_or_default()
+}
+
+/// The first element before a write.
+fn old_of(olds: &[u8]) -> u64 {
+    olds.first_chunk().map_or(0, |old| u64::from_le_bytes(*old))
+}
