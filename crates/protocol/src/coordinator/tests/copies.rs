@@ -202,10 +202,6 @@ fn the_last_holder_brings_its_bytes_back() {
     assert!(pool.open(0, "a").is_ok());
     pool.restart_node(1, 77);
     assert!(matches!(pool.open(0, "a"), Err(Error::RegionLost { .. })), "a new life has nothing");
-    let slots = |pool: &Pool| pool.nodes.iter().map(|node| node.slots.len()).sum::<usize>();
-    let before = slots(&pool);
-    pool.pass(3 * LEASE_MS, &[]);
-    assert_eq!(slots(&pool), before, "nothing is there to be copied");
 }
 
 #[test]
