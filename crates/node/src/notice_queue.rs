@@ -32,6 +32,11 @@ impl<T> NoticeQueue<T> {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// True if there are notices. Costs no system call.
+    pub fn has_some(&self) -> bool {
+        !self.notices.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Readable while there are notices.
     pub fn bell(&self) -> &OwnedFd {
         &self.bell

@@ -23,7 +23,7 @@ number!(
     Gid(u64), "gid "
 );
 number!(
-    /// A node's number in its pool, given by the coordinator at its first join. `0` is the coordinator's own.
+    /// A node's number in its pool, given by the coordinator at its first join. `0` is the node with which the pool began.
     NodeId(u32), "node "
 );
 number!(

@@ -1,18 +1,16 @@
 //! The requests that one call of the user becomes: at most one for each node, unless there are thousands of commands or long lists.
 
-use super::call_numbers::NumberedCall;
 use super::message::{CommandMessage, ListBytes, Needs};
 use super::remote::Remote;
-use super::repetition::{Breaks, Repetition};
 use super::request::Request;
 use super::route::ExtentRoute;
 use crate::trace::Span;
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{NodeId, Slot};
-use hanare_protocol::limits::{LEASE_MS, RENEW_MS};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::{Error, Result};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,31 +48,30 @@ pub(crate) struct Tickets<'b> {
     after: Vec<After<'b>>,
     is_once: bool,
     /// True if their updates count once though they are sent again.
-    is_numbered: bool,
+    pub is_numbered: bool,
     effect: CallEffect,
     writes: bool,
     span: Option<Box<Span>>,
     /// True if they are kept, to be waited for later.
     is_kept: bool,
     /// Longest silence of a node, where that is shorter than usual.
-    patience: Option<Duration>,
+    pub patience: Option<Duration>,
 }
 
-/// The numbered call that is drafted. Homes know its updates by their extents, so each extent has one at most.
+/// The numbered call that is drafted. Homes know its writes by their extents, so each extent has one at most.
 #[derive(Default)]
 struct DraftedCall {
     /// Its place in a head's detail; 0 for none.
     detail: u64,
-    /// Extents with an update.
-    extents: Vec<(NodeId, Slot)>,
+    /// Extents with a write.
+    extents: BTreeSet<(NodeId, Slot)>,
 }
 
 impl DraftedCall {
-    /// An update of an extent. Two of one extent end its number.
-    fn note(&mut self, at: (NodeId, Slot)) {
-        if self.detail != 0 {
-            self.detail = if self.extents.contains(&at) { 0 } else { self.detail };
-            self.extents.push(at);
+    /// A write of an extent. Two of one extent end its number.
+    fn note(&mut self, op: Op, at: (NodeId, Slot)) {
+        if self.detail != 0 && op.writes() && !self.extents.insert(at) {
+            self.detail = 0;
         }
     }
 }
@@ -108,60 +105,6 @@ impl CallEffect {
     }
 }
 
-/// Runs blocking commands that `draft` makes. They run once more where a node was lost or refused its grant, unless that would be twice. They run
-/// again for some time where a connection ends that the node took, or bytes have copies. `refresh` asks for the grants of today.
-///
-/// # Safety
-/// Runs drafts. The windows that `draft` is given are valid, and unused by others where they are written, until this returns.
-pub(crate) unsafe fn run<'b>(
-    Repetition { is_once, moves, mut call }: Repetition,
-    refresh: impl Fn(&Error) -> Result<()>,
-    mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>,
-) -> Result<()> {
-    let (mut has_written, mut has_refreshed, mut breaks) = (false, false, Breaks::default());
-    loop {
-        let (mut tickets, mut drafts) = (Tickets::default(), Drafts::default());
-        drafts.call.detail = call.as_mut().map_or(0, NumberedCall::detail);
-        // SAFETY: all tickets are waited for below, whatever the outcome.
-        let posted = unsafe { post_drafts(drafts, &mut draft, &mut tickets) };
-        let counts_once = is_once && !tickets.is_numbered;
-        // Another node is home of bytes with copies soon after the lease of a silent one is over.
-        tickets.patience = (moves && !counts_once).then(|| Duration::from_millis(LEASE_MS + RENEW_MS));
-        let (waited, was_sent) = (tickets.wait(), posted.is_ok());
-        let Err(error) = tickets.explain(posted.and(waited)) else { return Ok(()) };
-        has_written |= tickets.may_have_written();
-        let may_repeat = match &error {
-            // The next home is found when the lease of the one before is over.
-            Error::GrantRefused { .. } | Error::NodeLost { .. } | Error::Timeout { .. } if moves => {
-                let is_nothing_done = matches!(error, Error::GrantRefused { .. }) || !was_sent;
-                (is_nothing_done || !counts_once) && breaks.may_repeat_moved()
-            }
-            // An update with this error did nothing; otherwise the error would be another.
-            Error::GrantRefused { .. } => !std::mem::replace(&mut has_refreshed, true),
-            Error::NodeLost { .. } if was_sent => !is_once && breaks.may_repeat(),
-            Error::NodeLost { .. } => !is_once && !std::mem::replace(&mut has_refreshed, true),
-            _ => false,
-        };
-        if !may_repeat {
-            // A region that was removed meanwhile has its grants refused, whatever was asked for before.
-            let is_removed = |error: &Error| matches!(error, Error::GrantRefused { .. }) && has_written;
-            return match is_removed(&error).then(|| refresh(&error)) {
-                Some(Err(removed @ Error::UnknownRegion { .. })) => Err(removed),
-                _ => Err(admit(has_written, error)),
-            };
-        }
-        match refresh(&error) {
-            Ok(()) => {}
-            // A removed region has no bytes that could have changed.
-            Err(Error::UnknownRegion { name }) => return Err(Error::UnknownRegion { name }),
-            // The coordinator names the home, so it is waited for.
-            Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) if moves && breaks.may_repeat_moved() => {}
-            Err(later) if !has_written => return Err(later),
-            Err(_) => return Err(admit(has_written, error)),
-        }
-    }
-}
-
 /// Drafts and posts.
 ///
 /// # Safety
@@ -175,7 +118,7 @@ pub(crate) unsafe fn post<'b>(draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>,
 ///
 /// # Safety
 /// See [`Drafts::post`].
-unsafe fn post_drafts<'b>(
+pub(super) unsafe fn post_drafts<'b>(
     mut drafts: Drafts<'b>,
     draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>,
     tickets: &mut Tickets<'b>,
@@ -197,7 +140,7 @@ fn happened_at(node: NodeId, error: &Error) -> Happened {
 }
 
 /// The error of one part as that of the whole call. If others may have written, it must not say that nothing happened.
-fn admit(has_written: bool, error: Error) -> Error {
+pub(super) fn admit(has_written: bool, error: Error) -> Error {
     let reason = match &error {
         Error::GrantRefused { .. } | Error::RegionLost { .. } if has_written => error.to_string(),
         _ => return error,
@@ -211,10 +154,19 @@ fn admit(has_written: bool, error: Error) -> Error {
 }
 
 impl<'b> Drafts<'b> {
+    /// Drafts of a numbered call, as a head's detail has it; 0 for none.
+    pub fn of_call(detail: u64) -> Drafts<'b> {
+        let mut drafts = Drafts::default();
+        drafts.call.detail = detail;
+        drafts
+    }
+
     /// Adds a get or put without a list, with the memory that it fills or reads. Goes on with the command before where it can.
     pub fn push_plain(&mut self, route: &ExtentRoute, command: &Command, memory: Window) {
         self.writes |= command.op.writes();
-        self.open(&route.remote, Needs::default()).push_plain(command, memory);
+        if !self.open(&route.remote, Needs::default()).push_plain(command, memory) {
+            self.call.note(command.op, (route.remote.node(), command.slot));
+        }
     }
 
     /// Adds a command with its list, its operand and the place of its result. What is `packed` is kept for the operand's sake; where the operand
@@ -230,9 +182,7 @@ impl<'b> Drafts<'b> {
     ) {
         self.is_once |= command.op.is_once();
         self.writes |= command.op.writes();
-        if command.op.is_once() {
-            self.call.note((route.remote.node(), command.slot));
-        }
+        self.call.note(command.op, (route.remote.node(), command.slot));
         let list_len = command.list_len().expect("lists go in pieces");
         let held_len = if command.op.streams_operand() { 0 } else { operand.len().max(packed.len()) as u64 };
         let needs = Needs { list_len, held_len, result_len: result.len() as u64, is_once: command.op.is_once(), is_copy: false };
@@ -327,9 +277,7 @@ impl<'b> Drafts<'b> {
             span.sent(self.first.iter().chain(&self.rest).map(|(remote, _)| remote.node()), !tickets.is_kept);
         }
         for (remote, mut request) in self.first.into_iter().chain(self.rest) {
-            if request.is_once() {
-                request.message.call = self.call.detail;
-            }
+            request.message.call = self.call.detail;
             // SAFETY: promised by the caller.
             match unsafe { remote.post(request) } {
                 Ok(seq) => tickets.push(remote, seq),
@@ -396,7 +344,7 @@ impl Tickets<'_> {
     }
 
     /// True if a part of it may have changed memory; asked when all were waited for.
-    fn may_have_written(&self) -> bool {
+    pub fn may_have_written(&self) -> bool {
         self.writes && !matches!(self.effect.happened, None | Some(Happened::No))
     }
 

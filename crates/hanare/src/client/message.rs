@@ -113,15 +113,17 @@ impl CommandMessage {
         self.count as usize + 2 <= limits::BATCH_COUNT_MAX && lists_fit && operands_fit && results_fit && may_repeat
     }
 
-    /// Adds a get or put without a list. Where it goes on with the command before, that one becomes longer instead.
-    pub fn push_plain(&mut self, command: &Command, memory: Window) {
-        if !self.join(command) {
+    /// Adds a get or put without a list. Where it goes on with the command before, that one becomes longer instead. Returns true then.
+    pub fn push_plain(&mut self, command: &Command, memory: Window) -> bool {
+        let is_joined = self.join(command);
+        if !is_joined {
             self.push_front(command);
         }
         match command.op {
             Op::Get => self.push_result(memory),
             _ => self.push_operand(memory),
         }
+        is_joined
     }
 
     /// Makes the last command longer by one that goes on at its end: pieces of an interleaved region that lie side by side.

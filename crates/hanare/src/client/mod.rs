@@ -29,6 +29,7 @@ mod region;
 mod remote;
 mod repetition;
 mod request;
+mod rounds;
 mod route;
 mod session;
 mod shared;

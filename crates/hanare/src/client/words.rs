@@ -3,10 +3,11 @@
 use super::locks::{ended, milliseconds, patience};
 use super::region::{Region, Way};
 use super::remote::Remote;
+use super::repetition::Breaks;
 use crate::client::cut::plan::parts;
 use hanare_memory::vector;
 use hanare_protocol::error::Happened;
-use hanare_protocol::limits::{DEATH_LOOK_MS, SPIN_YIELD_US, WAIT_WORD_COUNT_MAX, WORD_LOOK_MS};
+use hanare_protocol::limits::{DEATH_LOOK_MS, LEASE_MS, SPIN_YIELD_US, WAIT_WORD_COUNT_MAX, WORD_LOOK_MS};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use hanare_protocol::{Error, Result};
@@ -17,6 +18,9 @@ use std::time::{Duration, Instant};
 /// Time between looks for dead ranks of the job while a rank waits for a word.
 const DEATH_LOOK: Duration = Duration::from_millis(DEATH_LOOK_MS);
 
+/// Time between looks for the home of bytes with copies while a program waits for a word of them.
+const HOME_LOOK: Duration = Duration::from_millis(LEASE_MS / 3);
+
 /// Time of a wait at one of several places before the next.
 const TURN: Duration = Duration::from_millis(4);
 
@@ -25,6 +29,12 @@ enum WordLocation {
     Here(Vec<LocalWord>),
     /// At a node, each with its place among the words that are waited for.
     There(Arc<Remote>, Vec<(usize, WaitedWord)>),
+}
+
+/// True for the errors of a home of bytes with copies that is lost, or is home no more.
+fn is_moving(error: &Error) -> bool {
+    // A wait that a connection took with it is asked for anew.
+    matches!(error, Error::GrantRefused { .. } | Error::NodeLost { .. } | Error::Timeout { .. } | Error::Broken { .. })
 }
 
 /// A word of this host, with its place among the words that are waited for.
@@ -69,7 +79,7 @@ impl Region {
             what: format!("the word at offset {places} of region '{}'", self.name()),
             after_ms: bound.map_or(0, milliseconds),
         };
-        let mut is_fresh = false;
+        let (mut is_fresh, mut breaks, mut looked) = (false, Breaks::default(), begun);
         loop {
             let locations = self.locations(words)?;
             let count = locations.len();
@@ -78,7 +88,14 @@ impl Region {
                 let turn = (count > 1).then_some(TURN);
                 match self.wait_at(location, left().into_iter().chain(turn).min()) {
                     Ok(Some(found)) => return Ok(found),
-                    Ok(None) => {}
+                    Ok(None) => breaks = Breaks::default(),
+                    Err(error) if self.copies() > 1 && is_moving(&error) && breaks.may_repeat_moved() => {
+                        match self.refresh_after(&ended(error)) {
+                            // The coordinator names the next home, so it is waited for.
+                            Ok(()) | Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) => break,
+                            Err(other) => return Err(other),
+                        }
+                    }
                     Err(Error::GrantRefused { .. }) if !is_fresh => {
                         self.refresh()?;
                         is_fresh = true;
@@ -90,6 +107,19 @@ impl Region {
                 return Err(late());
             }
             self.shared.check_deaths()?;
+            // A home of bytes with copies that says nothing may be home no more.
+            if self.copies() > 1 && looked.elapsed() >= HOME_LOOK {
+                self.look_for_home()?;
+                looked = Instant::now();
+            }
+        }
+    }
+
+    /// Asks for the grants of today. The coordinator, and the next home, may be away for a while.
+    fn look_for_home(&self) -> Result<()> {
+        match self.refresh() {
+            Err(Error::NoCoordinator { .. } | Error::Timeout { .. } | Error::NodeLost { .. }) => Ok(()),
+            other => other,
         }
     }
 
@@ -168,7 +198,7 @@ impl Region {
             WordLocation::There(remote, words) => (remote, words),
         };
         // A rank looks from time to time how the others of its job are.
-        let turn = self.shared.job.map(|_| DEATH_LOOK);
+        let turn = self.shared.job.map(|_| DEATH_LOOK).or((self.copies() > 1).then_some(HOME_LOOK));
         let bound_ms = bound.into_iter().chain(turn).min().map(milliseconds);
         let request = SyncRequest::Wait { words: words.iter().map(|(_, word)| *word).collect(), bound_ms };
         let answer = crate::trace::slice("wait for a word", || remote.ask_sync(&request, patience(bound_ms)));

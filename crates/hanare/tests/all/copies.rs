@@ -3,8 +3,8 @@
 use crate::apart::{Apart, until};
 use crate::support::{TestPool, pattern};
 use hanare::{
-    Consistency, CreateOptions, Element, Error, Modify, Operator, Overflow, Placement, Pool, QueueForm, Region, Shape, Strided,
-    Unit,
+    Consistency, CreateOptions, Element, Error, Modify, Operator, Overflow, Placement, Pool, QueueForm, Range, Region, Shape,
+    Strided, Unit, Wait, Word,
 };
 use hanare_protocol::id::NodeId;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -132,7 +132,7 @@ impl Drop for Stopper<'_> {
 
 /// Puts numbers into a region, each higher than the last, and reads them back, until it is told to stop. Beside that it adds to a word and swaps
 /// another: each counts once, and has the value before.
-fn count(region: &Region, counting: &Counting) {
+fn count(program: &Pool, region: &Region, counting: &Counting) {
     let (mut word, mut added, mut swapped) = ([0; 8], None, load(region, 24));
     while !counting.stop.load(Ordering::Relaxed) {
         // Nodes need the processor, too.
@@ -151,8 +151,37 @@ fn count(region: &Region, counting: &Counting) {
         region.compare_and_swap(Strided::contiguous(24, 8), Element::U64, &expected, &new, &mut word).unwrap();
         assert_eq!(u64::from_le_bytes(word), swapped);
         swapped += 3;
+        count_started(program, region, next);
     }
     assert_eq!((load(region, 16), load(region, 24)), (added.map_or(0, |added| added + 1), swapped));
+}
+
+/// The same by calls that are started and waited for, a batch, and a wait for a word.
+fn count_started(program: &Pool, region: &Region, next: u64) {
+    let bytes = next.to_le_bytes();
+    let (added, swapped) = (load(region, 40), load(region, 48));
+    let put = region.start_put(32, bytes.to_vec()).unwrap();
+    let add = region.start_fetch(Strided::contiguous(40, 8), ADD, 1u64.to_le_bytes().to_vec()).unwrap();
+    let swap = {
+        // Started calls have copies of the two.
+        let (expected, new) = (swapped.to_le_bytes().to_vec(), (swapped + 5).to_le_bytes().to_vec());
+        region.start_compare_and_swap(Strided::contiguous(48, 8), Element::U64, &expected, &new).unwrap()
+    };
+    assert_eq!(put.wait().unwrap(), bytes);
+    let seen = region.wait_until(32, Wait::AtLeast(Word::U64(next)), Some(Duration::from_secs(60))).unwrap();
+    assert_eq!(seen, next);
+    assert_eq!(add.wait().unwrap(), added.to_le_bytes());
+    assert_eq!(swap.wait().unwrap(), swapped.to_le_bytes());
+    let (mut read, mut sum) = ([0; 16], None);
+    program
+        .batch(|batch| {
+            batch.put(region, 56, &bytes)?;
+            batch.get(region, 40, &mut read)?;
+            batch.reduce(region, Strided::contiguous(32, 8), Element::U64, Range::Whole(0, i128::MAX), &mut sum)
+        })
+        .unwrap();
+    assert_eq!(read, *[(added + 1).to_le_bytes(), (swapped + 5).to_le_bytes()].as_flattened());
+    assert_eq!((load(region, 56), sum.map(|sum| sum.count)), (next, Some(1)));
 }
 
 fn load(region: &Region, at: u64) -> u64 {
@@ -162,10 +191,10 @@ fn load(region: &Region, at: u64) -> u64 {
 }
 
 /// Counts while `fault` happens, and until counting has gone on after it.
-fn counts_through(pool: &mut Apart, region: &Region, fault: impl FnOnce(&mut Apart)) {
+fn counts_through(pool: &mut Apart, program: &Pool, region: &Region, fault: impl FnOnce(&mut Apart)) {
     let counting = Counting::default();
     std::thread::scope(|scope| {
-        let counter = scope.spawn(|| count(region, &counting));
+        let counter = scope.spawn(|| count(program, region, &counting));
         let stopper = Stopper(&counting);
         let goes_on = |from: u64| {
             until("the program goes on", || counting.answered.load(Ordering::Relaxed) > from + 20 || counter.is_finished());
@@ -185,7 +214,7 @@ fn a_killed_home_costs_no_answered_byte_and_no_error() {
     let region = program.create("a", LEN, &copied(1, 2)).unwrap();
     let bytes = pattern(1 << 20, 5);
     region.put(1 << 20, &bytes).unwrap();
-    counts_through(&mut pool, &region, |pool| pool.kill(1));
+    counts_through(&mut pool, &program, &region, |pool| pool.kill(1));
     let mut read = vec![0; bytes.len()];
     region.get(1 << 20, &mut read).unwrap();
     assert!(read == bytes);
@@ -198,11 +227,26 @@ fn a_home_that_stands_still_is_replaced_and_comes_back_as_nothing() {
     let mut pool = Apart::start(3);
     let program = pool.client(0);
     let region = program.create("a", LEN, &copied(1, 2)).unwrap();
-    counts_through(&mut pool, &region, |pool| pool.stop(1));
+    counts_through(&mut pool, &program, &region, |pool| pool.stop(1));
     pool.go_on(1);
-    counts_through(&mut pool, &region, |_| {});
+    counts_through(&mut pool, &program, &region, |_| {});
     until("the node is back", || program.status().unwrap().nodes[1].alive);
     assert!(program.stat("a").unwrap().lost.is_none());
+}
+
+#[test]
+fn a_wait_for_a_word_goes_on_at_the_next_home() {
+    let pool = Apart::start(3);
+    let (waiter, writer) = (pool.client(0), pool.client(2));
+    let region = waiter.create("a", LEN, &copied(1, 2)).unwrap();
+    std::thread::scope(|scope| {
+        let wait = || region.wait_until(8, Wait::Equal(Word::U64(7)), Some(Duration::from_secs(60)));
+        let waits = [scope.spawn(wait), scope.spawn(wait)];
+        std::thread::sleep(Duration::from_millis(200));
+        pool.stop(1);
+        writer.open("a").unwrap().put(8, &7u64.to_le_bytes()).unwrap();
+        waits.into_iter().for_each(|wait| assert_eq!(wait.join().unwrap(), Ok(7)));
+    });
 }
 
 #[test]
@@ -211,7 +255,7 @@ fn a_program_goes_on_when_the_node_of_its_own_host_stood_still() {
     let program = pool.client(1);
     let region = program.create("a", LEN, &copied(1, 2)).unwrap();
     let others = pool.client(0);
-    counts_through(&mut pool, &region, |pool| {
+    counts_through(&mut pool, &program, &region, |pool| {
         pool.stop(1);
         until("the node is taken for lost", || !others.status().unwrap().nodes[1].alive);
         // Longer than programs of other hosts wait for it.
@@ -231,12 +275,12 @@ fn a_killed_copy_is_replaced_and_then_the_home_may_die() {
     region.put(64, &bytes).unwrap();
     let copy = program.stat("a").unwrap().nodes.iter().map(|(node, _)| node.0).find(|node| *node != 1).unwrap();
     assert_ne!(copy, 0);
-    counts_through(&mut pool, &region, |pool| pool.kill(copy as usize));
+    counts_through(&mut pool, &program, &region, |pool| pool.kill(copy as usize));
     until("another node has a copy", || {
         let stat = program.stat("a").unwrap();
         stat.whole_copies == 2 && stat.nodes.iter().all(|(node, _)| node.0 != copy)
     });
-    counts_through(&mut pool, &region, |pool| pool.kill(1));
+    counts_through(&mut pool, &program, &region, |pool| pool.kill(1));
     let mut read = vec![0; bytes.len()];
     region.get(64, &mut read).unwrap();
     assert!(read == bytes);
@@ -255,7 +299,7 @@ fn nodes_that_come_and_go_cost_nothing_while_one_copy_is_left() {
     let counts: Vec<Counting> = regions.iter().map(|_| Counting::default()).collect();
     std::thread::scope(|scope| {
         let counters: Vec<_> =
-            regions.iter().zip(&counts).map(|(region, counting)| scope.spawn(|| count(region, counting))).collect();
+            regions.iter().zip(&counts).map(|(region, counting)| scope.spawn(|| count(&program, region, counting))).collect();
         let stoppers: Vec<_> = counts.iter().map(Stopper).collect();
         let whole = || {
             until("each region has its copies", || {

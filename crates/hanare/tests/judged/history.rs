@@ -89,9 +89,8 @@ impl Noted {
         self.thread.split('.').next().unwrap().parse().unwrap()
     }
 
-    /// The judge's line, unless the call had no effect and told nothing. A put that `may_repeat` has a second line for a second effect: its program
-    /// may have sent it again to the next home.
-    fn judged(&self, client: usize, may_repeat: bool) -> Option<String> {
+    /// The judge's line, unless the call had no effect and told nothing.
+    fn judged(&self, client: usize) -> Option<String> {
         let end = match self.error.as_ref().map(|(happened, _)| happened.as_str()) {
             Some("No") => return None,
             Some("Unknown") => None,
@@ -102,9 +101,7 @@ impl Noted {
         }
         let result = self.result.map_or("?".to_owned(), |result| result.to_string());
         let end = end.map_or("-".to_owned(), |end| end.to_string());
-        let line = format!("{client} {} {} {result} {} {end}\n", self.word, self.told, self.begin);
-        let again = (may_repeat && self.told.starts_with("put")).then(|| line.replace(" put ", " again "));
-        Some(line + &again.unwrap_or_default())
+        Some(format!("{client} {} {} {result} {} {end}\n", self.word, self.told, self.begin))
     }
 }
 
@@ -149,15 +146,15 @@ pub fn read(folder: &Path) -> Vec<Noted> {
     all
 }
 
-/// The history as the judge reads it, with the puts that may have been sent twice.
-pub fn history(calls: &[Noted], may_repeat: impl Fn(&Noted) -> bool) -> String {
+/// The history as the judge reads it.
+pub fn history(calls: &[Noted]) -> String {
     let mut threads: Vec<&str> = calls.iter().map(|call| call.thread.as_str()).collect();
     threads.sort_unstable();
     threads.dedup();
     let mut text = String::new();
     for call in calls {
         let client = threads.binary_search(&call.thread.as_str()).unwrap();
-        text.extend(call.judged(client, may_repeat(call)));
+        text.extend(call.judged(client));
     }
     text
 }

@@ -19,9 +19,6 @@ const THREAD_COUNT: u64 = 3;
 /// Time in which the region must have all its copies again, and programs must end.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A put that is answered sooner has had one connection.
-const ONCE_NS: u64 = 500_000;
-
 /// What is run.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -208,12 +205,7 @@ impl Run<'_> {
         let calls = read(self.folder);
         self.look_at_errors(&calls);
         let file = self.folder.join("history");
-        // A put that is answered at once was sent once, and connections break in faults alone.
-        let may_repeat = |call: &Noted| {
-            let end = call.end.unwrap_or(u64::MAX);
-            end - call.begin > ONCE_NS && self.past.iter().any(|past| past.begin <= end && call.begin <= past.end)
-        };
-        std::fs::write(&file, history(&calls, may_repeat)).unwrap();
+        std::fs::write(&file, history(&calls)).unwrap();
         let verdict = judge(&file).unwrap_or_else(|bad| {
             self.troubles.push(bad);
             String::new()
@@ -221,16 +213,14 @@ impl Run<'_> {
         format!("{} faults; {}{verdict}", self.past.len(), self.longest(&calls))
     }
 
-    /// Errors that a program should not see: of a get or put at any time, of an update while there is no fault. Programs of a host with a
-    /// fault may see any.
+    /// Errors that a program should not see: any, but for programs of a host with a fault.
     fn look_at_errors(&mut self, calls: &[Noted]) {
         let mut kinds: BTreeMap<(String, bool), (u64, &Noted)> = BTreeMap::new();
         for call in calls {
             let Some((happened, error)) = &call.error else { continue };
             let end = call.end.unwrap();
             let meets = |past: &&Past| past.begin <= end && call.begin <= past.end;
-            let is_near = self.past.iter().filter(meets).any(|past| past.fault.nodes().contains(&call.node()));
-            let is_allowed = is_near || (call.is_update && self.past.iter().any(|past| meets(&past)));
+            let is_allowed = self.past.iter().filter(meets).any(|past| past.fault.nodes().contains(&call.node()));
             let kind = if call.is_update {
                 "update"
             } else if call.is_read {

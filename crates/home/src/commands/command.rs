@@ -36,7 +36,7 @@ pub struct AdmittedCommand<M: CommandMemory> {
     asked: u64,
     /// The next stage is done, with these elements before it: its extent has copies.
     applied: Option<Vec<u8>>,
-    /// The call that it is a part of, where it must not be done twice.
+    /// The call that it is a part of, where its writes have numbers.
     call: Option<UpdateCall>,
 }
 
@@ -185,7 +185,7 @@ impl<M: CommandMemory> AdmittedCommand<M> {
             Op::Fill { .. } => {
                 let phase = self.done as usize % held.len().max(1);
                 let operand = held.iter().copied().cycle().skip(phase).take(self.asked as usize).collect();
-                ExtentWrite::put(self.ranges(self.done), operand)
+                ExtentWrite { once: self.once(self.done), ..ExtentWrite::put(self.ranges(self.done), operand) }
             }
             op => ExtentWrite { op, ranges: self.ranges(self.done), operand: held.to_vec(), once: self.once(self.done) },
         }
@@ -198,7 +198,7 @@ impl<M: CommandMemory> AdmittedCommand<M> {
 
     /// Makes it a part of a call.
     pub fn set_call(&mut self, call: Option<UpdateCall>) {
-        self.call = call.filter(|_| self.op.is_once());
+        self.call = call.filter(|_| self.op.writes());
     }
 
     /// The ranges of the stage that is asked for, from that byte of the stream on.

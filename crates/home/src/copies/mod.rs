@@ -160,8 +160,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         if let Some(extent) = self.slots.get(&slot).copied().filter(|extent| extent.gid == gid) {
             self.with_part(now, extent, |part, _| told = part.write(now, (me, asker), write));
         }
-        let outcome = told.unwrap_or_else(|error| Some(Err(error)));
-        self.outputs.extend(outcome.map(|outcome| CopyOutput::Applied { asker, outcome }));
+        self.outputs.extend(told.transpose().map(|outcome| CopyOutput::Applied { asker, outcome }));
     }
 
     fn on_dialed(&mut self, now: Duration, node: NodeId, place: Option<u64>) {

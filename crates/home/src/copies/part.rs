@@ -24,6 +24,8 @@ const RANGES_AT_ONCE: u64 = 4;
 #[derive(Debug)]
 struct WaitingCommand<A> {
     asker: A,
+    /// Its call, if that counts once.
+    call: Option<UpdateCall>,
     /// Elements before the part that was done when the call came first.
     olds: Vec<u8>,
 }
@@ -52,8 +54,6 @@ pub(super) struct CopiedPart<E, A> {
     broken: Broken,
     /// Updates that were done.
     done: DoneCalls,
-    /// Updates that copies do not all have yet.
-    under_way: BTreeMap<Position, UpdateCall>,
 }
 
 /// A part whose bytes could not be written is neither home nor copy, until a home makes it anew.
@@ -71,7 +71,6 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         let ranges = extent.len_bytes().div_ceil(STAGE_LEN as u64);
         // Opened by its home.
         extent.set_open(false);
-        let (done, under_way) = Default::default();
         let home = (set.home == me).then(|| HomeLog::new(me, set, ranges));
         let copy = if set.copies.contains(&me) { CopyLog::empty(set.term) } else { CopyLog::default() };
         CopiedPart {
@@ -83,8 +82,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             to_make: None,
             ranges,
             broken: Broken::No,
-            done,
-            under_way,
+            done: DoneCalls::default(),
         }
     }
 
@@ -167,37 +165,37 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.home.iter_mut().for_each(|home| home.on_silent(node));
     }
 
-    /// A command writes. A part that its call has done before is not done again. Returns what the command is told where nothing is left to do.
+    /// A command writes. A part that its call has done before is not done again. Returns the elements before where nothing is left to do.
     ///
-    /// **Errors**: [`Error::GrantRefused`], and nothing is done. This node does not answer as home, or the call is still under way.
-    pub fn write(&mut self, now: Duration, (me, asker): (NodeId, A), mut write: ExtentWrite) -> Result<Option<Result<Vec<u8>>>> {
-        let refused = Error::GrantRefused { gid: self.extent.gid(), node: me };
-        if !self.home.as_ref().is_some_and(HomeLog::is_open) {
-            return Err(refused);
-        }
+    /// **Errors**: nothing is done. [`Error::GrantRefused`]: this node does not answer as home, or the call is still under way;
+    /// [`Error::Broken`]: nobody knows any more if a repeated call was done.
+    pub fn write(&mut self, now: Duration, (me, asker): (NodeId, A), mut write: ExtentWrite) -> Result<Option<Vec<u8>>> {
+        let refused = || Error::GrantRefused { gid: self.extent.gid(), node: me };
+        let home = self.home.as_mut().filter(|home| home.is_open()).ok_or_else(refused)?;
         let mut olds = Vec::new();
         if let Some(once) = write.once {
-            if self.under_way.values().any(|call| (call.client, call.number) == (once.call.client, once.call.number)) {
-                return Err(refused);
+            let is_its = |call: UpdateCall| (call.client, call.number) == (once.call.client, once.call.number);
+            if self.askers.values().any(|waiting| waiting.call.is_some_and(is_its)) {
+                return Err(refused());
             }
             match self.done.before(&once, write.len_bytes()) {
                 DoneBefore::Nothing => {}
-                DoneBefore::Bytes { len, olds } if len == write.len_bytes() => return Ok(Some(Ok(olds))),
+                DoneBefore::Bytes { len, olds } if len == write.len_bytes() => return Ok(Some(olds)),
                 DoneBefore::Bytes { len, olds: before } => (write, olds) = (write.skip(len), before),
-                DoneBefore::Unknown => return Ok(Some(Err(unknown(me)))),
+                // A put that is done again has its effect at another time, no more.
+                DoneBefore::Unknown if !write.op.is_once() => {}
+                DoneBefore::Unknown => return Err(unknown(me)),
             }
         }
-        let once = write.once;
-        let Some(home) = &mut self.home else { return Err(refused) };
+        let call = write.once.map(|once| once.call);
         if self.askers.is_empty() {
             // Copies are expected to confirm from here on.
             for (node, _) in home.peers() {
                 self.heard.entry(node).or_default().at = now;
             }
         }
-        let position = home.write(Arc::new(write)).ok_or(refused)?;
-        self.under_way.extend(once.map(|once| (position, once.call)));
-        self.askers.insert(position, WaitingCommand { asker, olds });
+        let position = home.write(Arc::new(write)).ok_or_else(refused)?;
+        self.askers.insert(position, WaitingCommand { asker, call, olds });
         Ok(None)
     }
 
@@ -406,9 +404,8 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// All copies have a write: the home applies it, and its command goes on.
     fn apply(&mut self, position: Position, entry: &ExtentWrite, outputs: &mut VecDeque<CopyOutput<A>>) {
         let outcome = self.apply_noted(entry);
-        self.under_way.remove(&position);
         let failed = outcome.as_ref().err().cloned();
-        if let Some(WaitingCommand { asker, mut olds }) = self.askers.remove(&position) {
+        if let Some(WaitingCommand { asker, mut olds, .. }) = self.askers.remove(&position) {
             let outcome = outcome.map(|more| {
                 olds.extend(more);
                 olds
@@ -429,7 +426,6 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         let me = self.home.as_ref().map_or(NodeId(0), HomeLog::node);
         // The next home may have their writes, or not.
         let outcome = |WaitingCommand { asker, .. }| CopyOutput::Applied { asker, outcome: Err(moved(me)) };
-        self.under_way.clear();
         self.to_make = None;
         outputs.extend(std::mem::take(&mut self.askers).into_values().map(outcome));
     }

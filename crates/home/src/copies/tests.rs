@@ -6,7 +6,7 @@ use hanare_protocol::Result;
 use hanare_protocol::copies::{Once, Position, Term, UpdateCall};
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::id::{Epoch, Gid};
-use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::limits::{DONE_CALL_COUNT_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{Op, Update};
 use std::sync::Arc;
 
@@ -245,6 +245,35 @@ fn an_update_that_is_repeated_counts_once_and_has_its_first_result() {
     assert_eq!(third.bytes()[8], 5);
     third.write(7, once(call(2, false), add(8, 5)));
     assert_eq!((third.applied.len(), third.bytes()[8]), (2, 10));
+}
+
+#[test]
+fn a_put_that_is_repeated_does_not_undo_what_came_after_it() {
+    let (mut home, mut copy) = pair();
+    home.write(2, once(call(1, false), put(0, b"mine")));
+    exchange(&mut home, &mut copy);
+    home.write(3, once(UpdateCall { client: 8, ..call(1, false) }, put(0, b"next")));
+    exchange(&mut home, &mut copy);
+    copy.hold(ToHolder::Freeze { term: Term(2) });
+    copy.hold(ToHolder::Elect { set: set(2, 1, &[]), has: BTreeMap::new() });
+    copy.write(4, once(call(1, true), put(0, b"mine")));
+    assert_eq!(copy.applied.last(), Some(&(4, Ok(Vec::new()))));
+    assert_eq!(copy.bytes()[..4], *b"next");
+}
+
+#[test]
+fn a_repeated_put_of_which_nobody_knows_is_done_again() {
+    let (mut home, mut copy) = pair();
+    for number in 1..DONE_CALL_COUNT_MAX as u32 + 2 {
+        home.write(number, once(UpdateCall { lowest: 1, ..call(number.into(), false) }, put(0, b"ours")));
+        exchange(&mut home, &mut copy);
+    }
+    home.write(7, once(UpdateCall { lowest: 1, ..call(1, true) }, put(0, b"mine")));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.applied.last(), Some(&(7, Ok(Vec::new()))));
+    assert_eq!(home.bytes()[..4], *b"mine");
+    home.write(8, once(UpdateCall { lowest: 1, ..call(1, true) }, add(8, 5)));
+    assert!(matches!(home.applied.last(), Some((8, Err(Error::Broken { .. })))));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!
 //! | what happens to a node | its part in each extent |
 //! |---|---|
-//! | its lease is over, it left, or it began anew | it is none of the holders any more: another becomes home, or the home goes on |
+//! | its lease is over (that of a home, if its connection closed), it left, or it began anew | it is none of the holders any more: another becomes home, or the home goes on |
 //! | the same, and it is the last holder | as for a region without copies: its bytes may come back with it |
 //! | its connection is new | it hears again what it may have missed |
 //!
@@ -391,8 +391,11 @@ impl Coordinator {
         self.send(to, ToNode::Holder { extent, nodes, message });
     }
 
-    /// Time passes: elections end, and copies are made where too few are left.
+    /// Time passes: closed nodes answer no more, elections end, and copies are made where too few are left.
     pub(super) fn tick_holders(&mut self, now_ms: u64) {
+        for node in self.roster.mute(now_ms) {
+            self.lose_holder(now_ms, node);
+        }
         for extent in self.copied.unsettled.clone() {
             let Some(copied) = self.copied.extents.get_mut(&extent) else { continue };
             match copied.elects_until_ms {

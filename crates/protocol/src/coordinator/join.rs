@@ -80,13 +80,18 @@ impl Coordinator {
 
     /// True if the coordinator's own node joins.
     fn is_home(&self, join: &NodeJoin) -> bool {
-        join.name == self.settings.home && self.settings.home_life.is_none_or(|life| life == join.incarnation)
+        self.is_own(&join.name, join.incarnation)
+    }
+
+    /// True if a node of that name and life is the coordinator's own.
+    fn is_own(&self, name: &str, life: Incarnation) -> bool {
+        name == self.settings.home && self.settings.home_life.is_none_or(|own| own == life)
     }
 
     /// The coordinator's own node, once the pool knows it: it may have joined an earlier coordinator.
     fn own(&self) -> Option<NodeId> {
         let record = self.ledger.node_named(&self.settings.home)?;
-        self.settings.home_life.is_none_or(|life| life == record.incarnation).then_some(record.node)
+        self.is_own(&record.name, record.incarnation).then_some(record.node)
     }
 
     /// Applies the rule of `roster`.
@@ -249,13 +254,15 @@ impl Coordinator {
     /// When a lease that is given at this moment ends. That of the coordinator's own node never does: both are one process, and a
     /// coordinator that has no time to renew it has none to be a coordinator either.
     fn lease_until_ms(&self, now_ms: u64, node: NodeId) -> u64 {
-        if self.own() == Some(node) { u64::MAX } else { now_ms.saturating_add(self.settings.lease_ms) }
+        let record = self.ledger.nodes.get(&node);
+        let is_own = record.is_some_and(|record| self.is_own(&record.name, record.incarnation));
+        if is_own { u64::MAX } else { now_ms.saturating_add(self.settings.lease_ms) }
     }
 
     /// A connection speaks for one node: whoever it spoke for before is gone from it.
     fn free_connection(&mut self, now_ms: u64, peer: Peer, node: NodeId) {
         if self.roster.node_of(peer).is_some_and(|other| other != node)
-            && let Some((other, true)) = self.roster.on_closed(peer, 0)
+            && let Some((other, true)) = self.roster.on_closed(now_ms, self.settings.lease_ms, peer)
         {
             self.end_epoch(now_ms, other, Going::Lost(Ended::Closed, "another node speaks on its connection"));
         }

@@ -238,7 +238,7 @@ impl Coordinator {
 
     /// A connection closed: a node behind it is lost at once.
     pub fn disconnected(&mut self, now_ms: u64, peer: Peer, reason: &str) {
-        if let Some((node, was_member)) = self.roster.on_closed(peer, now_ms.saturating_add(self.settings.lease_ms)) {
+        if let Some((node, was_member)) = self.roster.on_closed(now_ms, self.settings.lease_ms, peer) {
             if was_member {
                 self.end_epoch(now_ms, node, Going::Lost(Ended::Closed, reason));
             } else if self.ledger.nodes.get(&node).is_some_and(|record| record.ended == Some(Ended::Silent)) {

@@ -29,12 +29,15 @@
 //! Verdicts on a region with an extent on a node: `Silent` and `Closed` are "node lost, perhaps for now". `Dead`, `Left` and a new life
 //! are "region lost". A closed connection shows at once that a process ended. A broken network closes connections too, so the verdict
 //! "dead" waits for the rest of the lease. Even a dead node that comes back in the same life brings its bytes with it.
+//!
+//! A closed node answers for bytes with copies until its shorter lease ends ([`HOME_LEASE_MS`](crate::limits::HOME_LEASE_MS)), even if it
+//! lives. Another node is their home then.
 
 use super::Peer;
 use super::records::Ended;
 use super::spills::Reservation;
 use crate::id::{Grant, NodeId, Slot};
-use crate::limits::FORGET_MS;
+use crate::limits::{FORGET_MS, home_lease_ms};
 use crate::table::{self, Row};
 use crate::wire::control::{Memory, ReportedExtent};
 use std::collections::BTreeMap;
@@ -92,12 +95,24 @@ pub const TABLE: &[Row<Phase, Event>] = &[
 /// A node's state with what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    Awaited { until_ms: u64 },
-    Member { lease_until_ms: u64 },
+    Awaited {
+        until_ms: u64,
+    },
+    Member {
+        lease_until_ms: u64,
+    },
     Silent,
-    Closed { dead_at_ms: u64 },
-    Dead { since_ms: u64 },
-    Left { since_ms: u64 },
+    Closed {
+        dead_at_ms: u64,
+        /// When homes of extents with copies answer there no more; `None` where somebody was told so.
+        mute_at_ms: Option<u64>,
+    },
+    Dead {
+        since_ms: u64,
+    },
+    Left {
+        since_ms: u64,
+    },
 }
 
 /// The rights to an extent.
@@ -149,7 +164,7 @@ impl NodeEntry {
         match self.state {
             State::Awaited { until_ms } => Some(until_ms),
             State::Member { lease_until_ms } => Some(lease_until_ms).filter(|until| *until < u64::MAX),
-            State::Closed { dead_at_ms } => Some(dead_at_ms),
+            State::Closed { dead_at_ms, mute_at_ms } => Some(mute_at_ms.map_or(dead_at_ms, |at| at.min(dead_at_ms))),
             State::Dead { since_ms } | State::Left { since_ms } => Some(since_ms.saturating_add(FORGET_MS)),
             State::Silent => None,
         }
@@ -184,7 +199,9 @@ impl Roster {
             // Twice the lease: the node must first notice that its connection is gone and find the way back.
             None => State::Awaited { until_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms) },
             Some(Ended::Silent) => State::Silent,
-            Some(Ended::Closed) => State::Closed { dead_at_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms) },
+            Some(Ended::Closed) => {
+                State::Closed { dead_at_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms), mute_at_ms: None }
+            }
             Some(Ended::Left) => State::Left { since_ms: now_ms },
         };
         self.seats.insert(node, NodeEntry::new(state));
@@ -243,15 +260,36 @@ impl Roster {
         }
     }
 
-    /// A connection closes; returns the node behind it, and whether its epoch ends by that.
-    pub fn on_closed(&mut self, peer: Peer, dead_at_ms: u64) -> Option<(NodeId, bool)> {
+    /// A connection closes, while leases have that length; returns the node behind it, and whether its epoch ends by that.
+    pub fn on_closed(&mut self, now_ms: u64, lease_ms: u64, peer: Peer) -> Option<(NodeId, bool)> {
         let node = self.peers.remove(&peer)?;
         let seat = self.seats.get_mut(&node)?;
+        let dead_at_ms = now_ms.saturating_add(lease_ms);
+        let mute_at_ms = match seat.state {
+            State::Member { lease_until_ms: u64::MAX } => None,
+            State::Member { lease_until_ms } => {
+                Some(lease_until_ms.saturating_sub(lease_ms).saturating_add(home_lease_ms(lease_ms)))
+            }
+            _ => None,
+        };
         let was_member = seat.phase() == Phase::Member;
         if was_member || seat.phase() == Phase::Silent {
-            seat.step(Event::Closes, State::Closed { dead_at_ms });
+            seat.step(Event::Closes, State::Closed { dead_at_ms, mute_at_ms });
         }
         Some((node, was_member))
+    }
+
+    /// Closed nodes where homes of extents with copies answer no more; each is named once.
+    pub fn mute(&mut self, now_ms: u64) -> Vec<NodeId> {
+        let mut mute = Vec::new();
+        for (node, seat) in &mut self.seats {
+            if let State::Closed { mute_at_ms, .. } = &mut seat.state
+                && mute_at_ms.take_if(|at| *at <= now_ms).is_some()
+            {
+                mute.push(*node);
+            }
+        }
+        mute
     }
 
     /// A member goes in good order. One that keeps its bytes is away as one that fell silent: it may come back with them.
@@ -274,7 +312,7 @@ impl Roster {
                     seat.step(Event::LeaseEnds, State::Silent);
                     silent.push(*node);
                 }
-                State::Closed { dead_at_ms } if dead_at_ms <= now_ms => {
+                State::Closed { dead_at_ms, .. } if dead_at_ms <= now_ms => {
                     seat.step(Event::StaysClosed, State::Dead { since_ms: now_ms });
                     died.push(*node);
                 }
@@ -288,7 +326,7 @@ impl Roster {
     pub fn forgive(&mut self, until_ms: u64) {
         for seat in self.seats.values_mut() {
             match &mut seat.state {
-                State::Awaited { until_ms: at } | State::Member { lease_until_ms: at } | State::Closed { dead_at_ms: at } => {
+                State::Awaited { until_ms: at } | State::Member { lease_until_ms: at } | State::Closed { dead_at_ms: at, .. } => {
                     *at = (*at).max(until_ms)
                 }
                 State::Silent | State::Dead { .. } | State::Left { .. } => {}
@@ -354,9 +392,9 @@ Leave          Member                             -> Left
         let (old, new) = (Peer(1), Peer(2));
         roster.on_join(NodeId(3), old, 100);
         roster.on_join(NodeId(3), new, 100);
-        assert_eq!(roster.on_closed(old, 200), None);
+        assert_eq!(roster.on_closed(100, 100, old), None);
         assert_eq!(roster.phase(NodeId(3)), Phase::Member);
-        assert_eq!(roster.on_closed(new, 200), Some((NodeId(3), true)));
+        assert_eq!(roster.on_closed(100, 100, new), Some((NodeId(3), true)));
         assert_eq!(roster.on_tick(199), (vec![], vec![]));
         assert_eq!(roster.on_tick(200), (vec![], vec![NodeId(3)]));
         assert_eq!(roster.phase(NodeId(3)), Phase::Dead);
@@ -370,8 +408,24 @@ Leave          Member                             -> Left
         let mut roster = Roster::default();
         roster.on_join(NodeId(3), Peer(1), 100);
         roster.on_leave(50, NodeId(3), true);
-        assert_eq!(roster.on_closed(Peer(1), 200), None);
+        assert_eq!(roster.on_closed(100, 100, Peer(1)), None);
         assert_eq!((roster.on_tick(10_000), roster.phase(NodeId(3))), ((vec![], vec![]), Phase::Silent));
+    }
+
+    #[test]
+    fn a_closed_home_is_mute_when_its_shorter_lease_ends() {
+        let mut roster = Roster::default();
+        let lease_ms = crate::limits::LEASE_MS;
+        roster.on_join(NodeId(1), Peer(1), 10 + lease_ms);
+        roster.on_join(NodeId(2), Peer(2), u64::MAX);
+        roster.on_renew(NodeId(1), 100 + lease_ms, Memory::default());
+        assert_eq!(roster.mute(10_000), [], "members renew");
+        roster.on_closed(200, lease_ms, Peer(1));
+        roster.on_closed(200, lease_ms, Peer(2));
+        let mute_ms = 100 + crate::limits::HOME_LEASE_MS;
+        assert_eq!((roster.deadline(), roster.mute(mute_ms - 1)), (Some(mute_ms), vec![]));
+        assert_eq!(roster.mute(mute_ms), [NodeId(1)]);
+        assert_eq!((roster.deadline(), roster.mute(mute_ms + 1)), (Some(200 + lease_ms), vec![]), "once");
     }
 
     #[test]
@@ -381,6 +435,6 @@ Leave          Member                             -> Left
         roster.on_renew(NodeId(1), 150, Memory::default());
         assert_eq!((roster.deadline(), roster.on_tick(149).0), (Some(150), vec![]));
         assert_eq!(roster.on_tick(150).0, [NodeId(1)]);
-        assert_eq!(roster.on_closed(Peer(1), 300), Some((NodeId(1), false)), "its epoch had ended before");
+        assert_eq!(roster.on_closed(200, 100, Peer(1)), Some((NodeId(1), false)), "its epoch had ended before");
     }
 }

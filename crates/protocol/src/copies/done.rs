@@ -69,8 +69,8 @@ pub struct DoneCalls {
     clients: BTreeMap<u64, ClientCalls>,
     notes: u64,
     olds_len: u64,
-    /// True if a program was forgotten.
-    has_forgotten: bool,
+    /// The highest call of the programs that were forgotten.
+    forgotten: u64,
 }
 
 impl DoneCalls {
@@ -79,8 +79,9 @@ impl DoneCalls {
         let Once { call, at } = once;
         let client = self.clients.get(&call.client);
         let Some(done) = client.and_then(|client| client.calls.get(&call.number)) else {
-            let is_forgotten = client.map_or(self.has_forgotten, |client| call.number <= client.forgotten);
-            return if *at > 0 || call.is_repeat && is_forgotten { DoneBefore::Unknown } else { DoneBefore::Nothing };
+            let is_forgotten = *at > 0 || call.number <= client.map_or(self.forgotten, |client| client.forgotten);
+            // A call that was sent once is not done before, though its first parts are forgotten by now.
+            return if call.is_repeat && is_forgotten { DoneBefore::Unknown } else { DoneBefore::Nothing };
         };
         if *at >= done.len {
             return if *at == done.len { DoneBefore::Nothing } else { DoneBefore::Unknown };
@@ -94,18 +95,20 @@ impl DoneCalls {
     pub fn note(&mut self, once: &Once, len: u64, olds: &[u8]) {
         let Once { call, at } = once;
         self.notes = self.notes.saturating_add(1);
-        let client = self.clients.entry(call.client).or_default();
+        let new = ClientCalls { forgotten: self.forgotten, ..ClientCalls::default() };
+        let client = self.clients.entry(call.client).or_insert(new);
         client.used = self.notes;
         let later = client.calls.split_off(&call.lowest);
         let answered = std::mem::replace(&mut client.calls, later);
-        let done = client.calls.entry(call.number).or_default();
-        // Parts come in order. A part behind a gap has no place.
-        if *at == done.len {
+        let freed: u64 = answered.values().map(Done::olds_len).sum();
+        self.olds_len = self.olds_len.saturating_sub(freed);
+        // Parts come in order. A part behind a gap has no place: the parts before it were forgotten.
+        if *at == client.calls.get(&call.number).map_or(0, |done| done.len) {
+            let done = client.calls.entry(call.number).or_default();
             done.len = done.len.saturating_add(len);
             done.olds.extend_from_slice(olds);
+            self.olds_len = self.olds_len.saturating_add(olds.len() as u64);
         }
-        let freed: u64 = answered.values().map(Done::olds_len).sum();
-        self.olds_len = self.olds_len.saturating_add(olds.len() as u64).saturating_sub(freed);
         self.forget_some(call);
     }
 
@@ -113,21 +116,19 @@ impl DoneCalls {
     fn forget_some(&mut self, now: &UpdateCall) {
         if let Some(client) = self.clients.get_mut(&now.client) {
             while client.calls.len() > DONE_CALL_COUNT_MAX {
-                self.olds_len = self.olds_len.saturating_sub(client.forget_first());
+                self.olds_len = self.olds_len.saturating_sub(client.forget_first().unwrap_or(0));
             }
         }
         while self.clients.len() > DONE_CLIENT_COUNT_MAX || self.olds_len > DONE_OLDS_LEN_MAX {
             let others = self.clients.iter().filter(|(client, _)| **client != now.client);
             let Some(oldest) = others.min_by_key(|(_, calls)| calls.used).map(|(client, _)| *client) else {
-                let own = self.clients.get_mut(&now.client).map_or(0, ClientCalls::forget_first);
+                let Some(own) = self.clients.get_mut(&now.client).and_then(ClientCalls::forget_first) else { return };
                 self.olds_len = self.olds_len.saturating_sub(own);
-                if own == 0 {
-                    return;
-                }
                 continue;
             };
             let gone = self.clients.remove(&oldest).unwrap_or_default();
-            self.has_forgotten |= !gone.calls.is_empty();
+            let last = gone.calls.last_key_value().map_or(0, |(number, _)| *number);
+            self.forgotten = self.forgotten.max(gone.forgotten).max(last);
             self.olds_len = self.olds_len.saturating_sub(gone.calls.values().map(Done::olds_len).sum());
         }
     }
@@ -137,16 +138,17 @@ impl DoneCalls {
         let olds: u64 =
             self.clients.values().flat_map(|client| client.calls.values()).map(Done::olds_len).fold(0, u64::saturating_add);
         let is_short = |client: &ClientCalls| client.calls.len() <= DONE_CALL_COUNT_MAX;
-        self.clients.len() <= DONE_CLIENT_COUNT_MAX && olds == self.olds_len && self.clients.values().all(is_short)
+        let is_counted = olds == self.olds_len && olds <= DONE_OLDS_LEN_MAX;
+        self.clients.len() <= DONE_CLIENT_COUNT_MAX && is_counted && self.clients.values().all(is_short)
     }
 }
 
 impl ClientCalls {
-    /// Forgets the first call. Returns the bytes of its elements.
-    fn forget_first(&mut self) -> u64 {
-        let Some((number, done)) = self.calls.pop_first() else { return 0 };
+    /// Forgets the first call. Returns the bytes of its elements; `None` if there is no call.
+    fn forget_first(&mut self) -> Option<u64> {
+        let (number, done) = self.calls.pop_first()?;
         self.forgotten = self.forgotten.max(number);
-        done.olds_len()
+        Some(done.olds_len())
     }
 }
 
@@ -195,7 +197,7 @@ mod tests {
             done.note(&once(call(1, number, number.saturating_sub(2)), 0), 8, &[0; 8]);
         }
         assert_eq!((done.clients[&1].calls.len(), done.olds_len), (3, 24));
-        assert!(done.is_within_limits() && !done.has_forgotten && done.clients[&1].forgotten == 0);
+        assert!(done.is_within_limits() && done.forgotten == 0 && done.clients[&1].forgotten == 0);
     }
 
     #[test]
@@ -226,5 +228,30 @@ mod tests {
         }
         done.note(&once(call(7, 9, 1), 0), 9 * len, &vec![0; 9 * len as usize]);
         assert!(done.olds_len <= DONE_OLDS_LEN_MAX, "one that is too long alone is forgotten, too");
+    }
+
+    #[test]
+    fn a_call_that_is_forgotten_while_it_is_done_goes_on_but_is_not_repeated() {
+        let mut done = DoneCalls::default();
+        let long = call(1, 1, 1);
+        done.note(&once(long, 0), 8, &[0; 8]);
+        for client in 2..DONE_CLIENT_COUNT_MAX as u64 + 2 {
+            done.note(&once(call(client, 1, 1), 0), 8, &[]);
+        }
+        assert_eq!(done.before(&once(long, 8), 8), DoneBefore::Nothing, "its second part comes the first time");
+        done.note(&once(long, 8), 8, &[0; 8]);
+        assert!(done.is_within_limits());
+        for at in [0, 8, 16] {
+            assert_eq!(done.before(&repeated(long, at), 8), DoneBefore::Unknown, "from byte {at} on");
+        }
+    }
+
+    #[test]
+    fn calls_without_elements_do_not_keep_those_with_many() {
+        let mut done = DoneCalls::default();
+        done.note(&once(call(1, 1, 1), 0), 8, &[]);
+        done.note(&once(call(1, 2, 1), 0), DONE_OLDS_LEN_MAX + 1, &vec![0; DONE_OLDS_LEN_MAX as usize + 1]);
+        assert!(done.is_within_limits());
+        assert_eq!(done.before(&repeated(call(1, 2, 1), 0), 8), DoneBefore::Unknown);
     }
 }

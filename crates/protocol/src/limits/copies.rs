@@ -1,5 +1,7 @@
 //! Limits of regions with copies.
 
+use super::{LEASE_MS, RENEW_MS};
+
 /// Most nodes that hold each byte of a region.
 pub const COPY_COUNT_MAX: u8 = 3;
 
@@ -20,3 +22,14 @@ pub const DONE_CALL_COUNT_MAX: usize = 64;
 
 /// Most bytes of elements before those updates, of all programs together.
 pub const DONE_OLDS_LEN_MAX: u64 = 1 << 20;
+
+/// Time for which a node answers for bytes with copies without renewing. A node whose connection closes is replaced as their home after that.
+/// Three renewals of [`RENEW_MS`] fit.
+pub const HOME_LEASE_MS: u64 = LEASE_MS / 4;
+
+/// [`HOME_LEASE_MS`] beside another lease than [`LEASE_MS`].
+pub const fn home_lease_ms(lease_ms: u64) -> u64 {
+    lease_ms.saturating_mul(HOME_LEASE_MS) / LEASE_MS
+}
+
+const _: () = assert!(RENEW_MS * 3 <= HOME_LEASE_MS && HOME_LEASE_MS <= LEASE_MS, "a home that renews answers all the time");

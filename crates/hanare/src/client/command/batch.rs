@@ -1,6 +1,7 @@
 //! Several commands at once: one message for each node that any of them touches.
 
-use super::{Command, Completion, Modify, What};
+use super::moving::MovingDrafts;
+use super::{Command, Completion, Modify, Started, What};
 use crate::client::drafts::{Drafts, Tickets};
 use crate::client::region::Region;
 use hanare_memory::Window;
@@ -14,6 +15,8 @@ use std::sync::{Mutex, PoisonError};
 pub struct Batch<'buffers> {
     /// Buffers and index lists are borrowed until the batch has ended.
     drafts: Drafts<'buffers>,
+    /// Commands on regions with copies: they go on where another node becomes home.
+    moving: Option<MovingDrafts<'buffers>>,
     /// Error of the first command that could not be added. Half of it may be among the drafts, without the memory that it was to use.
     failed: Option<Error>,
 }
@@ -21,28 +24,42 @@ pub struct Batch<'buffers> {
 impl<'buffers> Batch<'buffers> {
     /// Runs `fill`, then everything it added; returns when all of it is done.
     pub(crate) fn run(fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>) -> Result<()> {
-        let mut tickets = Tickets::default();
-        let posted = Batch::post(fill, &mut tickets)?;
-        let waited = tickets.finish();
+        let (mut started, posted) = Batch::post(fill, Tickets::default)?;
+        let waited = started.finish();
         posted.and(waited)
     }
 
-    /// Posts what `fill` added. The tickets must be waited for.
-    fn post(fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>, tickets: &mut Tickets<'buffers>) -> Result<Result<()>> {
-        let mut batch = Batch { drafts: Drafts::default(), failed: None };
+    /// Posts what `fill` added, and says if all of it could be sent.
+    fn post(
+        fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>,
+        tickets: impl Fn() -> Tickets<'buffers>,
+    ) -> Result<(Started<'buffers>, Result<()>)> {
+        let mut batch = Batch { drafts: Drafts::default(), moving: None, failed: None };
         let filled = fill(&mut batch);
         if let Err(error) = batch.failed.map_or(filled, Err) {
+            let error = batch.moving.into_iter().fold(error, |error, moving| moving.refuse(error));
             return Err(batch.drafts.refuse(error));
         }
-        // SAFETY: every buffer is borrowed for 'buffers, which is longer than the tickets live, and both callers wait for all of them.
-        Ok(unsafe { batch.drafts.post(tickets) })
+        let mut started = Started { tickets: tickets(), moving: None };
+        // SAFETY: every buffer is borrowed for 'buffers, which is longer than the requests live: they are waited for, or dropped, before.
+        unsafe {
+            let posted = batch.drafts.post(&mut started.tickets);
+            started.moving = batch.moving.map(|moving| Box::new(moving.post(tickets())));
+            Ok((started, posted))
+        }
     }
 
     /// Adds a command. Its parts on this host may be done at once.
     ///
     /// **Errors**: those of the command's call; the batch is not sent then.
     pub fn add<R: Deref<Target = Region>>(&mut self, command: Command<'buffers, R>) -> Result<()> {
-        let added = command.draft(&mut self.drafts);
+        let added = match command.moves() {
+            false => command.draft(&mut self.drafts),
+            true => {
+                let shared = &command.region().shared;
+                self.moving.get_or_insert_with(|| MovingDrafts::new(shared)).add(command)
+            }
+        };
         if let Err(error) = &added {
             self.failed.get_or_insert_with(|| error.clone());
         }
@@ -183,12 +200,12 @@ impl<'buffers> Batch<'buffers> {
 impl Batch<'static> {
     /// [`Batch::run`], returning at once.
     pub(crate) fn start(fill: impl FnOnce(&mut Batch<'static>) -> Result<()>) -> Result<Completion<()>> {
-        let mut tickets = Tickets::to_keep();
-        match Batch::post(fill, &mut tickets)? {
-            Ok(()) => Ok(Completion::new(tickets, || ())),
+        let (mut started, posted) = Batch::post(fill, Tickets::to_keep)?;
+        match posted {
+            Ok(()) => Ok(Completion::new(started, || ())),
             Err(error) => {
                 // Sent requests must be settled before anybody takes their memory back.
-                let _ = tickets.wait();
+                started.settle();
                 Err(error)
             }
         }

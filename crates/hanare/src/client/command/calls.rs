@@ -288,8 +288,8 @@ impl Region {
         brings: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Completion<T>> {
         // SAFETY: the memory is heap memory of `brings`, which the completion keeps until all answers are here.
-        let tickets = unsafe { Command { region: self, shape: shape.into(), what }.start() }?;
-        Ok(Completion::new(tickets, brings))
+        let started = unsafe { Command { region: self, shape: shape.into(), what }.start() }?;
+        Ok(Completion::new(started, brings))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The end of a non-blocking command, and its result.
 
-use crate::client::drafts::Tickets;
+use super::Started;
 use hanare_protocol::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,30 +10,31 @@ use std::time::Duration;
 /// A region that hosts have mapped coherently has no other way. Its home does the command, and gets the pages from them.
 #[must_use = "a completion that is dropped at once makes the command a blocking one"]
 pub struct Completion<T> {
-    tickets: Tickets<'static>,
+    started: Started<'static>,
     /// The caller's result: its buffer, or a value. Until the end the buffer is held here.
     brings: Option<Box<dyn FnOnce() -> T + Send>>,
 }
 
 impl<T> Completion<T> {
-    pub(super) fn new(tickets: Tickets<'static>, brings: impl FnOnce() -> T + Send + 'static) -> Completion<T> {
-        Completion { tickets, brings: Some(Box::new(brings)) }
+    pub(super) fn new(started: Started<'static>, brings: impl FnOnce() -> T + Send + 'static) -> Completion<T> {
+        Completion { started, brings: Some(Box::new(brings)) }
     }
 
-    /// True if all is done, so that `wait` returns at once. Moves messages along, and waits for no reply.
+    /// True if all is done, so that `wait` returns at once. Where the home of bytes with copies was lost, `wait` runs the command again.
+    /// Moves messages along, and waits for no reply.
     pub fn is_done(&self) -> bool {
-        self.tickets.are_done()
+        self.started.are_done()
     }
 
     /// Sleeps until something of it has come, for `bound` at most.
     pub(crate) fn nap(&self, bound: Duration) {
-        self.tickets.nap(bound);
+        self.started.nap(bound);
     }
 
     /// Waits for the end and gives what the command brings. **Errors**: as for the blocking call; those of
     /// [`crate::Region::map`] where the region is mapped otherwise by then.
     pub fn wait(mut self) -> Result<T> {
-        let outcome = self.tickets.finish();
+        let outcome = self.started.finish();
         outcome.map(|()| self.brings.take().expect("only wait takes it")())
     }
 }
@@ -41,7 +42,7 @@ impl<T> Completion<T> {
 impl<T> Drop for Completion<T> {
     fn drop(&mut self) {
         // The node may write into the buffer until its answer is here. An error was the caller's to ask for.
-        let _ = self.tickets.wait();
+        self.started.settle();
     }
 }
 

@@ -16,6 +16,7 @@ mod calls;
 mod completion;
 mod copy;
 mod draft;
+mod moving;
 mod signal;
 mod what;
 
@@ -26,10 +27,13 @@ pub use signal::Signal;
 use super::drafts::{self, Drafts, Tickets};
 use super::region::{InReach, Region};
 use super::repetition::Repetition;
+use super::rounds;
 use hanare_protocol::Result;
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::shape::Shape;
+use moving::{MovingCommands, MovingDrafts};
 use std::ops::Deref;
+use std::time::Duration;
 use what::What;
 
 /// An update of each element of a shape. Operands have one element's bytes for all, or one for each in order.
@@ -52,6 +56,42 @@ pub struct Command<'b, R = &'b Region> {
     region: R,
     shape: Shape<'b>,
     what: What<'b, R>,
+}
+
+/// Commands under way. Dropping it waits for their end.
+struct Started<'b> {
+    /// Requests for regions without copies.
+    tickets: Tickets<'b>,
+    /// Commands on regions with copies.
+    moving: Option<Box<MovingCommands<'b>>>,
+}
+
+impl Started<'_> {
+    /// True if all requests have their answers.
+    fn are_done(&self) -> bool {
+        self.tickets.are_done() && self.moving.iter().all(|moving| moving.are_done())
+    }
+
+    /// Sleeps until something of it has come, for `bound` at most.
+    fn nap(&self, bound: Duration) {
+        match &self.moving {
+            Some(moving) if self.tickets.are_done() => moving.nap(bound),
+            _ => self.tickets.nap(bound),
+        }
+    }
+
+    /// Waits for their end. **Errors**: as for the blocking calls.
+    fn finish(&mut self) -> Result<()> {
+        let fixed = self.tickets.finish();
+        let moved = self.moving.as_mut().map_or(Ok(()), |moving| moving.finish());
+        fixed.and(moved)
+    }
+
+    /// Waits for the answers of all requests.
+    fn settle(&mut self) {
+        let _ = self.tickets.wait();
+        self.moving = None;
+    }
 }
 
 impl<'b, R: Deref<Target = Region>> Command<'b, R> {
@@ -80,25 +120,39 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
             if let What::CopyTo { to, .. } = &self.what { to.refresh_after(error) } else { Ok(()) }
         };
         // SAFETY: the memory is good as long as the command, and all is waited for before this returns.
-        unsafe { drafts::run(self.repetition(), refresh, |drafts| self.by_ref().draft(drafts)) }
+        unsafe { rounds::run(self.repetition(), refresh, |drafts| self.by_ref().draft(drafts)) }
     }
 
     fn repetition(&self) -> Repetition {
-        let target = if let What::CopyTo { to, .. } = &self.what { to.copies() } else { 1 };
-        let (is_once, moves) = (self.what.is_once(), self.region.copies().max(target) > 1);
-        let call = if is_once && moves { self.region.shared.calls.begin() } else { None };
+        let (is_once, moves) = (self.what.is_once(), self.moves());
+        let call = if moves && self.what.writes() { self.region.shared.calls.begin() } else { None };
         Repetition { is_once, moves, call }
+    }
+
+    /// True if its bytes have copies: another node may become their home.
+    fn moves(&self) -> bool {
+        let target = if let What::CopyTo { to, .. } = &self.what { to.copies() } else { 1 };
+        self.region.copies().max(target) > 1
     }
 
     /// Begins it; its parts on this host are done when this returns.
     ///
     /// # Safety
-    /// The memory stays good until the tickets were waited for.
-    unsafe fn start(self) -> Result<Tickets<'b>> {
+    /// The memory stays good until [`Started::finish`] has returned, or that was dropped.
+    unsafe fn start(self) -> Result<Started<'b>> {
         let mut tickets = Tickets::to_keep();
+        if self.moves() {
+            let mut moving = MovingDrafts::new(&self.region.shared);
+            if let Err(error) = moving.add(self) {
+                return Err(moving.refuse(error));
+            }
+            // SAFETY: promised by the caller.
+            let moving = unsafe { moving.post(Tickets::to_keep()) };
+            return Ok(Started { tickets, moving: Some(Box::new(moving)) });
+        }
         // SAFETY: promised by the caller.
         match unsafe { drafts::post(|drafts| self.draft(drafts), &mut tickets) } {
-            Ok(()) => Ok(tickets),
+            Ok(()) => Ok(Started { tickets, moving: None }),
             Err(error) => {
                 // Sent requests must be settled before the caller takes its memory back.
                 let _ = tickets.wait();

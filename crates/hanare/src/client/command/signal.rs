@@ -2,9 +2,9 @@
 
 use super::{Command, Modify};
 use crate::client::cut::plan::parts;
-use crate::client::drafts;
 use crate::client::region::Region;
 use crate::client::repetition::Repetition;
+use crate::client::rounds;
 use hanare_protocol::Result;
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::id::NodeId;
@@ -49,7 +49,7 @@ impl Region {
         };
         // SAFETY: bytes and operand are borrowed until all is waited for. A node does one client's commands in the order of the message.
         unsafe {
-            drafts::run(Repetition { is_once: true, ..Repetition::default() }, refresh, |drafts| {
+            rounds::run(Repetition { is_once: true, ..Repetition::default() }, refresh, |drafts| {
                 put.by_ref().draft(drafts)?;
                 update.by_ref().draft(drafts)
             })

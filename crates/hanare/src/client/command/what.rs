@@ -126,10 +126,20 @@ impl<'b, R: Deref<Target = Region>> What<'b, R> {
     where
         'b: 'c,
     {
+        self.map(shape, |region| &**region)
+    }
+}
+
+impl<'b, R> What<'b, R> {
+    /// The same, with shapes as `shape` gives them, and regions as `region` does.
+    pub(super) fn map<'s, 'c, S>(&'s self, shape: impl Fn(&'s Shape<'b>) -> Shape<'c>, region: impl Fn(&'s R) -> S) -> What<'c, S>
+    where
+        'b: 'c,
+    {
         match self {
             What::Get { into, local } => What::Get { into: *into, local: local.as_ref().map(|local| Box::new(shape(local))) },
             What::Put { from, local } => What::Put { from: *from, local: local.as_ref().map(|local| Box::new(shape(local))) },
-            What::CopyTo { to, to_shape } => What::CopyTo { to: &**to, to_shape: Box::new(shape(to_shape)) },
+            What::CopyTo { to, to_shape } => What::CopyTo { to: region(to), to_shape: Box::new(shape(to_shape)) },
             What::Fill { pattern } => What::Fill { pattern: *pattern },
             What::Compare { bytes, found } => What::Compare { bytes: *bytes, found: found.clone() },
             What::Reduce { element, range, summary } => {
@@ -236,10 +246,16 @@ const OLDS: &str = "the buffer for old values";
 impl<R> What<'_, R> {
     /// True if running it twice differs from running it once.
     pub(super) fn is_once(&self) -> bool {
-        match self {
-            What::Fetch { modify, .. } => modify.operator != Operator::Load,
-            other => matches!(other, What::Update { .. } | What::CompareAndSwap { .. }),
-        }
+        matches!(self, What::Update { .. } | What::Fetch { .. } | What::CompareAndSwap { .. }) && !self.is_load()
+    }
+
+    /// True if it changes memory.
+    pub(super) fn writes(&self) -> bool {
+        !matches!(self, What::Get { .. } | What::Compare { .. } | What::Reduce { .. }) && !self.is_load()
+    }
+
+    fn is_load(&self) -> bool {
+        matches!(self, What::Fetch { modify, .. } if modify.operator == Operator::Load)
     }
 
     /// The operation as nodes know it.

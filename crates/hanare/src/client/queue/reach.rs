@@ -11,6 +11,7 @@ use crate::client::region::Region;
 use crate::client::remote::Remote;
 use crate::client::repetition::{Breaks, Repetition};
 use crate::client::request::Patience;
+use crate::client::rounds;
 use hanare_fabric::tcp::TcpLink;
 use hanare_memory::Window;
 use hanare_protocol::queue::layout::{LINE_LEN, QueueForm, READER_BELL_AT, SET_BELL_AT, WORD_LEN};
@@ -226,7 +227,7 @@ impl QueueReach {
         let refresh = |error: &_| self.region.refresh_after(error);
         // SAFETY: as above.
         let run =
-            unsafe { drafts::run(Repetition::default(), refresh, |drafts| self.draft_append(drafts, lane, (None, from), into)) };
+            unsafe { rounds::run(Repetition::default(), refresh, |drafts| self.draft_append(drafts, lane, (None, from), into)) };
         run.map_err(|error| self.named(queue, error))?;
         Ok(decode_appended(&result))
     }

@@ -1,8 +1,8 @@
 // Judges histories of 64-bit words: is each word's linearizable?
 //
 // A line of a history is `CLIENT WORD CALL A B RESULT BEGIN END`. Calls are `get`, `put A`, `add A` and `cas A B`; get, add and cas give the word before.
-// RESULT is `?` where nobody knows it, and END is `-` where the call may have its effect at any later time, or never. A call `again A` is a put's
-// second effect: it may have one or none, and is looked at only where the history is not linearizable without. Words begin as 0.
+// RESULT is `?` where nobody knows it, and END is `-` where the call may have its effect at any later time, or never. Words begin
+// as 0.
 //
 // Usage: judge SECONDS FILE. Exit status: 0 linearizable, 1 not, 2 no history or no verdict within SECONDS a word.
 package main
@@ -39,9 +39,6 @@ func step(before, input, output interface{}) []interface{} {
 	if c.what == "put" {
 		return []interface{}{state{true, c.a}}
 	}
-	if c.what == "again" {
-		return []interface{}{old, state{true, c.a}}
-	}
 	if c.hasValue {
 		told := state{true, output.(uint64)}
 		if old.isKnown && old != told {
@@ -70,7 +67,7 @@ func parse(line string) (string, porcupine.Operation, error) {
 		return "", porcupine.Operation{}, fmt.Errorf("no line of a history: %q", line)
 	}
 	f := strings.Fields(line)
-	if len(f) != 8 || !strings.Contains(" get put add cas again ", " "+f[2]+" ") {
+	if len(f) != 8 || !strings.Contains(" get put add cas ", " "+f[2]+" ") {
 		return bad()
 	}
 	var wrong error
@@ -84,7 +81,7 @@ func parse(line string) (string, porcupine.Operation, error) {
 		}
 		return n
 	}
-	c := call{what: f[2], a: number(f[3], "-"), b: number(f[4], "-"), hasValue: f[5] != "?" && f[2] != "put" && f[2] != "again", isOpen: f[7] == "-", line: line}
+	c := call{what: f[2], a: number(f[3], "-"), b: number(f[4], "-"), hasValue: f[5] != "?" && f[2] != "put", isOpen: f[7] == "-", line: line}
 	op := porcupine.Operation{Input: c, Output: number(f[5], "?"), Call: int64(number(f[6], "")), Return: int64(number(f[7], "-"))}
 	if c.isOpen {
 		op.Return = math.MaxInt64
@@ -175,21 +172,11 @@ func main() {
 	if err := lines.Err(); err != nil || len(words) == 0 {
 		fail(fmt.Sprintf("no history in %s: %v", os.Args[2], err))
 	}
-	status, count, twice, patience := 0, 0, 0, time.Duration(seconds)*time.Second
+	status, count, patience := 0, 0, time.Duration(seconds)*time.Second
 	for _, word := range names {
-		history, once := words[word], []porcupine.Operation{}
-		for _, op := range history {
-			if op.Input.(call).what != "again" {
-				once = append(once, op)
-			}
-		}
-		count += len(once)
-		verdict := judge(once, true, patience)
-		if verdict == porcupine.Illegal && len(once) < len(history) {
-			if verdict = judge(history, true, patience); verdict == porcupine.Ok {
-				twice++
-			}
-		}
+		history := words[word]
+		count += len(history)
+		verdict := judge(history, true, patience)
 		switch verdict {
 		case porcupine.Unknown:
 			fmt.Printf("word %s: no verdict within %d s on %d calls\n", word, seconds, len(history))
@@ -204,7 +191,7 @@ func main() {
 			status = 1
 		}
 	}
-	fmt.Printf("%d calls on %d words; a put had its effect twice on %d\n", count, len(words), twice)
+	fmt.Printf("%d calls on %d words\n", count, len(words))
 	os.Exit(status)
 }
 

@@ -29,7 +29,9 @@ impl ServiceLoop {
                 match role {
                     Role::Copies => {
                         // A copy is filled when the coordinator knows it: the notice that tells of it is there by now.
-                        self.read_mail();
+                        if self.notices.has_some() {
+                            self.read_mail();
+                        }
                         self.tell_home(CopyInput::Frames { place: id, frames: &frames });
                     }
                     _ => self.tell_home(PageInput::Frames { place: id, frames: &frames }),

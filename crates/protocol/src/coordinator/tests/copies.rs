@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::wire::copies::FromHolder;
 
 const LEASE_MS: u64 = crate::limits::LEASE_MS;
+const HOME_LEASE_MS: u64 = crate::limits::HOME_LEASE_MS;
 
 fn copied(name: &str, len: u64, placement: Placement, copies: u8) -> Request {
     let (name, attributes, existing) = (name.to_owned(), Attributes::default(), Existing::Refuse);
@@ -102,11 +103,14 @@ fn a_copy_becomes_home_when_the_lease_of_the_home_is_over() {
     let (_, home, copies) = holders(&pool);
     assert_eq!(home, 1);
     let copy = copies[0] as usize;
+    let answers_until_ms = pool.nodes[1].member.homes_until_ms();
     pool.cut(1);
     let asked = pool.ask(0, OWNER, open("a"));
-    pool.pass(LEASE_MS - 200, &[1]);
+    pool.pass(HOME_LEASE_MS - 300, &[1]);
     assert!(pool.nodes[copy].held.is_empty() && pool.answer(0, asked).is_none(), "its lease goes on");
+    assert!(answers_until_ms > pool.now_ms);
     pool.pass(400, &[1]);
+    assert!(answers_until_ms <= pool.now_ms);
     pool.freeze(copy, 7);
     assert!(pool.is_elected(copy));
     assert_eq!(holders(&pool), (2, copy as u32, vec![]));
@@ -127,7 +131,7 @@ fn a_copy_that_is_missing_elsewhere_does_not_put_off_the_end_of_a_lease() {
     let (copy, other) = (holders(&pool).2[0] as usize, pool.coordinator.regions().nth(1).unwrap());
     let (extent, node) = (CopiedExtent { gid: other.gid, index: 0 }, other.holders_of(0).unwrap().1.copies[0].node);
     pool.cut(1);
-    pool.pass(LEASE_MS - 300, &[1]);
+    pool.pass(HOME_LEASE_MS - 300, &[1]);
     pool.nodes[0].member.say_as_holder(extent, FromHolder::Drop { term: Term(1), node });
     pool.run();
     pool.pass(500, &[1]);

@@ -1,0 +1,139 @@
+//! Calls that run again where that is safe: rounds of requests, and the rule for the next one.
+
+use super::call_numbers::NumberedCall;
+use super::drafts::{Drafts, Tickets, admit, post_drafts};
+use super::repetition::{Breaks, Repetition};
+use hanare_protocol::limits::{LEASE_MS, RENEW_MS};
+use hanare_protocol::{Error, Result};
+use std::time::Duration;
+
+/// Longest silence of a home of bytes with copies. Its lease ends, and then a look of a renewal's length or two, before it is known to be lost.
+const MOVE_MS: u64 = LEASE_MS + 3 * RENEW_MS;
+
+/// Runs blocking commands that `draft` makes, in as many rounds as [`CallRounds`] allows. `refresh` asks for the grants of today.
+///
+/// # Safety
+/// Runs drafts. The windows that `draft` is given are valid, and unused by others where they are written, until this returns.
+pub(crate) unsafe fn run<'b>(
+    repetition: Repetition,
+    refresh: impl Fn(&Error) -> Result<()>,
+    mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>,
+) -> Result<()> {
+    let mut rounds = CallRounds::new(repetition);
+    loop {
+        let drafts = rounds.drafts();
+        // SAFETY: promised by the caller; `end` waits for all tickets, whatever the outcome.
+        let round = unsafe { rounds.begin(drafts, Tickets::default(), &mut draft) };
+        if rounds.end(round, &refresh)? {
+            return Ok(());
+        }
+    }
+}
+
+/// CallRounds of a call. It runs once more where a node was lost or refused its grant, unless that would be twice. It runs again for some time where
+/// a connection ends that the node took, or bytes have copies.
+pub(crate) struct CallRounds {
+    repetition: Repetition,
+    has_written: bool,
+    has_refreshed: bool,
+    breaks: Breaks,
+}
+
+/// A round, whose requests are under way.
+pub(crate) struct CallRound<'b> {
+    tickets: Tickets<'b>,
+    posted: Result<()>,
+}
+
+impl CallRounds {
+    pub fn new(repetition: Repetition) -> CallRounds {
+        CallRounds { repetition, has_written: false, has_refreshed: false, breaks: Breaks::default() }
+    }
+
+    /// Drafts for the next round: they know their call.
+    pub fn drafts<'b>(&mut self) -> Drafts<'b> {
+        Drafts::of_call(self.repetition.call.as_mut().map_or(0, NumberedCall::detail))
+    }
+
+    /// Begins a round.
+    ///
+    /// # Safety
+    /// See [`Drafts::post`].
+    pub unsafe fn begin<'b>(
+        &self,
+        drafts: Drafts<'b>,
+        tickets: Tickets<'b>,
+        draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>,
+    ) -> CallRound<'b> {
+        let mut round = CallRound { tickets, posted: Ok(()) };
+        // SAFETY: promised by the caller.
+        round.posted = unsafe { post_drafts(drafts, draft, &mut round.tickets) };
+        round
+    }
+
+    /// Adds a command, which must not be run twice if `is_once`.
+    pub fn add(&mut self, is_once: bool) {
+        self.repetition.is_once |= is_once;
+    }
+
+    /// True if the coordinator may be asked once more for the home of bytes with copies. Pauses before that.
+    pub fn may_wait(&mut self) -> bool {
+        self.breaks.may_repeat_moved()
+    }
+
+    /// Ends a round. Returns false if another one is to begin, with the grants that `refresh` has asked for.
+    pub fn end(
+        &mut self,
+        CallRound { mut tickets, posted }: CallRound<'_>,
+        refresh: impl FnOnce(&Error) -> Result<()>,
+    ) -> Result<bool> {
+        let Repetition { is_once, moves, .. } = self.repetition;
+        let may_run_again = !is_once || tickets.is_numbered;
+        // Another node is home of bytes with copies soon after the lease of a silent one is over.
+        tickets.patience = (moves && may_run_again).then(|| Duration::from_millis(MOVE_MS));
+        let (waited, was_sent) = (tickets.wait(), posted.is_ok());
+        let Err(error) = tickets.explain(posted.and(waited)) else { return Ok(true) };
+        self.has_written |= tickets.may_have_written();
+        let may_repeat = match &error {
+            // The next home is found when the lease of the one before is over.
+            Error::GrantRefused { .. } | Error::NodeLost { .. } | Error::Timeout { .. } if moves => {
+                let is_nothing_done = matches!(error, Error::GrantRefused { .. }) || !was_sent;
+                (is_nothing_done || may_run_again) && self.breaks.may_repeat_moved()
+            }
+            // An update with this error did nothing; otherwise the error would be another.
+            Error::GrantRefused { .. } => !std::mem::replace(&mut self.has_refreshed, true),
+            Error::NodeLost { .. } if was_sent => !is_once && self.breaks.may_repeat(),
+            Error::NodeLost { .. } => !is_once && !std::mem::replace(&mut self.has_refreshed, true),
+            _ => false,
+        };
+        if !may_repeat {
+            // A region that was removed meanwhile has its grants refused, whatever was asked for before.
+            let is_removed = |error: &Error| matches!(error, Error::GrantRefused { .. }) && self.has_written;
+            return match is_removed(&error).then(|| refresh(&error)) {
+                Some(Err(removed @ Error::UnknownRegion { .. })) => Err(removed),
+                _ => Err(admit(self.has_written, error)),
+            };
+        }
+        match refresh(&error) {
+            Ok(()) => Ok(false),
+            // A removed region has no bytes that could have changed.
+            Err(Error::UnknownRegion { name }) => Err(Error::UnknownRegion { name }),
+            // The coordinator names the home, so it is waited for.
+            Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) if moves && self.breaks.may_repeat_moved() => Ok(false),
+            Err(later) if !self.has_written => Err(later),
+            Err(_) => Err(admit(self.has_written, error)),
+        }
+    }
+}
+
+impl CallRound<'_> {
+    /// True if all replies are here.
+    pub fn is_done(&self) -> bool {
+        self.tickets.are_done()
+    }
+
+    /// Sleeps until one of its requests has its answer, for `bound` at most.
+    pub fn nap(&self, bound: Duration) {
+        self.tickets.nap(bound);
+    }
+}
