@@ -1,6 +1,7 @@
 //! `hanare demo`: the pool at work, in a minute and with nothing but this binary; a program on three times its memory;
 //! and the papers' product, from files to files.
 
+mod counting;
 mod matmul;
 mod memory;
 mod part;

@@ -1,4 +1,4 @@
-//! `hanare demo`: what the pool is for, in five scenes on three nodes of this machine, which treat each other as strangers.
+//! `hanare demo`: what the pool is for, in six scenes on three nodes of this machine, which treat each other as strangers.
 //!
 //! | scene | shows |
 //! |---|---|
@@ -7,9 +7,11 @@
 //! | count | programs on three hosts change one word by plain pointer |
 //! | lock | the holder of a lock is killed, and the next one is told |
 //! | node | a node is killed: an error says so, and the rest goes on |
+//! | copies | bytes of that node that another has, too: a program goes on, and none is lost |
 //!
 //! Each scene checks what it shows; one that does not come out right ends the demonstration with exit status 1.
 
+use super::counting::Counting;
 use super::part::{Part, Playing};
 use crate::print;
 use crate::run::nodes::Nodes;
@@ -106,7 +108,9 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     show(stage.sum()?);
     show(stage.count()?);
     show(stage.lock()?);
+    let counting = Counting::start(&stage.pool, "counted", stage.ids[NODE_COUNT - 1])?;
     show(stage.lose_a_node()?);
+    show(keep_bytes(counting)?);
     drop(stage);
     let whole = begun.elapsed();
     if options.json {
@@ -286,6 +290,22 @@ impl Stage {
             facts: json!({ "error": error.to_string(), "seconds": time.as_secs_f64() }),
         })
     }
+}
+
+/// The killed node was the home of a region with copies.
+fn keep_bytes(counting: Counting) -> Result<Scene> {
+    counting.goes_on()?;
+    let counted = counting.end()?;
+    Ok(Scene {
+        name: "copies",
+        lines: vec![format!(
+            "meanwhile a program put numbers there, with two copies: 0 of {} answered puts lost, no error, the longest took {}",
+            counted.answered,
+            span(counted.longest)
+        )],
+        next: "hanare region create results 4GiB --copies 2",
+        facts: json!({ "answered": counted.answered, "lost": 0, "pause_seconds": counted.longest.as_secs_f64() }),
+    })
 }
 
 impl Scene {

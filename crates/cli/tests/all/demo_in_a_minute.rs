@@ -22,6 +22,7 @@ fn every_scene_comes_out_right() {
     }
     assert_eq!(facts["lock"]["abandoned"].as_bool(), Some(true), "{facts}");
     assert!(facts["node"]["error"].as_str().is_some_and(|error| error.contains("is lost")), "{facts}");
+    assert!(number(&facts["copies"]["answered"]) > 100.0, "{facts}");
     wait_until("nothing is left of the demonstration", || marked(&mark).is_empty());
 }
 
@@ -37,12 +38,13 @@ fn each_scene_has_its_line_and_what_to_type_next() {
         ("count", "on 3 hosts"),
         ("lock", "was told that it was abandoned"),
         ("node", "was killed"),
+        ("copies", "answered puts lost, no error"),
     ] {
         let line =
             text.lines().find(|line| line.starts_with(&format!("{name:<7}"))).unwrap_or_else(|| panic!("no {name}: {text}"));
         assert!(line.contains(told) || line.contains("not on this machine"), "{line}");
     }
-    assert_eq!(text.lines().filter(|line| line.trim_start().starts_with("> ")).count(), 5, "{text}");
+    assert_eq!(text.lines().filter(|line| line.trim_start().starts_with("> ")).count(), 6, "{text}");
 }
 
 /// A transcript without its numbers, their units, and what differs from run to run in parentheses.

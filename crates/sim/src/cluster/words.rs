@@ -204,7 +204,7 @@ impl Cluster {
         let now_ms = self.now_ms;
         let ignores_lease = self.has(Defect::ForgetLease);
         let Some(process) = self.process(at) else { return Ok(()) };
-        process.lender.has_lease = ignores_lease || process.member.leases_until_ms(now_ms) > now_ms;
+        process.lender.has_lease = ignores_lease || process.member.homes_until_ms() > now_ms;
         let opened = process.lender.open(slot, grant, Rights::Write);
         let this = &self.words.programs[program];
         let Some(request) = this.request.filter(|_| this.number == number) else { return Ok(()) };
