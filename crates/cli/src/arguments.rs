@@ -1,6 +1,6 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
-use crate::{demo, forward, journal, key, mount, nbd, node, queue, region, run, top, trace, what_if};
+use crate::{demo, forward, journal, keeper, key, mount, nbd, node, queue, region, run, top, trace, what_if};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -56,6 +56,9 @@ pub enum Command {
     /// Check a coordinator's journal, or print its records
     #[command(subcommand)]
     Journal(journal::Command),
+    /// Show the nodes that keep the pool's names together
+    #[command(subcommand)]
+    Keeper(keeper::Command),
     /// Show what this machine offers, the fabrics, and every setting
     Info {
         /// Print JSON.

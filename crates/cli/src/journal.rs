@@ -44,6 +44,11 @@ pub fn place() -> PathBuf {
     hanare::settings::state_folder().join(format!("journal-{host}.redb"))
 }
 
+/// The place of a keeper's file.
+pub fn keepers_place(name: &str) -> PathBuf {
+    hanare::settings::state_folder().join(format!("keeper-{name}.redb"))
+}
+
 fn read(file: Option<&Path>) -> Result<(PathBuf, Vec<Record>)> {
     let path = file.map_or_else(place, Path::to_owned);
     std::fs::metadata(&path).with_context(|| format!("no journal at {}", path.display()))?;

@@ -11,6 +11,7 @@
 //! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
 //! | [`mod@log`] | what a long-running command says |
 //! | [`doctor`] | what is wrong, and what to type |
+//! | [`keeper`] | the nodes that hold the coordinator's journal together |
 //! | [`key`] | the file that lets hosts into one pool |
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
@@ -30,6 +31,7 @@ mod forward;
 mod fuzz;
 mod info;
 mod journal;
+mod keeper;
 mod key;
 mod lines;
 mod log;
@@ -138,6 +140,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Queue(command) => queue::run(&command)?,
         Command::Key(command) => key::run(command)?,
         Command::Journal(command) => journal::run(&command)?,
+        Command::Keeper(command) => keeper::run(&command)?,
         Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,
         Command::Doctor { json } => return doctor::run(json),

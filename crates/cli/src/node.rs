@@ -50,6 +50,9 @@ pub struct Options {
     /// Join the pool whose coordinator listens there, host or host:port [port: 7411]; without it this node is a coordinator.
     #[arg(long, value_name = "ADDR")]
     pub join: Option<String>,
+    /// Keep the pool's names at these nodes together, three or five, host or host:port [port: 7411]. Every node of the pool gets the same list. One of those in the list is the coordinator, and another follows when it is lost.
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',', conflicts_with = "join")]
+    pub keepers: Vec<String>,
     /// File with the pool's key [default: HANARE_KEY, else pool.key beside the journal].
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
@@ -214,7 +217,8 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
     let mut node = NodeOptions::new(options.memory)?;
     // A coordinator is found by its port; a node that joins tells it where it listens.
     node.join = options.join.as_deref().map(with_port);
-    node.listen = match (&options.listen, &node.join) {
+    node.keepers = options.keepers.iter().map(|keeper| with_port(keeper)).collect();
+    node.listen = match (&options.listen, node.join.as_ref().or(node.keepers.first())) {
         (Some(listen), _) => listen.clone(),
         (None, None) => format!("127.0.0.1:{PORT}"),
         (None, Some(join)) => format!("{}:0", local_address(join).unwrap_or_else(|| "127.0.0.1".to_owned())),
@@ -241,7 +245,7 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
         )?;
         if options.join.is_none() {
             make_folder(Some(&hanare::settings::state_folder()), 0o700)?;
-            node.journal = Some(journal::place());
+            node.journal = Some(if node.keepers.is_empty() { journal::place() } else { journal::keepers_place(&node.name) });
         }
     }
     Ok(node)

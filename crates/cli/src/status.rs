@@ -49,6 +49,12 @@ fn show(as_json: bool) -> Result<()> {
             let status = status?;
             show_nodes(status.nodes.iter().map(row));
             print::line(&format!("\n{}", summary(&status)));
+            if !own.keepers.is_empty() {
+                let (count, coordinator) = (own.keepers.len(), own.coordinator.node);
+                print::line(&format!(
+                    "{count} keepers hold the pool's names (`hanare keeper ls`); {coordinator} is the coordinator"
+                ));
+            }
             Ok(())
         }
         None => show_own(&own, as_json),
@@ -64,7 +70,7 @@ fn within<T: Send + 'static>(bound: Duration, call: impl FnOnce() -> T + Send + 
 
 /// The own node's knowledge while the coordinator is away: itself, and the coordinator's address.
 fn show_own(status: &OwnStatus, as_json: bool) -> Result<()> {
-    let OwnStatus { own, regions, coordinator } = status;
+    let OwnStatus { own, regions, coordinator, .. } = status;
     if as_json {
         let away = json!({ "node": coordinator.node.0, "address": coordinator.address });
         print::json(&json!({ "coordinator_away": away, "regions_here": regions, "nodes": [node_value(own)] }))?;

@@ -4,7 +4,7 @@ use crate::copies::{CopyInput, CopyOutput};
 use crate::pages::{PageInput, PageMemory, PageOutput};
 use crate::waiter::Waiter;
 use hanare_protocol::Result;
-use hanare_protocol::id::{ClientId, JobId, Rank, User};
+use hanare_protocol::id::{ClientId, JobId, NodeId, Rank, User};
 use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 
@@ -35,6 +35,8 @@ pub enum Input<'a, P: PageMemory> {
     },
     /// The node is a member of its pool, or not any more.
     Member(bool),
+    /// The node of that number is the pool's home of names, or not any more. Said where keepers hold the pool's journal: the home may change.
+    PoolHome(NodeId, bool),
     /// A rank of a job is gone.
     RankGone {
         /// The job.

@@ -62,6 +62,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                     self.copies.on_coordinator_met(now);
                 }
             }
+            Input::PoolHome(me, is_home) => self.locks.set_pool_home(me, is_home),
             Input::RankGone { job, rank, ranks, reason, died } => self.locks.on_rank_gone(job, rank, ranks, &reason, died),
             Input::Freed => {
                 self.pages.on_freed(now);
@@ -170,7 +171,8 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     }
 
     fn on_request<M: Memory>(&mut self, now: Duration, waiter: Waiter, from: (ClientId, User), request: SyncRequest, memory: &M) {
-        let may = self.locks.may(waiter.link, from.1, &request);
+        let may = self.locks.ensure_home(waiter.link, &request);
+        let may = may.and_then(|()| self.locks.may(waiter.link, from.1, &request));
         let outcome = may.and_then(|()| self.begin((now, waiter), from, request, memory));
         let answer = outcome.transpose().map(|outcome| SyncOutput::Answer(waiter, outcome));
         self.locks.outputs().extend(answer);

@@ -2,6 +2,7 @@
 
 mod carrying;
 mod naming;
+mod pool_home;
 mod sleeping;
 
 use carrying::Wants;
@@ -14,7 +15,7 @@ use crate::quotas::{Quotas, Usage};
 use crate::waiter::{Waiter, deadline};
 use hanare_protocol::entry::{BoundData, Condition, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, PartySlot, RankAt};
-use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
+use hanare_protocol::id::{ClientId, JobId, NodeId, PartyName, Rank, Rights, User};
 use hanare_protocol::limits::{
     LINK_ARRIVAL_COUNT_MAX, LINK_GRANT_LEN_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX,
     USER_PLACE_COUNT_MAX,
@@ -36,6 +37,8 @@ pub(crate) struct Locks {
     leases: Leases,
     groups: Groups,
     names: NameOwners,
+    /// This node, where another is the pool's home: names are not found here.
+    not_home: Option<NodeId>,
     quotas: Quotas,
     /// Requests that wait for a lock.
     waiting: BTreeMap<Claimant, WaitingLock>,

@@ -2,9 +2,9 @@
 
 use super::*;
 use hanare_protocol::Error;
-use hanare_protocol::id::{ClientId, Gid, Grant, Slot, User};
+use hanare_protocol::id::{ClientId, Gid, Grant, JobId, JobRank, NodeId, Rank, Slot, User};
 use hanare_protocol::lock::{Claimant, Recalled};
-use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAddress, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest};
 use std::time::Duration;
 
 /// A home, its memory and its clock in milliseconds.
@@ -157,4 +157,36 @@ fn a_heap_s_table_goes_with_its_extent_and_so_does_its_user_s_charge() {
     let length = SyncRequest::BlockLen { slot, grant, region_len: 4096, offset: 0 };
     assert_eq!(driven.ask(1, 2, length), [(1, 2, false)], "another region's heap has no block yet");
     assert_eq!(driven.ask(1, 3, allocate()), [(1, 3, true)]);
+}
+
+#[test]
+fn a_home_that_another_follows_gives_nobody_what_the_next_one_gives() {
+    let mut driven = Driven::new();
+    let (me, lease) = (NodeId(3), LeaseWish::default());
+    let who = JobRank { job: JobId(5), rank: Rank(0), ranks: 2 };
+    let arrive = |generation| SyncRequest::Arrive(Party::Rank(Arrival { who, generation }), None);
+    driven.ask(1, 1, lock(1, None, lease));
+    driven.ask(2, 1, lock(1, None, lease));
+    driven.ask(3, 1, arrive(0));
+    driven.ask(4, 1, SyncRequest::AwaitDeath { job: JobId(5) });
+    let told = driven.handle(Input::PoolHome(me, false));
+    assert_eq!(answers(&told), [(2, 1, false), (3, 1, false), (4, 1, false)]);
+    // The holder gives its lock back, and nobody gets it.
+    assert_eq!(driven.ask(1, 2, SyncRequest::Unlock { number: 1 }), [(1, 2, true)]);
+    for refused in [lock(9, None, lease), arrive(4), SyncRequest::AwaitDeath { job: JobId(5) }] {
+        let from = (ClientId(2), User { uid: 7, gid: 7 });
+        let told = driven.handle(Input::Request { waiter: Waiter { link: 2, seq: 9 }, from, request: refused });
+        assert!(matches!(&told[..], [SyncOutput::Answer(_, Err(Error::NodeLost { node, .. }))] if *node == me), "{told:?}");
+    }
+    // Home again, it knows nothing of its time before.
+    assert!(driven.handle(Input::PoolHome(me, true)).is_empty());
+    let told = driven.handle(Input::Request {
+        waiter: Waiter { link: 5, seq: 1 },
+        from: (ClientId(5), User { uid: 8, gid: 8 }),
+        request: lock(1, None, lease),
+    });
+    assert!(matches!(&told[..], [SyncOutput::Answer(_, Ok(SyncAnswer::Granted { abandoned: true, .. }))]), "{told:?}");
+    let who = JobRank { rank: Rank(1), ..who };
+    let other = SyncRequest::Arrive(Party::Rank(Arrival { who, generation: 4 }), None);
+    assert_eq!((driven.ask(6, 1, arrive(4)), driven.ask(7, 1, other)), (vec![], vec![(6, 1, true), (7, 1, true)]));
 }

@@ -45,7 +45,9 @@ struct Entries {
     free: Vec<usize>,
     /// Extents of removed regions that clients may still have mapped, with these clients. Their memory is lent as long as that.
     lingering: Vec<(Arc<NodeExtent>, BTreeSet<ClientId>)>,
-    /// Until when the node answers for extents with copies, by its own clock.
+    /// Until when the node is a member, by its own clock.
+    lease_until_ns: AtomicU64,
+    /// Until when it answers for extents with copies.
     homes_until_ns: AtomicU64,
 }
 
@@ -64,6 +66,11 @@ impl Entries {
     /// True if this node answers for an extent. Another node may be home of one with copies when the lease is over.
     fn answers(&self, held: &NodeExtent) -> bool {
         !held.has_copies() || (held.is_open() && monotonic_ns() < self.homes_until_ns.load(Ordering::Relaxed))
+    }
+
+    /// True if the node is a member by its own clock.
+    fn has_lease(&self) -> bool {
+        monotonic_ns() < self.lease_until_ns.load(Ordering::Relaxed)
     }
 
     /// The same for who reaches its bytes by commands. Writes of an extent with copies wait for those, as for pages.
@@ -171,15 +178,24 @@ impl Extents {
                 slots: Vec::new(),
                 free: Vec::new(),
                 lingering: Vec::new(),
+                lease_until_ns: AtomicU64::new(0),
                 homes_until_ns: AtomicU64::new(0),
             }),
         }
     }
 
-    /// The node answers for extents with copies for so many milliseconds.
-    pub fn hold_homes(&self, left_ms: u64) {
-        let until_ns = if left_ms == 0 { 0 } else { monotonic_ns().saturating_add(left_ms.saturating_mul(1_000_000)) };
-        self.read().homes_until_ns.store(until_ns, Ordering::Relaxed);
+    /// The node is a member for so many milliseconds, and answers for extents with copies for so many.
+    pub fn hold_leases(&self, left_ms: u64, homes_left_ms: u64) {
+        let until_ns =
+            |left_ms: u64| if left_ms == 0 { 0 } else { monotonic_ns().saturating_add(left_ms.saturating_mul(1_000_000)) };
+        let entries = self.read();
+        entries.lease_until_ns.store(until_ns(left_ms), Ordering::Relaxed);
+        entries.homes_until_ns.store(until_ns(homes_left_ms), Ordering::Relaxed);
+    }
+
+    /// True if the node is a member by its own clock.
+    pub fn has_lease(&self) -> bool {
+        self.read().has_lease()
     }
 
     /// Makes extents for a region, all or none; `copied` if other nodes have copies.

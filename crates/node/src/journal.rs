@@ -14,6 +14,7 @@ use hanare_protocol::wire::control;
 use hanare_protocol::{Error, Result};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use serde::{Serialize, de::DeserializeOwned};
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -21,8 +22,10 @@ use std::path::{Path, PathBuf};
 const RECORDS: TableDefinition<u64, &[u8]> = TableDefinition::new("records");
 const FORMAT: TableDefinition<&str, u32> = TableDefinition::new("format");
 
-/// Version of the records; a journal of another one is refused, not misread.
-const FORMAT_VERSION: u32 = 3;
+/// A kind of file, and the version of what is in it; a file of another one is refused, not misread.
+pub(crate) type Format = (&'static str, u32);
+
+const JOURNAL: Format = ("version", 3);
 
 /// Bytes of a checksum.
 const SUM_LEN: usize = 8;
@@ -48,7 +51,7 @@ impl Journal {
     /// damaged.
     pub fn open(path: &Path) -> Result<(Journal, Vec<Record>)> {
         make_folder(path)?;
-        let database = Some(open_database(path, true)?);
+        let database = Some(open_database(path, true, JOURNAL)?);
         let mut journal = Journal { database, path: path.to_owned(), next: 0, count: 0, is_full: false };
         let records = journal.load()?;
         journal.take_reserve();
@@ -78,7 +81,7 @@ impl Journal {
         let first = self.next;
         self.write(|table| {
             for (number, record) in (first..).zip(records) {
-                table.insert(number, sealed(number, record).as_slice())?;
+                table.insert(number, sealed(&number.to_le_bytes(), record).as_slice())?;
             }
             Ok(())
         })
@@ -89,7 +92,7 @@ impl Journal {
         let written = self.write(|table| {
             table.retain(|_, _| false)?;
             for (number, record) in (0..).zip(records) {
-                table.insert(number, sealed(number, record).as_slice())?;
+                table.insert(number, sealed(&number.to_le_bytes(), record).as_slice())?;
             }
             Ok(())
         });
@@ -144,7 +147,7 @@ impl Journal {
     /// After an error the database takes no more; what was durable is read again.
     fn open_again(&mut self) -> Result<()> {
         self.close();
-        self.database = Some(open_database(&self.path, false)?);
+        self.database = Some(open_database(&self.path, false, JOURNAL)?);
         Ok(())
     }
 
@@ -183,7 +186,7 @@ impl Journal {
         self.next = rows.last().map_or(0, |(number, _)| number.saturating_add(1));
         self.count = rows.len();
         let open = |(number, bytes): (u64, Vec<u8>)| {
-            unsealed(number, &bytes)
+            unsealed(&number.to_le_bytes(), &bytes)
                 .ok_or_else(|| self.failed("read", &damaged(&format!("record {number} is not what was written"))))
         };
         rows.into_iter().map(open).collect()
@@ -212,36 +215,36 @@ impl Drop for Journal {
 ///
 /// **Errors**: as a coordinator's that opens it.
 pub fn read_journal(path: &Path) -> Result<Vec<Record>> {
-    let database = Some(open_database(path, false)?);
+    let database = Some(open_database(path, false, JOURNAL)?);
     Journal { database, path: path.to_owned(), next: 0, count: 0, is_full: false }.load()
 }
 
-fn damaged(why: &str) -> String {
+pub(crate) fn damaged(why: &str) -> String {
     format!("the file is damaged ({why}); restore it from a copy, or move it away to begin anew")
 }
 
-/// A record as it is stored.
-fn sealed(number: u64, record: &Record) -> Vec<u8> {
-    let bytes = control::encode(record);
-    [&sum(number, &bytes)[..], &bytes].concat()
+/// A value as it is stored under a key.
+pub(crate) fn sealed<T: Serialize>(key: &[u8], value: &T) -> Vec<u8> {
+    let bytes = control::encode(value);
+    [&sum(key, &bytes)[..], &bytes].concat()
 }
 
-/// A stored record, if it is what was written there.
-fn unsealed(number: u64, stored: &[u8]) -> Option<Record> {
+/// A stored value, if it is what was written there.
+pub(crate) fn unsealed<T: DeserializeOwned>(key: &[u8], stored: &[u8]) -> Option<T> {
     let (found, bytes) = stored.split_first_chunk::<SUM_LEN>()?;
-    if *found == sum(number, bytes) { control::decode(bytes).ok() } else { None }
+    if *found == sum(key, bytes) { control::decode(bytes).ok() } else { None }
 }
 
-fn sum(number: u64, bytes: &[u8]) -> [u8; SUM_LEN] {
+fn sum(key: &[u8], bytes: &[u8]) -> [u8; SUM_LEN] {
     let mut hash = blake3::Hasher::new();
-    hash.update(&number.to_le_bytes()).update(bytes);
+    hash.update(key).update(bytes);
     let mut sum = [0; SUM_LEN];
     hash.finalize_xof().fill(&mut sum);
     sum
 }
 
 /// Opens the database and checks its format. A damaged one panics in the database's code; here that is an error like others.
-fn open_database(path: &Path, may_make: bool) -> Result<Database> {
+pub(crate) fn open_database(path: &Path, may_make: bool, format: Format) -> Result<Database> {
     let place = path.display().to_string();
     let refuse =
         |error: redb::Error| Error::BadSetting { key: "the journal".to_owned(), value: place.clone(), reason: error.to_string() };
@@ -260,7 +263,7 @@ fn open_database(path: &Path, may_make: bool) -> Result<Database> {
         }),
         false => Database::open(path).map_err(|error| refuse(error.into())),
     };
-    let opened = vital::caught(|| open().and_then(|database| check_format(&database, &place).map(|()| database)));
+    let opened = vital::caught(|| open().and_then(|database| check_format(&database, &place, format).map(|()| database)));
     opened.unwrap_or_else(|panic| Err(Error::System { what: format!("open the journal at {place}"), reason: damaged(&panic) }))
 }
 
@@ -288,7 +291,7 @@ fn open_file(path: &Path, may_make: bool) -> std::io::Result<File> {
     Ok(file)
 }
 
-fn make_folder(path: &Path) -> Result<()> {
+pub(crate) fn make_folder(path: &Path) -> Result<()> {
     let folder = path.parent().map(PathBuf::from).unwrap_or_default();
     DirBuilder::new()
         .recursive(true)
@@ -297,18 +300,18 @@ fn make_folder(path: &Path) -> Result<()> {
         .map_err(|error| Error::System { what: format!("make the folder {}", folder.display()), reason: error.to_string() })
 }
 
-fn check_format(database: &Database, place: &str) -> Result<()> {
+fn check_format(database: &Database, place: &str, (kind, ours): Format) -> Result<()> {
     let run = || -> Result<u32, redb::Error> {
         let transaction = database.begin_write()?;
         let version = {
             transaction.open_table(RECORDS)?;
             let mut table = transaction.open_table(FORMAT)?;
-            let found = table.get("version")?.map(|version| version.value());
+            let found = table.get(kind)?.map(|version| version.value());
             match found {
                 Some(version) => version,
                 None => {
-                    table.insert("version", FORMAT_VERSION)?;
-                    FORMAT_VERSION
+                    table.insert(kind, ours)?;
+                    ours
                 }
             }
         };
@@ -316,11 +319,11 @@ fn check_format(database: &Database, place: &str) -> Result<()> {
         Ok(version)
     };
     match run() {
-        Ok(FORMAT_VERSION) => Ok(()),
+        Ok(found) if found == ours => Ok(()),
         Ok(other) => Err(Error::BadSetting {
             key: "the journal".to_owned(),
             value: place.to_owned(),
-            reason: format!("it has format {other}, this build writes {FORMAT_VERSION}"),
+            reason: format!("it has format {other}, this build writes {ours}"),
         }),
         Err(error) => Err(Error::System { what: format!("open the journal at {place}"), reason: error.to_string() }),
     }

@@ -10,6 +10,7 @@
 //! | `image` | its bytes at one moment |
 //! | `queues`, `spill` | queues in extents; what they spill, and for whom |
 //! | `journal` | the coordinator's durable records |
+//! | `keepers` | the same, held by several nodes together |
 //! | `closer` | the thread that unmaps and closes what programs leave that are gone |
 //! | `counts` | what was done of commands, for metrics |
 //! | `member_list` | which programs are attached |
@@ -34,6 +35,7 @@ mod extents;
 pub mod fuzz;
 mod image;
 mod journal;
+mod keepers;
 mod key;
 mod lost;
 mod member_list;
@@ -91,14 +93,45 @@ fn proving(keys: &Keys) -> impl Fn(&Hellos) -> Result<Secret> + '_ {
     |hellos| keys.secret(hellos).map_err(|why| Error::Garbage { peer: "this node".to_owned(), reason: why.0.to_owned() })
 }
 
-/// The coordinator of a pool that begins here.
-fn begin_pool(options: &NodeOptions, life: Incarnation) -> Result<Option<control::Coordination>> {
-    if options.join.is_some() {
-        return Ok(None);
-    }
+/// A node's way to its pool's coordinator.
+#[derive(Default)]
+struct Place {
+    /// The coordinator, where it is here for good.
+    coordination: Option<control::Coordination>,
+    /// Present at a keeper: the coordinator is here while it leads.
+    reigns: Option<control::Reigns>,
+    /// The addresses of coordinators elsewhere.
+    addresses: Vec<String>,
+}
+
+/// Finds a node's place in its pool, which begins here where the options name no other.
+fn find_place(
+    options: &NodeOptions,
+    (address, life): (&str, Incarnation),
+    keys: &Keys,
+    notices: &Arc<NoticeQueue<ToControl>>,
+) -> Result<Place> {
     let own = coordinator::Settings::new(&options.name);
     let rules = coordinator::Settings { quota: options.quota, home_life: Some(life), ..own };
-    control::open_coordination(rules, options.journal.as_deref()).map(Some)
+    if let Some(join) = &options.join {
+        return Ok(Place { addresses: vec![join.clone()], ..Place::default() });
+    }
+    if options.keepers.is_empty() {
+        let coordination = control::open_coordination(rules, options.journal.as_deref())?;
+        return Ok(Place { coordination: Some(coordination), ..Place::default() });
+    }
+    let list = keepers::sorted(&options.keepers)?;
+    let addresses: Vec<String> = list.iter().filter(|keeper| *keeper != address).cloned().collect();
+    if addresses.len() == list.len() {
+        return Ok(Place { addresses, ..Place::default() });
+    }
+    let path = options.journal.as_deref().ok_or_else(|| Error::BadSetting {
+        key: "--keepers".to_owned(),
+        value: options.keepers.join(","),
+        reason: "a keeper needs a file for what it promises".to_owned(),
+    })?;
+    let keepers = keepers::Keepers::open(&list, address, path, keys.clone(), notices.clone())?;
+    Ok(Place { reigns: Some(control::Reigns::new(keepers, rules)), addresses, ..Place::default() })
 }
 
 type ControlThread = JoinHandle<Result<()>>;
@@ -151,7 +184,8 @@ impl Node {
         let begun = Instant::now();
         control::raise_limit();
         let key_file = key::KeyFile::new(options.key.as_deref());
-        let keys = Keys::of(key::pool_key(options.key.as_deref(), options.join.is_some())?, options.sealing);
+        let joins = options.join.is_some() || !options.keepers.is_empty();
+        let keys = Keys::of(key::pool_key(options.key.as_deref(), joins)?, options.sealing);
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let lender = Arc::new(Lender::new(&lent(&options))?);
         let extents = Arc::new(Extents::new(lender.clone()));
@@ -159,8 +193,10 @@ impl Node {
         let address = options.advertised(listener.address());
         let notices = Arc::new(NoticeQueue::new()?);
         let incarnation = Incarnation(u128::from_le_bytes(hanare_memory::random::bytes()?));
-        let coordination = begin_pool(&options, incarnation)?;
-        let home = options.join.clone().map(|join| control::CoordinatorLink::new(join, keys.clone(), bound, notices.clone()));
+        let Place { coordination, reigns, addresses } = find_place(&options, (&address, incarnation), &keys, &notices)?;
+        let join = (!addresses.is_empty() && reigns.is_none()).then(|| addresses.join(" or "));
+        let home =
+            (!addresses.is_empty()).then(|| control::CoordinatorLink::new(addresses, keys.clone(), bound, notices.clone()));
         let keeper =
             options.persist.as_ref().map(|persist| Keeper::open(&persist.folder, incarnation, &options.name)).transpose()?;
         let keeper = keeper.map(Arc::new);
@@ -189,10 +225,11 @@ impl Node {
             keeper,
             schedule,
             coordination,
+            reigns,
             home,
             acceptor: control::Acceptor::start(
                 listener,
-                control::GreetingTerms { keys: keys.clone(), join: options.join, bound, fabric },
+                control::GreetingTerms { keys: keys.clone(), join, bound, fabric },
                 notices.clone(),
             )?,
             service: data::Service::start(

@@ -30,6 +30,12 @@ pub(crate) enum ToControl {
     Shared { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
     /// A try to reach the coordinator ended.
     Dialed(Result<Greeted>),
+    /// The node stood still for a lease, and answers no more as the pool's home of names.
+    NamesLapsed,
+    /// Another keeper has connected.
+    KeeperCame(Greeted),
+    /// A try to reach that keeper ended.
+    KeeperDialed(u64, Result<Greeted>),
     /// The node wants a lock back that it lent to a client.
     Recall { client: ClientId, number: u64 },
     /// A queue would spill more than the coordinator has granted.
@@ -68,6 +74,8 @@ pub(crate) enum ToService {
     Recalled { client: ClientId, number: u64, recalled: Recalled },
     /// The node is a member of its pool, or not any more.
     Member(bool),
+    /// The node is its pool's home of locks and groups at names, or not any more. Said in pools with keepers, where the home may change.
+    PoolHome(bool),
     /// Extents of this node are no more.
     Freed,
     /// End; `keeps` if the node writes its bytes down then.

@@ -28,6 +28,9 @@ pub struct NodeOptions {
     pub advertise: Option<String>,
     /// The coordinator's address; `None` makes this node the coordinator.
     pub join: Option<String>,
+    /// The addresses of the keepers, which hold the coordinator's journal together; none where the coordinator alone has it. A node is one of
+    /// them if its own address is in the list. Others join the pool by them.
+    pub keepers: Vec<String>,
     /// File with the pool's key; `None` for [`super::default_key_file`], which a coordinator draws where it is not there.
     pub key: Option<PathBuf>,
     /// The connections to seal.
@@ -38,7 +41,7 @@ pub struct NodeOptions {
     pub number: Option<u32>,
     /// Address for clients: a path, or `@name`.
     pub socket: String,
-    /// The coordinator's journal; names end with the process where there is `None`.
+    /// The coordinator's journal, or this keeper's part of it; names end with the process where there is `None`.
     pub journal: Option<PathBuf>,
     /// Folder for its extents at a good end, read at its start; `None` lets them go with the process.
     pub persist: Option<Persist>,
@@ -72,6 +75,7 @@ impl NodeOptions {
             listen: "127.0.0.1:0".to_owned(),
             advertise: settings::text("HANARE_ADVERTISE"),
             join: None,
+            keepers: Vec::new(),
             key: settings::text("HANARE_KEY").map(PathBuf::from),
             sealing: sealing()?,
             name: host_name(),

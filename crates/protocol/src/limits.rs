@@ -1,8 +1,9 @@
 //! Every limit of the pool, each with its reason. Reaching one is a normal return value, never a hang.
 
 mod copies;
+mod keepers;
 
-pub use copies::*;
+pub use {copies::*, keepers::*};
 
 /// Bytes of a page, the unit of sharing. [D2 §6] and every kernel we run on.
 pub const PAGE_LEN: u64 = 4096;

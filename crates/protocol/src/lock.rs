@@ -256,6 +256,12 @@ impl Locks {
         Locks { known: Some(BTreeSet::new()), doubted: (true, false), ..Locks::default() }
     }
 
+    /// Another home had the locks at names: clients may have some from that one.
+    pub fn doubt_words(&mut self) {
+        self.known.get_or_insert_default().retain(|name| extent_of_name(name).is_some());
+        self.doubted.0 = true;
+    }
+
     /// Regions have their bytes from a life before this one: so clients may have locks at their bytes, too.
     pub fn with_bytes_of_another_life(self) -> Locks {
         let known = Some(self.known.unwrap_or_default());

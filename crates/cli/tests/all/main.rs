@@ -26,6 +26,7 @@ mod failing_rank_is_named;
 mod first_put_and_get;
 mod installed_program_finds_its_library;
 mod journal_is_checked;
+mod keepers;
 mod kill_node_is_reported;
 mod kill_rank_fails_barrier;
 mod launch_uses_the_running_pool;

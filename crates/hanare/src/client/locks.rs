@@ -278,7 +278,8 @@ impl Pool {
     /// that is none; [`Error::LimitReached`].
     pub fn permit(&self, name: &str, mode: u32) -> Result<()> {
         check_name(name)?;
-        self.shared.home()?.ask_sync(&SyncRequest::Permit { name: name.to_owned(), mode }, Patience::Usual).map_err(ended)?;
+        let permit = SyncRequest::Permit { name: name.to_owned(), mode };
+        self.shared.ask_home(|home| home.ask_sync(&permit, Patience::Usual)).map_err(ended)?;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use super::attachment::Shared;
 use super::region::Region;
+use super::remote::Remote;
 use super::request::Patience;
 use super::trust::Trust;
 use crate::{last_word, launch, settings, trace};
@@ -344,29 +345,9 @@ impl Pool {
         Ok(())
     }
 
-    /// Arrives at a barrier of the job, perhaps not for the first time. It arrives again if the connection ends meanwhile, as long as the
-    /// home takes another.
+    /// Arrives at a barrier of the job, perhaps not for the first time: at the pool's home, or the next one.
     pub(super) fn arrive(&self, arrival: Arrival) -> Result<()> {
-        let home = self.shared.home()?;
-        trace::slice("barrier", || {
-            let mut resets = 0;
-            loop {
-                let (begun, was_there) = (Instant::now(), home.is_connected());
-                let mut request = home.draft();
-                request.set_query(&Query::Sync(SyncRequest::Arrive(Party::Rank(arrival), None)), Patience::Endless);
-                // SAFETY: an arrival has no memory of ours.
-                let outcome = match unsafe { home.post(request) } {
-                    Ok(seq) => home.wait(seq),
-                    Err(Error::NodeLost { .. }) if was_there => continue,
-                    Err(error) => return Err(error),
-                };
-                resets = if begun.elapsed() < RESET_PAUSE { resets + 1 } else { 0 };
-                match outcome {
-                    Err(Error::NodeLost { .. }) if resets < RESET_COUNT => std::thread::sleep(RESET_PAUSE / RESET_COUNT),
-                    other => return other,
-                }
-            }
-        })
+        trace::slice("barrier", || self.shared.ask_home(|home| arrive_at(home, arrival)))
     }
 
     /// Messages and bytes to and from nodes so far, with the faults of mappings. They count over the program's own connections. A page that
@@ -432,6 +413,27 @@ impl Pool {
         match self.shared.ask(request)? {
             Answer::Region(view) => Region::new(self.shared.clone(), view),
             other => Err(self.nonsense(&other)),
+        }
+    }
+}
+
+/// A rank arrives at that home. It arrives again if the connection ends meanwhile, as long as the home takes another.
+fn arrive_at(home: &Remote, arrival: Arrival) -> Result<()> {
+    let mut resets = 0;
+    loop {
+        let (begun, was_there) = (Instant::now(), home.is_connected());
+        let mut request = home.draft();
+        request.set_query(&Query::Sync(SyncRequest::Arrive(Party::Rank(arrival), None)), Patience::Endless);
+        // SAFETY: an arrival has no memory of ours.
+        let outcome = match unsafe { home.post(request) } {
+            Ok(seq) => home.wait(seq),
+            Err(Error::NodeLost { .. }) if was_there => continue,
+            Err(error) => return Err(error),
+        };
+        resets = if begun.elapsed() < RESET_PAUSE { resets + 1 } else { 0 };
+        match outcome {
+            Err(Error::NodeLost { .. }) if resets < RESET_COUNT => std::thread::sleep(RESET_PAUSE / RESET_COUNT),
+            other => return other,
         }
     }
 }

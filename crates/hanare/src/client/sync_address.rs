@@ -63,7 +63,7 @@ impl<'a> SyncTarget<'a> {
     /// Runs `ask` with the connection to its home and its address there. Runs it once more if the grant was not today's.
     pub fn ask<T>(&self, mut ask: impl FnMut(&Arc<Remote>, SyncAddress) -> Result<T>) -> Result<T> {
         let SyncTarget::Byte(region, _) = *self else {
-            return ask(&self.shared().home()?, SyncAddress::Name(self.title()));
+            return self.shared().ask_home(|home| ask(home, SyncAddress::Name(self.title())));
         };
         let mut once = || {
             let (route, offset) = self.extent_route()?;

@@ -256,6 +256,7 @@ impl AcceptorLoop {
     fn hand_on(&mut self, greeted: Greeted) {
         match greeted.hello.role {
             Role::Control => self.notices.send(ToControl::Greeted(greeted)),
+            Role::Keeper => self.notices.send(ToControl::KeeperCame(greeted)),
             role @ (Role::Pages | Role::Copies) => {
                 let node = NodeId(u32::try_from(greeted.hello.from).unwrap_or(u32::MAX));
                 self.notices.send(ToControl::Wired(role, node, Box::new(greeted.link)));
@@ -309,6 +310,11 @@ fn admit(join: Option<&str>, hello: &Hello) -> Result<()> {
             key: "--join".to_owned(),
             value: "this node".to_owned(),
             reason: format!("it is not the pool's coordinator; join {coordinator}"),
+        }),
+        (Role::Keeper, Some(_)) => Err(Error::BadSetting {
+            key: "--keepers".to_owned(),
+            value: "this node".to_owned(),
+            reason: "it is none of its pool's keepers".to_owned(),
         }),
         _ => Ok(()),
     }

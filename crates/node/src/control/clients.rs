@@ -11,7 +11,7 @@ use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank};
 use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
 use hanare_protocol::wire::VERSION;
-use hanare_protocol::wire::control::{Answer, Attached, Request};
+use hanare_protocol::wire::control::{Answer, Attached, OwnStatus, Request};
 use hanare_protocol::wire::link::LinkSocket;
 use hanare_protocol::wire::look::ProgramStat;
 use hanare_protocol::{Error, Result};
@@ -242,7 +242,8 @@ impl ControlLoop {
 
     fn own_status(&self) -> Reply {
         let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
-        plain(self.member.own_status().map(Answer::Own).ok_or_else(away))
+        let status = self.member.own_status().map(|status| OwnStatus { keepers: self.keeper_status(&status), ..status });
+        plain(status.map(Answer::Own).ok_or_else(away))
     }
 
     /// Has the service hand connections of writers to a client, which waits for its answer.

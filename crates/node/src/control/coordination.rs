@@ -2,6 +2,7 @@
 
 use super::journals::Journals;
 use crate::control_link::ControlLink;
+use crate::keepers::SharedEngine;
 use crate::notices::ToService;
 use hanare_fabric::LinkError;
 use hanare_protocol::coordinator::{Commits, Coordinator, Output, Peer, Settings, WaitingOutputs};
@@ -57,8 +58,22 @@ impl Coordination {
     /// Restores the coordinator from its journal.
     pub fn open(settings: Settings, path: Option<&Path>, now_ms: u64) -> Result<Coordination> {
         let (journal, records) = Journals::open(path)?;
-        let machine = Coordinator::restore(settings, records, now_ms);
-        Ok(Coordination { machine, outputs: WaitingOutputs::default(), journal, links: HashMap::new(), looked_ms: 0 })
+        Ok(Coordination::new(Coordinator::restore(settings, records, now_ms), journal))
+    }
+
+    /// The coordinator of a pool with keepers, which reigns from here on. It knows what they have decided.
+    pub fn begin_reign(settings: Settings, engine: SharedEngine, now_ms: u64) -> Coordination {
+        let records = engine.lock().records().to_vec();
+        Coordination::new(Coordinator::restore(settings, records, now_ms), Journals::Keepers(engine))
+    }
+
+    fn new(machine: Coordinator, journal: Journals) -> Coordination {
+        Coordination { machine, outputs: WaitingOutputs::default(), journal, links: HashMap::new(), looked_ms: 0 }
+    }
+
+    /// The links of other nodes, of a coordinator that is none any more.
+    pub fn into_links(self) -> HashMap<u64, PeerLink> {
+        self.links
     }
 
     /// True if the journal tells of a life before this one.

@@ -1,5 +1,6 @@
 //! The control thread's loop: events in, machines driven, outputs acted on, until nothing is left to do.
 
+mod links;
 mod watch;
 
 use super::acceptor::Acceptor;
@@ -9,7 +10,7 @@ use super::coordination::{Coordination, CoordinatorAction};
 use super::descriptors;
 use super::home::CoordinatorLink;
 use super::listener::UnixListener;
-use crate::control_link::ControlLink;
+use super::reigns::Reigns;
 use crate::data::Service;
 use crate::extents::Extents;
 use crate::key::KeyFile;
@@ -17,18 +18,18 @@ use crate::notice_queue::NoticeQueue;
 use crate::notices::{ToControl, ToService};
 use crate::options::SocketAccess;
 use crate::persistence::{Keeper, Schedule};
-use hanare_fabric::tcp::{Greeted, Keys};
+use hanare_fabric::tcp::Keys;
 use hanare_memory::Lender;
 use hanare_protocol::id::{ClientId, Epoch, NodeId, User};
-use hanare_protocol::limits::KEY_LOOK_MS;
-use hanare_protocol::member::{Member, Output};
+use hanare_protocol::limits::{ANSWER_MS, KEY_LOOK_MS};
+use hanare_protocol::member::{Member, Output, Phase};
 use hanare_protocol::queue::allowance::SpillQuestion;
-use hanare_protocol::wire::control::{FromNode, Memory, Request, ToNode};
+use hanare_protocol::wire::control::{FromNode, Memory, Request};
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::epoll::{self, EventFlags};
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub(crate) struct Parts {
     pub keeper: Option<Arc<Keeper>>,
     pub schedule: Option<Schedule>,
     pub coordination: Option<Coordination>,
+    pub reigns: Option<Reigns>,
     pub home: Option<CoordinatorLink>,
     pub acceptor: Acceptor,
     pub extents: Arc<Extents>,
@@ -62,7 +64,10 @@ pub(crate) struct ControlLoop {
     pub(super) member: Member,
     pub(super) keeper: Option<Arc<Keeper>>,
     pub(super) schedule: Option<Schedule>,
-    coordination: Option<Coordination>,
+    /// The coordinator, while it is here.
+    pub(super) coordination: Option<Coordination>,
+    /// Present at keepers.
+    pub(super) reigns: Option<Reigns>,
     pub(super) home: Option<CoordinatorLink>,
     /// Greets who connects, for as long as the node lives.
     _acceptor: Acceptor,
@@ -90,7 +95,7 @@ pub(crate) struct ControlLoop {
     pub(super) users: HashMap<u32, usize>,
     pub(super) user_clients_max: usize,
     /// Links of other nodes that may have more to be read that no event tells of: their turn was cut short.
-    eager: BTreeSet<u64>,
+    pub(super) eager: BTreeSet<u64>,
     pub(super) turns: ClientTurns,
     /// Since when clients have not read their answers.
     pub(super) unread: HashMap<u64, u64>,
@@ -118,6 +123,7 @@ impl ControlLoop {
             keeper,
             schedule,
             coordination,
+            reigns,
             home,
             acceptor,
             extents,
@@ -136,6 +142,7 @@ impl ControlLoop {
             keeper,
             schedule,
             coordination,
+            reigns,
             home,
             _acceptor: acceptor,
             extents,
@@ -183,6 +190,9 @@ impl ControlLoop {
         self.tell_memory();
         if self.coordination.is_some() {
             self.member.connected(self.now_ms());
+        } else if self.reigns.is_some() || self.home.as_ref().is_some_and(|home| !home.keepers().is_empty()) {
+            // Programs may take it for the home that it was before it began again.
+            self.service.notify(ToService::PoolHome(false));
         }
         while !self.stopping {
             self.tick();
@@ -199,14 +209,18 @@ impl ControlLoop {
         self.member.set_memory(Memory { clients, spilled, is_plain, ..self.lender.memory() });
     }
 
-    fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         let now_ms = self.now_ms();
         self.tell_memory();
         self.member.tick(now_ms);
         if let Some(coordination) = &mut self.coordination {
             coordination.tick(now_ms);
         }
-        if let Some(home) = &mut self.home {
+        self.tick_keeper(now_ms);
+        if self.member.phase() != Phase::Member && self.home.as_ref().is_some_and(|home| home.is_silent(now_ms)) {
+            self.lose_home("it does not answer");
+        }
+        if let Some(home) = self.home.as_mut().filter(|_| self.coordination.is_none()) {
             home.dial(now_ms);
         }
         self.listen_again(now_ms);
@@ -237,6 +251,7 @@ impl ControlLoop {
                     CoordinatorAction::Tell(notice) => self.service.notify(notice),
                 }
             }
+            is_idle &= !self.turn_keeper();
             if is_idle {
                 self.rewatch_links();
                 return Ok(());
@@ -339,6 +354,10 @@ impl ControlLoop {
     }
 
     fn refused(&mut self, error: Error) {
+        // A keeper that was killed may be back before the next coordinator knows that it was.
+        if self.ready.is_some() && self.reigns.is_some() && self.now_ms() < ANSWER_MS {
+            return tracing::warn!("{error}");
+        }
         self.fail_start(error);
     }
 
@@ -358,7 +377,7 @@ impl ControlLoop {
     }
 
     /// Sleeps until something happens or is due, and takes it in.
-    fn wait(&mut self) {
+    pub(super) fn wait(&mut self) {
         let patience = self.patience_ms();
         let patience = Timespec { tv_sec: (patience / 1000) as i64, tv_nsec: (patience % 1000 * 1_000_000) as i64 };
         let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
@@ -396,11 +415,12 @@ impl ControlLoop {
 
     fn patience_ms(&self) -> u64 {
         let coordinator = self.coordination.as_ref().and_then(Coordination::next_deadline);
-        let home = self.home.as_ref().and_then(CoordinatorLink::next_deadline);
+        let home = self.home.as_ref().filter(|_| self.coordination.is_none()).and_then(CoordinatorLink::next_deadline);
+        let keeper = self.reigns.as_ref().map(|reigns| reigns.keepers.next_deadline());
         if !self.eager.is_empty() {
             return 0;
         }
-        let due = [self.member.next_deadline(), coordinator, home, self.clients_due_ms()].into_iter().flatten().min();
+        let due = [self.member.next_deadline(), coordinator, home, keeper, self.clients_due_ms()].into_iter().flatten().min();
         due.map_or(TICK_MS, |due| due.saturating_sub(self.now_ms())).min(TICK_MS)
     }
 
@@ -416,81 +436,14 @@ impl ControlLoop {
                 ToControl::HandOver(greeted) => self.service.notify(ToService::HandOver(greeted)),
                 ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
                 ToControl::Dialed(outcome) => self.dialed(outcome),
+                ToControl::NamesLapsed => self.names_lapsed(),
+                ToControl::KeeperCame(greeted) => self.keeper_came(greeted),
+                ToControl::KeeperDialed(number, outcome) => self.keeper_dialed(number, outcome),
                 ToControl::Recall { client, number } => self.recall_lock(client, number),
                 ToControl::Spills => self.ask_for_spills(),
                 ToControl::Stop => self.stopping = true,
             }
         }
-    }
-
-    fn welcome(&mut self, greeted: Greeted) {
-        let key = self.next_key();
-        let link = ControlLink::new(Box::new(greeted.link));
-        if !self.watch(link.event(), key, EventFlags::IN) {
-            return;
-        }
-        if let Some(coordination) = &mut self.coordination {
-            coordination.add_link(key, link, EventFlags::IN);
-            self.on_link(key);
-        }
-    }
-
-    /// A link of another node has something, or room.
-    fn on_link(&mut self, key: u64) {
-        let now_ms = self.now_ms();
-        let Some(coordination) = &mut self.coordination else { return };
-        match coordination.on_event(now_ms, key) {
-            Ok(has_more) => self.eager.extend(has_more.then_some(key)),
-            Err(error) => self.close_link(key, &error.to_string()),
-        }
-    }
-
-    fn close_link(&mut self, key: u64, reason: &str) {
-        let now_ms = self.now_ms();
-        let closed = self.coordination.as_mut().and_then(|coordination| coordination.close(now_ms, key, reason));
-        if let Some(peer) = closed {
-            self.unwatch(peer.link.event());
-        }
-    }
-
-    fn dialed(&mut self, outcome: Result<Greeted>) {
-        let now_ms = self.now_ms();
-        let Some(home) = &mut self.home else { return };
-        match home.dialed(now_ms, outcome) {
-            Ok(()) => {
-                let event = home.link.as_ref().expect("just connected").event();
-                if epoll::add(&self.epoll, event, EventData::new_u64(HOME), EventFlags::IN).is_ok() {
-                    self.member.connected(now_ms);
-                    self.on_home();
-                }
-            }
-            Err(error @ (Error::NoNode { .. } | Error::Timeout { .. })) => {
-                tracing::debug!("the coordinator is not there: {error}");
-                if self.ready.is_some() && now_ms > hanare_protocol::limits::ANSWER_MS {
-                    let reason = format!("{} cannot be reached: {error}", home.address());
-                    self.fail_start(Error::NoCoordinator { reason });
-                }
-            }
-            Err(error) => self.fail_start(error),
-        }
-    }
-
-    fn on_home(&mut self) {
-        let Some(link) = self.home.as_mut().and_then(|home| home.link.as_mut()) else { return };
-        let (messages, ending) = link.receive::<ToNode>();
-        self.eager.extend(link.has_more().then_some(HOME));
-        messages.into_iter().for_each(|message| self.member.handle(self.now_ms(), message));
-        if let Err(error) = ending {
-            self.lose_home(&error.to_string());
-        }
-    }
-
-    fn lose_home(&mut self, reason: &str) {
-        let now_ms = self.now_ms();
-        let Some(link) = self.home.as_mut().and_then(|home| home.lost(now_ms)) else { return };
-        tracing::warn!("the coordinator is away ({reason}); data go on, naming waits");
-        self.unwatch(link.event());
-        self.member.disconnected();
     }
 }
 

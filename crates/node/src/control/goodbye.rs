@@ -33,6 +33,7 @@ impl ControlLoop {
             }
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
+        self.await_keepers(until)?;
         self.keep()
     }
 

@@ -1,4 +1,6 @@
 //! The link to the coordinator, where that is another node: connected in a thread, again and again.
+//!
+//! In a pool with keepers any of them may be the coordinator. One that is not names the one that is.
 
 use crate::control_link::ControlLink;
 use crate::notice_queue::NoticeQueue;
@@ -14,7 +16,19 @@ use std::time::{Duration, Instant};
 /// Time from a failure to the next try.
 const AGAIN_MS: u64 = 300;
 
+/// Time from a keeper's word on another to the try.
+const GO_ON_MS: u64 = 30;
+
+/// Time without a word of a keeper after which a node that is no member tries the next.
+const SILENT_MS: u64 = 1_000;
+
+/// Time for a keeper to greet: another may lead while it stands still.
+const KEEPER_BOUND: Duration = Duration::from_secs(1);
+
 pub(crate) struct CoordinatorLink {
+    /// The coordinator's address, or those of all keepers.
+    addresses: Vec<String>,
+    /// The one to go to.
     address: String,
     keys: Keys,
     bound: Duration,
@@ -23,15 +37,31 @@ pub(crate) struct CoordinatorLink {
     pub interest: EventFlags,
     is_dialing: bool,
     dial_at_ms: u64,
+    /// When the other end was heard last.
+    heard_ms: u64,
 }
 
 impl CoordinatorLink {
-    pub fn new(address: String, keys: Keys, bound: Duration, notices: Arc<NoticeQueue<ToControl>>) -> CoordinatorLink {
-        CoordinatorLink { address, keys, bound, notices, link: None, interest: EventFlags::IN, is_dialing: false, dial_at_ms: 0 }
+    /// A link that is not there yet, to one of the addresses.
+    pub fn new(addresses: Vec<String>, keys: Keys, bound: Duration, notices: Arc<NoticeQueue<ToControl>>) -> CoordinatorLink {
+        let address = addresses.first().cloned().unwrap_or_default();
+        let bound = if addresses.len() > 1 { bound.min(KEEPER_BOUND) } else { bound };
+        let (link, interest, is_dialing, dial_at_ms, heard_ms) = (None, EventFlags::IN, false, 0, 0);
+        CoordinatorLink { addresses, address, keys, bound, notices, link, interest, is_dialing, dial_at_ms, heard_ms }
     }
 
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// All that it tries, for messages to the user.
+    pub fn addresses(&self) -> String {
+        self.addresses.join(", ")
+    }
+
+    /// The keepers' addresses, if it was given several.
+    pub fn keepers(&self) -> &[String] {
+        if self.addresses.len() > 1 { &self.addresses } else { &[] }
     }
 
     /// Begins to connect, if that is due.
@@ -56,20 +86,47 @@ impl CoordinatorLink {
         match outcome {
             Ok(greeted) => {
                 self.link = Some(ControlLink::new(Box::new(greeted.link)));
-                self.interest = EventFlags::IN;
+                (self.interest, self.heard_ms) = (EventFlags::IN, now_ms);
                 Ok(())
             }
             Err(error) => {
-                self.dial_at_ms = now_ms + AGAIN_MS;
+                self.try_next(now_ms);
                 Err(error)
             }
         }
     }
 
+    /// The other end has said something.
+    pub fn heard(&mut self, now_ms: u64) {
+        self.heard_ms = now_ms;
+    }
+
+    /// True if one of several keepers has not said anything for long: another may lead.
+    pub fn is_silent(&self, now_ms: u64) -> bool {
+        self.addresses.len() > 1 && self.link.is_some() && now_ms.saturating_sub(self.heard_ms) > SILENT_MS
+    }
+
     /// The link ended.
     pub fn lost(&mut self, now_ms: u64) -> Option<ControlLink> {
-        self.dial_at_ms = now_ms + AGAIN_MS;
-        self.link.take()
+        let link = self.link.take()?;
+        self.try_next(now_ms);
+        Some(link)
+    }
+
+    /// The next try goes to the next address, after a pause where all were tried.
+    fn try_next(&mut self, now_ms: u64) {
+        let at = self.addresses.iter().position(|address| *address == self.address).map_or(0, |at| at + 1);
+        self.dial_at_ms = if at < self.addresses.len() { now_ms } else { now_ms + AGAIN_MS };
+        if let Some(next) = self.addresses.get(at).or(self.addresses.first()) {
+            self.address.clone_from(next);
+        }
+    }
+
+    /// The next try goes there, where it is one of the addresses. A moment passes, because a keeper may not know yet that another died.
+    pub fn go_to(&mut self, now_ms: u64, address: &str) {
+        if self.addresses.iter().any(|known| known == address) {
+            (self.address, self.dial_at_ms) = (address.to_owned(), now_ms + GO_ON_MS);
+        }
     }
 
     pub fn next_deadline(&self) -> Option<u64> {

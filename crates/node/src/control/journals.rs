@@ -1,6 +1,7 @@
 //! The journal of a coordinator that runs here, by where its records go.
 
 use crate::journal::Journal;
+use crate::keepers::SharedEngine;
 use hanare_protocol::coordinator::{BatchNumber, Commits, Coordinator, Record};
 use hanare_protocol::{Error, Result};
 use std::path::Path;
@@ -11,6 +12,8 @@ pub(crate) enum Journals {
     Nowhere,
     /// A file of this process alone: what is written is committed.
     File(Journal),
+    /// The log of several keepers, one of which this node is: what a majority of them has is committed.
+    Keepers(SharedEngine),
 }
 
 impl Journals {
@@ -25,7 +28,11 @@ impl Journals {
 
     /// True if the disk is full.
     pub fn is_full(&self) -> bool {
-        matches!(self, Journals::File(journal) if journal.is_full())
+        match self {
+            Journals::Nowhere => false,
+            Journals::File(journal) => journal.is_full(),
+            Journals::Keepers(engine) => engine.lock().is_failing(),
+        }
     }
 
     /// Looks whether a full disk has room again.
@@ -43,6 +50,13 @@ impl Journals {
             Journals::File(journal) if !journal.is_full() && machine.is_worth_compacting(journal.count()) => {
                 journal.replace(&machine.snapshot())
             }
+            Journals::Keepers(engine) => {
+                let mut engine = engine.lock();
+                if engine.is_settled() && machine.is_worth_compacting(engine.records().len()) {
+                    engine.append(machine.snapshot(), true);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -54,12 +68,16 @@ impl Commits for Journals {
     fn append(&mut self, records: Vec<Record>) -> Result<BatchNumber> {
         match self {
             Journals::File(journal) if !records.is_empty() => journal.append(&records)?,
+            Journals::Keepers(engine) => return Ok(engine.lock().append(records, false)),
             _ => {}
         }
         Ok(BatchNumber::default())
     }
 
     fn committed(&self) -> BatchNumber {
-        BatchNumber::default()
+        match self {
+            Journals::Keepers(engine) => engine.lock().committed(),
+            _ => BatchNumber::default(),
+        }
     }
 }

@@ -10,7 +10,7 @@ impl ControlLoop {
         let now_ms = self.now_ms();
         let left_ms = self.member.leases_until_ms(now_ms).saturating_sub(now_ms);
         self.extents.thread_slots.hold_for(left_ms);
-        self.extents.hold_homes(self.member.homes_until_ms().saturating_sub(now_ms));
+        self.extents.hold_leases(left_ms, self.member.homes_until_ms().saturating_sub(now_ms));
     }
 
     /// The node is no member any more: nothing that is lent to clients here may be taken again, and what this node asks may not be heard.

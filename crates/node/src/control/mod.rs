@@ -13,6 +13,7 @@
 //! | `home` | the link to the coordinator, where that is another node |
 //! | `coordination` | the coordinator, where it is this node |
 //! | `journals` | where its records go |
+//! | `reigns` | a keeper of the coordinator's journal: where its reign begins and ends |
 //! | `event_loop` | the thread's loop |
 
 mod acceptor;
@@ -29,10 +30,12 @@ mod home;
 mod journals;
 mod leases;
 mod listener;
+mod reigns;
 
 pub(crate) use acceptor::{Acceptor, GreetingTerms};
 pub(crate) use event_loop::{ControlLoop, Parts};
 pub(crate) use home::CoordinatorLink;
+pub(crate) use reigns::Reigns;
 
 pub(crate) use coordination::Coordination;
 pub(crate) use descriptors::raise_limit;

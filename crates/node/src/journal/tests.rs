@@ -67,10 +67,11 @@ fn a_record_that_was_changed_is_refused_and_the_file_is_named() {
     let path = folder.path().join("journal");
     let (mut journal, _) = Journal::open(&path).unwrap();
     journal.append(&records(3)).unwrap();
-    let mut changed = sealed(1, &Record::GidsReserved { below: 1 });
+    let stored = sealed(&1u64.to_le_bytes(), &Record::GidsReserved { below: 1 });
+    assert!(unsealed::<Record>(&1u64.to_le_bytes(), &stored).is_some());
+    assert!(unsealed::<Record>(&2u64.to_le_bytes(), &stored).is_none(), "a record has its place");
+    let mut changed = stored;
     *changed.last_mut().unwrap() ^= 1;
-    assert!(unsealed(1, &sealed(1, &Record::GidsReserved { below: 1 })).is_some());
-    assert!(unsealed(2, &sealed(1, &Record::GidsReserved { below: 1 })).is_none(), "a record has its place");
     journal.write(|table| table.insert(1, changed.as_slice()).map(drop).map_err(redb::Error::from)).unwrap();
     drop(journal);
     let error = Journal::open(&path).map(drop).unwrap_err().to_string();

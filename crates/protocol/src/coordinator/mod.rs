@@ -23,6 +23,7 @@
 //! | `ranks` | which ranks go with a node |
 //! | `records`, `journal` | what lasts, and what it builds |
 //! | `commit` | when the driver may act on an output |
+//! | `reign` | which records count in a journal that several nodes write |
 
 mod asks;
 mod commit;
@@ -39,6 +40,7 @@ mod quota;
 mod ranks;
 mod records;
 mod region;
+mod reign;
 mod removals;
 mod roster;
 mod settings;
@@ -47,6 +49,7 @@ mod spills;
 pub use asks::AskKey;
 pub use commit::{BatchNumber, Commits, WaitingOutputs};
 pub use records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
+pub use reign::{Batch, History, Reign};
 pub use settings::Settings;
 
 /// The tables of the coordinator's machines, for documentation and snapshots.

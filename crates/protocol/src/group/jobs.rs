@@ -109,12 +109,19 @@ pub struct Jobs {
     jobs: BTreeMap<JobId, Job>,
     births: u64,
     replies: VecDeque<PartyReply<RankAt>>,
+    /// Another home had the jobs before. Ranks tell by their arrivals which barriers have completed.
+    is_another_home: bool,
 }
 
 impl Jobs {
     /// No job yet.
     pub fn new() -> Jobs {
         Jobs::default()
+    }
+
+    /// The same at a home that follows another. A rank that arrives at a barrier has passed those before it, so they have completed.
+    pub fn after_another_home() -> Jobs {
+        Jobs { is_another_home: true, ..Jobs::default() }
     }
 
     /// Number of jobs with ranks that are not gone.
@@ -134,6 +141,14 @@ impl Jobs {
     /// jobs.
     pub fn on_arrive(&mut self, arrival: Arrival) {
         let Arrival { who: who @ JobRank { job, .. }, generation } = arrival;
+        if self.is_another_home
+            && let Ok(state) = self.job(job)
+        {
+            let before = state.rounds.completed;
+            let waiting = state.rounds.catch_up(generation);
+            let passed = |rank| PartyReply { who: RankAt { job, rank, generation: before }, outcome: Ok(()) };
+            self.replies.extend(waiting.into_iter().map(passed));
+        }
         let answer = self.job(job).and_then(|job| job.on_arrive(who, generation));
         match answer {
             Ok(released) => {
@@ -234,6 +249,17 @@ mod tests {
         assert_eq!(arrive(&mut jobs, 1, 2, 1), []);
         assert_eq!(arrive(&mut jobs, 0, 2, 0), [release(0, 0)], "one rank is a round ahead of the other's repetition");
         assert_eq!(arrive(&mut jobs, 0, 2, 1), [release(0, 1), release(1, 1)]);
+    }
+
+    #[test]
+    fn a_home_that_follows_another_learns_from_arrivals_which_barriers_completed() {
+        let mut jobs = Jobs::after_another_home();
+        assert_eq!(arrive(&mut jobs, 0, 3, 7), [], "its release was lost with the home before");
+        assert_eq!(arrive(&mut jobs, 1, 3, 8), [release(0, 7)], "so barrier 7 has completed");
+        assert_eq!(arrive(&mut jobs, 2, 3, 7), [release(2, 7)]);
+        assert_eq!(arrive(&mut jobs, 0, 3, 8), []);
+        assert_eq!(arrive(&mut jobs, 2, 3, 8), [release(0, 8), release(1, 8), release(2, 8)]);
+        assert!(matches!(arrive(&mut Jobs::new(), 0, 2, 1)[..], [PartyReply { outcome: Err(Error::Garbage { .. }), .. }]));
     }
 
     #[test]

@@ -140,6 +140,17 @@ impl<P: Copy + Ord> Rounds<P> {
         self.assert_step(self.phase(), Event::Repeat);
     }
 
+    /// Rounds before `completed` have completed at another home. Returns the parties that wait at one of those.
+    fn catch_up(&mut self, completed: u64) -> BTreeSet<P> {
+        match &mut self.state {
+            State::Gathering { arrived } if completed > self.completed => {
+                self.completed = completed;
+                std::mem::take(arrived)
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+
     /// Refuses an arrival at a group that lost a party.
     fn check(&self) -> Result<()> {
         match &self.state {

@@ -316,13 +316,13 @@ impl Member {
         self.home.as_ref()
     }
 
-    /// The node's knowledge of itself and the pool, once it has been welcomed.
+    /// The node's knowledge of itself and the pool, once it has been welcomed. Keepers are the driver's knowledge.
     pub fn own_status(&self) -> Option<OwnStatus> {
         let ((node, epoch), coordinator) = (self.was?, self.home.clone()?);
         let (name, address) = (self.settings.name.clone(), self.settings.address.clone());
         let own = NodeStatus { node, name, address, epoch, alive: self.phase() == Phase::Member, memory: self.memory };
         let regions: BTreeSet<Gid> = self.held.values().map(|extent| extent.gid).collect();
-        Some(OwnStatus { own, regions: regions.len() as u64, coordinator })
+        Some(OwnStatus { own, regions: regions.len() as u64, coordinator, keepers: Vec::new() })
     }
 
     /// The extents that the node holds.
@@ -478,6 +478,8 @@ impl Member {
                     self.join(now_ms);
                 }
             }
+            // The driver looks for the coordinator.
+            ToNode::Elsewhere { .. } => {}
             ToNode::Reply { request, result } => {
                 if let Some(client) = self.asks.answered(request) {
                     self.outputs.push_back(Output::AskDone { request, client, result });

@@ -529,6 +529,19 @@ pub struct OwnStatus {
     pub regions: u64,
     /// The coordinator's own node.
     pub coordinator: NodeAddress,
+    /// The keepers of the coordinator's journal, as far as this node knows them; none where one node alone has it.
+    pub keepers: Vec<KeeperStatus>,
+}
+
+/// A keeper of the coordinator's journal, as a node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeeperStatus {
+    /// Its address, as the operator named it.
+    pub address: String,
+    /// True if it is the coordinator.
+    pub leads: bool,
+    /// True if the node heard of it lately; `None` where the node is no keeper and does not hear of the others.
+    pub is_reached: Option<bool>,
 }
 
 /// Memory that a node lends.
@@ -690,6 +703,11 @@ pub enum ToNode {
     },
     /// The node is no member (any more): it must join again.
     Unknown,
+    /// The keeper does not lead, or not any more. The node goes to the keeper that leads.
+    Elsewhere {
+        /// The keeper that leads, as far as this one knows.
+        leader: Option<String>,
+    },
     /// Answers an `Ask`.
     Reply {
         /// The request's number.

@@ -45,6 +45,8 @@ pub enum Role {
     Link = 4,
     /// Writes from homes of extents to their copies: see [`super::copies`].
     Copies = 5,
+    /// A keeper's messages to another keeper of the pool's journal.
+    Keeper = 6,
 }
 
 /// Connections that a node seals.
@@ -137,7 +139,7 @@ impl Hello {
             return Err(Malformed("not a hanare peer"));
         }
         let version = raw.version.get();
-        let role = [Role::Data, Role::Control, Role::Pages, Role::Link, Role::Copies]
+        let role = [Role::Data, Role::Control, Role::Pages, Role::Link, Role::Copies, Role::Keeper]
             .into_iter()
             .find(|role| *role as u32 == raw.role.get());
         match role {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `lock_leases` | locks that are leased to the program |
 //! | `claims` | locks that the program holds by name, and the versions that it knows of data bound to them |
+//! | `home` | the pool's home, which may move |
 //! | `counters` | what happened to pages, and what moved for them |
 //! | `deaths` | what a rank knows of deaths in its job |
 //! | `lives` | the connections to this host's node, one after another |
@@ -15,6 +16,7 @@ mod claims;
 mod counters;
 mod deaths;
 mod granted_lock;
+mod home;
 mod lives;
 mod lock_leases;
 mod mapped;
@@ -43,6 +45,7 @@ use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{Answer, RegionView, Request, Which};
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
+use home::KnownHome;
 pub(crate) use lives::Life;
 use lives::Lives;
 use reconnector::Reconnector;
@@ -56,6 +59,8 @@ use std::time::{Duration, Instant};
 /// State that the pool's handles share.
 pub(crate) struct Shared {
     lives: Lives,
+    /// The pool's home, where it is another than at the attachment.
+    home: KnownHome,
     /// The host's node, and its number for this program's user: the same in all lives.
     pub node: NodeId,
     pub user: User,
@@ -112,6 +117,7 @@ impl Shared {
         let (deaths, refusals, barriers, exchange, memberships, mapped, claims, faults, links, reconnector) = Default::default();
         let shared = Arc::new(Shared {
             lives,
+            home: KnownHome::default(),
             node,
             user,
             job,
@@ -212,12 +218,6 @@ impl Shared {
     /// The connection to this host's node.
     pub fn own(&self) -> Option<Arc<Remote>> {
         self.places().get(&self.node).map(|place| place.remote.clone())
-    }
-
-    /// The connection to the pool's home.
-    pub fn home(self: &Arc<Self>) -> Result<Arc<Remote>> {
-        let home = &self.life().attached.home;
-        self.remote(home.node, Some(&home.address))
     }
 
     /// The connections to all nodes so far.

@@ -47,6 +47,9 @@ impl ControlLoop {
         if let Some(coordination) = &mut self.coordination {
             coordination.links().for_each(|(key, peer)| rewatch(key, &peer.link, &mut peer.interest));
         }
+        if let Some(reigns) = &mut self.reigns {
+            reigns.keepers.links().for_each(|(key, peer)| rewatch(key, &peer.link, &mut peer.interest));
+        }
         if let Some(CoordinatorLink { link: Some(link), interest, .. }) = &mut self.home {
             rewatch(HOME, link, interest);
         }

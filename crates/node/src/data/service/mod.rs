@@ -175,6 +175,10 @@ struct ServiceLoop {
     ended_links: EndedLinks,
     /// Number of this node in its pool.
     me: NodeId,
+    /// True at the pool's home, where another node is to be home when this one's lease is over.
+    is_leased_home: bool,
+    /// True where another node is the pool's home, and this one may become it.
+    refuses_names: bool,
     link_sockets: links::LinkSockets,
     control: Arc<NoticeQueue<ToControl>>,
     /// When work that takes long was looked at last.
@@ -220,6 +224,8 @@ impl ServiceLoop {
             peers: Peers::new(dial),
             ended_links: EndedLinks::default(),
             me: NodeId(0),
+            is_leased_home: false,
+            refuses_names: false,
             link_sockets: links::LinkSockets::default(),
             control,
             looked: Instant::now(),
@@ -405,6 +411,21 @@ impl ServiceLoop {
 
     fn read_clock(&mut self) {
         self.now = self.begun.elapsed();
+        self.check_home_lease();
+    }
+
+    /// This node is the pool's home of names from here on, or not any more.
+    fn set_pool_home(&mut self, is_home: bool) {
+        (self.is_leased_home, self.refuses_names) = (is_home, !is_home);
+        self.tell_home(Input::PoolHome(self.me, is_home));
+    }
+
+    /// The pool's home is it by a lease alone, where another node may become it. A thread that stood still is none any more.
+    fn check_home_lease(&mut self) {
+        if self.is_leased_home && !self.extents.has_lease() {
+            self.set_pool_home(false);
+            self.control.send(ToControl::NamesLapsed);
+        }
     }
 
     /// The home hears of an event; what comes of it leaves by [`ServiceLoop::serve_home`].
@@ -425,6 +446,9 @@ impl ServiceLoop {
                 ToService::Identity { node, epoch } => {
                     self.me = node;
                     self.tell_home(PageInput::Identity { node, epoch });
+                    if self.refuses_names {
+                        self.set_pool_home(false);
+                    }
                 }
                 ToService::NodeLost(node, epoch) => {
                     self.tell_home(PageInput::NodeLost { node, over: Over::UpTo(epoch) });
@@ -441,6 +465,7 @@ impl ServiceLoop {
                 ToService::Recalled { client, number, recalled } => {
                     self.tell_home(Input::LeaseAnswer { client, number, recalled });
                 }
+                ToService::PoolHome(is_home) => self.set_pool_home(is_home),
                 ToService::Member(is_member) => self.tell_home(Input::Member(is_member)),
                 ToService::Stop { keeps } => {
                     self.tell_home(PageInput::Stop { keeps });

@@ -1,0 +1,305 @@
+//! Three keepers, in processes of their own: the coordinator is killed and stopped under creates and attaches.
+
+use crate::pool;
+
+use hanare::{CreateOptions, Error, Pool};
+use hanare_protocol::id::{JobId, JobRank, Rank};
+use pool::{HANARE, command, run};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time in which naming goes on, on an idle machine, when the coordinator is lost.
+const PAUSE: Duration = Duration::from_secs(2);
+
+const LEN: u64 = 4096;
+
+/// A node of the pool, whose process may be another than before.
+struct Node {
+    address: String,
+    socket: String,
+    name: String,
+    process: Option<Child>,
+}
+
+struct Keepers {
+    state: tempfile::TempDir,
+    nodes: Vec<Node>,
+}
+
+impl Keepers {
+    /// Three keepers that have begun.
+    fn start() -> Keepers {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let test = COUNT.fetch_add(1, Ordering::Relaxed);
+        // The ports are the same in all lives, so they are chosen here.
+        let listeners: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let node = |(at, listener): (usize, &TcpListener)| Node {
+            address: listener.local_addr().unwrap().to_string(),
+            socket: format!("@hanare-keepers-{}-{test}-{at}", std::process::id()),
+            name: format!("k{at}"),
+            process: None,
+        };
+        let nodes = listeners.iter().enumerate().map(node).collect();
+        drop(listeners);
+        let mut keepers = Keepers { state: tempfile::tempdir().unwrap(), nodes };
+        let started: Vec<Command> = (0..3).map(|at| keepers.command(at)).collect();
+        let mut processes: Vec<Child> = started.into_iter().map(|mut command| command.spawn().unwrap()).collect();
+        processes.iter_mut().for_each(await_ready);
+        keepers.nodes.iter_mut().zip(processes).for_each(|(node, process)| node.process = Some(process));
+        keepers
+    }
+
+    fn command(&self, at: usize) -> Command {
+        let Node { address, socket, name, .. } = &self.nodes[at];
+        let list = self.nodes.iter().map(|node| node.address.as_str()).collect::<Vec<_>>().join(",");
+        let mut command = Command::new(HANARE);
+        command.args([
+            "node",
+            "--json",
+            "--memory",
+            "64M",
+            "--listen",
+            address,
+            "--name",
+            name,
+            "--socket",
+            socket,
+            "--keepers",
+            &list,
+        ]);
+        command.env("HANARE_KEY", pool::key()).env("HANARE_STATE", self.state.path());
+        command.env("HANARE_LOG", std::env::var("KEEPERS_LOG").unwrap_or_else(|_| "off".to_owned())).stdout(Stdio::piped());
+        command
+    }
+
+    /// Starts a keeper again.
+    fn restart(&mut self, at: usize) {
+        let mut process = self.command(at).spawn().unwrap();
+        await_ready(&mut process);
+        self.nodes[at].process = Some(process);
+    }
+
+    fn client(&self, at: usize) -> Pool {
+        Pool::attach_to(&self.nodes[at].socket, None).unwrap()
+    }
+
+    /// The keeper that leads, as that node sees it.
+    fn leader_seen_by(&self, at: usize) -> Option<usize> {
+        let keepers = self.client(at).own_status().unwrap().keepers;
+        let leader = keepers.into_iter().find(|keeper| keeper.leads)?;
+        self.nodes.iter().position(|node| node.address == leader.address)
+    }
+
+    fn leader(&self) -> usize {
+        until("one leads", || self.leader_seen_by(0))
+    }
+
+    fn kill(&mut self, at: usize) {
+        let mut process = self.nodes[at].process.take().unwrap();
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    fn signal(&self, at: usize, signal: Signal) {
+        let process = self.nodes[at].process.as_ref().unwrap();
+        kill_process(Pid::from_child(process), signal).unwrap();
+    }
+}
+
+impl Drop for Keepers {
+    fn drop(&mut self) {
+        for process in self.nodes.iter_mut().filter_map(|node| node.process.as_mut()) {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+fn await_ready(process: &mut Child) {
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("address"), "{line}");
+}
+
+#[track_caller]
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Creates regions at the node of that socket, one after another, until it is told to stop. Returns their names and the longest time of one.
+fn create(socket: &str, stop: &AtomicBool) -> (Vec<String>, Duration) {
+    let (mut names, mut longest) = (Vec::new(), Duration::ZERO);
+    let pool = Pool::attach_to(socket, None).unwrap();
+    let number = pool.node().0;
+    let options = CreateOptions { placement: format!("node={number}").parse().unwrap(), ..CreateOptions::default() };
+    while !stop.load(Ordering::Relaxed) {
+        let (name, begun) = (format!("r.{number}.{}", names.len()), Instant::now());
+        let region = pool.create(&name, LEN, &options).unwrap();
+        region.put(0, name.as_bytes()).unwrap();
+        longest = longest.max(begun.elapsed());
+        names.push(name);
+        // A program attaches, and sees what was answered.
+        let other = Pool::attach_to(socket, None).unwrap();
+        assert_eq!(other.open(names.last().unwrap()).unwrap().len(), LEN);
+    }
+    (names, longest)
+}
+
+/// Creates go on at two nodes while something happens to the third, the coordinator. Every region that was answered is there afterwards.
+fn loses(lose: impl FnOnce(&mut Keepers, usize), back: impl FnOnce(&mut Keepers, usize)) {
+    let mut keepers = Keepers::start();
+    let leader = keepers.leader();
+    let others: Vec<usize> = (0..3).filter(|at| *at != leader).collect();
+    let sockets: Vec<String> = others.iter().map(|at| keepers.nodes[*at].socket.clone()).collect();
+    let pools: Vec<Pool> = others.iter().map(|at| keepers.client(*at)).collect();
+    let stop = AtomicBool::new(false);
+    let made = std::thread::scope(|scope| {
+        let works: Vec<_> = sockets.iter().map(|socket| scope.spawn(|| create(socket, &stop))).collect();
+        std::thread::sleep(Duration::from_millis(500));
+        lose(&mut keepers, leader);
+        let next = until("another leads", || keepers.leader_seen_by(others[0]).filter(|next| *next != leader));
+        assert!(others.contains(&next));
+        std::thread::sleep(Duration::from_secs(3));
+        stop.store(true, Ordering::Relaxed);
+        works.into_iter().map(|work| work.join().unwrap()).collect::<Vec<_>>()
+    });
+    for (names, longest) in &made {
+        eprintln!("{} regions, the longest create took {longest:?}", names.len());
+        assert!(names.len() > 20 && *longest < pool::paced(PAUSE), "{} regions, {longest:?}", names.len());
+    }
+    back(&mut keepers, leader);
+    let names: BTreeSet<String> = made.into_iter().flat_map(|(names, _)| names).collect();
+    let listed: BTreeSet<String> = pools[0].list().unwrap().into_iter().map(|region| region.name).collect();
+    assert!(listed.is_superset(&names), "{:?} are not listed", names.difference(&listed).collect::<Vec<_>>());
+    // No two regions have the same bytes.
+    for name in &names {
+        let mut bytes = vec![0; name.len()];
+        pools[1].open(name).unwrap().get(0, &mut bytes).unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), *name);
+    }
+    let told = run(command(&["keeper", "ls"]).env("HANARE_NODE", &keepers.nodes[others[0]].socket));
+    assert!(told.status.success() && String::from_utf8_lossy(&told.stdout).contains("coordinator"), "{told:?}");
+}
+
+#[test]
+fn when_the_coordinator_is_killed_another_keeper_goes_on_and_no_answered_region_is_missed() {
+    loses(Keepers::kill, Keepers::restart);
+}
+
+#[test]
+fn when_the_coordinator_stands_still_another_keeper_goes_on_and_the_first_is_none_when_it_wakes() {
+    let lose = |keepers: &mut Keepers, leader| keepers.signal(leader, Signal::STOP);
+    let back = |keepers: &mut Keepers, leader: usize| {
+        keepers.signal(leader, Signal::CONT);
+        until("it follows", || keepers.leader_seen_by(leader).filter(|next| *next != leader));
+        until("it is a member", || keepers.client(leader).status().ok());
+    };
+    loses(lose, back);
+}
+
+#[test]
+fn a_keeper_that_does_not_lead_is_missed_by_nobody() {
+    let mut keepers = Keepers::start();
+    let leader = keepers.leader();
+    let other = (leader + 1) % 3;
+    let socket = keepers.nodes[leader].socket.clone();
+    let stop = AtomicBool::new(false);
+    let (names, longest) = std::thread::scope(|scope| {
+        let work = scope.spawn(|| create(&socket, &stop));
+        std::thread::sleep(Duration::from_millis(500));
+        keepers.kill(other);
+        std::thread::sleep(Duration::from_secs(2));
+        stop.store(true, Ordering::Relaxed);
+        work.join().unwrap()
+    });
+    assert!(names.len() > 20 && longest < pool::paced(Duration::from_secs(1)), "{} regions, {longest:?}", names.len());
+    assert_eq!(keepers.leader_seen_by(leader), Some(leader));
+}
+
+#[test]
+fn without_a_majority_creates_are_refused_in_time_and_go_on_when_a_keeper_is_back() {
+    let mut keepers = Keepers::start();
+    let alone = keepers.client(0);
+    alone.create("before", LEN, &CreateOptions::default()).unwrap();
+    keepers.kill(1);
+    keepers.kill(2);
+    let begun = Instant::now();
+    let refused = alone.create("without", LEN, &CreateOptions::default()).map(drop).unwrap_err();
+    assert!(matches!(refused, Error::NoCoordinator { .. } | Error::Timeout { .. }), "{refused}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    keepers.restart(1);
+    until("creates go on", || alone.create("after", LEN, &CreateOptions::default()).ok());
+    until("all are listed", || alone.open("before").ok());
+}
+
+/// Takes the lock as soon as it can be had. Returns whether it was abandoned.
+#[track_caller]
+fn take(pool: &Pool) -> (hanare::LockGuard, bool) {
+    let guard = pool.lock_within("counter", Duration::from_secs(30)).unwrap();
+    let was_abandoned = guard.was_abandoned();
+    (guard, was_abandoned)
+}
+
+#[test]
+fn a_lock_at_a_name_is_given_by_one_home_at_a_time() {
+    let keepers = Keepers::start();
+    let leader = keepers.leader();
+    let [one, other] = [1, 2].map(|step| keepers.client((leader + step) % 3));
+    let at_leader = keepers.client(leader);
+    take(&one).0.unlock().unwrap();
+    let (held, _) = take(&at_leader);
+    assert!(one.try_lock("counter").unwrap().is_none(), "it is held");
+    keepers.signal(leader, Signal::STOP);
+    // The home stands still with the lock. The next one gives it, and says that somebody may be at work with it.
+    let (guard, was_abandoned) = take(&one);
+    assert!(was_abandoned);
+    assert!(other.try_lock("counter").unwrap().is_none(), "one has it");
+    keepers.signal(leader, Signal::CONT);
+    until("it follows", || keepers.leader_seen_by(leader).filter(|next| *next != leader));
+    drop(held);
+    // The former home gives it to nobody, also not to programs that know no other home.
+    until("the former home is asked", || match at_leader.try_lock("counter") {
+        Ok(None) => Some(()),
+        Ok(Some(_)) => panic!("two have the lock"),
+        Err(_) => None,
+    });
+    guard.unlock().unwrap();
+    let (guard, was_abandoned) = take(&at_leader);
+    assert!(!was_abandoned, "its holder gave it back");
+    drop(guard);
+}
+
+#[test]
+fn barriers_of_a_job_go_on_when_the_coordinator_is_killed() {
+    let mut keepers = Keepers::start();
+    let leader = keepers.leader();
+    let sockets = [1, 2].map(|step| keepers.nodes[(leader + step) % 3].socket.clone());
+    std::thread::scope(|scope| {
+        let ranks = (0..).zip(&sockets).map(|(rank, socket)| {
+            scope.spawn(move || {
+                let who = JobRank { job: JobId(77), rank: Rank(rank), ranks: 2 };
+                let pool = Pool::attach_to(socket, Some(who)).unwrap();
+                for barrier in 0..300 {
+                    pool.barrier().unwrap_or_else(|error| panic!("rank {rank}, barrier {barrier}: {error}"));
+                    std::thread::sleep(Duration::from_millis(4));
+                }
+            })
+        });
+        let ranks: Vec<_> = ranks.collect();
+        std::thread::sleep(Duration::from_millis(400));
+        keepers.kill(leader);
+        ranks.into_iter().for_each(|rank| rank.join().unwrap());
+    });
+}

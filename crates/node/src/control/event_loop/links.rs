@@ -1,0 +1,110 @@
+//! Links between nodes: those of other nodes to the coordinator here, and the one to a coordinator elsewhere.
+
+use super::{ControlLoop, HOME};
+use crate::control_link::ControlLink;
+use hanare_fabric::tcp::Greeted;
+use hanare_protocol::limits::ANSWER_MS;
+use hanare_protocol::member::Phase;
+use hanare_protocol::wire::control::ToNode;
+use hanare_protocol::{Error, Result};
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+impl ControlLoop {
+    pub(super) fn welcome(&mut self, greeted: Greeted) {
+        let key = self.next_key();
+        let link = ControlLink::new(Box::new(greeted.link));
+        if !self.watch(link.event(), key, EventFlags::IN) {
+            return;
+        }
+        if let Some(coordination) = &mut self.coordination {
+            coordination.add_link(key, link, EventFlags::IN);
+            self.on_link(key);
+        } else {
+            self.send_caller_on(key, link);
+        }
+    }
+
+    /// A link of another node has something, or room.
+    pub(super) fn on_link(&mut self, key: u64) {
+        let now_ms = self.now_ms();
+        if self.on_keeper_event(key) {
+            return;
+        }
+        let Some(coordination) = &mut self.coordination else { return };
+        match coordination.on_event(now_ms, key) {
+            Ok(has_more) => self.eager.extend(has_more.then_some(key)),
+            Err(error) => self.close_link(key, &error.to_string()),
+        }
+    }
+
+    pub(super) fn close_link(&mut self, key: u64, reason: &str) {
+        let now_ms = self.now_ms();
+        let closed = self.coordination.as_mut().and_then(|coordination| coordination.close(now_ms, key, reason));
+        if let Some(peer) = closed {
+            self.unwatch(peer.link.event());
+        }
+    }
+
+    pub(super) fn dialed(&mut self, outcome: Result<Greeted>) {
+        let now_ms = self.now_ms();
+        let Some(home) = &mut self.home else { return };
+        match home.dialed(now_ms, outcome) {
+            // This keeper leads meanwhile.
+            Ok(()) if self.coordination.is_some() => drop(home.lost(now_ms)),
+            Ok(()) => {
+                let event = home.link.as_ref().expect("just connected").event();
+                if epoll::add(&self.epoll, event, EventData::new_u64(HOME), EventFlags::IN).is_ok() {
+                    self.member.connected(now_ms);
+                    self.on_home();
+                }
+            }
+            Err(error @ (Error::NoNode { .. } | Error::Timeout { .. })) => {
+                tracing::debug!("the coordinator is not there: {error}");
+                let addresses = home.addresses();
+                // Keepers wait for each other.
+                if self.ready.is_some() && now_ms > ANSWER_MS && self.reigns.is_none() {
+                    self.fail_start(Error::NoCoordinator { reason: format!("{addresses} cannot be reached: {error}") });
+                }
+            }
+            Err(error) => self.fail_start(error),
+        }
+    }
+
+    pub(super) fn on_home(&mut self) {
+        let now_ms = self.now_ms();
+        let Some(link) = self.home.as_mut().and_then(|home| home.link.as_mut()) else { return };
+        let (messages, ending) = link.receive::<ToNode>();
+        self.eager.extend(link.has_more().then_some(HOME));
+        if let Some(home) = self.home.as_mut().filter(|_| !messages.is_empty()) {
+            home.heard(now_ms);
+        }
+        for message in messages {
+            match message {
+                ToNode::Elsewhere { leader } => return self.go_elsewhere(leader.as_deref()),
+                message => self.member.handle(self.now_ms(), message),
+            }
+        }
+        if let Err(error) = ending {
+            self.lose_home(&error.to_string());
+        }
+    }
+
+    /// The keeper at the other end does not lead.
+    pub(in crate::control) fn go_elsewhere(&mut self, leader: Option<&str>) {
+        self.lose_home("another keeper leads");
+        let now_ms = self.now_ms();
+        if let (Some(home), Some(leader)) = (&mut self.home, leader) {
+            home.go_to(now_ms, leader);
+        }
+    }
+
+    pub(in crate::control) fn lose_home(&mut self, reason: &str) {
+        let now_ms = self.now_ms();
+        let Some(link) = self.home.as_mut().and_then(|home| home.lost(now_ms)) else { return };
+        if self.member.phase() == Phase::Member {
+            tracing::warn!("the coordinator is away ({reason}); data go on, naming waits");
+        }
+        self.unwatch(link.event());
+        self.member.disconnected();
+    }
+}

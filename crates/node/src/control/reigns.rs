@@ -1,0 +1,215 @@
+//! The coordinator of a pool with keepers, where this node is one of them: it is here while this keeper leads.
+
+use super::coordination::Coordination;
+use super::event_loop::ControlLoop;
+use super::home::CoordinatorLink;
+use crate::control_link::ControlLink;
+use crate::keepers::{Keepers, Rule};
+use crate::notices::ToService;
+use hanare_fabric::tcp::Greeted;
+use hanare_protocol::Result;
+use hanare_protocol::coordinator::{Reign, Settings};
+use hanare_protocol::limits::{KEEPER_CALLER_COUNT_MAX, LEASE_MS};
+use hanare_protocol::member::Phase;
+use hanare_protocol::wire::control::{FromNode, KeeperStatus, OwnStatus, ToNode};
+use rustix::event::epoll::EventFlags;
+use std::collections::HashMap;
+
+/// What a keeper's control thread has beside that of other nodes.
+pub(crate) struct Reigns {
+    pub keepers: Keepers,
+    /// Of the coordinators that begin here.
+    settings: Settings,
+    reign: Option<Reign>,
+    /// The other keeper that led when this one looked last.
+    leader: Option<String>,
+    /// Links of nodes that were sent elsewhere: they are kept until those close them, so that they read where to go.
+    callers: HashMap<u64, ControlLink>,
+    /// When this node answers for names of locks, while it leads. By then the lease of the home before is over.
+    names_at_ms: Option<u64>,
+    /// True if it does.
+    is_home: bool,
+}
+
+impl Reigns {
+    pub fn new(keepers: Keepers, settings: Settings) -> Reigns {
+        Reigns { keepers, settings, reign: None, leader: None, callers: HashMap::new(), names_at_ms: None, is_home: false }
+    }
+
+    /// True if a batch of its reign is not decided yet.
+    fn waits(&self) -> bool {
+        self.keepers.engine().is_some_and(|engine| !engine.lock().is_settled())
+    }
+}
+
+impl ControlLoop {
+    /// A keeper's time passes.
+    pub(super) fn tick_keeper(&mut self, now_ms: u64) {
+        let Some(reigns) = &mut self.reigns else { return };
+        reigns.keepers.tick(now_ms);
+        let is_home = reigns.names_at_ms.is_some_and(|at_ms| at_ms <= now_ms) && self.member.phase() == Phase::Member;
+        if is_home != reigns.is_home {
+            reigns.is_home = is_home;
+            self.service.notify(ToService::PoolHome(is_home));
+        }
+        if self.coordination.is_some() {
+            return;
+        }
+        // A look at each tick would go back to a leader that has just sent this node on.
+        let leader = reigns.keepers.leader();
+        if leader == reigns.leader {
+            return;
+        }
+        reigns.leader.clone_from(&leader);
+        if let (Some(leader), Some(home)) = (leader, &self.home)
+            && home.address() != leader
+        {
+            self.go_elsewhere(Some(&leader));
+        }
+    }
+
+    /// The keeper says what it has to say, and its reign begins or ends. Returns true if there is more to do.
+    pub(super) fn turn_keeper(&mut self) -> bool {
+        let now_ms = self.now_ms();
+        let Some(reigns) = &mut self.reigns else { return false };
+        let reign = if let Rule::Reigns(reign) = reigns.keepers.rule() { Some(reign) } else { None };
+        let has_changed = reign != reigns.reign;
+        if has_changed {
+            self.end_reign();
+            reign.into_iter().for_each(|reign| self.begin_reign(now_ms, reign));
+        }
+        let mut failed = Vec::new();
+        let has_read = self.reigns.as_mut().is_some_and(|reigns| reigns.keepers.turn(&mut failed));
+        for (key, reason) in failed {
+            self.close_keeper_link(key, &reason);
+        }
+        has_changed || has_read
+    }
+
+    fn begin_reign(&mut self, now_ms: u64, reign: Reign) {
+        self.lose_home("this keeper leads");
+        let Some(reigns) = &mut self.reigns else { return };
+        let Some(engine) = reigns.keepers.engine() else { return };
+        tracing::warn!("this keeper leads from here on (term {})", reign.term);
+        let coordination = Coordination::begin_reign(reigns.settings.clone(), engine.clone(), now_ms);
+        // Before the first reign of all nobody was home.
+        let pause_ms = if coordination.began_again() { LEASE_MS } else { 0 };
+        (reigns.reign, reigns.names_at_ms) = (Some(reign), Some(now_ms.saturating_add(pause_ms)));
+        let callers = std::mem::take(&mut reigns.callers);
+        callers.values().for_each(|link| self.unwatch(link.event()));
+        self.coordination = Some(coordination);
+        self.member.connected(now_ms);
+    }
+
+    /// The service has stopped to answer for names, because it stood still for a lease.
+    pub(super) fn names_lapsed(&mut self) {
+        if let Some(reigns) = &mut self.reigns {
+            reigns.is_home = false;
+        }
+    }
+
+    fn end_reign(&mut self) {
+        let Some(reigns) = &mut self.reigns else { return };
+        if reigns.reign.take().is_none() {
+            return;
+        }
+        tracing::warn!("this keeper leads no more; data go on, naming waits for the next");
+        (reigns.names_at_ms, reigns.is_home) = (None, false);
+        let leader = reigns.keepers.leader();
+        self.service.notify(ToService::PoolHome(false));
+        self.member.disconnected();
+        for (key, peer) in self.coordination.take().map(Coordination::into_links).unwrap_or_default() {
+            self.send_elsewhere(key, peer.link, leader.clone());
+        }
+    }
+
+    /// Waits until a majority of the keepers has what the coordinator here said last.
+    pub(super) fn await_keepers(&mut self, until_ms: u64) -> Result<()> {
+        while self.now_ms() < until_ms && self.reigns.as_ref().is_some_and(|reigns| reigns.reign.is_some() && reigns.waits()) {
+            self.wait();
+            self.tick();
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// A node wants a coordinator, and this keeper is none.
+    pub(super) fn send_caller_on(&mut self, key: u64, link: ControlLink) {
+        let leader = self.reigns.as_ref().and_then(|reigns| reigns.keepers.leader());
+        self.send_elsewhere(key, link, leader);
+    }
+
+    fn send_elsewhere(&mut self, key: u64, mut link: ControlLink, leader: Option<String>) {
+        let is_said = link.send(&ToNode::Elsewhere { leader }).is_ok();
+        match &mut self.reigns {
+            Some(reigns) if is_said && reigns.callers.len() < KEEPER_CALLER_COUNT_MAX => drop(reigns.callers.insert(key, link)),
+            _ => self.unwatch(link.event()),
+        }
+    }
+
+    /// Something happened on a link of a keeper, or of a node that was sent elsewhere. Returns false where it is neither.
+    pub(super) fn on_keeper_event(&mut self, key: u64) -> bool {
+        let now_ms = self.now_ms();
+        let Some(reigns) = &mut self.reigns else { return false };
+        if let Some(link) = reigns.callers.get_mut(&key) {
+            // The node repeats its messages to the keeper that leads.
+            if link.receive::<FromNode>().1.is_err()
+                && let Some(link) = reigns.callers.remove(&key)
+            {
+                self.unwatch(link.event());
+            }
+            return true;
+        }
+        if !reigns.keepers.has_link(key) {
+            return false;
+        }
+        match reigns.keepers.on_event(now_ms, key) {
+            Ok(has_more) => self.eager.extend(has_more.then_some(key)),
+            Err(reason) => self.close_keeper_link(key, &reason),
+        }
+        true
+    }
+
+    fn close_keeper_link(&mut self, key: u64, reason: &str) {
+        if let Some(link) = self.reigns.as_mut().and_then(|reigns| reigns.keepers.close(key)) {
+            tracing::warn!("the connection with keeper {} ended: {reason}", link.link.peer());
+            self.unwatch(link.link.event());
+        }
+    }
+
+    /// The keepers of the pool, if there are several, as far as this node knows.
+    pub(super) fn keeper_status(&self, status: &OwnStatus) -> Vec<KeeperStatus> {
+        if let Some(reigns) = &self.reigns {
+            return reigns.keepers.status();
+        }
+        let named = self.home.as_ref().map_or(&[][..], CoordinatorLink::keepers);
+        let leads = |address: &String| status.own.alive && status.coordinator.address == *address;
+        named.iter().map(|address| KeeperStatus { address: address.clone(), leads: leads(address), is_reached: None }).collect()
+    }
+
+    /// Another keeper has connected.
+    pub(super) fn keeper_came(&mut self, greeted: Greeted) {
+        let key = self.next_key();
+        let Some(reigns) = &mut self.reigns else { return };
+        if reigns.keepers.came(key, greeted) {
+            self.watch_keeper(key);
+        }
+    }
+
+    /// A try to reach a keeper ended.
+    pub(super) fn keeper_dialed(&mut self, number: u64, outcome: Result<Greeted>) {
+        let (now_ms, key) = (self.now_ms(), self.next_key());
+        let Some(reigns) = &mut self.reigns else { return };
+        if reigns.keepers.dialed(now_ms, number, key, outcome) {
+            self.watch_keeper(key);
+        }
+    }
+
+    fn watch_keeper(&mut self, key: u64) {
+        let link = self.reigns.as_ref().and_then(|reigns| reigns.keepers.link(key));
+        let is_watched = link.is_some_and(|link| self.watch(link.link.event(), key, EventFlags::IN));
+        if !is_watched && let Some(reigns) = &mut self.reigns {
+            reigns.keepers.close(key);
+        }
+    }
+}

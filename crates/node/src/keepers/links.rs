@@ -1,0 +1,330 @@
+//! A keeper's connections to the others: each connects to each, and speaks on its own connection alone. So nobody has to give way when two
+//! connect at the same moment.
+
+use super::engine::{Engine, KeeperMessage, Rule, SharedEngine, TICK_MS};
+use super::message::{KeeperHello, Said};
+use super::store::{SharedStore, Store};
+use crate::control_link::ControlLink;
+use crate::notice_queue::NoticeQueue;
+use crate::notices::ToControl;
+use crate::proving;
+use hanare_fabric::tcp::{self, Greeted, Keys};
+use hanare_protocol::Result;
+use hanare_protocol::limits::KEEPER_UNKNOWN_COUNT_MAX;
+use hanare_protocol::wire::control::KeeperStatus;
+use hanare_protocol::wire::greeting::Role;
+use rustix::event::epoll::EventFlags;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time from a failed try to reach a keeper to the next.
+const AGAIN_MS: u64 = 200;
+
+/// Time that a keeper has to greet. One that stands still is tried again meanwhile by nobody else.
+const GREET: Duration = Duration::from_secs(2);
+
+/// Time between lines of the log on keepers that are not there.
+const COMPLAIN_MS: u64 = 10_000;
+
+/// The direction of a link, and the keeper at its other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The keeper here connected, and speaks.
+    To(u64),
+    /// The other keeper connected, and speaks. Its hello has its number.
+    From(Option<u64>),
+}
+
+pub(crate) struct KeeperLink {
+    pub link: ControlLink,
+    pub interest: EventFlags,
+    way: Way,
+}
+
+/// A keeper that this one connects to.
+struct Other {
+    address: String,
+    is_dialing: bool,
+    dial_at_ms: u64,
+}
+
+/// The keeper of a node.
+pub(crate) struct Keepers {
+    me: u64,
+    store: SharedStore,
+    /// Present once the names of all disks are known.
+    engine: Option<SharedEngine>,
+    others: BTreeMap<u64, Other>,
+    links: HashMap<u64, KeeperLink>,
+    keys: Keys,
+    notices: Arc<NoticeQueue<ToControl>>,
+    tick_at_ms: u64,
+    complain_at_ms: u64,
+}
+
+impl Keepers {
+    /// The keeper at `address` among those of the sorted list; its file is at `path`.
+    ///
+    /// **Errors**: those of [`Store::open`].
+    pub fn open(
+        list: &[String],
+        address: &str,
+        path: &Path,
+        keys: Keys,
+        notices: Arc<NoticeQueue<ToControl>>,
+    ) -> Result<Keepers> {
+        let numbered = || (1..).zip(list);
+        let me = numbered().find(|(_, keeper)| *keeper == address).map_or(0, |(number, _)| number);
+        let store = SharedStore::new(Store::open(path, list, u128::from_le_bytes(hanare_memory::random::bytes()?))?);
+        let other =
+            |(number, address): (u64, &String)| (number, Other { address: address.clone(), is_dialing: false, dial_at_ms: 0 });
+        let others = numbered().filter(|(number, _)| *number != me).map(other).collect();
+        let mut keepers = Keepers {
+            me,
+            store,
+            engine: None,
+            others,
+            links: HashMap::new(),
+            keys,
+            notices,
+            tick_at_ms: 0,
+            complain_at_ms: COMPLAIN_MS,
+        };
+        keepers.begin(0);
+        Ok(keepers)
+    }
+
+    /// Begins to take part, where all keepers are known.
+    fn begin(&mut self, now_ms: u64) {
+        let count = self.others.len() as u64 + 1;
+        if self.engine.is_none() && self.store.lock().disks().others.len() == self.others.len() {
+            self.engine = Some(SharedEngine::new(Engine::new(self.store.clone(), self.me, count, now_ms)));
+        }
+    }
+
+    pub fn engine(&self) -> Option<&SharedEngine> {
+        self.engine.as_ref()
+    }
+
+    pub fn links(&mut self) -> impl Iterator<Item = (u64, &mut KeeperLink)> {
+        self.links.iter_mut().map(|(key, link)| (*key, link))
+    }
+
+    pub fn has_link(&self, key: u64) -> bool {
+        self.links.contains_key(&key)
+    }
+
+    /// Address of the keeper that leads, as far as this one knows.
+    pub fn leader(&self) -> Option<String> {
+        let leader = self.engine.as_ref()?.lock().leader()?;
+        self.others.get(&leader).map(|other| other.address.clone())
+    }
+
+    /// The keepers, to look at.
+    pub fn status(&self) -> Vec<KeeperStatus> {
+        let engine = self.engine.as_ref().map(SharedEngine::lock);
+        let leader = engine.as_ref().and_then(|engine| engine.leader());
+        let store = self.store.lock();
+        let disks = store.disks();
+        let keeper = |(number, address): (u64, &String)| KeeperStatus {
+            address: address.clone(),
+            is_reached: Some(number == self.me || engine.as_ref().is_some_and(|engine| engine.hears(number))),
+            leads: leader == Some(number),
+        };
+        (1..).zip(&disks.keepers).map(keeper).collect()
+    }
+
+    /// Time passes: ticks, and tries to reach the others.
+    pub fn tick(&mut self, now_ms: u64) {
+        if now_ms >= self.tick_at_ms {
+            self.tick_at_ms = now_ms.saturating_add(TICK_MS);
+            if let Some(engine) = &self.engine {
+                engine.lock().tick(now_ms);
+            }
+        }
+        let missing: Vec<u64> = self.others.keys().copied().filter(|number| self.key_to(*number).is_none()).collect();
+        for number in &missing {
+            self.dial(now_ms, *number);
+        }
+        if self.engine.is_none() && now_ms >= self.complain_at_ms {
+            self.complain_at_ms = now_ms.saturating_add(COMPLAIN_MS);
+            let known = self.store.lock().disks().others.clone();
+            let unknown: Vec<&str> = self
+                .others
+                .iter()
+                .filter(|(number, _)| !known.contains_key(number))
+                .map(|(_, other)| other.address.as_str())
+                .collect();
+            tracing::warn!("this keeper waits for {}: at their first start all must be there", unknown.join(", "));
+        }
+    }
+
+    pub fn next_deadline(&self) -> u64 {
+        self.tick_at_ms
+    }
+
+    fn key_to(&self, number: u64) -> Option<u64> {
+        self.links.iter().find(|(_, link)| link.way == Way::To(number)).map(|(key, _)| *key)
+    }
+
+    fn dial(&mut self, now_ms: u64, number: u64) {
+        let Some(other) = self.others.get_mut(&number).filter(|other| !other.is_dialing && now_ms >= other.dial_at_ms) else {
+            return;
+        };
+        let (address, keys, notices, me) = (other.address.clone(), self.keys.clone(), self.notices.clone(), self.me);
+        let dial = move || {
+            let greeted = tcp::connect(&address, keys.caller(Role::Keeper, me), &proving(&keys), Instant::now() + GREET);
+            notices.send(ToControl::KeeperDialed(number, greeted));
+        };
+        match std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
+            Ok(_) => other.is_dialing = true,
+            Err(_) => other.dial_at_ms = now_ms.saturating_add(AGAIN_MS),
+        }
+    }
+
+    /// A try to reach a keeper ended. Returns true if there is a link to watch under that key.
+    pub fn dialed(&mut self, now_ms: u64, number: u64, key: u64, outcome: Result<Greeted>) -> bool {
+        let Some(other) = self.others.get_mut(&number) else { return false };
+        other.is_dialing = false;
+        other.dial_at_ms = now_ms.saturating_add(AGAIN_MS);
+        let mut link = match outcome {
+            Ok(greeted) => ControlLink::new(Box::new(greeted.link)),
+            Err(error) => {
+                tracing::debug!("keeper {} is not there: {error}", other.address);
+                return false;
+            }
+        };
+        let hello = {
+            let store = self.store.lock();
+            KeeperHello { keepers: store.disks().keepers.clone(), number: self.me, disk: store.disks().own }
+        };
+        if link.send(&Said::Hello(hello)).is_err() {
+            return false;
+        }
+        self.links.insert(key, KeeperLink { link, interest: EventFlags::IN, way: Way::To(number) });
+        if let Some(engine) = &self.engine {
+            engine.lock().reconnected(number);
+        }
+        true
+    }
+
+    /// Another keeper has connected. Returns true if there is a link to watch under that key.
+    pub fn came(&mut self, key: u64, greeted: Greeted) -> bool {
+        if self.links.values().filter(|link| link.way == Way::From(None)).count() >= KEEPER_UNKNOWN_COUNT_MAX {
+            return false;
+        }
+        let link = ControlLink::new(Box::new(greeted.link));
+        self.links.insert(key, KeeperLink { link, interest: EventFlags::IN, way: Way::From(None) });
+        true
+    }
+
+    pub fn link(&self, key: u64) -> Option<&KeeperLink> {
+        self.links.get(&key)
+    }
+
+    /// A link ended; returns it for its owner to stop watching.
+    pub fn close(&mut self, key: u64) -> Option<KeeperLink> {
+        self.links.remove(&key)
+    }
+
+    /// Something happened on a link. Returns whether there is more to read, or why the link ends.
+    pub fn on_event(&mut self, now_ms: u64, key: u64) -> std::result::Result<bool, String> {
+        let Some(link) = self.links.get_mut(&key) else { return Ok(false) };
+        let (said, ending) = link.link.receive::<Said>();
+        let has_more = link.link.has_more();
+        for said in said {
+            self.hear(now_ms, key, said)?;
+        }
+        ending.map(|()| has_more).map_err(|error| error.to_string())
+    }
+
+    fn hear(&mut self, now_ms: u64, key: u64, said: Said) -> std::result::Result<(), String> {
+        let Some(way) = self.links.get(&key).map(|link| link.way) else { return Ok(()) };
+        match (way, said) {
+            (Way::From(None), Said::Hello(hello)) => {
+                let refused = self.meet(now_ms, &hello);
+                let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
+                if let Err(reason) = refused {
+                    let _ = link.link.send(&Said::Refused(reason.clone()));
+                    return Err(format!("it was refused: {reason}"));
+                }
+                let way = Way::From(Some(hello.number));
+                // The keeper's connection before this one is over: what it still says there is not heard.
+                self.links.values_mut().filter(|link| link.way == way).for_each(|link| link.way = Way::From(None));
+                self.links.entry(key).and_modify(|link| link.way = way);
+                if let Some(engine) = &self.engine {
+                    engine.lock().reconnected(hello.number);
+                }
+                Ok(())
+            }
+            (Way::From(Some(number)), Said::Engine(message)) => match &self.engine {
+                Some(engine) if !engine.lock().receive(number, *message) => Err("it said what no keeper says".to_owned()),
+                _ => Ok(()),
+            },
+            (Way::To(number), Said::Refused(reason)) => {
+                if let Some(other) = self.others.get_mut(&number) {
+                    other.dial_at_ms = now_ms.saturating_add(COMPLAIN_MS);
+                }
+                Err(format!("it refuses this keeper: {reason}"))
+            }
+            _ => Err("it said what does not belong there".to_owned()),
+        }
+    }
+
+    /// Checks who connected; notes the name of its disk at the first meeting. **Errors**: why it is refused.
+    fn meet(&mut self, now_ms: u64, hello: &KeeperHello) -> std::result::Result<(), String> {
+        let mut store = self.store.lock();
+        if hello.keepers != store.disks().keepers {
+            return Err(format!(
+                "it was started with --keepers {}, and this one with {}; start all with the same",
+                hello.keepers.join(","),
+                store.disks().keepers.join(",")
+            ));
+        }
+        if !self.others.contains_key(&hello.number) {
+            return Err(format!("there is no other keeper of number {}", hello.number));
+        }
+        match store.disks().others.get(&hello.number) {
+            Some(disk) if *disk == hello.disk => Ok(()),
+            Some(_) => Err(
+                "its file is another than the one that keepers know, and it does not know what it promised; give it its file \
+                            back (HANARE_STATE)"
+                    .to_owned(),
+            ),
+            None => {
+                store.meet(hello.number, hello.disk);
+                store.flush().map_err(|error| error.to_string())?;
+                drop(store);
+                self.begin(now_ms);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends what the engine has to say, once that is written down, and reads what is decided. Returns true if there was something.
+    pub fn turn(&mut self, failed: &mut Vec<(u64, String)>) -> bool {
+        let Some(shared) = self.engine.clone() else { return false };
+        let messages = shared.lock().take_messages();
+        for message in messages {
+            self.send(message, failed);
+        }
+        shared.lock().read_decided()
+    }
+
+    /// Its part in the pool. A reign begins or ends by this look.
+    pub fn rule(&mut self) -> Rule {
+        self.engine.as_ref().map_or(Rule::None, |engine| engine.lock().rule())
+    }
+
+    /// Sends a message where the keeper that it is for is connected. The engine takes what is lost for lost.
+    fn send(&mut self, message: KeeperMessage, failed: &mut Vec<(u64, String)>) {
+        let Some(key) = self.key_to(message.get_receiver()) else { return };
+        if let Some(link) = self.links.get_mut(&key)
+            && let Err(error) = link.link.send(&Said::Engine(Box::new(message)))
+        {
+            failed.push((key, error.to_string()));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Reigns: decides which batches of a log that several keepers write count, and which are void for all who read it.
+//!
+//! Keepers agree on the order of the log, and elect one that leads. A leader begins a *reign* by an empty batch, whose number is zero. When
+//! it reads that batch in the decided log, it knows all that came before it. A deposed leader's batches may still be decided, late or with
+//! gaps, because keepers forward them to the next leader. So a batch counts if it is the next one of the reign of today:
+//!
+//! | batch | counts |
+//! |---|---|
+//! | number 0 of a later reign | yes, and that reign is today's |
+//! | the next number of today's reign | yes |
+//! | of an earlier reign, or another number | no |
+//!
+//! Readers that read the same log judge alike, because nothing else goes into their judgement.
+//!
+//! **Source**: the rule is that of terms in Raft's log [Ongaro & Ousterhout 2014, §5.3], for a log that forwards appends.
+
+use super::records::Record;
+use serde::{Deserialize, Serialize};
+
+/// A reign: later ones are greater. No two leaders have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Reign {
+    /// The ballot's number, by which the leader was elected.
+    pub term: u64,
+    /// The leader.
+    pub keeper: u64,
+    /// Counts the reigns that one leader began by one ballot.
+    pub turn: u64,
+}
+
+/// The records of one pass of a leader's coordinator, as an entry of the common log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    /// The reign in which it was appended.
+    pub reign: Reign,
+    /// Its number in the reign, from zero.
+    pub number: u64,
+    /// True if the records mean the same as all before them, and replace them.
+    pub is_whole: bool,
+    /// The records; none where a pass had none, and in the first batch.
+    pub records: Vec<Record>,
+}
+
+/// The knowledge of a reader of the decided log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// The reign of today, once there was one.
+    reign: Reign,
+    /// The number of its next batch.
+    next: u64,
+    records: Vec<Record>,
+}
+
+impl History {
+    /// Takes the next decided batch in. Returns whether it counts.
+    pub fn read(&mut self, batch: &Batch) -> bool {
+        let begins = batch.reign > self.reign && batch.number == 0;
+        let continues = batch.reign == self.reign && batch.number == self.next;
+        if !begins && !continues {
+            return false;
+        }
+        (self.reign, self.next) = (batch.reign, batch.number.saturating_add(1));
+        if batch.is_whole {
+            self.records.clear();
+        }
+        self.records.extend_from_slice(&batch.records);
+        true
+    }
+
+    /// The reign of today.
+    pub fn reign(&self) -> Reign {
+        self.reign
+    }
+
+    /// The records of all batches that count, in order.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn reign(term: u64) -> Reign {
+        Reign { term, keeper: 1, turn: 0 }
+    }
+
+    /// A batch with one record that tells it from all others; the first has none.
+    fn batch(term: u64, number: u64) -> Batch {
+        let records = if number == 0 { Vec::new() } else { vec![Record::GidsReserved { below: term * 1000 + number }] };
+        Batch { reign: reign(term), number, is_whole: false, records }
+    }
+
+    fn read(log: &[Batch]) -> (History, Vec<bool>) {
+        let mut history = History::default();
+        let counts = log.iter().map(|batch| history.read(batch)).collect();
+        (history, counts)
+    }
+
+    #[test]
+    fn what_a_deposed_leader_appended_is_void_behind_the_next_reign_and_behind_a_gap() {
+        let log = [batch(1, 0), batch(1, 1), batch(1, 3), batch(1, 4), batch(3, 0), batch(1, 2), batch(2, 0), batch(3, 1)];
+        let (history, counts) = read(&log);
+        assert_eq!(counts, [true, true, false, false, true, false, false, true]);
+        assert_eq!(history.records(), [batch(1, 1), batch(3, 1)].map(|batch| batch.records[0].clone()));
+        assert_eq!(history.reign(), reign(3));
+    }
+
+    #[test]
+    fn a_reign_begins_by_its_first_batch_alone() {
+        assert_eq!(read(&[batch(1, 1), batch(1, 0), batch(2, 1), batch(1, 1), batch(1, 1)]).1, [false, true, false, true, false]);
+    }
+
+    #[test]
+    fn a_whole_batch_replaces_what_was_before_it() {
+        let whole = Batch { is_whole: true, ..batch(1, 2) };
+        let (history, _) = read(&[batch(1, 0), batch(1, 1), whole.clone(), batch(1, 3)]);
+        assert_eq!(history.records(), [whole.records[0].clone(), batch(1, 3).records[0].clone()]);
+        let late = Batch { is_whole: true, ..batch(1, 4) };
+        let (history, counts) = read(&[batch(1, 0), batch(2, 0), batch(2, 1), late]);
+        assert!(!counts[3] && history.records() == batch(2, 1).records, "a void one replaces nothing");
+    }
+
+    /// Three leaders, one after another; each appends up to `COUNT` batches. The log has any of them in any order.
+    const COUNT: u64 = 3;
+
+    /// Every log of up to five batches.
+    fn each_log(mut check: impl FnMut(&[Batch])) {
+        let all: Vec<Batch> = (1..=3).flat_map(|term| (0..COUNT).map(move |number| batch(term, number))).collect();
+        let mut logs: Vec<Vec<usize>> = vec![Vec::new()];
+        while let Some(log) = logs.pop() {
+            check(&log.iter().map(|at| all[*at].clone()).collect::<Vec<_>>());
+            if log.len() < 5 {
+                logs.extend((0..all.len()).filter(|at| !log.contains(at)).map(|at| [&log[..], &[at]].concat()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_leader_knows_when_its_reign_begins_all_that_an_earlier_one_could_take_for_committed() {
+        each_log(|log| {
+            let counts = read(log).1;
+            let valid: Vec<&Batch> = log.iter().zip(&counts).filter(|(_, counts)| **counts).map(|(batch, _)| batch).collect();
+            // Reigns do not mix, and each has a first part of its batches, in order.
+            assert!(valid.is_sorted_by_key(|batch| (batch.reign, batch.number)), "{log:?}");
+            for batch in &valid {
+                let before = |other: &&&Batch| other.reign == batch.reign && other.number < batch.number;
+                assert_eq!(valid.iter().filter(before).count() as u64, batch.number, "{log:?}");
+            }
+            // A longer log changes no earlier judgement.
+            for len in 0..log.len() {
+                assert_eq!(read(&log[..len]).1, counts[..len]);
+            }
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn a_history_that_was_stored_goes_on_as_the_whole_log_does(
+            entries in proptest::collection::vec((1u64..4, 0u64..5, any::<bool>()), 0..40),
+            cut in 0usize..40,
+        ) {
+            let log: Vec<Batch> =
+                entries.into_iter().map(|(term, number, is_whole)| Batch { is_whole, ..batch(term, number) }).collect();
+            let cut = cut.min(log.len());
+            let mut stored: History = crate::wire::control::decode(&crate::wire::control::encode(&read(&log[..cut]).0)).unwrap();
+            log[cut..].iter().for_each(|batch| { stored.read(batch); });
+            prop_assert_eq!(stored, read(&log).0);
+        }
+    }
+}
