@@ -7,7 +7,7 @@ use hanare::Pool;
 use hanare_protocol::wire::control::KeeperStatus;
 use serde_json::{Value, json};
 
-/// What to do with keepers.
+/// An action on keepers.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// List them as this host's node sees them: which one is the coordinator, and which are out of reach

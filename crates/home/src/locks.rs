@@ -37,7 +37,7 @@ pub(crate) struct Locks {
     leases: Leases,
     groups: Groups,
     names: NameOwners,
-    /// This node, where another is the pool's home: names are not found here.
+    /// The number of this node, where another is the pool's home: names are not found here.
     not_home: Option<NodeId>,
     quotas: Quotas,
     /// Requests that wait for a lock.

@@ -95,7 +95,7 @@ fn proving(keys: &Keys) -> impl Fn(&Hellos) -> Result<Secret> + '_ {
 
 /// A node's way to its pool's coordinator.
 #[derive(Default)]
-struct Place {
+struct Origin {
     /// The coordinator, where it is here for good.
     coordination: Option<control::Coordination>,
     /// Present at a keeper: the coordinator is here while it leads.
@@ -104,26 +104,26 @@ struct Place {
     addresses: Vec<String>,
 }
 
-/// Finds a node's place in its pool, which begins here where the options name no other.
-fn find_place(
+/// Finds the coordinator of a node's pool, which begins here where the options name no other.
+fn find_coordinator(
     options: &NodeOptions,
     (address, life): (&str, Incarnation),
     keys: &Keys,
     notices: &Arc<NoticeQueue<ToControl>>,
-) -> Result<Place> {
+) -> Result<Origin> {
     let own = coordinator::Settings::new(&options.name);
     let rules = coordinator::Settings { quota: options.quota, home_life: Some(life), ..own };
     if let Some(join) = &options.join {
-        return Ok(Place { addresses: vec![join.clone()], ..Place::default() });
+        return Ok(Origin { addresses: vec![join.clone()], ..Origin::default() });
     }
     if options.keepers.is_empty() {
         let coordination = control::open_coordination(rules, options.journal.as_deref())?;
-        return Ok(Place { coordination: Some(coordination), ..Place::default() });
+        return Ok(Origin { coordination: Some(coordination), ..Origin::default() });
     }
     let list = keepers::sorted(&options.keepers)?;
     let addresses: Vec<String> = list.iter().filter(|keeper| *keeper != address).cloned().collect();
     if addresses.len() == list.len() {
-        return Ok(Place { addresses, ..Place::default() });
+        return Ok(Origin { addresses, ..Origin::default() });
     }
     let path = options.journal.as_deref().ok_or_else(|| Error::BadSetting {
         key: "--keepers".to_owned(),
@@ -131,7 +131,7 @@ fn find_place(
         reason: "a keeper needs a file for what it promises".to_owned(),
     })?;
     let keepers = keepers::Keepers::open(&list, address, path, keys.clone(), notices.clone())?;
-    Ok(Place { reigns: Some(control::Reigns::new(keepers, rules)), addresses, ..Place::default() })
+    Ok(Origin { reigns: Some(control::Reigns::new(keepers, rules)), addresses, ..Origin::default() })
 }
 
 type ControlThread = JoinHandle<Result<()>>;
@@ -193,7 +193,7 @@ impl Node {
         let address = options.advertised(listener.address());
         let notices = Arc::new(NoticeQueue::new()?);
         let incarnation = Incarnation(u128::from_le_bytes(hanare_memory::random::bytes()?));
-        let Place { coordination, reigns, addresses } = find_place(&options, (&address, incarnation), &keys, &notices)?;
+        let Origin { coordination, reigns, addresses } = find_coordinator(&options, (&address, incarnation), &keys, &notices)?;
         let join = (!addresses.is_empty() && reigns.is_none()).then(|| addresses.join(" or "));
         let home =
             (!addresses.is_empty()).then(|| control::CoordinatorLink::new(addresses, keys.clone(), bound, notices.clone()));

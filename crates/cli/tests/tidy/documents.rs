@@ -28,6 +28,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/files.md",
     "docs/main_memory.md",
     "docs/jobs.md",
+    "docs/keepers.md",
     "docs/models.md",
     "docs/open.md",
     "docs/operating.md",

@@ -11,9 +11,10 @@ use hanare_protocol::name_owners::NameOwners;
 use hanare_protocol::wire::sync::{Party, SyncAddress, SyncRequest};
 use hanare_protocol::{Error, Result};
 
-/// The refusal of a node that is not the pool's home. The program asks its own node for the home.
+/// The refusal of a node that is not the pool's home. The program asks its own node for the home. (A lost node would mean to it that the
+/// connection broke.)
 fn moved(me: NodeId) -> Error {
-    Error::NodeLost { node: me, reason: "it is not the pool's home, or not any more".to_owned() }
+    Error::NoCoordinator { reason: format!("{me} is not the pool's home of names, or not any more") }
 }
 
 fn is_word(name: &str) -> bool {
@@ -21,7 +22,7 @@ fn is_word(name: &str) -> bool {
 }
 
 impl Locks {
-    /// This node, `me`, is the pool's home from here on, or not any more. Locks and groups at bytes of its regions go on.
+    /// The node `me` is the pool's home from here on, or not any more. Locks and groups at bytes of its regions go on.
     ///
     /// A home that begins knows nothing of the one before, as after another life. At one that ends, those who wait are refused:
     /// nobody gets a lock that the next home gives to another.

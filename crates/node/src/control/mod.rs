@@ -12,8 +12,9 @@
 //! | `acceptor` | TCP connections: greeted by a thread of their own, then handed on |
 //! | `home` | the link to the coordinator, where that is another node |
 //! | `coordination` | the coordinator, where it is this node |
+//! | `keeper_state` | a keeper of the coordinator's journal |
 //! | `journals` | where its records go |
-//! | `reigns` | a keeper of the coordinator's journal: where its reign begins and ends |
+//! | `reigns` | where a keeper's reign begins and ends |
 //! | `event_loop` | the thread's loop |
 
 mod acceptor;
@@ -28,6 +29,7 @@ mod extents;
 mod goodbye;
 mod home;
 mod journals;
+mod keeper_state;
 mod leases;
 mod listener;
 mod reigns;
@@ -35,7 +37,7 @@ mod reigns;
 pub(crate) use acceptor::{Acceptor, GreetingTerms};
 pub(crate) use event_loop::{ControlLoop, Parts};
 pub(crate) use home::CoordinatorLink;
-pub(crate) use reigns::Reigns;
+pub(crate) use keeper_state::Reigns;
 
 pub(crate) use coordination::Coordination;
 pub(crate) use descriptors::raise_limit;

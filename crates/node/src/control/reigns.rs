@@ -4,43 +4,15 @@ use super::coordination::Coordination;
 use super::event_loop::ControlLoop;
 use super::home::CoordinatorLink;
 use crate::control_link::ControlLink;
-use crate::keepers::{Keepers, Rule};
+use crate::keepers::Rule;
 use crate::notices::ToService;
 use hanare_fabric::tcp::Greeted;
 use hanare_protocol::Result;
-use hanare_protocol::coordinator::{Reign, Settings};
+use hanare_protocol::coordinator::Reign;
 use hanare_protocol::limits::{KEEPER_CALLER_COUNT_MAX, LEASE_MS};
 use hanare_protocol::member::Phase;
 use hanare_protocol::wire::control::{FromNode, KeeperStatus, OwnStatus, ToNode};
 use rustix::event::epoll::EventFlags;
-use std::collections::HashMap;
-
-/// What a keeper's control thread has beside that of other nodes.
-pub(crate) struct Reigns {
-    pub keepers: Keepers,
-    /// Of the coordinators that begin here.
-    settings: Settings,
-    reign: Option<Reign>,
-    /// The other keeper that led when this one looked last.
-    leader: Option<String>,
-    /// Links of nodes that were sent elsewhere: they are kept until those close them, so that they read where to go.
-    callers: HashMap<u64, ControlLink>,
-    /// When this node answers for names of locks, while it leads. By then the lease of the home before is over.
-    names_at_ms: Option<u64>,
-    /// True if it does.
-    is_home: bool,
-}
-
-impl Reigns {
-    pub fn new(keepers: Keepers, settings: Settings) -> Reigns {
-        Reigns { keepers, settings, reign: None, leader: None, callers: HashMap::new(), names_at_ms: None, is_home: false }
-    }
-
-    /// True if a batch of its reign is not decided yet.
-    fn waits(&self) -> bool {
-        self.keepers.engine().is_some_and(|engine| !engine.lock().is_settled())
-    }
-}
 
 impl ControlLoop {
     /// A keeper's time passes.

@@ -22,8 +22,7 @@
 //! | `orders`, `asks` | that each order and each request is carried out once |
 //! | `ranks` | which ranks go with a node |
 //! | `records`, `journal` | what lasts, and what it builds |
-//! | `commit` | when the driver may act on an output |
-//! | `reign` | which records count in a journal that several nodes write |
+//! | `commit`, `reign` | when the driver may act on an output; which records count in a journal of several nodes |
 
 mod asks;
 mod commit;
@@ -251,10 +250,8 @@ impl Coordinator {
         self.settle(now_ms);
     }
 
-    /// Time passes. To be called at [`Coordinator::next_deadline`] or sooner.
-    ///
-    /// Advances the time. A tick that is late by a look's time was stopped itself, and renewals of that time wait unread. So every node
-    /// gets one lease to be heard in. Other deadlines say nothing of that: one may lie in the past when it comes up.
+    /// Time passes. To be called at [`Coordinator::next_deadline`] or sooner. A tick that is late by a look's time stood still itself, and
+    /// renewals wait unread. So every node gets one lease to be heard in. Other deadlines say nothing of that: one may lie in the past.
     pub fn tick(&mut self, now_ms: u64) {
         let late_ms = self.next_look().map_or(0, |due_ms| now_ms.saturating_sub(due_ms));
         if late_ms > self.look_ms() {

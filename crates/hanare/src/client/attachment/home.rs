@@ -1,7 +1,7 @@
 //! The pool's home: the node of names of locks and groups, and of jobs' barriers.
 //!
-//! In a pool with keepers the home may move. So the program has a connection of its own to the home, and a thread that asks this host's
-//! node for it. When the home has moved, that connection ends. Requests that wait there go to the next home, and locks that were taken over
+//! In a pool with keepers the home may move. So the program has a connection of its own to the home, and a thread that looks for
+//! it. When the home has moved, that connection ends. Requests that wait there go to the next home, and locks that were taken over
 //! it are lost.
 
 use super::Shared;
@@ -77,7 +77,7 @@ impl Shared {
 
     /// Asks the home. If another node becomes it meanwhile, that one is asked.
     ///
-    /// **Errors**: those of `ask`. It is called again where the home was lost, silent or cut off: whatever happened there is void at the next.
+    /// **Errors**: those of `ask`. It is called again where the home was lost, silent or another: whatever happened there is void at the next.
     pub fn ask_home<T>(self: &Arc<Self>, mut ask: impl FnMut(&Arc<Remote>) -> Result<T>) -> Result<T> {
         let mut begun = Instant::now();
         loop {
@@ -91,7 +91,10 @@ impl Shared {
 
     /// True if the home is another by now, or may still become it. A moment passes before the second.
     fn may_ask_again(self: &Arc<Self>, asked: &Arc<Remote>, error: &Error, begun: &mut Instant) -> bool {
-        if !matches!(error, Error::NodeLost { .. } | Error::Timeout { .. } | Error::Broken { .. }) {
+        let is_homes = |error: &Error| {
+            matches!(error, Error::NoCoordinator { .. } | Error::NodeLost { .. } | Error::Timeout { .. } | Error::Broken { .. })
+        };
+        if !is_homes(error) {
             return false;
         }
         self.look_for_home();

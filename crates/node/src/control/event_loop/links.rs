@@ -49,7 +49,7 @@ impl ControlLoop {
         let now_ms = self.now_ms();
         let Some(home) = &mut self.home else { return };
         match home.dialed(now_ms, outcome) {
-            // This keeper leads meanwhile.
+            // The keeper here leads meanwhile.
             Ok(()) if self.coordination.is_some() => drop(home.lost(now_ms)),
             Ok(()) => {
                 let event = home.link.as_ref().expect("just connected").event();

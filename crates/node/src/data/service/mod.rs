@@ -414,7 +414,7 @@ impl ServiceLoop {
         self.check_home_lease();
     }
 
-    /// This node is the pool's home of names from here on, or not any more.
+    /// The node is the pool's home of names from here on, or not any more.
     fn set_pool_home(&mut self, is_home: bool) {
         (self.is_leased_home, self.refuses_names) = (is_home, !is_home);
         self.tell_home(Input::PoolHome(self.me, is_home));
