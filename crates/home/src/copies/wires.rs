@@ -38,7 +38,8 @@ impl CopyWires {
     /// Sends a frame where there is a connection; else one is made.
     pub fn send<A>(&mut self, node: NodeId, frame: impl FnOnce() -> Vec<u8>, outputs: &mut VecDeque<CopyOutput<A>>) {
         let now_ms = self.now.as_millis() as u64;
-        let Some(wire) = self.to.get_mut(&node) else { return tracing::error!("{node} has a copy and no address") };
+        // The coordinator's message with the address may come after the first write. It is sent again.
+        let Some(wire) = self.to.get_mut(&node) else { return tracing::debug!("{node} has a copy and no address yet") };
         if let Some(place) = wire.dialing.place() {
             outputs.push_back(WireOutput::Send { place, bytes: frame() }.into());
         } else if wire.dialing.want(now_ms) {
