@@ -81,6 +81,8 @@ struct Inner {
     name: Option<u128>,
     /// A connection about which the node could not be asked. It is not waited for again for each of its requests.
     mute: Option<u128>,
+    /// Another node has the part of this one: no connection is made any more.
+    is_abandoned: bool,
 }
 
 impl Remote {
@@ -189,6 +191,9 @@ impl Remote {
     }
 
     fn connect(&self, inner: &mut Inner, patience: Duration) -> Result<()> {
+        if inner.is_abandoned {
+            return Err(Error::NodeLost { node: self.node, reason: "another node has its part now".to_owned() });
+        }
         if inner.link.is_none() {
             let link = (self.dial)(patience)?;
             let event = link.event().try_clone_to_owned().map_err(|error| system("duplicate a descriptor", &error))?;
@@ -420,6 +425,7 @@ impl Remote {
     /// Ends the connection: nothing of it is waited for any longer, because another node has the part of this one.
     pub fn abandon(&self, reason: &str) {
         let mut inner = self.lock();
+        inner.is_abandoned = true;
         self.close(&mut inner, &Error::NodeLost { node: self.node, reason: reason.to_owned() });
     }
 
