@@ -68,11 +68,6 @@ impl Entries {
         !held.has_copies() || (held.is_open() && monotonic_ns() < self.homes_until_ns.load(Ordering::Relaxed))
     }
 
-    /// True if the node is a member by its own clock.
-    fn has_lease(&self) -> bool {
-        monotonic_ns() < self.lease_until_ns.load(Ordering::Relaxed)
-    }
-
     /// The same for who reaches its bytes by commands. Writes of an extent with copies wait for those, as for pages.
     fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Opened> {
         let held = self.hold(slot, grant, need)?;
@@ -186,16 +181,15 @@ impl Extents {
 
     /// The node is a member for so many milliseconds, and answers for extents with copies for so many.
     pub fn hold_leases(&self, left_ms: u64, homes_left_ms: u64) {
-        let until_ns =
-            |left_ms: u64| if left_ms == 0 { 0 } else { monotonic_ns().saturating_add(left_ms.saturating_mul(1_000_000)) };
-        let entries = self.read();
+        let (now_ns, entries) = (monotonic_ns(), self.read());
+        let until_ns = |left_ms: u64| now_ns.saturating_add(left_ms.saturating_mul(1_000_000));
         entries.lease_until_ns.store(until_ns(left_ms), Ordering::Relaxed);
         entries.homes_until_ns.store(until_ns(homes_left_ms), Ordering::Relaxed);
     }
 
     /// True if the node is a member by its own clock.
     pub fn has_lease(&self) -> bool {
-        self.read().has_lease()
+        monotonic_ns() < self.read().lease_until_ns.load(Ordering::Relaxed)
     }
 
     /// Makes extents for a region, all or none; `copied` if other nodes have copies.

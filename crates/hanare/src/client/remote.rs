@@ -422,13 +422,6 @@ impl Remote {
         self.tell(inner.parked, inner.waiting);
     }
 
-    /// Ends the connection: nothing of it is waited for any longer, because another node has the part of this one.
-    pub fn abandon(&self, reason: &str) {
-        let mut inner = self.lock();
-        inner.is_abandoned = true;
-        self.close(&mut inner, &Error::NodeLost { node: self.node, reason: reason.to_owned() });
-    }
-
     /// Waits until every request is done. If an owner has left its request, the failure is not reported here but at the owner.
     pub fn quiesce(&self) -> Result<()> {
         check_lineage(self.lineage)?;

@@ -71,6 +71,13 @@ impl Remote {
         }
     }
 
+    /// Ends the connection: nothing of it is waited for any longer, because another node has the part of this one.
+    pub fn abandon(&self, reason: &str) {
+        let mut inner = self.lock();
+        inner.is_abandoned = true;
+        self.close(&mut inner, &Error::NodeLost { node: self.node, reason: reason.to_owned() });
+    }
+
     /// Gives up a lock that did not come in time, and may still come.
     fn withdraw(&self, number: u64) {
         let mut inner = self.lock();
