@@ -100,7 +100,7 @@ pub enum Command {
 /// The commands by what they are for, as the help lists them.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Use the pool", &["demo", "run", "region", "queue", "mount", "nbd", "status", "top"]),
-    ("Operate it", &["node", "key", "doctor", "journal", "info", "completions", "man"]),
+    ("Operate it", &["node", "keeper", "key", "doctor", "journal", "info", "completions", "man"]),
     ("Measure and model", &["bench", "model", "report", "sim", "trace", "what-if"]),
 ];
 

@@ -260,6 +260,8 @@ const NOTES: &[Remarks] = &[
         &[("hanare key rotate", "Puts a new key first; copy the file over that of each other host.")],
     ),
     notes("hanare-key-drop-old", OF_KEYS, &[KEY], &[("hanare key drop-old", "When all hosts have the new one, on each.")]),
+    notes("hanare-keeper", OF_CLIENTS, &[SOCKET], &[("hanare keeper ls", "The nodes that hold the coordinator's journal.")]),
+    notes("hanare-keeper-ls", OF_CLIENTS, &[SOCKET], &[("hanare keeper ls", "Which of them is the coordinator.")]),
     notes("hanare-journal", OF_KEYS, &[JOURNAL], &[("hanare journal check", "Whether all records are as they were written.")]),
     notes(
         "hanare-journal-check",
