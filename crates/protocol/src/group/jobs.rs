@@ -143,6 +143,7 @@ impl Jobs {
         let Arrival { who: who @ JobRank { job, .. }, generation } = arrival;
         if self.is_another_home
             && let Ok(state) = self.job(job)
+            && state.check(who).is_ok()
         {
             let before = state.rounds.completed;
             let waiting = state.rounds.catch_up(generation);
@@ -260,6 +261,17 @@ mod tests {
         assert_eq!(arrive(&mut jobs, 0, 3, 8), []);
         assert_eq!(arrive(&mut jobs, 2, 3, 8), [release(0, 8), release(1, 8), release(2, 8)]);
         assert!(matches!(arrive(&mut Jobs::new(), 0, 2, 1)[..], [PartyReply { outcome: Err(Error::Garbage { .. }), .. }]));
+    }
+
+    #[test]
+    fn an_arrival_that_is_refused_completes_no_barrier_at_a_home_that_follows_another() {
+        let mut jobs = Jobs::after_another_home();
+        assert_eq!(arrive(&mut jobs, 0, 2, 7), []);
+        assert!(matches!(arrive(&mut jobs, 1, 3, 8)[..], [PartyReply { outcome: Err(_), .. }]), "a job of another size");
+        assert_eq!(arrive(&mut jobs, 1, 2, 7), [release(0, 7), release(1, 7)]);
+        let mut last = Jobs::after_another_home();
+        assert_eq!(arrive(&mut last, 0, 1, u64::MAX), [release(0, u64::MAX)], "a number that a program made up");
+        assert_eq!(arrive(&mut last, 0, 1, u64::MAX), [release(0, u64::MAX)]);
     }
 
     #[test]
