@@ -241,9 +241,13 @@ impl Region {
 
     /// The same, however long it is by now.
     fn view_of_today(&self) -> Result<RegionView> {
-        // The number is asked for, because the name may be another region's.
-        self.shared.open(Which::Gid(self.gid), Some(self.rights)).map_err(|error| match error {
-            Error::UnknownRegion { .. } => Error::UnknownRegion { name: self.name.clone() },
+        Region::view_of(&self.shared, (self.gid, &self.name), self.rights)
+    }
+
+    /// A region as it is today. Its number is asked for, because the name may be another region's.
+    pub(crate) fn view_of(shared: &Shared, (gid, name): (Gid, &str), rights: Rights) -> Result<RegionView> {
+        shared.open(Which::Gid(gid), Some(rights)).map_err(|error| match error {
+            Error::UnknownRegion { .. } => Error::UnknownRegion { name: name.to_owned() },
             other => other,
         })
     }

@@ -23,14 +23,14 @@ pub(crate) unsafe fn run<'b>(
     loop {
         let drafts = rounds.drafts();
         // SAFETY: promised by the caller; `end` waits for all tickets, whatever the outcome.
-        let round = unsafe { rounds.begin(drafts, Tickets::default(), &mut draft) };
+        let round = unsafe { CallRound::begin(drafts, Tickets::default(), &mut draft) };
         if rounds.end(round, &refresh)? {
             return Ok(());
         }
     }
 }
 
-/// CallRounds of a call. It runs once more where a node was lost or refused its grant, unless that would be twice. It runs again for some time where
+/// Rounds of a call. It runs once more where a node was lost or refused its grant, unless that would be twice. It runs again for some time where
 /// a connection ends that the node took, or bytes have copies.
 pub(crate) struct CallRounds {
     repetition: Repetition,
@@ -53,22 +53,6 @@ impl CallRounds {
     /// Drafts for the next round: they know their call.
     pub fn drafts<'b>(&mut self) -> Drafts<'b> {
         Drafts::of_call(self.repetition.call.as_mut().map_or(0, NumberedCall::detail))
-    }
-
-    /// Begins a round.
-    ///
-    /// # Safety
-    /// See [`Drafts::post`].
-    pub unsafe fn begin<'b>(
-        &self,
-        drafts: Drafts<'b>,
-        tickets: Tickets<'b>,
-        draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>,
-    ) -> CallRound<'b> {
-        let mut round = CallRound { tickets, posted: Ok(()) };
-        // SAFETY: promised by the caller.
-        round.posted = unsafe { post_drafts(drafts, draft, &mut round.tickets) };
-        round
     }
 
     /// Adds a command, which must not be run twice if `is_once`.
@@ -126,7 +110,22 @@ impl CallRounds {
     }
 }
 
-impl CallRound<'_> {
+impl<'b> CallRound<'b> {
+    /// Begins a round.
+    ///
+    /// # Safety
+    /// See [`Drafts::post`].
+    pub unsafe fn begin(
+        drafts: Drafts<'b>,
+        tickets: Tickets<'b>,
+        draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>,
+    ) -> CallRound<'b> {
+        let mut round = CallRound { tickets, posted: Ok(()) };
+        // SAFETY: promised by the caller.
+        round.posted = unsafe { post_drafts(drafts, draft, &mut round.tickets) };
+        round
+    }
+
     /// True if all replies are here.
     pub fn is_done(&self) -> bool {
         self.tickets.are_done()

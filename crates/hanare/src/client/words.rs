@@ -109,14 +109,14 @@ impl Region {
             self.shared.check_deaths()?;
             // A home of bytes with copies that says nothing may be home no more.
             if self.copies() > 1 && looked.elapsed() >= HOME_LOOK {
-                self.look_for_home()?;
+                self.refresh_unless_away()?;
                 looked = Instant::now();
             }
         }
     }
 
     /// Asks for the grants of today. The coordinator, and the next home, may be away for a while.
-    fn look_for_home(&self) -> Result<()> {
+    fn refresh_unless_away(&self) -> Result<()> {
         match self.refresh() {
             Err(Error::NoCoordinator { .. } | Error::Timeout { .. } | Error::NodeLost { .. }) => Ok(()),
             other => other,

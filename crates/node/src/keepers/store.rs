@@ -188,7 +188,8 @@ impl Store {
             let transaction = database.begin_write()?;
             {
                 let mut entries = transaction.open_table(ENTRIES)?;
-                entries.retain(|number, _| (first as u64..saved as u64).contains(&number))?;
+                entries.retain_in(..first as u64, |_, _| false)?;
+                entries.retain_in(saved as u64.., |_, _| false)?;
                 for (number, entry) in (saved as u64..).zip(&self.entries[saved - first..]) {
                     entries.insert(number, sealed(&number.to_le_bytes(), entry).as_slice())?;
                 }

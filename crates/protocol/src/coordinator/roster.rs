@@ -37,7 +37,7 @@ use super::Peer;
 use super::records::Ended;
 use super::spills::Reservation;
 use crate::id::{Grant, NodeId, Slot};
-use crate::limits::{FORGET_MS, home_lease_ms};
+use crate::limits::{FORGET_MS, home_until_ms};
 use crate::table::{self, Row};
 use crate::wire::control::{Memory, ReportedExtent};
 use std::collections::BTreeMap;
@@ -266,10 +266,7 @@ impl Roster {
         let seat = self.seats.get_mut(&node)?;
         let dead_at_ms = now_ms.saturating_add(lease_ms);
         let mute_at_ms = match seat.state {
-            State::Member { lease_until_ms: u64::MAX } => None,
-            State::Member { lease_until_ms } => {
-                Some(lease_until_ms.saturating_sub(lease_ms).saturating_add(home_lease_ms(lease_ms)))
-            }
+            State::Member { lease_until_ms } => Some(home_until_ms(lease_until_ms, lease_ms)),
             _ => None,
         };
         let was_member = seat.phase() == Phase::Member;

@@ -27,9 +27,10 @@ pub const DONE_OLDS_LEN_MAX: u64 = 1 << 20;
 /// Three renewals of [`RENEW_MS`] fit.
 pub const HOME_LEASE_MS: u64 = LEASE_MS / 4;
 
-/// [`HOME_LEASE_MS`] beside another lease than [`LEASE_MS`].
-pub const fn home_lease_ms(lease_ms: u64) -> u64 {
-    lease_ms.saturating_mul(HOME_LEASE_MS) / LEASE_MS
+/// When a node answers for bytes with copies no more, whose lease of that length ends then. That is [`HOME_LEASE_MS`] after a renewal, in
+/// proportion where leases have another length than [`LEASE_MS`].
+pub const fn home_until_ms(lease_until_ms: u64, lease_ms: u64) -> u64 {
+    lease_until_ms.saturating_sub(lease_ms).saturating_add(lease_ms.saturating_mul(HOME_LEASE_MS) / LEASE_MS)
 }
 
 const _: () = assert!(RENEW_MS * 3 <= HOME_LEASE_MS && HOME_LEASE_MS <= LEASE_MS, "a home that renews answers all the time");

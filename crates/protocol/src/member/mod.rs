@@ -421,10 +421,7 @@ impl Member {
     /// Until when homes of extents with copies answer here; zero where the node is no member. Beyond that another node may be home.
     pub fn homes_until_ms(&self) -> u64 {
         match self.state {
-            State::Member { lease_until_ms } => {
-                let given_ms = lease_until_ms.saturating_sub(self.lease_ms);
-                given_ms.saturating_add(limits::home_lease_ms(self.lease_ms))
-            }
+            State::Member { lease_until_ms } => limits::home_until_ms(lease_until_ms, self.lease_ms),
             _ => 0,
         }
     }

@@ -10,7 +10,6 @@ use crate::client::rounds::{CallRound, CallRounds};
 use hanare_memory::Window;
 use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::shape::Shape;
-use hanare_protocol::wire::control::Which;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -34,11 +33,7 @@ impl RegionKey {
     }
 
     fn open(&self) -> Result<Region> {
-        let view = self.shared.open(Which::Gid(self.gid), Some(self.rights)).map_err(|error| match error {
-            Error::UnknownRegion { .. } => Error::UnknownRegion { name: self.name.clone() },
-            other => other,
-        })?;
-        Region::new(self.shared.clone(), view)
+        Region::new(self.shared.clone(), Region::view_of(&self.shared, (self.gid, &self.name), self.rights)?)
     }
 }
 
@@ -115,7 +110,7 @@ impl<'b> MovingDrafts<'b> {
     pub unsafe fn post(self, tickets: Tickets<'b>) -> MovingCommands<'b> {
         let MovingDrafts { rounds, drafts, commands } = self;
         // SAFETY: promised by the caller.
-        let round = unsafe { rounds.begin(drafts, tickets, |_| Ok(())) };
+        let round = unsafe { CallRound::begin(drafts, tickets, |_| Ok(())) };
         MovingCommands { rounds, round: Some(round), commands }
     }
 }
@@ -154,7 +149,7 @@ impl MovingCommands<'_> {
             let drafts = rounds.drafts();
             // SAFETY: as promised to `post`; `end` waits for all tickets.
             let round = unsafe {
-                rounds.begin(drafts, Tickets::default(), |drafts| {
+                CallRound::begin(drafts, Tickets::default(), |drafts| {
                     commands.iter().try_for_each(|command| command.draft(&regions, drafts))
                 })
             };
