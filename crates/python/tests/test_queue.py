@@ -118,8 +118,10 @@ def test_a_descriptor_wakes_a_select(pool: hanare.Pool, name: str) -> None:
     with queue.reader() as reader, queue.writer() as writer:
         reader.arm()
         assert select.select([reader], [], [], 0) == ([], [], [])
-        threading.Timer(0.05, writer.send, [bytes(16)]).start()
+        sending = threading.Timer(0.05, writer.send, [bytes(16)])
+        sending.start()
         assert select.select([reader], [], [], 20)[0] == [reader]
+        sending.join()
         assert reader.receive_ready() == [bytes(16)]
     queue.remove()
 
