@@ -279,10 +279,11 @@ impl Region {
         }
     }
 
-    /// [`Region::refresh`], where that can help. Without the coordinator's own node nobody replies: it is dialed again, no more.
+    /// [`Region::refresh`], where that can help. Without the coordinator's own node nobody replies: it is dialed again, no more. Bytes with
+    /// copies may have another home by then, which another coordinator names.
     pub(crate) fn refresh_after(&self, error: &Error) -> Result<()> {
         match error {
-            Error::NodeLost { node, .. } if *node == self.shared.life().attached.home.node => Ok(()),
+            Error::NodeLost { node, .. } if self.copies <= 1 && *node == self.shared.life().attached.home.node => Ok(()),
             _ => self.refresh(),
         }
     }
