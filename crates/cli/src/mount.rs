@@ -1,7 +1,7 @@
 //! `hanare mount`: the pool as a folder.
 
 use crate::run::signals::{self, Event};
-use crate::{log, print, users};
+use crate::{log, print, size, users};
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
 use hanare::Pool;
@@ -26,6 +26,9 @@ pub struct Options {
     /// Name of the file system in the pool; it is made where it is not there [default: files, or files-UID for other users than root].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// Nodes that hold each byte of a file system that is made, 1 to 3: from 2 on its files outlive a node.
+    #[arg(long, value_name = "N", value_parser = size::copies())]
+    pub copies: Option<u8>,
     /// Mount regions of this user, too, by name or number; programs get no rights by files then. May be given again.
     #[arg(long, value_name = "USER", value_parser = users::parse)]
     pub trust: Vec<u32>,
@@ -56,6 +59,7 @@ pub fn run(options: &Options) -> Result<i32> {
     let has = |word| options.options.contains(&word);
     let words = MountOptions {
         name: options.name.clone(),
+        copies: options.copies,
         trusted: options.trust.clone(),
         is_coherent: has(Word::Coherent),
         is_read_only: has(Word::Ro),

@@ -29,6 +29,9 @@ pub struct Options {
     /// Make it so long where it is not there.
     #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
     pub create: Option<u64>,
+    /// Nodes that hold each of its bytes, 1 to 3, where it is made: from 2 on the disk outlives a node.
+    #[arg(long, value_name = "N", requires = "create", value_parser = size::copies())]
+    pub copies: Option<u8>,
     /// Let nobody write.
     #[arg(short = 'r', long)]
     pub read_only: bool,
@@ -62,10 +65,8 @@ const GRACE: Duration = Duration::from_secs(10);
 ///
 /// FEATURE: D3-F19
 pub fn run(options: &Options) -> Result<i32> {
-    if options.create.is_none() {
-        // A fault of the region is reported first.
-        Pool::attach_alone()?.stat(&options.name)?;
-    }
+    // A fault of the region is reported first.
+    find_or_make(options)?;
     if let Some(port) = options.port {
         return run_at_port(options, port);
     }
@@ -103,22 +104,35 @@ pub fn run(options: &Options) -> Result<i32> {
     Ok(code(status))
 }
 
-/// The same at a TCP port, where each connection has an nbdkit of its own.
-fn run_at_port(options: &Options, number: u16) -> Result<i32> {
+/// Looks for the region, and makes it where that is wanted.
+fn find_or_make(options: &Options) -> Result<()> {
+    let pool = Pool::attach_alone()?;
+    let copies = options.copies.unwrap_or(1);
     if let Some(len) = options.create {
-        let pool = Pool::attach_alone()?;
-        match pool.create(&options.name, len, &CreateOptions::default()) {
-            Ok(_) | Err(Error::NameTaken { .. }) => {}
-            Err(error) => return Err(error.into()),
+        match pool.create(&options.name, len, &CreateOptions { copies, ..CreateOptions::default() }) {
+            Err(Error::NameTaken { .. }) => {}
+            made => return made.map(drop).map_err(Into::into),
         }
     }
+    let there = pool.stat(&options.name)?.copies;
+    if options.copies.is_some() && there != copies {
+        bail!(
+            "region '{}' is there, and {there} of the nodes hold each of its bytes; leave --copies out, or take another name",
+            options.name
+        );
+    }
+    Ok(())
+}
+
+/// The same at a TCP port, where each connection has an nbdkit of its own.
+fn run_at_port(options: &Options, number: u16) -> Result<i32> {
     let (port, place) = (Port::open(number, options.anyone)?, ServedAt::Port(number));
     let each = options.clone();
     let serve = move || {
         port.serve(|| {
             let mut nbdkit = nbdkit(&each);
             nbdkit.args(["-s", "--exit-with-parent"]);
-            tell_region(&mut nbdkit, &Options { create: None, ..each.clone() });
+            tell_region(&mut nbdkit, &each);
             nbdkit
         })
     };
@@ -233,10 +247,9 @@ fn not_run(error: &std::io::Error) -> anyhow::Error {
     }
 }
 
-/// The plugin and its words.
+/// The plugin, and the region that it serves.
 fn tell_region(nbdkit: &mut Command, options: &Options) {
     nbdkit.arg(plugin()).arg(format!("region={}", options.name));
-    nbdkit.args(options.create.map(|len| format!("size={len}")));
 }
 
 /// Address of the device.

@@ -20,11 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 struct Setup {
     name: Option<String>,
     create: Option<u64>,
+    copies: u8,
     region: Option<Arc<Region>>,
     pool: Option<Pool>,
 }
 
-static SETUP: Mutex<Setup> = Mutex::new(Setup { name: None, create: None, region: None, pool: None });
+static SETUP: Mutex<Setup> = Mutex::new(Setup { name: None, create: None, copies: 1, region: None, pool: None });
 
 fn setup() -> MutexGuard<'static, Setup> {
     SETUP.lock().unwrap_or_else(PoisonError::into_inner)
@@ -48,9 +49,11 @@ fn refused(error: &hanare::Error) -> Error {
 }
 
 /// Opens the region for all that this user may do with it; makes it where that is wanted.
-fn open_region(pool: &Pool, name: &str, create: Option<u64>) -> hanare::Result<Region> {
+fn open_region(pool: &Pool, name: &str, create: Option<u64>, copies: u8) -> hanare::Result<Region> {
     match (create, pool.open_for(name, Rights::Write)) {
-        (Some(len), Err(hanare::Error::UnknownRegion { .. })) => pool.create(name, len, &CreateOptions::default()),
+        (Some(len), Err(hanare::Error::UnknownRegion { .. })) => {
+            pool.create(name, len, &CreateOptions { copies, ..CreateOptions::default() })
+        }
         (_, Err(hanare::Error::NoPermission { .. })) => pool.open_for(name, Rights::Read),
         (_, opened) => opened,
     }
@@ -80,7 +83,9 @@ impl Server for Disk {
     }
 
     fn config_help() -> Option<&'static str> {
-        Some("[region=]NAME   the region to serve (required)\nsize=BYTES     make it so long where it is not there")
+        Some(
+            "[region=]NAME   the region to serve (required)\nsize=BYTES     make it so long where it is not there\ncopies=N       nodes that hold each of its bytes then, 1 to 3",
+        )
     }
 
     fn magic_config_key() -> Option<&'static str> {
@@ -94,6 +99,10 @@ impl Server for Disk {
             "size" => match value.parse() {
                 Ok(len) => setup().create = Some(len),
                 Err(_) => return wrong(format!("size cannot be '{value}': it must be a whole number of bytes")),
+            },
+            "copies" => match value.parse() {
+                Ok(copies) => setup().copies = copies,
+                Err(_) => return wrong(format!("copies cannot be '{value}': it must be a number from 1 to 3")),
             },
             _ => return wrong(format!("'{key}' is no word of the hanare plugin; nbdkit hanare --help lists them")),
         }
@@ -115,7 +124,7 @@ impl Server for Disk {
         let mut setup = setup();
         let name = setup.name.clone().unwrap_or_default();
         let pool = Pool::attach_alone().map_err(|error| refused(&error))?;
-        let region = open_region(&pool, &name, setup.create).map_err(|error| refused(&error))?;
+        let region = open_region(&pool, &name, setup.create, setup.copies).map_err(|error| refused(&error))?;
         (setup.region, setup.pool) = (Some(Arc::new(region)), Some(pool));
         Ok(())
     }

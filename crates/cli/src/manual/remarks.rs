@@ -213,6 +213,7 @@ const NOTES: &[Remarks] = &[
         &[
             ("hanare mount pool", "Shows the pool as a folder until Ctrl-C."),
             ("hanare mount pool -- make -j8", "Mounts, runs, unmounts."),
+            ("hanare mount safe --name safe --copies 2", "A file system whose bytes are on two nodes each."),
         ],
     ),
     notes(

@@ -8,7 +8,7 @@ use crate::{look, print, size};
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 use hanare::{Array, Changes, CreateOptions, PageRun, Pool, RegionStat, User};
-use hanare_protocol::limits::{COPY_COUNT_MAX, PAGE_RUN_COUNT_MAX};
+use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
 use hanare_protocol::placement::Placement;
 
 pub use copy::{CopyOptions, load, save};
@@ -113,7 +113,7 @@ pub struct PlacementArguments {
     #[arg(long, value_name = "PLACE", default_value = "local", value_parser = size::placement)]
     pub place: Placement,
     /// Nodes that hold each of its bytes, 1 to 3: from 2 on no answered write is lost with a node.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=i64::from(COPY_COUNT_MAX)))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = size::copies())]
     pub copies: u8,
     /// Who may read and write it, as a file's mode.
     #[arg(long, default_value = "0600", value_parser = mode)]

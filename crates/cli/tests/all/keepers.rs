@@ -18,21 +18,21 @@ const LEN: u64 = 4096;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A node of the pool, whose process may be another than before.
-struct Node {
+pub struct Node {
     address: String,
-    socket: String,
+    pub socket: String,
     name: String,
     process: Option<Child>,
 }
 
-struct Keepers {
+pub struct Keepers {
     state: tempfile::TempDir,
-    nodes: Vec<Node>,
+    pub nodes: Vec<Node>,
 }
 
 impl Keepers {
     /// Three keepers that have begun.
-    fn start() -> Keepers {
+    pub fn start() -> Keepers {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let test = COUNT.fetch_add(1, Ordering::Relaxed);
         // The ports are the same in all lives, so they are chosen here.
@@ -83,7 +83,7 @@ impl Keepers {
         self.nodes[at].process = Some(process);
     }
 
-    fn client(&self, at: usize) -> Pool {
+    pub fn client(&self, at: usize) -> Pool {
         Pool::attach_to(&self.nodes[at].socket, None).unwrap()
     }
 
@@ -95,7 +95,7 @@ impl Keepers {
     }
 
     /// The keeper that leads, once all have said so for a while: the first leader may soon be another.
-    fn leader(&self) -> usize {
+    pub fn leader(&self) -> usize {
         let (mut last, mut looks) = (None, 0);
         until("one leads", || {
             let seen = self.leader_seen_by(0).filter(|leader| (1..3).all(|at| self.leader_seen_by(at) == Some(*leader)));
@@ -105,7 +105,7 @@ impl Keepers {
         })
     }
 
-    fn kill(&mut self, at: usize) {
+    pub fn kill(&mut self, at: usize) {
         let mut process = self.nodes[at].process.take().unwrap();
         process.kill().unwrap();
         process.wait().unwrap();

@@ -23,6 +23,7 @@ mod demo_of_memory;
 mod disks_by_nbdkit;
 mod doctor_tries;
 mod failing_rank_is_named;
+mod files_outlive_nodes;
 mod first_put_and_get;
 mod installed_program_finds_its_library;
 mod journal_is_checked;

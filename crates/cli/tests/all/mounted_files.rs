@@ -43,14 +43,19 @@ pub struct Mount {
 
 impl Mount {
     pub fn new(node: &Node, words: &[&str]) -> Mount {
+        Mount::at(&node.socket, words)
+    }
+
+    /// A mount by way of the node of that socket.
+    pub fn at(socket: &str, words: &[&str]) -> Mount {
         let (folder, said) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
-        let process = Mount::serve(node, folder.path(), said.path(), words);
+        let process = Mount::serve(socket, folder.path(), said.path(), words);
         Mount { process, folder, said }
     }
 
-    fn serve(node: &Node, folder: &Path, said: &Path, words: &[&str]) -> Child {
+    fn serve(socket: &str, folder: &Path, said: &Path, words: &[&str]) -> Child {
         let mut command = command(&["mount"]);
-        command.arg(folder).args(words).env("HANARE_NODE", &node.socket).env("HANARE_ANSWER_MS", "3000");
+        command.arg(folder).args(words).env("HANARE_NODE", socket).env("HANARE_ANSWER_MS", "3000");
         let stderr = OpenOptions::new().append(true).open(said).unwrap();
         let mut process = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut line = String::new();
@@ -67,7 +72,7 @@ impl Mount {
     fn kill_and_mount(&mut self, node: &Node) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        self.process = Mount::serve(node, self.folder.path(), self.said.path(), &[]);
+        self.process = Mount::serve(&node.socket, self.folder.path(), self.said.path(), &[]);
     }
 
     /// Unmounts in good order.

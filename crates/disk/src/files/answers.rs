@@ -280,7 +280,8 @@ impl Calls {
         let (lent, used) = alive.fold((0u64, 0u64), |(lent, used), memory| (lent + memory.lent, used + memory.used));
         let view = self.files.view()?;
         let spare = view.tree.space.free.count() + view.tree.space.limbo().map(|run| u64::from(run.count)).sum::<u64>();
-        Ok((lent / BLOCK_LEN, lent.saturating_sub(used) / BLOCK_LEN + spare))
+        let len = BLOCK_LEN * u64::from(self.files.ledger.parts().copies().max(1));
+        Ok((lent / len, lent.saturating_sub(used) / len + spare))
     }
 
     pub(super) fn put_xattr(&self, ino: Ino, name: &[u8], value: Option<&[u8]>, put: Put) -> Result<()> {

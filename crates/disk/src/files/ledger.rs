@@ -44,9 +44,9 @@ impl Ledger {
     /// Opens a file system; makes it, empty, where it is not there.
     ///
     /// **Errors**: the pool's. [`Error::NotTrusted`] for a region of a user that the pool's handle does not trust. [`Error::BadUse`] if a
-    /// region of that name is something else.
-    pub fn open(pool: &Pool, name: &str, fresh: impl Fn() -> Tree) -> Result<Ledger, Error> {
-        let front = open_front(pool, &format!("{name}@super"))?;
+    /// region of that name is something else, or has another number of copies.
+    pub fn open(pool: &Pool, name: &str, copies: Option<u8>, fresh: impl Fn() -> Tree) -> Result<Ledger, Error> {
+        let front = open_front(pool, &format!("{name}@super"), copies)?;
         let (is_made, front_name) = (front.created(), front.name().to_owned());
         // A failure leaves no region.
         Ledger::begin(pool, name, front, fresh).inspect_err(|_| {
@@ -131,10 +131,13 @@ impl Ledger {
                 return Ok(done);
             }
             let held = turn.check().and_then(|()| self.append(&mut turn, &records));
-            match held.map_err(|error| refused(what, &error))? {
-                true => return Ok(done),
+            match held {
+                Ok(true) => return Ok(done),
                 // The mount did not move for a while, or its turn was lost.
-                false => tracing::warn!("another mount made a change out of turn; this one is tried again"),
+                Ok(false) => tracing::warn!("another mount made a change out of turn; this one is tried again"),
+                // Another node is the pool's home of names now, and the head has not moved.
+                Err(Error::LockLost { .. }) => {}
+                Err(error) => return Err(refused(what, &error)),
             }
         }
     }
@@ -252,8 +255,9 @@ impl Ledger {
 }
 
 /// Opens the first region of a file system, or makes it.
-fn open_front(pool: &Pool, name: &str) -> Result<Region, Error> {
-    let options = CreateOptions { placement: Placement::Node(NodeId(0)), refuse_lost: true, ..CreateOptions::default() };
+fn open_front(pool: &Pool, name: &str, copies: Option<u8>) -> Result<Region, Error> {
+    let placement = Placement::Node(NodeId(0));
+    let options = CreateOptions { placement, copies: copies.unwrap_or(1), refuse_lost: true, ..CreateOptions::default() };
     let made = pool.create_or_attach(name, SUPER_LEN, &options);
     // The log goes to this host's node where the pool's first node is not there.
     let front = made.or_else(|error| match error {
@@ -266,6 +270,12 @@ fn open_front(pool: &Pool, name: &str) -> Result<Region, Error> {
     front.get_values(0, &mut first)?;
     let other = |reason: &str| Err(Error::BadUse { region: name.to_owned(), reason: reason.to_owned() });
     match first {
+        _ if copies.is_some_and(|copies| copies != front.copies()) => {
+            let there = front.copies();
+            let reason =
+                format!("{there} of the nodes hold each byte of this file system; leave --copies out, or give another --name");
+            Err(Error::BadUse { region: name.to_owned(), reason })
+        }
         [0, 0, 0] | [MAGIC, VERSION, _] => Ok(front),
         [MAGIC, _, _] => other("this file system is of another version; mount it with the hanare that made it"),
         _ => other("it holds no file system; give another --name"),

@@ -75,11 +75,12 @@ impl Files {
     /// Opens a file system, or makes it; this does not yet join its mounts. Each of its regions has to belong to this user or a trusted
     /// one.
     ///
-    /// **Errors**: the pool's; [`Error::NotTrusted`].
-    pub fn open(pool: &Pool, name: &str, trusted: &[u32], is_coherent: bool) -> Result<Files, Error> {
+    /// **Errors**: the pool's; [`Error::NotTrusted`]; [`Error::BadUse`] for a file system that has another number of copies.
+    pub fn open(pool: &Pool, name: &str, options: &MountOptions) -> Result<Files, Error> {
+        let MountOptions { trusted, copies, is_coherent, .. } = options;
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let pool = pool.trusting(trusted.iter().fold(Trust::own(pool), |trust, uid| trust.and_user(*uid)));
-        let ledger = Ledger::open(&pool, name, || Tree::new(uid, gid, 0o755, Stamp::now()))?;
+        let ledger = Ledger::open(&pool, name, *copies, || Tree::new(uid, gid, 0o755, Stamp::now()))?;
         let owners = Owners::new(&pool, [ledger.front(), &ledger.known().log], trusted);
         Ok(Files {
             store: Store::new(&pool, ledger.parts()),
@@ -89,7 +90,7 @@ impl Files {
             gate: Gate::default(),
             standing: Standing::new(name),
             opens: Mutex::default(),
-            is_coherent,
+            is_coherent: *is_coherent,
         })
     }
 

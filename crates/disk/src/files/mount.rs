@@ -30,6 +30,8 @@ const BUSY_TRIES_UNSAID: u32 = 5;
 pub struct MountOptions {
     /// Its name in the pool; by default `files`, and `files-UID` for users other than root.
     pub name: Option<String>,
+    /// Nodes that hold each of its bytes, where it is made; else it has to be so. By default one, or what it has.
+    pub copies: Option<u8>,
     /// Users other than this one whose regions the file system may have.
     pub trusted: Vec<u32>,
     /// True if every host sees each write at once.
@@ -64,7 +66,7 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
     if !folder.is_dir() {
         return Err(cannot_mount(folder, "it is no folder"));
     }
-    let files = Arc::new(Files::open(pool, &name, &options.trusted, options.is_coherent)?);
+    let files = Arc::new(Files::open(pool, &name, options)?);
     let watch = start_watch(&files).inspect_err(|_| files.remove_unused())?;
     let mut config = Config::default();
     config.mount_options =

@@ -11,13 +11,18 @@ pub struct Parts {
     stem: u64,
     /// The owner that new regions get, where root mounts another user's file system. That user could not mount it any more otherwise.
     heir: Option<User>,
+    /// Nodes that hold each byte of the first region, and so of all.
+    copies: u8,
 }
+
+/// Tries to make a region with copies elsewhere, where a node that was to hold it is lost.
+const ELSEWHERE_TRIES: u32 = 3;
 
 impl Parts {
     /// The parts of the file system that begins with this region.
     pub fn new(pool: &Pool, name: &str, stem: u64, front: &Region) -> Parts {
         let is_given = pool.user().uid == 0 && front.owner().uid != 0;
-        Parts { pool: pool.clone(), name: name.to_owned(), stem, heir: is_given.then(|| front.owner()) }
+        Parts { pool: pool.clone(), name: name.to_owned(), stem, heir: is_given.then(|| front.owner()), copies: front.copies() }
     }
 
     /// The file system's name.
@@ -41,9 +46,27 @@ impl Parts {
         self.pool.trust().check_region(&region).map(|()| region)
     }
 
-    /// Makes a region. **Errors**: the pool's.
+    /// Nodes that hold each of its bytes.
+    pub fn copies(&self) -> u8 {
+        self.copies
+    }
+
+    /// Makes a region. One with copies begins on this host's node where a node of its placement is lost.
+    ///
+    /// **Errors**: the pool's.
     pub fn create(&self, name: &str, len: u64, placement: Placement) -> Result<Region, Error> {
-        let region = self.pool.create(name, len, &CreateOptions { placement, ..CreateOptions::default() })?;
+        let mut options = CreateOptions { placement, copies: self.copies, ..CreateOptions::default() };
+        let mut tries = 0;
+        let region = loop {
+            match self.pool.create(name, len, &options) {
+                // The node of a copy may be another the next time.
+                Err(Error::NodeLost { .. } | Error::Timeout { .. }) if self.copies > 1 && tries < ELSEWHERE_TRIES => {
+                    tries += 1;
+                    options.placement = Placement::Local;
+                }
+                made => break made?,
+            }
+        };
         let Some(heir) = self.heir else { return Ok(region) };
         match self.pool.alter(name, &Changes { owner: Some(heir), ..Changes::default() }) {
             Ok(()) => Ok(region),

@@ -124,7 +124,10 @@ impl Turns {
 
     /// Takes the lock of a log. The inner error: others have it, or it is the lock of another user's mount.
     fn lock(&self, log: u64) -> Result<Result<Turn, Error>, Error> {
-        match self.pool.lock_within(&self.parts.log(log), STALL) {
+        let take = || self.pool.lock_within(&self.parts.log(log), STALL);
+        // The first call after the loss of a turn only reports it.
+        let taken = take().or_else(|error| if matches!(error, Error::LockLost { .. }) { take() } else { Err(error) });
+        match taken {
             Ok(lock) => Ok(Ok(Turn { log, lock })),
             Err(error @ (Error::NotInTime { .. } | Error::NoPermission { .. })) => Ok(Err(error)),
             Err(error) => Err(error),
