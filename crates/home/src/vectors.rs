@@ -34,6 +34,8 @@ pub struct SpillingVector<S> {
     /// Its bytes, where hosts may map it.
     pages: Option<VectorPages>,
     queues: Rc<RefCell<QueueArrays<S>>>,
+    /// Its copies are on other nodes.
+    has_copies: bool,
     is_open: Rc<Cell<bool>>,
 }
 
@@ -50,6 +52,13 @@ impl Vectors {
     /// An extent of zeros, in slot 0. The grant of zeros opens it.
     pub fn of(gid: Gid, len: usize) -> (Vectors, Vector) {
         SpillingVectors::spilling(gid, len, NoRoom)
+    }
+
+    /// Extents of zeros in the first slots, whose copies are on other nodes.
+    #[cfg(test)]
+    pub(crate) fn with_copies(gid: Gid, len: usize, count: u32) -> Vectors {
+        let extent = |slot| SpillingVector { slot: Slot(slot), has_copies: true, ..Vectors::of(gid, len).1 };
+        SpillingVectors((0..count).map(extent).collect())
     }
 
     /// An extent whose bytes are pages that hosts map.
@@ -72,6 +81,7 @@ impl<S: Store + Clone> SpillingVectors<S> {
             memory: VectorQueues { bytes, spill },
             pages: None,
             queues,
+            has_copies: false,
             is_open: Rc::default(),
         };
         (SpillingVectors(vec![extent.clone()]), extent)

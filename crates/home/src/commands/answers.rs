@@ -4,6 +4,7 @@
 //! staging buffer, and keeps no other client waiting. While a copy waits for bytes of another node, or a command for pages of hosts,
 //! nothing else of this link is answered. Other links are.
 
+use super::ahead::WritesAhead;
 use super::command::AdmittedCommand;
 use super::current::{Current, Filling, Part, Step};
 use super::fetch::Fetch;
@@ -75,6 +76,8 @@ pub struct Answers<M: CommandMemory, G> {
     fetches: Vec<Fetch<M::Extent>>,
     /// Pages that the answer under way waits for, for the driver to bring home.
     need: Option<Need>,
+    /// Writes to copies that are under way.
+    pub(super) ahead: WritesAhead,
     /// The last request whose failure is not remembered any more.
     forgotten: u64,
     /// Requests that were refused, or failed: whether anything of them was done.
@@ -92,6 +95,7 @@ impl<M: CommandMemory, G> Default for Answers<M, G> {
             is_shared: false,
             fetches: Vec::new(),
             need: None,
+            ahead: WritesAhead::default(),
             forgotten: 0,
             failed: VecDeque::new(),
         }
@@ -129,9 +133,23 @@ impl<M: CommandMemory, G> Answers<M, G> {
         self.queue.is_empty() && self.current.is_none()
     }
 
-    /// Returns true while the answer under way waits for bytes of another node, or for pages.
+    /// Returns true while the answer under way waits for bytes of another node, for pages, or for writes of copies.
     pub fn waits_for_others(&self) -> bool {
-        self.current.as_ref().is_some_and(Current::waits)
+        self.current.as_ref().is_some_and(Current::waits) || self.is_behind_writes()
+    }
+
+    /// Returns true if the next answer waits for writes that are under way. A stage that the same copies have next does not wait for them.
+    fn is_behind_writes(&self) -> bool {
+        if self.ahead.extent().is_none() || self.is_idle() {
+            return false;
+        }
+        let commands = match (&self.current, self.queue.front()) {
+            (Some(current), _) => &current.commands[..],
+            (None, Some((_, Response::Commands { commands, .. }))) => commands,
+            (None, _) => &[],
+        };
+        let next = commands.iter().find(|command| command.is_left());
+        !next.is_some_and(|command| self.ahead.admit(command))
     }
 
     /// The requests that were refused or are not wholly done, with their outcomes, and the last request that is forgotten.
@@ -183,7 +201,7 @@ impl<M: CommandMemory, G> Answers<M, G> {
         }
         match current.recalled() {
             Step::Waits(need) => self.need = Some(need),
-            Step::Done(done) => current.failed = done.err(),
+            Step::Done(done) => current.failed = current.failed.take().or(done.err()),
             Step::Nothing => {}
         }
     }
@@ -242,23 +260,25 @@ impl<M: CommandMemory, G> Answers<M, G> {
     }
 
     fn begin(&mut self, now: Duration, seq: u64, what: Response<M, G>) -> Next<G> {
-        match what {
-            Response::Commands { commands, .. } if commands.is_empty() => Next::Reply(seq, Reply::Done),
-            Response::Commands { mut commands, may_wait } => {
+        match (what, self.ahead.take_failure()) {
+            (Response::Commands { .. }, Some(error)) => self.refuse(seq, error),
+            (Response::Commands { commands, .. }, None) if commands.is_empty() => Next::Reply(seq, Reply::Done),
+            (Response::Commands { mut commands, may_wait }, None) => {
                 let fetches = Fetch::all(&mut commands);
                 self.current = Some(Current::new(now, (seq, may_wait), commands, fetches.len()));
                 self.fetches.extend(fetches);
                 Next::Again
             }
-            Response::Reply(reply) => Next::Reply(seq, reply),
-            Response::Granted(granted) => Next::Granted(seq, granted),
+            // A message that was refused has heard of one failure.
+            (Response::Reply(reply), _) => Next::Reply(seq, reply),
+            (Response::Granted(granted), _) => Next::Granted(seq, granted),
         }
     }
 
     /// Does the next stage of the answer under way.
     fn step(&mut self, now: Duration) -> Next<G> {
         let current = self.current.as_mut().expect("the caller looked");
-        let step = match current.failed.take() {
+        let step = match current.failed.take().or_else(|| self.ahead.take_failure()) {
             Some(error) => Step::Done(Err(error)),
             None => current.step(self.is_shared),
         };
@@ -269,7 +289,11 @@ impl<M: CommandMemory, G> Answers<M, G> {
                 self.need = Some(need);
                 Next::Others
             }
-            Step::Done(Err(error)) => self.refuse(error),
+            Step::Done(Err(error)) => {
+                let seq = current.seq;
+                self.current = None;
+                self.refuse(seq, error)
+            }
             Step::Nothing if current.may_wait && current.is_append() => {
                 let Current { seq, commands, .. } = self.current.take().expect("just seen");
                 commands.into_iter().for_each(|command| self.later.hold(now, seq, command.execution.into_result()));
@@ -279,9 +303,8 @@ impl<M: CommandMemory, G> Answers<M, G> {
         }
     }
 
-    /// The answer under way is a refusal: part of its request may be done.
-    fn refuse(&mut self, error: Error) -> Next<G> {
-        let seq = self.current.take().expect("the caller looked").seq;
+    /// The answer is a refusal: part of its request may be done.
+    fn refuse(&mut self, seq: u64, error: Error) -> Next<G> {
         self.note_failure(seq, Happened::Unknown);
         Next::Reply(seq, Reply::Refused(error))
     }

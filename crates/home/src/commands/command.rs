@@ -6,6 +6,7 @@ use super::memory::{CommandExtent, CommandMemory, Execution, StageBytes};
 use super::stage_pages::{runs, stage_pages};
 use crate::memory::Need;
 use hanare_protocol::copies::{Once, UpdateCall};
+use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, PAGE_LEN};
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::{Checked, Shape};
@@ -169,6 +170,16 @@ impl<M: CommandMemory> AdmittedCommand<M> {
         self.op.writes() && matches!(&self.location, Location::Here(extent) if extent.has_copies())
     }
 
+    /// The extent whose copies have its stages first.
+    pub fn copied_extent(&self) -> Option<(Gid, Slot)> {
+        self.has_copies().then(|| (self.extent().gid(), self.extent().slot()))
+    }
+
+    /// Bytes of the stage that [`AdmittedCommand::need`] has asked for.
+    pub fn asked_len(&self) -> u64 {
+        self.asked
+    }
+
     /// The write of the stage that [`AdmittedCommand::need`] has asked for, of an operand whose next bytes these are.
     pub fn write_of(&self, bytes: &[u8]) -> ExtentWrite {
         let factor = self.op.operand_factor();
@@ -194,6 +205,11 @@ impl<M: CommandMemory> AdmittedCommand<M> {
     /// The part of its call that begins at that byte of its stream.
     fn once(&self, at: u64) -> Option<Once> {
         self.call.map(|call| Once { call, at })
+    }
+
+    /// Returns true if it is a part of a call that was sent before.
+    pub fn is_repeat(&self) -> bool {
+        self.call.is_some_and(|call| call.is_repeat)
     }
 
     /// Makes it a part of a call.

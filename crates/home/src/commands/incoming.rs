@@ -13,6 +13,7 @@
 //! stage's pages are at home. The last stage goes with the message. So a node holds one stage for a client, and asks for pages
 //! when their bytes are here.
 
+use super::ahead::WritesAhead;
 use super::command::AdmittedCommand;
 use super::current::{at_once, direct_at_once};
 use super::destination::{Buffers, Destination, in_place};
@@ -20,6 +21,7 @@ use super::memory::CommandMemory;
 use super::sums::{Sums, unpaired};
 use crate::memory::Need;
 use hanare_protocol::error::Happened;
+use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::limits::{LINK_TURN_COUNT, LIST_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
@@ -101,6 +103,8 @@ pub struct Incoming<M: CommandMemory> {
     name: Option<u128>,
     /// The last message that was admitted or refused.
     last: u64,
+    /// The extent of the writes to copies that are under way.
+    pub(super) ahead: Option<(Gid, Slot)>,
 }
 
 impl<M: CommandMemory> Incoming<M> {
@@ -117,6 +121,7 @@ impl<M: CommandMemory> Incoming<M> {
             gives_way: false,
             name: None,
             last: 0,
+            ahead: None,
         }
     }
 
@@ -213,18 +218,34 @@ impl<M: CommandMemory> Incoming<M> {
         self.gives_way
     }
 
-    /// Returns true while the stage waits for pages.
-    pub fn waits_for_pages(&self) -> bool {
+    /// Returns true while the stage waits for pages, or for copies.
+    pub(super) fn has_waiting_stage(&self) -> bool {
         matches!(self.taking, Taking::Operands { wait: StageWait::Unasked | StageWait::Asked, .. })
     }
 
-    /// Pages that have to come home before the message goes on, told once.
-    pub(super) fn need(&mut self) -> Option<Need> {
+    /// Returns true while the message waits for pages, or for writes of copies.
+    pub fn waits_for_pages(&self) -> bool {
+        self.has_waiting_stage() || self.is_behind_writes()
+    }
+
+    /// Returns true if the command that comes next is on another extent than the writes under way.
+    fn is_behind_writes(&self) -> bool {
+        let Taking::Operands { current, .. } = &self.taking else { return false };
+        let mut left = self.commands[*current..].iter().filter(|command| command.operand_left() > 0);
+        let next = left.next();
+        self.ahead.is_some() && next.is_some_and(|command| command.copied_extent() != self.ahead)
+    }
+
+    /// Pages that have to come home before the message goes on, told once. A stage behind writes that are under way asks later.
+    pub(super) fn need(&mut self, ahead: &WritesAhead) -> Option<Need> {
         let Taking::Operands { current, staged_len, settled_len, wait: wait @ StageWait::Unasked, .. } = &mut self.taking else {
             return None;
         };
-        *wait = StageWait::Asked;
         let command = &mut self.commands[*current];
+        if !ahead.admit(command) {
+            return None;
+        }
+        *wait = StageWait::Asked;
         Some(command.need((*staged_len - *settled_len) as u64 / command.op.operand_factor()))
     }
 

@@ -59,12 +59,12 @@ impl<M: CommandMemory, G> LinkCommands<M, G> {
 
     /// Pages that its message, or its answer, waits for; told once.
     pub fn need(&mut self) -> Option<Need> {
-        self.answers.need().or_else(|| self.incoming.need())
+        self.answers.need().or_else(|| self.incoming.need(&self.answers.ahead))
     }
 
     /// The pages of [`LinkCommands::need`] are at home, or will not come. `stage` is the driver's buffer of the operands.
     pub fn recalled(&mut self, outcome: Result<(), Error>, stage: &[u8]) {
-        match self.incoming.waits_for_pages() {
+        match self.incoming.has_waiting_stage() {
             true => self.incoming.recalled(outcome, stage),
             false => self.answers.recalled(outcome),
         }
@@ -74,16 +74,34 @@ impl<M: CommandMemory, G> LinkCommands<M, G> {
     ///
     /// **Cost**: a copy of the stage's operand. **Errors**: memory of the source of a copy went away.
     pub fn write(&self, stage: &[u8]) -> Result<Option<ExtentWrite>> {
-        match self.incoming.waits_for_pages() {
+        match self.incoming.has_waiting_stage() {
             true => Ok(self.incoming.write(stage)),
             false => self.answers.write(),
         }
     }
 
-    /// The write of [`LinkCommands::write`] was done by all copies and the home, with the elements before it. Or it was not done, or may
-    /// not be.
+    /// The write of [`LinkCommands::write`] was given to the home of its extent. Returns true if the link goes on before it is applied: its
+    /// message has more of a put.
+    pub fn goes_ahead(&mut self, stage: &[u8]) -> bool {
+        if !self.incoming.has_waiting_stage() {
+            return false;
+        }
+        let goes_ahead = self.incoming.current().is_some_and(|command| self.answers.ahead.add(command, command.asked_len()));
+        if goes_ahead {
+            self.incoming.ahead = self.answers.ahead.extent();
+            self.incoming.set_applied(Vec::new());
+            self.incoming.recalled(Ok(()), stage);
+        }
+        goes_ahead
+    }
+
+    /// The link's first write under way was done by copies and home, with the elements before it. Or it was not done, or may not be.
     pub fn applied(&mut self, outcome: Result<Vec<u8>>, stage: &[u8]) {
-        let outcome = outcome.map(|olds| match self.incoming.waits_for_pages() {
+        let Some(outcome) = self.answers.ahead.applied(outcome) else {
+            self.incoming.ahead = self.answers.ahead.extent();
+            return;
+        };
+        let outcome = outcome.map(|olds| match self.incoming.has_waiting_stage() {
             true => self.incoming.set_applied(olds),
             false => self.answers.set_applied(olds),
         });

@@ -18,6 +18,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `ahead` | writes to copies that are under way while their message goes on |
 //! | `memory` | what commands ask of a home's memory |
 //! | `command` | one admitted command, and what is left of it |
 //! | `destination` | places of a message's bytes |
@@ -34,6 +35,7 @@
 //! | `link` | the commands of one link |
 //! | `rounds` | fairness: whose turn it is between links and users |
 
+mod ahead;
 mod answers;
 mod command;
 mod current;

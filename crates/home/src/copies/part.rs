@@ -175,7 +175,8 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         let mut olds = Vec::new();
         if let Some(once) = write.once {
             let is_its = |call: UpdateCall| (call.client, call.number) == (once.call.client, once.call.number);
-            if self.askers.values().any(|waiting| waiting.call.is_some_and(is_its)) {
+            // Stages of one sending may be under way together; a repetition waits for the end of the sending before.
+            if once.call.is_repeat && self.askers.values().any(|waiting| waiting.call.is_some_and(is_its)) {
                 return Err(refused());
             }
             match self.done.before(&once, write.len_bytes()) {

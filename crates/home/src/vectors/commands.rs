@@ -42,15 +42,15 @@ impl CommandExtent for Vector {
     }
 
     fn is_by_pages(&self) -> bool {
-        Bytes::is_by_pages(self)
+        Bytes::is_by_pages(self) || self.has_copies
     }
 
     fn has_copies(&self) -> bool {
-        false
+        self.has_copies
     }
 
     fn stays(&self) -> bool {
-        !Bytes::is_by_pages(self)
+        !CommandExtent::is_by_pages(self)
     }
 
     fn write_stream(&self, shape: &Checked<'static>, at: u64, bytes: &[u8]) -> Result<()> {

@@ -98,7 +98,15 @@ impl Connection {
         }
     }
 
-    /// The write of [`Connection::write`] was done, with the elements before it, or was not. Returns the next need.
+    /// The write of [`Connection::write`] is under way. Returns true if its commands go on before it is applied.
+    pub fn goes_ahead(&mut self) -> bool {
+        match self {
+            Connection::Client(session) => session.goes_ahead(),
+            Connection::Peer(_) | Connection::Wire(..) => false,
+        }
+    }
+
+    /// The first write under way was done, with the elements before it, or was not. Returns the next need.
     pub fn applied(&mut self, now: Duration, outcome: Result<Vec<u8>>) -> Option<Need> {
         match self {
             Connection::Client(session) => {

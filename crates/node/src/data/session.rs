@@ -163,7 +163,14 @@ impl Session {
         self.inbox.commands.write(&self.inbox.stage)
     }
 
-    /// The write of [`Session::write`] was done, with the elements before it, or was not.
+    /// The write of [`Session::write`] is under way. Returns true if the session goes on before it is applied.
+    pub fn goes_ahead(&mut self) -> bool {
+        let goes_ahead = self.inbox.commands.goes_ahead(&self.inbox.stage);
+        self.is_drained &= !goes_ahead;
+        goes_ahead
+    }
+
+    /// The session's first write under way was done, with the elements before it, or was not.
     pub fn applied(&mut self, outcome: Result<Vec<u8>, Error>) {
         self.is_drained = false;
         self.inbox.commands.applied(outcome, &self.inbox.stage);

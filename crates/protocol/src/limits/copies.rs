@@ -34,3 +34,9 @@ pub const fn home_until_ms(lease_until_ms: u64, lease_ms: u64) -> u64 {
 }
 
 const _: () = assert!(RENEW_MS * 3 <= HOME_LEASE_MS && HOME_LEASE_MS <= LEASE_MS, "a home that renews answers all the time");
+
+/// Most bytes of one link's writes to copies that are under way: the next stage of its message waits then.
+pub const AHEAD_LEN_MAX: u64 = 4 * super::STAGE_LEN as u64;
+
+/// Most writes of one link to copies that are under way.
+pub const AHEAD_COUNT_MAX: usize = 64;

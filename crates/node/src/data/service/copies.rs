@@ -10,9 +10,14 @@ use hanare_protocol::wire::greeting::Role;
 impl ServiceLoop {
     /// Has the write that a link waits for sent to copies. Returns what the link needs next, where it has nothing to wait for.
     pub(super) fn write_to_copies(&mut self, id: u64, need: &Need) -> Option<Need> {
-        match self.places.get(&id)?.seat.write() {
+        let seat = &mut self.places.get_mut(&id)?.seat;
+        match seat.write() {
             Ok(Some(write)) => {
+                let goes_ahead = seat.goes_ahead();
                 self.home.write(self.now, id, (need.gid, need.slot), write);
+                if goes_ahead {
+                    self.wake(id);
+                }
                 None
             }
             Ok(None) => {

@@ -1,0 +1,226 @@
+//! Writes of a link to an extent with copies that are under way while the link's message goes on.
+//!
+//! Stages of puts do not wait for each other: the extent's home gives them one order, and applies them in it. A write of another extent waits
+//! until all of them are applied. So commands of a message have their effects in the order in which they stand.
+
+use super::command::AdmittedCommand;
+use super::memory::CommandMemory;
+use hanare_protocol::id::{Gid, Slot};
+use hanare_protocol::limits::{AHEAD_COUNT_MAX, AHEAD_LEN_MAX};
+use hanare_protocol::wire::command::Op;
+use hanare_protocol::{Error, Result};
+use std::collections::VecDeque;
+
+/// The writes of one link that are under way. They are applied in their order.
+#[derive(Debug, Default)]
+pub(super) struct WritesAhead {
+    /// The extent of all of them, where there are any.
+    at: Option<(Gid, Slot)>,
+    /// Bytes of each.
+    lens: VecDeque<u64>,
+    /// The first failure of the message's writes.
+    failed: Option<Error>,
+}
+
+impl WritesAhead {
+    /// The extent of the writes under way.
+    pub fn extent(&self) -> Option<(Gid, Slot)> {
+        self.at.filter(|_| !self.lens.is_empty())
+    }
+
+    /// Returns true if a command's next stage may begin before all writes are applied.
+    pub fn admit<M: CommandMemory>(&self, command: &AdmittedCommand<M>) -> bool {
+        let has_room = self.lens.len() < AHEAD_COUNT_MAX && self.lens.iter().sum::<u64>() < AHEAD_LEN_MAX;
+        self.extent().is_none_or(|at| command.copied_extent() == Some(at) && has_room)
+    }
+
+    /// A stage of that many bytes was given to the extent's home. Returns true if the message goes on before it is applied.
+    pub fn add<M: CommandMemory>(&mut self, command: &AdmittedCommand<M>, len: u64) -> bool {
+        // A repeated call looks at each stage for what was done before.
+        if command.op != Op::Put || command.is_repeat() {
+            return false;
+        }
+        self.at = command.copied_extent();
+        self.lens.push_back(len);
+        true
+    }
+
+    /// The first write under way was applied, or failed. Returns the outcome if none was under way: the link waits for that write.
+    pub fn applied(&mut self, outcome: Result<Vec<u8>>) -> Option<Result<Vec<u8>>> {
+        if self.lens.pop_front().is_none() {
+            return Some(outcome);
+        }
+        self.failed = self.failed.take().or(outcome.err());
+        None
+    }
+
+    /// The failure of the message whose answer is made, once.
+    pub fn take_failure(&mut self) -> Option<Error> {
+        self.failed.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::{Buffers, Destination, LinkCommands, Next};
+    use crate::vectors::Vectors;
+    use hanare_protocol::copies::UpdateCall;
+    use hanare_protocol::element::Element;
+    use hanare_protocol::id::{Grant, NodeId};
+    use hanare_protocol::limits::STAGE_LEN;
+    use hanare_protocol::shape::Shape;
+    use hanare_protocol::wire::command::Command;
+    use hanare_protocol::wire::exchange::{Query, Reply};
+    use hanare_protocol::wire::head::{Head, Kind, encode_call};
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    const STAGE: u64 = STAGE_LEN as u64;
+
+    /// A link whose commands reach two extents with copies.
+    struct Driven {
+        link: LinkCommands<Rc<Vectors>, ()>,
+        front: Vec<u8>,
+        stage: Vec<u8>,
+        body: Vec<u8>,
+        head: Head,
+        /// Bytes of the body that have come.
+        at: u64,
+        is_whole: bool,
+        /// Writes that the homes have been given: their slot and first byte.
+        given: Vec<(u32, u64)>,
+    }
+
+    impl Driven {
+        /// A message comes: each command with its slot and place. `detail` names its call.
+        fn new(detail: u64, commands: &[(Op, u32, u64, u64)]) -> Driven {
+            let mut link = LinkCommands::new(Rc::new(Vectors::with_copies(Gid(1), 8 << 20, 2)));
+            link.begin_round(false);
+            let name = Head { body_len: 16, ..Head::new(Kind::Name, 1) };
+            let bytes = 5u128.to_le_bytes();
+            link.incoming.message(&name, Buffers { front: &bytes, lists: &[], stage: &[] });
+            link.end_round();
+            assert!(matches!(link.take_queries()[..], [(1, Query::Name(_))]));
+            let (mut fronts, mut operands) = (Vec::new(), Vec::new());
+            for (op, slot, offset, len) in commands {
+                let command = Command::new(*op, 0, Slot(*slot), Grant::default(), &Shape::contiguous(*offset, *len));
+                fronts.extend_from_slice(&command.encode());
+                operands.extend(std::iter::repeat_n(7, op.operand_len(*len).unwrap() as usize));
+            }
+            let body = [fronts, operands].concat();
+            let count = commands.len() as u32;
+            let head = Head { count, body_len: body.len() as u64, detail, ..Head::new(Kind::Commands, 2) };
+            let (front, stage, given) = Default::default();
+            Driven { link, front, stage, body, head, at: 0, is_whole: false, given }
+        }
+
+        /// Lets as much come, and go to homes, as can. Returns the writes that homes were given.
+        fn go(&mut self) -> Vec<(u32, u64)> {
+            self.link.begin_round(false);
+            while self.write() || self.receive() {}
+            self.link.end_round();
+            while !matches!(self.link.answers.next(Duration::ZERO, 0), Next::Nothing | Next::Reply(..) | Next::Send) {
+                self.write();
+            }
+            std::mem::take(&mut self.given)
+        }
+
+        fn write(&mut self) -> bool {
+            let Some(need) = self.link.need() else { return false };
+            let write = self.link.write(&self.stage).unwrap().unwrap();
+            self.given.push((need.slot.0, write.ranges[0].0));
+            self.link.goes_ahead(&self.stage)
+        }
+
+        fn receive(&mut self) -> bool {
+            let buffers = Buffers { front: &self.front, lists: &[], stage: &self.stage };
+            if self.is_whole {
+                return false;
+            }
+            if self.at == self.body.len() as u64 {
+                self.link.incoming.message(&self.head, buffers);
+                self.is_whole = true;
+                return true;
+            }
+            let placed = self.link.incoming.place(&self.head, self.at, buffers).unwrap();
+            let (is_front, len) = match placed {
+                Destination::Front(len) => (true, len),
+                Destination::Stage(len) => (false, len),
+                Destination::Later => return self.write(),
+                _ => panic!("{placed:?}"),
+            };
+            let bytes = self.body[self.at as usize..][..len as usize].to_vec();
+            *(if is_front { &mut self.front } else { &mut self.stage }) = bytes;
+            self.at += len;
+            true
+        }
+
+        fn applied(&mut self, outcome: Result<Vec<u8>>) {
+            self.link.applied(outcome, &self.stage);
+        }
+
+        fn answer(&mut self) -> Option<Reply> {
+            match self.link.answers.next(Duration::ZERO, 0) {
+                Next::Nothing => None,
+                Next::Reply(_, reply) => Some(reply),
+                _ => Some(Reply::Done),
+            }
+        }
+    }
+
+    #[test]
+    fn stages_of_a_put_do_not_wait_for_each_other_and_its_answer_waits_for_all() {
+        let mut driven = Driven::new(0, &[(Op::Put, 0, 0, 6 * STAGE)]);
+        assert_eq!(driven.go(), [(0, 0), (0, STAGE), (0, 2 * STAGE), (0, 3 * STAGE)], "no more are under way");
+        assert!(driven.link.waits_for_others());
+        driven.applied(Ok(Vec::new()));
+        assert_eq!(driven.go(), [(0, 4 * STAGE)]);
+        driven.applied(Ok(Vec::new()));
+        assert_eq!(driven.go(), [(0, 5 * STAGE)]);
+        for _ in 0..4 {
+            assert!(driven.answer().is_none() && driven.link.waits_for_others());
+            driven.applied(Ok(Vec::new()));
+        }
+        assert_eq!(driven.answer(), Some(Reply::Done));
+    }
+
+    #[test]
+    fn a_write_of_another_extent_waits_for_those_before() {
+        let flag = (Op::CompareAndSwap(Element::U64), 1, 8, 8);
+        let mut driven = Driven::new(0, &[(Op::Put, 0, 0, 8), (Op::Put, 0, 64, 8), flag]);
+        assert_eq!(driven.go(), [(0, 0), (0, 64)]);
+        driven.applied(Ok(Vec::new()));
+        assert_eq!(driven.go(), []);
+        driven.applied(Ok(Vec::new()));
+        assert_eq!(driven.go(), [(1, 8)]);
+        assert!(driven.answer().is_none());
+        driven.applied(Ok(vec![0; 8]));
+        assert_eq!(driven.answer(), Some(Reply::Done));
+    }
+
+    #[test]
+    fn a_failure_of_one_stage_is_the_messages() {
+        let mut driven = Driven::new(0, &[(Op::Put, 0, 0, 3 * STAGE)]);
+        assert_eq!(driven.go().len(), 3);
+        let lost = Error::NodeLost { node: NodeId(0), reason: "gone".to_owned() };
+        driven.applied(Ok(Vec::new()));
+        driven.applied(Err(lost.clone()));
+        assert!(driven.answer().is_none(), "a write is under way");
+        driven.applied(Ok(Vec::new()));
+        assert_eq!(driven.answer(), Some(Reply::Refused(lost)));
+        assert!(driven.link.answers.ahead.take_failure().is_none());
+    }
+
+    #[test]
+    fn stages_of_a_repeated_call_wait_for_each_other() {
+        let call = UpdateCall { client: 0, number: 3, lowest: 3, is_repeat: true };
+        let mut driven = Driven::new(encode_call(call.number, call.lowest, true), &[(Op::Put, 0, 0, 3 * STAGE)]);
+        for at in 0..3 {
+            assert_eq!(driven.go(), [(0, at * STAGE)]);
+            assert!(driven.answer().is_none());
+            driven.applied(Ok(Vec::new()));
+        }
+        assert_eq!(driven.answer(), Some(Reply::Done));
+    }
+}
