@@ -2,7 +2,7 @@
 
 use crate::pool;
 
-use hanare::{CreateOptions, Error, Pool};
+use hanare::{CreateOptions, Error, Placement, Pool};
 use hanare_protocol::id::{JobId, JobRank, Rank};
 use pool::{HANARE, command, run};
 use rustix::process::{Pid, Signal, kill_process};
@@ -267,6 +267,65 @@ fn without_a_majority_creates_are_refused_in_time_and_go_on_when_a_keeper_is_bac
     keepers.restart(1);
     until("creates go on", || alone.create("after", LEN, &CreateOptions::default()).ok());
     until("all are listed", || alone.open("before").ok());
+}
+
+/// Puts numbers into a word, one after another, until it is told to stop. Returns the last one and the longest time of a put.
+fn count(socket: &str, word: u64, stop: &AtomicBool, puts: &AtomicU32) -> (u64, Duration) {
+    let region = Pool::attach_to(socket, None).unwrap().open("counted").unwrap();
+    let (mut number, mut longest) = (0u64, Duration::ZERO);
+    while !stop.load(Ordering::Relaxed) {
+        let begun = Instant::now();
+        number += 1;
+        region
+            .put(word * 8, &number.to_le_bytes())
+            .unwrap_or_else(|error| panic!("put {number} of word {word}, after {:?}: {error}", begun.elapsed()));
+        longest = longest.max(begun.elapsed());
+        puts.fetch_add(1, Ordering::Relaxed);
+    }
+    (number, longest)
+}
+
+/// The coordinator's node is also home of bytes with copies. Programs at the two others put there while something happens to it.
+fn loses_home_and_coordinator(lose: impl FnOnce(&mut Keepers, usize)) {
+    let mut keepers = Keepers::start();
+    let leader = keepers.leader();
+    let sockets = [1, 2].map(|step| keepers.nodes[(leader + step) % 3].socket.clone());
+    let home = keepers.client(leader).node();
+    let options = CreateOptions { placement: Placement::Node(home), copies: 2, ..CreateOptions::default() };
+    let region = keepers.client((leader + 1) % 3).create("counted", LEN, &options).unwrap();
+    let (stop, counts) = (AtomicBool::new(false), [AtomicU32::new(0), AtomicU32::new(0)]);
+    let counted = std::thread::scope(|scope| {
+        let works = (0..).zip(sockets.iter().zip(&counts));
+        let works = works.map(|(word, (socket, puts))| {
+            scope.spawn({
+                let stop = &stop;
+                move || count(socket, word, stop, puts)
+            })
+        });
+        let works: Vec<_> = works.collect();
+        let stopper = Stopper(&stop);
+        go_on(&counts);
+        lose(&mut keepers, leader);
+        go_on(&counts);
+        drop(stopper);
+        works.into_iter().map(|work| work.join().unwrap()).collect::<Vec<_>>()
+    });
+    for (word, (number, longest)) in (0..).zip(counted) {
+        eprintln!("{number} puts, the longest took {longest:?}");
+        let mut bytes = [0; 8];
+        region.get(word * 8, &mut bytes).unwrap();
+        assert_eq!(u64::from_le_bytes(bytes), number);
+    }
+}
+
+#[test]
+fn a_killed_node_that_was_coordinator_and_home_costs_no_answered_byte_and_no_error() {
+    loses_home_and_coordinator(Keepers::kill);
+}
+
+#[test]
+fn a_stopped_node_that_was_coordinator_and_home_costs_no_answered_byte_and_no_error() {
+    loses_home_and_coordinator(|keepers, leader| keepers.signal(leader, Signal::STOP));
 }
 
 /// Takes the lock as soon as it can be had. Returns whether it was abandoned.

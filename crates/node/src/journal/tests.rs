@@ -1,9 +1,14 @@
 //! Journals that are written, damaged and read again.
 
 use super::*;
+use std::collections::BTreeSet;
 
 fn records(count: u64) -> Vec<Record> {
     (0..count).map(|below| Record::GidsReserved { below }).collect()
+}
+
+fn started(life: u64) -> Record {
+    Record::Started { life, home: "a".to_owned(), deposed: BTreeSet::new() }
 }
 
 #[test]
@@ -49,16 +54,16 @@ fn what_was_appended_is_there_in_order_after_a_restart() {
     let (mut journal, before) = Journal::open(&path).unwrap();
     assert!(before.is_empty());
     journal.append(&records(300)).unwrap();
-    journal.append(&[Record::Started { life: 1 }]).unwrap();
+    journal.append(&[started(1)]).unwrap();
     drop(journal);
     let (mut journal, after) = Journal::open(&path).unwrap();
     assert_eq!(after.len(), 301);
     assert_eq!(after[..300], records(300));
     journal.replace(&records(2)).unwrap();
-    journal.append(&[Record::Started { life: 2 }]).unwrap();
+    journal.append(&[started(2)]).unwrap();
     drop(journal);
     let (_, last) = Journal::open(&path).unwrap();
-    assert_eq!(last, [records(2), vec![Record::Started { life: 2 }]].concat());
+    assert_eq!(last, [records(2), vec![started(2)]].concat());
 }
 
 #[test]

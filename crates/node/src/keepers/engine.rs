@@ -121,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// A tick of [`TICK_MS`] is over.
+    /// A tick is over: usually of [`TICK_MS`].
     pub fn tick(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         self.run(OmniPaxos::tick);
@@ -191,6 +191,11 @@ impl Engine {
     /// The keeper that leads, as far as this one knows.
     pub fn leader(&self) -> Option<u64> {
         self.paxos.get_current_leader().map(|(keeper, _)| keeper).filter(|keeper| *keeper == self.me || self.hears(*keeper))
+    }
+
+    /// True if the engine takes that keeper for its leader.
+    pub fn is_led_by(&self, keeper: u64) -> bool {
+        self.paxos.get_current_leader().is_some_and(|(leader, _)| leader == keeper)
     }
 
     /// True if that keeper was heard of lately.

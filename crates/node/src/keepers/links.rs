@@ -28,6 +28,12 @@ const GREET: Duration = Duration::from_secs(2);
 /// Time between lines of the log on keepers that are not there.
 const COMPLAIN_MS: u64 = 10_000;
 
+/// Time between ticks of the engine after a connection with its leader has ended.
+const HURRIED_TICK_MS: u64 = 10;
+
+/// The number of those ticks.
+const HURRIED_TICKS: u32 = 60;
+
 /// The direction of a link, and the keeper at its other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -61,6 +67,8 @@ pub(crate) struct Keepers {
     keys: Keys,
     notices: Arc<NoticeQueue<ToControl>>,
     tick_at_ms: u64,
+    /// Short ticks that are left, because a connection with the leader has ended.
+    hurried: u32,
     complain_at_ms: u64,
 }
 
@@ -90,6 +98,7 @@ impl Keepers {
             keys,
             notices,
             tick_at_ms: 0,
+            hurried: 0,
             complain_at_ms: COMPLAIN_MS,
         };
         keepers.begin(0);
@@ -139,7 +148,9 @@ impl Keepers {
     /// Time passes: ticks, and tries to reach the others.
     pub fn tick(&mut self, now_ms: u64) {
         if now_ms >= self.tick_at_ms {
-            self.tick_at_ms = now_ms.saturating_add(TICK_MS);
+            let pause_ms = if self.hurried > 0 { HURRIED_TICK_MS } else { TICK_MS };
+            self.hurried = self.hurried.saturating_sub(1);
+            self.tick_at_ms = now_ms.saturating_add(pause_ms);
             if let Some(engine) = &self.engine {
                 engine.lock().tick(now_ms);
             }
@@ -224,9 +235,16 @@ impl Keepers {
         self.links.get(&key)
     }
 
-    /// A link ended; returns it for its owner to stop watching.
+    /// A link ended; returns it for its owner to stop watching. That of the leader tells sooner than silence does that it is gone: the engine's
+    /// time runs faster for six of its rounds.
     pub fn close(&mut self, key: u64) -> Option<KeeperLink> {
-        self.links.remove(&key)
+        let ended = self.links.remove(&key)?;
+        if let (Way::To(other) | Way::From(Some(other)), Some(engine)) = (ended.way, &self.engine)
+            && engine.lock().is_led_by(other)
+        {
+            (self.hurried, self.tick_at_ms) = (HURRIED_TICKS, 0);
+        }
+        Some(ended)
     }
 
     /// Something happened on a link. Returns whether there is more to read, or why the link ends.

@@ -218,7 +218,7 @@ impl Coordinator {
         if let Some(before) = before.filter(|_| new_life).map(|before| before.incarnation) {
             self.asks.forget(before);
         }
-        if before != Some(&record) {
+        if before != Some(&record) || self.ledger.deposed.contains(&node) {
             self.record(Record::Node(record));
         }
         if new_epoch {
@@ -246,9 +246,28 @@ impl Coordinator {
         let (incarnation, attempt) = (join.incarnation, join.attempt);
         let super::Settings { lease_ms, quota, .. } = self.settings;
         self.send(node, ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms, keep, settled, home, quota });
+        if join.was.is_some() {
+            self.tell_of_lost_nodes(node);
+        }
         self.order_returned(now_ms, node);
         self.holder_joined(now_ms, node);
         self.changed = true;
+    }
+
+    /// The nodes of deposed coordinators that are not back in time.
+    pub(super) fn close_deposed(&mut self, now_ms: u64) {
+        while let Some(node) = self.roster.close_former_home(now_ms) {
+            self.end_epoch(now_ms, node, Going::Lost(Ended::Closed, "its coordinator is deposed, and it did not come back"));
+        }
+    }
+
+    /// A node that was away hears of the nodes that may have been lost meanwhile.
+    fn tell_of_lost_nodes(&mut self, to: NodeId) {
+        let lost = self.ledger.nodes.values().filter(|record| record.node != to && record.ended.is_some());
+        let reason = "it was lost while this node was away";
+        let notice = |record: &NodeRecord| ToNode::NodeLost { node: record.node, epoch: record.epoch, reason: reason.to_owned() };
+        let notices: Vec<ToNode> = lost.map(notice).collect();
+        notices.into_iter().for_each(|notice| self.send(to, notice));
     }
 
     /// When a lease that is given at this moment ends. That of the coordinator's own node never does: both are one process, and a

@@ -24,6 +24,10 @@ const PAST_COUNT_MAX: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ledger {
     pub life: u64,
+    /// The name of the coordinator's own node in that life.
+    pub home: String,
+    /// The nodes of earlier coordinators that have not joined a later one.
+    pub deposed: BTreeSet<NodeId>,
     pub gids_below: u64,
     pub nodes: BTreeMap<NodeId, NodeRecord>,
     pub node_next: u32,
@@ -59,7 +63,9 @@ impl Ledger {
     /// Takes a record in.
     pub fn apply(&mut self, record: &Record) {
         match record {
-            Record::Started { life } => self.life = *life,
+            Record::Started { life, home, deposed } => {
+                (self.life, self.home, self.deposed) = (*life, home.clone(), deposed.clone());
+            }
             Record::GidsReserved { below } => self.gids_below = *below,
             Record::Node(node) => self.apply_node(node),
             Record::EpochEnded { node, how } => self.apply_ended(*node, *how),
@@ -83,6 +89,7 @@ impl Ledger {
     }
 
     fn apply_node(&mut self, node: &NodeRecord) {
+        self.deposed.remove(&node.node);
         self.node_next = self.node_next.max(node.node.0.saturating_add(1));
         let mut node = node.clone();
         let surplus = node.past.len().saturating_sub(PAST_COUNT_MAX);
@@ -98,6 +105,7 @@ impl Ledger {
     }
 
     fn apply_ended(&mut self, node: NodeId, how: Ended) {
+        self.deposed.remove(&node);
         if let Some(record) = self.nodes.get_mut(&node) {
             record.ended = Some(how);
         }
@@ -253,9 +261,23 @@ impl Ledger {
         self.names.get(name).map(|gid| &self.regions[gid])
     }
 
+    /// The record that a coordinator of that node begins with.
+    pub fn begin(&self, home: &str) -> Record {
+        let (mut next, is_other) = (self.deposed.clone(), self.home != home);
+        next.extend(self.node_named(&self.home).filter(|_| is_other).map(|node| node.node));
+        if let Some(own) = self.node_named(home) {
+            next.remove(&own.node);
+        }
+        Record::Started { life: self.life.saturating_add(1), home: home.to_owned(), deposed: next }
+    }
+
+    fn started(&self) -> Record {
+        Record::Started { life: self.life, home: self.home.clone(), deposed: self.deposed.clone() }
+    }
+
     /// The shortest list of records that builds this ledger.
     pub fn snapshot(&self) -> Vec<Record> {
-        let mut records = vec![Record::Started { life: self.life }, Record::GidsReserved { below: self.gids_below }];
+        let mut records = vec![self.started(), Record::GidsReserved { below: self.gids_below }];
         // No number of a node that was forgotten is given to another.
         records.extend(self.node_next.checked_sub(1).map(|last| Record::NodeForgotten { node: NodeId(last) }));
         records.extend(self.nodes.values().cloned().map(Record::Node));
@@ -331,7 +353,7 @@ mod tests {
         let renamed = Changes { name: Some("d".to_owned()), owner, mode: Some(0o644), ..Changes::default() };
         let removed = Record::Removed { gid: Gid(2), by: AskKey { incarnation: Incarnation(9), request: 5 } };
         let records = [
-            Record::Started { life: 3 },
+            Record::Started { life: 3, home: "n0".to_owned(), deposed: BTreeSet::from([NodeId(4)]) },
             Record::GidsReserved { below: 1024 },
             node(0, 1, 1),
             node(1, 2, 4),
@@ -353,6 +375,25 @@ mod tests {
         ledger.snapshot().iter().for_each(|record| again.apply(record));
         assert_eq!(again, ledger);
         assert_eq!(ledger.snapshot().len(), ledger.snapshot_len());
+    }
+
+    #[test]
+    fn nodes_of_deposed_coordinators_are_known_until_they_join_a_later_one() {
+        let mut ledger = Ledger::default();
+        let deposed = |ledger: &Ledger| ledger.deposed.iter().map(|node| node.0).collect::<Vec<_>>();
+        let begin = |ledger: &mut Ledger, home: &str| ledger.apply(&ledger.begin(home));
+        begin(&mut ledger, "n0");
+        [node(0, 1, 1), node(1, 2, 1), node(2, 3, 1)].iter().for_each(|record| ledger.apply(record));
+        begin(&mut ledger, "n0");
+        assert_eq!(deposed(&ledger), [] as [u32; 0], "it began again");
+        begin(&mut ledger, "n1");
+        begin(&mut ledger, "n2");
+        assert_eq!(deposed(&ledger), [0, 1]);
+        ledger.apply(&node(1, 2, 1));
+        begin(&mut ledger, "n0");
+        assert_eq!((deposed(&ledger), ledger.life), (vec![2], 5));
+        ledger.apply(&Record::EpochEnded { node: NodeId(2), how: Ended::Closed });
+        assert_eq!(deposed(&ledger), [] as [u32; 0]);
     }
 
     #[test]

@@ -158,15 +158,14 @@ impl Coordinator {
 
     /// The coordinator of a pool whose journal holds `records`.
     ///
-    /// Nodes of the journal have twice the lease to come back before they are reported lost.
+    /// Nodes of the journal have twice the lease to come back before they are reported lost. The node of another coordinator before this one
+    /// has less: the others gave that coordinator up.
     pub fn restore(settings: Settings, records: impl IntoIterator<Item = Record>, now_ms: u64) -> Coordinator {
         let mut ledger = Ledger::default();
         records.into_iter().for_each(|record| ledger.apply(&record));
-        let life = ledger.life.saturating_add(1);
-        let mut roster = Roster::default();
-        for node in ledger.nodes.values() {
-            roster.restore(node.node, node.ended, now_ms, settings.lease_ms);
-        }
+        let started = ledger.begin(&settings.home);
+        ledger.apply(&started);
+        let (life, roster) = (ledger.life, Roster::of_journal(&ledger, now_ms, settings.lease_ms));
         let mut coordinator = Coordinator {
             gid_next: ledger.gids_below.max(1),
             settings,
@@ -183,7 +182,7 @@ impl Coordinator {
             changed: false,
             outputs: VecDeque::new(),
         };
-        coordinator.record(Record::Started { life });
+        coordinator.record(started);
         let gids: Vec<Gid> = coordinator.ledger.regions.keys().copied().collect();
         gids.into_iter().for_each(|gid| coordinator.take_up_holders(now_ms, gid));
         coordinator
@@ -258,6 +257,7 @@ impl Coordinator {
             self.roster.forgive(now_ms.saturating_add(self.settings.lease_ms));
         }
         self.ticked_ms = now_ms;
+        self.close_deposed(now_ms);
         let (silent, died) = self.roster.on_tick(now_ms);
         self.changed |= !died.is_empty();
         for node in died {

@@ -18,6 +18,10 @@ pub enum Record {
     Started {
         /// Counted from 1.
         life: u64,
+        /// The name of its own node.
+        home: String,
+        /// The nodes of earlier coordinators that have not joined a later one.
+        deposed: BTreeSet<NodeId>,
     },
     /// GIDs below this one may have been used.
     GidsReserved {

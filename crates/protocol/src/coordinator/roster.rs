@@ -7,10 +7,11 @@
 //!                         |  | Closes             | Closes    |
 //!          Join (all but  |  v                    v           |
 //!          Left) ---------+ Closed <--------------+        Awaited  (restored from the journal)
-//!                            |                                |
-//!                            | StaysClosed                    | Join, Closes is impossible: nothing is connected
-//!                            v                                v
-//!                           Dead                            Member
+//!                            |  ^                             | |
+//!                            |  +-------- Closes (another ----+ | Join
+//!                            | StaysClosed coordinator's node)  v
+//!                            v                                Member
+//!                           Dead
 //! ```
 //!
 //! A join may end the old epoch:
@@ -30,10 +31,13 @@
 //! are "region lost". A closed connection shows at once that a process ended. A broken network closes connections too, so the verdict
 //! "dead" waits for the rest of the lease. Even a dead node that comes back in the same life brings its bytes with it.
 //!
+//! The node of a deposed coordinator counts as closed when its homes answer no more: the keepers gave it up. It may be back before that.
+//!
 //! A closed node answers for bytes with copies until its shorter lease ends ([`HOME_LEASE_MS`](crate::limits::HOME_LEASE_MS)), even if it
 //! lives. Another node is their home then.
 
 use super::Peer;
+use super::journal::Ledger;
 use super::records::Ended;
 use super::spills::Reservation;
 use crate::id::{Grant, NodeId, Slot};
@@ -87,7 +91,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     },
     Row { event: Event::Renew, from: &[Phase::Member], to: Phase::Member },
     Row { event: Event::LeaseEnds, from: &[Phase::Awaited, Phase::Member], to: Phase::Silent },
-    Row { event: Event::Closes, from: &[Phase::Member, Phase::Silent], to: Phase::Closed },
+    Row { event: Event::Closes, from: &[Phase::Awaited, Phase::Member, Phase::Silent], to: Phase::Closed },
     Row { event: Event::StaysClosed, from: &[Phase::Closed], to: Phase::Dead },
     Row { event: Event::Leave, from: &[Phase::Member], to: Phase::Left },
 ];
@@ -97,6 +101,8 @@ pub const TABLE: &[Row<Phase, Event>] = &[
 pub(super) enum State {
     Awaited {
         until_ms: u64,
+        /// Time at which the node of a deposed coordinator counts as closed: its homes answer no more.
+        closes_at_ms: Option<u64>,
     },
     Member {
         lease_until_ms: u64,
@@ -162,7 +168,7 @@ impl NodeEntry {
     /// When time alone changes the state.
     fn deadline(&self) -> Option<u64> {
         match self.state {
-            State::Awaited { until_ms } => Some(until_ms),
+            State::Awaited { until_ms, closes_at_ms } => Some(closes_at_ms.map_or(until_ms, |at| at.min(until_ms))),
             State::Member { lease_until_ms } => Some(lease_until_ms).filter(|until| *until < u64::MAX),
             State::Closed { dead_at_ms, mute_at_ms } => Some(mute_at_ms.map_or(dead_at_ms, |at| at.min(dead_at_ms))),
             State::Dead { since_ms } | State::Left { since_ms } => Some(since_ms.saturating_add(FORGET_MS)),
@@ -193,11 +199,25 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    /// Puts a node of the journal back on its seat.
-    pub fn restore(&mut self, node: NodeId, ended: Option<Ended>, now_ms: u64, lease_ms: u64) {
+    /// The seats of all nodes of the journal.
+    pub fn of_journal(ledger: &Ledger, now_ms: u64, lease_ms: u64) -> Roster {
+        let mut roster = Roster::default();
+        for node in ledger.nodes.values() {
+            let was_home = ledger.deposed.contains(&node.node);
+            roster.restore(node.node, (node.ended, was_home), now_ms, lease_ms);
+        }
+        roster
+    }
+
+    /// Puts a node of the journal back on its seat. `was_home`: another coordinator ran there.
+    fn restore(&mut self, node: NodeId, (ended, was_home): (Option<Ended>, bool), now_ms: u64, lease_ms: u64) {
         let state = match ended {
-            // Twice the lease: the node must first notice that its connection is gone and find the way back.
-            None => State::Awaited { until_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms) },
+            None => State::Awaited {
+                // Twice the lease: the node must first notice that its connection is gone and find the way back.
+                until_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms),
+                // No coordinator before this one gives it a lease any more.
+                closes_at_ms: was_home.then(|| home_until_ms(now_ms.saturating_add(lease_ms), lease_ms)),
+            },
             Some(Ended::Silent) => State::Silent,
             Some(Ended::Closed) => {
                 State::Closed { dead_at_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms), mute_at_ms: None }
@@ -300,12 +320,23 @@ impl Roster {
         self.unbind(node);
     }
 
+    /// The node of a deposed coordinator, if it did not come back in time. It is named once.
+    pub fn close_former_home(&mut self, now_ms: u64) -> Option<NodeId> {
+        self.seats.iter_mut().find_map(|(node, seat)| {
+            let State::Awaited { until_ms, closes_at_ms: Some(at) } = seat.state else { return None };
+            (at <= now_ms).then(|| {
+                seat.step(Event::Closes, State::Closed { dead_at_ms: until_ms, mute_at_ms: Some(at) });
+                *node
+            })
+        })
+    }
+
     /// Time passes; returns the nodes whose lease ended, and the closed ones that are dead by now.
     pub fn on_tick(&mut self, now_ms: u64) -> (Vec<NodeId>, Vec<NodeId>) {
         let (mut silent, mut died) = (Vec::new(), Vec::new());
         for (node, seat) in &mut self.seats {
             match seat.state {
-                State::Awaited { until_ms: at } | State::Member { lease_until_ms: at } if at <= now_ms => {
+                State::Awaited { until_ms: at, .. } | State::Member { lease_until_ms: at } if at <= now_ms => {
                     seat.step(Event::LeaseEnds, State::Silent);
                     silent.push(*node);
                 }
@@ -323,9 +354,11 @@ impl Roster {
     pub fn forgive(&mut self, until_ms: u64) {
         for seat in self.seats.values_mut() {
             match &mut seat.state {
-                State::Awaited { until_ms: at } | State::Member { lease_until_ms: at } | State::Closed { dead_at_ms: at, .. } => {
-                    *at = (*at).max(until_ms)
+                State::Awaited { until_ms: at, closes_at_ms } => {
+                    *at = (*at).max(until_ms);
+                    *closes_at_ms = closes_at_ms.map(|at| at.max(until_ms));
                 }
+                State::Member { lease_until_ms: at } | State::Closed { dead_at_ms: at, .. } => *at = (*at).max(until_ms),
                 State::Silent | State::Dead { .. } | State::Left { .. } => {}
             }
         }
@@ -376,7 +409,7 @@ mod tests {
 Join           Absent, Awaited, Member, Silent, Closed, Dead, Left -> Member
 Renew          Member                             -> Member
 LeaseEnds      Awaited, Member                    -> Silent
-Closes         Member, Silent                     -> Closed
+Closes         Awaited, Member, Silent            -> Closed
 StaysClosed    Closed                             -> Dead
 Leave          Member                             -> Left
 "
@@ -423,6 +456,26 @@ Leave          Member                             -> Left
         assert_eq!((roster.deadline(), roster.mute(mute_ms - 1)), (Some(mute_ms), vec![]));
         assert_eq!(roster.mute(mute_ms), [NodeId(1)]);
         assert_eq!((roster.deadline(), roster.mute(mute_ms + 1)), (Some(200 + lease_ms), vec![]), "once");
+    }
+
+    #[test]
+    fn a_deposed_coordinators_node_counts_as_closed_when_its_homes_are_mute_unless_it_is_back() {
+        let lease_ms = crate::limits::LEASE_MS;
+        let restored = |was_home| {
+            let mut roster = Roster::default();
+            roster.restore(NodeId(1), (None, was_home), 100, lease_ms);
+            roster
+        };
+        let (mut deposed, mut other) = (restored(true), restored(false));
+        let at_ms = 100 + crate::limits::HOME_LEASE_MS;
+        assert_eq!((deposed.deadline(), other.deadline()), (Some(at_ms), Some(100 + 2 * lease_ms)));
+        assert_eq!((deposed.close_former_home(at_ms - 1), other.close_former_home(at_ms)), (None, None));
+        let mut back = deposed.clone();
+        back.on_join(NodeId(1), Peer(1), 9000);
+        assert_eq!((back.close_former_home(at_ms), back.phase(NodeId(1))), (None, Phase::Member));
+        assert_eq!((deposed.close_former_home(at_ms), deposed.phase(NodeId(1))), (Some(NodeId(1)), Phase::Closed));
+        assert_eq!((deposed.close_former_home(at_ms), deposed.mute(at_ms)), (None, vec![NodeId(1)]), "once");
+        assert_eq!(deposed.on_tick(100 + 2 * lease_ms), (vec![], vec![NodeId(1)]), "dead as late as others are silent");
     }
 
     #[test]
