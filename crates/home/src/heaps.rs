@@ -1,7 +1,7 @@
 //! Heaps of regions that begin in extents of this home.
 
 use crate::memory::{Bytes, Memory};
-use hanare_protocol::heap::Heap;
+use hanare_protocol::heap::{Heap, HeapCall};
 use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::limits::USER_HEAP_LEN_MAX;
 use hanare_protocol::{Error, Result};
@@ -30,33 +30,55 @@ impl fmt::Debug for Heaps {
 }
 
 impl Heaps {
-    /// Runs `with` on the heap of the region that begins in an extent. Makes it for `region_len` bytes if there is none yet.
+    /// Carries out a call on the heap of the region that begins in an extent. Returns the block's offset.
     ///
-    /// **Errors**: those of `with` and [`Bytes::begin_heap`]. [`Error::LimitReached`] if the table would begin or grow, and the user's
-    /// tables together would be too long.
-    pub fn with<M: Memory, T>(
+    /// **Errors**: the heap's refusal; those of [`Heaps::admit`].
+    pub fn call<M: Memory>(&mut self, (memory, extent): (&M, &M::Extent), user: u32, call: HeapCall) -> Result<u64> {
+        let at = (extent.gid(), extent.slot());
+        let mut heap = self.tables.remove(&at);
+        let admitted = self.admit((memory, extent), user, call, heap.as_ref());
+        let outcome = admitted.map(|()| Heap::carry_out(&mut heap, &call));
+        self.tables.extend(heap.map(|heap| (at, heap)));
+        outcome?.map_err(|refusal| call.error(refusal, &at.0.to_string()))
+    }
+
+    /// Checks that a user may have the table of a heap begin or grow. There is no heap before the first call.
+    ///
+    /// **Errors**: those of [`Bytes::begin_heap`]. [`Error::LimitReached`] if the user's tables together would be too long.
+    pub fn admit<M: Memory>(
         &mut self,
         (memory, extent): (&M, &M::Extent),
-        (user, region_len): (u32, u64),
-        with: impl FnOnce(&mut Heap) -> Result<T>,
-    ) -> Result<T> {
+        user: u32,
+        call: HeapCall,
+        heap: Option<&Heap>,
+    ) -> Result<()> {
         let at = (extent.gid(), extent.slot());
-        let more = self.tables.get(&at).map_or_else(|| Heap::table_len(region_len), |heap| heap.growth_len(region_len));
-        if more > 0 {
-            // The notice of extents that are gone may be under way.
-            self.on_freed(memory);
-            let own = self.made.entry(user).or_default();
-            let len = more.max(HEAP_LEN_MIN);
-            if own.iter().map(|(_, len)| len).sum::<u64>() + len > USER_HEAP_LEN_MAX {
-                let what = "bytes of tables of one user's heaps at a node".to_owned();
-                return Err(Error::LimitReached { what, limit: USER_HEAP_LEN_MAX });
-            }
-            extent.begin_heap()?;
-            own.push((at, len));
+        let more = match heap {
+            Some(heap) => heap.growth_len(call.region_len),
+            // The first calls may be on their way to copies.
+            None if self.made.values().flatten().any(|(made, _)| *made == at) => 0,
+            None => Heap::table_len(call.region_len),
+        };
+        if more == 0 {
+            return Ok(());
         }
-        let heap = self.tables.entry(at).or_insert_with(|| Heap::new(&at.0.to_string(), region_len));
-        heap.grow(region_len);
-        with(heap)
+        // The notice of extents that are gone may be under way.
+        self.on_freed(memory);
+        let own = self.made.entry(user).or_default();
+        let len = more.max(HEAP_LEN_MIN);
+        let all = own.iter().map(|(_, len)| *len).fold(len, u64::saturating_add);
+        if all > USER_HEAP_LEN_MAX {
+            let what = "bytes of tables of one user's heaps at a node".to_owned();
+            return Err(Error::LimitReached { what, limit: USER_HEAP_LEN_MAX });
+        }
+        extent.begin_heap()?;
+        own.push((at, len));
+        Ok(())
+    }
+
+    /// Bytes of a block of the heap of the region that begins in an extent. `None` where none begins at that offset.
+    pub fn block_len(&self, extent: &impl Bytes, offset: u64) -> Option<u64> {
+        self.tables.get(&(extent.gid(), extent.slot()))?.block_len(offset)
     }
 
     /// Extents are no more: their heaps go with them.

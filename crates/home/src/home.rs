@@ -1,6 +1,6 @@
 //! The object: each input goes to the parts that decide it, and the outputs wait here to be taken.
 
-use crate::copies::Copies;
+use crate::copies::{Copies, CopyAsker, CopyOutput, HeapAsker};
 use crate::events::{Counts, Input, Output, SyncOutput};
 use crate::heaps::Heaps;
 use crate::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
@@ -9,13 +9,13 @@ use crate::pages::{Asker, PageInput, PageMemory, Pages};
 use crate::queue_ports::{LaneAt, QueuePorts};
 use crate::waiter::Waiter;
 use crate::words::{WordMemory, Words};
-use hanare_protocol::Result;
 use hanare_protocol::id::{ClientId, Gid, Rights, Slot, User};
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
+use hanare_protocol::{Error, Result};
 use std::fmt;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub struct Home<P: PageMemory, E> {
     queues: QueuePorts,
     heaps: Heaps,
     pages: Pages<P>,
-    copies: Copies<E, u64>,
+    copies: Copies<E, CopyAsker>,
 }
 
 impl<P: PageMemory, E> fmt::Debug for Home<P, E> {
@@ -94,11 +94,27 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
         if let Some(output) = self.pages.poll() {
             return Some(Output::Pages(output));
         }
-        if let Some(output) = self.copies.poll() {
+        if let Some(output) = self.poll_copies() {
             return Some(Output::Copies(output));
         }
         let told = self.locks.outputs().pop_front();
         told.or_else(|| self.locks.poll_brought(memory)).map(Output::Sync)
+    }
+
+    /// The next output of copies for the driver. Calls on heaps have their answers here.
+    fn poll_copies(&mut self) -> Option<CopyOutput<u64>> {
+        loop {
+            match self.copies.poll()? {
+                CopyOutput::Applied { asker: CopyAsker::Link(asker), outcome } => {
+                    return Some(CopyOutput::Applied { asker, outcome });
+                }
+                CopyOutput::Applied { asker: CopyAsker::Heap(asker), outcome } => {
+                    self.locks.outputs().push_back(SyncOutput::Answer(asker.waiter, asker.answer(outcome)));
+                }
+                CopyOutput::Say { extent, message } => return Some(CopyOutput::Say { extent, message }),
+                CopyOutput::Wire(output) => return Some(CopyOutput::Wire(output)),
+            }
+        }
     }
 
     /// When [`Input::Tick`] is due; `None` for never.
@@ -124,7 +140,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     ///
     /// **Cost**: a message to each copy, and one back.
     pub fn write(&mut self, now: Duration, link: u64, at: (Gid, Slot), write: ExtentWrite) {
-        self.copies.write(now, at, link, write);
+        self.copies.write(now, at, CopyAsker::Link(link), write);
     }
 
     /// Goes on with pages that are being taken. Returns whether anything moved.
@@ -218,20 +234,24 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 let mut memory = WordMemory { now, memory, pages: &mut self.pages };
                 self.words.wait((words, bound_ms), (waiter, user.uid), &mut memory)
             }
-            SyncRequest::Allocate { slot, grant, region_len, len, align } => {
+            SyncRequest::Heap { slot, grant, call, once } => {
                 let extent = memory.open(slot, grant, Rights::Write)?;
-                let offset = self.heaps.with((memory, &extent), (user.uid, region_len), |heap| heap.allocate(len, align))?;
-                Ok(Some(SyncAnswer::Block { offset }))
+                if !self.copies.has(extent.gid(), slot) {
+                    return Ok(Some(SyncAnswer::Block { offset: self.heaps.call((memory, &extent), user.uid, call)? }));
+                }
+                self.heaps.admit((memory, &extent), user.uid, call, self.copies.heap(extent.gid(), slot))?;
+                let asker = CopyAsker::Heap(HeapAsker { waiter, gid: extent.gid(), call });
+                self.copies.write(now, (extent.gid(), slot), asker, ExtentWrite::heap(call, once));
+                Ok(None)
             }
-            SyncRequest::Free { slot, grant, region_len, offset } => {
+            SyncRequest::BlockLen { slot, grant, offset } => {
                 let extent = memory.open(slot, grant, Rights::Write)?;
-                self.heaps.with((memory, &extent), (user.uid, region_len), |heap| heap.free(offset))?;
-                Ok(Some(SyncAnswer::Done))
-            }
-            SyncRequest::BlockLen { slot, grant, region_len, offset } => {
-                let extent = memory.open(slot, grant, Rights::Write)?;
-                let len = self.heaps.with((memory, &extent), (user.uid, region_len), |heap| heap.block_len(offset))?;
-                Ok(Some(SyncAnswer::BlockLen { len }))
+                let gid = extent.gid();
+                let len = match self.copies.has(gid, slot) {
+                    true => self.copies.heap(gid, slot).and_then(|heap| heap.block_len(offset)),
+                    false => self.heaps.block_len(&extent, offset),
+                };
+                Ok(Some(SyncAnswer::BlockLen { len: len.ok_or(Error::NoBlock { region: gid.to_string(), offset })? }))
             }
             SyncRequest::Queue(at, request) => self.queues.on_request((waiter.link, user.uid), at, request, memory).map(Some),
         }

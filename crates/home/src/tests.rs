@@ -2,6 +2,7 @@
 
 use super::*;
 use hanare_protocol::Error;
+use hanare_protocol::heap::{HeapCall, HeapWish};
 use hanare_protocol::id::{ClientId, Gid, Grant, JobId, JobRank, NodeId, Rank, Slot, User};
 use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest};
@@ -149,12 +150,13 @@ fn a_lease_without_an_answer_is_lost_before_another_gets_the_lock() {
 fn a_heap_s_table_goes_with_its_extent_and_so_does_its_user_s_charge() {
     let mut driven = Driven::new();
     let (slot, grant) = (Slot(0), Grant::default());
-    let allocate = || SyncRequest::Allocate { slot, grant, region_len: 4096, len: 100, align: 8 };
+    let call = HeapCall { region_len: 4096, wish: HeapWish::Allocate { len: 100, align: 8 } };
+    let allocate = || SyncRequest::Heap { slot, grant, call, once: None };
     assert_eq!(driven.ask(1, 1, allocate()), [(1, 1, true)]);
     driven.memory = Vectors::default();
     driven.handle(Input::Freed);
     driven.memory = Vectors::of(Gid(2), 4096).0;
-    let length = SyncRequest::BlockLen { slot, grant, region_len: 4096, offset: 0 };
+    let length = SyncRequest::BlockLen { slot, grant, offset: 0 };
     assert_eq!(driven.ask(1, 2, length), [(1, 2, false)], "another region's heap has no block yet");
     assert_eq!(driven.ask(1, 3, allocate()), [(1, 3, true)]);
 }

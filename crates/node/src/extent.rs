@@ -159,7 +159,6 @@ impl NodeExtent {
     ///
     /// **Errors**: [`Error::BadUse`] where the table went with the process before.
     pub fn begin_heap(&self) -> Result<()> {
-        self.refuse_with_copies("heaps")?;
         if self.lost_heap {
             let reason = "its bytes were read back from disk, and which blocks of its heap are given out is not among them; make a new region";
             return Err(Error::BadUse { region: self.gid.to_string(), reason: reason.to_owned() });

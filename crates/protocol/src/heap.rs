@@ -1,58 +1,78 @@
 //! A heap in a region: which bytes of it are given out, for all clients alike. Its home is the node of the region's first extent.
 //!
-//! The heap never looks at the bytes themselves. Its tables lie beside them, so no client can spoil it by a stray store. Crate
-//! `offset-allocator` finds blocks, in *granules*. They have 64 bytes in regions up to 256 GiB, a larger power of two beyond.
+//! The heap never looks at the bytes themselves. Its tables lie beside them, so no client can spoil it by a stray store. It gives out whole
+//! *granules*. They have 64 bytes in regions up to 256 GiB, a larger power of two beyond.
+//!
+//! The same calls in the same order leave the same heap, and have the same answers. So the copies of a region have its heap: they carry out the
+//! home's calls. A heap also travels, as the list of its blocks.
 //!
 //! The region's first 64 bytes are never given out. Offset 0 can stand for no block, and programs that share a heap keep the offset of
 //! their first block there.
 
-use crate::error::{Error, Result};
-use crate::limits::{BLOCK_COUNT_MAX, GRANULE_LEN_MIN, HEAP_GROWN_BLOCK_COUNT_MAX, HEAP_PART_COUNT_MAX, REGION_LEN_MAX};
-use offset_allocator::{Allocation, Allocator};
+mod call;
+mod free;
+
+pub use call::{HEAP_ANSWER_LEN, HeapCall, HeapRefusal, HeapWish, answer_bytes, answer_of};
+
+use crate::limits::{BLOCK_COUNT_MAX, GRANULE_LEN_MIN, HEAP_PART_COUNT_MAX, REGION_LEN_MAX};
+use free::FreeGranules;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The blocks of one region's heap.
 ///
-/// - Every block in `blocks` lies in one allocation of one part, and no two in the same.
-/// - Blocks and allocations are whole granules; parts follow each other from the region's second granule on.
+/// - Each block lies in one part, and no two have a granule.
+/// - A granule of a part is free, or in a block.
+/// - Parts follow each other from the region's second granule on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "HeapTable", into = "HeapTable")]
 pub struct Heap {
-    region: String,
     granule: u64,
     /// A part for the region at first, and one for each time that it has grown.
     parts: Vec<HeapPart>,
-    /// Blocks by their first byte in the region.
-    blocks: BTreeMap<u64, Block>,
-    used: u64,
-    /// Bytes of the region as who asks knows it: it gets no block beyond.
-    within: u64,
+    /// Numbers of granules by the number of the block's first.
+    blocks: BTreeMap<u64, u32>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct HeapPart {
     /// Its first granule in the region, and how many it has.
     first: u64,
     count: u32,
-    allocator: Allocator,
+    free: FreeGranules,
 }
 
-#[derive(Clone, Copy)]
-struct Block {
-    part: usize,
-    allocation: Allocation,
+/// A heap as it travels.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct HeapTable {
+    granule: u64,
+    /// Granules of each part.
+    parts: Vec<u32>,
+    /// First granule and number of granules of each block.
+    blocks: Vec<(u64, u32)>,
 }
 
 impl HeapPart {
-    /// All free, for at most so many blocks.
-    fn new(first: u64, count: u32, blocks: u32) -> HeapPart {
-        HeapPart { first, count, allocator: Allocator::with_max_allocs(count, entries(count, blocks)) }
+    /// All free.
+    fn new(first: u64, count: u32) -> HeapPart {
+        let mut free = FreeGranules::default();
+        free.give(0, count);
+        HeapPart { first, count, free }
     }
 
     fn end(&self) -> u64 {
-        self.first + u64::from(self.count)
+        self.first.saturating_add(self.count.into())
+    }
+
+    /// The place of a granule in it.
+    fn place(&self, granule: u64) -> Option<u32> {
+        let place = u32::try_from(granule.checked_sub(self.first)?).ok()?;
+        (place < self.count).then_some(place)
     }
 }
 
-/// Bytes of an entry of the table, at most.
-const ENTRY_LEN: u64 = 32;
+/// Bytes of memory for a block and a free range behind it, at most.
+const ENTRY_LEN: u64 = 64;
 
 /// Bytes of a granule, and how many are given out.
 fn granules(len: u64) -> (u64, u32) {
@@ -60,19 +80,16 @@ fn granules(len: u64) -> (u64, u32) {
     (granule, (len / granule).saturating_sub(1).min(u64::from(u32::MAX - 1)) as u32)
 }
 
-/// Each block has an entry, and so has each free part between two; the allocator keeps one back.
-fn entries(granule_count: u32, blocks: u32) -> u32 {
-    2 * granule_count.min(blocks) + 3
+/// Bytes of the table of a heap of so many granules.
+fn table_len_of(granules: u64) -> u64 {
+    granules.min(BLOCK_COUNT_MAX.into()).saturating_mul(ENTRY_LEN)
 }
 
 impl Heap {
-    /// The heap of a region of `len` bytes, all free. Messages call the region as `region` says.
-    ///
-    /// **Cost**: 64 bytes for each block that there can be, at most 8 MiB, at once.
-    pub fn new(region: &str, len: u64) -> Heap {
+    /// The heap of a region of `len` bytes, all free.
+    pub fn new(len: u64) -> Heap {
         let (granule, count) = granules(len);
-        let parts = vec![HeapPart::new(1, count, BLOCK_COUNT_MAX)];
-        Heap { region: region.to_owned(), granule, parts, blocks: BTreeMap::new(), used: 0, within: len }
+        Heap { granule, parts: vec![HeapPart::new(1, count)], blocks: BTreeMap::new() }
     }
 
     /// End of the heap, and the number of granules that become its own behind it, in a region of `len` bytes.
@@ -82,38 +99,34 @@ impl Heap {
         (more > 0 && self.parts.len() < HEAP_PART_COUNT_MAX).then_some((end, more))
     }
 
-    /// The region is `len` bytes long by now: bytes behind the heap's end are free, too. No block lies across the old end. From here on
-    /// blocks are given out within `len` bytes. A program that opened the region before it grew gives the shorter length.
-    ///
-    /// **Cost**: where it has grown, [`Heap::growth_len`] bytes. A region that grew [`HEAP_PART_COUNT_MAX`] times has no blocks in further
-    /// bytes.
+    /// The region is `len` bytes long by now: bytes behind the heap's end are free, too. No block lies across the old end. A region that grew
+    /// [`HEAP_PART_COUNT_MAX`] times has no blocks in further bytes.
     pub fn grow(&mut self, len: u64) {
-        self.within = len;
         if let Some((end, more)) = self.more(len) {
-            self.parts.push(HeapPart::new(end, more, HEAP_GROWN_BLOCK_COUNT_MAX));
+            self.parts.push(HeapPart::new(end, more));
         }
     }
 
-    /// Bytes that the table gets longer where the region is `len` bytes long.
+    /// Bytes that the table gets longer at most where the region is `len` bytes long.
     pub fn growth_len(&self, len: u64) -> u64 {
-        self.more(len).map_or(0, |(_, more)| u64::from(entries(more, HEAP_GROWN_BLOCK_COUNT_MAX)) * ENTRY_LEN)
+        let end = self.parts.last().map_or(1, HeapPart::end);
+        self.more(len).map_or(0, |(_, more)| table_len_of(end.saturating_add(more.into())).saturating_sub(table_len_of(end)))
     }
 
-    /// Bytes of the block that begins at `offset`: as many as were asked for, or some more.
-    ///
-    /// **Errors**: [`Error::NoBlock`] where none begins there.
-    pub fn block_len(&self, offset: u64) -> Result<u64> {
-        let no_block = || Error::NoBlock { region: self.region.clone(), offset };
-        let Block { part, allocation } = *self.blocks.get(&offset).ok_or_else(no_block)?;
-        let part = self.parts.get(part).ok_or_else(no_block)?;
-        let first = part.first + u64::from(allocation.offset);
-        let end = (first + u64::from(part.allocator.allocation_size(allocation))) * self.granule;
-        Ok(end - offset)
-    }
-
-    /// Bytes of the table of a heap in a region of `len` bytes.
+    /// Bytes of the table of a heap in a region of `len` bytes, at most.
     pub fn table_len(len: u64) -> u64 {
-        u64::from(entries(granules(len).1, BLOCK_COUNT_MAX)) * ENTRY_LEN
+        table_len_of(granules(len).1.into())
+    }
+
+    /// Bytes of the block that begins at `offset`, as many as were asked for, or some more. `None` where none begins there.
+    pub fn block_len(&self, offset: u64) -> Option<u64> {
+        let count = self.blocks.get(&self.granule_at(offset)?)?;
+        Some(u64::from(*count).saturating_mul(self.granule))
+    }
+
+    /// The granule that begins at `offset`, if one does.
+    fn granule_at(&self, offset: u64) -> Option<u64> {
+        offset.is_multiple_of(self.granule).then(|| offset / self.granule)
     }
 
     /// Number of allocated blocks.
@@ -121,150 +134,177 @@ impl Heap {
         self.blocks.len()
     }
 
-    /// Bytes of all blocks that are given out, with what alignment and granules cost.
-    pub fn used(&self) -> u64 {
-        self.used
+    /// Carries a call out; returns the block's offset. The heap of a region begins with its first call.
+    pub fn carry_out(heap: &mut Option<Heap>, call: &HeapCall) -> Result<u64, HeapRefusal> {
+        let heap = heap.get_or_insert_with(|| Heap::new(call.region_len));
+        heap.grow(call.region_len);
+        match call.wish {
+            HeapWish::Allocate { len, align } => heap.allocate(call.region_len, len, align),
+            HeapWish::Free { offset } => heap.free(offset).map(|()| offset),
+        }
     }
 
-    /// Takes a block of at least `len` bytes. Its offset in the region is a multiple of `align`, a power of two.
+    /// Takes a block of at least `len` bytes, for a program that knows the region as `within` bytes long. Returns its offset in the region:
+    /// a multiple of `align`, a power of two.
     ///
-    /// **Cost**: constant, and a search by offset. A block is found where one that is an eighth longer would fit. Alignments beyond a
-    /// granule take as many bytes more. **Errors**: [`Error::HeapFull`]; [`Error::LimitReached`] for too many blocks; [`Error::BadSetting`]
-    /// for no bytes, or an alignment that is no power of two.
-    pub fn allocate(&mut self, len: u64, align: u64) -> Result<u64> {
-        let bad = |key: &str, value: u64, reason: &str| {
-            Err(Error::BadSetting { key: key.to_owned(), value: value.to_string(), reason: reason.to_owned() })
-        };
+    /// **Cost**: two searches of a table.
+    pub fn allocate(&mut self, within: u64, len: u64, align: u64) -> Result<u64, HeapRefusal> {
         if len == 0 {
-            return bad("len", len, "a block has at least 1 byte");
+            return Err(HeapRefusal::NoBytes);
         }
         if !align.is_power_of_two() {
-            return bad("align", align, "alignments are powers of two");
+            return Err(HeapRefusal::BadAlign);
         }
         if self.blocks.len() >= BLOCK_COUNT_MAX as usize {
-            let what = format!("blocks of the heap in region '{}'", self.region);
-            return Err(Error::LimitReached { what, limit: BLOCK_COUNT_MAX.into() });
+            return Err(HeapRefusal::TooMany);
         }
-        // Granules begin at multiples of a granule, and of more only by chance.
-        let padded = len.checked_add(align.max(self.granule) - self.granule);
-        let granules =
-            padded.and_then(|len| u32::try_from(len.div_ceil(self.granule)).ok()).filter(|count| *count < u32::MAX / 2);
-        let found = granules.and_then(|count| {
-            let end = self.within / self.granule;
-            let mut parts = self.parts.iter_mut().enumerate().filter(|(_, part)| part.end() <= end);
-            parts.find_map(|(part, at)| Some(Block { part, allocation: at.allocator.allocate(count)? }))
+        let (end, step) = (within / self.granule, align.div_ceil(self.granule));
+        let found = u32::try_from(len.div_ceil(self.granule)).ok().and_then(|count| {
+            let mut parts = self.parts.iter_mut().filter(|part| part.end() <= end);
+            parts.find_map(|part| Some((part.first.saturating_add(part.free.take(count, step, part.first)?.into()), count)))
         });
-        let Some(block) = found else { return Err(self.full(len)) };
-        let part = &self.parts[block.part];
-        let offset = ((part.first + u64::from(block.allocation.offset)) * self.granule).next_multiple_of(align);
-        self.used += u64::from(part.allocator.allocation_size(block.allocation)) * self.granule;
-        self.blocks.insert(offset, block);
-        Ok(offset)
+        let Some((first, count)) = found else { return Err(self.full()) };
+        self.blocks.insert(first, count);
+        Ok(first.saturating_mul(self.granule))
     }
 
     /// Gives the block that begins at `offset` back.
-    ///
-    /// **Errors**: [`Error::NoBlock`] where none begins there; nothing is changed then.
-    pub fn free(&mut self, offset: u64) -> Result<()> {
-        let Some(Block { part, allocation }) = self.blocks.remove(&offset) else {
-            return Err(Error::NoBlock { region: self.region.clone(), offset });
-        };
-        let allocator = &mut self.parts[part].allocator;
-        self.used -= u64::from(allocator.allocation_size(allocation)) * self.granule;
-        allocator.free(allocation);
+    pub fn free(&mut self, offset: u64) -> Result<(), HeapRefusal> {
+        let block = self.granule_at(offset).and_then(|first| Some((first, self.blocks.remove(&first)?)));
+        let (first, count) = block.ok_or(HeapRefusal::NoBlock)?;
+        for part in &mut self.parts {
+            if let Some(place) = part.place(first) {
+                part.free.give(place, count);
+            }
+        }
         Ok(())
     }
 
-    fn full(&self, asked: u64) -> Error {
-        let reports: Vec<_> = self.parts.iter().map(|part| part.allocator.storage_report()).collect();
-        let bytes = |granules: u32| u64::from(granules) * self.granule;
-        let free = reports.iter().map(|report| bytes(report.total_free_space)).sum();
-        let largest = reports.iter().map(|report| bytes(report.largest_free_region)).max().unwrap_or(0);
-        Error::HeapFull { region: self.region.clone(), asked, free, largest }
+    fn full(&self) -> HeapRefusal {
+        let sums: Vec<_> = self.parts.iter().map(|part| part.free.sums()).collect();
+        let bytes = |granules: u64| granules.saturating_mul(self.granule);
+        let free = bytes(sums.iter().map(|(all, _)| all).sum());
+        HeapRefusal::Full { free, largest: bytes(sums.iter().map(|(_, longest)| u64::from(*longest)).max().unwrap_or(0)) }
+    }
+}
+
+impl From<Heap> for HeapTable {
+    fn from(heap: Heap) -> HeapTable {
+        let parts = heap.parts.iter().map(|part| part.count).collect();
+        HeapTable { granule: heap.granule, parts, blocks: heap.blocks.into_iter().collect() }
+    }
+}
+
+impl TryFrom<HeapTable> for Heap {
+    type Error = &'static str;
+
+    fn try_from(table: HeapTable) -> Result<Heap, &'static str> {
+        let HeapTable { granule, parts: counts, blocks } = table;
+        let is_short = (1..=HEAP_PART_COUNT_MAX).contains(&counts.len()) && blocks.len() <= BLOCK_COUNT_MAX as usize;
+        if !granule.is_power_of_two() || granule < GRANULE_LEN_MIN || !is_short {
+            return Err("a heap with other granules, parts or numbers of blocks than there can be");
+        }
+        let (mut parts, mut first) = (Vec::with_capacity(counts.len()), 1u64);
+        let mut rest = blocks.as_slice();
+        for count in counts {
+            let mut part = HeapPart { first, count, free: FreeGranules::default() };
+            let mut at = 0;
+            while let Some(((block, len), behind)) = rest.split_first()
+                && *block < part.end()
+            {
+                let gap = part.place(*block).and_then(|place| Some((place, place.checked_sub(at)?)));
+                let (place, gap) = gap.ok_or("a heap whose blocks do not ascend")?;
+                part.free.give(at, gap);
+                let end = place.checked_add(*len).filter(|end| *len > 0 && *end <= count);
+                (at, rest) = (end.ok_or("a block beyond its part of a heap")?, behind);
+            }
+            part.free.give(at, count.saturating_sub(at));
+            first = part.end();
+            parts.push(part);
+        }
+        if !rest.is_empty() || first.checked_mul(granule).is_none() {
+            return Err("a block beyond its heap");
+        }
+        Ok(Heap { granule, parts, blocks: blocks.into_iter().collect() })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::control::{decode, encode};
     use proptest::prelude::*;
 
     const MIB: u64 = 1 << 20;
 
     #[test]
     fn blocks_are_where_they_should_be_and_come_back() {
-        let mut heap = Heap::new("h", MIB);
-        let first = heap.allocate(1, 1).unwrap();
+        let mut heap = Heap::new(MIB);
+        let first = heap.allocate(MIB, 1, 1).unwrap();
         assert_eq!(first, GRANULE_LEN_MIN, "the first granule is never given out");
-        let page = heap.allocate(100, 4096).unwrap();
+        let page = heap.allocate(MIB, 100, 4096).unwrap();
         assert!(page.is_multiple_of(4096) && page > 0, "{page}");
         heap.free(first).unwrap();
         heap.free(page).unwrap();
-        assert_eq!((heap.block_count(), heap.used()), (0, 0));
-        heap.allocate(MIB * 3 / 4, 1).unwrap();
+        assert_eq!(heap, Heap::new(MIB));
+        assert_eq!(heap.allocate(MIB, MIB - 64, 1), Ok(64), "all of it is one block");
     }
 
     #[test]
     fn a_heap_follows_its_region_and_tells_how_long_blocks_are() {
-        let mut heap = Heap::new("h", MIB);
-        let first = heap.allocate(MIB / 2, 1).unwrap();
-        assert!(matches!(heap.allocate(MIB / 2, 1), Err(Error::HeapFull { .. })));
+        let mut heap = Heap::new(MIB);
+        let first = heap.allocate(MIB, MIB / 2, 1).unwrap();
+        let full = |answer| matches!(answer, Err(HeapRefusal::Full { .. }));
+        assert!(full(heap.allocate(MIB, MIB / 2, 1)));
         heap.grow(MIB);
         assert_eq!((heap.growth_len(MIB), heap.growth_len(3 * MIB) > 0), (0, true));
-        assert!(matches!(heap.allocate(MIB / 2, 1), Err(Error::HeapFull { .. })), "it has not grown");
+        assert!(full(heap.allocate(MIB, MIB / 2, 1)), "it has not grown");
         heap.grow(3 * MIB);
-        let second = heap.allocate(MIB, 4096).unwrap();
+        let second = heap.allocate(3 * MIB, MIB, 4096).unwrap();
         assert!(second >= MIB && second + MIB <= 3 * MIB, "{second}");
-        heap.grow(MIB);
-        assert!(
-            matches!(heap.allocate(MIB / 2, 1), Err(Error::HeapFull { .. })),
-            "an older handle reaches nothing beyond its own"
-        );
-        heap.grow(3 * MIB);
-        assert_eq!(heap.block_len(first), Ok(MIB / 2));
-        assert!((MIB..MIB + MIB / 4).contains(&heap.block_len(second).unwrap()));
-        assert_eq!(heap.block_len(second + 64), Err(Error::NoBlock { region: "h".into(), offset: second + 64 }));
+        assert!(full(heap.allocate(MIB, MIB / 2, 1)), "an older handle reaches nothing beyond its own");
+        assert_eq!((heap.block_len(first), heap.block_len(second)), (Some(MIB / 2), Some(MIB)));
+        assert_eq!((heap.block_len(second + 64), heap.block_len(second + 1)), (None, None));
         heap.free(second).unwrap();
         heap.free(first).unwrap();
-        assert_eq!((heap.block_count(), heap.used()), (0, 0));
         (0..2 * HEAP_PART_COUNT_MAX as u64).for_each(|step| heap.grow((4 + step) * MIB));
         heap.grow(u64::MAX);
-        assert_eq!(heap.parts.len(), HEAP_PART_COUNT_MAX);
+        assert_eq!((heap.block_count(), heap.parts.len()), (0, HEAP_PART_COUNT_MAX));
     }
 
     #[test]
     fn what_was_freed_or_never_given_out_cannot_be_freed() {
-        let mut heap = Heap::new("h", MIB);
-        let block = heap.allocate(1000, 8).unwrap();
+        let mut heap = Heap::new(MIB);
+        let block = heap.allocate(MIB, 1000, 8).unwrap();
         for offset in [0, block + 64, block + 1, u64::MAX] {
-            assert_eq!(heap.free(offset), Err(Error::NoBlock { region: "h".into(), offset }));
+            assert_eq!(heap.free(offset), Err(HeapRefusal::NoBlock));
         }
         heap.free(block).unwrap();
-        assert_eq!(heap.free(block), Err(Error::NoBlock { region: "h".into(), offset: block }));
+        assert_eq!(heap.free(block), Err(HeapRefusal::NoBlock));
     }
 
     #[test]
     fn a_full_heap_says_what_is_free_and_nonsense_is_refused() {
-        let mut heap = Heap::new("h", MIB);
-        let half = heap.allocate(MIB / 2, 1).unwrap();
-        let Err(Error::HeapFull { asked, free, largest, .. }) = heap.allocate(MIB, 1) else { panic!("it does not fit") };
-        assert_eq!((asked, free), (MIB, MIB / 2 - 64));
-        assert!(heap.allocate(largest, 1).is_ok());
+        let mut heap = Heap::new(MIB);
+        let half = heap.allocate(MIB, MIB / 2, 1).unwrap();
+        let left = MIB / 2 - 64;
+        assert_eq!(heap.allocate(MIB, MIB, 1), Err(HeapRefusal::Full { free: left, largest: left }));
+        assert!(heap.allocate(MIB, left, 1).is_ok());
         heap.free(half).unwrap();
         for (len, align) in [(u64::MAX, 1), (1, 1 << 63), (u64::MAX, 1 << 63), (1 << 40, 1)] {
-            assert!(matches!(heap.allocate(len, align), Err(Error::HeapFull { .. })), "{len} {align}");
+            assert!(matches!(heap.allocate(MIB, len, align), Err(HeapRefusal::Full { .. })), "{len} {align}");
         }
-        for (len, align) in [(0, 8), (8, 0), (8, 3)] {
-            assert!(matches!(heap.allocate(len, align), Err(Error::BadSetting { .. })), "{len} {align}");
-        }
+        assert_eq!(heap.allocate(MIB, 0, 8), Err(HeapRefusal::NoBytes));
+        assert_eq!([0, 3].map(|align| heap.allocate(MIB, 8, align)), [Err(HeapRefusal::BadAlign); 2]);
     }
 
     #[test]
     fn regions_of_any_length_have_a_heap() {
-        for len in [1, 63, 64, 127, 128, 129, 192, 256 << 30, (256 << 30) + 1, 1 << 45] {
-            let mut heap = Heap::new("h", len);
-            let block = heap.allocate(1, 1);
+        for len in [1, 63, 64, 127, 128, 129, 192, 256 << 30, (256 << 30) + 1, 1 << 45, u64::MAX] {
+            let mut heap = Heap::new(len);
+            let block = heap.allocate(len, 1, 1);
             assert_eq!(block.is_ok(), len >= 128, "{len}: {block:?}");
+            assert_eq!(decode(&encode(&heap)), Ok(heap.clone()), "{len}");
             if let Ok(block) = block {
                 assert!(block >= 64 && block < len, "{block} of {len}");
                 heap.free(block).unwrap();
@@ -274,42 +314,65 @@ mod tests {
 
     #[test]
     fn the_table_of_blocks_has_a_limit() {
-        let mut heap = Heap::new("h", 1 << 30);
+        let mut heap = Heap::new(1 << 30);
         // Every other one is given back: there are as many free parts as there can be.
-        let blocks: Vec<u64> = (0..BLOCK_COUNT_MAX).map(|_| heap.allocate(64, 1).unwrap()).collect();
-        assert!(matches!(heap.allocate(64, 1), Err(Error::LimitReached { .. })));
+        let blocks: Vec<u64> = (0..BLOCK_COUNT_MAX).map(|_| heap.allocate(1 << 30, 64, 1).unwrap()).collect();
+        assert_eq!(heap.allocate(1 << 30, 64, 1), Err(HeapRefusal::TooMany));
         blocks.iter().step_by(2).for_each(|block| heap.free(*block).unwrap());
         for _ in (0..BLOCK_COUNT_MAX).step_by(2) {
-            heap.allocate(128, 1).unwrap();
+            heap.allocate(1 << 30, 128, 1).unwrap();
         }
-        assert!(matches!(heap.allocate(64, 1), Err(Error::LimitReached { .. })));
+        assert_eq!(heap.allocate(1 << 30, 64, 1), Err(HeapRefusal::TooMany));
+        let bytes = encode(&heap);
+        assert!(bytes.len() < crate::limits::CONTROL_LEN_MAX / 8, "{}", bytes.len());
+        assert_eq!(decode(&bytes), Ok(heap));
+    }
+
+    #[test]
+    fn a_table_that_no_heap_has_is_refused() {
+        let table = |granule, parts: &[u32], blocks: &[(u64, u32)]| {
+            Heap::try_from(HeapTable { granule, parts: parts.to_vec(), blocks: blocks.to_vec() })
+        };
+        assert!(table(64, &[10, 5], &[(1, 3), (4, 7), (11, 5)]).is_ok());
+        for blocks in [&[(0, 1)][..], &[(1, 0)], &[(1, 11)], &[(4, 1), (1, 1)], &[(1, 3), (3, 1)], &[(16, 1)], &[(u64::MAX, 1)]] {
+            assert!(table(64, &[10, 5], blocks).is_err(), "{blocks:?}");
+        }
+        for (granule, parts) in [(63, &[1][..]), (32, &[1]), (64, &[]), (64, &[1; HEAP_PART_COUNT_MAX + 1]), (1 << 63, &[9])] {
+            assert!(table(granule, parts, &[]).is_err(), "{granule} {parts:?}");
+        }
     }
 
     proptest! {
-        /// Against a plain map of which bytes are whose.
+        /// Against a plain list of which bytes are whose. A heap that has travelled meanwhile gives the same answers.
         #[test]
         fn blocks_never_overlap_and_all_bytes_come_back(
             steps in prop::collection::vec((any::<bool>(), 1..5000u64, 0..13u32, any::<prop::sample::Index>()), 1..200),
         ) {
             let len = 256 << 10;
-            let mut heap = Heap::new("h", len);
+            let mut heap = Heap::new(len);
+            let mut travelled = heap.clone();
             let mut blocks: Vec<(u64, u64)> = Vec::new();
             for (is_free, size, align, which) in steps {
                 if is_free && !blocks.is_empty() {
                     let (offset, _) = blocks.swap_remove(which.index(blocks.len()));
-                    prop_assert_eq!(heap.free(offset), Ok(()));
-                } else if let Ok(offset) = heap.allocate(size, 1 << align) {
-                    prop_assert!(offset.is_multiple_of(1 << align) && offset >= 64 && offset + size <= len);
-                    prop_assert!(blocks.iter().all(|(other, end)| offset + size <= *other || *end <= offset));
-                    blocks.push((offset, offset + size));
+                    prop_assert_eq!((heap.free(offset), travelled.free(offset)), (Ok(()), Ok(())));
+                } else {
+                    let taken = heap.allocate(len, size, 1 << align);
+                    prop_assert_eq!(travelled.allocate(len, size, 1 << align), taken);
+                    if let Ok(offset) = taken {
+                        prop_assert!(offset.is_multiple_of(1 << align) && offset >= 64 && offset + size <= len);
+                        prop_assert!(blocks.iter().all(|(other, end)| offset + size <= *other || *end <= offset));
+                        blocks.push((offset, offset + size));
+                    }
                 }
                 prop_assert_eq!(heap.block_count(), blocks.len());
+                travelled = decode(&encode(&travelled)).unwrap();
+                prop_assert_eq!(&travelled, &heap);
             }
             for (offset, _) in blocks {
                 heap.free(offset).unwrap();
             }
-            prop_assert_eq!(heap.used(), 0);
-            prop_assert!(heap.allocate(len / 2, 1).is_ok(), "all of it is one free block again");
+            prop_assert_eq!(heap, Heap::new(len), "all of it is one free block again");
         }
     }
 }

@@ -100,14 +100,11 @@ pub const GRANULE_LEN_MIN: u64 = 64;
 /// Time between looks for a dead rank of the job while a rank waits for a word. For a remote word that is a few messages a second.
 pub const DEATH_LOOK_MS: u64 = 200;
 
-/// Most blocks of one region's heap at once. Its table of 8 MiB is made for the first block, while others wait.
+/// Most blocks of one region's heap at once. Its table has 8 MiB at most.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
 
-/// Parts of a region's heap: the first, and one for each time that it follows the region as that grows. Tables of 8 MiB in all beside the first.
+/// Parts of a region's heap: the first, and one for each time that it follows the region as that grows.
 pub const HEAP_PART_COUNT_MAX: usize = 17;
-
-/// Most blocks at once of a part that came as the region grew: see [`HEAP_PART_COUNT_MAX`].
-pub const HEAP_GROWN_BLOCK_COUNT_MAX: u32 = BLOCK_COUNT_MAX / 16;
 
 /// Most bytes of tables of heaps that one user began at a node: 32 of the longest. They are not lent memory.
 pub const USER_HEAP_LEN_MAX: u64 = 256 << 20;

@@ -1,6 +1,7 @@
 //! Numbers of calls whose updates count once. The next home of bytes with copies knows by them what was done before.
 
 use hanare_protocol::Result;
+use hanare_protocol::copies::UpdateCall;
 use hanare_protocol::limits::CALL_NUMBER_MAX;
 use hanare_protocol::wire::head::encode_call;
 use std::collections::BTreeSet;
@@ -56,8 +57,15 @@ impl CallNumbers {
 impl NumberedCall {
     /// Its part of a head's detail: the next time it is a repetition.
     pub fn detail(&mut self) -> u64 {
+        let UpdateCall { number, lowest, is_repeat, .. } = self.named();
+        encode_call(number, lowest, is_repeat)
+    }
+
+    /// The same with the attachment.
+    pub fn named(&mut self) -> UpdateCall {
         let lowest = self.numbers.lock().under_way.first().copied().unwrap_or(self.number);
-        encode_call(self.number, lowest, std::mem::replace(&mut self.was_sent, true))
+        let is_repeat = std::mem::replace(&mut self.was_sent, true);
+        UpdateCall { client: self.numbers.client, number: self.number, lowest, is_repeat }
     }
 }
 
@@ -70,7 +78,6 @@ impl Drop for NumberedCall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hanare_protocol::copies::UpdateCall;
     use hanare_protocol::wire::head::decode_call;
 
     #[test]

@@ -1,16 +1,22 @@
 //! A region as a heap: blocks taken and given back by any client, the same offsets for all.
 
+use super::call_numbers::NumberedCall;
 use super::region::Region;
+use super::repetition::{Breaks, MOVE_MS};
 use super::request::Patience;
+use hanare_protocol::copies::UpdateCall;
+use hanare_protocol::error::Happened;
+use hanare_protocol::heap::{HeapCall, HeapWish};
 use hanare_protocol::id::{Grant, Slot};
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
+use std::time::Duration;
 
 /// The heap of a region: which bytes of it are given out. It is the same for all who open the region, and goes with it.
 ///
-/// The bytes are used as any of the region, by get and put or through a map. Only the node of the region's first extent knows, beside the
-/// bytes, which blocks are taken. The first 64 bytes of the region are never given out. So offset 0 can stand for no block, and programs
+/// The bytes are used as any of the region, by get and put or through a map. Only the nodes that hold the region's first extent know, beside
+/// the bytes, which blocks are taken. With copies each call counts once, whichever of them is lost meanwhile. The first 64 bytes of the region are never given out. So offset 0 can stand for no block, and programs
 /// keep their first offset there. A region that is used as a heap is not put into by other ways.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap<'r> {
@@ -35,11 +41,7 @@ impl Heap<'_> {
     /// [`Error::LimitReached`] for too many blocks. [`Error::BadSetting`] for no bytes, or another alignment. [`Error::BadUse`] where the
     /// region was opened for reading. [`Error::Broken`] where the connection broke: a block may have been taken that nobody knows.
     pub fn allocate(&self, len: u64, align: u64) -> Result<u64> {
-        let answer = self.ask(|slot, grant, region_len| SyncRequest::Allocate { slot, grant, region_len, len, align })?;
-        match answer {
-            SyncAnswer::Block { offset } => Ok(offset),
-            _ => Err(Error::Garbage { peer: "the heap's node".to_owned(), reason: "no block".to_owned() }),
-        }
+        self.call(HeapWish::Allocate { len, align })
     }
 
     /// Gives back the block that begins at `offset`, whoever took it.
@@ -47,27 +49,48 @@ impl Heap<'_> {
     /// **Cost**: as for [`Heap::allocate`]. **Errors**: [`Error::NoBlock`] where none begins there, as after a block was
     /// given back twice; [`Error::BadUse`], [`Error::Broken`].
     pub fn free(&self, offset: u64) -> Result<()> {
-        self.ask(|slot, grant, region_len| SyncRequest::Free { slot, grant, region_len, offset }).map(|_| ())
+        self.call(HeapWish::Free { offset }).map(drop)
     }
 
     /// Bytes of the block that begins at `offset`, whoever took it. They are as many as were asked for, or some more. All may be used.
     ///
     /// **Cost**: as for [`Heap::allocate`]. **Errors**: as for [`Heap::free`].
     pub fn block_len(&self, offset: u64) -> Result<u64> {
-        match self.ask(|slot, grant, region_len| SyncRequest::BlockLen { slot, grant, region_len, offset })? {
+        match self.ask(false, |slot, grant, _| SyncRequest::BlockLen { slot, grant, offset })? {
             SyncAnswer::BlockLen { len } => Ok(len),
             _ => Err(Error::Garbage { peer: "the heap's node".to_owned(), reason: "no block".to_owned() }),
         }
     }
 
-    fn ask(&self, request: impl Fn(Slot, Grant, u64) -> SyncRequest) -> Result<SyncAnswer> {
+    fn call(&self, wish: HeapWish) -> Result<u64> {
+        let call = HeapCall { region_len: self.region.len(), wish };
+        match self.ask(true, |slot, grant, once| SyncRequest::Heap { slot, grant, call, once })? {
+            SyncAnswer::Block { offset } => Ok(offset),
+            _ => Err(Error::Garbage { peer: "the heap's node".to_owned(), reason: "no block".to_owned() }),
+        }
+    }
+
+    /// Asks the heap's home. A region with copies has another home where one is lost; a call that `changes` the heap counts once there, too.
+    fn ask(&self, changes: bool, request: impl Fn(Slot, Grant, Option<UpdateCall>) -> SyncRequest) -> Result<SyncAnswer> {
         let region = self.region;
         region.check_rights(Op::Put)?;
-        let mut is_fresh = false;
+        let moves = region.copies() > 1;
+        let mut number = if moves && changes { region.shared.calls.begin() } else { None };
+        let may_repeat = moves && (!changes || number.is_some());
+        let (mut is_fresh, mut breaks) = (false, Breaks::default());
         loop {
             let route = region.extent_route(0);
-            match route.remote.ask_sync(&request(route.slot, route.grant, region.len()), Patience::Usual) {
+            let once = number.as_mut().map(NumberedCall::named);
+            let patience = if may_repeat { Patience::UpTo(Duration::from_millis(MOVE_MS)) } else { Patience::Usual };
+            match route.remote.ask_sync(&request(route.slot, route.grant, once), patience) {
                 Ok((answer, _)) => return Ok(answer),
+                Err(error) if may_repeat && is_of_a_lost_home(&error) && breaks.may_repeat_moved() => {
+                    match region.refresh_after(&error) {
+                        // The coordinator names the home, so it is waited for.
+                        Ok(()) | Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) => {}
+                        Err(later) => return Err(later),
+                    }
+                }
                 Err(Error::GrantRefused { .. }) if !is_fresh => {
                     region.refresh()?;
                     is_fresh = true;
@@ -81,4 +104,11 @@ impl Heap<'_> {
             }
         }
     }
+}
+
+/// True if another node may be home by now, or soon.
+fn is_of_a_lost_home(error: &Error) -> bool {
+    use Error::{Broken, GrantRefused, NodeLost, NotInTime, Timeout};
+    let nothing_was_sent = matches!(error, Broken { happened: Happened::No, .. });
+    nothing_was_sent || matches!(error, GrantRefused { .. } | NodeLost { .. } | NotInTime { .. } | Timeout { .. })
 }

@@ -35,7 +35,7 @@ pub struct CreateOptions {
     pub placement: Placement,
     /// Nodes that hold each of its bytes, 1 to 3. From 2 on no answered write is lost with a node. Another one goes on with the bytes when
     /// the lost node's lease is over. A write costs a message more each way. Reads cost the same, but on this host they go by the node.
-    /// Such a region cannot be mapped, and takes no queues and heaps.
+    /// Such a region cannot be mapped, and takes no queues.
     pub copies: u8,
     /// Rights, as a file's mode bits.
     pub mode: u32,

@@ -1,7 +1,7 @@
 //! Calls that are run again: whether they may, and for how long.
 
 use super::call_numbers::NumberedCall;
-use hanare_protocol::limits::{ANSWER_MS, REACH_MS};
+use hanare_protocol::limits::{ANSWER_MS, LEASE_MS, REACH_MS, RENEW_MS};
 use std::time::{Duration, Instant};
 
 /// The way in which a call of commands is run again.
@@ -18,6 +18,9 @@ pub(crate) struct Repetition {
 /// Connections to a node that end one after another under a request that may be repeated.
 #[derive(Default)]
 pub(crate) struct Breaks(Option<Instant>);
+
+/// Longest silence of a home of bytes with copies. Its lease ends, and then a look of a renewal's length or two, before it is known to be lost.
+pub(crate) const MOVE_MS: u64 = LEASE_MS + 3 * RENEW_MS;
 
 /// Time between questions for the next home of bytes with copies.
 const MOVED_PAUSE: Duration = Duration::from_millis(10);

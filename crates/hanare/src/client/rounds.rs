@@ -2,13 +2,9 @@
 
 use super::call_numbers::NumberedCall;
 use super::drafts::{Drafts, Tickets, admit, post_drafts};
-use super::repetition::{Breaks, Repetition};
-use hanare_protocol::limits::{LEASE_MS, RENEW_MS};
+use super::repetition::{Breaks, MOVE_MS, Repetition};
 use hanare_protocol::{Error, Result};
 use std::time::Duration;
-
-/// Longest silence of a home of bytes with copies. Its lease ends, and then a look of a renewal's length or two, before it is known to be lost.
-const MOVE_MS: u64 = LEASE_MS + 3 * RENEW_MS;
 
 /// Runs blocking commands that `draft` makes, in as many rounds as [`CallRounds`] allows. `refresh` asks for the grants of today.
 ///

@@ -108,7 +108,6 @@ fn what_copies_do_not_have_yet_is_refused() {
         assert!(refused.to_string().contains("copies"), "{refused}");
     }
     assert!(matches!(region.map_local(), Err(Error::BadUse { .. })));
-    assert!(matches!(region.heap().allocate(64, 8), Err(Error::BadUse { .. })));
     let form = QueueForm { unit: Unit::Blocks { len: 64 }, depth: 4, ports: 1, overflow: Overflow::Refuse };
     let queue = program.create_queue("queue", &form, &copied(0, 2));
     assert!(matches!(queue, Err(Error::BadUse { .. })), "{queue:?}");

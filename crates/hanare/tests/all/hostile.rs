@@ -5,6 +5,7 @@ use crate::raw_link::{BOUND, Raw};
 use crate::support;
 
 use hanare::{CreateOptions, Dim, Element, Error, Modify, Operator, Overflow, QueueForm, Rights, Shape, Strided, Subarray, Unit};
+use hanare_protocol::heap::{HeapCall, HeapWish};
 use hanare_protocol::id::{Grant, Slot};
 use hanare_protocol::limits::{LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX, QUEUE_READY_COUNT_MAX, WAIT_WORD_COUNT_MAX};
 use hanare_protocol::queue::PortId;
@@ -328,10 +329,11 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
         raw.send(&wait(0, never));
     }
     assert!(matches!(raw.ask(&wait(0, never)), Err(Error::LimitReached { .. })));
-    let forged = SyncRequest::Allocate { slot, grant: Grant([7; 16]), region_len: LEN, len: 8, align: 8 };
+    let call = |region_len, len, align| HeapCall { region_len, wish: HeapWish::Allocate { len, align } };
+    let forged = SyncRequest::Heap { slot, grant: Grant([7; 16]), call: call(LEN, 8, 8), once: None };
     assert!(matches!(raw.ask(&forged), Err(Error::GrantRefused { .. })));
     // A length that is not the region's spoils the liar's own heap alone.
-    let lie = SyncRequest::Allocate { slot, grant, region_len: u64::MAX, len: u64::MAX, align: 1 << 63 };
+    let lie = SyncRequest::Heap { slot, grant, call: call(u64::MAX, u64::MAX, 1 << 63), once: None };
     assert!(matches!(raw.ask(&lie), Err(Error::HeapFull { .. })));
 
     let client = pool.client(0);

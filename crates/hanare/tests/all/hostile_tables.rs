@@ -7,7 +7,7 @@ use crate::support;
 
 use hanare::{CreateOptions, Error, Overflow, Pool, QueueForm, Region, Unit};
 use hanare_protocol::entry::{BoundRange, BoundShape, Publication, Stamp, Stores};
-use hanare_protocol::heap::Heap;
+use hanare_protocol::heap::{Heap, HeapCall, HeapWish};
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, PartyName, Rank};
 use hanare_protocol::limits::{
     JOB_COUNT_MAX, LINK_ARRIVAL_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LINK_GRANT_LEN_MAX, LINK_WORD_COUNT_MAX, RANK_COUNT_MAX,
@@ -271,18 +271,18 @@ fn tables_of_heaps_are_not_one_user_s_to_fill_the_memory_with() {
         })
         .collect();
     let at = |number: usize| (views[number].layout.extents().next().unwrap().slot, views[number].grants[0]);
-    let allocate = |number| {
+    let call = |number, wish| {
         let (slot, grant) = at(number);
-        SyncRequest::Allocate { slot, grant, region_len: u64::MAX, len: 1, align: 1 }
+        SyncRequest::Heap { slot, grant, call: HeapCall { region_len: u64::MAX, wish }, once: None }
     };
+    let allocate = |number| call(number, HeapWish::Allocate { len: 1, align: 1 });
     let mut crowd = Raw::connect_as(address, CROWD);
     for number in 0..most as usize {
         assert!(crowd.ask(&allocate(number)).is_ok(), "{number} of {most}");
     }
     let most = most as usize;
     assert!(is_limit(&crowd.ask(&allocate(most)), USER_HEAP_LEN_MAX as usize));
-    let (slot, grant) = at(most);
-    let free = SyncRequest::Free { slot, grant, region_len: u64::MAX, offset: 64 };
+    let free = call(most, HeapWish::Free { offset: 64 });
     assert!(is_limit(&crowd.ask(&free), USER_HEAP_LEN_MAX as usize), "giving back makes no table either");
     assert!(crowd.ask(&allocate(0)).is_ok(), "a heap that is there goes on");
     assert!(Raw::connect_as(address, OTHER).ask(&allocate(most)).is_ok(), "others have their own share");

@@ -48,6 +48,7 @@ mod broken;
 mod coherent;
 mod collectives;
 mod commands;
+mod copied_heaps;
 mod copies;
 mod cost;
 mod entry;

@@ -185,7 +185,7 @@ impl<M: CommandMemory> AdmittedCommand<M> {
         let factor = self.op.operand_factor();
         let operand = bytes[..(self.asked * factor) as usize].to_vec();
         let at = self.taken / factor;
-        ExtentWrite { op: self.op, ranges: self.ranges(at), operand, once: self.once(at) }
+        ExtentWrite { op: self.op, ranges: self.ranges(at), operand, once: self.once(at), heap: None }
     }
 
     /// The same of what is left.
@@ -198,7 +198,9 @@ impl<M: CommandMemory> AdmittedCommand<M> {
                 let operand = held.iter().copied().cycle().skip(phase).take(self.asked as usize).collect();
                 ExtentWrite { once: self.once(self.done), ..ExtentWrite::put(self.ranges(self.done), operand) }
             }
-            op => ExtentWrite { op, ranges: self.ranges(self.done), operand: held.to_vec(), once: self.once(self.done) },
+            op => {
+                ExtentWrite { op, ranges: self.ranges(self.done), operand: held.to_vec(), once: self.once(self.done), heap: None }
+            }
         }
     }
 

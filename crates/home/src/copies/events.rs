@@ -1,11 +1,14 @@
 //! Inputs and outputs of a node's homes and copies.
 
+use crate::waiter::Waiter;
 use crate::wire_output::WireOutput;
-use hanare_protocol::Result;
 use hanare_protocol::copies::HolderSet;
-use hanare_protocol::id::{NodeId, Slot};
+use hanare_protocol::heap::{HeapCall, answer_of};
+use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::wire::control::NodeAddress;
 use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
+use hanare_protocol::wire::sync::SyncAnswer;
+use hanare_protocol::{Error, Result};
 
 /// An event that homes and copies hear of.
 #[derive(Debug)]
@@ -54,6 +57,37 @@ pub enum CopyInput<'a> {
         /// The connection.
         place: u64,
     },
+}
+
+/// A request that waits for a write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CopyAsker {
+    /// The commands of a link.
+    Link(u64),
+    /// A call on the heap of a region.
+    Heap(HeapAsker),
+}
+
+/// A call on the heap of a region, which waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeapAsker {
+    /// The request.
+    pub waiter: Waiter,
+    /// The region.
+    pub gid: Gid,
+    /// The call.
+    pub call: HeapCall,
+}
+
+impl HeapAsker {
+    /// The answer to it. The bytes are those of the heap's answer.
+    pub fn answer(&self, outcome: Result<Vec<u8>>) -> Result<SyncAnswer> {
+        let HeapAsker { gid, call, .. } = self;
+        let no_answer = || Error::Garbage { peer: gid.to_string(), reason: "no answer of a heap".to_owned() };
+        let answer = answer_of(&outcome?).ok_or_else(no_answer)?;
+        let offset = answer.map_err(|refusal| call.error(refusal, &gid.to_string()))?;
+        Ok(SyncAnswer::Block { offset })
+    }
 }
 
 /// An order to the driver. `A` names a command that waits.

@@ -21,12 +21,14 @@ mod part;
 mod tests;
 mod wires;
 
+pub(crate) use events::{CopyAsker, HeapAsker};
 pub use events::{CopyInput, CopyOutput};
 
 use crate::memory::{Bytes, Memory};
 use crate::wire_output::WireOutput;
 use hanare_protocol::Error;
 use hanare_protocol::copies::HolderSet;
+use hanare_protocol::heap::Heap;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::LEASE_MS;
 use hanare_protocol::page::dialing::Dialed;
@@ -113,6 +115,12 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
     /// now.
     pub fn has(&self, gid: Gid, slot: Slot) -> bool {
         self.slots.get(&slot).is_some_and(|extent| extent.gid == gid)
+    }
+
+    /// The heap of a region that begins in that slot, as its home here knows it.
+    pub fn heap(&self, gid: Gid, slot: Slot) -> Option<&Heap> {
+        let extent = self.slots.get(&slot).filter(|extent| extent.gid == gid)?;
+        self.parts.get(extent)?.heap()
     }
 
     fn on_made(&mut self, extent: CopiedExtent, set: &HolderSet, found: E) {

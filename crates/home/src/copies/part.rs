@@ -8,6 +8,7 @@ use hanare_protocol::copies::{
     UpdateCall,
 };
 use hanare_protocol::error::Happened;
+use hanare_protocol::heap::{Heap, answer_bytes};
 use hanare_protocol::id::{Epoch, Gid, NodeId, Slot};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::Malformed;
@@ -54,6 +55,8 @@ pub(super) struct CopiedPart<E, A> {
     broken: Broken,
     /// Updates that were done.
     done: DoneCalls,
+    /// The heap of the region, if it has begun and lies here.
+    heap: Option<Heap>,
 }
 
 /// A part whose bytes could not be written is neither home nor copy, until a home makes it anew.
@@ -83,7 +86,13 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             ranges,
             broken: Broken::No,
             done: DoneCalls::default(),
+            heap: None,
         }
+    }
+
+    /// The heap of the region, if it has begun and lies here.
+    pub fn heap(&self) -> Option<&Heap> {
+        self.heap.as_ref()
     }
 
     /// Its extent is no more: commands that wait hear that this node has it no longer.
@@ -184,7 +193,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 DoneBefore::Bytes { len, olds } if len == write.len_bytes() => return Ok(Some(olds)),
                 DoneBefore::Bytes { len, olds: before } => (write, olds) = (write.skip(len), before),
                 // A put that is done again has its effect at another time, no more.
-                DoneBefore::Unknown if !write.op.is_once() => {}
+                DoneBefore::Unknown if !write.is_once() => {}
                 DoneBefore::Unknown => return Err(unknown(me)),
             }
         }
@@ -263,19 +272,19 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 let stale = self.copy.make(term, at);
                 if stale.is_none() {
                     // The bytes that were here are void.
-                    (self.home, self.broken, self.done) = (None, Broken::No, DoneCalls::default());
+                    (self.home, self.broken, self.done, self.heap) = (None, Broken::No, DoneCalls::default(), None);
                     self.extent.set_open(false);
                 }
                 stale.into_iter().collect()
             }
             ToCopy::Range { term, range, bytes } => return self.take_range(term, range, &bytes),
-            ToCopy::Made { term, done } => {
+            ToCopy::Made { term, done, heap } => {
                 if !done.is_within_limits() {
                     return Err(Malformed("more updates than an extent remembers"));
                 }
                 let outcome = self.copy.made(term);
                 if matches!(outcome, LogOutput::Has { .. }) {
-                    self.done = done;
+                    (self.done, self.heap) = (done, heap);
                 }
                 vec![outcome]
             }
@@ -335,7 +344,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 HomeOutput::Write { to, term, position, stable, entry } => (to, ToCopy::Write { term, position, stable, entry }),
                 HomeOutput::Ask { to, term } => (to, ToCopy::Ask { term }),
                 HomeOutput::Make { to, term, at } => (to, ToCopy::Make { term, at }),
-                HomeOutput::Made { to, term } => (to, ToCopy::Made { term, done: self.done.clone() }),
+                HomeOutput::Made { to, term } => (to, ToCopy::Made { term, done: self.done.clone(), heap: self.heap.clone() }),
                 HomeOutput::Range { to, term, range } => match self.read_range(range) {
                     Ok(bytes) => (to, ToCopy::Range { term, range, bytes }),
                     Err(error) => {
@@ -395,7 +404,10 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 
     /// Applies a write, and notes the call that it is a part of. Returns the elements before it.
     fn apply_noted(&mut self, write: &ExtentWrite) -> Result<Vec<u8>> {
-        let olds = self.extent.apply(write)?;
+        let olds = match &write.heap {
+            Some(call) => answer_bytes(Heap::carry_out(&mut self.heap, call)),
+            None => self.extent.apply(write)?,
+        };
         if let Some(once) = &write.once {
             self.done.note(once, write.len_bytes(), &olds);
         }

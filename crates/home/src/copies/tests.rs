@@ -5,6 +5,7 @@ use crate::vectors::{Vector, Vectors};
 use hanare_protocol::Result;
 use hanare_protocol::copies::{Once, Position, Term, UpdateCall};
 use hanare_protocol::element::{Element, Operator};
+use hanare_protocol::heap::{HeapCall, HeapRefusal, HeapWish, answer_of};
 use hanare_protocol::id::{Epoch, Gid};
 use hanare_protocol::limits::{DONE_CALL_COUNT_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{Op, Update};
@@ -108,7 +109,7 @@ fn put(offset: u64, bytes: &[u8]) -> ExtentWrite {
 
 fn add(offset: u64, more: u64) -> ExtentWrite {
     let op = Op::Fetch(Update { operator: Operator::Add, element: Element::U64, is_same: false });
-    ExtentWrite { op, ranges: vec![(offset, 8)], operand: more.to_le_bytes().to_vec(), once: None }
+    ExtentWrite { op, ranges: vec![(offset, 8)], operand: more.to_le_bytes().to_vec(), once: None, heap: None }
 }
 
 /// A home at node 0 with a copy at node 1, connected.
@@ -392,4 +393,39 @@ fn a_home_that_is_not_open_yet_makes_a_copy_later() {
     assert!(home.extent.is_open());
     home.tick(NOW + 2 * LOOK_PAUSE);
     assert_eq!(home.dials, [NodeId(2), NodeId(0)]);
+}
+
+#[test]
+fn a_heap_is_the_copy_s_too_and_that_of_one_that_is_made_anew() {
+    let (mut home, mut copy) = pair();
+    let wish = |wish| HeapCall { region_len: LEN as u64, wish };
+    let take = wish(HeapWish::Allocate { len: 100, align: 64 });
+    let call = |number| UpdateCall { client: 7, number, lowest: 1, is_repeat: false };
+    home.write(5, ExtentWrite::heap(take, Some(call(1))));
+    home.write(6, ExtentWrite::heap(take, Some(call(2))));
+    assert_eq!(home.copies.heap(EXTENT.gid, Slot(0)), None, "the copy does not have it yet");
+    exchange(&mut home, &mut copy);
+    home.write(7, ExtentWrite::heap(wish(HeapWish::Free { offset: 64 }), Some(call(3))));
+    home.write(8, ExtentWrite::heap(wish(HeapWish::Free { offset: 4096 }), Some(call(4))));
+    exchange(&mut home, &mut copy);
+    let answer = |(_, told): &(u32, Result<Vec<u8>>)| answer_of(told.as_ref().unwrap());
+    let answers: Vec<_> = home.applied.iter().filter(|(asker, _)| *asker >= 5).map(answer).collect();
+    assert_eq!(answers, [Some(Ok(64)), Some(Ok(192)), Some(Ok(64)), Some(Err(HeapRefusal::NoBlock))]);
+    let heap = home.copies.heap(EXTENT.gid, Slot(0)).cloned();
+    assert!(heap.is_some() && copy.copies.heap(EXTENT.gid, Slot(0)) == heap.as_ref());
+    // Another node gets a copy.
+    let mut third = TestNode::new(2, Some(&set(1, 0, &[1])));
+    home.hold(ToHolder::Set(set(2, 0, &[])));
+    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
+    connect(&mut home, &mut third, (0, 2));
+    exchange(&mut home, &mut third);
+    assert_eq!(third.copies.heap(EXTENT.gid, Slot(0)), heap.as_ref());
+    // It becomes the home, and a call that is sent again has its first answer.
+    home.hold(ToHolder::Set(set(3, 0, &[2])));
+    exchange(&mut home, &mut third);
+    third.hold(ToHolder::Freeze { term: Term(4) });
+    third.hold(ToHolder::Elect { set: set(4, 2, &[]), has: BTreeMap::new() });
+    third.write(1, ExtentWrite::heap(take, Some(UpdateCall { is_repeat: true, ..call(2) })));
+    third.write(2, ExtentWrite::heap(take, Some(call(5))));
+    assert_eq!(third.applied.iter().map(answer).collect::<Vec<_>>(), [Some(Ok(192)), Some(Ok(64))]);
 }

@@ -33,11 +33,7 @@ fn with_grant(mut request: SyncRequest, write: Grant) -> SyncRequest {
         SyncRequest::Wait { words, .. } => {
             words.iter_mut().filter(|word| word.grant == WRITES).for_each(|word| word.grant = write);
         }
-        SyncRequest::Allocate { grant, .. } | SyncRequest::Free { grant, .. } | SyncRequest::BlockLen { grant, .. }
-            if *grant == WRITES =>
-        {
-            *grant = write;
-        }
+        SyncRequest::Heap { grant, .. } | SyncRequest::BlockLen { grant, .. } if *grant == WRITES => *grant = write,
         SyncRequest::Queue(at, _) if at.grant == WRITES => at.grant = write,
         SyncRequest::Release { places, .. } => {
             places.iter_mut().filter(|place| place.grant == WRITES).for_each(|place| place.grant = write);
@@ -111,6 +107,7 @@ fn scribble(held: &crate::extent::NodeExtent, message: &[u8]) {
 /// Inputs that [`sharing`] begins with.
 #[cfg(test)]
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    use hanare_protocol::heap::{HeapCall, HeapWish};
     use hanare_protocol::id::{JobId, JobRank, PartyName, Rank, Slot};
     use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Party, SyncAddress, Wait, WaitedWord, Word};
     let (name, slot, grant) = ("a".to_owned(), Slot(0), WRITES);
@@ -132,7 +129,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let wait = SyncRequest::Wait { words: vec![word(8, Wait::NotEqual(Word::U64(1)))], bound_ms: Some(1) };
     let either = vec![word(LEN - 8, Wait::Equal(Word::U32(1))), word(6, Wait::Less(Word::I16(0)))];
     let never = SyncRequest::Wait { words: either, bound_ms: None };
-    let allocate = SyncRequest::Allocate { slot, grant, region_len: LEN, len: 100, align: 64 };
+    let call = HeapCall { region_len: LEN, wish: HeapWish::Allocate { len: 100, align: 64 } };
+    let allocate = SyncRequest::Heap { slot, grant, call, once: None };
     vec![
         [
             ask(1, &lock(1, Mode::Exclusive)),

@@ -9,7 +9,8 @@
 
 use super::Malformed;
 use super::command::Op;
-use crate::copies::{DoneCalls, HolderSet, Once, Position, Term};
+use crate::copies::{DoneCalls, HolderSet, Once, Position, Term, UpdateCall};
+use crate::heap::{HEAP_ANSWER_LEN, Heap, HeapCall};
 use crate::id::{Epoch, Gid, NodeId};
 use crate::limits::{STAGE_LEN, WRITE_RANGE_COUNT_MAX};
 use serde::{Deserialize, Serialize};
@@ -132,6 +133,8 @@ pub enum ToCopy {
         term: Term,
         /// The calls whose updates were done.
         done: DoneCalls,
+        /// The heap of the region, where that begins in the extent.
+        heap: Option<Heap>,
     },
 }
 
@@ -171,12 +174,25 @@ pub struct ExtentWrite {
     pub operand: Vec<u8>,
     /// The call that it is a part of, where it must not be done twice.
     pub once: Option<Once>,
+    /// A call on the region's heap. It comes with a put of no bytes.
+    pub heap: Option<HeapCall>,
 }
 
 impl ExtentWrite {
     /// A put of bytes.
     pub fn put(ranges: Vec<(u64, u64)>, operand: Vec<u8>) -> ExtentWrite {
-        ExtentWrite { op: Op::Put, ranges, operand, once: None }
+        ExtentWrite { op: Op::Put, ranges, operand, once: None, heap: None }
+    }
+
+    /// A call on the heap of the region, which begins in the extent.
+    pub fn heap(call: HeapCall, once: Option<UpdateCall>) -> ExtentWrite {
+        let once = once.map(|call| Once { call, at: 0 });
+        ExtentWrite { once, heap: Some(call), ..ExtentWrite::put(Vec::new(), Vec::new()) }
+    }
+
+    /// True if it must not be done twice.
+    pub fn is_once(&self) -> bool {
+        self.op.is_once() || self.heap.is_some()
     }
 
     /// The write without its first `len` bytes, which were done: whole elements.
@@ -198,8 +214,11 @@ impl ExtentWrite {
         self
     }
 
-    /// Bytes of all ranges.
+    /// Bytes of all ranges; of a call on a heap, those of its answer.
     pub fn len_bytes(&self) -> u64 {
+        if self.heap.is_some() {
+            return HEAP_ANSWER_LEN;
+        }
         self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add)
     }
 
@@ -207,6 +226,10 @@ impl ExtentWrite {
     ///
     /// **Errors**: [`Malformed`], with the reason.
     pub fn check(&self, extent_len: u64) -> Result<(), Malformed> {
+        if self.heap.is_some() {
+            let is_bare = self.op == Op::Put && self.ranges.is_empty() && self.operand.is_empty();
+            return if is_bare { Ok(()) } else { Err(Malformed("a call on a heap that also writes")) };
+        }
         let (op, len) = (self.op, self.len_bytes());
         if !op.writes() || !matches!(op, Op::Put | Op::Update(_) | Op::Fetch(_) | Op::CompareAndSwap(_)) {
             return Err(Malformed("a write that is none"));
@@ -235,10 +258,11 @@ impl ExtentWrite {
 mod tests {
     use super::*;
     use crate::element::{Element, Operator};
+    use crate::heap::HeapWish;
     use crate::wire::command::Update;
 
     fn entry(op: Op, ranges: &[(u64, u64)], operand_len: usize) -> ExtentWrite {
-        ExtentWrite { op, ranges: ranges.to_vec(), operand: vec![1; operand_len], once: None }
+        ExtentWrite { op, ranges: ranges.to_vec(), operand: vec![1; operand_len], once: None, heap: None }
     }
 
     #[test]
@@ -278,12 +302,21 @@ mod tests {
             entry(Op::Put, &[(0, u64::MAX), (0, u64::MAX)], 8),
         ];
         assert!(bad.iter().all(|entry| entry.check(4096).is_err()));
+        let call = HeapCall { region_len: u64::MAX, wish: HeapWish::Free { offset: u64::MAX } };
+        let with_heap = |entry| ExtentWrite { heap: Some(call), ..entry };
+        assert_eq!(ExtentWrite::heap(call, None).check(4096), Ok(()));
+        for entry in [entry(Op::Put, &[(0, 8)], 8), entry(Op::Put, &[], 8), entry(Op::Get, &[], 0)] {
+            assert!(with_heap(entry).check(4096).is_err());
+        }
     }
 
     #[test]
     fn a_write_survives_its_encoding() {
         let entry = entry(Op::CompareAndSwap(Element::U64), &[(8, 8)], 16);
-        let bytes = crate::wire::control::encode(&entry);
-        assert_eq!(crate::wire::control::decode::<ExtentWrite>(&bytes), Ok(entry));
+        let call = HeapCall { region_len: 4096, wish: HeapWish::Allocate { len: 100, align: 64 } };
+        for entry in [entry, ExtentWrite::heap(call, None)] {
+            let bytes = crate::wire::control::encode(&entry);
+            assert_eq!(crate::wire::control::decode::<ExtentWrite>(&bytes), Ok(entry));
+        }
     }
 }

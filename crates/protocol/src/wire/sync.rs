@@ -7,7 +7,9 @@
 
 use super::carried::{BroughtPages, Carried, ExtentAddress};
 use super::queue::{ArrayAt, QueueRequest};
+use crate::copies::UpdateCall;
 use crate::entry::{DataGrant, Publication, Stamp};
+use crate::heap::HeapCall;
 use crate::id::{Grant, JobId, PartyName, Slot};
 use crate::limits::QUEUE_READY_COUNT_MAX;
 use serde::{Deserialize, Serialize};
@@ -121,29 +123,16 @@ pub enum SyncRequest {
         /// Time in milliseconds; `None` for ever.
         bound_ms: Option<u64>,
     },
-    /// Takes a block of a region's heap, at the node of the region's first extent; answered by [`SyncAnswer::Block`].
-    Allocate {
+    /// Takes or gives back a block of a region's heap, at the node of the region's first extent; answered by [`SyncAnswer::Block`].
+    Heap {
         /// The first extent's slot.
         slot: Slot,
         /// The right to write it.
         grant: Grant,
-        /// The region's length in bytes as the client knows it. The heap reaches as far as the longest that was said.
-        region_len: u64,
-        /// Bytes wanted.
-        len: u64,
-        /// Divisor of the offset: a power of two.
-        align: u64,
-    },
-    /// Gives a block back; answered by [`SyncAnswer::Done`].
-    Free {
-        /// The first extent's slot.
-        slot: Slot,
-        /// The right to write it.
-        grant: Grant,
-        /// The region's length in bytes.
-        region_len: u64,
-        /// The block's first byte in the region.
-        offset: u64,
+        /// The call. The heap reaches as far as the longest region that a call told of.
+        call: HeapCall,
+        /// The number of the client's call, where the region has copies: it counts once.
+        once: Option<UpdateCall>,
     },
     /// Asks how long a block is; answered by [`SyncAnswer::BlockLen`].
     BlockLen {
@@ -151,8 +140,6 @@ pub enum SyncRequest {
         slot: Slot,
         /// The right to write it.
         grant: Grant,
-        /// The region's length in bytes.
-        region_len: u64,
         /// The block's first byte in the region.
         offset: u64,
     },
@@ -173,9 +160,15 @@ pub enum SyncRequest {
 }
 
 impl SyncRequest {
-    /// True if it must not be carried out twice.
+    /// True if it must not be carried out twice. The next home knows a numbered call by itself.
     pub fn is_once(&self) -> bool {
-        !matches!(self, SyncRequest::Arrive(Party::Rank(_), None) | SyncRequest::AwaitDeath { .. })
+        !matches!(
+            self,
+            SyncRequest::Arrive(Party::Rank(_), None)
+                | SyncRequest::AwaitDeath { .. }
+                | SyncRequest::BlockLen { .. }
+                | SyncRequest::Heap { once: Some(_), .. }
+        )
     }
 }
 
@@ -255,7 +248,7 @@ pub enum SyncAnswer {
         /// The word that was seen.
         seen: u64,
     },
-    /// A block was taken.
+    /// A block was taken, or given back.
     Block {
         /// Its first byte in the region.
         offset: u64,

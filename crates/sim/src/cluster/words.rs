@@ -111,7 +111,7 @@ fn count_at(program: usize) -> u64 {
 fn addition(word: usize, program: usize, once: Option<Once>) -> ExtentWrite {
     let op = Op::Fetch(Update { operator: Operator::Add, element: Element::U64, is_same: true });
     let ranges = vec![(word_at(word), 8), (count_at(program), 8)];
-    ExtentWrite { op, ranges, operand: 1u64.to_le_bytes().to_vec(), once }
+    ExtentWrite { op, ranges, operand: 1u64.to_le_bytes().to_vec(), once, heap: None }
 }
 
 impl Cluster {

@@ -66,7 +66,8 @@ impl Remote {
         }
         self.explain(outcome, told.1, seq, WHAT, left(until, ASK))?;
         match told {
-            (Some(Reply::Synced(answer)), Some(connection)) => Ok((answer, connection)),
+            // A request that may be repeated needs no name.
+            (Some(Reply::Synced(answer)), connection) => Ok((answer, connection.unwrap_or_default())),
             _ => Err(Error::Garbage { peer: self.node.to_string(), reason: "an answer without words".to_owned() }),
         }
     }
