@@ -262,7 +262,7 @@ typedef struct hanare_create_options {
     const hanare_attribute *attributes; /* kept with the region's name; NULL if attribute_count is 0 */
     size_t attribute_count;
     uint32_t copies; /* how many nodes hold each byte, 1 to 3; 0 is 1. From 2 on no answered write is lost with a node, and the region
-                        cannot be mapped and takes no queues and heaps */
+                        cannot be mapped and takes no queues */
 } hanare_create_options;
 
 /* The options that NULL stands for: on this host's node, for this user only. */
@@ -1538,10 +1538,11 @@ typedef struct hanare_dict_options {
     uint64_t buckets;      /* words of its table at first; it grows with the keys */
     uint64_t memory;       /* bytes of its first heap, at least 4096; each further one is twice as long */
     uint32_t mode;         /* who may read and write: the bits of a file's mode */
+    uint32_t copies;       /* how many nodes hold each byte, 1 to 3; 0 is 1. From 2 on the dictionary outlives a node */
 } hanare_dict_options;
 
 /* 16,384 words, 16 MiB, on this host, for its user. */
-#define HANARE_DICT_OPTIONS_INIT {sizeof(hanare_dict_options), NULL, 1 << 14, 16 << 20, 0600}
+#define HANARE_DICT_OPTIONS_INIT {sizeof(hanare_dict_options), NULL, 1 << 14, 16 << 20, 0600, 1}
 
 /* Opens the dictionary of that name, or makes it as `options` say; NULL for HANARE_DICT_OPTIONS_INIT.
  *

@@ -28,6 +28,7 @@ pub struct CDictOptions {
     buckets: u64,
     memory: u64,
     mode: u32,
+    copies: u32,
 }
 
 /// `hanare_key` of the header.
@@ -70,8 +71,10 @@ pub unsafe extern "C" fn hanare_dict_open(
         if !options.is_null() {
             // SAFETY: the caller's struct, and its string.
             let (given, placement) = unsafe { (sized(options, "options")?, placement((*options).placement)?) };
-            let CDictOptions { buckets, memory, mode, .. } = given;
-            how = Options { placement, buckets, memory, mode, ..how };
+            let CDictOptions { buckets, memory, mode, copies, .. } = given;
+            // More than there can be is refused where the region is made.
+            let copies = u8::try_from(copies.max(1)).unwrap_or(u8::MAX);
+            how = Options { placement, copies, buckets, memory, mode, ..how };
         }
         let opened = Dict::open(pool, name, &how)?;
         // SAFETY: not NULL, so it is the caller's variable.

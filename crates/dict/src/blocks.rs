@@ -6,6 +6,7 @@
 //! A killed program never releases its holds. Nobody links the blocks that it keeps so; they go with the heap at the next sweep.
 
 use super::bucket::{At, GRANULE};
+use super::part::make_part;
 use super::waiter::{Waiter, step};
 use super::{BRIEF_LEN, Fault};
 use hanare::{CreateOptions, Error, Lineage, LocalMapping, NodeId, Operator, Pool, Region, Rights};
@@ -58,7 +59,7 @@ pub struct Segment {
 impl Segment {
     fn new(region: Region) -> Segment {
         let mapping = Mutex::default();
-        Segment { is_here: region.is_local(), node: node_of(&region), region: Arc::new(region), mapping }
+        Segment { is_here: is_here(&region), node: node_of(&region), region: Arc::new(region), mapping }
     }
 
     fn free(&self, at: At) -> hanare::Result<()> {
@@ -85,8 +86,16 @@ impl Segment {
     }
 }
 
-/// The node that has all bytes of a region, if there is one.
+/// True if this program reaches all bytes of a region without a message.
+pub fn is_here(region: &Region) -> bool {
+    region.is_local() && region.copies() <= 1
+}
+
+/// The node that has all bytes of a region, if there is one that stays it.
 pub fn node_of(region: &Region) -> Option<NodeId> {
+    if region.copies() > 1 {
+        return None;
+    }
     let mut nodes = region.layout().extents().map(|extent| extent.node);
     let first = nodes.next()?;
     nodes.all(|node| node == first).then_some(first)
@@ -194,7 +203,8 @@ impl Heaps {
     }
 
     fn make(&self, number: u32, len: u64) -> hanare::Result<&Segment> {
-        match self.pool.create_or_attach(&format!("{}.{number}", self.prefix), len, &self.options) {
+        let name = format!("{}.{number}", self.prefix);
+        match make_part(&self.options, |options| self.pool.create_or_attach(&name, len, options)) {
             Ok(made) => Ok(self.segments[number as usize].get_or_init(|| self.opened(made))),
             // Another program made it, for another block.
             Err(Error::BadLength { .. }) => self.segment(number),

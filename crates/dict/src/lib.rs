@@ -32,7 +32,7 @@
 //! | `digest`, `bucket`, `plan` | hashes; words and buckets as bytes; a bucket that is to take another's place |
 //! | `blocks`, `hold` | heaps, and this process's blocks that nobody links; values that are read in place |
 //! | `table` | looking a key up in one table, and changing its entry |
-//! | `root`, `opening` | the root's word and attribute; a dictionary's regions |
+//! | `root`, `opening`, `part` | the root's word and attribute; a dictionary's regions, opened and made |
 //! | `dict`, `change`, `keys`, `renew` | reading; changing; all keys; new tables, sweeps, and parts that are removed |
 //! | `fault` | why a step was not done |
 //! | `waiter` | hooks of other languages around steps that wait |
@@ -52,6 +52,7 @@ mod key;
 mod keys;
 pub mod kind;
 mod opening;
+mod part;
 mod plan;
 mod renew;
 mod root;

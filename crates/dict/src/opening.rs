@@ -1,6 +1,7 @@
 //! A dictionary's regions: how they are made and opened.
 
 use super::blocks::{Heaps, Writers};
+use super::part::make_part;
 use super::root::{ATTRIBUTE, PART, Root, Terms};
 use super::table::Table;
 use hanare::{CreateOptions, Error, Placement, Pool, Region, Result};
@@ -16,6 +17,9 @@ const ROOT_LEN: u64 = 64;
 pub struct Options {
     /// Placement of its bytes. Used where it is made.
     pub placement: Placement,
+    /// Nodes that hold each of its bytes, 1 to 3. From 2 on it outlives a node, and programs of its host read it by messages, too. Used where it
+    /// is made.
+    pub copies: u8,
     /// Words of the first table; it grows with the keys. Used where it is made.
     pub buckets: u64,
     /// Bytes of its first heap, 4096 at least; each further one is twice as long. Used where it is made.
@@ -28,7 +32,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { placement: Placement::Local, buckets: 1 << 14, memory: 16 << 20, mode: 0o600, tries: 5000 }
+        Options { placement: Placement::Local, copies: 1, buckets: 1 << 14, memory: 16 << 20, mode: 0o600, tries: 5000 }
     }
 }
 
@@ -42,14 +46,14 @@ pub struct Opening<'d> {
 
 /// Opens or makes the root region of a dictionary. Returns its terms, too.
 pub fn root_of(pool: &Pool, name: &str, options: &Options) -> Result<(Region, Terms)> {
-    let Options { placement, buckets, memory, mode, .. } = *options;
+    let Options { placement, copies, buckets, memory, mode, .. } = *options;
     if buckets == 0 || memory < 4096 {
         let (key, value) = ("dictionary".to_owned(), format!("{buckets} buckets, {memory} bytes"));
         return Err(Error::BadSetting { key, value, reason: "it has at least one bucket, and 4096 bytes of memory".to_owned() });
     }
     let terms = Terms { buckets, memory, seed: chance(), placement };
     let attributes = [(ATTRIBUTE, terms.write())].into_iter().collect();
-    let made = pool.create(name, ROOT_LEN, &CreateOptions { placement, mode, attributes, ..CreateOptions::default() });
+    let made = pool.create(name, ROOT_LEN, &CreateOptions { placement, copies, mode, attributes, ..CreateOptions::default() });
     let region = match made {
         Err(Error::NameTaken { .. }) => pool.open_trusted(name)?,
         other => other?,
@@ -62,7 +66,8 @@ impl Opening<'_> {
     /// Options of its parts.
     pub fn options(&self) -> CreateOptions {
         let attributes = [(PART, self.part().into_bytes())].into_iter().collect();
-        CreateOptions { placement: self.terms.placement, mode: self.root_region.mode(), attributes, ..CreateOptions::default() }
+        let (copies, mode) = (self.root_region.copies(), self.root_region.mode());
+        CreateOptions { placement: self.terms.placement, copies, mode, attributes, ..CreateOptions::default() }
     }
 
     /// The attribute of the dictionary's parts, which names its root.
@@ -114,7 +119,7 @@ impl Opening<'_> {
 
     /// The words of the first table. The first program that comes makes them.
     fn zeroth_words(&self, name: &str) -> Result<Region> {
-        let words = self.pool.create_or_attach(name, 8 * self.terms.buckets, &self.options())?;
+        let words = make_part(&self.options(), |options| self.pool.create_or_attach(name, 8 * self.terms.buckets, options))?;
         // A table is removed after the root names the next. So this finds a table that a program made again because it read the root
         // before.
         if self.root()?.table == 0 {

@@ -4,7 +4,7 @@
 //! tries again. A reader checks that it read the bucket of the word. So neither needs a lock, and a writer that is killed leaves the old
 //! entry or the new one.
 
-use super::blocks::{Heaps, VIEWED_LEN_MIN, Writers, node_of};
+use super::blocks::{Heaps, VIEWED_LEN_MIN, Writers, is_here, node_of};
 use super::bucket::{self, Entries, Entry, HEAD_LEN, PLACE, Value, Word, Writing, rounded};
 use super::digest::digest;
 use super::plan::{Looked, Plan, SPARE, spare};
@@ -85,7 +85,7 @@ impl Table {
             buckets: heaps.0,
             values: heaps.1,
             writers: writers.and(Writers::of(pool, &words)),
-            is_here: words.is_local(),
+            is_here: is_here(&words),
             node: node_of(&words),
             words,
             seen: Mutex::default(),
@@ -349,11 +349,10 @@ impl Table {
         self.words.put(0, &codes)
     }
 
-    /// Freezes all words, so that later swaps fail. Returns the words.
+    /// Freezes all words, so that later swaps fail. Returns the words, which do not change any more.
     pub fn freeze(&self) -> hanare::Result<Vec<Word>> {
-        let mut olds = vec![0; 8 * self.count as usize];
-        self.words.fetch(self.all(), FREEZE, &Word::FROZEN.to_le_bytes(), &mut olds)?;
-        Ok(to_words(&olds))
+        self.words.update(self.all(), FREEZE, &Word::FROZEN.to_le_bytes())?;
+        self.words()
     }
 
     /// Takes [`Table::freeze`] back.

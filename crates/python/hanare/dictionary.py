@@ -38,6 +38,8 @@ class Dict(MutableMapping[Any, Any]):
         The pool; by default that of `connect`.
     place : str
         Where its bytes go, as for `Pool.array`; where it is made.
+    copies : int
+        How many nodes hold each of its bytes, 1 to 3; where it is made. From 2 on it outlives a node, and is read by messages on every host.
     buckets : int
         Words of the table at first; it grows with the keys. Where it is made.
     memory : int
@@ -80,6 +82,7 @@ class Dict(MutableMapping[Any, Any]):
         *,
         pool: Pool | None = None,
         place: str = "local",
+        copies: int = 1,
         buckets: int = 1 << 14,
         memory: int = 16 << 20,
         mode: int = 0o600,
@@ -89,7 +92,7 @@ class Dict(MutableMapping[Any, Any]):
         self.name, self._pool, self._pickle = name, trusting(pool, trust), pickle
         if buckets <= 0 or memory < 4096:
             raise ValueError("a dictionary has at least one bucket, and 4096 bytes of memory")
-        self._terms = place, buckets, memory, mode
+        self._terms = place, copies, buckets, memory, mode
         self._open()
 
     def _open(self) -> None:

@@ -227,3 +227,16 @@ def test_keys_are_as_they_were(shared: hanare.Dict) -> None:
         deep = (deep,)
     with pytest.raises(RecursionError):
         shared[deep] = 1
+
+
+def test_a_dictionary_with_copies_is_one_for_both_hosts(pool: hanare.Pool, beside: hanare.Pool, name: str) -> None:
+    here = hanare.Dict(name, pool=pool, copies=2, buckets=4)
+    there = hanare.Dict(name, pool=beside)
+    for number in range(100):
+        here[number], there[str(number)] = [number] * 500, np.arange(number)
+    for number in range(100):
+        assert there[number] == [number] * 500
+        np.testing.assert_array_equal(here[str(number)], np.arange(number))
+        del there[number]
+    assert len(here) == 100 and 7 not in here
+    here.remove()

@@ -1,5 +1,6 @@
 //! Dictionaries over real nodes: what calls do, for one program and for many; and what is left of programs and nodes that end.
 
+mod copies;
 mod ends;
 mod forks;
 mod grows;

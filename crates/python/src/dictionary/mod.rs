@@ -130,19 +130,20 @@ fn tuple<'py>(value: u8, object: Bound<'py, PyAny>, writers: Writers) -> ValueTu
 #[pymethods]
 impl Dictionary {
     #[new]
-    #[pyo3(signature = (pool, name, place, buckets, memory, mode, tries))]
+    #[pyo3(signature = (pool, name, place, copies, buckets, memory, mode, tries))]
     #[allow(clippy::too_many_arguments, reason = "Python's own class gives them by position")]
     fn new(
         py: Python<'_>,
         pool: &Pool,
         name: &str,
         place: &str,
+        copies: u8,
         buckets: u64,
         memory: u64,
         mode: u32,
         tries: u32,
     ) -> PyResult<Dictionary> {
-        let options = Options { placement: place.parse().map_err(raise)?, buckets, memory, mode, tries };
+        let options = Options { placement: place.parse().map_err(raise)?, copies, buckets, memory, mode, tries };
         let opened = py.detach(|| hanare_dict::Dict::open_with(&pool.pool, name, &options, Interpreter));
         Ok(Dictionary { dict: opened.map_err(raised)? })
     }
