@@ -183,6 +183,7 @@ const NOTES: &[Remarks] = &[
         &[
             ("hanare region set table --name older --mode 0644", "Another name, and who may read it."),
             ("hanare region set table --attribute made-by=solver", "An attribute that programs agree on."),
+            ("hanare region set table copies=3", "Three nodes hold each of its bytes, where it was made with --copies 2."),
         ],
     ),
     notes(

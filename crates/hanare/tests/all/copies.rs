@@ -3,7 +3,7 @@
 use crate::apart::{Apart, until};
 use crate::support::{TestPool, pattern};
 use hanare::{
-    Consistency, CreateOptions, Element, Error, Modify, Operator, Overflow, Placement, Pool, QueueForm, Range, Region, Shape,
+    Changes, Consistency, CreateOptions, Element, Error, Modify, Operator, Overflow, Placement, Pool, QueueForm, Range, Region, Shape,
     Strided, Unit, Wait, Word,
 };
 use hanare_protocol::id::NodeId;
@@ -327,6 +327,40 @@ fn nodes_that_come_and_go_cost_nothing_while_one_copy_is_left() {
         drop(stoppers);
         counters.into_iter().for_each(|counter| counter.join().unwrap());
     });
+}
+
+#[test]
+fn a_live_region_gets_more_copies_and_fewer() {
+    let mut pool = Apart::start(3);
+    let program = pool.client(0);
+    let region = program.create("a", LEN, &copied(1, 2)).unwrap();
+    let bytes = pattern(1 << 20, 5);
+    region.put(1 << 20, &bytes).unwrap();
+    let set = |copies: u8| {
+        program.alter("a", &Changes { copies: Some(copies), ..Changes::default() }).unwrap();
+        until("it has as many", || program.stat("a").is_ok_and(|stat| stat.whole_copies == copies));
+    };
+    counts_through(&mut pool, &program, &region, |_| [3, 2, 1, 3].into_iter().for_each(set));
+    let stat = program.stat("a").unwrap();
+    assert_eq!(stat.nodes, [0, 1, 2].map(|node| (NodeId(node), LEN)));
+    // Two of three holders go, one after the other.
+    for node in [1, 2] {
+        counts_through(&mut pool, &program, &region, |pool| pool.kill(node));
+    }
+    let mut read = vec![0; bytes.len()];
+    region.get(1 << 20, &mut read).unwrap();
+    assert!(read == bytes);
+}
+
+#[test]
+fn a_region_that_was_made_without_copies_gets_none() {
+    let pool = TestPool::start(2, 64 << 20);
+    let program = pool.client(0);
+    let set = |copies: u8| program.alter("a", &Changes { copies: Some(copies), ..Changes::default() });
+    program.create("a", LEN, &copied(0, 1)).unwrap();
+    assert_eq!(set(1), Ok(()));
+    let refused = set(2).unwrap_err();
+    assert!(matches!(refused, Error::BadUse { .. }) && refused.to_string().contains("hanare region cp"), "{refused}");
 }
 
 #[test]

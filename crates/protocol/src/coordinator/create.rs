@@ -7,12 +7,12 @@ use super::naming::{self, Event, Growth, Part};
 use super::placement::{self, Plan, Room};
 use super::records::{Record, RegionRecord};
 use super::roster::Phase;
-use super::{Coordinator, Step, permission, quota};
+use super::{Coordinator, Step, copy_count, permission, quota};
 use crate::attributes::Attributes;
 use crate::copies::HolderSet;
 use crate::error::{Error, Result};
 use crate::id::{Asker, Gid, NodeId, Rights};
-use crate::limits::{COPY_COUNT_MAX, REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
+use crate::limits::{REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
 use crate::placement::{Layout, Placement};
 use crate::size::Size;
 use crate::table;
@@ -90,7 +90,7 @@ impl Coordinator {
         let used = self.used_or_asked(uid).saturating_sub(gone.map_or(0, |region| all(region.layout.len(), region.copies)));
         quota::check(self.settings.quota, uid, used, all(request.len, request.copies))?;
         let plan = self.plan(request.placement, request.len, task.node)?;
-        let copies = self.plan_copies(&plan, request.copies)?;
+        let copies = self.plan_copies(&plan, request.copies, request.copies > 1)?;
         check_len(request.name, request.len)?;
         let gid = self.take_gid();
         let growth = Growth {
@@ -101,6 +101,7 @@ impl Coordinator {
             mode: request.mode,
             placement: request.placement,
             copies: request.copies,
+            has_holders: request.copies > 1,
             attributes: request.attributes.clone(),
             instead,
             chunk: plan.chunk,
@@ -153,7 +154,8 @@ impl Coordinator {
         quota::check(self.settings.quota, region.owner.uid, self.used_or_asked(region.owner.uid), all)?;
         let first = region.layout.extents().next().expect("a region has extents").node;
         let plan = self.plan(region.placement, more, first)?;
-        let copied = self.plan_copies(&plan, region.copies)?;
+        let has_holders = !region.holders.is_empty();
+        let copied = self.plan_copies(&plan, region.copies, has_holders)?;
         check_len(&region.name, len)?;
         let RegionRecord { name, owner, mode, placement, copies, attributes, .. } = region;
         let growth = Growth {
@@ -164,6 +166,7 @@ impl Coordinator {
             mode,
             placement,
             copies,
+            has_holders,
             attributes,
             instead: None,
             chunk: plan.chunk,
@@ -411,10 +414,7 @@ fn check(request: &CreateRequest<'_>) -> Result<()> {
     crate::name::check_name(request.name)?;
     request.attributes.check()?;
     request.placement.check()?;
-    if !(1..=COPY_COUNT_MAX).contains(&request.copies) {
-        let reason = format!("a region has 1 to {COPY_COUNT_MAX}");
-        return Err(Error::BadPlacement { placement: format!("copies={}", request.copies), reason });
-    }
+    copy_count::check(request.copies)?;
     if request.len == 0 {
         let reason = "a region has at least one byte".to_owned();
         return Err(Error::BadLength { name: request.name.to_owned(), len: 0, reason });

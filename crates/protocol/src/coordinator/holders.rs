@@ -10,12 +10,12 @@
 //!
 //! A copy is made in three steps: a node makes an empty extent, the home fills it, and the home asks to admit it.
 
-use super::placement::{Plan, Room};
+use super::placement::Room;
 use super::records::{ExtentCopies, Record, RegionRecord};
 use super::roster::Phase;
 use super::{Coordinator, limits};
 use crate::copies::{HolderOutput, HolderSet, Holders, HoldersState, Term};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::{Epoch, Gid, NodeId, Slot};
 use crate::placement::Extent;
 use crate::wire::control::{NodeAddress, Order, ReportedExtent, ToNode};
@@ -58,6 +58,11 @@ struct Copied {
 }
 
 impl Copied {
+    /// Nodes that hold it.
+    fn count(&self) -> usize {
+        self.holders.set().copies.len().saturating_add(1)
+    }
+
     /// True if the node is one of the holders.
     fn has(&self, node: NodeId) -> bool {
         let set = self.holders.set();
@@ -126,49 +131,6 @@ impl Coordinator {
         self.copied.extents.iter().map(|(extent, copied)| (*extent, copied.holders.set(), copied.holders.state()))
     }
 
-    /// The nodes of the copies of each part of a plan: other hosts before other nodes, those with most room first.
-    ///
-    /// **Errors**: [`Error::BadPlacement`] for more copies than nodes; [`Error::PoolFull`].
-    pub(super) fn plan_copies(&self, plan: &Plan, copies: u8) -> Result<Vec<Vec<NodeId>>> {
-        if copies <= 1 {
-            return Ok(Vec::new());
-        }
-        let count = self.roster.members().count();
-        if count < usize::from(copies) {
-            let reason = format!("each copy is on a node of its own, and the pool has {count}");
-            return Err(Error::BadPlacement { placement: format!("copies={copies}"), reason });
-        }
-        let mut free: BTreeMap<NodeId, u64> = self.roster.members().map(|(node, _)| (node, self.room(node).free)).collect();
-        for (node, len) in &plan.parts {
-            free.entry(*node).and_modify(|free| *free = free.saturating_sub(*len));
-        }
-        let mut all = Vec::new();
-        for (home, len) in &plan.parts {
-            let mut taken = vec![*home];
-            while taken.len() < usize::from(copies) {
-                let rooms = free.iter().map(|(node, free)| Room { node: *node, free: *free });
-                let node = self.best_for_copy(&taken, *len, rooms);
-                let others = free.iter().filter(|(node, _)| !taken.contains(node)).map(|(_, free)| *free);
-                let node = node.ok_or(Error::PoolFull { asked: *len, free: others.max().unwrap_or(0) })?;
-                free.entry(node).and_modify(|free| *free = free.saturating_sub(*len));
-                taken.push(node);
-            }
-            all.push(taken.split_off(1));
-        }
-        Ok(all)
-    }
-
-    /// The best node for a further copy of an extent that these nodes hold.
-    fn best_for_copy(&self, holders: &[NodeId], len: u64, rooms: impl Iterator<Item = Room>) -> Option<NodeId> {
-        let host = |node: NodeId| {
-            let address = self.ledger.nodes.get(&node).map_or("", |record| record.address.as_str());
-            address.rsplit_once(':').map_or(address, |(host, _)| host)
-        };
-        let hosts: BTreeSet<&str> = holders.iter().map(|node| host(*node)).collect();
-        let fits = rooms.filter(|room| room.free >= len && !holders.contains(&room.node));
-        fits.max_by_key(|room| (!hosts.contains(host(room.node)), room.free, std::cmp::Reverse(room.node))).map(|room| room.node)
-    }
-
     /// Takes up the extents of a region with copies that are not known yet.
     pub(super) fn take_up_holders(&mut self, now_ms: u64, gid: Gid) {
         let Some(region) = self.ledger.regions.get(&gid) else { return };
@@ -177,10 +139,10 @@ impl Coordinator {
             let copies = known.copies.iter().map(|copy| copy.node).collect();
             let set = HolderSet { term: known.term, home: home.node, copies };
             let extent = CopiedExtent { gid, index: index as u32 };
-            let is_short = known.copies.len().saturating_add(1) < usize::from(region.copies);
+            let is_whole = known.copies.len().saturating_add(1) == usize::from(region.copies);
             let Entry::Vacant(place) = self.copied.extents.entry(extent) else { continue };
             place.insert(Copied { holders: Holders::new(set), elects_until_ms: None, remade: None, rests_until_ms: 0 });
-            if is_short {
+            if !is_whole {
                 self.copied.unsettled.insert(extent);
             }
             taken.push((extent, *home));
@@ -338,16 +300,21 @@ impl Coordinator {
         self.settle_holders(now_ms, extent);
     }
 
+    /// Nodes that are to hold an extent.
+    fn wanted(&self, extent: CopiedExtent) -> usize {
+        self.ledger.regions.get(&extent.gid).map_or(1, |region| usize::from(region.copies))
+    }
+
     /// Notes whether something is still to be done for an extent.
     fn settle_holders(&mut self, now_ms: u64, extent: CopiedExtent) {
-        let wanted = self.ledger.regions.get(&extent.gid).map_or(1, |region| usize::from(region.copies));
+        let wanted = self.wanted(extent);
         let Some(copied) = self.copied.extents.get_mut(&extent) else { return };
         let is_electing = copied.holders.state() == HoldersState::Electing;
         copied.elects_until_ms = match copied.elects_until_ms {
             Some(until_ms) if is_electing => Some(until_ms),
             _ => is_electing.then(|| now_ms.saturating_add(ELECTION_MS)),
         };
-        let is_whole = copied.holders.set().copies.len().saturating_add(1) >= wanted;
+        let is_whole = copied.count() == wanted;
         match is_electing || !is_whole || copied.remade.is_some() {
             true => self.copied.unsettled.insert(extent),
             false => self.copied.unsettled.remove(&extent),
@@ -397,7 +364,9 @@ impl Coordinator {
             self.lose_holder(now_ms, node);
         }
         for extent in self.copied.unsettled.clone() {
+            let wanted = self.wanted(extent);
             let Some(copied) = self.copied.extents.get_mut(&extent) else { continue };
+            let may_begin = copied.remade.is_none() && copied.rests_until_ms <= now_ms;
             match copied.elects_until_ms {
                 Some(until_ms) if until_ms <= now_ms => {
                     copied.elects_until_ms = Some(now_ms.saturating_add(ELECTION_MS));
@@ -406,9 +375,32 @@ impl Coordinator {
                 }
                 Some(_) => {}
                 None if self.copied.making.len() >= MAKING_COUNT => {}
-                None if copied.remade.is_none() && copied.rests_until_ms <= now_ms => self.make_copy(now_ms, extent),
+                None if may_begin && copied.count() > wanted => self.drop_surplus(now_ms, extent),
+                None if may_begin => self.make_copy(now_ms, extent),
                 None => {}
             }
+        }
+    }
+
+    /// The number of copies of a region has changed.
+    pub(super) fn fit_copies(&mut self, now_ms: u64, gid: Gid) {
+        for extent in self.copied.of(gid) {
+            self.copied.extents.entry(extent).and_modify(|copied| copied.rests_until_ms = now_ms);
+            self.settle_holders(now_ms, extent);
+        }
+        self.tick_holders(now_ms);
+    }
+
+    /// The home of an extent goes on without one of its copies, as long as it lives itself. A copy that is being made comes first: it may count.
+    fn drop_surplus(&mut self, now_ms: u64, extent: CopiedExtent) {
+        let Some(copied) = self.copied.extents.get(&extent) else { return };
+        let set = copied.holders.set();
+        let node = self.least_of_copies(set).filter(|_| self.roster.phase(set.home) == Phase::Member);
+        let Some(copied) = self.copied.extents.get_mut(&extent) else { return };
+        copied.rests_until_ms = if node.is_some() { now_ms } else { now_ms.saturating_add(REMAKE_MS) };
+        if let Some(node) = node {
+            copied.holders.on_surplus(node);
+            self.drive_holders(now_ms, extent);
         }
     }
 

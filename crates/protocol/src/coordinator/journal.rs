@@ -164,6 +164,7 @@ impl Ledger {
             region.name.clone_from(name);
         }
         region.mode = changes.mode.unwrap_or(region.mode);
+        region.copies = changes.copies.unwrap_or(region.copies);
         region.attributes.alter(&changes.attributes);
         region.owner = changes.owner.unwrap_or(region.owner);
         let after = OwnerUsage::of(region);

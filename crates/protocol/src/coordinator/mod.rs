@@ -11,11 +11,10 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `roster` | whose lease holds |
-//! | `join` | what a node that joins keeps, and in which epoch |
+//! | `roster`, `join` | whose lease holds; what a node that joins keeps, and in which epoch |
 //! | `naming` | what a region's name means |
 //! | `create`, `region` | creating and growing; opening and removing |
-//! | `holders` | which nodes hold an extent with copies |
+//! | `holders`, `copy_count` | which nodes hold an extent with copies; how many do |
 //! | `removals` | when a removal is answered |
 //! | `listing` | what is shown |
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
@@ -26,6 +25,7 @@
 
 mod asks;
 mod commit;
+mod copy_count;
 mod create;
 mod holders;
 mod join;
@@ -415,7 +415,7 @@ impl Coordinator {
                 self.create(now_ms, key, task, request)
             }
             Request::Open { which, rights } => self.open(which, &task.user, *rights),
-            Request::Alter { name, changes } => self.alter(key, &task.user, name, changes),
+            Request::Alter { name, changes } => self.alter(now_ms, key, &task.user, name, changes),
             Request::Stat { name } => Step::Done(self.stat(name, &task.user)),
             Request::List { after } => Step::Done(Ok(self.list(after, &task.user))),
             Request::Resize { name, len } => self.resize(now_ms, key, task, name, *len),

@@ -129,6 +129,14 @@ impl Holders {
         }
     }
 
+    /// A copy is one too many. It may live: nothing that it has counts from the new term on.
+    pub fn on_surplus(&mut self, node: NodeId) {
+        if self.set.copies.contains(&node) && self.step(HoldersEvent::Drop) {
+            self.set.copies.remove(&node);
+            self.change_set();
+        }
+    }
+
     /// A copy that the home has made has all, and counts there. The caller refuses a node that is lost, or began anew since it was made.
     pub fn on_admit(&mut self, home: NodeId, term: Term, node: NodeId) {
         if self.is_home(home, term) && node != home && self.step(HoldersEvent::Admit) && self.set.copies.insert(node) {

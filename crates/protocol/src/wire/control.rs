@@ -193,6 +193,8 @@ pub struct Changes {
     pub owner: Option<User>,
     /// Its mode bits.
     pub mode: Option<u32>,
+    /// Nodes that hold each of its bytes, the home among them.
+    pub copies: Option<u8>,
     /// Attributes by name; `None` takes one away.
     pub attributes: BTreeMap<String, Option<Vec<u8>>>,
 }

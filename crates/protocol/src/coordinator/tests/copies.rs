@@ -370,3 +370,71 @@ fn a_holder_speaks_for_its_own_extents_alone() {
     pool.run();
     assert_eq!(holders(&pool), before);
 }
+
+fn set_copies(pool: &mut Pool, copies: u8) -> crate::error::Result<Answer> {
+    let changes = crate::wire::control::Changes { copies: Some(copies), ..Default::default() };
+    pool.call(0, OWNER, Request::Alter { name: "a".to_owned(), changes })
+}
+
+#[test]
+fn a_live_region_gets_more_copies_and_fewer() {
+    let mut pool = Pool::with(3, Settings { quota: Some(1 << 20), ..Settings::new("n0") });
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let before = holders(&pool);
+    assert_eq!(set_copies(&mut pool, 3), Ok(Answer::Ok));
+    assert_eq!(pool.coordinator.used(OWNER.uid), 3 * 4096, "copies that are still to be made count");
+    pool.pass(200, &[]);
+    let made = NodeId((0..3).find(|node| *node != before.1 && before.2 != [*node]).unwrap());
+    assert_eq!(pool.nodes[made.0 as usize].slots.len(), 1);
+    let epoch = pool.nodes[1].held.iter().find_map(|(_, message)| match message {
+        ToHolder::Make { node, epoch } if *node == made => Some(*epoch),
+        _ => None,
+    });
+    pool.say(1, FromHolder::Admit { term: Term(before.0), node: made, epoch: epoch.expect("the home makes it") });
+    assert_eq!((holders(&pool).1, holders(&pool).2.len()), (1, 2));
+    let again = Coordinator::restore(pool.settings.clone(), pool.journal.clone(), pool.now_ms);
+    assert_eq!(again.regions().next(), pool.coordinator.regions().next());
+    for copies in [2, 1] {
+        assert_eq!(set_copies(&mut pool, copies), Ok(Answer::Ok));
+        pool.pass(200, &[]);
+        let (term, home, left) = holders(&pool);
+        assert_eq!((home, left.len()), (1, usize::from(copies) - 1));
+        let told = pool.nodes[1].held.iter().any(|(_, message)| matches!(message, ToHolder::Set(set) if set.term.0 == term));
+        assert!(told, "the home goes on without it");
+        assert_eq!(pool.nodes.iter().map(|node| node.slots.len()).sum::<usize>(), usize::from(copies));
+        assert_eq!(pool.coordinator.used(OWNER.uid), u64::from(copies) * 4096);
+    }
+    // Its home may change all the same.
+    assert_eq!(pool.open(0, "a").unwrap().copies, 2);
+    view(pool.call(0, OWNER, Request::Resize { name: "a".to_owned(), len: 8192 })).unwrap();
+    assert_eq!(set_copies(&mut pool, 2), Ok(Answer::Ok));
+    pool.pass(200, &[]);
+    assert_eq!(pool.nodes.iter().map(|node| node.slots.len()).sum::<usize>(), 4);
+}
+
+#[test]
+fn a_number_of_copies_that_a_region_cannot_have_is_refused() {
+    let mut pool = Pool::with(3, Settings { quota: Some(1 << 20), ..Settings::new("n0") });
+    view(pool.call(1, OWNER, copied("a", 1 << 18, Placement::Local, 2))).unwrap();
+    let before = holders(&pool);
+    for copies in [0, 4] {
+        assert!(matches!(set_copies(&mut pool, copies), Err(Error::BadPlacement { .. })));
+    }
+    let third = (0..3).find(|node| *node != before.1 && before.2 != [*node]).unwrap() as usize;
+    let uid = User { uid: 99, gid: 99 };
+    view(pool.call(third, uid, copied("b", (1 << 20) - 4096, Placement::Local, 1))).unwrap();
+    assert_eq!(set_copies(&mut pool, 3), Err(Error::PoolFull { asked: 1 << 18, free: 4096 }));
+    pool.call(0, uid, Request::Remove { name: "b".to_owned() }).unwrap();
+    view(pool.call(third, OWNER, copied("c", 1 << 19, Placement::Local, 1))).unwrap();
+    assert!(matches!(set_copies(&mut pool, 3), Err(Error::QuotaExceeded { .. })));
+    let changes = crate::wire::control::Changes { copies: Some(2), ..Default::default() };
+    let refused = pool.call(0, OWNER, Request::Alter { name: "c".to_owned(), changes });
+    assert!(matches!(refused, Err(Error::BadUse { .. })), "{refused:?}");
+    let changes = crate::wire::control::Changes { copies: Some(1), ..Default::default() };
+    let of_another = pool.call(0, uid, Request::Alter { name: "a".to_owned(), changes });
+    assert!(matches!(of_another, Err(Error::NoPermission { .. })), "{of_another:?}");
+    pool.cut(third);
+    pool.pass(2 * LEASE_MS, &[third]);
+    assert!(matches!(set_copies(&mut pool, 3), Err(Error::BadPlacement { .. })));
+    assert_eq!(holders(&pool), before);
+}
