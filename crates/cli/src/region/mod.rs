@@ -79,7 +79,7 @@ pub struct SetArguments {
     /// Take an attribute away.
     #[arg(long, value_name = "NAME")]
     pub drop: Vec<String>,
-    /// copies=N: nodes that hold each of its bytes from now on, 1 to 3, for a region that was made with copies.
+    /// copies=N: nodes that hold each of its bytes from now on, 1 to 3. The region was made with copies.
     #[arg(value_name = "copies=N", value_parser = copies)]
     pub copies: Option<u8>,
 }
@@ -153,7 +153,9 @@ fn attribute(text: &str) -> Result<(String, String), String> {
 
 fn copies(text: &str) -> Result<u8, String> {
     let number = text.strip_prefix("copies=").and_then(|number| number.parse().ok());
-    number.filter(|copies| (1..=COPY_COUNT_MAX).contains(copies)).ok_or_else(|| format!("write copies=N, from 1 to {COPY_COUNT_MAX}"))
+    number
+        .filter(|copies| (1..=COPY_COUNT_MAX).contains(copies))
+        .ok_or_else(|| format!("write copies=N, from 1 to {COPY_COUNT_MAX}"))
 }
 
 fn mode(text: &str) -> Result<u32, String> {
@@ -236,7 +238,9 @@ mod tests {
         }
         assert!(array("none").unwrap().0.is_none());
         assert!(array("<f8").is_err() && array("<f8 3 C").is_err() && array("<f8 3 F F").is_err() && array("O 3").is_err());
-        assert!(copies("copies=3") == Ok(3) && copies("3").is_err() && copies("copies=4").is_err() && copies("copies=0").is_err());
+        assert!(
+            copies("copies=3") == Ok(3) && copies("3").is_err() && copies("copies=4").is_err() && copies("copies=0").is_err()
+        );
         assert!(owner("1000").is_err() && owner("a:1").is_err() && attribute("x").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! How many copies a region has, and the nodes that are chosen for them.
+//! The number of copies of a region, and the nodes that are chosen for them.
 
 use super::Coordinator;
 use super::placement::{Plan, Room};
@@ -22,7 +22,7 @@ fn refusal(copies: u8, reason: String) -> Error {
 }
 
 impl Coordinator {
-    /// The nodes of the copies of each part of a plan. Without copies a part has none, where the region's homes may change (`has_holders`).
+    /// The nodes of the copies of each part of a plan. A part without copies has an empty list, if the region's homes may change (`has_holders`).
     ///
     /// **Errors**: [`Error::BadPlacement`] for more copies than nodes; [`Error::PoolFull`].
     pub(super) fn plan_copies(&self, plan: &Plan, copies: u8, has_holders: bool) -> Result<Vec<Vec<NodeId>>> {
@@ -67,7 +67,12 @@ impl Coordinator {
 
     /// Free bytes of each node, where there are enough nodes for so many copies.
     fn rooms_for(&self, copies: u8) -> Result<BTreeMap<NodeId, u64>> {
-        let rooms: BTreeMap<NodeId, u64> = self.roster.members().map(|(node, _)| (node, self.room(node).free)).collect();
+        let rooms: BTreeMap<NodeId, u64> = self
+            .roster
+            .members()
+            .map(|(node, _)| (node, self.room(node).free))
+            .filter(|(node, _)| !self.ledger.draining.contains_key(node))
+            .collect();
         if rooms.len() < usize::from(copies) {
             return Err(refusal(copies, format!("each copy is on a node of its own, and the pool has {}", rooms.len())));
         }
@@ -75,14 +80,8 @@ impl Coordinator {
     }
 
     /// Further nodes for an extent of those holders, until it has so many. Their free bytes become less.
-    fn more_holders(
-        &self,
-        free: &mut BTreeMap<NodeId, u64>,
-        holders: Vec<NodeId>,
-        len: u64,
-        copies: u8,
-    ) -> Result<Vec<NodeId>> {
-        let mut all = holders.clone();
+    fn more_holders(&self, free: &mut BTreeMap<NodeId, u64>, holders: Vec<NodeId>, len: u64, copies: u8) -> Result<Vec<NodeId>> {
+        let (count, mut all) = (holders.len(), holders);
         while all.len() < usize::from(copies) {
             let rooms = free.iter().map(|(node, free)| Room { node: *node, free: *free });
             let node = self.best_for_copy(&all, len, rooms);
@@ -91,10 +90,10 @@ impl Coordinator {
             free.entry(node).and_modify(|free| *free = free.saturating_sub(len));
             all.push(node);
         }
-        Ok(all.split_off(holders.len().min(all.len())))
+        Ok(all.split_off(count))
     }
 
-    /// The best node for a further copy of an extent that these nodes hold: other hosts before other nodes, those with most room first.
+    /// The best node for a further copy of an extent that these nodes hold. Other hosts come before other nodes, those with most room first.
     pub(super) fn best_for_copy(&self, holders: &[NodeId], len: u64, rooms: impl Iterator<Item = Room>) -> Option<NodeId> {
         let hosts: BTreeSet<&str> = holders.iter().map(|node| self.host(*node)).collect();
         let fits = rooms.filter(|room| room.free >= len && !holders.contains(&room.node));
@@ -102,11 +101,12 @@ impl Coordinator {
         fits.max_by_key(key).map(|room| room.node)
     }
 
-    /// The copy that an extent needs least: on a host that has another holder, on the node with least room.
+    /// The copy that an extent needs least: on a node that is drained, on a host that has another holder, on the node with least room.
     pub(super) fn least_of_copies(&self, set: &HolderSet) -> Option<NodeId> {
         let holders = || set.copies.iter().chain([&set.home]);
         let is_beside = |node: NodeId| holders().any(|other| *other != node && self.host(*other) == self.host(node));
-        let key = |node: &NodeId| (is_beside(*node), std::cmp::Reverse(self.room(*node).free), *node);
+        let is_drained = |node: &NodeId| self.ledger.draining.contains_key(node);
+        let key = |node: &NodeId| (is_drained(node), is_beside(*node), std::cmp::Reverse(self.room(*node).free), *node);
         set.copies.iter().copied().max_by_key(key)
     }
 

@@ -205,12 +205,19 @@ impl Coordinator {
 
     /// Chooses nodes for `len` bytes; `local` is the node that "local" means.
     fn plan(&self, placement: Placement, len: u64, local: NodeId) -> Result<Plan> {
+        let is_drained = |node: &NodeId| self.ledger.draining.contains_key(node);
+        let drained = |node: NodeId| {
+            let reason = format!("{node} is being drained; name another, or end that by `hanare node drain {} --stop`", node.0);
+            Error::BadPlacement { placement: placement.to_string(), reason }
+        };
         let on_node = |node: NodeId| match self.roster.phase(node) {
+            Phase::Member if is_drained(&node) => Err(drained(node)),
             Phase::Member => placement::on_node(self.room(node), len),
             Phase::Absent => Err(placement::unknown(placement, node)),
             _ => Err(Error::NodeLost { node, reason: "it is not a member at present".to_owned() }),
         };
         match placement {
+            Placement::Local if is_drained(&local) => on_node(self.roomiest().unwrap_or(local)),
             Placement::Local => on_node(local),
             Placement::Node(node) => on_node(node),
             Placement::Interleave(chunk) => {
@@ -219,6 +226,7 @@ impl Coordinator {
             }
             Placement::Nodes(list, chunk) => {
                 let member = |node: &NodeId| match self.roster.phase(*node) {
+                    Phase::Member if is_drained(node) => Err(drained(*node)),
                     Phase::Member => Ok(self.room(*node)),
                     Phase::Absent => Err(placement::unknown(placement, *node)),
                     _ => Err(Error::NodeLost { node: *node, reason: "it is not a member at present".to_owned() }),
@@ -228,8 +236,17 @@ impl Coordinator {
         }
     }
 
-    /// Bytes of a member that are in no extent, spilled by no queue, and promised to none.
+    /// The node with most room.
+    fn roomiest(&self) -> Option<NodeId> {
+        let rooms = self.roster.members().map(|(node, _)| self.room(node));
+        rooms.max_by_key(|room| (room.free, std::cmp::Reverse(room.node))).map(|room| room.node)
+    }
+
+    /// Bytes of a member that are in no extent, spilled by no queue, and promised to none. A node that is drained has none.
     pub(super) fn room(&self, node: NodeId) -> Room {
+        if self.ledger.draining.contains_key(&node) {
+            return Room { node, free: 0 };
+        }
         let lent = self.roster.seat(node).map_or(0, |seat| seat.memory.lent.saturating_sub(seat.memory.spilled));
         let allotted = self.ledger.allotted.get(&node).copied().unwrap_or(0);
         let parts = self.growths.values().flat_map(|growth| &growth.parts);

@@ -178,7 +178,7 @@ impl Coordinator {
         let Some(grants) = grants.collect::<Option<Vec<Grant>>>() else { return Step::Park };
         let nodes = nodes.into_iter().filter_map(|node| self.node_address(node)).collect();
         let RegionRecord { name, gid, owner, mode, layout, attributes, .. } = region.clone();
-        // Its home may change, with a single copy too.
+        // A region's home may change with a single copy, too.
         let copies = if region.holders.is_empty() { 1 } else { region.copies.max(2) };
         let view = RegionView { name, gid, owner, mode, rights, layout, grants, nodes, copies, attributes, made };
         Step::Done(Ok(Answer::Region(view)))
