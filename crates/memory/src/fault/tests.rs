@@ -16,6 +16,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 const PAGES: u64 = 16;
@@ -31,6 +32,8 @@ struct Fetcher {
     span: Span,
     /// For each page its state, and in steps of [`INSTALLER`] the threads that map it at this moment.
     words: [AtomicU64; PAGES as usize],
+    /// A page of bytes for the thread that fetches each page: a handler's stack may have 8 KiB, and a signal takes half of them.
+    buffers: Vec<Mutex<[u8; PAGE_LEN as usize]>>,
     faults: AtomicU64,
 }
 
@@ -48,9 +51,9 @@ impl Fetcher {
     }
 
     fn fetch(&self, page: u64) -> Result<(), Refused> {
-        let mut bytes = [0; PAGE_LEN as usize];
-        self.home.read(Run::one(page), &mut bytes)?;
-        self.frames.fill(Run::one(page), &bytes)
+        let mut bytes = self.buffers[page as usize].lock().expect("nobody panics with it");
+        self.home.read(Run::one(page), &mut bytes[..])?;
+        self.frames.fill(Run::one(page), &bytes[..])
     }
 
     /// As a node does: the page goes home, if it is here.
@@ -121,7 +124,8 @@ impl Region {
         // SAFETY: nobody holds a reference (invariant 2).
         unsafe { uffd.register(span) }.unwrap();
         let words = std::array::from_fn(|_| AtomicU64::new(ABSENT));
-        let fetcher = Fetcher { home, frames, uffd, span, words, faults: AtomicU64::new(0) };
+        let buffers = (0..PAGES).map(|_| Mutex::new([0; PAGE_LEN as usize])).collect();
+        let fetcher = Fetcher { home, frames, uffd, span, words, buffers, faults: AtomicU64::new(0) };
         // SAFETY: invariant 2.
         Region { watch: unsafe { watch(span, fetcher) }.unwrap(), mapping }
     }
