@@ -29,6 +29,7 @@ mod ranks;
 mod refusals;
 mod rhinet;
 mod shapes;
+mod shmem;
 mod signal;
 mod streams;
 mod sync;

@@ -31,6 +31,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/keepers.md",
     "docs/models.md",
     "docs/open.md",
+    "docs/openshmem.md",
     "docs/operating.md",
     "docs/performance.md",
     "docs/python.md",
@@ -46,7 +47,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/words.md",
 ];
 /// Folders of the repository that hold sources.
-const FOLDERS: &[&str] = &["crates", "apps", "bench", "deploy", "docs", "examples", "fuzz", "scripts"];
+const FOLDERS: &[&str] = &["crates", "apps", "bench", "deploy", "docs", "examples", "fuzz", "scripts", "shmem"];
 /// How the name of a file that is a source ends.
 const ENDINGS: &[&str] = &["rs", "c", "h", "md", "toml", "py", "txt"];
 
