@@ -65,14 +65,14 @@ void shmem_no_such_type_(void);
 #define shmem_atomic_fetch_xor(...) SHMEM_CALL_(SHMEM_PICK_AMO_BITS_, atomic_fetch_xor, __VA_ARGS__)
 #define shmem_atomic_fetch_xor_nbi(...) SHMEM_CALL_(SHMEM_PICK_AMO_BITS_, atomic_fetch_xor_nbi, __VA_ARGS__)
 /* Deprecated. */
-#define shmem_fetch(...) SHMEM_CALL_(SHMEM_PICK_EXTENDED_, fetch, __VA_ARGS__)
-#define shmem_set(...) SHMEM_CALL_(SHMEM_PICK_EXTENDED_, set, __VA_ARGS__)
-#define shmem_swap(...) SHMEM_CALL_(SHMEM_PICK_EXTENDED_, swap, __VA_ARGS__)
-#define shmem_cswap(...) SHMEM_CALL_(SHMEM_PICK_INTS_, cswap, __VA_ARGS__)
-#define shmem_fadd(...) SHMEM_CALL_(SHMEM_PICK_INTS_, fadd, __VA_ARGS__)
-#define shmem_finc(...) SHMEM_CALL_(SHMEM_PICK_INTS_, finc, __VA_ARGS__)
-#define shmem_add(...) SHMEM_CALL_(SHMEM_PICK_INTS_, add, __VA_ARGS__)
-#define shmem_inc(...) SHMEM_CALL_(SHMEM_PICK_INTS_, inc, __VA_ARGS__)
+#define shmem_fetch(...) shmem_atomic_fetch(__VA_ARGS__)
+#define shmem_set(...) shmem_atomic_set(__VA_ARGS__)
+#define shmem_swap(...) shmem_atomic_swap(__VA_ARGS__)
+#define shmem_cswap(...) shmem_atomic_compare_swap(__VA_ARGS__)
+#define shmem_fadd(...) shmem_atomic_fetch_add(__VA_ARGS__)
+#define shmem_finc(...) shmem_atomic_fetch_inc(__VA_ARGS__)
+#define shmem_add(...) shmem_atomic_add(__VA_ARGS__)
+#define shmem_inc(...) shmem_atomic_inc(__VA_ARGS__)
 
 /* By the type of what a pointer points to. */
 #define SHMEM_PICK_VALUE_(T, NAME, CALL) T : shmem_##NAME##_##CALL

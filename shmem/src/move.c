@@ -62,7 +62,7 @@ void get_bytes(void *dest, const void *source, size_t len, int pe)
         checked(hanare_get(target.region, target.offset, dest, len));
 }
 
-static void begin_put(void *dest, const void *source, size_t len, int pe)
+void begin_put(void *dest, const void *source, size_t len, int pe)
 {
     struct target target = {NULL, NULL, 0};
     hanare_request *command;

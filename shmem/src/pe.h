@@ -68,7 +68,8 @@ void map_twice(char *from, uint64_t len, char *to);
 /* move.c */
 void put_bytes(void *dest, const void *source, size_t len, int pe);
 void get_bytes(void *dest, const void *source, size_t len, int pe);
-/* Gets bytes that are there after complete(), which waits for all commands under way and orders this processor's stores. */
+/* Put and get, done after complete(), which waits for all commands under way and orders this processor's stores. */
+void begin_put(void *dest, const void *source, size_t len, int pe);
 void begin_get(void *dest, const void *source, size_t len, int pe);
 void complete(void);
 struct stride {

@@ -1,5 +1,5 @@
 /* Reductions. Between two syncs each PE combines the sources of all, in the order of the set, in memory of its own. Then it stores the
- * result, which may be where its source was. All PEs combine in one order, so all have the same bits. */
+ * result, which may be where its source was. Elements are combined in one order, so all PEs have the same bits. */
 #include "pe.h"
 
 #include <stdlib.h>
@@ -8,14 +8,21 @@
 /* Combines `count` elements of `from` into those of `into`. */
 typedef void combine_fn(void *into, const void *from, size_t count);
 
-/* A reduction ends the job where there is no memory for a result of `count` elements. */
-static int reduce(const struct set *set, void *dest, const void *source, size_t count, size_t size, combine_fn *combine)
+/* Results of as many bytes are divided: each PE combines its part of the elements, and puts it to all. Shorter ones each PE combines for
+ * itself, which takes a sync less. */
+#define DIVIDED_LEN_MIN (32u << 10)
+
+/* Ends the job where there is no memory for the result. */
+static int reduce(const struct set *set, char *dest, const char *source, size_t count, size_t size, combine_fn *combine)
 {
     if (set == NULL)
         return -1;
+    int is_divided = set->size > 2 && count * size >= DIVIDED_LEN_MIN;
+    size_t begin = is_divided ? count * (size_t)set->me / (size_t)set->size : 0;
+    size_t end = is_divided ? count * ((size_t)set->me + 1) / (size_t)set->size : count;
+    size_t at = begin * size, len = (end - begin) * size;
     /* A small result needs no allocation. */
     char small[1024] __attribute__((aligned(16)));
-    size_t len = count * size;
     char *result = len <= sizeof small / 2 ? small : malloc(2 * len);
     if (result == NULL)
         die("no memory for a reduction of %zu bytes", len);
@@ -23,18 +30,24 @@ static int reduce(const struct set *set, void *dest, const void *source, size_t 
     sync_set(set);
     for (int number = 0; number < set->size && len > 0; number++) {
         int pe = pe_of(set, number);
-        const char *from = pe == job.me ? source : target_of(source, pe).ptr;
+        const char *from = pe == job.me ? source + at : target_of(source + at, pe).ptr;
         if (from == NULL) {
-            get_bytes(number == 0 ? result : fetched, source, len, pe);
+            get_bytes(number == 0 ? result : fetched, source + at, len, pe);
             from = fetched;
         } else if (number == 0) {
             memcpy(result, from, len);
         }
         if (number > 0)
-            combine(result, from, count);
+            combine(result, from, end - begin);
     }
     sync_set(set);
-    memcpy(dest, result, len);
+    if (is_divided) {
+        for (int step = 0; step < set->size; step++)
+            begin_put(dest + at, result, len, pe_of(set, (set->me + step) % set->size));
+        sync_set(set);
+    } else {
+        memcpy(dest, result, len);
+    }
     if (result != small)
         free(result);
     return 0;
@@ -53,7 +66,7 @@ static int reduce(const struct set *set, void *dest, const void *source, size_t 
 #define TEAM_CALL(NAME, TYPE, OP)                                                                                                   \
     int shmem_##NAME##_##OP##_reduce(shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce)                             \
     {                                                                                                                               \
-        return reduce(set_of(team), dest, source, nreduce, sizeof(TYPE), OP##_##NAME);                                              \
+        return reduce(set_of(team), (char *)dest, (const char *)source, nreduce, sizeof(TYPE), OP##_##NAME);                                              \
     }
 #define ACTIVE_SET(NAME, TYPE, OP)                                                                                                  \
     void shmem_##NAME##_##OP##_to_all(TYPE *dest, const TYPE *source, int nreduce, int PE_start, int logPE_stride, int PE_size,     \
@@ -61,7 +74,7 @@ static int reduce(const struct set *set, void *dest, const void *source, size_t 
     {                                                                                                                               \
         (void)pWrk;                                                                                                                 \
         struct set set = active_set(PE_start, logPE_stride, PE_size, pSync);                                                        \
-        reduce(&set, dest, source, (size_t)nreduce, sizeof(TYPE), OP##_##NAME);                                                     \
+        reduce(&set, (char *)dest, (const char *)source, (size_t)nreduce, sizeof(TYPE), OP##_##NAME);                                                     \
     }
 
 #define COMBINE_BITS(NAME, TYPE) COMBINE(NAME, TYPE, and, a & b) COMBINE(NAME, TYPE, or, a | b) COMBINE(NAME, TYPE, xor, a ^ b)

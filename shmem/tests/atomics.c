@@ -38,7 +38,7 @@ static void counters(int me, int size)
     static unsigned word = 6;
     shmem_atomic_fetch_and_nbi(SHMEM_CTX_DEFAULT, &old, &word, 3u, me);
     shmem_quiet();
-    EXPECT(old == 6 && word == 2);
+    EXPECT(old == 6 && word == 2 && shmem_fadd(&word, 3u, me) == 2 && shmem_finc(&word, me) == 5 && shmem_fetch(&word, me) == 6);
 }
 
 /* Who sees the signal sees the bytes. */

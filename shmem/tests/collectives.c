@@ -39,6 +39,13 @@ static void on_team(shmem_team_t team)
         EXPECT(dest[at] == size * (size - 1) / 2 * 10000 + (long)size * at);
     /* The result may be where the source was. */
     EXPECT(shmem_max_reduce(team, source, source, COUNT) == 0 && source[1] == (size - 1) * 10000 + 1);
+    /* So many that each PE combines a part of them. */
+    static int many[20001], sums[20001];
+    for (int at = 0; at < 20001; at++)
+        many[at] = me + at;
+    EXPECT(shmem_sum_reduce(team, sums, many, 20001) == 0 && shmem_sum_reduce(team, many, many, 20001) == 0);
+    for (int at = 0; at < 20001; at++)
+        EXPECT(sums[at] == size * (size - 1) / 2 + size * at && many[at] == sums[at]);
     static unsigned char bytes;
     bytes = (unsigned char)(1 << me % 8);
     EXPECT(shmem_uchar_or_reduce(team, &bytes, &bytes, 1) == 0 && bytes == (size >= 8 ? 255 : (1 << size) - 1));

@@ -2,6 +2,7 @@
 #include "expect.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 static long in_data = 7;
@@ -109,6 +110,34 @@ static void elements(int me, int next)
     EXPECT(shmem_g(&d, next) == me + 0.25 && shmem_g(SHMEM_CTX_DEFAULT, &s, next) == me + 2);
 }
 
+/* More commands than are under way at a time: after quiet a third PE finds the bytes of all of them, by its own way to them. */
+static void many_commands(int me, int next)
+{
+    enum { COMMANDS = 100, PART = 8192 };
+    static uint64_t rounds_done;
+    int size = shmem_n_pes(), before = (me + size - 1) % size, after_next = (next + 1) % size;
+    int *there = shmem_malloc(COMMANDS * PART * sizeof *there), *here = malloc(COMMANDS * PART * sizeof *here);
+    EXPECT(there != NULL && here != NULL);
+    for (int round = 0; round < 5; round++) {
+        for (int at = 0; at < COMMANDS * PART; at++)
+            here[at] = at + me + round;
+        for (int command = 0; command < COMMANDS; command++)
+            shmem_int_put_nbi(&there[command * PART], &here[command * PART], PART, next);
+        shmem_quiet();
+        shmem_uint64_atomic_inc(&rounds_done, before);
+        shmem_uint64_wait_until(&rounds_done, SHMEM_CMP_GT, (uint64_t)round);
+        /* The last first: it is the last to come where nobody waits. */
+        for (int command = COMMANDS - 1; command >= 0; command--)
+            shmem_int_get_nbi(&here[command * PART], &there[command * PART], PART, after_next);
+        shmem_quiet();
+        for (int at = 0; at < COMMANDS * PART; at++)
+            EXPECT(here[at] == at + next + round);
+        shmem_barrier_all();
+    }
+    free(here);
+    shmem_free(there);
+}
+
 int main(void)
 {
     int provided;
@@ -118,6 +147,7 @@ int main(void)
     heap(me, next);
     strides(me, next);
     elements(me, next);
+    many_commands(me, next);
     shmem_finalize();
     /* Variables are the program's own again, with their values. */
     if (numbers[63] % 1000 != 63 || strcmp(name, "variables keep their values") != 0 || page_of_zeros[0] != 0)
