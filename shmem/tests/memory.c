@@ -27,7 +27,7 @@ static void variables(int me, int next)
     if (there != NULL)
         *there = 5;
     shmem_barrier_all();
-    EXPECT(there == NULL || in_bss == 5);
+    EXPECT(shmem_ptr(&in_bss, before) == NULL || in_bss == 5);
 }
 
 static void heap(int me, int next)

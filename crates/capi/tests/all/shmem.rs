@@ -36,14 +36,17 @@ fn build() -> Option<PathBuf> {
     Some(out)
 }
 
-/// Compiles a program of `shmem/tests` by `oshcc`, with all warnings as errors.
-fn compile(built: &Path, name: &str) -> PathBuf {
-    let program = built.join(name);
+/// Compiles a program of `shmem/tests` by `oshcc`, with all warnings as errors and further words.
+fn try_compile(built: &Path, name: &str, words: &[&str]) -> Result<PathBuf, String> {
+    let program = built.join(format!("{name}{}", words.concat()));
     let mut oshcc = Command::new(built.join("bin/oshcc"));
-    oshcc.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]).arg(source(&format!("tests/{name}.c")));
-    let output = oshcc.arg("-o").arg(&program).output().unwrap();
-    assert!(output.status.success(), "{name}:\n{}", String::from_utf8_lossy(&output.stderr));
-    program
+    oshcc.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]).args(words);
+    let output = oshcc.arg(source(&format!("tests/{name}.c"))).arg("-o").arg(&program).output().unwrap();
+    if output.status.success() { Ok(program) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+}
+
+fn compile(built: &Path, name: &str) -> PathBuf {
+    try_compile(built, name, &[]).unwrap_or_else(|error| panic!("{name}:\n{error}"))
 }
 
 /// Runs a program by `oshrun` on so many nodes of a pool of its own.
@@ -80,6 +83,17 @@ fn no_update_signal_or_turn_of_a_lock_is_lost() {
 #[test]
 fn teams_and_active_sets_do_all_collective_operations() {
     passes_everywhere("collectives");
+}
+
+/// Its variables are moved with the space between them, which the sanitizer watches.
+#[test]
+fn a_program_with_the_address_sanitizer_passes() {
+    let Some(built) = built() else { return };
+    let Ok(program) = try_compile(built, "memory", &["-fsanitize=address"]) else {
+        return hanare_testkit::uninstalled("cc has no address sanitizer");
+    };
+    let output = run(built, (2, 3), &program, &[], "64M");
+    assert!(output.status.success(), "{}\n{}", output.status, said(&output));
 }
 
 /// A case of `refusals.c` and a size of the heap; what the job says, and its status.
