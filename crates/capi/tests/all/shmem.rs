@@ -119,6 +119,19 @@ fn what_is_refused_ends_the_job_and_is_told() {
     }
 }
 
+#[test]
+fn a_pool_without_room_is_told_with_what_helps() {
+    let Some(built) = built() else { return };
+    // A file of its own: another test runs the program as it is.
+    let program = try_compile(built, "refusals", &["-O1"]).unwrap();
+    let mut oshrun = Command::new(built.join("bin/oshrun"));
+    oshrun.args(["--nodes", "1", "--memory", "64M", "-np", "2"]).arg(&program);
+    oshrun.env("SHMEM_SYMMETRIC_SIZE", "48M").env_remove("HANARE_NODE").env_remove("HANARE");
+    let output = stage::finish(oshrun.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("oshrun --memory starts a larger pool"), "{}", said(&output));
+}
+
 /// The calls that the headers declare: words before a parenthesis, after the preprocessor has written out the lists of types.
 #[test]
 fn the_header_declares_what_the_library_has_under_both_names() {
