@@ -8,7 +8,6 @@ use super::direct_access::Programs;
 use super::extent::{NodeExtent, Writing};
 use super::member_list::MemberList;
 use super::spill::Spills;
-use super::thread_slots::ThreadSlotsOfAll;
 use hanare_home::NotShared;
 use hanare_memory::{Lender, Window};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
@@ -17,12 +16,13 @@ use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::Command;
 use hanare_protocol::wire::control::{FilePart, ReportedExtent};
 use hanare_protocol::{Error, Result};
+use hanare_ring::lease::clients::LeasesOfClients;
 use hanare_ring::thread_slots::{ThreadSlots, monotonic_ns};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The table.
 pub(crate) struct Extents {
@@ -30,7 +30,7 @@ pub(crate) struct Extents {
     pub spills: Arc<Spills>,
     pub counts: Arc<Counts>,
     /// State shared with clients of this host.
-    pub thread_slots: ThreadSlotsOfAll,
+    thread_slots: Mutex<LeasesOfClients<ThreadSlots>>,
     /// The attached programs.
     pub members: MemberList,
     /// Takes what they leave.
@@ -165,7 +165,7 @@ impl Extents {
         Extents {
             spills: Spills::new(lender),
             counts: Arc::default(),
-            thread_slots: ThreadSlotsOfAll::default(),
+            thread_slots: Mutex::default(),
             members: MemberList::default(),
             closer: Closer::start(),
             entries: RwLock::new(Entries {
@@ -298,9 +298,9 @@ impl Extents {
         self.read().hold(slot, grant, need)
     }
 
-    /// A client of this host says here when it works on extents as they are.
-    pub fn client_came(&self, client: ClientId, thread_slots: ThreadSlots) {
-        self.thread_slots.enter(client, thread_slots);
+    /// State shared by each client of this host and the node: its threads' slots, and the locks leased to it.
+    pub fn thread_slots(&self) -> MutexGuard<'_, LeasesOfClients<ThreadSlots>> {
+        self.thread_slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The files of an extent, for a client of this host to map as its grant allows, until a host shares the extent. `pins` if the client
@@ -346,7 +346,7 @@ impl Extents {
         let gone: Vec<_> = entries.lingering.extract_if(.., |(_, clients)| clients.is_empty()).collect();
         drop(entries);
         if gid.is_none() {
-            self.closer.drop_later(self.thread_slots.end(client));
+            self.closer.drop_later(self.thread_slots().end(client));
         }
         // Memory is given back outside the lock.
         drop(gone);
@@ -371,7 +371,7 @@ impl Extents {
             .into());
         }
         entry.is_wanted = true;
-        match entry.direct.take_back(gid, &self.thread_slots.lock()) {
+        match entry.direct.take_back(gid, self.thread_slots().clients()) {
             Standing::Free => {}
             Standing::Pinned(count) => {
                 let reason =
@@ -402,8 +402,8 @@ impl Extents {
     /// commands may be under way, as a count of extents and clients. It is called again until there is none.
     pub fn take_rights_back(&self) -> usize {
         let mut entries = self.write();
-        let thread_slots = self.thread_slots.lock();
-        let take_back = |entry: &mut Entry| match entry.direct.take_back(entry.held.gid(), &thread_slots) {
+        let thread_slots = self.thread_slots();
+        let take_back = |entry: &mut Entry| match entry.direct.take_back(entry.held.gid(), thread_slots.clients()) {
             Standing::Busy(count) => count,
             Standing::Free | Standing::Pinned(_) => 0,
         };

@@ -47,7 +47,6 @@ mod persistence;
 mod queues;
 mod regular_file;
 mod spill;
-mod thread_slots;
 mod user_times;
 
 #[cfg(test)]

@@ -8,6 +8,14 @@
 //!
 //! The program alone begins and ends a word; the node only takes leases back. A program that writes anything else harms only programs
 //! that take the same locks. It could harm these without the words, too.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`table`] | a program: which word is of which lock |
+//! | [`clients`] | a node: what it answers for all its programs, also for those that have ended |
+
+pub mod clients;
+pub mod table;
 
 use crate::layout::{LINE_LEN, WORD_LEN};
 use crate::words::Exchange;
@@ -32,6 +40,11 @@ impl<W: Exchange> Leases<W> {
     /// Leases that begin at a word of this memory: at first all of them are zero.
     pub fn new(words: W, base: usize) -> Leases<W> {
         Leases { words, base }
+    }
+
+    /// The memory that they lie in.
+    pub fn words(&self) -> &W {
+        &self.words
     }
 
     fn at(&self, slot: usize) -> usize {

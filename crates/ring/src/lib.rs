@@ -16,6 +16,7 @@
 //! | [`thread_slots`] | the memory with the words of `revoke` and `lease` of one program |
 //! | [`lease`] | leases of locks, which the node may take back |
 //! | [`wait`] | how to wait: pause, yield, park |
+//! | [`testing`] | memory of one thread, for tests and the simulator |
 //!
 //! Shared memory is never trusted: a position, length or magic from the other side is input. Not here: making and passing the memory,
 //! messages, the other end's identity and life.
@@ -33,8 +34,7 @@ pub mod page_word;
 pub mod park;
 pub mod revoke;
 pub mod spsc;
-#[cfg(any(test, fuzzing))]
-mod testing;
+pub mod testing;
 pub mod thread_slots;
 pub mod wait;
 pub mod words;

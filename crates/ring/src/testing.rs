@@ -1,4 +1,4 @@
-//! Memory for tests of one thread, in which a side can be stopped before any of its stores.
+//! Memory of one thread for tests and the simulator, in which a side can be stopped before any of its stores.
 
 use crate::layout::WORD_LEN;
 use crate::words::{Exchange, Words};
@@ -6,8 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Memory of one thread, in which the side that uses it can be stopped before any of its stores.
-#[derive(Clone)]
-pub(crate) struct Steps {
+#[derive(Clone, Debug)]
+pub struct Steps {
     bytes: Rc<RefCell<Vec<u8>>>,
     /// Stores that still work; those after them are lost, as those of a killed process are.
     left: Rc<Cell<usize>>,
@@ -26,7 +26,6 @@ impl Steps {
     }
 
     /// Loses all stores but the next `count`.
-    #[cfg(test)]
     pub fn stop_after(&self, count: usize) {
         self.left.set(count);
     }

@@ -4,6 +4,7 @@
 
 use crate::Shared;
 use crate::layout::WORD_LEN;
+use crate::lease::clients::HasLeases;
 use crate::lease::{LEASES_LEN, Leases};
 use crate::revoke::{REVOKE_LEN, Revoke};
 use hanare_memory::{Mapping, file, thread_slot};
@@ -85,6 +86,14 @@ impl ThreadSlots {
     #[inline]
     pub fn words(&self) -> &Revoke<Shared> {
         &self.words
+    }
+}
+
+impl HasLeases for ThreadSlots {
+    type Words = Shared;
+
+    fn leases(&self) -> &Leases<Shared> {
+        &self.leases
     }
 }
 

@@ -11,7 +11,7 @@ mod taking;
 
 pub use taking::RegionLock;
 
-use super::attachment::{CONNECTION_BROKE, GrantedLock, LeasedLock, LockData};
+use super::attachment::{CONNECTION_BROKE, GrantedLock, LockData};
 use super::bound::{Section, WentAlong};
 use super::pool::Pool;
 use super::request::Patience;
@@ -22,6 +22,7 @@ use hanare_protocol::error::Happened;
 use hanare_protocol::name::check_name;
 use hanare_protocol::wire::sync::{Mode, SyncRequest};
 use hanare_protocol::{Error, Result};
+use hanare_ring::lease::table::LeasedLock;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};

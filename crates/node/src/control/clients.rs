@@ -283,7 +283,7 @@ impl ControlLoop {
         };
         client.attached = Some(job);
         let (id, user) = (client.id, client.user);
-        self.extents.client_came(id, thread_slots);
+        self.extents.thread_slots().enter(id, thread_slots);
         self.extents.members.enter(ProgramStat { client: id, process: client.process, user: user.uid, job });
         self.service.notify(ToService::Serve { link: Box::new(link), series: None, client: id, user });
         if let Some(job) = job {

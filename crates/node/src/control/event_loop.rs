@@ -291,7 +291,7 @@ impl ControlLoop {
             Output::NodeLost { node, epoch, reason } => {
                 tracing::info!("{node} has gone: {reason}");
                 // The client may have forgotten its leases.
-                self.extents.thread_slots.recall_words();
+                self.extents.thread_slots().recall_words();
                 self.service.notify(ToService::NodeLost(node, epoch));
             }
             Output::Recall { client, number, home } => self.recall(home, client, number),

@@ -26,7 +26,7 @@ pub(crate) use claims::{CONNECTION_BROKE, Claims, LockData};
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, PageCounters, count};
 pub(crate) use granted_lock::GrantedLock;
-pub(crate) use lock_leases::{Again, GrantOf, Lease, LeasedLock};
+pub(crate) use lock_leases::{Again, GrantOf, Lease};
 pub(crate) use mapped::{
     BoundMemory, BroughtPage, CarriedMemory, DirectHold, Mapped, MappedRegion, PageWish, SendStores, Spans, Stored, is_one_memory,
 };
