@@ -29,7 +29,8 @@
 //!
 //! Beside the words stands their time, by the clock of the host. They hold as long as the node is a member of the pool. A home that has had
 //! no reply for twice that long goes on without it. A program takes the lock first and looks at the clock then. A node takes all words back
-//! when another node is lost. That one may be the home of some of them and know nothing of them in its next life.
+//! when another node is lost. That one may be the home of some of them and know nothing of them in its next life. It does so when it
+//! becomes a member, too. Homes may have given up leases that were granted while it was none.
 
 use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};

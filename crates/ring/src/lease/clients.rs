@@ -97,6 +97,10 @@ impl<S: HasLeases> LeasesOfClients<S> {
         if until_ns == self.until_ns || until_ns > 0 && until_ns.abs_diff(self.until_ns) < STEP_NS {
             return;
         }
+        if self.until_ns == 0 {
+            // Homes may have asked in vain for leases that were granted meanwhile, and gone on without them.
+            self.recall_words();
+        }
         self.until_ns = until_ns;
         self.clients.values().for_each(|shared| shared.leases().hold_until(until_ns));
     }
@@ -131,6 +135,14 @@ mod tests {
         assert_eq!(all.recall(ClientId(1), 1), Some(Recalled::Held));
         assert_eq!(all.recall(ClientId(2), 2), Some(Recalled::Kept));
         assert_eq!(all.recall(ClientId(2), 3), None);
+    }
+
+    #[test]
+    fn a_lease_that_was_granted_while_none_held_goes_back_when_they_hold_again() {
+        let (mut all, words) = (LeasesOfClients::default(), program(0, 5));
+        all.enter(ClientId(1), words.clone());
+        all.hold_for(LEASE_MS, 0);
+        assert!(words.holds(0) && words.step(0, 5, Keep).is_err());
     }
 
     #[test]
