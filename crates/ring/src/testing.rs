@@ -1,4 +1,4 @@
-//! Memory of one thread for tests and the simulator, in which a side can be stopped before any of its stores.
+//! Memory of one thread, in which a side can be stopped before any of its stores. For tests and the simulator.
 
 use crate::layout::WORD_LEN;
 use crate::words::{Exchange, Words};

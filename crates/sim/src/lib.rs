@@ -5,12 +5,11 @@
 //!
 //! | world | machines | what goes wrong |
 //! |---|---|---|
-//! | `cluster` | coordinator, members, job barriers; the home of nodes with its copies of extents | messages lost, late, twice, in another order; partitions; processes that die or stop; connections between nodes that break; commits that come late |
+//! | `cluster` | coordinator, members, job barriers; the home of nodes with its copies of extents, locks with leases, named groups; the leases of programs and nodes | messages lost, late, twice, in another order; partitions; processes that die or stop; connections that break, seen by either side at its own time; commits that come late |
 //! | `pages` | the shared regions of nodes: homes, hosts, connections between nodes | connections between nodes and links of threads that break; nodes that do not reach each other; programs that map, unmap and die; nodes that die, or stand still while their pages are written elsewhere |
 //! | `commands` | the sessions of a node | programs that give up or die; packets lost; nodes that stop; libraries that send for the dead |
 //! | `queues` | homes of queues | the same connections; writers and readers that die; homes that stop, or die |
 //! | `entry` | the home of nodes: locks with the data bound to them, over memory | the same; pages that make room, releases that end half-way |
-//! | `locks` | the home of nodes: locks with leases, named groups | connections that break, seen by either side at its own time; clients and homes that die |
 //!
 //! Everything comes from the seed: a failure prints the one line that replays it.
 #![forbid(unsafe_code)]
@@ -22,7 +21,6 @@ mod dice;
 mod entry;
 mod harness;
 mod links;
-mod lock;
 mod network;
 mod page;
 mod queue;
@@ -39,7 +37,6 @@ type Simulate = fn(Plan, &mut dyn FnMut(f64)) -> Result<Counts, Failure>;
 const WORLDS: &[(&str, Simulate)] = &[
     named::<cluster::Cluster>(),
     named::<page::PageWorld>(),
-    named::<lock::LockWorld>(),
     named::<command::CommandWorld>(),
     named::<queue::QueueWorld>(),
     named::<entry::EntryWorld>(),

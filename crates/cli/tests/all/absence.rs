@@ -21,7 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &["hanare-protocol"]),
     ("models", &["hanare-model"]),
     ("testkit", &[]),
-    ("sim", &["hanare-protocol", "hanare-home"]),
+    ("sim", &["hanare-protocol", "hanare-home", "hanare-ring"]),
     ("bench", &["hanare", "hanare-protocol", "hanare-memory"]),
     ("cli", &["hanare", "hanare-protocol", "hanare-sim", "hanare-bench", "hanare-disk"]),
 ];

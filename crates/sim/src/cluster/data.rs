@@ -1,6 +1,6 @@
 //! The homes and copies of a node, driven as its process drives them, and the connections between nodes.
 
-use super::process::{Process, address};
+use super::process::{Process, ProcessLife, address};
 use super::{Cluster, Defect, Event, FrameBox};
 use crate::check::Check;
 use hanare_home::{CopyInput, CopyOutput, Input, Output, PageVectors, WireOutput};
@@ -12,9 +12,6 @@ const REST_MS: u64 = 3_000;
 
 /// Time for which a connection loses frames, where nobody is told.
 const LOST_MS: u64 = 100;
-
-/// A process: its host, and its life.
-pub(crate) type ProcessLife = (usize, u64);
 
 impl Cluster {
     /// The process of a life, while it runs.
@@ -37,13 +34,15 @@ impl Cluster {
                 Output::Copies(CopyOutput::Applied { asker, outcome }) => self.on_applied(at, asker, outcome),
                 Output::Copies(CopyOutput::Say { extent, message }) => self.say(at, extent, message)?,
                 Output::Copies(CopyOutput::Wire(output)) => self.do_wire(at, output),
-                Output::Pages(_) | Output::Sync(_) => return Err("no program asked for pages or locks".to_owned()),
+                Output::Sync(output) => self.take_of_locks(at, output)?,
+                Output::Pages(_) => return Err("no program asked for pages".to_owned()),
             }
         }
         let now_ms = self.now_ms;
         let due = self.process(at).and_then(|process| process.served.next_tick(now_ms));
-        if let Some(after) = due {
-            self.at(after, Event::Serve { at });
+        if let Some(after) = due.filter(|_| !self.has(Defect::ForgetBounds)) {
+            let late_ms = if self.has(Defect::TickLate) { 40 } else { 0 };
+            self.at(after + late_ms, Event::Serve { at });
         }
         Ok(())
     }

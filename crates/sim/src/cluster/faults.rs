@@ -52,7 +52,7 @@ impl Cluster {
     }
 
     /// A connection closes though both processes live; the two sides notice it at different times.
-    fn break_connection(&mut self) {
+    pub(super) fn break_connection(&mut self) {
         let home = self.home_at;
         let open: Vec<Peer> =
             self.connections.open.iter().filter(|(_, connection)| connection.node != home).map(|(peer, _)| *peer).collect();
@@ -78,7 +78,7 @@ impl Cluster {
     }
 
     /// A host is cut off from the others for a while.
-    fn cut_off(&mut self, node: usize) {
+    pub(super) fn cut_off(&mut self, node: usize) {
         if node != self.home_at && !self.hosts[node].is_partitioned {
             self.note(format!("{} is cut off", name(node)));
             self.count("partitions");

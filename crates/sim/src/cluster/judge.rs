@@ -34,6 +34,7 @@ impl Cluster {
     pub(super) fn is_at_rest(&self) -> Check {
         self.programs.judge_rest()?;
         self.judge_words()?;
+        self.judge_locks_at_rest()?;
         let home = self.home.as_ref().ok_or("the coordinator is not back")?;
         check(home.coordinator.ask_count() <= 64, || format!("{} requests are remembered", home.coordinator.ask_count()))?;
         let replayed: Vec<_> = self.replayed().regions().cloned().collect();

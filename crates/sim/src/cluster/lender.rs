@@ -100,13 +100,16 @@ impl Lender {
     }
 }
 
-/// Extents with copies answer while their home is open, and the node has its lease.
+/// Extents with copies answer while their home is open, and the node has its lease. Of others only locks at their bytes are asked for.
 impl HomeMemory for Lender {
     type Extent = SimExtent;
 
     fn open(&self, slot: Slot, grant: Grant, _need: Rights) -> Result<SimExtent> {
         let gid = self.opens(slot, grant);
-        let extent = gid.and_then(|gid| self.find(gid, slot)).filter(|extent| extent.is_open() && self.has_lease);
+        let extent = gid.and_then(|gid| match self.copied.get(&slot) {
+            Some(extent) => Some(extent.clone()).filter(|extent| extent.is_open() && self.has_lease),
+            None => Some(SimExtent::new(gid, slot, self.extents.get(&slot)?.len, false)),
+        });
         extent.ok_or(Error::GrantRefused { gid: gid.unwrap_or(Gid(0)), node: NodeId(0) })
     }
 

@@ -2,6 +2,7 @@
 
 use super::lender::{LENT, Lender, MUCH_LENT};
 use super::*;
+use hanare_home::LockTerms;
 use hanare_protocol::coordinator::{Commits, WaitingOutputs};
 
 impl Cluster {
@@ -17,13 +18,22 @@ impl Cluster {
         let lent = if self.terms == Terms::Harsh { LENT } else { MUCH_LENT };
         let mut lender = Lender::new(life, lent);
         lender.is_late = self.has(Defect::ApplyLate);
-        let process = Process::new(node, life, incarnation, 3, lender);
-        for client in 0..process.clients.len() {
+        let is_home = node == self.home_at && self.home.is_none();
+        let was_home = is_home && !self.journal.records.is_empty();
+        let terms = LockTerms {
+            is_home: is_home || self.has(Defect::GiveUpUnheard),
+            was_home: was_home && !self.has(Defect::TrustRestart),
+            was_lender: false,
+        };
+        let process = Process::new((node, life), incarnation, lender, terms);
+        let clients = if self.locks_alone { 0 } else { process.clients.len() };
+        for client in 0..clients {
             let after = self.dice.between(10, 2000);
             self.at(after, Event::Work { node, life, client });
         }
         self.hosts[node].process = Some(process);
-        if node == self.home_at && self.home.is_none() {
+        self.begin_locks((node, life), is_home, was_home);
+        if is_home {
             self.start_home(life)?;
         }
         self.on_connect(node, life)
@@ -52,6 +62,7 @@ impl Cluster {
         self.hosts[node].is_stopped = false;
         self.drop_deferred(node);
         self.break_wires_of((node, process.life));
+        self.end_locks((node, process.life));
         for (job, rank) in self.programs.on_node_died(node, process.life) {
             let after = self.dice.between(0, 5_000);
             self.at(after, Event::RankEnded { job, rank });
@@ -96,6 +107,7 @@ impl Cluster {
         self.home_at = node;
         self.lives += 1;
         self.start_home(self.lives)?;
+        self.plan_names((node, life));
         self.on_connect(node, life)
     }
 

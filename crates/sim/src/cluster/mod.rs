@@ -15,6 +15,7 @@ mod journal;
 mod judge;
 mod lender;
 mod lives;
+mod locks;
 mod memory;
 mod messages;
 mod node;
@@ -27,11 +28,10 @@ use crate::check::{Check, check};
 use crate::cluster::checks::Checks;
 use crate::cluster::jobs::{JobService, Programs};
 use crate::cluster::journal::Journal;
-use crate::cluster::process::{Home, Host, Process, name};
+use crate::cluster::process::{Home, Host, Process, ProcessLife, name};
 use crate::harness::{Course, World, defects, on_course};
 use crate::network::Connections;
 use crate::wires::Wires;
-use data::ProcessLife;
 use hanare_protocol::coordinator::{self, Coordinator, Peer};
 use hanare_protocol::copies::HolderSet;
 use hanare_protocol::group::{PartyReply, RankAt};
@@ -40,6 +40,7 @@ use hanare_protocol::member;
 use hanare_protocol::wire::control::{Answer, FromNode, ReportedExtent, ToNode};
 use hanare_protocol::wire::copies::CopiedExtent;
 use hanare_protocol::wire::sync::Arrival;
+use locks::{LockEvent, LockPrograms};
 use std::collections::BTreeSet;
 use words::{WordAsk, WordPrograms};
 
@@ -164,6 +165,7 @@ pub(crate) enum Event {
         number: u64,
         value: u64,
     },
+    Lock(LockEvent),
 }
 
 /// The extent that is made, where others hold it, too.
@@ -227,6 +229,38 @@ defects! {
     ForgetLost,
     /// A copy that is silent is never given up.
     WaitForEver,
+    /// Some grants to waiters are not passed on.
+    ForgetGrants,
+    /// A waiting claimant is sometimes told that it has the lock.
+    GrantTwice,
+    /// The home is not told of connections that end.
+    KeepDead,
+    /// Connections that end are taken for threads that give everything back.
+    DieQuietly,
+    /// The home's deadlines are not kept: its process never ticks.
+    ForgetBounds,
+    /// The home's deadlines are kept late.
+    TickLate,
+    /// The home does not hear that programs give up waiting, and they are answered.
+    ForgetWithdrawals,
+    /// The first party at a group's barrier is sometimes let through.
+    ReleasePartyEarly,
+    /// Parties are not told that one went.
+    SwallowFailures,
+    /// A home of names that begins again takes all locks for free.
+    TrustRestart,
+    /// A claimant that gives up waiting is taken for a holder that gives the lock back.
+    WithdrawLikeUnlock,
+    /// A node says of locks that are held that they are kept.
+    YieldHeld,
+    /// A node says that a lock is kept and does not take it back.
+    RecallSoftly,
+    /// Locks that were kept by a program that died count as abandoned.
+    BuryKept,
+    /// A question that is lost is not asked again.
+    AskOnce,
+    /// A home that nodes do not hear takes their programs' leases for over.
+    GiveUpUnheard,
 }
 
 /// The pool.
@@ -243,10 +277,15 @@ pub(crate) struct Cluster {
     deferred: Vec<Event>,
     lives: u64,
     terms: Terms,
+    /// True if no programs work but those with locks: more of their runs fit into the same time.
+    locks_alone: bool,
     /// Between nodes.
     wires: Wires<ProcessLife>,
     wires_ever: u64,
     pub words: WordPrograms,
+    pub locks: LockPrograms,
+    /// True if the last event was one of locks.
+    is_of_locks: bool,
     /// Copies that are made, where a defect wants to know.
     making: BTreeSet<(ProcessLife, ProcessLife, CopiedExtent)>,
 }
@@ -260,6 +299,9 @@ impl World for Cluster {
 
     fn begin(mut course: Course<Event, Defect>) -> Cluster {
         let terms = course.dice.pick(&[Terms::Harsh, Terms::Harsh, Terms::Ordered, Terms::Budget, Terms::Budget]);
+        let is_of_locks = course.defect.is_some_and(Defect::is_of_locks);
+        let terms = if is_of_locks { Terms::Ordered } else { terms };
+        let locks_alone = terms == Terms::Ordered && (is_of_locks || course.dice.chance(5_000));
         let least = if terms == Terms::Budget { NODE_COUNT_MIN } else { 1 };
         let nodes = course.plan.nodes.max(least);
         let mut cluster = Cluster {
@@ -274,24 +316,33 @@ impl World for Cluster {
             deferred: Vec::new(),
             lives: 0,
             terms,
+            locks_alone,
             wires: Wires::default(),
             wires_ever: 0,
             words: WordPrograms::default(),
+            locks: LockPrograms::default(),
+            is_of_locks: false,
             making: BTreeSet::new(),
         };
         cluster.change_weather();
         if terms == Terms::Budget {
             cluster.begin_words();
         }
+        if cluster.has_locks() {
+            cluster.at(1_000, Event::Lock(LockEvent::Fault));
+        }
         for node in 0..cluster.hosts.len() {
             cluster.at(node as u64, Event::Restart { node });
         }
         cluster.at(500, Event::Fault);
-        cluster.at(1000, Event::Launch);
+        if !locks_alone {
+            cluster.at(1000, Event::Launch);
+        }
         cluster
     }
 
     fn act(&mut self, event: Event) -> Check {
+        self.is_of_locks = matches!(event, Event::Lock(_));
         if self.place_of(&event).is_some_and(|node| self.hosts[node].is_stopped) {
             self.deferred.push(event);
             return Ok(());
@@ -330,6 +381,7 @@ impl World for Cluster {
             Event::Word { program } => self.on_word(program),
             Event::Asked(ask) => self.on_asked(ask),
             Event::Answered { program, number, value } => self.on_word_answered(program, number, value),
+            Event::Lock(event) => self.on_lock_event(event),
         }
     }
 
@@ -340,11 +392,22 @@ impl World for Cluster {
     }
 
     fn judge(&mut self) -> Check {
-        self.is_true()
+        // Events of locks change nothing of the coordinator.
+        if !self.is_of_locks {
+            self.is_true()?;
+        }
+        self.judge_locks()
     }
 
     fn judge_rest(&mut self) -> Check {
         self.is_at_rest()
+    }
+}
+
+impl Defect {
+    /// True if only runs with locks can show it.
+    fn is_of_locks(self) -> bool {
+        self as usize >= Defect::ForgetGrants as usize
     }
 }
 
@@ -355,7 +418,9 @@ impl Cluster {
         let (its, others) = all.into_iter().partition(|event| self.place_of(event) == Some(node));
         self.deferred = others;
         let its: Vec<Event> = its;
-        its.into_iter().try_for_each(|event| self.act(event))
+        its.into_iter().try_for_each(|event| self.act(event))?;
+        self.is_of_locks = false;
+        Ok(())
     }
 
     /// A stopped process has died: what waited for it finds nobody.
@@ -380,6 +445,7 @@ impl Cluster {
             }
             Event::Dialed { from: (node, _), .. } | Event::Serve { at: (node, _) } => Some(*node),
             Event::Asked(ask) => Some(ask.host()),
+            Event::Lock(event) => self.host_of_lock(event),
             Event::Connect { node, .. }
             | Event::TickNode { node, .. }
             | Event::Made { node, .. }

@@ -1,9 +1,10 @@
 //! A node's membership and lender, driven as its process drives them.
 
-use super::data::ProcessLife;
+use super::process::ProcessLife;
 use super::*;
 use crate::harness::due;
 use hanare_home::{CopyInput, Input, PageInput};
+use hanare_protocol::page::membership::Over;
 use hanare_protocol::wire::copies::ToHolder;
 
 impl Cluster {
@@ -86,13 +87,26 @@ impl Cluster {
                     self.on_holder((node, life), extent, &message);
                     self.tell((node, life), CopyInput::Holder { extent, nodes, message })?;
                 }
-                member::Output::RecallAll => self.tell((node, life), Input::Member(false))?,
-                member::Output::NodeLost { .. } => self.count("nodes told that a node is lost"),
+                member::Output::RecallAll => {
+                    process.leases.recall_all();
+                    if !self.has(Defect::GiveUpUnheard) {
+                        self.tell((node, life), Input::Member(false))?;
+                    }
+                }
+                member::Output::NodeLost { node: lost, epoch, .. } => {
+                    process.leases.recall_words();
+                    self.count("nodes told that a node is lost");
+                    self.tell((node, life), PageInput::NodeLost { node: lost, over: Over::UpTo(epoch) })?;
+                }
+                member::Output::Recall { client, number, home } => self.on_recall((node, life), home, client, number)?,
+                member::Output::Recalled { client, number, recalled } => {
+                    self.on_lease_answer((node, life), client, number, recalled)?;
+                }
                 member::Output::Refused(_) => self.count("joins refused"),
-                // Locks are simulated in a world of their own.
-                member::Output::Home(_) | member::Output::Recall { .. } | member::Output::Recalled { .. } => {}
+                member::Output::Home(_) => {}
             }
         }
+        self.hold_leases(node);
         self.schedule_node(node);
         Ok(())
     }

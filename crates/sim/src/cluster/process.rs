@@ -10,7 +10,19 @@ use hanare_protocol::id::{ClientId, Incarnation, NodeId};
 use hanare_protocol::member::{Member, Settings};
 use hanare_protocol::wire::control::{RegionView, Request};
 use hanare_protocol::wire::copies::CopiedExtent;
+use hanare_ring::lease::Leases;
+use hanare_ring::lease::clients::LeasesOfClients;
+use hanare_ring::testing::Steps;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A process: its host, and its life.
+pub(crate) type ProcessLife = (usize, u64);
+
+/// Leases of locks of the programs of a node.
+pub(crate) type NodeLeases = LeasesOfClients<Leases<Steps>>;
+
+/// Programs of each node that work on regions.
+const CLIENT_COUNT: usize = 3;
 
 /// A program attached to a node.
 #[derive(Debug)]
@@ -36,17 +48,26 @@ pub(crate) struct Process {
     pub clients: Vec<Client>,
     /// The launcher's reports of ranks that ended, by request.
     pub reports: BTreeMap<u64, (usize, usize)>,
-    /// Programs that open their words here, by request.
-    pub opens: BTreeMap<u64, usize>,
+    /// Programs that open their regions here, by request.
+    pub opens: BTreeMap<u64, Opener>,
     /// Commands on words that wait for their write: by link, the program and its request.
     pub writes: BTreeMap<u64, (usize, u64)>,
     /// Copies that homes here want dropped.
     pub doubted: BTreeSet<(CopiedExtent, NodeId)>,
+    /// Locks that are leased to programs here.
+    pub leases: NodeLeases,
     pub tick_at: Option<u64>,
 }
 
+/// A program that opens a region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Opener {
+    Words(usize),
+    Locks(u64),
+}
+
 impl Process {
-    pub fn new(node: usize, life: u64, incarnation: Incarnation, client_count: usize, lender: Lender) -> Process {
+    pub fn new((node, life): ProcessLife, incarnation: Incarnation, lender: Lender, terms: LockTerms) -> Process {
         let mut member = Member::new(Settings::new(incarnation, &name(node), &address(node)));
         member.set_memory(lender.memory());
         let client = |number: usize| Client {
@@ -55,11 +76,25 @@ impl Process {
             waits: None,
             view: None,
         };
-        let clients = (0..client_count).map(client).collect();
-        let (reports, opens, writes, doubted) = Default::default();
-        let served = ServedHome::new(life, LockTerms::default());
+        let clients = (0..CLIENT_COUNT).map(client).collect();
+        let (reports, opens, writes, doubted, leases) = Default::default();
+        let served = ServedHome::new(life, terms);
         let (connection, tick_at) = (None, None);
-        Process { life, incarnation, member, lender, served, connection, clients, reports, opens, writes, doubted, tick_at }
+        Process {
+            life,
+            incarnation,
+            member,
+            lender,
+            served,
+            connection,
+            clients,
+            reports,
+            opens,
+            writes,
+            doubted,
+            leases,
+            tick_at,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Defects of extents with copies: what is done to frames and messages on their way.
 
-use super::data::ProcessLife;
+use super::process::ProcessLife;
 use super::{Cluster, Defect, Event};
 use crate::check::Check;
 use hanare_home::CopyInput;

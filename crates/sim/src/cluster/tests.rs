@@ -57,6 +57,37 @@ fn a_long_run_within_the_budget_loses_nothing_and_meets_every_fault() {
 }
 
 #[test]
+fn a_long_run_with_locks_holds_every_check_and_meets_every_fault() {
+    let whats = [
+        "connections of programs broken",
+        "connections of programs that stood still",
+        "coordinators at another node",
+        "grants",
+        "grants beside holders of a life before",
+        "grants of abandoned locks",
+        "group failures",
+        "group rounds",
+        "locks busy",
+        "locks busy after a recall",
+        "locks kept",
+        "locks leased",
+        "locks lost with their connection",
+        "locks taken again",
+        "locks that were held",
+        "locks that were kept",
+        "locks whose bytes are elsewhere",
+        "messages of locks lost with their connection",
+        "programs of locks that died",
+        "recalls",
+        "recalls without an answer",
+        "waits for locks",
+        "waits forsaken",
+        "waits given up",
+    ];
+    meets::<Cluster>(Plan { seed: 7, nodes: 4, minutes: 20.0 }, 0, &whats);
+}
+
+#[test]
 fn a_seed_replays_exactly() {
     replays::<Cluster>(2.0);
 }

@@ -3,8 +3,7 @@
 //! An addition is one write of two words: the word itself, and a count of the program's additions. It answers with the value before it, and
 //! counts once. A program opens its region by any node of the pool, and sends its requests to the home that it is told of.
 
-use super::data::ProcessLife;
-use super::process::address;
+use super::process::{Opener, ProcessLife, address};
 use super::{Cluster, Defect, Event, Terms};
 use crate::check::{Check, check};
 use hanare_home::{Bytes, Memory};
@@ -176,11 +175,16 @@ impl Cluster {
             attributes: Attributes::default(),
             existing: Existing::Attach,
         };
-        let (uid, client) = (UID + region as u32, ClientId(1 << 48 | program as u64));
+        let by = (UID + region as u32, ClientId(1 << 48 | program as u64));
+        self.ask_region(node, by, what, Opener::Words(program))
+    }
+
+    /// A program asks a node for its region.
+    pub(super) fn ask_region(&mut self, node: usize, (uid, client): (u32, ClientId), what: Request, by: Opener) -> Check {
         let now_ms = self.now_ms;
-        let process = self.hosts[node].process.as_mut().expect("just seen");
+        let Some(process) = self.hosts[node].process.as_mut() else { return Ok(()) };
         let request = process.member.ask(now_ms, User { uid, gid: uid }, client, what.clone());
-        process.opens.insert(request, program);
+        process.opens.insert(request, by);
         let key = AskKey { incarnation: process.incarnation, request };
         self.checks.on_asked(key, uid, &what);
         self.drain_node(node)

@@ -2,7 +2,7 @@
 
 use crate::check::{Check, check};
 use crate::cluster::lender::LENT;
-use crate::cluster::process::name;
+use crate::cluster::process::{Opener, name};
 use crate::cluster::{Cluster, Defect, Event, QUOTA, Terms};
 use crate::dice::Dice;
 use hanare_protocol::attributes::Attributes;
@@ -108,8 +108,13 @@ impl Cluster {
             self.on_reported(job, rank, result.is_ok());
             return Ok(());
         }
-        if let Some(program) = process.opens.remove(&request) {
-            return self.on_opened(program, result);
+        match process.opens.remove(&request) {
+            Some(Opener::Words(program)) => return self.on_opened(program, result),
+            Some(Opener::Locks(client)) => {
+                self.on_locks_opened(client, result);
+                return Ok(());
+            }
+            None => {}
         }
         let waits =
             |client: &&mut crate::cluster::process::Client| client.waits.as_ref().is_some_and(|(other, ..)| *other == request);

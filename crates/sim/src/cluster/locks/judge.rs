@@ -1,9 +1,11 @@
 //! A naive model of who has what and who waits, fed with what crosses the machines' borders; it shares no code with them.
 
-use super::*;
-use crate::check::check;
+use crate::check::{Check, check};
+use hanare_protocol::lock::{Claimant, Recalled};
+use hanare_protocol::name::extent_of_name;
 use hanare_protocol::wire::sync::Mode;
-use std::collections::BTreeSet;
+use hanare_protocol::{Error, Result as Outcome};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A lock as the model sees it.
 #[derive(Debug, Default)]
@@ -52,8 +54,8 @@ pub(super) struct Model {
     /// Last group instance under each name.
     latest: BTreeMap<String, u64>,
     group_count: u64,
-    /// True if the home had a life before.
-    is_later_life: bool,
+    /// True if there was a home of names before: programs may have locks from that.
+    doubts_words: bool,
     leases: SeenLeases,
 }
 
@@ -78,14 +80,14 @@ impl SeenLeases {
 }
 
 impl Model {
-    /// The model of a life of the home that begins.
-    pub fn of_life(life: u64) -> Model {
-        Model { is_later_life: life > 1, ..Model::default() }
+    /// The home is that of names, and there was one before.
+    pub fn doubt_words(&mut self) {
+        self.doubts_words = true;
     }
 
     /// Records a claim for a lock.
     pub fn on_asked(&mut self, name: &str, who: Claimant, mode: Mode, until_ms: Option<u64>) {
-        let is_orphan = self.is_later_life;
+        let is_orphan = self.doubts_words && extent_of_name(name).is_none();
         let seen = self.locks.entry(name.to_owned()).or_insert_with(|| Seen { is_orphan, ..Seen::default() });
         seen.queue.push((who, mode, until_ms));
     }
