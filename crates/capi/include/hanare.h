@@ -261,8 +261,8 @@ typedef struct hanare_create_options {
     uint32_t refuse_lost;  /* 1: hanare_create_or_attach fails for a region whose bytes are lost, and does not make it anew */
     const hanare_attribute *attributes; /* kept with the region's name; NULL if attribute_count is 0 */
     size_t attribute_count;
-    uint32_t copies; /* how many nodes hold each byte, 1 to 3; 0 is 1. From 2 on no answered write is lost with a node, and the region
-                        cannot be mapped and takes no queues */
+    uint32_t copies; /* how many nodes hold each byte, 1 to 3; 0 is 1. From 2 on no answered write is lost with a node. The region
+                        is mapped HANARE_EXPLICIT alone, and takes no queues */
 } hanare_create_options;
 
 /* The options that NULL stands for: on this host's node, for this user only. */

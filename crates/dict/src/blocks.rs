@@ -6,7 +6,6 @@
 //! A killed program never releases its holds. Nobody links the blocks that it keeps so; they go with the heap at the next sweep.
 
 use super::bucket::{At, GRANULE};
-use super::part::make_part;
 use super::waiter::{Waiter, step};
 use super::{BRIEF_LEN, Fault};
 use hanare::{CreateOptions, Error, Lineage, LocalMapping, NodeId, Operator, Pool, Region, Rights};
@@ -204,7 +203,7 @@ impl Heaps {
 
     fn make(&self, number: u32, len: u64) -> hanare::Result<&Segment> {
         let name = format!("{}.{number}", self.prefix);
-        match make_part(&self.options, |options| self.pool.create_or_attach(&name, len, options)) {
+        match self.options.clone().make_where_nodes_live(|options| self.pool.create_or_attach(&name, len, options)) {
             Ok(made) => Ok(self.segments[number as usize].get_or_init(|| self.opened(made))),
             // Another program made it, for another block.
             Err(Error::BadLength { .. }) => self.segment(number),

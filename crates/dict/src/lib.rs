@@ -52,7 +52,6 @@ mod key;
 mod keys;
 pub mod kind;
 mod opening;
-mod part;
 mod plan;
 mod renew;
 mod root;

@@ -1,7 +1,6 @@
 //! A dictionary's regions: how they are made and opened.
 
 use super::blocks::{Heaps, Writers};
-use super::part::make_part;
 use super::root::{ATTRIBUTE, PART, Root, Terms};
 use super::table::Table;
 use hanare::{CreateOptions, Error, Placement, Pool, Region, Result};
@@ -119,7 +118,8 @@ impl Opening<'_> {
 
     /// The words of the first table. The first program that comes makes them.
     fn zeroth_words(&self, name: &str) -> Result<Region> {
-        let words = make_part(&self.options(), |options| self.pool.create_or_attach(name, 8 * self.terms.buckets, options))?;
+        let words =
+            self.options().make_where_nodes_live(|options| self.pool.create_or_attach(name, 8 * self.terms.buckets, options))?;
         // A table is removed after the root names the next. So this finds a table that a program made again because it read the root
         // before.
         if self.root()?.table == 0 {

@@ -13,7 +13,6 @@ use super::blocks::Heaps;
 use super::bucket::{At, Entries, Entry, Value, Word, Writing};
 use super::dict::Dict;
 use super::opening::chance;
-use super::part::make_part;
 use super::root::{ATTRIBUTE, PART, Root};
 use super::table::Table;
 use super::waiter::{Here, Waiter};
@@ -227,7 +226,7 @@ impl<W: Waiter> Dict<W> {
     fn make_table(&self, root: Root, old: &Table, count: u64) -> Result<Table> {
         let opening = self.opening();
         let name = format!("{}.t{}", self.name, root.table);
-        let words = make_part(&opening.options(), |options| self.pool.create(&name, 8 * count, options))?;
+        let words = opening.options().make_where_nodes_live(|options| self.pool.create(&name, 8 * count, options))?;
         // A single heap has room for all: nothing is short of memory once the words are frozen.
         let memory = self.terms.memory;
         let buckets = opening.buckets(root, memory.max(2 * old.buckets.taken()? + 4096));

@@ -136,7 +136,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
         self.copies.has(gid, slot)
     }
 
-    /// A stage of the commands of a link writes to an extent with copies. [`CopyOutput::Applied`](crate::CopyOutput::Applied) follows.
+    /// A stage of the commands of a link writes to an extent with copies. [`CopyOutput::Applied`] follows.
     ///
     /// **Cost**: a message to each copy, and one back.
     pub fn write(&mut self, now: Duration, link: u64, at: (Gid, Slot), write: ExtentWrite) {

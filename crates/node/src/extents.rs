@@ -366,7 +366,7 @@ impl Extents {
         let bad_use = |reason: String| Error::BadUse { region: gid.to_string(), reason };
         if entry.held.has_copies() {
             return Err(bad_use(
-                "a region with copies cannot be mapped yet; use get and put, or a region without --copies".to_owned(),
+                "a region with copies is mapped explicit alone; use that, or a region without --copies".to_owned(),
             )
             .into());
         }

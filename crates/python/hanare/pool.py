@@ -337,7 +337,7 @@ class Pool:
     ) -> Region:
         """Make a region of bytes, all zero; with `exist_ok` open one of that name and length, of this user or one in `trust`.
 
-        With 2 or 3 `copies` as many nodes hold each byte: no answered write is lost with one of them. Such a region cannot be mapped.
+        With 2 or 3 `copies` as many nodes hold each byte: no answered write is lost with one of them. Such a region is mapped `explicit` alone.
 
         Raises
         ------

@@ -15,9 +15,6 @@ pub struct Parts {
     copies: u8,
 }
 
-/// Tries to make a region with copies elsewhere, where a node that was to hold it is lost.
-const ELSEWHERE_TRIES: u32 = 3;
-
 impl Parts {
     /// The parts of the file system that begins with this region.
     pub fn new(pool: &Pool, name: &str, stem: u64, front: &Region) -> Parts {
@@ -55,18 +52,8 @@ impl Parts {
     ///
     /// **Errors**: the pool's.
     pub fn create(&self, name: &str, len: u64, placement: Placement) -> Result<Region, Error> {
-        let mut options = CreateOptions { placement, copies: self.copies, ..CreateOptions::default() };
-        let mut tries = 0;
-        let region = loop {
-            match self.pool.create(name, len, &options) {
-                // The node of a copy may be another the next time.
-                Err(Error::NodeLost { .. } | Error::Timeout { .. }) if self.copies > 1 && tries < ELSEWHERE_TRIES => {
-                    tries += 1;
-                    options.placement = Placement::Local;
-                }
-                made => break made?,
-            }
-        };
+        let options = CreateOptions { placement, copies: self.copies, ..CreateOptions::default() };
+        let region = options.make_where_nodes_live(|options| self.pool.create(name, len, options))?;
         let Some(heir) = self.heir else { return Ok(region) };
         match self.pool.alter(name, &Changes { owner: Some(heir), ..Changes::default() }) {
             Ok(()) => Ok(region),

@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 /// Time for a node's reply to a look: the viewer has others to look at.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// Tries to make a region with copies elsewhere, where a node that was to hold it is lost.
+const ELSEWHERE_TRIES: u32 = 3;
+
 /// Connections that end within so short a time, one after another, are no accidents: a barrier gives up.
 const RESET_COUNT: u32 = 20;
 const RESET_PAUSE: Duration = Duration::from_millis(200);
@@ -35,7 +38,7 @@ pub struct CreateOptions {
     pub placement: Placement,
     /// Nodes that hold each of its bytes, 1 to 3. From 2 on no answered write is lost with a node. Another one goes on with the bytes when
     /// the lost node's lease is over. A write costs a message more each way. Reads cost the same, but on this host they go by the node.
-    /// Such a region cannot be mapped, and takes no queues.
+    /// A region with copies is mapped `Explicit` alone, and takes no queues.
     pub copies: u8,
     /// Rights, as a file's mode bits.
     pub mode: u32,
@@ -56,6 +59,22 @@ impl Default for CreateOptions {
             attributes: Attributes::default(),
             refuse_lost: false,
         }
+    }
+}
+
+impl CreateOptions {
+    /// Makes a region by these options. One with copies begins on this host's node where a node of its placement is lost.
+    ///
+    /// **Cost**: up to four calls of `make`. **Errors**: those of `make`.
+    pub fn make_where_nodes_live(mut self, make: impl Fn(&CreateOptions) -> Result<Region>) -> Result<Region> {
+        for _ in 0..ELSEWHERE_TRIES {
+            match make(&self) {
+                // The node of a copy may be another the next time.
+                Err(Error::NodeLost { .. } | Error::Timeout { .. }) if self.copies > 1 => self.placement = Placement::Local,
+                made => return made,
+            }
+        }
+        make(&self)
     }
 }
 

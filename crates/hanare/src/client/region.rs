@@ -8,6 +8,7 @@ use super::route::ExtentRoute;
 use hanare_memory::Lost;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot, User};
+use hanare_protocol::page::Consistency;
 use hanare_protocol::placement::{Extent, Layout, Routes, Span};
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::{Made, RegionView, Which};
@@ -223,13 +224,17 @@ impl Region {
         self.extent_routes()[extent].grant
     }
 
-    /// The region as it is today.
+    /// The region as it is today, to be mapped in that way.
     ///
-    /// **Errors**: [`Error::UnknownRegion`] when it is another one; [`Error::BadUse`] when it was resized.
-    pub(crate) fn fresh_view(&self) -> Result<RegionView> {
+    /// **Errors**: [`Error::UnknownRegion`] when it is another one. [`Error::BadUse`] when it was resized, or has copies and is not mapped
+    /// [`Consistency::Explicit`].
+    pub(crate) fn fresh_view(&self, consistency: Consistency) -> Result<RegionView> {
         let view = self.view_of_today()?;
-        if self.copies > 1 {
-            let reason = "a region with copies cannot be mapped yet; use get and put, or create it without copies".to_owned();
+        if self.copies > 1 && consistency != Consistency::Explicit {
+            let reason = format!(
+                "a region with copies is mapped {} alone; use that, or create it without copies to map it {consistency}",
+                Consistency::Explicit
+            );
             return Err(Error::BadUse { region: self.name.clone(), reason });
         }
         if view.layout != *self.routes.layout() {

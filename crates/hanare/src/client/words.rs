@@ -32,7 +32,7 @@ enum WordLocation {
 }
 
 /// True for the errors of a home of bytes with copies that is lost, or is home no more.
-fn is_moving(error: &Error) -> bool {
+pub(crate) fn is_moving(error: &Error) -> bool {
     // A wait that a connection took with it is asked for anew.
     matches!(error, Error::GrantRefused { .. } | Error::NodeLost { .. } | Error::Timeout { .. } | Error::Broken { .. })
 }

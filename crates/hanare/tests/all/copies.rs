@@ -103,7 +103,7 @@ fn what_copies_do_not_have_yet_is_refused() {
     let refused = program.create("three", LEN, &copied(0, 3)).unwrap_err();
     assert!(refused.to_string().contains("the pool has 2"), "{refused}");
     let region = program.create("copied", LEN, &copied(0, 2)).unwrap();
-    for consistency in [Consistency::Explicit, Consistency::Entry, Consistency::Coherent] {
+    for consistency in [Consistency::Entry, Consistency::Coherent] {
         let refused = region.map(consistency).map(drop).unwrap_err();
         assert!(refused.to_string().contains("copies"), "{refused}");
     }

@@ -49,6 +49,7 @@ mod coherent;
 mod collectives;
 mod commands;
 mod copied_heaps;
+mod copied_mappings;
 mod copies;
 mod cost;
 mod entry;

@@ -8,6 +8,7 @@ use super::memory::CommandMemory;
 use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::limits::{AHEAD_COUNT_MAX, AHEAD_LEN_MAX};
 use hanare_protocol::wire::command::Op;
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ use std::collections::VecDeque;
 pub(super) struct WritesAhead {
     /// The extent of all of them, where there are any.
     at: Option<(Gid, Slot)>,
-    /// Bytes of each.
+    /// Bytes of memory of each, its ranges included.
     lens: VecDeque<u64>,
     /// The first failure of the message's writes.
     failed: Option<Error>,
@@ -34,14 +35,14 @@ impl WritesAhead {
         self.extent().is_none_or(|at| command.copied_extent() == Some(at) && has_room)
     }
 
-    /// A stage of that many bytes was given to the extent's home. Returns true if the message goes on before it is applied.
-    pub fn add<M: CommandMemory>(&mut self, command: &AdmittedCommand<M>, len: u64) -> bool {
+    /// The write of a stage was given to the extent's home. Returns true if the message goes on before it is applied.
+    pub fn add<M: CommandMemory>(&mut self, command: &AdmittedCommand<M>, write: &ExtentWrite) -> bool {
         // A repeated call looks at each stage for what was done before.
         if command.op != Op::Put || command.is_repeat() {
             return false;
         }
         self.at = command.copied_extent();
-        self.lens.push_back(len);
+        self.lens.push_back((write.operand.len() + size_of_val(&write.ranges[..])) as u64);
         true
     }
 
@@ -69,7 +70,7 @@ mod tests {
     use hanare_protocol::element::Element;
     use hanare_protocol::id::{Grant, NodeId};
     use hanare_protocol::limits::STAGE_LEN;
-    use hanare_protocol::shape::Shape;
+    use hanare_protocol::shape::{Shape, Strided};
     use hanare_protocol::wire::command::Command;
     use hanare_protocol::wire::exchange::{Query, Reply};
     use hanare_protocol::wire::head::{Head, Kind, encode_call};
@@ -93,8 +94,14 @@ mod tests {
     }
 
     impl Driven {
-        /// A message comes: each command with its slot and place. `detail` names its call.
+        /// A message comes: each command with its slot, first byte and length. `detail` names its call.
         fn new(detail: u64, commands: &[(Op, u32, u64, u64)]) -> Driven {
+            let shaped = commands.iter().map(|(op, slot, offset, len)| (*op, *slot, Shape::contiguous(*offset, *len), *len));
+            Driven::of(detail, &shaped.collect::<Vec<_>>())
+        }
+
+        /// The same of commands of any shape, with the bytes of each.
+        fn of(detail: u64, commands: &[(Op, u32, Shape, u64)]) -> Driven {
             let mut link = LinkCommands::new(Rc::new(Vectors::with_copies(Gid(1), 8 << 20, 2)));
             link.begin_round(false);
             let name = Head { body_len: 16, ..Head::new(Kind::Name, 1) };
@@ -103,8 +110,8 @@ mod tests {
             link.end_round();
             assert!(matches!(link.take_queries()[..], [(1, Query::Name(_))]));
             let (mut fronts, mut operands) = (Vec::new(), Vec::new());
-            for (op, slot, offset, len) in commands {
-                let command = Command::new(*op, 0, Slot(*slot), Grant::default(), &Shape::contiguous(*offset, *len));
+            for (op, slot, shape, len) in commands {
+                let command = Command::new(*op, 0, Slot(*slot), Grant::default(), shape);
                 fronts.extend_from_slice(&command.encode());
                 operands.extend(std::iter::repeat_n(7, op.operand_len(*len).unwrap() as usize));
             }
@@ -130,7 +137,7 @@ mod tests {
             let Some(need) = self.link.need() else { return false };
             let write = self.link.write(&self.stage).unwrap().unwrap();
             self.given.push((need.slot.0, write.ranges[0].0));
-            self.link.goes_ahead(&self.stage)
+            self.link.goes_ahead(&write, &self.stage)
         }
 
         fn receive(&mut self) -> bool {
@@ -183,6 +190,16 @@ mod tests {
             driven.applied(Ok(Vec::new()));
         }
         assert_eq!(driven.answer(), Some(Reply::Done));
+    }
+
+    #[test]
+    fn ranges_count_as_bytes_that_are_under_way() {
+        let bytes = Strided { block: 1, stride: 16, count: 400_000, ..Strided::contiguous(0, 0) };
+        let mut driven = Driven::of(0, &[(Op::Put, 0, Shape::Strided(bytes), 400_000)]);
+        // A range of 16 bytes stands for each byte: the first stage alone fills the room.
+        assert_eq!(driven.go(), [(0, 0)]);
+        driven.applied(Ok(Vec::new()));
+        assert_eq!(driven.go(), [(0, 16 * STAGE)]);
     }
 
     #[test]

@@ -175,11 +175,6 @@ impl<M: CommandMemory> AdmittedCommand<M> {
         self.has_copies().then(|| (self.extent().gid(), self.extent().slot()))
     }
 
-    /// Bytes of the stage that [`AdmittedCommand::need`] has asked for.
-    pub fn asked_len(&self) -> u64 {
-        self.asked
-    }
-
     /// The write of the stage that [`AdmittedCommand::need`] has asked for, of an operand whose next bytes these are.
     pub fn write_of(&self, bytes: &[u8]) -> ExtentWrite {
         let factor = self.op.operand_factor();

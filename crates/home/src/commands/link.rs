@@ -82,11 +82,11 @@ impl<M: CommandMemory, G> LinkCommands<M, G> {
 
     /// The write of [`LinkCommands::write`] was given to the home of its extent. Returns true if the link goes on before it is applied: its
     /// message has more of a put.
-    pub fn goes_ahead(&mut self, stage: &[u8]) -> bool {
+    pub fn goes_ahead(&mut self, write: &ExtentWrite, stage: &[u8]) -> bool {
         if !self.incoming.has_waiting_stage() {
             return false;
         }
-        let goes_ahead = self.incoming.current().is_some_and(|command| self.answers.ahead.add(command, command.asked_len()));
+        let goes_ahead = self.incoming.current().is_some_and(|command| self.answers.ahead.add(command, write));
         if goes_ahead {
             self.incoming.ahead = self.answers.ahead.extent();
             self.incoming.set_applied(Vec::new());

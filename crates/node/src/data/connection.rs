@@ -99,9 +99,9 @@ impl Connection {
     }
 
     /// The write of [`Connection::write`] is under way. Returns true if its commands go on before it is applied.
-    pub fn goes_ahead(&mut self) -> bool {
+    pub fn goes_ahead(&mut self, write: &ExtentWrite) -> bool {
         match self {
-            Connection::Client(session) => session.goes_ahead(),
+            Connection::Client(session) => session.goes_ahead(write),
             Connection::Peer(_) | Connection::Wire(..) => false,
         }
     }

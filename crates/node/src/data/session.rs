@@ -164,8 +164,8 @@ impl Session {
     }
 
     /// The write of [`Session::write`] is under way. Returns true if the session goes on before it is applied.
-    pub fn goes_ahead(&mut self) -> bool {
-        let goes_ahead = self.inbox.commands.goes_ahead(&self.inbox.stage);
+    pub fn goes_ahead(&mut self, write: &ExtentWrite) -> bool {
+        let goes_ahead = self.inbox.commands.goes_ahead(write, &self.inbox.stage);
         self.is_drained &= !goes_ahead;
         goes_ahead
     }

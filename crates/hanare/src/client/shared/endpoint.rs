@@ -89,18 +89,18 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Connects to a node, and proves the pool's key. Not for a signal handler.
+    /// Connects to a node, and proves the pool's key. Each answer has a time of `bound`. Not for a signal handler.
     ///
     /// **Cost**: five round trips at most. **Errors**: [`Error::NodeLost`] where nobody listens; as every connection's.
-    pub fn connect(shared: &Shared, node: NodeId, address: &str) -> Result<Endpoint> {
-        Endpoint::connect_within(shared, node, address, shared.bound)
+    pub fn connect(shared: &Shared, node: NodeId, address: &str, bound: Duration) -> Result<Endpoint> {
+        Endpoint::connect_within(shared, node, address, bound, shared.bound)
     }
 
     /// [`Endpoint::connect`], in a time of its own.
-    pub fn connect_within(shared: &Shared, node: NodeId, address: &str, patience: Duration) -> Result<Endpoint> {
+    pub fn connect_within(shared: &Shared, node: NodeId, address: &str, bound: Duration, patience: Duration) -> Result<Endpoint> {
         let deadline = Instant::now() + patience;
         let channel = shared.greet(node, address, None, deadline, |greeted| agree::take_channel(greeted, deadline))?;
-        Ok(Endpoint::over(node, channel, shared.bound, shared.faults.clone()))
+        Ok(Endpoint::over(node, channel, bound, shared.faults.clone()))
     }
 
     /// An endpoint over a stream that does not block.
@@ -124,6 +124,11 @@ impl Endpoint {
     /// The node at the other end.
     pub fn node(&self) -> NodeId {
         self.node
+    }
+
+    /// Time for each of its answers.
+    pub fn bound(&self) -> Duration {
+        self.bound
     }
 
     /// Why it is of no more use, if it is.

@@ -14,18 +14,20 @@
 //! until the store that gives it back.
 
 use super::endpoint::{Broken, Endpoint};
-use super::orders::Orders;
+use super::orders::{FindHomes, Orders, Renewal};
 use crate::client::attachment::Shared;
+use crate::client::repetition::MOVE_MS;
 use hanare_memory::diff::Diff;
 use hanare_protocol::id::NodeId;
-use hanare_protocol::limits::{ASK_MS, PAGE_LEN, SPIN_PAUSE_COUNT};
+use hanare_protocol::limits::{ANSWER_MS, ASK_MS, PAGE_LEN, REACH_MS, SPIN_PAUSE_COUNT};
 use hanare_protocol::{Error, Result};
+use rustix::event::{Timespec, poll};
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Pages that a lane has room for.
 pub(crate) const LANE_PAGE_COUNT: usize = hanare_protocol::limits::PAGES_ASKED_MAX;
@@ -75,9 +77,44 @@ impl Tools {
     /// that was silent has had its time. Async-signal-safe.
     pub fn renew(&mut self, home: usize, why: Broken) -> bool {
         let Some((orders, lane, bound)) = self.orders.as_ref().filter(|_| why == Broken::Closed) else { return false };
-        orders.renew(*lane, home, &mut self.endpoints[home], *bound)
+        orders.renew(*lane, home, &mut self.endpoints[home], *bound) == Renewal::Made
+    }
+
+    /// [`Tools::renew`], for one more request of a fault. The home of bytes with copies may be another node meanwhile, whatever was `broken`, or
+    /// was refused: who is home today is asked for until a lost one's lease must be over. Async-signal-safe.
+    pub fn renew_again(&mut self, renewals: &mut Renewals, home: usize, broken: Option<Broken>) -> bool {
+        let Some((orders, lane, bound)) = self.orders.as_ref() else { return false };
+        if !orders.moves() {
+            renewals.count += 1;
+            return renewals.count <= self.endpoints.len() && broken.is_some_and(|why| self.renew(home, why));
+        }
+        loop {
+            let begun = *renewals.begun.get_or_insert_with(Instant::now);
+            if begun.elapsed() > Duration::from_millis(REACH_MS + ANSWER_MS) {
+                return false;
+            }
+            if renewals.count > 0 {
+                let _ = poll(&mut [], Some(&MOVED_NAP));
+            }
+            renewals.count += 1;
+            match orders.renew(*lane, home, &mut self.endpoints[home], *bound) {
+                Renewal::Made => return true,
+                Renewal::NotNow => {}
+                Renewal::Never => return false,
+            }
+        }
     }
 }
+
+/// Connections that were made again for one fault.
+#[derive(Default)]
+pub(crate) struct Renewals {
+    count: usize,
+    begun: Option<Instant>,
+}
+
+/// Time between questions for the next home of bytes with copies.
+const MOVED_NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 // SAFETY: the tools are reached by the thread that took the lane alone (the module's invariant); they may move between threads.
 unsafe impl Sync for FaultContext {}
@@ -86,16 +123,23 @@ unsafe impl Sync for FaultContext {}
 pub(crate) struct FaultContexts(Box<[FaultContext]>);
 
 impl FaultContexts {
-    /// Lanes with a connection each to every one of the homes. Not for a signal handler.
+    /// Lanes with a connection each to every one of the homes. `next` finds them later. Not for a signal handler.
     ///
     /// **Cost**: `count` times as many connections as there are homes; 512 KiB a lane, as far as it is used. **Errors**: as
     /// [`Endpoint::connect`].
-    pub fn connect(shared: &Arc<Shared>, homes: &[(NodeId, &str)], count: usize) -> Result<FaultContexts> {
+    pub fn connect(
+        shared: &Arc<Shared>,
+        homes: &[(NodeId, &str)],
+        next: Arc<dyn FindHomes>,
+        count: usize,
+    ) -> Result<FaultContexts> {
         shared.open_fabric();
         let count = count.max(1);
-        let orders = Orders::of_lanes(shared, homes, count)?;
+        // A silent home may be home no more.
+        let bound = if next.moves() { shared.bound.min(Duration::from_millis(MOVE_MS)) } else { shared.bound };
+        let orders = Orders::of_lanes(shared, next, homes.len(), count, bound)?;
         let connect = || -> Result<Box<[Endpoint]>> {
-            homes.iter().map(|(node, address)| Endpoint::connect(shared, *node, address)).collect()
+            homes.iter().map(|(node, address)| Endpoint::connect(shared, *node, address, bound)).collect()
         };
         let lane = |lane| connect().map(|endpoints| FaultContext::new(endpoints, Some((orders.clone(), lane, shared.bound))));
         let lanes: Result<Box<[FaultContext]>> = (0..count).map(lane).collect();
@@ -132,19 +176,23 @@ impl FaultContexts {
         is_free.then(|| FaultContextGuard { index, lane, _one_thread: PhantomData })
     }
 
-    /// Makes connections anew that are of no more use, on all lanes in turn. Not for a signal handler.
+    /// Replaces connections that are of no more use, or lead to a node that is no home, on all lanes in turn. `place` says where each
+    /// home is, by its number. Not for a signal handler.
     ///
     /// **Cost**: waits for each lane; no message where all connections are good. **Errors**: the first that could not be made;
     /// those before it are good.
-    pub fn reconnect<'a>(&self, shared: &Shared, address: impl Fn(NodeId) -> Option<&'a str>) -> Result<()> {
+    pub fn reconnect<'a>(&self, shared: &Shared, place: impl Fn(usize) -> (NodeId, Option<&'a str>)) -> Result<()> {
         /// The caller has waited for the answer of a silent node already.
         const PATIENCE: Duration = Duration::from_millis(ASK_MS);
         for index in 0..self.0.len() {
             let mut lane = self.take_that(index);
-            for endpoint in lane.tools().endpoints.iter_mut().filter(|endpoint| endpoint.is_ended()) {
-                let node = endpoint.node();
+            for (home, endpoint) in lane.tools().endpoints.iter_mut().enumerate() {
+                let (node, address) = place(home);
+                if node == endpoint.node() && !endpoint.is_ended() {
+                    continue;
+                }
                 let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
-                *endpoint = Endpoint::connect_within(shared, node, address(node).ok_or_else(lost)?, PATIENCE)?;
+                *endpoint = Endpoint::connect_within(shared, node, address.ok_or_else(lost)?, endpoint.bound(), PATIENCE)?;
             }
         }
         Ok(())

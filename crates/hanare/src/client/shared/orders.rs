@@ -10,8 +10,8 @@
 
 use super::endpoint::Endpoint;
 use crate::client::attachment::{Reconnect, Shared};
-use hanare_protocol::Result;
 use hanare_protocol::id::NodeId;
+use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{Timespec, poll};
 use std::os::fd::OwnedFd;
@@ -24,15 +24,59 @@ use std::time::{Duration, Instant};
 const IDLE: usize = 0;
 /// A thread waits for one.
 const WANTED: usize = 1;
-/// The connection could not be made. All other numbers are addresses of boxed endpoints that are ready.
+/// The connection could not be made.
 const FAILED: usize = 2;
+/// The bytes are lost, or may not be used any more. All other numbers are addresses of boxed endpoints that are ready.
+const GONE: usize = 3;
 
 /// Time that a waiting thread sleeps before it looks again; connecting takes some round trips.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 
+/// The homes of a mapping's bytes, with their addresses.
+pub(crate) trait FindHomes: Send + Sync {
+    /// True if another node may become a home.
+    fn moves(&self) -> bool;
+
+    /// The node that is a home today, and its address.
+    fn find(&self, shared: &Shared, home: usize) -> Result<(NodeId, Box<str>)>;
+}
+
+/// Homes that stay the same.
+pub(crate) struct FixedHomes(Box<[(NodeId, Box<str>)]>);
+
+impl FixedHomes {
+    pub fn new(homes: &[(NodeId, &str)]) -> FixedHomes {
+        FixedHomes(homes.iter().map(|(node, address)| (*node, Box::from(*address))).collect())
+    }
+}
+
+impl FindHomes for FixedHomes {
+    fn moves(&self) -> bool {
+        false
+    }
+
+    fn find(&self, _: &Shared, home: usize) -> Result<(NodeId, Box<str>)> {
+        Ok(self.0[home].clone())
+    }
+}
+
+/// The outcome of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// The endpoint is a good one.
+    Made,
+    /// There was no answer.
+    NotNow,
+    /// The bytes are lost, or may not be used any more.
+    Never,
+}
+
 /// The orders of one mapping's lanes.
 pub(crate) struct Orders {
-    addresses: Box<[(NodeId, Box<str>)]>,
+    homes: Arc<dyn FindHomes>,
+    home_count: usize,
+    /// Time for an answer on the connections that are made.
+    bound: Duration,
     /// For each lane and each of its connections.
     words: Box<[AtomicUsize]>,
     /// For each of them the address of a boxed endpoint to be dropped: a thread in a fault may not free memory.
@@ -41,24 +85,34 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// Room for the orders of so many lanes that have a connection to each of these addresses. Not for a signal handler.
+    /// Room for the orders of `lanes` that have a connection to each of `home_count` homes. Not for a signal handler.
     ///
     /// **Errors**: [`hanare_protocol::Error::System`] where no thread can be started.
-    pub fn of_lanes(shared: &Arc<Shared>, addresses: &[(NodeId, &str)], lanes: usize) -> Result<Arc<Orders>> {
-        let words = || (0..lanes * addresses.len()).map(|_| AtomicUsize::new(IDLE)).collect();
-        let addresses = addresses.iter().map(|(node, address)| (*node, Box::from(*address))).collect();
-        shared.reconnect_on_order(|bell| Orders { addresses, words: words(), spent: words(), bell })
+    pub fn of_lanes(
+        shared: &Arc<Shared>,
+        homes: Arc<dyn FindHomes>,
+        home_count: usize,
+        lanes: usize,
+        bound: Duration,
+    ) -> Result<Arc<Orders>> {
+        let words = || (0..lanes * home_count).map(|_| AtomicUsize::new(IDLE)).collect();
+        shared.reconnect_on_order(|bell| Orders { homes, home_count, bound, words: words(), spent: words(), bell })
     }
 
-    /// Orders another connection to home number `home` of a lane, and waits for it at most so long. Puts it in the old one's place. Returns
-    /// true if there is one. Async-signal-safe.
+    /// True if another node may become a home.
+    pub fn moves(&self) -> bool {
+        self.homes.moves()
+    }
+
+    /// Orders another connection to home number `home` of a lane, and waits for it at most so long. Puts it in the old one's place.
+    /// Async-signal-safe.
     ///
-    /// **Cost**: that of connecting, and two wakes.
-    pub fn renew(&self, lane: usize, home: usize, endpoint: &mut Endpoint, bound: Duration) -> bool {
-        let at = lane * self.addresses.len() + home;
-        let Some(word) = self.words.get(at) else { return false };
+    /// **Cost**: that of connecting, and two wakes. Homes that move cost a message each way to the coordinator, too.
+    pub fn renew(&self, lane: usize, home: usize, endpoint: &mut Endpoint, bound: Duration) -> Renewal {
+        let at = lane * self.home_count + home;
+        let Some(word) = self.words.get(at) else { return Renewal::Never };
         if word.compare_exchange(IDLE, WANTED, AcqRel, Relaxed).is_err() {
-            return false;
+            return Renewal::Never;
         }
         let (begun, mut backoff) = (Instant::now(), Backoff::new());
         let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
@@ -66,9 +120,9 @@ impl Orders {
             // ORDERING: pairs with the reconnector's exchange: the endpoint is ready.
             match word.load(Acquire) {
                 WANTED => {}
-                FAILED => {
+                failed @ (FAILED | GONE) => {
                     word.store(IDLE, Release);
-                    return false;
+                    return if failed == GONE { Renewal::Never } else { Renewal::NotNow };
                 }
                 ready => {
                     // SAFETY: a number that is none of the states is a box that the reconnector gave away, to this thread alone.
@@ -76,11 +130,11 @@ impl Orders {
                     // ORDERING: pairs with the reconnector's exchange: it drops what is there before it makes the next, so the place is empty.
                     self.spent[at].store(ready, Release);
                     word.store(IDLE, Release);
-                    return true;
+                    return Renewal::Made;
                 }
             }
             if begun.elapsed() > bound && word.compare_exchange(WANTED, IDLE, AcqRel, Relaxed).is_ok() {
-                return false;
+                return Renewal::NotNow;
             }
             if backoff.step() == Step::Park {
                 let _ = poll(&mut [], Some(&NAP));
@@ -95,10 +149,15 @@ impl Reconnect for Orders {
         for (at, word) in self.words.iter().enumerate().filter(|(_, word)| word.load(Acquire) == WANTED) {
             // ORDERING: pairs with the store of the thread that left it.
             drop(unboxed(self.spent[at].swap(IDLE, AcqRel)));
-            let (node, address) = &self.addresses[at % self.addresses.len()];
-            let made = Endpoint::connect(shared, *node, address).map(Box::new);
-            let made = made.inspect_err(|error| tracing::debug!("no connection for faults: {error}"));
-            let ready = made.map_or(FAILED, |endpoint| Box::into_raw(endpoint) as usize);
+            let found = self.homes.find(shared, at % self.home_count);
+            let made = found.and_then(|(node, address)| Endpoint::connect(shared, node, &address, self.bound));
+            let ready = match made {
+                Ok(endpoint) => Box::into_raw(Box::new(endpoint)) as usize,
+                Err(error) => {
+                    tracing::debug!("no connection for faults: {error}");
+                    if is_for_good(&error) { GONE } else { FAILED }
+                }
+            };
             // ORDERING: pairs with the load of the thread that waits.
             if word.compare_exchange(WANTED, ready, AcqRel, Relaxed).is_err() {
                 drop(unboxed(ready));
@@ -107,10 +166,15 @@ impl Reconnect for Orders {
     }
 }
 
+/// True if bytes cannot be reached any more by who got this error.
+pub(crate) fn is_for_good(error: &Error) -> bool {
+    matches!(error, Error::UnknownRegion { .. } | Error::RegionLost { .. } | Error::NoPermission { .. })
+}
+
 /// The endpoint at an address that one of the words held, and nobody holds any more.
 fn unboxed(word: usize) -> Option<Box<Endpoint>> {
     // SAFETY: a number that is none of the states is the address of a box; whoever takes it out of its word has it alone.
-    (word > FAILED).then(|| unsafe { Box::from_raw(word as *mut Endpoint) })
+    (word > GONE).then(|| unsafe { Box::from_raw(word as *mut Endpoint) })
 }
 
 impl Drop for Orders {

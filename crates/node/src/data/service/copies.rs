@@ -13,7 +13,7 @@ impl ServiceLoop {
         let seat = &mut self.places.get_mut(&id)?.seat;
         match seat.write() {
             Ok(Some(write)) => {
-                let goes_ahead = seat.goes_ahead();
+                let goes_ahead = seat.goes_ahead(&write);
                 self.home.write(self.now, id, (need.gid, need.slot), write);
                 if goes_ahead {
                     self.wake(id);

@@ -93,7 +93,7 @@ impl Coherent {
             let reason = "this program has a pointer to its memory as it is; unmap that first".to_owned();
             return Err(Error::BadUse { region: region.name().to_owned(), reason });
         }
-        let view = region.fresh_view()?;
+        let view = region.fresh_view(Consistency::Coherent)?;
         let (gid, layout, rights) = (view.gid, view.layout.clone(), view.rights);
         let request = Request::Share { view, consistency: Consistency::Coherent };
         let life = attachment.life();
@@ -216,9 +216,9 @@ impl Coherent {
     /// Makes connections anew that broke: a home that was silent for too long may be back.
     fn reconnect(&self) {
         let resolver = self.resolver();
-        let address = |node| resolver.addresses.iter().find(|(known, _)| *known == node).map(|(_, address)| &**address);
+        let place = |home: usize| (resolver.addresses[home].0, Some(&*resolver.addresses[home].1));
         // A home that is not there is found missing by the next fault.
-        let _ = fault::undisturbed(|| resolver.lanes.reconnect(&self.attachment, address));
+        let _ = fault::undisturbed(|| resolver.lanes.reconnect(&self.attachment, place));
     }
 
     fn resolver(&self) -> &Resolver {

@@ -3,6 +3,7 @@
 use super::denied::{Asked, ClaimPatience, Claimed, Denials, Denied, Here};
 use crate::client::region::Region;
 use crate::client::shared::fault_contexts::{FaultContextGuard, FaultContexts, LANE_PAGE_COUNT};
+use crate::client::shared::orders::FixedHomes;
 use crate::client::shared::report::Report;
 use crate::trace::{Faults, Means, Seen};
 use hanare_fabric::settings;
@@ -22,6 +23,7 @@ use hanare_ring::page_word::slot;
 use hanare_ring::page_word::{COUNT_COUNT, PageWords, page_words_len};
 use hanare_ring::words::Shared;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
@@ -124,7 +126,7 @@ impl Resolver {
             frames_max: shared.frames_max,
             uffd,
             span,
-            lanes: FaultContexts::connect(attachment, &addresses, lanes)?,
+            lanes: FaultContexts::connect(attachment, &addresses, Arc::new(FixedHomes::new(&addresses)), lanes)?,
             ahead: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
             slot_first: shared.slot_first,
             rights,

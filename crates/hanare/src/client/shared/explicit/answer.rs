@@ -12,6 +12,16 @@ pub(super) enum Why {
     Refused(usize),
 }
 
+impl Why {
+    /// The reason for which the connection is of no more use, if it is.
+    pub fn broken(self) -> Option<Broken> {
+        match self {
+            Why::Broken(why) => Some(why),
+            Why::Refused(_) => None,
+        }
+    }
+}
+
 /// Takes the head of an answer that is to have so many bytes behind it; a refusal's reason goes to `reason`.
 pub(super) fn expect(endpoint: &Endpoint, seq: u64, expected: u64, reason: &mut [u8]) -> Result<(), Why> {
     let head = endpoint.receive_head(seq).map_err(Why::Broken)?;

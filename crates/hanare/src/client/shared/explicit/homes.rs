@@ -14,16 +14,16 @@ use hanare_memory::diff::PAGE;
 use hanare_memory::uffd::Refused;
 use hanare_protocol::id::{Grant, NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::placement::{Layout, Piece};
+use hanare_protocol::placement::{Extent, Layout, Piece};
 use hanare_protocol::wire::carried::ExtentAddress;
 use hanare_protocol::wire::command::{Command, Form, Op};
-use hanare_protocol::wire::control;
+use hanare_protocol::wire::control::{self, RegionView};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 pub(super) use question::AskedPage;
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Why a home could not be used: a plain value, made inside a signal handler.
 #[derive(Clone, Copy, Debug)]
@@ -33,19 +33,35 @@ pub(super) struct Failed {
     pub why: Why,
 }
 
-/// An extent's name in commands.
+/// An extent's name in commands. A reader that meets a change sends a mixture, which is refused like any grant of yesterday.
 struct Target {
     home: usize,
-    node: NodeId,
-    slot: Slot,
-    /// Both halves; a reader that meets a change sends a mixture, which is refused like any grant of yesterday.
+    node: AtomicU32,
+    slot: AtomicU32,
+    /// Both halves.
     grant: [AtomicU64; 2],
 }
 
 impl Target {
-    fn set_grant(&self, grant: Grant) {
+    fn new(home: usize, extent: &Extent, grant: Grant) -> Target {
+        let target = Target { home, node: AtomicU32::default(), slot: AtomicU32::default(), grant: Default::default() };
+        target.set(extent, grant);
+        target
+    }
+
+    fn set(&self, extent: &Extent, grant: Grant) {
+        self.node.store(extent.node.0, Relaxed);
+        self.slot.store(extent.slot.0, Relaxed);
         let halves = grant.0.as_chunks::<8>().0;
         self.grant.iter().zip(halves).for_each(|(place, half)| place.store(u64::from_le_bytes(*half), Relaxed));
+    }
+
+    fn node(&self) -> NodeId {
+        NodeId(self.node.load(Relaxed))
+    }
+
+    fn slot(&self) -> Slot {
+        Slot(self.slot.load(Relaxed))
     }
 
     fn grant(&self) -> Grant {
@@ -58,7 +74,7 @@ impl Target {
 
     /// A command on a row of blocks of the extent.
     fn command(&self, op: Op, offset: u64, block: u64) -> Command {
-        let (node, slot, grant) = (self.node.0, self.slot, self.grant());
+        let (node, slot, grant) = (self.node().0, self.slot(), self.grant());
         Command { op, node, slot, grant, form: Form::Strided, offset, block, count: 1, stride: block }
     }
 }
@@ -76,40 +92,57 @@ struct HomePart {
 pub(super) struct Homes {
     layout: Layout,
     len: u64,
-    nodes: Box<[NodeId]>,
     targets: Box<[Target]>,
+    /// An extent of each home.
+    extents: Box<[usize]>,
 }
 
 impl Homes {
-    /// The homes of the extents that `is_used` (by number): they have a number each, in the order of their extents.
+    /// The homes of the extents that `is_used` (by number): they have a number each, in the order of their extents. An extent with copies
+    /// has one of its own, because another node may become its home.
     pub fn new(region: &Region, is_used: &[bool]) -> Homes {
-        let mut nodes: Vec<NodeId> = Vec::new();
-        let mut target = |(number, extent): (usize, &hanare_protocol::placement::Extent)| {
-            let home = nodes.iter().position(|node| *node == extent.node).unwrap_or(nodes.len());
-            if home == nodes.len() && is_used[number] {
-                nodes.push(extent.node);
+        let mut homes: Vec<(NodeId, usize)> = Vec::new();
+        let mut target = |(number, extent): (usize, &Extent)| {
+            let known = homes.iter().position(|(node, _)| *node == extent.node).filter(|_| region.copies() == 1);
+            let home = known.unwrap_or(homes.len());
+            if known.is_none() && is_used[number] {
+                homes.push((extent.node, number));
             }
-            let target = Target { home, node: extent.node, slot: extent.slot, grant: Default::default() };
-            target.set_grant(region.grant(number));
-            target
+            Target::new(home, extent, region.grant(number))
         };
         let targets = region.layout().extents().enumerate().map(&mut target).collect();
-        Homes { layout: region.layout().clone(), len: region.len(), nodes: nodes.into(), targets }
+        Homes {
+            layout: region.layout().clone(),
+            len: region.len(),
+            targets,
+            extents: homes.into_iter().map(|(_, extent)| extent).collect(),
+        }
     }
 
-    /// The homes, by number.
-    pub fn nodes(&self) -> &[NodeId] {
-        &self.nodes
+    /// Number of the homes.
+    pub fn count(&self) -> usize {
+        self.extents.len()
+    }
+
+    /// The node of a home.
+    pub fn node(&self, home: usize) -> NodeId {
+        self.node_of(self.extents[home])
+    }
+
+    /// The nodes of the homes, by number.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.extents.iter().map(|extent| self.node_of(*extent))
     }
 
     /// The node of an extent.
     pub fn node_of(&self, extent: usize) -> NodeId {
-        self.targets[extent].node
+        self.targets[extent].node()
     }
 
-    /// Takes the grants of today, one for each extent.
-    pub fn set_grants(&self, grants: &[Grant]) {
-        self.targets.iter().zip(grants).for_each(|(target, grant)| target.set_grant(*grant));
+    /// Takes the places and grants of today's extents.
+    pub fn set(&self, view: &RegionView) {
+        let today = view.layout.extents().zip(&view.grants);
+        self.targets.iter().zip(today).for_each(|(target, (extent, grant))| target.set(extent, *grant));
     }
 
     /// The pieces of extents that a page consists of; fewer bytes than a page at the region's end.
@@ -129,7 +162,7 @@ impl Homes {
         let mut pieces = self.layout.pieces(range.start, range.end - range.start);
         let piece = pieces.next().filter(|_| pieces.next().is_none())?;
         let target = &self.targets[piece.extent];
-        Some((target.node, ExtentAddress { slot: target.slot, grant: target.grant(), offset: piece.offset }))
+        Some((target.node(), ExtentAddress { slot: target.slot(), grant: target.grant(), offset: piece.offset }))
     }
 
     /// A page's parts on one home.
@@ -151,7 +184,7 @@ impl Homes {
         tools.seq += 1;
         let Tools { endpoints, pages: room, message, seq, .. } = tools;
         let (mut failed, mut asked, mut home_count) = (None, 0, 0);
-        while asked < self.nodes.len() && failed.is_none() {
+        while asked < self.count() && failed.is_none() {
             let request = self.gets(pages, asked, message);
             if request.count > 0 {
                 home_count += 1;
@@ -260,7 +293,7 @@ impl Homes {
 
     /// A failure as an error, with the home's own reason where it gave one. Not for a signal handler.
     pub fn error(&self, failed: Failed, message: &[u8]) -> Error {
-        let node = self.nodes[failed.home];
+        let node = self.node(failed.home);
         match failed.why {
             Why::Broken(why) => why.error(node),
             Why::Refused(len) => control::decode::<Error>(&message[..len])

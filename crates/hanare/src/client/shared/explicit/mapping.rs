@@ -25,12 +25,17 @@ pub(crate) struct SharedExplicit {
 }
 
 impl SharedExplicit {
-    /// Tells the homes, and maps a region, `Explicit` or `Entry`.
+    /// Tells the homes, and maps a region, `Explicit` or `Entry`. One with copies is mapped in no other way, so nobody is told.
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise; as for [`Explicit::new`].
     pub fn new(region: &Region, consistency: Consistency, address: MapAddress) -> Result<SharedExplicit> {
-        let request = Request::Share { view: region.fresh_view()?, consistency };
+        let request = Request::Share { view: region.fresh_view(consistency)?, consistency };
         let life = region.shared.life();
+        if region.copies() > 1 {
+            let (shared, gid) = (region.shared.clone(), region.gid());
+            let explicit = Some(Explicit::make(region, address, MapOptions::new, false)?);
+            return Ok(SharedExplicit { explicit, hold: None, consistency, life: life.number, shared, gid });
+        }
         match life.session.ask(&request)? {
             Answer::Shared(_) => {}
             other => return Err(region.shared.nonsense(&other)),
@@ -49,7 +54,15 @@ impl SharedExplicit {
 
     /// The same, unless its host's memory went with an earlier life of the node.
     fn today(&self) -> Result<&Explicit> {
-        self.shared.check_life(self.life).map(|()| self.explicit())
+        if !self.has_copies() {
+            self.shared.check_life(self.life)?;
+        }
+        Ok(self.explicit())
+    }
+
+    /// True if none of it is memory of this host, and its homes may be others later.
+    fn has_copies(&self) -> bool {
+        self.explicit().copies > 1
     }
 }
 
@@ -66,7 +79,8 @@ impl MappedRegion for SharedExplicit {
     }
 
     fn carried(&self) -> Option<&dyn CarriedMemory> {
-        Some(self.explicit())
+        // A barrier's home puts the stores that it carries past the copies. So these go before it.
+        Some(self.explicit() as &dyn CarriedMemory).filter(|_| !self.has_copies())
     }
 
     fn rights(&self) -> Rights {

@@ -54,9 +54,12 @@ mod update;
 use super::address::MapAddress;
 use super::fault_contexts::FaultContexts;
 use super::options::MapOptions;
+use super::orders::{FindHomes, FixedHomes, is_for_good};
 use crate::client::attachment::{PageCounters, PageCounts, Shared};
 use crate::client::mapping::{fetch_files, map_piece};
 use crate::client::region::Region;
+use crate::client::repetition::Breaks;
+use crate::client::words::is_moving;
 use crate::trace;
 use carried::StoresUnderWay;
 use hanare_memory::fault::{self, Watch};
@@ -103,6 +106,14 @@ pub struct Explicit {
     shared: Arc<Shared>,
     gid: Gid,
     rights: Rights,
+    copies: u8,
+}
+
+/// Work that was done again because homes were lost.
+#[derive(Default)]
+struct Mends {
+    is_spent: bool,
+    breaks: Breaks,
 }
 
 /// The pages that lie in frames.
@@ -140,7 +151,8 @@ impl Explicit {
         let mut mapping = address.reserve(region)?;
         let whole = page_count * PAGE_LEN;
         mapping.map_file(0, frames.as_fd(), FilePart { offset: 0, len: whole, map_len: whole }, region.rights())?;
-        let direct = if keeps_dirty { None } else { map_direct(region, &mut mapping)? };
+        // Plain stores to memory of this host would not reach copies.
+        let direct = if keeps_dirty || region.copies() > 1 { None } else { map_direct(region, &mut mapping)? };
         fault::withhold_from_children(&mapping)?;
         let framed: Vec<Range<u64>> = between(direct.as_deref().unwrap_or_default(), page_count).collect();
         let pages = match framed.is_empty() {
@@ -159,6 +171,7 @@ impl Explicit {
             shared: region.shared.clone(),
             gid: region.gid(),
             rights: region.rights(),
+            copies: region.copies(),
         })
     }
 
@@ -308,15 +321,14 @@ impl Explicit {
         let Some(pager) = self.pages.as_deref() else { return Ok(()) };
         let (mut page, end) = (range.start / PAGE_LEN, range.end.div_ceil(PAGE_LEN));
         let mut outcome = Ok(());
-        let mut is_mended = false;
+        let mut mends = Mends::default();
         while page < end {
             // The pager holds pages and a context: no handler of the program may run on this thread and touch them.
             let (next, mut done) = fault::undisturbed(|| work(pager, page, end));
-            if done.is_err() && !is_mended {
-                is_mended = true;
-                if self.mend(pager).is_ok() {
-                    done = fault::undisturbed(|| work(pager, page, next)).1;
-                }
+            while let Err(error) = &done
+                && self.may_repeat(pager, error, &mut mends)
+            {
+                done = fault::undisturbed(|| work(pager, page, next)).1;
             }
             outcome = outcome.and(done);
             page = next;
@@ -324,13 +336,25 @@ impl Explicit {
         outcome
     }
 
+    /// True if work that failed may be done again: once, if the homes are reached. The next home of bytes with copies has its time.
+    #[cold]
+    fn may_repeat(&self, pager: &Pager, error: &Error, mends: &mut Mends) -> bool {
+        if self.copies > 1 {
+            return is_moving(error)
+                && mends.breaks.may_repeat_moved()
+                && !self.mend(pager).is_err_and(|error| is_for_good(&error));
+        }
+        !std::mem::replace(&mut mends.is_spent, true) && self.mend(pager).is_ok()
+    }
+
     /// Asks for the grants of today, and makes connections anew that broke: a node that was silent has them refused, or closed.
     #[cold]
     fn mend(&self, pager: &Pager) -> Result<()> {
         let view = self.shared.open(Which::Gid(self.gid), Some(self.rights))?;
-        pager.homes.set_grants(&view.grants);
+        pager.homes.set(&view);
         let address = |node| view.nodes.iter().find(|at| at.node == node).map(|at| at.address.as_str());
-        fault::undisturbed(|| pager.lanes.reconnect(&self.shared, address))
+        let place = |home| (pager.homes.node(home), address(pager.homes.node(home)));
+        fault::undisturbed(|| pager.lanes.reconnect(&self.shared, place))
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<Range<u64>> {
@@ -374,10 +398,10 @@ fn watch(
     options: &MapOptions,
 ) -> Result<PagerWatch> {
     let page_count = frames.page_count();
-    let homes = Homes::new(region, &is_used(region, framed));
-    let addresses: Vec<(NodeId, Arc<str>)> = homes.nodes().iter().map(|node| (*node, address_of(region, *node))).collect();
+    let homes = Arc::new(Homes::new(region, &is_used(region, framed)));
+    let addresses: Vec<(NodeId, Arc<str>)> = homes.nodes().map(|node| (node, address_of(region, node))).collect();
     let doors: Vec<(NodeId, &str)> = addresses.iter().map(|(node, address)| (*node, &**address)).collect();
-    let lanes = FaultContexts::connect(&region.shared, &doors, options.lanes)?;
+    let lanes = FaultContexts::connect(&region.shared, &doors, next_homes(region, &homes, &doors), options.lanes)?;
     let uffd = Uffd::open(options.features)?;
     for range in framed {
         // SAFETY: it is a mapping of the frames' file, and nobody has its address yet; later it is reached by the raw pointer
@@ -410,6 +434,42 @@ fn watch(
     };
     // SAFETY: the mapping is given up after the watch, and by its owner's rule not used any more then.
     unsafe { fault::watch(span, pager) }
+}
+
+/// Finds the homes of a mapping's bytes later.
+fn next_homes(region: &Region, homes: &Arc<Homes>, today: &[(NodeId, &str)]) -> Arc<dyn FindHomes> {
+    if region.copies() > 1 {
+        return Arc::new(MovingHomes {
+            homes: homes.clone(),
+            gid: region.gid(),
+            name: region.name().into(),
+            rights: region.rights(),
+        });
+    }
+    Arc::new(FixedHomes::new(today))
+}
+
+/// Homes of bytes with copies.
+struct MovingHomes {
+    homes: Arc<Homes>,
+    gid: Gid,
+    name: Box<str>,
+    rights: Rights,
+}
+
+impl FindHomes for MovingHomes {
+    fn moves(&self) -> bool {
+        true
+    }
+
+    fn find(&self, shared: &Shared, home: usize) -> Result<(NodeId, Box<str>)> {
+        let view = Region::view_of(shared, (self.gid, &self.name), self.rights)?;
+        self.homes.set(&view);
+        let node = self.homes.node(home);
+        let address = view.nodes.into_iter().find(|at| at.node == node);
+        let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
+        address.map(|at| (node, at.address.into())).ok_or_else(lost)
+    }
 }
 
 /// Maps the whole pages of this host's extents over the frames, and returns which pages those are, ascending; `None` where there

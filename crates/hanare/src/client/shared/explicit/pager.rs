@@ -28,7 +28,7 @@ use super::homes::{Failed, Homes};
 use super::slots::Slots;
 use super::twins::Twins;
 use crate::client::attachment::{PageCounters, count};
-use crate::client::shared::fault_contexts::{FaultContexts, LANE_PAGE_COUNT, Lists, Tools};
+use crate::client::shared::fault_contexts::{FaultContexts, LANE_PAGE_COUNT, Lists, Renewals, Tools};
 use crate::client::shared::not_given;
 use crate::client::shared::report::Line;
 use crate::trace::{Faults, Means, Seen};
@@ -44,6 +44,7 @@ use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::OwnPages;
 use std::fmt::Write;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Instant;
@@ -81,7 +82,7 @@ pub(super) struct Pager {
     pub framed_count: u64,
     /// The host's node, where its extents are mapped as they are.
     pub direct: Option<NodeId>,
-    pub homes: Homes,
+    pub homes: Arc<Homes>,
     pub span: Span,
     pub uffd: Uffd,
     pub frames: Frames,
@@ -234,14 +235,12 @@ impl Pager {
             next = self.next_framed(next + 1);
         }
         let mut fetched = self.fetch(tools, &pages[..len]);
-        // A reset of one connection is not the end of a home.
-        for _ in 0..self.homes.nodes().len() {
-            match fetched {
-                Err(Trouble::Home(Failed { home, why: Why::Broken(why) })) if tools.renew(home, why) => {
-                    fetched = self.fetch(tools, &pages[..len]);
-                }
-                _ => break,
-            }
+        // A reset of one connection is not the end of a home. Bytes with copies outlive their home.
+        let mut renewals = Renewals::default();
+        while let Err(Trouble::Home(Failed { home, why })) = fetched
+            && tools.renew_again(&mut renewals, home, why.broken())
+        {
+            fetched = self.fetch(tools, &pages[..len]);
         }
         if fetched.is_err() {
             // Pages behind may lie on another home, which is the one that fails; or memory is short.
@@ -415,7 +414,7 @@ impl Pager {
         let dirty = &dirty[..len];
         self.close(dirty)?;
         let (mut left, mut others, mut failed) = (PageSet::default(), PageSet::default(), None);
-        for home in 0..self.homes.nodes().len() {
+        for home in 0..self.homes.count() {
             let sent = self.homes.send(home, tools, &self.twins, dirty, |pages, room| {
                 let mut at = 0;
                 for run in runs_of(pages) {
@@ -508,7 +507,7 @@ impl Pager {
     /// Trouble with one page as an error, without a reason that a node gave. Not for a signal handler.
     pub fn page_error(&self, page: u64, trouble: Trouble) -> Error {
         match trouble {
-            Trouble::Home(Failed { home, why: Why::Broken(why) }) => why.error(self.homes.nodes()[home]),
+            Trouble::Home(Failed { home, why: Why::Broken(why) }) => why.error(self.homes.node(home)),
             Trouble::Home(_) => self.lost(page),
             Trouble::Kernel(refused) => refused.into(),
         }
@@ -554,7 +553,7 @@ impl Pager {
                     Why::Broken(why) => why.words(),
                     Why::Refused(_) => "it refused; the region was removed, or the node began anew",
                 };
-                let node = self.homes.nodes()[home];
+                let node = self.homes.node(home);
                 write!(line, "{node}: {why}; see `hanare status`, and open the region again when the node is back")
             }
             Trouble::Kernel(refused) => write!(line, "{refused}; lower HANARE_FRAMES if memory is short"),

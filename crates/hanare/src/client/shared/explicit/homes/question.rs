@@ -47,7 +47,7 @@ impl Homes {
         const { assert!(Homes::ASKED_COUNT * 4 <= MESSAGE_LEN * 3 / 4, "the numbers of all pages find room") };
         tools.seq += 1;
         let Tools { endpoints, pages: room, message, operands, seq, .. } = tools;
-        let (mut failed, mut counts) = (None, vec![0; self.nodes.len()]);
+        let (mut failed, mut counts) = (None, vec![0; self.count()]);
         for (home, count) in counts.iter_mut().enumerate() {
             let mut request = ContextMessage::new(message, operands);
             for one in asked.iter_mut().filter(|one| one.is_asked) {
