@@ -72,7 +72,7 @@ unsafe fn changes(ptr: *const CChanges) -> Outcome<Changes> {
     };
     // SAFETY: the caller's list.
     let attributes = unsafe { attributes(given.attributes, given.attribute_count) }?.into_iter().collect();
-    Ok(Changes { name, owner, mode: Some(given.mode).filter(|mode| *mode != SAME), attributes })
+    Ok(Changes { name, owner, mode: Some(given.mode).filter(|mode| *mode != SAME), copies: None, attributes })
 }
 
 /// See `hanare.h`.

@@ -157,6 +157,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
             ToHolder::Set(set) => part.on_set(&set),
             ToHolder::Freeze { term } => part.freeze(term, extent, outputs),
             ToHolder::Elect { set, has } => part.elect(me, &set, &has),
+            ToHolder::Release { term } => part.release(term),
             ToHolder::Make { node, epoch } => part.make(node, epoch, now),
         });
     }

@@ -130,6 +130,11 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.home.iter_mut().for_each(|home| home.on_set(set));
     }
 
+    /// Another node is to be home.
+    pub fn release(&mut self, term: Term) {
+        self.home.iter_mut().for_each(|home| home.release(term));
+    }
+
     pub fn freeze(&mut self, term: Term, extent: CopiedExtent, outputs: &mut VecDeque<CopyOutput<A>>) {
         if self.home.is_some() || self.broken != Broken::No {
             return;
@@ -363,6 +368,14 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 }
                 HomeOutput::Admit { term, node, epoch } => {
                     outputs.push_back(say(extent, FromHolder::Admit { term, node, epoch }));
+                    continue;
+                }
+                HomeOutput::Close => {
+                    self.extent.set_open(false);
+                    continue;
+                }
+                HomeOutput::Released { term } => {
+                    outputs.push_back(say(extent, FromHolder::Released { term }));
                     continue;
                 }
                 HomeOutput::Open => {

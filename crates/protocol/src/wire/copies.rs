@@ -43,6 +43,11 @@ pub enum ToHolder {
         /// Positions of the other copies, as far as is known.
         has: BTreeMap<NodeId, Position>,
     },
+    /// Another node is to be home. The home stops when all copies have its writes.
+    Release {
+        /// The home's term.
+        term: Term,
+    },
     /// The home makes a copy on a node, which has an empty extent for it.
     Make {
         /// The node.
@@ -77,6 +82,11 @@ pub enum FromHolder {
         node: NodeId,
         /// The copy's epoch when it was made.
         epoch: Epoch,
+    },
+    /// The home has stopped, and all copies have its writes.
+    Released {
+        /// The home's term.
+        term: Term,
     },
     /// Bytes could not be written here: this node is no holder any more.
     Broken,

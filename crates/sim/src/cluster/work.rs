@@ -10,8 +10,9 @@ use hanare_protocol::coordinator::AskKey;
 use hanare_protocol::id::{NodeId, Rights, User};
 use hanare_protocol::limits::ANSWER_MS;
 use hanare_protocol::placement::Placement;
-use hanare_protocol::wire::control::{Answer, Existing, Made, RegionView, Request, Which};
+use hanare_protocol::wire::control::{Answer, Changes, DrainWish, Existing, Made, RegionView, Request, Which};
 use hanare_protocol::{Error, Result};
+use std::collections::BTreeSet;
 
 /// Names that clients fight for.
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -47,6 +48,9 @@ fn request(dice: &mut Dice, nodes: u64, copies: &[u8]) -> Request {
         65..=66 => Request::List { after: name },
         67..=68 => Request::Status,
         69..=79 => Request::Resize { name, len },
+        80..=82 => Request::Alter { name, changes: Changes { copies: Some(dice.pick(copies)), ..Changes::default() } },
+        83 => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Begin { to: BTreeSet::new() } },
+        84..=86 => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Stop },
         _ => Request::Remove { name },
     }
 }
