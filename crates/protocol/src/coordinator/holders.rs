@@ -301,7 +301,7 @@ impl Coordinator {
             match output {
                 HolderOutput::Record(set) => self.record_holders(now_ms, extent, &set),
                 HolderOutput::Set { to, set } => self.say_to_holder(to, extent, ToHolder::Set(set)),
-                HolderOutput::Release { to, term } => self.say_to_holder(to, extent, ToHolder::Release { term }),
+                HolderOutput::Release(set) => self.say_to_holder(set.home, extent, ToHolder::Release(set)),
                 HolderOutput::Freeze { to, term } => self.say_to_holder(to, extent, ToHolder::Freeze { term }),
                 HolderOutput::Elect { to, set, has } => self.say_to_holder(to, extent, ToHolder::Elect { set, has }),
                 // The last holder is never given up here: its bytes may come back.
@@ -355,9 +355,9 @@ impl Coordinator {
 
     fn say_to_holder(&mut self, to: NodeId, extent: CopiedExtent, message: ToHolder) {
         let named: Vec<NodeId> = match &message {
-            ToHolder::Set(set) | ToHolder::Elect { set, .. } => set.copies.iter().copied().collect(),
+            ToHolder::Set(set) | ToHolder::Elect { set, .. } | ToHolder::Release(set) => set.copies.iter().copied().collect(),
             ToHolder::Make { node, .. } => vec![*node],
-            ToHolder::Freeze { .. } | ToHolder::Release { .. } => Vec::new(),
+            ToHolder::Freeze { .. } => Vec::new(),
         };
         let nodes: Vec<NodeAddress> = named.into_iter().filter_map(|node| self.node_address(node)).collect();
         self.send(to, ToNode::Holder { extent, nodes, message });

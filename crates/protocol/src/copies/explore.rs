@@ -77,7 +77,7 @@ enum Message {
     IsFrozen { term: Term, position: Position },
     Drop { term: Term, node: NodeId },
     Admit { term: Term, node: NodeId },
-    Release { term: Term },
+    Release(HolderSet),
     Released { term: Term },
 }
 
@@ -195,8 +195,8 @@ impl World {
         while let Some(output) = self.holders.poll() {
             match output {
                 HolderOutput::Set { to, set } => self.send(NODES, index(to), Message::Set(set)),
-                HolderOutput::Release { to, term } if off == Some(Off::Stop) => self.holders.on_released(to, term),
-                HolderOutput::Release { to, term } => self.send(NODES, index(to), Message::Release { term }),
+                HolderOutput::Release(set) if off == Some(Off::Stop) => self.holders.on_released(set.home, set.term),
+                HolderOutput::Release(set) => self.send(NODES, index(set.home), Message::Release(set)),
                 HolderOutput::Freeze { to, term } if off == Some(Off::Freeze) => {
                     // All answer at once.
                     let position = self.hosts[index(to)].copy.last();
@@ -320,7 +320,10 @@ impl World {
                 home.into_iter().for_each(|home| home.on_has(node(from), term, position));
             }
             Message::Stale { term } => host.home.iter_mut().for_each(|home| home.on_stale(term)),
-            Message::Release { term } => host.home.iter_mut().for_each(|home| home.release(term)),
+            Message::Release(set) => host.home.iter_mut().for_each(|home| {
+                home.on_set(&set);
+                home.release(set.term);
+            }),
             Message::Set(set) => host.home.iter_mut().for_each(|home| home.on_set(&set)),
             _ => {}
         }

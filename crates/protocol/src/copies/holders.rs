@@ -72,13 +72,8 @@ pub enum HolderOutput {
         /// The set of today.
         set: HolderSet,
     },
-    /// The home stops when all copies have its writes, and says so.
-    Release {
-        /// Receiver.
-        to: NodeId,
-        /// The home's term.
-        term: Term,
-    },
+    /// The home of the set stops when all copies have its writes, and says so.
+    Release(HolderSet),
     /// A copy takes no writes of lower terms any more, and says how far it is.
     Freeze {
         /// Receiver.
@@ -169,7 +164,7 @@ impl Holders {
     /// Another node is to be home. The home is asked to stop, so nobody waits for the end of its lease. A second call asks it again.
     pub fn on_move(&mut self) {
         if self.state == HoldersState::Releasing || (!self.set.copies.is_empty() && self.step(HoldersEvent::Move)) {
-            self.outputs.push_back(HolderOutput::Release { to: self.set.home, term: self.set.term });
+            self.outputs.push_back(HolderOutput::Release(self.set.clone()));
         }
     }
 
@@ -188,12 +183,15 @@ impl Holders {
         }
     }
 
-    /// True if that node is home in the term of today. Another is told the set.
+    /// True if that node is home in the term of today. A home of another term, and another node, are told the set.
     fn is_home(&mut self, node: NodeId, term: Term) -> bool {
         let has_home = matches!(self.state, HoldersState::Steady | HoldersState::Releasing);
         let is_home = self.set.home == node && self.set.term == term && has_home;
-        if !is_home && self.state == HoldersState::Steady {
-            self.outputs.push_back(HolderOutput::Set { to: node, set: self.set.clone() });
+        if !is_home && has_home {
+            self.outputs.push_back(match self.state {
+                HoldersState::Releasing if self.set.home == node => HolderOutput::Release(self.set.clone()),
+                _ => HolderOutput::Set { to: node, set: self.set.clone() },
+            });
         }
         is_home
     }
@@ -209,7 +207,7 @@ impl Holders {
         let (set, term) = (self.set.clone(), self.set.term);
         let output = match self.state {
             HoldersState::Electing if set.copies.contains(&node) => HolderOutput::Freeze { to: node, term },
-            HoldersState::Releasing if set.home == node => HolderOutput::Release { to: node, term },
+            HoldersState::Releasing if set.home == node => HolderOutput::Release(set),
             // A node that is home already takes only the set from it.
             HoldersState::Steady if set.home == node => HolderOutput::Elect { to: node, set, has: BTreeMap::new() },
             _ => return,

@@ -43,11 +43,8 @@ pub enum ToHolder {
         /// Positions of the other copies, as far as is known.
         has: BTreeMap<NodeId, Position>,
     },
-    /// Another node is to be home. The home stops when all copies have its writes.
-    Release {
-        /// The home's term.
-        term: Term,
-    },
+    /// Another node is to be home. The home of this set stops when all copies have its writes.
+    Release(HolderSet),
     /// The home makes a copy on a node, which has an empty extent for it.
     Make {
         /// The node.

@@ -479,7 +479,8 @@ fn a_home_that_is_drained_stops_before_a_copy_follows() {
     pool.pass(200, &[]);
     let (term, home, copies) = holders(&pool);
     assert_eq!((home, copies.len()), (1, 2), "nobody follows before it has stopped");
-    let is_asked = |pool: &Pool| pool.nodes[1].held.iter().any(|(_, message)| *message == ToHolder::Release { term: Term(term) });
+    let is_it = |message: &ToHolder| matches!(message, ToHolder::Release(set) if set.term == Term(term));
+    let is_asked = |pool: &Pool| pool.nodes[1].held.iter().any(|(_, message)| is_it(message));
     assert!(is_asked(&pool));
     let asked = pool.ask(0, OWNER, open("a"));
     assert_eq!(pool.answer(0, asked), None);
