@@ -59,7 +59,7 @@ impl Cluster {
     /// A client does its next thing.
     pub(crate) fn on_work(&mut self, node: usize, life: u64, client: usize) -> Check {
         let is_here = self.hosts[node].process.as_ref().is_some_and(|process| process.life == life);
-        if !is_here || !self.is_rough {
+        if !is_here || (!self.is_rough && (client > 0 || self.ended_drains.contains(&node))) {
             return Ok(());
         }
         let after = self.dice.pick(&[1, 20, 300, 2_000]);
@@ -67,7 +67,11 @@ impl Cluster {
         self.access(node, client)?;
         let copies: &[u8] = if self.terms == Terms::Harsh { &[1] } else { &[1, 1, 2, 3] };
         let nodes = self.hosts.len() as u64;
-        let what = request(&mut self.course.dice, nodes, copies);
+        let what = match self.is_rough {
+            true => request(&mut self.course.dice, nodes, copies),
+            // At rest nodes have what their regions ask for.
+            false => Request::Drain { node: NodeId(node as u32), wish: DrainWish::Stop },
+        };
         let process = self.hosts[node].process.as_mut().expect("just seen");
         if process.clients[client].waits.is_some() {
             return Ok(());
@@ -131,7 +135,12 @@ impl Cluster {
                 client.view = Some(view.clone());
                 self.count("regions created, opened or resized");
             }
-            Ok(_) => self.count("other answers"),
+            Ok(_) => {
+                if !self.is_rough && matches!(what, Request::Drain { .. }) {
+                    self.ended_drains.insert(node);
+                }
+                self.count("other answers");
+            }
             Err(error) => {
                 let outcome = outcome(error);
                 check_error(&what, error)?;
