@@ -48,6 +48,15 @@ struct Remade {
     slot: Option<Slot>,
 }
 
+/// What becomes of the bytes of a node that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// The node may come back with them.
+    MayReturn,
+    /// They are gone.
+    ForGood,
+}
+
 /// An extent with copies.
 #[derive(Clone, Debug)]
 struct Copied {
@@ -153,7 +162,7 @@ impl Coordinator {
         for (extent, home) in taken {
             if home.slot == Slot::VOID {
                 // The coordinator before this one died while another home was elected.
-                self.lose_holder_of(now_ms, extent, home.node);
+                self.lose_holder_of(now_ms, extent, (home.node, Loss::ForGood));
                 continue;
             }
             // A home learns the addresses of its copies.
@@ -182,25 +191,31 @@ impl Coordinator {
         region.layout.extents().enumerate().any(waits)
     }
 
-    /// A node's lease is over: it answers for nothing any more. What it holds alone may come back with it.
-    pub(super) fn lose_holder(&mut self, now_ms: u64, node: NodeId) {
+    /// A node's lease is over: it answers for nothing any more. What it holds may come back with it, unless it is gone for good.
+    pub(super) fn lose_holder(&mut self, now_ms: u64, node: NodeId, loss: Loss) {
         let holds = |copied: &Copied| copied.has(node) || copied.remade.is_some_and(|remade| remade.node == node);
         for extent in self.copied.those(holds) {
-            self.lose_holder_of(now_ms, extent, node);
+            self.lose_holder_of(now_ms, extent, (node, loss));
         }
     }
 
-    /// True if others hold the extent when the node does not.
-    fn goes_on_without(&self, extent: CopiedExtent, node: NodeId) -> bool {
-        let Some(copied) = self.copied.extents.get(&extent) else { return false };
+    /// Nodes that hold the extent when a node does not.
+    fn others_of<'a>(copied: &'a Copied, node: NodeId) -> impl Iterator<Item = NodeId> + 'a {
         let set = copied.holders.set();
-        let has_home = (copied.holders.state() != HoldersState::Electing || copied.holders.may_return()) && set.home != node;
-        has_home || set.copies.iter().any(|copy| *copy != node)
+        let has_home = copied.holders.state() != HoldersState::Electing || copied.holders.may_return();
+        let home = Some(set.home).filter(|_| has_home);
+        home.into_iter().chain(set.copies.iter().copied()).filter(move |other| *other != node)
     }
 
-    /// The last holder is never lost here.
-    fn lose_holder_of(&mut self, now_ms: u64, extent: CopiedExtent, node: NodeId) {
-        let goes_on = self.goes_on_without(extent, node);
+    /// True if others hold the extent when the node does not. Those that are away count if the node's bytes are gone for good.
+    fn goes_on_without(&self, extent: CopiedExtent, (node, loss): (NodeId, Loss)) -> bool {
+        let counts = |other: NodeId| loss == Loss::ForGood || self.roster.phase(other) == Phase::Member;
+        self.copied.extents.get(&extent).is_some_and(|copied| Coordinator::others_of(copied, node).any(counts))
+    }
+
+    /// The last holder is never lost here. If all are away, the first to come back says who goes on: it may be the home with all its bytes.
+    fn lose_holder_of(&mut self, now_ms: u64, extent: CopiedExtent, (node, loss): (NodeId, Loss)) {
+        let goes_on = self.goes_on_without(extent, (node, loss));
         let Some(copied) = self.copied.extents.get(&extent) else { return };
         if copied.remade.is_some_and(|remade| remade.node == node || copied.holders.set().home == node) {
             self.give_up_copy(now_ms, extent);
@@ -219,11 +234,11 @@ impl Coordinator {
             |index: &usize| region.holders_of(*index).is_some_and(|(home, known)| is_it(home) || known.copies.iter().any(is_it));
         let Some(index) = (0..region.holders.len()).find(holds) else { return false };
         let extent = CopiedExtent { gid, index: index as u32 };
-        let goes_on = self.goes_on_without(extent, node);
+        let goes_on = self.goes_on_without(extent, (node, Loss::ForGood));
         if goes_on {
             self.void_holder(extent, (node, slot));
         }
-        self.lose_holder_of(now_ms, extent, node);
+        self.lose_holder_of(now_ms, extent, (node, Loss::ForGood));
         goes_on
     }
 
@@ -243,6 +258,12 @@ impl Coordinator {
                 copied.holders.on_connected(node);
             }
             self.drive_holders(now_ms, extent);
+            // Holders that were lost when this one was away, too.
+            let copied = self.copied.extents.get(&extent);
+            let over: Vec<NodeId> = copied.map_or_else(Vec::new, |copied| {
+                Coordinator::others_of(copied, node).filter(|other| self.roster.is_over(*other)).collect()
+            });
+            over.into_iter().for_each(|other| self.lose_holder_of(now_ms, extent, (other, Loss::MayReturn)));
             self.say_make(extent);
         }
         for extent in self.copied.unsettled.clone() {
@@ -282,7 +303,7 @@ impl Coordinator {
                 if copied.remade.is_some_and(|remade| remade.node == from) {
                     self.rest(now_ms, extent);
                 } else if copied.has(from) {
-                    self.lose_holder_of(now_ms, extent, from);
+                    self.lose_holder_of(now_ms, extent, (from, Loss::ForGood));
                 }
             }
             FromHolder::Admit { term, node, epoch } => {
@@ -366,7 +387,7 @@ impl Coordinator {
     /// Time passes: closed nodes answer no more, elections end, and copies are made where too few are left.
     pub(super) fn tick_holders(&mut self, now_ms: u64) {
         for node in self.roster.mute(now_ms) {
-            self.lose_holder(now_ms, node);
+            self.lose_holder(now_ms, node, Loss::MayReturn);
         }
         for extent in self.copied.unsettled.clone() {
             let wish = self.wish(extent);

@@ -261,11 +261,11 @@ impl Coordinator {
         self.changed |= !died.is_empty();
         for node in died {
             self.on_node_away(node);
-            self.lose_holder(now_ms, node);
+            self.lose_holder(now_ms, node, holders::Loss::MayReturn);
         }
         for node in silent {
             self.end_epoch(now_ms, node, Going::Lost(Ended::Silent, "it did not renew its lease"));
-            self.lose_holder(now_ms, node);
+            self.lose_holder(now_ms, node, holders::Loss::MayReturn);
         }
         self.tick_holders(now_ms);
         self.give_up_slow_makes(now_ms);

@@ -210,6 +210,43 @@ fn the_last_holder_brings_its_bytes_back() {
 }
 
 #[test]
+fn holders_that_are_all_away_stay_holders_until_one_is_back() {
+    let mut pool = Pool::new(3);
+    // The coordinator's own node is never away.
+    pool.create(0, "filler", 4096, Placement::Local).unwrap();
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
+    let copy = holders(&pool).2[0];
+    assert_eq!(copy, 2);
+    let both = [1, copy as usize];
+    both.iter().for_each(|number| pool.cut(*number));
+    pool.pass(2 * LEASE_MS, &both);
+    assert_eq!(holders(&pool), (1, 1, vec![copy]), "nobody can say which of them comes back");
+    // The home is back with all its bytes. The copy died.
+    pool.connect(1);
+    pool.pass(400, &both[1..]);
+    assert_eq!((holders(&pool).1, holders(&pool).2), (1, vec![]));
+    assert!(pool.open(1, "a").is_ok());
+    assert!(!pool.nodes[1].slots.is_empty());
+}
+
+#[test]
+fn a_copy_that_is_back_first_follows_the_home() {
+    let mut pool = Pool::new(3);
+    pool.create(0, "filler", 4096, Placement::Local).unwrap();
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
+    let copy = holders(&pool).2[0] as usize;
+    [1, copy].iter().for_each(|number| pool.cut(*number));
+    pool.pass(2 * LEASE_MS, &[1, copy]);
+    pool.connect(copy);
+    pool.pass(400, &[1]);
+    pool.freeze(copy, 5);
+    assert!(pool.is_elected(copy));
+    assert_eq!((holders(&pool).1, holders(&pool).2), (copy as u32, vec![]));
+}
+
+#[test]
 fn a_node_that_begins_anew_is_no_holder() {
     let mut pool = Pool::new(3);
     view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
