@@ -9,6 +9,8 @@
 
 void sync_set(const struct set *set)
 {
+    if (set == NULL)
+        die("a call of all PEs before shmem_init or after shmem_finalize");
     complete();
     long *counter = set->sync;
     for (int step = 1; step < set->size; step *= 2, counter++) {

@@ -8,6 +8,8 @@
 static uint64_t told(uint64_t own)
 {
     const struct set *world = set_of(SHMEM_TEAM_WORLD);
+    if (world == NULL)
+        die("a call of the symmetric heap before shmem_init or after shmem_finalize");
     if (job.me == 0)
         publish(world, WORD_SECOND, (long)own);
     sync_set(world);

@@ -145,7 +145,16 @@ static void put_signal(void *dest, const void *source, size_t len, uint64_t *sig
 static void put_one(void *dest, const void *value, size_t size, int pe)
 {
     struct target target = target_of(dest, pe);
-    if (target.ptr == NULL && (size == 4 || size == 8) && target.offset % size == 0) {
+    /* memcpy may store a word twice, and take back what its reader stored meanwhile. */
+    if (target.ptr != NULL && size == 8 && (uintptr_t)target.ptr % 8 == 0) {
+        uint64_t bits;
+        memcpy(&bits, value, 8);
+        __atomic_store_n((uint64_t *)target.ptr, bits, __ATOMIC_RELEASE);
+    } else if (target.ptr != NULL && size == 4 && (uintptr_t)target.ptr % 4 == 0) {
+        uint32_t bits;
+        memcpy(&bits, value, 4);
+        __atomic_store_n((uint32_t *)target.ptr, bits, __ATOMIC_RELEASE);
+    } else if (target.ptr == NULL && (size == 4 || size == 8) && target.offset % size == 0) {
         uint64_t bits = 0;
         memcpy(&bits, value, size);
         fetch_op(dest, HANARE_SWAP, bits, size, pe);

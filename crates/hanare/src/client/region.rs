@@ -237,7 +237,12 @@ impl Region {
             );
             return Err(Error::BadUse { region: self.name.clone(), reason });
         }
-        if view.layout != *self.routes.layout() {
+        let is_same = match self.copies {
+            1 => view.layout == *self.routes.layout(),
+            // Other nodes may be homes by now.
+            _ => has_same_chunks(&view.layout, self.routes.layout()),
+        };
+        if !is_same {
             let reason = "it was resized since it was opened; open it again".to_owned();
             return Err(Error::BadUse { region: self.name.clone(), reason });
         }
@@ -313,6 +318,12 @@ impl std::fmt::Debug for Region {
             .field("len", &self.len)
             .finish_non_exhaustive()
     }
+}
+
+/// True if both have the same bytes in extents of the same lengths, wherever these are.
+fn has_same_chunks(one: &Layout, other: &Layout) -> bool {
+    let lens = |span: &Span| (span.len, span.chunk, span.extents.iter().map(|extent| extent.len).collect::<Vec<u64>>());
+    one.spans.iter().map(lens).eq(other.spans.iter().map(lens))
 }
 
 fn extent_routes(shared: &Arc<Shared>, view: &RegionView) -> Result<Vec<RegionRoute>> {

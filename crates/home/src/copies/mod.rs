@@ -125,8 +125,13 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
 
     fn on_made<M: Memory<Extent = E>>(&mut self, extent: CopiedExtent, set: &HolderSet, found: E, memory: &M) {
         let Some(me) = self.me else { return };
-        // An order that was given up meanwhile, and is carried out late. The coordinator has what it made freed.
-        let counts = |part: &CopiedPart<E, A>| part.counts() && memory.has(part.at().0, part.at().1);
+        // An order that was given up meanwhile, and is carried out late. The coordinator has what it made freed. A slot that was made again
+        // shows that the part in it was freed.
+        let counts = |part: &CopiedPart<E, A>| {
+            let (gid, slot) = part.at();
+            let has_its_slot = slot != found.slot() && self.slots.get(&slot) == Some(&extent);
+            part.counts() && has_its_slot && memory.has(gid, slot)
+        };
         if self.parts.get(&extent).is_some_and(counts) {
             return;
         }

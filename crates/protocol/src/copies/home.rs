@@ -235,9 +235,10 @@ impl<E: Clone> HomeLog<E> {
         self.advance();
     }
 
-    /// A copy of a higher term was heard of.
+    /// A copy of a higher term was heard of. A home that has stopped and owes nothing waits for the coordinator's word: it may go on.
     pub fn on_stale(&mut self, term: Term) {
-        if term > self.term {
+        let has_stopped = self.state == HomeLogState::Releasing && self.tail.is_empty();
+        if term > self.term && !has_stopped {
             self.depose();
         }
     }

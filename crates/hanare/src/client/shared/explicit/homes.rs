@@ -1,7 +1,7 @@
 //! Homes of a mapping's pages, and the requests that bring pages and send changes: ordinary vector commands over a context's connections,
 //! written into the context's own room.
 //!
-//! Everything but [`Homes::new`] and [`Homes::error`] is async-signal-safe.
+//! Everything but [`Homes::new`], [`Homes::ask`] and [`Homes::error`] is async-signal-safe.
 
 mod question;
 

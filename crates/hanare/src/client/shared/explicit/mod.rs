@@ -71,7 +71,7 @@ use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::page::Streams;
 use hanare_protocol::placement::Extent;
-use hanare_protocol::wire::control::{FilePart, Which};
+use hanare_protocol::wire::control::{FilePart, RegionView, Which};
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::OwnPages;
 use homes::Homes;
@@ -330,6 +330,9 @@ impl Explicit {
             {
                 done = fault::undisturbed(|| work(pager, page, next)).1;
             }
+            if done.is_ok() && self.copies > 1 {
+                mends = Mends::default();
+            }
             outcome = outcome.and(done);
             page = next;
         }
@@ -399,9 +402,7 @@ fn watch(
 ) -> Result<PagerWatch> {
     let page_count = frames.page_count();
     let homes = Arc::new(Homes::new(region, &is_used(region, framed)));
-    let addresses: Vec<(NodeId, Arc<str>)> = homes.nodes().map(|node| (node, address_of(region, node))).collect();
-    let doors: Vec<(NodeId, &str)> = addresses.iter().map(|(node, address)| (*node, &**address)).collect();
-    let lanes = FaultContexts::connect(&region.shared, &doors, next_homes(region, &homes, &doors), options.lanes)?;
+    let lanes = connect(region, &homes, options)?;
     let uffd = Uffd::open(options.features)?;
     for range in framed {
         // SAFETY: it is a mapping of the frames' file, and nobody has its address yet; later it is reached by the raw pointer
@@ -436,6 +437,30 @@ fn watch(
     unsafe { fault::watch(span, pager) }
 }
 
+/// Connects to the homes. Those of bytes with copies may be others by now, and the next ones may not answer yet.
+fn connect(region: &Region, homes: &Arc<Homes>, options: &MapOptions) -> Result<FaultContexts> {
+    let mut breaks = Breaks::default();
+    loop {
+        match connect_today(region, homes, options) {
+            Err(error) if region.copies() > 1 && is_moving(&error) && breaks.may_repeat_moved() => {}
+            connected => return connected,
+        }
+    }
+}
+
+fn connect_today(region: &Region, homes: &Arc<Homes>, options: &MapOptions) -> Result<FaultContexts> {
+    let addresses: Vec<(NodeId, Arc<str>)> = match region.copies() {
+        1 => homes.nodes().map(|node| (node, address_of(region, node))).collect(),
+        _ => {
+            let view = Region::view_of(&region.shared, (region.gid(), region.name()), region.rights())?;
+            homes.set(&view);
+            homes.nodes().map(|node| Ok((node, address_in(&view, node)?.into()))).collect::<Result<_>>()?
+        }
+    };
+    let doors: Vec<(NodeId, &str)> = addresses.iter().map(|(node, address)| (*node, &**address)).collect();
+    FaultContexts::connect(&region.shared, &doors, next_homes(region, homes, &doors), options.lanes)
+}
+
 /// Finds the homes of a mapping's bytes later.
 fn next_homes(region: &Region, homes: &Arc<Homes>, today: &[(NodeId, &str)]) -> Arc<dyn FindHomes> {
     if region.copies() > 1 {
@@ -466,10 +491,15 @@ impl FindHomes for MovingHomes {
         let view = Region::view_of(shared, (self.gid, &self.name), self.rights)?;
         self.homes.set(&view);
         let node = self.homes.node(home);
-        let address = view.nodes.into_iter().find(|at| at.node == node);
-        let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
-        address.map(|at| (node, at.address.into())).ok_or_else(lost)
+        Ok((node, address_in(&view, node)?.into()))
     }
+}
+
+/// Address of a node that holds a part of a region, as it is today.
+fn address_in(view: &RegionView, node: NodeId) -> Result<&str> {
+    let address = view.nodes.iter().find(|at| at.node == node);
+    let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
+    address.map(|at| at.address.as_str()).ok_or_else(lost)
 }
 
 /// Maps the whole pages of this host's extents over the frames, and returns which pages those are, ascending; `None` where there
