@@ -19,6 +19,7 @@
 //! | `update` | which pages have changed at home; update as steps on held pages |
 //! | `digests` | what is known of pages' clean bytes |
 //! | `homes`, `message`, `answer` | requests to the nodes that hold the pages, written into a lane's room |
+//! | `next_homes` | connections to the homes of today, and who is home later |
 //! | `slots` | the limit on frames, and the clock |
 //! | `twins` | the clean bytes of dirty pages |
 //!
@@ -46,6 +47,7 @@ mod digests;
 mod homes;
 mod mapping;
 mod message;
+mod next_homes;
 mod pager;
 mod slots;
 mod twins;
@@ -54,7 +56,7 @@ mod update;
 use super::address::MapAddress;
 use super::fault_contexts::FaultContexts;
 use super::options::MapOptions;
-use super::orders::{FindHomes, FixedHomes, is_for_good};
+use super::orders::is_for_good;
 use crate::client::attachment::{PageCounters, PageCounts, Shared};
 use crate::client::mapping::{fetch_files, map_piece};
 use crate::client::region::Region;
@@ -71,7 +73,7 @@ use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::page::Streams;
 use hanare_protocol::placement::Extent;
-use hanare_protocol::wire::control::{FilePart, RegionView, Which};
+use hanare_protocol::wire::control::{FilePart, Which};
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::OwnPages;
 use homes::Homes;
@@ -401,8 +403,8 @@ fn watch(
     options: &MapOptions,
 ) -> Result<PagerWatch> {
     let page_count = frames.page_count();
-    let homes = Arc::new(Homes::new(region, &is_used(region, framed)));
-    let lanes = connect(region, &homes, options)?;
+    let homes = Arc::new(Homes::new(region, &next_homes::is_used(region, framed)));
+    let lanes = next_homes::connect(region, &homes, options)?;
     let uffd = Uffd::open(options.features)?;
     for range in framed {
         // SAFETY: it is a mapping of the frames' file, and nobody has its address yet; later it is reached by the raw pointer
@@ -435,71 +437,6 @@ fn watch(
     };
     // SAFETY: the mapping is given up after the watch, and by its owner's rule not used any more then.
     unsafe { fault::watch(span, pager) }
-}
-
-/// Connects to the homes. Those of bytes with copies may be others by now, and the next ones may not answer yet.
-fn connect(region: &Region, homes: &Arc<Homes>, options: &MapOptions) -> Result<FaultContexts> {
-    let mut breaks = Breaks::default();
-    loop {
-        match connect_today(region, homes, options) {
-            Err(error) if region.copies() > 1 && is_moving(&error) && breaks.may_repeat_moved() => {}
-            connected => return connected,
-        }
-    }
-}
-
-fn connect_today(region: &Region, homes: &Arc<Homes>, options: &MapOptions) -> Result<FaultContexts> {
-    let addresses: Vec<(NodeId, Arc<str>)> = match region.copies() {
-        1 => homes.nodes().map(|node| (node, address_of(region, node))).collect(),
-        _ => {
-            let view = Region::view_of(&region.shared, (region.gid(), region.name()), region.rights())?;
-            homes.set(&view);
-            homes.nodes().map(|node| Ok((node, address_in(&view, node)?.into()))).collect::<Result<_>>()?
-        }
-    };
-    let doors: Vec<(NodeId, &str)> = addresses.iter().map(|(node, address)| (*node, &**address)).collect();
-    FaultContexts::connect(&region.shared, &doors, next_homes(region, homes, &doors), options.lanes)
-}
-
-/// Finds the homes of a mapping's bytes later.
-fn next_homes(region: &Region, homes: &Arc<Homes>, today: &[(NodeId, &str)]) -> Arc<dyn FindHomes> {
-    if region.copies() > 1 {
-        return Arc::new(MovingHomes {
-            homes: homes.clone(),
-            gid: region.gid(),
-            name: region.name().into(),
-            rights: region.rights(),
-        });
-    }
-    Arc::new(FixedHomes::new(today))
-}
-
-/// Homes of bytes with copies.
-struct MovingHomes {
-    homes: Arc<Homes>,
-    gid: Gid,
-    name: Box<str>,
-    rights: Rights,
-}
-
-impl FindHomes for MovingHomes {
-    fn moves(&self) -> bool {
-        true
-    }
-
-    fn find(&self, shared: &Shared, home: usize) -> Result<(NodeId, Box<str>)> {
-        let view = Region::view_of(shared, (self.gid, &self.name), self.rights)?;
-        self.homes.set(&view);
-        let node = self.homes.node(home);
-        Ok((node, address_in(&view, node)?.into()))
-    }
-}
-
-/// Address of a node that holds a part of a region, as it is today.
-fn address_in(view: &RegionView, node: NodeId) -> Result<&str> {
-    let address = view.nodes.iter().find(|at| at.node == node);
-    let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
-    address.map(|at| at.address.as_str()).ok_or_else(lost)
 }
 
 /// Maps the whole pages of this host's extents over the frames, and returns which pages those are, ascending; `None` where there
@@ -536,22 +473,6 @@ fn between(ranges: &[Range<u64>], end: u64) -> impl Iterator<Item = Range<u64>> 
     let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
     let ends = ranges.iter().map(|range| range.start).chain([end]);
     starts.zip(ends).map(|(start, end)| start..end).filter(|range| !range.is_empty())
-}
-
-/// For each extent whether some of its bytes lie in frames.
-fn is_used(region: &Region, framed: &[Range<u64>]) -> Vec<bool> {
-    let mut is_used: Vec<bool> = region.layout().extents().map(|_| false).collect();
-    for pages in framed {
-        let (start, end) = (pages.start * PAGE_LEN, (pages.end * PAGE_LEN).min(region.len()));
-        region.layout().pieces(start, end - start).for_each(|piece| is_used[piece.extent] = true);
-    }
-    is_used
-}
-
-/// Address of a node that holds a part of the region.
-fn address_of(region: &Region, node: NodeId) -> Arc<str> {
-    let extent = region.layout().extents().position(|extent| extent.node == node);
-    region.extent_route(extent.expect("homes are nodes of the layout")).address
 }
 
 #[cfg(test)]
