@@ -54,7 +54,6 @@ mod twins;
 mod update;
 
 use super::address::MapAddress;
-use super::fault_contexts::FaultContexts;
 use super::options::MapOptions;
 use super::orders::is_for_good;
 use crate::client::attachment::{PageCounters, PageCounts, Shared};
