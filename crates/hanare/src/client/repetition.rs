@@ -41,3 +41,9 @@ impl Breaks {
         since.elapsed() < Duration::from_millis(REACH_MS + ANSWER_MS)
     }
 }
+
+/// True for the errors of a home of bytes with copies that is lost, or is home no more.
+pub(crate) fn is_moving(error: &Error) -> bool {
+    // A wait that a connection took with it is asked for anew.
+    matches!(error, Error::GrantRefused { .. } | Error::NodeLost { .. } | Error::Timeout { .. } | Error::Broken { .. })
+}

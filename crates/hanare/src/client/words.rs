@@ -3,7 +3,7 @@
 use super::locks::{ended, milliseconds, patience};
 use super::region::{Region, Way};
 use super::remote::Remote;
-use super::repetition::Breaks;
+use super::repetition::{Breaks, is_moving};
 use crate::client::cut::plan::parts;
 use hanare_memory::vector;
 use hanare_protocol::error::Happened;
@@ -29,12 +29,6 @@ enum WordLocation {
     Here(Vec<LocalWord>),
     /// At a node, each with its place among the words that are waited for.
     There(Arc<Remote>, Vec<(usize, WaitedWord)>),
-}
-
-/// True for the errors of a home of bytes with copies that is lost, or is home no more.
-pub(crate) fn is_moving(error: &Error) -> bool {
-    // A wait that a connection took with it is asked for anew.
-    matches!(error, Error::GrantRefused { .. } | Error::NodeLost { .. } | Error::Timeout { .. } | Error::Broken { .. })
 }
 
 /// A word of this host, with its place among the words that are waited for.

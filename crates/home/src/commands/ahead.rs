@@ -196,10 +196,10 @@ mod tests {
     fn ranges_count_as_bytes_that_are_under_way() {
         let bytes = Strided { block: 1, stride: 16, count: 400_000, ..Strided::contiguous(0, 0) };
         let mut driven = Driven::of(0, &[(Op::Put, 0, Shape::Strided(bytes), 400_000)]);
-        // A range of 16 bytes stands for each byte: the first stage alone fills the room.
-        assert_eq!(driven.go(), [(0, 0)]);
+        // A stage is 8,192 bytes, with as many ranges of 16 bytes: eight fill the room.
+        assert_eq!(driven.go(), (0..8).map(|stage| (0, stage * 8192 * 16)).collect::<Vec<_>>());
         driven.applied(Ok(Vec::new()));
-        assert_eq!(driven.go(), [(0, 16 * STAGE)]);
+        assert_eq!(driven.go(), [(0, 8 * 8192 * 16)]);
     }
 
     #[test]

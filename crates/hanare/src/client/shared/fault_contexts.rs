@@ -80,8 +80,8 @@ impl Tools {
         orders.renew(*lane, home, &mut self.endpoints[home], *bound) == Renewal::Made
     }
 
-    /// [`Tools::renew`], for one more request of a fault. The home of bytes with copies may be another node meanwhile, whatever was `broken`, or
-    /// was refused: who is home today is asked for until a lost one's lease must be over. Async-signal-safe.
+    /// [`Tools::renew`], for one more request of a fault. Bytes with copies may have another home meanwhile, whatever was `broken` or refused. The
+    /// coordinator is asked for it until the lease of a lost one must be over. Async-signal-safe.
     pub fn renew_again(&mut self, renewals: &mut Renewals, home: usize, broken: Option<Broken>) -> bool {
         let Some((orders, lane, bound)) = self.orders.as_ref() else { return false };
         if !orders.moves() {
@@ -176,8 +176,8 @@ impl FaultContexts {
         is_free.then(|| FaultContextGuard { index, lane, _one_thread: PhantomData })
     }
 
-    /// Replaces connections that are of no more use, or lead to a node that is no home, on all lanes in turn. `place` says where each
-    /// home is, by its number. Not for a signal handler.
+    /// Replaces connections that broke, or lead to a node that is no home, on all lanes in turn. `place` says where each home is, by its
+    /// number. Not for a signal handler.
     ///
     /// **Cost**: waits for each lane; no message where all connections are good. **Errors**: the first that could not be made;
     /// those before it are good.

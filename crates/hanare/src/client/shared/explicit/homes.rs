@@ -98,7 +98,7 @@ pub(super) struct Homes {
 }
 
 impl Homes {
-    /// The homes of the extents that `is_used` (by number): they have a number each, in the order of their extents. An extent with copies
+    /// The homes of the extents that `is_used` (by number). They have a number each, in the order of their extents. An extent with copies
     /// has one of its own, because another node may become its home.
     pub fn new(region: &Region, is_used: &[bool]) -> Homes {
         let mut homes: Vec<(NodeId, usize)> = Vec::new();

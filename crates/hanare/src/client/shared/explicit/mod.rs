@@ -59,8 +59,7 @@ use super::orders::is_for_good;
 use crate::client::attachment::{PageCounters, PageCounts, Shared};
 use crate::client::mapping::{fetch_files, map_piece};
 use crate::client::region::Region;
-use crate::client::repetition::Breaks;
-use crate::client::words::is_moving;
+use crate::client::repetition::{Breaks, is_moving};
 use crate::trace;
 use carried::StoresUnderWay;
 use hanare_memory::fault::{self, Watch};
@@ -112,7 +111,7 @@ pub struct Explicit {
 
 /// Work that was done again because homes were lost.
 #[derive(Default)]
-struct Mends {
+struct Retries {
     is_spent: bool,
     breaks: Breaks,
 }
@@ -322,17 +321,17 @@ impl Explicit {
         let Some(pager) = self.pages.as_deref() else { return Ok(()) };
         let (mut page, end) = (range.start / PAGE_LEN, range.end.div_ceil(PAGE_LEN));
         let mut outcome = Ok(());
-        let mut mends = Mends::default();
+        let mut retries = Retries::default();
         while page < end {
             // The pager holds pages and a context: no handler of the program may run on this thread and touch them.
             let (next, mut done) = fault::undisturbed(|| work(pager, page, end));
             while let Err(error) = &done
-                && self.may_repeat(pager, error, &mut mends)
+                && self.may_repeat(pager, error, &mut retries)
             {
                 done = fault::undisturbed(|| work(pager, page, next)).1;
             }
             if done.is_ok() && self.copies > 1 {
-                mends = Mends::default();
+                retries = Retries::default();
             }
             outcome = outcome.and(done);
             page = next;
@@ -342,13 +341,13 @@ impl Explicit {
 
     /// True if work that failed may be done again: once, if the homes are reached. The next home of bytes with copies has its time.
     #[cold]
-    fn may_repeat(&self, pager: &Pager, error: &Error, mends: &mut Mends) -> bool {
+    fn may_repeat(&self, pager: &Pager, error: &Error, retries: &mut Retries) -> bool {
         if self.copies > 1 {
             return is_moving(error)
-                && mends.breaks.may_repeat_moved()
+                && retries.breaks.may_repeat_moved()
                 && !self.mend(pager).is_err_and(|error| is_for_good(&error));
         }
-        !std::mem::replace(&mut mends.is_spent, true) && self.mend(pager).is_ok()
+        !std::mem::replace(&mut retries.is_spent, true) && self.mend(pager).is_ok()
     }
 
     /// Asks for the grants of today, and makes connections anew that broke: a node that was silent has them refused, or closed.

@@ -3,11 +3,10 @@
 use super::homes::Homes;
 use crate::client::attachment::Shared;
 use crate::client::region::Region;
-use crate::client::repetition::Breaks;
+use crate::client::repetition::{Breaks, is_moving};
 use crate::client::shared::fault_contexts::FaultContexts;
 use crate::client::shared::options::MapOptions;
 use crate::client::shared::orders::{FindHomes, FixedHomes};
-use crate::client::words::is_moving;
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::control::RegionView;
