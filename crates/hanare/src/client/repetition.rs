@@ -1,6 +1,7 @@
 //! Calls that are run again: whether they may, and for how long.
 
 use super::call_numbers::NumberedCall;
+use hanare_protocol::Error;
 use hanare_protocol::limits::{ANSWER_MS, LEASE_MS, REACH_MS, RENEW_MS};
 use std::time::{Duration, Instant};
 
