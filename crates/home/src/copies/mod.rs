@@ -73,7 +73,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         match input {
             CopyInput::Made { extent, set, slot } => {
                 if let Some(found) = memory.find(extent.gid, slot) {
-                    self.on_made(extent, &set, found);
+                    self.on_made(extent, &set, found, memory);
                 }
             }
             CopyInput::Holder { extent, nodes, message } => self.on_holder(now, extent, nodes, message),
@@ -123,8 +123,18 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.parts.get(extent)?.heap()
     }
 
-    fn on_made(&mut self, extent: CopiedExtent, set: &HolderSet, found: E) {
+    fn on_made<M: Memory<Extent = E>>(&mut self, extent: CopiedExtent, set: &HolderSet, found: E, memory: &M) {
         let Some(me) = self.me else { return };
+        // An order that was given up meanwhile, and is carried out late. The coordinator has what it made freed. A slot that was made again
+        // shows that the part in it was freed.
+        let counts = |part: &CopiedPart<E, A>| {
+            let (gid, slot) = part.at();
+            let has_its_slot = slot != found.slot() && self.slots.get(&slot) == Some(&extent);
+            part.counts() && has_its_slot && memory.has(gid, slot)
+        };
+        if self.parts.get(&extent).is_some_and(counts) {
+            return;
+        }
         let slot = found.slot();
         let mut part = CopiedPart::new(me, set, found);
         part.drive(extent, &mut self.wires, &mut self.outputs);
@@ -157,6 +167,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
             ToHolder::Set(set) => part.on_set(&set),
             ToHolder::Freeze { term } => part.freeze(term, extent, outputs),
             ToHolder::Elect { set, has } => part.elect(me, &set, &has),
+            ToHolder::Release(set) => part.release(me, &set),
             ToHolder::Make { node, epoch } => part.make(node, epoch, now),
         });
     }

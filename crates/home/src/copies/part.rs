@@ -4,8 +4,8 @@ use super::wires::CopyWires;
 use super::{CopyOutput, Replies, say, to_copy};
 use crate::memory::Bytes;
 use hanare_protocol::copies::{
-    CopyLog, CopyOutput as LogOutput, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState, Position, Term,
-    UpdateCall,
+    CopyLog, CopyOutput as LogOutput, CopyState, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState, Position,
+    Term, UpdateCall,
 };
 use hanare_protocol::error::Happened;
 use hanare_protocol::heap::{Heap, answer_bytes};
@@ -106,6 +106,11 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         (self.extent.gid(), self.extent.slot())
     }
 
+    /// True if it is a home, or a copy that has begun: it may hold what was answered.
+    pub fn counts(&self) -> bool {
+        self.home.is_some() || self.copy.state() != CopyState::Blank
+    }
+
     pub fn has_peer(&self, node: NodeId) -> bool {
         self.home.as_ref().is_some_and(|home| home.peers().any(|(peer, _)| peer == node))
     }
@@ -128,6 +133,12 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 
     pub fn on_set(&mut self, set: &HolderSet) {
         self.home.iter_mut().for_each(|home| home.on_set(set));
+    }
+
+    /// Another node is to be home of the set that this one may not have heard of.
+    pub fn release(&mut self, me: NodeId, set: &HolderSet) {
+        self.elect(me, set, &BTreeMap::new());
+        self.home.iter_mut().for_each(|home| home.release(set.term));
     }
 
     pub fn freeze(&mut self, term: Term, extent: CopiedExtent, outputs: &mut VecDeque<CopyOutput<A>>) {
@@ -363,6 +374,14 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 }
                 HomeOutput::Admit { term, node, epoch } => {
                     outputs.push_back(say(extent, FromHolder::Admit { term, node, epoch }));
+                    continue;
+                }
+                HomeOutput::Close => {
+                    self.extent.set_open(false);
+                    continue;
+                }
+                HomeOutput::Released { term } => {
+                    outputs.push_back(say(extent, FromHolder::Released { term }));
                     continue;
                 }
                 HomeOutput::Open => {

@@ -165,6 +165,53 @@ fn a_home_that_is_none_any_more_says_so_to_those_who_wait() {
 }
 
 #[test]
+fn a_home_that_missed_the_set_stops_at_the_wish_of_its_coordinator() {
+    let (mut home, mut copy) = pair();
+    home.hold(ToHolder::Release(set(2, 0, &[1])));
+    assert!(!home.extent.is_open());
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.said.last(), Some(&FromHolder::Released { term: Term(2) }));
+}
+
+#[test]
+fn an_order_that_is_carried_out_late_takes_no_copys_place() {
+    let (mut home, mut copy) = pair();
+    copy.memory = Vectors::with_copies(EXTENT.gid, LEN, 2);
+    copy.tell(CopyInput::Made { extent: EXTENT, set: set(1, 0, &[]), slot: Slot(1) });
+    home.write(2, put(100, b"then"));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.applied.last(), Some(&(2, Ok(Vec::new()))));
+    assert_eq!(home.bytes(), copy.bytes());
+    copy.hold(ToHolder::Freeze { term: Term(2) });
+    assert_eq!(copy.said, [FromHolder::IsFrozen { term: Term(2), position: Position(2) }]);
+}
+
+#[test]
+fn a_slot_that_is_made_again_has_nothing_of_the_part_before() {
+    let (_, mut copy) = pair();
+    // It was freed and made again before anybody looked.
+    copy.tell(CopyInput::Made { extent: EXTENT, set: set(2, 0, &[]), slot: Slot(0) });
+    copy.hold(ToHolder::Freeze { term: Term(3) });
+    assert!(copy.said.is_empty(), "it has no bytes: {:?}", copy.said);
+}
+
+#[test]
+fn a_home_that_has_stopped_goes_on_in_a_higher_term() {
+    let (mut home, mut copy) = pair();
+    home.hold(ToHolder::Release(set(1, 0, &[1])));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.said.last(), Some(&FromHolder::Released { term: Term(1) }));
+    // The copy is asked to follow, and says so to the home, before it is lost.
+    copy.hold(ToHolder::Freeze { term: Term(2) });
+    home.tick(NOW + LOOK_PAUSE);
+    exchange(&mut home, &mut copy);
+    home.hold(ToHolder::Set(set(3, 0, &[])));
+    assert!(home.extent.is_open());
+    home.write(9, put(0, b"again"));
+    assert_eq!(home.applied.last(), Some(&(9, Ok(Vec::new()))));
+}
+
+#[test]
 fn what_a_broken_connection_lost_is_sent_again() {
     let (mut home, mut copy) = pair();
     home.write(2, put(100, b"lost"));

@@ -1,71 +1,10 @@
 //! The home of an extent with copies. It orders writes, and applies each when all copies that count have it.
 
+use super::home_states::{HOMES, HomeLogEvent, HomeLogState, PEERS, PeerEvent, PeerState};
 use super::{HolderSet, Position, Term};
 use crate::id::{Epoch, NodeId};
-use crate::table::{self, Row};
+use crate::table;
 use std::collections::{BTreeMap, VecDeque};
-
-/// State of a home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HomeLogState {
-    /// The home was elected, and other copies lack writes that it has applied.
-    Filling,
-    /// The home answers.
-    Open,
-    /// Another is home.
-    Deposed,
-}
-
-/// An event of a home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HomeLogEvent {
-    /// All copies have what it has.
-    Filled,
-    /// A higher term has another home, or none yet.
-    Depose,
-}
-
-/// Every transition of a home.
-pub const HOMES: &[Row<HomeLogState, HomeLogEvent>] = &[
-    Row { event: HomeLogEvent::Filled, from: &[HomeLogState::Filling], to: HomeLogState::Open },
-    Row { event: HomeLogEvent::Depose, from: &[HomeLogState::Filling, HomeLogState::Open], to: HomeLogState::Deposed },
-];
-
-/// State of a copy, as its home sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PeerState {
-    /// Ranges are on their way. It does not count.
-    Making,
-    /// All ranges are sent. It counts, and the coordinator does not know it.
-    Counts,
-    /// The copy has all, and the coordinator is asked to admit it.
-    Asked,
-    /// The copy is of the set.
-    Member,
-    /// The copy is silent, and the coordinator is asked to drop it. It counts until then.
-    Silent,
-}
-
-/// An event of a copy at its home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerEvent {
-    /// The last range was sent.
-    Sent,
-    /// The copy has said that it has all.
-    Ask,
-    /// The coordinator has it in the set.
-    Admit,
-    /// The copy does not answer.
-    Silent,
-}
-
-/// Every transition of a copy at its home. Those that are dropped, and those that are silent before anybody asked for them, are forgotten.
-pub const PEERS: &[Row<PeerState, PeerEvent>] = &[
-    Row { event: PeerEvent::Sent, from: &[PeerState::Making], to: PeerState::Counts },
-    Row { event: PeerEvent::Ask, from: &[PeerState::Counts], to: PeerState::Asked },
-    Row { event: PeerEvent::Admit, from: &[PeerState::Asked], to: PeerState::Member },
-    Row { event: PeerEvent::Silent, from: &[PeerState::Asked, PeerState::Member], to: PeerState::Silent },
-];
 
 /// Result of an input, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -140,6 +79,13 @@ pub enum HomeOutput<E> {
     },
     /// The home answers from here on.
     Open,
+    /// The home answers nothing that comes from here on. It may be opened again.
+    Close,
+    /// The coordinator is told that the home has stopped, and that all copies have its writes.
+    Released {
+        /// The home's term.
+        term: Term,
+    },
     /// The home answers nothing any more. Writes that wait are sent to the next home by those who asked for them.
     Deposed,
 }
@@ -281,9 +227,18 @@ impl<E: Clone> HomeLog<E> {
         self.advance();
     }
 
-    /// A copy of a higher term was heard of.
+    /// Another node is to be home. This one takes no writes any more, and says so when all copies have those that it took.
+    pub fn release(&mut self, term: Term) {
+        if term == self.term && self.change(HomeLogEvent::Release) {
+            self.outputs.push_back(HomeOutput::Close);
+        }
+        self.advance();
+    }
+
+    /// A copy of a higher term was heard of. A home that has stopped and owes nothing waits for the coordinator's word: it may go on.
     pub fn on_stale(&mut self, term: Term) {
-        if term > self.term {
+        let has_stopped = self.state == HomeLogState::Releasing && self.tail.is_empty();
+        if term > self.term && !has_stopped {
             self.depose();
         }
     }
@@ -344,6 +299,7 @@ impl<E: Clone> HomeLog<E> {
             return self.depose();
         }
         self.term = set.term;
+        self.change(HomeLogEvent::Reopen);
         let known: Vec<(NodeId, PeerState)> = self.peers().filter(|(_, state)| state.is_known()).collect();
         for (node, state) in known {
             self.on_place(node, state, set.copies.contains(&node));
@@ -380,6 +336,7 @@ impl<E: Clone> HomeLog<E> {
             _ => None,
         });
         self.outputs.extend(asks);
+        self.advance();
     }
 
     /// A node without the extent's bytes becomes a copy. It gets all ranges, and each write when it is applied here. A copy that the node had
@@ -444,6 +401,10 @@ impl<E: Clone> HomeLog<E> {
             self.change(HomeLogEvent::Filled);
             self.outputs.push_back(HomeOutput::Open);
         }
+        // Said again with each word of a copy, because it may be lost.
+        if self.state == HomeLogState::Releasing && self.tail.is_empty() && stable >= self.applied {
+            self.outputs.push_back(HomeOutput::Released { term: self.term });
+        }
     }
 
     fn apply(&mut self, position: Position, entry: E) {
@@ -476,12 +437,5 @@ impl PeerCopy {
     /// True if the coordinator has it in the set.
     fn is_member(&self) -> bool {
         matches!(self.state, PeerState::Member | PeerState::Silent)
-    }
-}
-
-impl PeerState {
-    /// True if the coordinator may know the copy.
-    fn is_known(self) -> bool {
-        matches!(self, PeerState::Asked | PeerState::Member | PeerState::Silent)
     }
 }

@@ -43,6 +43,8 @@ pub enum ToHolder {
         /// Positions of the other copies, as far as is known.
         has: BTreeMap<NodeId, Position>,
     },
+    /// Another node is to be home. The home of this set stops when all copies have its writes.
+    Release(HolderSet),
     /// The home makes a copy on a node, which has an empty extent for it.
     Make {
         /// The node.
@@ -77,6 +79,11 @@ pub enum FromHolder {
         node: NodeId,
         /// The copy's epoch when it was made.
         epoch: Epoch,
+    },
+    /// The home has stopped, and all copies have its writes.
+    Released {
+        /// The home's term.
+        term: Term,
     },
     /// Bytes could not be written here: this node is no holder any more.
     Broken,

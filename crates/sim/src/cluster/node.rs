@@ -121,6 +121,7 @@ impl Cluster {
                     process.doubted.retain(|(extent, copy)| *extent != of || set.copies.contains(copy));
                 }
             }
+            ToHolder::Release { .. } => self.count("homes asked to stop for another"),
             ToHolder::Freeze { .. } | ToHolder::Make { .. } => {}
         }
     }
