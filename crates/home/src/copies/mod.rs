@@ -71,9 +71,9 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
     /// An event happens; [`Copies::poll`] gives what comes of it.
     pub fn handle<M: Memory<Extent = E>>(&mut self, now: Duration, input: CopyInput<'_>, memory: &M) {
         match input {
-            CopyInput::Made { extent, set, slot } => {
+            CopyInput::Made { extent, set, order, slot } => {
                 if let Some(found) = memory.find(extent.gid, slot) {
-                    self.on_made(extent, &set, found, memory);
+                    self.on_made(extent, &set, order, found);
                 }
             }
             CopyInput::Holder { extent, nodes, message } => self.on_holder(now, extent, nodes, message),
@@ -123,20 +123,14 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.parts.get(extent)?.heap()
     }
 
-    fn on_made<M: Memory<Extent = E>>(&mut self, extent: CopiedExtent, set: &HolderSet, found: E, memory: &M) {
+    fn on_made(&mut self, extent: CopiedExtent, set: &HolderSet, order: u64, found: E) {
         let Some(me) = self.me else { return };
-        // An order that was given up meanwhile, and is carried out late. The coordinator has what it made freed. A slot that was made again
-        // shows that the part in it was freed.
-        let counts = |part: &CopiedPart<E, A>| {
-            let (gid, slot) = part.at();
-            let has_its_slot = slot != found.slot() && self.slots.get(&slot) == Some(&extent);
-            part.counts() && has_its_slot && memory.has(gid, slot)
-        };
-        if self.parts.get(&extent).is_some_and(counts) {
+        // An order that was given up meanwhile, and is carried out late. The coordinator has what it made freed.
+        if self.parts.get(&extent).is_some_and(|part| part.order() > order) {
             return;
         }
         let slot = found.slot();
-        let mut part = CopiedPart::new(me, set, found);
+        let mut part = CopiedPart::new(me, set, (order, found));
         part.drive(extent, &mut self.wires, &mut self.outputs);
         self.slots.insert(slot, extent);
         if let Some(before) = self.parts.insert(extent, part) {
@@ -168,7 +162,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
             ToHolder::Freeze { term } => part.freeze(term, extent, outputs),
             ToHolder::Elect { set, has } => part.elect(me, &set, &has),
             ToHolder::Release(set) => part.release(me, &set),
-            ToHolder::Make { node, epoch } => part.make(node, epoch, now),
+            ToHolder::Make { node, order } => part.make(node, order, now),
         });
     }
 

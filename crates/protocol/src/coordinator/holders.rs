@@ -276,9 +276,12 @@ impl Coordinator {
 
     /// A member says something about an extent.
     pub(super) fn on_holder(&mut self, now_ms: u64, from: NodeId, extent: CopiedExtent, message: FromHolder) {
-        let is_of_today = |node: NodeId, epoch: Epoch| self.roster.phase(node) == Phase::Member && self.epoch(node) == epoch;
+        // What it made in another epoch is void.
+        let epoch_of = |node: NodeId| self.ledger.nodes.get(&node).map(|record| record.epoch);
+        let is_of_today = self.copied.extents.get(&extent).and_then(|copied| copied.remade);
+        let is_of_today = is_of_today.is_some_and(|remade| epoch_of(remade.node) == Some(remade.epoch));
         let admits = match message {
-            FromHolder::Admit { node, epoch, .. } => is_of_today(node, epoch),
+            FromHolder::Admit { node, .. } => self.roster.phase(node) == Phase::Member,
             _ => true,
         };
         let Some(copied) = self.copied.extents.get_mut(&extent).filter(|_| admits) else { return };
@@ -306,8 +309,9 @@ impl Coordinator {
                     self.lose_holder_of(now_ms, extent, (from, Loss::ForGood));
                 }
             }
-            FromHolder::Admit { term, node, epoch } => {
-                let is_asked = |remade: Remade| (remade.node, remade.epoch) == (node, epoch) && remade.slot.is_some();
+            FromHolder::Admit { term, node, order } => {
+                let is_asked =
+                    |remade: Remade| (remade.node, remade.order) == (node, order) && remade.slot.is_some() && is_of_today;
                 if copied.holders.set().copies.contains(&node) || copied.remade.is_some_and(is_asked) {
                     copied.holders.on_admit(from, term, node);
                 }
@@ -465,8 +469,8 @@ impl Coordinator {
     fn say_make(&mut self, extent: CopiedExtent) {
         let Some(copied) = self.copied.extents.get(&extent) else { return };
         let (home, remade) = (copied.holders.set().home, copied.remade.filter(|remade| remade.slot.is_some()));
-        if let Some(Remade { node, epoch, .. }) = remade {
-            self.say_to_holder(home, extent, ToHolder::Make { node, epoch });
+        if let Some(Remade { node, order, .. }) = remade {
+            self.say_to_holder(home, extent, ToHolder::Make { node, order });
         }
     }
 

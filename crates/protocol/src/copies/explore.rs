@@ -6,7 +6,7 @@ use super::holders::{HOLDERS, HoldersState};
 use super::home_states::{HOMES, PEERS};
 use super::*;
 use crate::explored::{Explored, Judged, holds, is_needed, nothing_is_wrong};
-use crate::id::{Epoch, NodeId};
+use crate::id::NodeId;
 use crate::table;
 use stateright::{Checker, Model, Property};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -465,7 +465,7 @@ impl Model for Extent {
             }
             Move::Make { home, copy } if world.makes < self.makes && !world.hosts[copy].is_dead && !world.hosts[copy].is_lost => {
                 world.makes = world.makes.saturating_add(1);
-                world.hosts[home].home.as_mut()?.make(node(copy), Epoch(1));
+                world.hosts[home].home.as_mut()?.make(node(copy), 1);
                 world.drive_home(home, self.off);
             }
             // The copy's node frees it when it hears of that: here at once.

@@ -2,7 +2,7 @@
 
 use super::home_states::{HOMES, HomeLogEvent, HomeLogState, PEERS, PeerEvent, PeerState};
 use super::{HolderSet, Position, Term};
-use crate::id::{Epoch, NodeId};
+use crate::id::NodeId;
 use crate::table;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -74,8 +74,8 @@ pub enum HomeOutput<E> {
         term: Term,
         /// The copy.
         node: NodeId,
-        /// The node's generation when it was made a copy. One that began anew since has nothing.
-        epoch: Epoch,
+        /// The coordinator's order by which the node has the extent. What it had by another one is no copy.
+        order: u64,
     },
     /// The home answers from here on.
     Open,
@@ -94,7 +94,7 @@ pub enum HomeOutput<E> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct PeerCopy {
     state: PeerState,
-    epoch: Epoch,
+    order: u64,
     has: Position,
     /// The next range to send.
     range: u64,
@@ -148,7 +148,7 @@ impl<E: Clone> HomeLog<E> {
     ) -> HomeLog<E> {
         let peer = |node: &NodeId| {
             let has = has.get(node).copied().unwrap_or_default();
-            (*node, PeerCopy { state: PeerState::Member, epoch: Epoch::default(), has, range: ranges, from: last })
+            (*node, PeerCopy { state: PeerState::Member, order: 0, has, range: ranges, from: last })
         };
         let peers = set.copies.iter().filter(|node| **node != me).map(peer).collect();
         let (state, outputs) = (HomeLogState::Filling, VecDeque::new());
@@ -220,9 +220,9 @@ impl<E: Clone> HomeLog<E> {
         // A position is input.
         peer.has = peer.has.max(position.min(last));
         if peer.state == PeerState::Counts && peer.has >= peer.from {
-            let epoch = peer.epoch;
+            let order = peer.order;
             self.step(node, PeerEvent::Ask);
-            self.outputs.push_back(HomeOutput::Admit { term, node, epoch });
+            self.outputs.push_back(HomeOutput::Admit { term, node, order });
         }
         self.advance();
     }
@@ -245,11 +245,11 @@ impl<E: Clone> HomeLog<E> {
 
     /// A connection to a copy is made anew. A copy gets again what it may lack; one that is made gets all ranges again.
     pub fn on_reconnected(&mut self, node: NodeId) {
-        match self.peers.get(&node).map(|peer| (peer.state, peer.epoch)) {
+        match self.peers.get(&node).map(|peer| (peer.state, peer.order)) {
             // Ranges are lost with the connection, unless it has said that it has all.
-            Some((PeerState::Making | PeerState::Counts, epoch)) => {
+            Some((PeerState::Making | PeerState::Counts, order)) => {
                 self.peers.remove(&node);
-                self.make(node, epoch);
+                self.make(node, order);
                 self.advance();
             }
             _ => self.send_again(node),
@@ -315,8 +315,8 @@ impl<E: Clone> HomeLog<E> {
             (PeerState::Asked, true) => drop(self.step(node, PeerEvent::Admit)),
             // The wish was of an earlier term.
             (PeerState::Asked, false) => {
-                let epoch = self.peers.get(&node).map(|peer| peer.epoch).unwrap_or_default();
-                self.outputs.push_back(HomeOutput::Admit { term, node, epoch });
+                let order = self.peers.get(&node).map(|peer| peer.order).unwrap_or_default();
+                self.outputs.push_back(HomeOutput::Admit { term, node, order });
             }
             (PeerState::Silent, true) => self.outputs.push_back(HomeOutput::Drop { term, node }),
             (_, true) => {}
@@ -331,7 +331,7 @@ impl<E: Clone> HomeLog<E> {
         }
         let term = self.term;
         let asks = self.peers.iter().filter_map(|(node, peer)| match peer.state {
-            PeerState::Asked => Some(HomeOutput::Admit { term, node: *node, epoch: peer.epoch }),
+            PeerState::Asked => Some(HomeOutput::Admit { term, node: *node, order: peer.order }),
             PeerState::Silent => Some(HomeOutput::Drop { term, node: *node }),
             _ => None,
         });
@@ -340,15 +340,15 @@ impl<E: Clone> HomeLog<E> {
     }
 
     /// A node without the extent's bytes becomes a copy. It gets all ranges, and each write when it is applied here. A copy that the node had
-    /// in another epoch, and that is no member yet, is void. Returns false where nothing begins.
-    pub fn make(&mut self, node: NodeId, epoch: Epoch) -> bool {
-        let is_void = |peer: &PeerCopy| peer.epoch != epoch && !peer.is_member();
+    /// by another order, and that is no member yet, is void. Returns false where nothing begins.
+    pub fn make(&mut self, node: NodeId, order: u64) -> bool {
+        let is_void = |peer: &PeerCopy| peer.order != order && !peer.is_member();
         if self.state != HomeLogState::Open || node == self.me || !self.peers.get(&node).is_none_or(is_void) {
             return false;
         }
         let (term, at) = (self.term, self.applied);
         self.peers
-            .insert(node, PeerCopy { state: PeerState::Making, epoch, has: Position::default(), range: 0, from: self.last });
+            .insert(node, PeerCopy { state: PeerState::Making, order, has: Position::default(), range: 0, from: self.last });
         self.outputs.push_back(HomeOutput::Make { to: node, term, at });
         self.advance();
         true

@@ -33,7 +33,7 @@ mod home_states;
 #[cfg(test)]
 mod writers;
 
-pub use copy::{CopyLog, CopyOutput, CopyState};
+pub use copy::{CopyLog, CopyOutput};
 pub use done::{DoneBefore, DoneCalls, Once, UpdateCall};
 pub use holders::{HolderOutput, HolderSet, Holders, HoldersState};
 pub use home::{HomeLog, HomeOutput};

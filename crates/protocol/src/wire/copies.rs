@@ -11,7 +11,7 @@ use super::Malformed;
 use super::command::Op;
 use crate::copies::{DoneCalls, HolderSet, Once, Position, Term, UpdateCall};
 use crate::heap::{HEAP_ANSWER_LEN, Heap, HeapCall};
-use crate::id::{Epoch, Gid, NodeId};
+use crate::id::{Gid, NodeId};
 use crate::limits::{STAGE_LEN, WRITE_RANGE_COUNT_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,8 +49,8 @@ pub enum ToHolder {
     Make {
         /// The node.
         node: NodeId,
-        /// The node's epoch.
-        epoch: Epoch,
+        /// The order by which the node has the extent.
+        order: u64,
     },
 }
 
@@ -77,8 +77,8 @@ pub enum FromHolder {
         term: Term,
         /// The copy.
         node: NodeId,
-        /// The copy's epoch when it was made.
-        epoch: Epoch,
+        /// The order by which the node has the extent.
+        order: u64,
     },
     /// The home has stopped, and all copies have its writes.
     Released {

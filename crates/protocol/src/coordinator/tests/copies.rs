@@ -266,18 +266,18 @@ fn a_copy_is_made_on_another_node() {
     pool.say(1, FromHolder::Drop { term: Term(1), node: NodeId(copy as u32) });
     pool.pass(200, &[]);
     let make = pool.nodes[1].held.iter().rev().find_map(|(_, message)| match message {
-        ToHolder::Make { node, epoch } => Some((*node, *epoch)),
+        ToHolder::Make { node, order } => Some((*node, *order)),
         _ => None,
     });
-    let (node, epoch) = make.expect("a copy is missing");
+    let (node, order) = make.expect("a copy is missing");
     assert!([copy, third].contains(&(node.0 as usize)));
     // Another than the home does not admit it, nor is another one admitted.
-    pool.say(third, FromHolder::Admit { term: Term(2), node, epoch });
+    pool.say(third, FromHolder::Admit { term: Term(2), node, order });
     let other = NodeId(if node.0 as usize == third { copy } else { third } as u32);
-    pool.say(1, FromHolder::Admit { term: Term(2), node: other, epoch });
-    pool.say(1, FromHolder::Admit { term: Term(2), node, epoch: Epoch(epoch.0 + 1) });
+    pool.say(1, FromHolder::Admit { term: Term(2), node: other, order });
+    pool.say(1, FromHolder::Admit { term: Term(2), node, order: order + 1 });
     assert_eq!(holders(&pool), (2, 1, vec![]));
-    pool.say(1, FromHolder::Admit { term: Term(2), node, epoch });
+    pool.say(1, FromHolder::Admit { term: Term(2), node, order });
     assert_eq!(holders(&pool), (3, 1, vec![node.0]));
     assert_eq!(pool.nodes.iter().map(|node| node.slots.len()).sum::<usize>(), 2);
     let used: u64 = pool.stat("a").unwrap().nodes.iter().map(|(_, len)| len).sum();
@@ -424,11 +424,11 @@ fn a_live_region_gets_more_copies_and_fewer() {
     pool.pass(200, &[]);
     let made = NodeId((0..3).find(|node| *node != before.1 && before.2 != [*node]).unwrap());
     assert_eq!(pool.nodes[made.0 as usize].slots.len(), 1);
-    let epoch = pool.nodes[1].held.iter().find_map(|(_, message)| match message {
-        ToHolder::Make { node, epoch } if *node == made => Some(*epoch),
+    let order = pool.nodes[1].held.iter().find_map(|(_, message)| match message {
+        ToHolder::Make { node, order } if *node == made => Some(*order),
         _ => None,
     });
-    pool.say(1, FromHolder::Admit { term: Term(before.0), node: made, epoch: epoch.expect("the home makes it") });
+    pool.say(1, FromHolder::Admit { term: Term(before.0), node: made, order: order.expect("the home makes it") });
     assert_eq!((holders(&pool).1, holders(&pool).2.len()), (1, 2));
     let again = Coordinator::restore(pool.settings.clone(), pool.journal.clone(), pool.now_ms);
     assert_eq!(again.regions().next(), pool.coordinator.regions().next());
@@ -487,12 +487,12 @@ fn drain(pool: &mut Pool, node: u32, wish: DrainWish) -> crate::error::Result<Dr
 /// The last copy that a home was told to make is made.
 fn admit(pool: &mut Pool, home: usize) -> u32 {
     let made = pool.nodes[home].held.iter().rev().find_map(|(_, message)| match message {
-        ToHolder::Make { node, epoch } => Some((*node, *epoch)),
+        ToHolder::Make { node, order } => Some((*node, *order)),
         _ => None,
     });
-    let (node, epoch) = made.expect("a copy is made");
+    let (node, order) = made.expect("a copy is made");
     let term = Term(holders(pool).0);
-    pool.say(home, FromHolder::Admit { term, node, epoch });
+    pool.say(home, FromHolder::Admit { term, node, order });
     node.0
 }
 
