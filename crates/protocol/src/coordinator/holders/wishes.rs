@@ -18,6 +18,11 @@ pub(super) enum HolderWish {
 }
 
 impl Coordinator {
+    /// The order by which a copy of an extent is made at present, for checks.
+    pub fn making_order(&self, extent: CopiedExtent) -> Option<u64> {
+        self.copied.extents.get(&extent)?.remade.map(|remade| remade.order)
+    }
+
     /// The next change of an extent whose home answers.
     pub(super) fn wish(&self, extent: CopiedExtent) -> HolderWish {
         let wanted = self.ledger.regions.get(&extent.gid).map_or(1, |region| usize::from(region.copies));
