@@ -48,7 +48,6 @@ pub struct CChanges {
     gid: u32,
     attributes: *const CAttribute,
     attribute_count: usize,
-    copies: u32,
 }
 
 /// `HANARE_SAME` of the header.
@@ -73,9 +72,7 @@ unsafe fn changes(ptr: *const CChanges) -> Outcome<Changes> {
     };
     // SAFETY: the caller's list.
     let attributes = unsafe { attributes(given.attributes, given.attribute_count) }?.into_iter().collect();
-    // What is no byte is refused as too many.
-    let copies = Some(given.copies).filter(|copies| *copies != 0).map(|copies| u8::try_from(copies).unwrap_or(u8::MAX));
-    Ok(Changes { name, owner, mode: Some(given.mode).filter(|mode| *mode != SAME), copies, attributes })
+    Ok(Changes { name, owner, mode: Some(given.mode).filter(|mode| *mode != SAME), attributes })
 }
 
 /// See `hanare.h`.

@@ -25,7 +25,6 @@
 mod arguments;
 mod demo;
 mod doctor;
-mod drain;
 mod fabric;
 mod forward;
 #[cfg(test)]
