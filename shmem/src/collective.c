@@ -1,6 +1,6 @@
 /* Collective operations of teams and active sets, over put, get and atomic operations.
  *
- * A sync is a dissemination barrier: in round k each PE adds 1 to a counter of the PE that is 2^k further, waits for 1 in its own, and
+ * A sync is a dissemination barrier. In round k each PE adds 1 to a counter of the PE that is 2^k further. It waits for 1 in its own, and
  * takes it off. So the counters are 0 between syncs. A PE that is a sync ahead makes a 2 of the 1; none is two ahead.
  *
  * Data go between two syncs: after the first all sources are there, and each PE begins to get what it needs. The second waits for that,

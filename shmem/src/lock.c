@@ -1,4 +1,4 @@
-/* Locks: a queue of PEs in the 8 bytes of the lock, each of which waits in its own memory and is served in turn.
+/* Locks: a queue of PEs in the 8 bytes of the lock. Each PE waits in its own memory, and is served in turn.
  *
  *   first 4 bytes    at the lock's home alone: the last PE of the queue, plus 1; 0 where nobody has the lock
  *   last 4 bytes     at each PE: the PE behind it in the queue, plus 1; and WAITS until the PE before it gives the lock on

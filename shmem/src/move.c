@@ -1,7 +1,7 @@
 /* Put and get: copies where this host has the PE's memory, commands to its node elsewhere.
  *
- * A call returns when the bytes are at their home. Those whose names end in _nbi begin commands that quiet and fence wait for, so that
- * many are under way at a time. */
+ * A call returns when the bytes are at their home. Calls whose names end in _nbi begin commands, and quiet and fence wait for them. So many
+ * are under way at a time. */
 #include "pe.h"
 
 #include <pthread.h>
@@ -141,7 +141,7 @@ static void put_signal(void *dest, const void *source, size_t len, uint64_t *sig
     fetch_op(signal, update, value, sizeof *signal, pe);
 }
 
-/* One element, in one step. */
+/* Puts one element, in one step. */
 static void put_one(void *dest, const void *value, size_t size, int pe)
 {
     struct target target = target_of(dest, pe);

@@ -25,7 +25,7 @@ struct peer {
     uint32_t node;
 };
 
-/* This PE. Set by shmem_init, not changed until shmem_finalize. */
+/* The PE of this process. shmem_init sets it; nothing changes it until shmem_finalize. */
 struct job {
     hanare_pool *pool; /* NULL outside of init and finalize */
     int me;
@@ -110,7 +110,7 @@ const struct set *set_of(shmem_team_t team);
 void teams_begin(void);
 /* The world's PE of a number in a context's team. */
 int ctx_pe(shmem_ctx_t ctx, int pe);
-/* A value of each PE of the set that is there for all between this call and the next sync of the set. */
+/* Shows a value of this PE to all of the set, until the next sync of the set. */
 void publish(const struct set *set, int word, long value);
 long published(const struct set *set, int word, int number);
 
