@@ -3,6 +3,7 @@
 use super::call_numbers::NumberedCall;
 use hanare_protocol::Error;
 use hanare_protocol::limits::{ANSWER_MS, LEASE_MS, REACH_MS, RENEW_MS};
+use rustix::time::Timespec;
 use std::time::{Duration, Instant};
 
 /// The way in which a call of commands is run again.
@@ -24,7 +25,7 @@ pub(crate) struct Breaks(Option<Instant>);
 pub(crate) const MOVE_MS: u64 = LEASE_MS + 3 * RENEW_MS;
 
 /// Time between questions for the next home of bytes with copies.
-const MOVED_PAUSE: Duration = Duration::from_millis(10);
+const MOVED_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 impl Breaks {
     /// A connection ended under the request. True if it is to be repeated: a node that takes connections counts as lost after [`REACH_MS`].
@@ -33,12 +34,14 @@ impl Breaks {
     }
 
     /// The same for bytes with copies, whose next home answers after the lease of the one before. Pauses before all but the first repetition.
+    /// Async-signal-safe.
     pub fn may_repeat_moved(&mut self) -> bool {
         let Some(since) = self.0 else {
             self.0 = Some(Instant::now());
             return true;
         };
-        std::thread::sleep(MOVED_PAUSE);
+        // A signal ends the pause early, which does no harm.
+        let _ = rustix::thread::nanosleep(&MOVED_PAUSE);
         since.elapsed() < Duration::from_millis(REACH_MS + ANSWER_MS)
     }
 }

@@ -16,18 +16,17 @@
 use super::endpoint::{Broken, Endpoint};
 use super::orders::{FindHomes, Orders, Renewal};
 use crate::client::attachment::Shared;
-use crate::client::repetition::MOVE_MS;
+use crate::client::repetition::{Breaks, MOVE_MS};
 use hanare_memory::diff::Diff;
 use hanare_protocol::id::NodeId;
-use hanare_protocol::limits::{ANSWER_MS, ASK_MS, PAGE_LEN, REACH_MS, SPIN_PAUSE_COUNT};
+use hanare_protocol::limits::{ASK_MS, PAGE_LEN, SPIN_PAUSE_COUNT};
 use hanare_protocol::{Error, Result};
-use rustix::event::{Timespec, poll};
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Pages that a lane has room for.
 pub(crate) const LANE_PAGE_COUNT: usize = hanare_protocol::limits::PAGES_ASKED_MAX;
@@ -88,21 +87,14 @@ impl Tools {
             renewals.count += 1;
             return renewals.count <= self.endpoints.len() && broken.is_some_and(|why| self.renew(home, why));
         }
-        loop {
-            let begun = *renewals.begun.get_or_insert_with(Instant::now);
-            if begun.elapsed() > Duration::from_millis(REACH_MS + ANSWER_MS) {
-                return false;
-            }
-            if renewals.count > 0 {
-                let _ = poll(&mut [], Some(&MOVED_NAP));
-            }
-            renewals.count += 1;
+        while renewals.breaks.may_repeat_moved() {
             match orders.renew(*lane, home, &mut self.endpoints[home], *bound) {
                 Renewal::Made => return true,
                 Renewal::NotNow => {}
                 Renewal::Never => return false,
             }
         }
+        false
     }
 }
 
@@ -110,11 +102,8 @@ impl Tools {
 #[derive(Default)]
 pub(crate) struct Renewals {
     count: usize,
-    begun: Option<Instant>,
+    breaks: Breaks,
 }
-
-/// Time between questions for the next home of bytes with copies.
-const MOVED_NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 // SAFETY: the tools are reached by the thread that took the lane alone (the module's invariant); they may move between threads.
 unsafe impl Sync for FaultContext {}
