@@ -329,16 +329,18 @@ typedef struct hanare_changes {
     uint32_t gid;
     const hanare_attribute *attributes; /* set; those whose value is NULL are taken away */
     size_t attribute_count;
+    uint32_t copies; /* 0: the same, or how many nodes hold each byte, as in hanare_create_options. Copies are made while programs go on */
 } hanare_changes;
 
 /* Changes nothing. */
-#define HANARE_CHANGES_INIT {sizeof(hanare_changes), NULL, HANARE_SAME, HANARE_SAME, HANARE_SAME, NULL, 0}
+#define HANARE_CHANGES_INIT {sizeof(hanare_changes), NULL, HANARE_SAME, HANARE_SAME, HANARE_SAME, NULL, 0, 0}
 
-/* Changes name, mode, owner or attributes of the region `name`: all that is asked, or nothing. Open handles keep the rights that they were
+/* Changes name, mode, owner, attributes or number of copies of the region `name`: all that is asked, or nothing. Open handles keep the rights that they were
  * opened with, and find the region under its new name.
  *
  * Errors     UNKNOWN_REGION, NO_PERMISSION (for all but its owner and root; for all but root, where another user is to own it),
- *            NAME_TAKEN, BAD_NAME, LIMIT_REACHED (too many bytes of attributes), QUOTA_EXCEEDED, NO_COORDINATOR.
+ *            NAME_TAKEN, BAD_NAME, LIMIT_REACHED (too many bytes of attributes), QUOTA_EXCEEDED, NO_COORDINATOR, BAD_PLACEMENT (a number
+ *            of copies that the pool cannot have), POOL_FULL, BAD_USE (copies of a region that was made without them).
  */
 int hanare_alter(hanare_pool *pool, const char *name, const hanare_changes *changes);
 

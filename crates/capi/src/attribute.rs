@@ -48,6 +48,7 @@ pub struct CChanges {
     gid: u32,
     attributes: *const CAttribute,
     attribute_count: usize,
+    copies: u32,
 }
 
 /// `HANARE_SAME` of the header.
@@ -72,7 +73,9 @@ unsafe fn changes(ptr: *const CChanges) -> Outcome<Changes> {
     };
     // SAFETY: the caller's list.
     let attributes = unsafe { attributes(given.attributes, given.attribute_count) }?.into_iter().collect();
-    Ok(Changes { name, owner, mode: Some(given.mode).filter(|mode| *mode != SAME), attributes })
+    // A number above 255 is refused as too many copies.
+    let copies = Some(given.copies).filter(|copies| *copies != 0).map(|copies| u8::try_from(copies).unwrap_or(u8::MAX));
+    Ok(Changes { name, owner, mode: Some(given.mode).filter(|mode| *mode != SAME), copies, attributes })
 }
 
 /// See `hanare.h`.

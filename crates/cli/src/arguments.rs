@@ -162,6 +162,7 @@ mod tests {
             "hanare region create a 4GiB --place interleave=64K --mode 0644",
             "hanare region cp a.npy a",
             "hanare region cp a b.npy --shape 2x3 --dtype float64",
+            "hanare region set a copies=2",
             "hanare region rm a b",
             "hanare mount dir",
             "hanare mount dir --name projects -o coherent,ro -- make -j2",

@@ -25,6 +25,7 @@
 mod arguments;
 mod demo;
 mod doctor;
+mod drain;
 mod fabric;
 mod forward;
 #[cfg(test)]

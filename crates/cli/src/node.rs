@@ -1,5 +1,6 @@
 //! `hanare node`: the process that lends this host's memory and serves its clients.
 
+use crate::drain;
 use crate::journal;
 use crate::notify;
 use crate::prometheus;
@@ -105,12 +106,16 @@ pub enum Other {
         /// Its number, as `hanare status` shows it.
         number: u32,
     },
+    /// Move what a node holds to other nodes while programs use it, so that the node may end
+    Drain(drain::Options),
 }
 
 /// Runs the node until a signal or a failure ends it.
 pub fn run(options: &Options) -> Result<i32> {
-    if let Some(Other::Rm { number }) = options.other {
-        return Ok(Pool::attach_alone()?.forget_node(NodeId(number)).map(|()| 0)?);
+    match &options.other {
+        Some(Other::Rm { number }) => return Ok(Pool::attach_alone()?.forget_node(NodeId(*number)).map(|()| 0)?),
+        Some(Other::Drain(options)) => return drain::run(options),
+        None => {}
     }
     let result = start_and_wait(options);
     match &result {
@@ -153,14 +158,23 @@ fn start_and_wait(options: &Options) -> Result<()> {
     notify::tell("READY=1");
     let socket = node.socket().to_owned();
     notify::watch(move || Pool::attach_to(&socket, None).is_ok())?;
-    let stops = node.clone();
+    let (stops, says_so) = (node.clone(), !options.json);
     std::thread::Builder::new().name("end".to_owned()).spawn(move || {
         let is_end = |step: &Step| matches!(step, Step::End);
         told.1.iter().find(is_end);
         notify::tell("STOPPING=1");
+        if says_so && holds_nothing(&stops) {
+            print::line(&format!("{} ends; it holds no region", stops.id()));
+        }
         stops.stop();
     })?;
     Ok(node.wait()?)
+}
+
+/// True if no region has bytes on the node.
+fn holds_nothing(node: &Node) -> bool {
+    let own = Pool::attach_to(node.socket(), None).and_then(|pool| pool.own_status());
+    own.is_ok_and(|status| status.regions == 0)
 }
 
 /// Event that the main thread waits for while the node starts.

@@ -236,8 +236,15 @@ mod tests {
     #[test]
     fn a_page_has_one_line_for_each_node_and_number() {
         let memory = Memory { lent: 4096, populated: 2048, used: 10, spilled: 0, page: 4096, clients: 3, is_plain: false };
-        let node =
-            NodeStatus { node: NodeId(1), name: "a\"b".into(), address: "x:1".into(), epoch: Epoch(1), alive: true, memory };
+        let node = NodeStatus {
+            node: NodeId(1),
+            name: "a\"b".into(),
+            address: "x:1".into(),
+            epoch: Epoch(1),
+            alive: true,
+            drains: false,
+            memory,
+        };
         let text = page(&PoolStatus { nodes: vec![node], regions: 7 });
         assert!(text.contains("\nhanare_regions 7\n"), "{text}");
         assert!(text.contains("hanare_node_used_bytes{node=\"1\",name=\"a\\\"b\"} 10\n"), "{text}");

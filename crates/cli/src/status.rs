@@ -96,7 +96,12 @@ fn row(node: &NodeStatus) -> Vec<String> {
         node.node.0.to_string(),
         node.name.clone(),
         node.address.clone(),
-        if node.alive { "alive" } else { "lost" }.to_owned(),
+        match (node.alive, node.drains) {
+            (true, true) => "drains",
+            (true, false) => "alive",
+            (false, _) => "lost",
+        }
+        .to_owned(),
         size::show(node.memory.lent),
         size::show(node.memory.populated),
         size::show(node.memory.used),
@@ -139,7 +144,7 @@ fn value(status: &PoolStatus) -> Value {
 
 fn node_value(node: &NodeStatus) -> Value {
     json!({
-        "node": node.node.0, "name": node.name, "address": node.address, "epoch": node.epoch.0, "alive": node.alive,
+        "node": node.node.0, "name": node.name, "address": node.address, "epoch": node.epoch.0, "alive": node.alive, "drains": node.drains,
         "lent": node.memory.lent, "populated": node.memory.populated, "used": node.memory.used,
         "page": node.memory.page, "clients": node.memory.clients, "plain": node.memory.is_plain,
     })

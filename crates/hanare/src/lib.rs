@@ -76,7 +76,9 @@ pub use hanare_protocol::queue::{Overflow, QueueForm, Unit};
 #[doc(inline)]
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 #[doc(inline)]
-pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, OwnStatus, PageRun, PageStat, PoolStatus, RegionStat};
+pub use hanare_protocol::wire::control::{
+    Changes, DrainStatus, DrainWish, Memory, NodeStatus, OwnStatus, PageRun, PageStat, PoolStatus, RegionStat,
+};
 #[doc(inline)]
 pub use hanare_protocol::wire::look::{LockStat, ProgramStat, Seen};
 #[doc(inline)]

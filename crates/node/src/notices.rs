@@ -53,7 +53,7 @@ pub(crate) enum ToService {
     /// A connection for messages about pages, or copies. The other node made it, or it is the outcome of this node's try.
     Wired { role: Role, node: NodeId, is_ours: bool, link: Result<Box<dyn Link>> },
     /// The coordinator had an extent with copies made here.
-    Copied { extent: CopiedExtent, set: HolderSet, slot: Slot },
+    Copied { extent: CopiedExtent, set: HolderSet, order: u64, slot: Slot },
     /// The coordinator's message on an extent with copies.
     Holder { extent: CopiedExtent, nodes: Vec<NodeAddress>, message: ToHolder },
     /// A client of this host wants links to a queue that it reads, on that socket.

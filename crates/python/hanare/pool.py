@@ -350,6 +350,20 @@ class Pool:
         pool = trusting(self, trust)
         return Region(pool, pool._native.create(name, nbytes, place, mode, exist_ok, {}, copies), "w")
 
+    def set_copies(self, name: str, copies: int) -> None:
+        """Have `copies` nodes, 1 to 3, hold each byte of an array or region from now on, while programs use it.
+
+        Further copies are made after this returns: `hanare region ls` shows how many there are.
+
+        Raises
+        ------
+        BadUse
+            The region was made without copies. It keeps one: its host's programs store to its memory past the node.
+        BadPlacement, PoolFull
+            The pool has too few nodes, or none of them has room.
+        """
+        self._native.alter(name, None, {}, copies)
+
     def remove(self, name: str) -> None:
         """Remove an array or region. Programs that have it as `numpy.ndarray` keep its bytes; all other use of it fails."""
         self._native.remove(name)

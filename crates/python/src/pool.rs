@@ -133,15 +133,17 @@ impl Pool {
         py.detach(|| self.pool.resize(name, len)).map(Region::new).map_err(raise)
     }
 
-    /// Gives a region another name, or changes what is kept with it; `None` takes a value away.
+    /// Gives a region another name or number of copies, or changes what is kept with it; `None` takes a value away.
+    #[pyo3(signature = (name, new_name, attributes, copies=None))]
     fn alter(
         &self,
         py: Python<'_>,
         name: &str,
         new_name: Option<String>,
         attributes: BTreeMap<String, Option<Vec<u8>>>,
+        copies: Option<u8>,
     ) -> PyResult<()> {
-        let changes = Changes { name: new_name, attributes, ..Changes::default() };
+        let changes = Changes { name: new_name, attributes, copies, ..Changes::default() };
         py.detach(|| self.pool.alter(name, &changes)).map_err(raise)
     }
 

@@ -159,3 +159,19 @@ def test_tables_are_read_on_terminals_and_in_notebooks(pool: hanare.Pool) -> Non
     table = pool.info()
     assert [row["state"] for row in table] == ["alive", "alive"] and "alive" in repr(table)
     assert table._repr_html_().count("<tr>") == 3
+
+
+def test_the_number_of_copies_changes_while_a_region_is_used(pool: hanare.Pool, name: str) -> None:
+    region = pool.create(name, 1 << 16, copies=2)
+    region.put(5, b"kept")
+    for copies in (1, 2, 1):
+        pool.set_copies(name, copies)
+        region.put(100, b"%d" % copies)
+        assert bytes(region.get(5, 4)) == b"kept"
+    with pytest.raises(errors.BadPlacement, match="the pool has 2"):
+        pool.set_copies(name, 3)
+    region.remove()
+    pool.create(name, 1 << 16)
+    with pytest.raises(errors.BadUse, match="made without copies"):
+        pool.set_copies(name, 2)
+    pool.remove(name)

@@ -145,6 +145,16 @@ const NOTES: &[Remarks] = &[
         &[("hanare node rm 2", "Takes node 2, which does not come back, out of the list; its regions are lost.")],
     ),
     notes(
+        "hanare-node-drain",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[
+            ("hanare node drain 2", "Moves what node 2 holds to other nodes, and ends when it holds nothing."),
+            ("hanare node drain 2 --to 3,4", "The same, to these nodes alone."),
+            ("hanare node drain 2 --stop", "What has not moved stays."),
+        ],
+    ),
+    notes(
         "hanare-status",
         OF_CLIENTS,
         &[SOCKET],
@@ -183,6 +193,7 @@ const NOTES: &[Remarks] = &[
         &[
             ("hanare region set table --name older --mode 0644", "Another name, and who may read it."),
             ("hanare region set table --attribute made-by=solver", "An attribute that programs agree on."),
+            ("hanare region set table copies=3", "Three nodes hold each of its bytes, where it was made with --copies 2."),
         ],
     ),
     notes(

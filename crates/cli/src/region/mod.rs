@@ -8,7 +8,7 @@ use crate::{look, print, size};
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 use hanare::{Array, Changes, CreateOptions, PageRun, Pool, RegionStat, User};
-use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
+use hanare_protocol::limits::{COPY_COUNT_MAX, PAGE_RUN_COUNT_MAX};
 use hanare_protocol::placement::Placement;
 
 pub use copy::{CopyOptions, load, save};
@@ -79,6 +79,9 @@ pub struct SetArguments {
     /// Take an attribute away.
     #[arg(long, value_name = "NAME")]
     pub drop: Vec<String>,
+    /// copies=N: nodes that hold each of its bytes from now on, 1 to 3. The region was made with copies.
+    #[arg(value_name = "copies=N", value_parser = copies)]
+    pub copies: Option<u8>,
 }
 
 /// The array that a region is to hold from now on, if any.
@@ -90,7 +93,7 @@ impl SetArguments {
         let mut attributes = self.array.as_ref().map_or_else(Default::default, |wish| Array::changes(wish.0.as_ref()));
         attributes.extend(self.attribute.iter().map(|(name, value)| (name.clone(), Some(value.clone().into_bytes()))));
         attributes.extend(self.drop.iter().map(|name| (name.clone(), None)));
-        Changes { name: self.to.clone(), owner: self.owner, mode: self.mode, attributes }
+        Changes { name: self.to.clone(), owner: self.owner, mode: self.mode, copies: self.copies, attributes }
     }
 }
 
@@ -148,6 +151,13 @@ fn attribute(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+fn copies(text: &str) -> Result<u8, String> {
+    let number = text.strip_prefix("copies=").and_then(|number| number.parse().ok());
+    number
+        .filter(|copies| (1..=COPY_COUNT_MAX).contains(copies))
+        .ok_or_else(|| format!("write copies=N, from 1 to {COPY_COUNT_MAX}"))
+}
+
 fn mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode) if mode & !0o666 == 0 => Ok(mode),
@@ -178,7 +188,7 @@ pub fn run(command: &Command) -> Result<()> {
             let changes = set.changes();
             ensure!(
                 changes != Changes::default(),
-                "nothing is to change: give --name, --mode, --owner, --array, --attribute or --drop"
+                "nothing is to change: give --name, --mode, --owner, --array, --attribute, --drop or copies=N"
             );
             pool.alter(&set.name, &changes)?;
         }
@@ -228,6 +238,9 @@ mod tests {
         }
         assert!(array("none").unwrap().0.is_none());
         assert!(array("<f8").is_err() && array("<f8 3 C").is_err() && array("<f8 3 F F").is_err() && array("O 3").is_err());
+        assert!(
+            copies("copies=3") == Ok(3) && copies("3").is_err() && copies("copies=4").is_err() && copies("copies=0").is_err()
+        );
         assert!(owner("1000").is_err() && owner("a:1").is_err() && attribute("x").is_err());
     }
 }

@@ -40,6 +40,7 @@ mod mounted_files;
 mod mounts_of_others;
 mod mounts_that_stop;
 mod node_ends_in_good_order;
+mod node_is_drained;
 mod node_keeps_its_bytes;
 mod nothing_is_left_behind;
 mod nothing_is_left_on_hosts;

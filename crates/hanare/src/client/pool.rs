@@ -11,7 +11,8 @@ use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
 use hanare_protocol::placement::Placement;
 use hanare_protocol::wire::control::{
-    Answer, Changes, Existing, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus, RegionStat, Request, Which,
+    Answer, Changes, DrainStatus, DrainWish, Existing, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus, RegionStat,
+    Request, Which,
 };
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::look::{Look, Seen};
@@ -245,6 +246,16 @@ impl Pool {
     /// of others.
     pub fn forget_node(&self, node: NodeId) -> Result<()> {
         self.tell(&Request::Forget { node })
+    }
+
+    /// Has what a node holds moved to other nodes, ends that, or looks at it. It goes on without this program.
+    ///
+    /// **Errors**: [`Error::BadSetting`] for a node that is no member, and for a user that may not.
+    pub fn drain(&self, node: NodeId, wish: &DrainWish) -> Result<DrainStatus> {
+        match self.shared.ask(&Request::Drain { node, wish: wish.clone() })? {
+            Answer::Drain(status) => Ok(status),
+            other => Err(self.nonsense(&other)),
+        }
     }
 
     /// Describes a region.

@@ -3,10 +3,12 @@
 use crate::apart::{Apart, until};
 use crate::support::{TestPool, pattern};
 use hanare::{
-    Consistency, CreateOptions, Element, Error, Modify, Operator, Overflow, Placement, Pool, QueueForm, Range, Region, Shape,
-    Strided, Unit, Wait, Word,
+    Changes, Consistency, CreateOptions, DrainWish, Element, Error, Modify, Operator, Overflow, Placement, Pool, QueueForm,
+    Range, Region, Shape, Strided, Unit, Wait, Word,
 };
 use hanare_protocol::id::NodeId;
+use hanare_protocol::wire::control::WhyStays;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -330,6 +332,40 @@ fn nodes_that_come_and_go_cost_nothing_while_one_copy_is_left() {
 }
 
 #[test]
+fn a_live_region_gets_more_copies_and_fewer() {
+    let mut pool = Apart::start(3);
+    let program = pool.client(0);
+    let region = program.create("a", LEN, &copied(1, 2)).unwrap();
+    let bytes = pattern(1 << 20, 5);
+    region.put(1 << 20, &bytes).unwrap();
+    let set = |copies: u8| {
+        program.alter("a", &Changes { copies: Some(copies), ..Changes::default() }).unwrap();
+        until("it has as many", || program.stat("a").is_ok_and(|stat| stat.whole_copies == copies));
+    };
+    counts_through(&mut pool, &program, &region, |_| [3, 2, 1, 3].into_iter().for_each(set));
+    let stat = program.stat("a").unwrap();
+    assert_eq!(stat.nodes, [0, 1, 2].map(|node| (NodeId(node), LEN)));
+    // Two of three holders go, one after the other.
+    for node in [1, 2] {
+        counts_through(&mut pool, &program, &region, |pool| pool.kill(node));
+    }
+    let mut read = vec![0; bytes.len()];
+    region.get(1 << 20, &mut read).unwrap();
+    assert!(read == bytes);
+}
+
+#[test]
+fn a_region_that_was_made_without_copies_gets_none() {
+    let pool = TestPool::start(2, 64 << 20);
+    let program = pool.client(0);
+    let set = |copies: u8| program.alter("a", &Changes { copies: Some(copies), ..Changes::default() });
+    program.create("a", LEN, &copied(0, 1)).unwrap();
+    assert_eq!(set(1), Ok(()));
+    let refused = set(2).unwrap_err();
+    assert!(matches!(refused, Error::BadUse { .. }) && refused.to_string().contains("hanare region cp"), "{refused}");
+}
+
+#[test]
 fn a_coordinator_that_begins_again_finds_homes_and_copies() {
     let mut pool = Apart::start_kept(3);
     let program = pool.client(1);
@@ -350,4 +386,78 @@ fn a_coordinator_that_begins_again_finds_homes_and_copies() {
     until("each region has its copies again", || {
         (0..3).all(|k| program.stat(&format!("r{k}")).is_ok_and(|stat| stat.whole_copies == stat.copies))
     });
+}
+
+/// Waits until a node that is drained holds nothing.
+fn drained(program: &Pool, node: u32) {
+    let begun = program.drain(NodeId(node), &DrainWish::Begin { to: BTreeSet::new() }).unwrap();
+    assert!(begun.left > 0 && begun.stays.is_empty(), "{begun:?}");
+    until("the node holds nothing", || program.drain(NodeId(node), &DrainWish::Look).unwrap().left == 0);
+}
+
+#[test]
+fn a_node_is_drained_and_ends_and_no_program_sees_it() {
+    let mut pool = Apart::start(4);
+    let programs = [pool.client(0), pool.client(3), pool.client(0)];
+    // The node with most room gets a copy, and what is drained needs room.
+    let regions: Vec<Region> = (0..3)
+        .map(|k| {
+            let options =
+                if k == 2 { CreateOptions { placement: Placement::Interleave(65536), ..copied(1, 2) } } else { copied(1 + k, 2) };
+            let region = programs[k as usize].create(&format!("r{k}"), LEN, &options).unwrap();
+            region.put(1 << 20, &pattern(1 << 20, k.into())).unwrap();
+            region
+        })
+        .collect();
+    let counts: Vec<Counting> = regions.iter().map(|_| Counting::default()).collect();
+    std::thread::scope(|scope| {
+        let all = programs.iter().zip(&regions).zip(&counts);
+        let counters: Vec<_> =
+            all.map(|((program, region), counting)| scope.spawn(move || count(program, region, counting))).collect();
+        let stoppers: Vec<_> = counts.iter().map(Stopper).collect();
+        for node in [1, 2] {
+            drained(&programs[0], node);
+            assert!(programs[0].status().unwrap().nodes[node as usize].drains);
+            pool.kill(node as usize);
+            let before: Vec<u64> = counts.iter().map(|counting| counting.answered.load(Ordering::Relaxed)).collect();
+            let goes_on = |k: usize| counts[k].answered.load(Ordering::Relaxed) > before[k] + 20 || counters[k].is_finished();
+            until("all programs go on", || (0..regions.len()).all(goes_on));
+            if node == 1 {
+                pool.start_again(1);
+                until("the node is back", || programs[0].status().unwrap().nodes[1].alive);
+            }
+        }
+        drop(stoppers);
+        counters.into_iter().for_each(|counter| counter.join().unwrap());
+    });
+    for (k, region) in regions.iter().enumerate() {
+        let mut bytes = vec![0; 1 << 20];
+        region.get(1 << 20, &mut bytes).unwrap();
+        assert!(bytes == pattern(1 << 20, k as u64), "r{k}");
+    }
+}
+
+#[test]
+fn what_a_drain_leaves_is_named_and_an_ended_drain_leaves_all_consistent() {
+    let mut pool = Apart::start(3);
+    let program = pool.client(0);
+    program.create("plain", 5000, &copied(1, 1)).unwrap();
+    let region = program.create("a", LEN, &copied(1, 3)).unwrap();
+    let status = program.drain(NodeId(1), &DrainWish::Begin { to: BTreeSet::new() }).unwrap();
+    let stays: Vec<_> = status.stays.iter().map(|region| (region.name.as_str(), region.why)).collect();
+    assert_eq!(stays, [("a", WhyStays::NoRoom), ("plain", WhyStays::NoCopies)]);
+    assert_eq!(status.left, 5000 + LEN);
+    let refused = program.create("b", 64, &copied(1, 1)).unwrap_err();
+    assert!(refused.to_string().contains("drain"), "{refused}");
+    // Two copies are enough elsewhere. The home moves, or not, before the drain ends.
+    program.alter("a", &Changes { copies: Some(2), ..Changes::default() }).unwrap();
+    counts_through(&mut pool, &program, &region, |_| {
+        for _ in 0..3 {
+            program.drain(NodeId(1), &DrainWish::Begin { to: BTreeSet::new() }).unwrap();
+            program.drain(NodeId(1), &DrainWish::Stop).unwrap();
+        }
+    });
+    until("it has its copies", || program.stat("a").is_ok_and(|stat| stat.whole_copies == 2));
+    assert!(!program.drain(NodeId(1), &DrainWish::Look).unwrap().drains);
+    program.create("b", 64, &copied(1, 1)).unwrap();
 }

@@ -19,6 +19,8 @@ pub enum CopyInput<'a> {
         extent: CopiedExtent,
         /// Its first holders.
         set: HolderSet,
+        /// The coordinator's order for it. Of two orders the later one counts.
+        order: u64,
         /// Its slot.
         slot: Slot,
     },

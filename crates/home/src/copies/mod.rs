@@ -71,9 +71,9 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
     /// An event happens; [`Copies::poll`] gives what comes of it.
     pub fn handle<M: Memory<Extent = E>>(&mut self, now: Duration, input: CopyInput<'_>, memory: &M) {
         match input {
-            CopyInput::Made { extent, set, slot } => {
+            CopyInput::Made { extent, set, order, slot } => {
                 if let Some(found) = memory.find(extent.gid, slot) {
-                    self.on_made(extent, &set, found);
+                    self.on_made(extent, &set, order, found);
                 }
             }
             CopyInput::Holder { extent, nodes, message } => self.on_holder(now, extent, nodes, message),
@@ -123,10 +123,14 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.parts.get(extent)?.heap()
     }
 
-    fn on_made(&mut self, extent: CopiedExtent, set: &HolderSet, found: E) {
+    fn on_made(&mut self, extent: CopiedExtent, set: &HolderSet, order: u64, found: E) {
         let Some(me) = self.me else { return };
+        // An order that was given up meanwhile, and is carried out late. The coordinator has what it made freed.
+        if self.parts.get(&extent).is_some_and(|part| part.order() > order) {
+            return;
+        }
         let slot = found.slot();
-        let mut part = CopiedPart::new(me, set, found);
+        let mut part = CopiedPart::new(me, set, (order, found));
         part.drive(extent, &mut self.wires, &mut self.outputs);
         self.slots.insert(slot, extent);
         if let Some(before) = self.parts.insert(extent, part) {
@@ -157,7 +161,8 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
             ToHolder::Set(set) => part.on_set(&set),
             ToHolder::Freeze { term } => part.freeze(term, extent, outputs),
             ToHolder::Elect { set, has } => part.elect(me, &set, &has),
-            ToHolder::Make { node, epoch } => part.make(node, epoch, now),
+            ToHolder::Release(set) => part.release(me, &set),
+            ToHolder::Make { node, order } => part.make(node, order, now),
         });
     }
 

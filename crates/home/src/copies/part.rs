@@ -9,7 +9,7 @@ use hanare_protocol::copies::{
 };
 use hanare_protocol::error::Happened;
 use hanare_protocol::heap::{Heap, answer_bytes};
-use hanare_protocol::id::{Epoch, Gid, NodeId, Slot};
+use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::copies::{CopiedExtent, ExtentWrite, FromCopy, FromHolder, ToCopy};
@@ -44,13 +44,15 @@ struct Heard {
 #[derive(Debug)]
 pub(super) struct CopiedPart<E, A> {
     extent: E,
+    /// The coordinator's order by which it was made.
+    order: u64,
     home: Option<HomeLog<Arc<ExtentWrite>>>,
     copy: CopyLog<Arc<ExtentWrite>>,
     /// Commands that wait for their writes.
     askers: BTreeMap<Position, WaitingCommand<A>>,
     heard: BTreeMap<NodeId, Heard>,
     /// A copy to be made when the home is open.
-    to_make: Option<(NodeId, Epoch)>,
+    to_make: Option<(NodeId, u64)>,
     ranges: u64,
     broken: Broken,
     /// Updates that were done.
@@ -70,7 +72,7 @@ enum Broken {
 
 impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// An extent that was made together with all its holders, or for a home to make a copy of it.
-    pub fn new(me: NodeId, set: &HolderSet, extent: E) -> CopiedPart<E, A> {
+    pub fn new(me: NodeId, set: &HolderSet, (order, extent): (u64, E)) -> CopiedPart<E, A> {
         let ranges = extent.len_bytes().div_ceil(STAGE_LEN as u64);
         // Opened by its home.
         extent.set_open(false);
@@ -78,6 +80,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         let copy = if set.copies.contains(&me) { CopyLog::empty(set.term) } else { CopyLog::default() };
         CopiedPart {
             extent,
+            order,
             home,
             copy,
             askers: BTreeMap::new(),
@@ -106,6 +109,11 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         (self.extent.gid(), self.extent.slot())
     }
 
+    /// The coordinator's order by which it was made.
+    pub fn order(&self) -> u64 {
+        self.order
+    }
+
     pub fn has_peer(&self, node: NodeId) -> bool {
         self.home.as_ref().is_some_and(|home| home.peers().any(|(peer, _)| peer == node))
     }
@@ -128,6 +136,12 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 
     pub fn on_set(&mut self, set: &HolderSet) {
         self.home.iter_mut().for_each(|home| home.on_set(set));
+    }
+
+    /// Another node is to be home of the set that this one may not have heard of.
+    pub fn release(&mut self, me: NodeId, set: &HolderSet) {
+        self.elect(me, set, &BTreeMap::new());
+        self.home.iter_mut().for_each(|home| home.release(set.term));
     }
 
     pub fn freeze(&mut self, term: Term, extent: CopiedExtent, outputs: &mut VecDeque<CopyOutput<A>>) {
@@ -153,13 +167,13 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     }
 
     /// The home makes a copy on a node.
-    pub fn make(&mut self, node: NodeId, epoch: Epoch, now: Duration) {
+    pub fn make(&mut self, node: NodeId, order: u64, now: Duration) {
         let Some(home) = &mut self.home else { return };
-        if home.make(node, epoch) {
+        if home.make(node, order) {
             self.heard.insert(node, Heard { at: now, ranges: 0 });
         } else if !home.is_open() {
             // The coordinator says it once: a home that was just elected waits for its copies first.
-            self.to_make = Some((node, epoch));
+            self.to_make = Some((node, order));
         }
     }
 
@@ -211,8 +225,8 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 
     /// Asks copies that are to confirm something how far they are, and gives up those that are silent.
     pub fn look_at_copies(&mut self, now: Duration, silent: Duration) {
-        if let Some((node, epoch)) = self.to_make.take() {
-            self.make(node, epoch, now);
+        if let Some((node, order)) = self.to_make.take() {
+            self.make(node, order, now);
         }
         let Some(home) = &mut self.home else { return };
         home.ask_again();
@@ -361,8 +375,16 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                     outputs.push_back(say(extent, FromHolder::Drop { term, node }));
                     continue;
                 }
-                HomeOutput::Admit { term, node, epoch } => {
-                    outputs.push_back(say(extent, FromHolder::Admit { term, node, epoch }));
+                HomeOutput::Admit { term, node, order } => {
+                    outputs.push_back(say(extent, FromHolder::Admit { term, node, order }));
+                    continue;
+                }
+                HomeOutput::Close => {
+                    self.extent.set_open(false);
+                    continue;
+                }
+                HomeOutput::Released { term } => {
+                    outputs.push_back(say(extent, FromHolder::Released { term }));
                     continue;
                 }
                 HomeOutput::Open => {

@@ -36,7 +36,7 @@ impl TestNode {
         let mut node = TestNode { copies: Copies::default(), memory, extent, sent, applied, said, dials };
         node.copies.set_identity(NodeId(me));
         if let Some(set) = set {
-            node.tell(CopyInput::Made { extent: EXTENT, set: set.clone(), slot: Slot(0) });
+            node.tell(CopyInput::Made { extent: EXTENT, set: set.clone(), order: 7, slot: Slot(0) });
         }
         node
     }
@@ -165,6 +165,53 @@ fn a_home_that_is_none_any_more_says_so_to_those_who_wait() {
 }
 
 #[test]
+fn a_home_that_missed_the_set_stops_at_the_wish_of_its_coordinator() {
+    let (mut home, mut copy) = pair();
+    home.hold(ToHolder::Release(set(2, 0, &[1])));
+    assert!(!home.extent.is_open());
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.said.last(), Some(&FromHolder::Released { term: Term(2) }));
+}
+
+#[test]
+fn an_order_that_is_carried_out_late_takes_no_copys_place() {
+    let (mut home, mut copy) = pair();
+    copy.memory = Vectors::with_copies(EXTENT.gid, LEN, 2);
+    copy.tell(CopyInput::Made { extent: EXTENT, set: set(1, 0, &[]), order: 6, slot: Slot(1) });
+    home.write(2, put(100, b"then"));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.applied.last(), Some(&(2, Ok(Vec::new()))));
+    assert_eq!(home.bytes(), copy.bytes());
+    copy.hold(ToHolder::Freeze { term: Term(2) });
+    assert_eq!(copy.said, [FromHolder::IsFrozen { term: Term(2), position: Position(2) }]);
+}
+
+#[test]
+fn a_slot_that_is_made_again_has_nothing_of_the_part_before() {
+    let (_, mut copy) = pair();
+    // It was freed and made again before anybody looked.
+    copy.tell(CopyInput::Made { extent: EXTENT, set: set(2, 0, &[]), order: 8, slot: Slot(0) });
+    copy.hold(ToHolder::Freeze { term: Term(3) });
+    assert!(copy.said.is_empty(), "it has no bytes: {:?}", copy.said);
+}
+
+#[test]
+fn a_home_that_has_stopped_goes_on_in_a_higher_term() {
+    let (mut home, mut copy) = pair();
+    home.hold(ToHolder::Release(set(1, 0, &[1])));
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.said.last(), Some(&FromHolder::Released { term: Term(1) }));
+    // The copy is asked to follow, and says so to the home, before it is lost.
+    copy.hold(ToHolder::Freeze { term: Term(2) });
+    home.tick(NOW + LOOK_PAUSE);
+    exchange(&mut home, &mut copy);
+    home.hold(ToHolder::Set(set(3, 0, &[])));
+    assert!(home.extent.is_open());
+    home.write(9, put(0, b"again"));
+    assert_eq!(home.applied.last(), Some(&(9, Ok(Vec::new()))));
+}
+
+#[test]
 fn what_a_broken_connection_lost_is_sent_again() {
     let (mut home, mut copy) = pair();
     home.write(2, put(100, b"lost"));
@@ -199,11 +246,11 @@ fn a_copy_is_made_while_writes_go_on() {
     home.write(2, put(STAGE_LEN as u64, b"in the second range"));
     exchange(&mut home, &mut old);
     home.hold(ToHolder::Set(set(2, 0, &[])));
-    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
+    home.hold(ToHolder::Make { node: NodeId(2), order: 4 });
     connect(&mut home, &mut copy, (0, 2));
     home.write(3, put(200, b"meanwhile"));
     exchange(&mut home, &mut copy);
-    assert_eq!(home.said, [FromHolder::Admit { term: Term(2), node: NodeId(2), epoch: Epoch(4) }]);
+    assert_eq!(home.said, [FromHolder::Admit { term: Term(2), node: NodeId(2), order: 4 }]);
     home.hold(ToHolder::Set(set(3, 0, &[2])));
     home.write(4, put(300, b"then"));
     exchange(&mut home, &mut copy);
@@ -236,7 +283,7 @@ fn an_update_that_is_repeated_counts_once_and_has_its_first_result() {
     assert_eq!(copy.applied.last(), Some(&(5, Ok(first.clone()))));
     // A node that is made a copy knows of it, too.
     let mut third = TestNode::new(2, Some(&set(2, 1, &[])));
-    copy.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
+    copy.hold(ToHolder::Make { node: NodeId(2), order: 4 });
     connect(&mut copy, &mut third, (1, 2));
     exchange(&mut copy, &mut third);
     third.hold(ToHolder::Freeze { term: Term(4) });
@@ -320,18 +367,18 @@ fn an_elected_home_gives_up_a_copy_that_answers_nothing() {
 fn a_copy_of_a_node_s_next_life_is_made_anew() {
     let (mut home, _) = pair();
     home.hold(ToHolder::Set(set(2, 0, &[])));
-    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
-    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
-    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(5) });
+    home.hold(ToHolder::Make { node: NodeId(2), order: 4 });
+    home.hold(ToHolder::Make { node: NodeId(2), order: 4 });
+    home.hold(ToHolder::Make { node: NodeId(2), order: 5 });
     let mut copy = TestNode::new(2, Some(&set(2, 0, &[])));
     connect(&mut home, &mut copy, (0, 2));
     exchange(&mut home, &mut copy);
-    assert_eq!(home.said.last(), Some(&FromHolder::Admit { term: Term(2), node: NodeId(2), epoch: Epoch(5) }));
+    assert_eq!(home.said.last(), Some(&FromHolder::Admit { term: Term(2), node: NodeId(2), order: 5 }));
     // It began anew before the coordinator heard of that.
     home.said.clear();
-    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(6) });
+    home.hold(ToHolder::Make { node: NodeId(2), order: 6 });
     exchange(&mut home, &mut copy);
-    assert_eq!(home.said, [FromHolder::Admit { term: Term(2), node: NodeId(2), epoch: Epoch(6) }]);
+    assert_eq!(home.said, [FromHolder::Admit { term: Term(2), node: NodeId(2), order: 6 }]);
     home.write(7, put(0, b"and goes on"));
     exchange(&mut home, &mut copy);
     assert_eq!(home.applied.last(), Some(&(7, Ok(Vec::new()))));
@@ -341,7 +388,7 @@ fn a_copy_of_a_node_s_next_life_is_made_anew() {
 #[test]
 fn a_node_that_was_not_reached_is_dialed_again_in_time_whatever_comes() {
     let (mut home, _) = pair();
-    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
+    home.hold(ToHolder::Make { node: NodeId(2), order: 4 });
     home.tell(CopyInput::Dialed { node: NodeId(2), place: None });
     // The extent that wanted it is no more, and frames of others come.
     let (mut now, dials) = (NOW, home.dials.len());
@@ -384,7 +431,7 @@ fn a_home_that_is_not_open_yet_makes_a_copy_later() {
     home.hold(ToHolder::Freeze { term: Term(2) });
     copy.hold(ToHolder::Freeze { term: Term(2) });
     home.hold(ToHolder::Elect { set: set(2, 1, &[2]), has: BTreeMap::new() });
-    home.hold(ToHolder::Make { node: NodeId(0), epoch: Epoch(2) });
+    home.hold(ToHolder::Make { node: NodeId(0), order: 2 });
     home.tick(NOW + LOOK_PAUSE);
     assert!(!home.extent.is_open(), "its copy has not the write");
     assert_eq!(home.dials, [NodeId(2)]);
@@ -416,7 +463,7 @@ fn a_heap_is_the_copy_s_too_and_that_of_one_that_is_made_anew() {
     // Another node gets a copy.
     let mut third = TestNode::new(2, Some(&set(1, 0, &[1])));
     home.hold(ToHolder::Set(set(2, 0, &[])));
-    home.hold(ToHolder::Make { node: NodeId(2), epoch: Epoch(4) });
+    home.hold(ToHolder::Make { node: NodeId(2), order: 4 });
     connect(&mut home, &mut third, (0, 2));
     exchange(&mut home, &mut third);
     assert_eq!(third.copies.heap(EXTENT.gid, Slot(0)), heap.as_ref());

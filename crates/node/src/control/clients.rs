@@ -229,6 +229,10 @@ impl ControlLoop {
                 }
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
+            Request::Drain { node, .. } if ![0, rustix::process::geteuid().as_raw()].contains(&client.user.uid) => {
+                let reason = "root and the user that runs this host's node may do that".to_owned();
+                Some(plain(Err(Error::BadSetting { key: "the node to drain".to_owned(), value: node.to_string(), reason })))
+            }
             Request::Reserve { .. } => Some(plain(Err(nonsense("what a node alone asks")))),
             other => {
                 let (user, id) = (client.asker(), client.id);

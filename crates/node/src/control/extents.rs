@@ -11,7 +11,7 @@ impl ControlLoop {
     pub(super) fn make_extents(&mut self, order: u64, gid: Gid, lens: &[u64], copied: Option<(CopiedExtent, HolderSet)>) {
         let result = self.extents.make(gid, lens, copied.is_some());
         if let (Some((extent, set)), Ok([made])) = (copied, result.as_deref()) {
-            self.service.notify(ToService::Copied { extent, set, slot: made.slot });
+            self.service.notify(ToService::Copied { extent, set, order, slot: made.slot });
         }
         self.member.made(order, result);
     }

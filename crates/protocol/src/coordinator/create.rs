@@ -7,12 +7,12 @@ use super::naming::{self, Event, Growth, Part};
 use super::placement::{self, Plan, Room};
 use super::records::{Record, RegionRecord};
 use super::roster::Phase;
-use super::{Coordinator, Step, permission, quota};
+use super::{Coordinator, Step, copy_count, permission, quota};
 use crate::attributes::Attributes;
 use crate::copies::HolderSet;
 use crate::error::{Error, Result};
 use crate::id::{Asker, Gid, NodeId, Rights};
-use crate::limits::{COPY_COUNT_MAX, REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
+use crate::limits::{REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
 use crate::placement::{Layout, Placement};
 use crate::size::Size;
 use crate::table;
@@ -90,7 +90,7 @@ impl Coordinator {
         let used = self.used_or_asked(uid).saturating_sub(gone.map_or(0, |region| all(region.layout.len(), region.copies)));
         quota::check(self.settings.quota, uid, used, all(request.len, request.copies))?;
         let plan = self.plan(request.placement, request.len, task.node)?;
-        let copies = self.plan_copies(&plan, request.copies)?;
+        let copies = self.plan_copies(&plan, request.copies, request.copies > 1)?;
         check_len(request.name, request.len)?;
         let gid = self.take_gid();
         let growth = Growth {
@@ -101,6 +101,7 @@ impl Coordinator {
             mode: request.mode,
             placement: request.placement,
             copies: request.copies,
+            has_holders: request.copies > 1,
             attributes: request.attributes.clone(),
             instead,
             chunk: plan.chunk,
@@ -153,7 +154,8 @@ impl Coordinator {
         quota::check(self.settings.quota, region.owner.uid, self.used_or_asked(region.owner.uid), all)?;
         let first = region.layout.extents().next().expect("a region has extents").node;
         let plan = self.plan(region.placement, more, first)?;
-        let copied = self.plan_copies(&plan, region.copies)?;
+        let has_holders = !region.holders.is_empty();
+        let copied = self.plan_copies(&plan, region.copies, has_holders)?;
         check_len(&region.name, len)?;
         let RegionRecord { name, owner, mode, placement, copies, attributes, .. } = region;
         let growth = Growth {
@@ -164,6 +166,7 @@ impl Coordinator {
             mode,
             placement,
             copies,
+            has_holders,
             attributes,
             instead: None,
             chunk: plan.chunk,
@@ -202,12 +205,19 @@ impl Coordinator {
 
     /// Chooses nodes for `len` bytes; `local` is the node that "local" means.
     fn plan(&self, placement: Placement, len: u64, local: NodeId) -> Result<Plan> {
+        let is_drained = |node: &NodeId| self.ledger.draining.contains_key(node);
+        let drained = |node: NodeId| {
+            let reason = format!("{node} is being drained; name another, or end that by `hanare node drain {} --stop`", node.0);
+            Error::BadPlacement { placement: placement.to_string(), reason }
+        };
         let on_node = |node: NodeId| match self.roster.phase(node) {
+            Phase::Member if is_drained(&node) => Err(drained(node)),
             Phase::Member => placement::on_node(self.room(node), len),
             Phase::Absent => Err(placement::unknown(placement, node)),
             _ => Err(Error::NodeLost { node, reason: "it is not a member at present".to_owned() }),
         };
         match placement {
+            Placement::Local if is_drained(&local) => on_node(self.roomiest().unwrap_or(local)),
             Placement::Local => on_node(local),
             Placement::Node(node) => on_node(node),
             Placement::Interleave(chunk) => {
@@ -216,6 +226,7 @@ impl Coordinator {
             }
             Placement::Nodes(list, chunk) => {
                 let member = |node: &NodeId| match self.roster.phase(*node) {
+                    Phase::Member if is_drained(node) => Err(drained(*node)),
                     Phase::Member => Ok(self.room(*node)),
                     Phase::Absent => Err(placement::unknown(placement, *node)),
                     _ => Err(Error::NodeLost { node: *node, reason: "it is not a member at present".to_owned() }),
@@ -225,8 +236,17 @@ impl Coordinator {
         }
     }
 
-    /// Bytes of a member that are in no extent, spilled by no queue, and promised to none.
+    /// The node with most room.
+    fn roomiest(&self) -> Option<NodeId> {
+        let rooms = self.roster.members().map(|(node, _)| self.room(node));
+        rooms.max_by_key(|room| (room.free, std::cmp::Reverse(room.node))).map(|room| room.node)
+    }
+
+    /// Bytes of a member that are in no extent, spilled by no queue, and promised to none. A node that is drained has none.
     pub(super) fn room(&self, node: NodeId) -> Room {
+        if self.ledger.draining.contains_key(&node) {
+            return Room { node, free: 0 };
+        }
         let lent = self.roster.seat(node).map_or(0, |seat| seat.memory.lent.saturating_sub(seat.memory.spilled));
         let allotted = self.ledger.allotted.get(&node).copied().unwrap_or(0);
         let parts = self.growths.values().flat_map(|growth| &growth.parts);
@@ -411,10 +431,7 @@ fn check(request: &CreateRequest<'_>) -> Result<()> {
     crate::name::check_name(request.name)?;
     request.attributes.check()?;
     request.placement.check()?;
-    if !(1..=COPY_COUNT_MAX).contains(&request.copies) {
-        let reason = format!("a region has 1 to {COPY_COUNT_MAX}");
-        return Err(Error::BadPlacement { placement: format!("copies={}", request.copies), reason });
-    }
+    copy_count::check(request.copies)?;
     if request.len == 0 {
         let reason = "a region has at least one byte".to_owned();
         return Err(Error::BadLength { name: request.name.to_owned(), len: 0, reason });

@@ -10,18 +10,20 @@
 //!
 //! A copy is made in three steps: a node makes an empty extent, the home fills it, and the home asks to admit it.
 
-use super::placement::{Plan, Room};
+mod wishes;
+
 use super::records::{ExtentCopies, Record, RegionRecord};
 use super::roster::Phase;
 use super::{Coordinator, limits};
 use crate::copies::{HolderOutput, HolderSet, Holders, HoldersState, Term};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::{Epoch, Gid, NodeId, Slot};
 use crate::placement::Extent;
 use crate::wire::control::{NodeAddress, Order, ReportedExtent, ToNode};
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use wishes::HolderWish;
 
 /// Number of an extent's first set of holders.
 pub(super) const FIRST_TERM: Term = Term(1);
@@ -46,6 +48,15 @@ struct Remade {
     slot: Option<Slot>,
 }
 
+/// Decides the fate of the bytes of a node that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// The node may come back with them.
+    MayReturn,
+    /// They are gone.
+    ForGood,
+}
+
 /// An extent with copies.
 #[derive(Clone, Debug)]
 struct Copied {
@@ -58,6 +69,11 @@ struct Copied {
 }
 
 impl Copied {
+    /// Nodes that hold it.
+    fn count(&self) -> usize {
+        self.holders.set().copies.len().saturating_add(1)
+    }
+
     /// True if the node is one of the holders.
     fn has(&self, node: NodeId) -> bool {
         let set = self.holders.set();
@@ -76,6 +92,11 @@ pub(super) struct CopiedExtents {
 }
 
 impl CopiedExtents {
+    /// True if a copy of that extent is being made.
+    pub fn is_making(&self, extent: CopiedExtent) -> bool {
+        self.making.contains(&extent)
+    }
+
     /// Bytes of copies that are being made on a node.
     pub fn promised_to(&self, node: NodeId) -> u64 {
         self.remade().filter(|remade| remade.node == node).map(|remade| remade.len).fold(0, u64::saturating_add)
@@ -126,49 +147,6 @@ impl Coordinator {
         self.copied.extents.iter().map(|(extent, copied)| (*extent, copied.holders.set(), copied.holders.state()))
     }
 
-    /// The nodes of the copies of each part of a plan: other hosts before other nodes, those with most room first.
-    ///
-    /// **Errors**: [`Error::BadPlacement`] for more copies than nodes; [`Error::PoolFull`].
-    pub(super) fn plan_copies(&self, plan: &Plan, copies: u8) -> Result<Vec<Vec<NodeId>>> {
-        if copies <= 1 {
-            return Ok(Vec::new());
-        }
-        let count = self.roster.members().count();
-        if count < usize::from(copies) {
-            let reason = format!("each copy is on a node of its own, and the pool has {count}");
-            return Err(Error::BadPlacement { placement: format!("copies={copies}"), reason });
-        }
-        let mut free: BTreeMap<NodeId, u64> = self.roster.members().map(|(node, _)| (node, self.room(node).free)).collect();
-        for (node, len) in &plan.parts {
-            free.entry(*node).and_modify(|free| *free = free.saturating_sub(*len));
-        }
-        let mut all = Vec::new();
-        for (home, len) in &plan.parts {
-            let mut taken = vec![*home];
-            while taken.len() < usize::from(copies) {
-                let rooms = free.iter().map(|(node, free)| Room { node: *node, free: *free });
-                let node = self.best_for_copy(&taken, *len, rooms);
-                let others = free.iter().filter(|(node, _)| !taken.contains(node)).map(|(_, free)| *free);
-                let node = node.ok_or(Error::PoolFull { asked: *len, free: others.max().unwrap_or(0) })?;
-                free.entry(node).and_modify(|free| *free = free.saturating_sub(*len));
-                taken.push(node);
-            }
-            all.push(taken.split_off(1));
-        }
-        Ok(all)
-    }
-
-    /// The best node for a further copy of an extent that these nodes hold.
-    fn best_for_copy(&self, holders: &[NodeId], len: u64, rooms: impl Iterator<Item = Room>) -> Option<NodeId> {
-        let host = |node: NodeId| {
-            let address = self.ledger.nodes.get(&node).map_or("", |record| record.address.as_str());
-            address.rsplit_once(':').map_or(address, |(host, _)| host)
-        };
-        let hosts: BTreeSet<&str> = holders.iter().map(|node| host(*node)).collect();
-        let fits = rooms.filter(|room| room.free >= len && !holders.contains(&room.node));
-        fits.max_by_key(|room| (!hosts.contains(host(room.node)), room.free, std::cmp::Reverse(room.node))).map(|room| room.node)
-    }
-
     /// Takes up the extents of a region with copies that are not known yet.
     pub(super) fn take_up_holders(&mut self, now_ms: u64, gid: Gid) {
         let Some(region) = self.ledger.regions.get(&gid) else { return };
@@ -177,18 +155,14 @@ impl Coordinator {
             let copies = known.copies.iter().map(|copy| copy.node).collect();
             let set = HolderSet { term: known.term, home: home.node, copies };
             let extent = CopiedExtent { gid, index: index as u32 };
-            let is_short = known.copies.len().saturating_add(1) < usize::from(region.copies);
             let Entry::Vacant(place) = self.copied.extents.entry(extent) else { continue };
             place.insert(Copied { holders: Holders::new(set), elects_until_ms: None, remade: None, rests_until_ms: 0 });
-            if is_short {
-                self.copied.unsettled.insert(extent);
-            }
             taken.push((extent, *home));
         }
         for (extent, home) in taken {
             if home.slot == Slot::VOID {
                 // The coordinator before this one died while another home was elected.
-                self.lose_holder_of(now_ms, extent, home.node);
+                self.lose_holder_of(now_ms, extent, (home.node, Loss::ForGood));
                 continue;
             }
             // A home learns the addresses of its copies.
@@ -217,25 +191,31 @@ impl Coordinator {
         region.layout.extents().enumerate().any(waits)
     }
 
-    /// A node's lease is over: it answers for nothing any more. What it holds alone may come back with it.
-    pub(super) fn lose_holder(&mut self, now_ms: u64, node: NodeId) {
+    /// A node's lease is over: it answers for nothing any more. What it holds may come back with it, unless it is gone for good.
+    pub(super) fn lose_holder(&mut self, now_ms: u64, node: NodeId, loss: Loss) {
         let holds = |copied: &Copied| copied.has(node) || copied.remade.is_some_and(|remade| remade.node == node);
         for extent in self.copied.those(holds) {
-            self.lose_holder_of(now_ms, extent, node);
+            self.lose_holder_of(now_ms, extent, (node, loss));
         }
     }
 
-    /// True if others hold the extent when the node does not.
-    fn goes_on_without(&self, extent: CopiedExtent, node: NodeId) -> bool {
-        let Some(copied) = self.copied.extents.get(&extent) else { return false };
+    /// Nodes that hold the extent when a node does not.
+    fn others_of<'a>(copied: &'a Copied, node: NodeId) -> impl Iterator<Item = NodeId> + 'a {
         let set = copied.holders.set();
-        let has_home = copied.holders.state() != HoldersState::Electing && set.home != node;
-        has_home || set.copies.iter().any(|copy| *copy != node)
+        let has_home = copied.holders.state() != HoldersState::Electing || copied.holders.may_return();
+        let home = Some(set.home).filter(|_| has_home);
+        home.into_iter().chain(set.copies.iter().copied()).filter(move |other| *other != node)
     }
 
-    /// The last holder is never lost here.
-    fn lose_holder_of(&mut self, now_ms: u64, extent: CopiedExtent, node: NodeId) {
-        let goes_on = self.goes_on_without(extent, node);
+    /// True if others hold the extent when the node does not. Those that are away count if the node's bytes are gone for good.
+    fn goes_on_without(&self, extent: CopiedExtent, (node, loss): (NodeId, Loss)) -> bool {
+        let counts = |other: NodeId| loss == Loss::ForGood || self.roster.phase(other) == Phase::Member;
+        self.copied.extents.get(&extent).is_some_and(|copied| Coordinator::others_of(copied, node).any(counts))
+    }
+
+    /// The last holder is never lost here. If all are away, the first to come back says who goes on: it may be the home with all its bytes.
+    fn lose_holder_of(&mut self, now_ms: u64, extent: CopiedExtent, (node, loss): (NodeId, Loss)) {
+        let goes_on = self.goes_on_without(extent, (node, loss));
         let Some(copied) = self.copied.extents.get(&extent) else { return };
         if copied.remade.is_some_and(|remade| remade.node == node || copied.holders.set().home == node) {
             self.give_up_copy(now_ms, extent);
@@ -254,11 +234,11 @@ impl Coordinator {
             |index: &usize| region.holders_of(*index).is_some_and(|(home, known)| is_it(home) || known.copies.iter().any(is_it));
         let Some(index) = (0..region.holders.len()).find(holds) else { return false };
         let extent = CopiedExtent { gid, index: index as u32 };
-        let goes_on = self.goes_on_without(extent, node);
+        let goes_on = self.goes_on_without(extent, (node, Loss::ForGood));
         if goes_on {
             self.void_holder(extent, (node, slot));
         }
-        self.lose_holder_of(now_ms, extent, node);
+        self.lose_holder_of(now_ms, extent, (node, Loss::ForGood));
         goes_on
     }
 
@@ -278,6 +258,12 @@ impl Coordinator {
                 copied.holders.on_connected(node);
             }
             self.drive_holders(now_ms, extent);
+            // Holders that were lost when this one was away, too.
+            let copied = self.copied.extents.get(&extent);
+            let over: Vec<NodeId> = copied.map_or_else(Vec::new, |copied| {
+                Coordinator::others_of(copied, node).filter(|other| self.roster.is_over(*other)).collect()
+            });
+            over.into_iter().for_each(|other| self.lose_holder_of(now_ms, extent, (other, Loss::MayReturn)));
             self.say_make(extent);
         }
         for extent in self.copied.unsettled.clone() {
@@ -290,13 +276,23 @@ impl Coordinator {
 
     /// A member says something about an extent.
     pub(super) fn on_holder(&mut self, now_ms: u64, from: NodeId, extent: CopiedExtent, message: FromHolder) {
-        let is_of_today = |node: NodeId, epoch: Epoch| self.roster.phase(node) == Phase::Member && self.epoch(node) == epoch;
+        // A copy that it made in another epoch is void.
+        let epoch_of = |node: NodeId| self.ledger.nodes.get(&node).map(|record| record.epoch);
+        let is_of_today = self.copied.extents.get(&extent).and_then(|copied| copied.remade);
+        let is_of_today = is_of_today.is_some_and(|remade| epoch_of(remade.node) == Some(remade.epoch));
         let admits = match message {
-            FromHolder::Admit { node, epoch, .. } => is_of_today(node, epoch),
+            FromHolder::Admit { node, .. } => self.roster.phase(node) == Phase::Member,
             _ => true,
         };
         let Some(copied) = self.copied.extents.get_mut(&extent).filter(|_| admits) else { return };
         match message {
+            FromHolder::Released { term } => {
+                copied.holders.on_released(from, term);
+                if copied.holders.state() == HoldersState::Electing && copied.remade.is_some() {
+                    // The home that filled it fills it no more.
+                    self.rest(now_ms, extent);
+                }
+            }
             FromHolder::IsFrozen { term, position } => copied.holders.on_frozen(from, term, position),
             FromHolder::Drop { term, node } => {
                 let is_of_home = copied.holders.set().home == from;
@@ -310,11 +306,12 @@ impl Coordinator {
                 if copied.remade.is_some_and(|remade| remade.node == from) {
                     self.rest(now_ms, extent);
                 } else if copied.has(from) {
-                    self.lose_holder_of(now_ms, extent, from);
+                    self.lose_holder_of(now_ms, extent, (from, Loss::ForGood));
                 }
             }
-            FromHolder::Admit { term, node, epoch } => {
-                let is_asked = |remade: Remade| (remade.node, remade.epoch) == (node, epoch) && remade.slot.is_some();
+            FromHolder::Admit { term, node, order } => {
+                let is_asked =
+                    |remade: Remade| (remade.node, remade.order) == (node, order) && remade.slot.is_some() && is_of_today;
                 if copied.holders.set().copies.contains(&node) || copied.remade.is_some_and(is_asked) {
                     copied.holders.on_admit(from, term, node);
                 }
@@ -329,6 +326,7 @@ impl Coordinator {
             match output {
                 HolderOutput::Record(set) => self.record_holders(now_ms, extent, &set),
                 HolderOutput::Set { to, set } => self.say_to_holder(to, extent, ToHolder::Set(set)),
+                HolderOutput::Release(set) => self.say_to_holder(set.home, extent, ToHolder::Release(set)),
                 HolderOutput::Freeze { to, term } => self.say_to_holder(to, extent, ToHolder::Freeze { term }),
                 HolderOutput::Elect { to, set, has } => self.say_to_holder(to, extent, ToHolder::Elect { set, has }),
                 // The last holder is never given up here: its bytes may come back.
@@ -340,14 +338,13 @@ impl Coordinator {
 
     /// Notes whether something is still to be done for an extent.
     fn settle_holders(&mut self, now_ms: u64, extent: CopiedExtent) {
-        let wanted = self.ledger.regions.get(&extent.gid).map_or(1, |region| usize::from(region.copies));
+        let is_whole = self.wish(extent) == HolderWish::None;
         let Some(copied) = self.copied.extents.get_mut(&extent) else { return };
         let is_electing = copied.holders.state() == HoldersState::Electing;
         copied.elects_until_ms = match copied.elects_until_ms {
             Some(until_ms) if is_electing => Some(until_ms),
             _ => is_electing.then(|| now_ms.saturating_add(ELECTION_MS)),
         };
-        let is_whole = copied.holders.set().copies.len().saturating_add(1) >= wanted;
         match is_electing || !is_whole || copied.remade.is_some() {
             true => self.copied.unsettled.insert(extent),
             false => self.copied.unsettled.remove(&extent),
@@ -367,7 +364,7 @@ impl Coordinator {
         let Some(home) = at(set.home) else { return };
         let holders = ExtentCopies { term: set.term, copies: set.copies.iter().filter_map(|node| at(*node)).collect() };
         if remade.is_some_and(|remade| set.copies.contains(&remade.node)) {
-            self.copied.extents.entry(extent).and_modify(|copied| copied.remade = None);
+            self.copied.extents.entry(extent).and_modify(|copied| (copied.remade, copied.rests_until_ms) = (None, now_ms));
             self.copied.making.remove(&extent);
         }
         // An extent that its node has lost is not there to be freed: the slot may have another region's.
@@ -383,7 +380,7 @@ impl Coordinator {
 
     fn say_to_holder(&mut self, to: NodeId, extent: CopiedExtent, message: ToHolder) {
         let named: Vec<NodeId> = match &message {
-            ToHolder::Set(set) | ToHolder::Elect { set, .. } => set.copies.iter().copied().collect(),
+            ToHolder::Set(set) | ToHolder::Elect { set, .. } | ToHolder::Release(set) => set.copies.iter().copied().collect(),
             ToHolder::Make { node, .. } => vec![*node],
             ToHolder::Freeze { .. } => Vec::new(),
         };
@@ -394,10 +391,12 @@ impl Coordinator {
     /// Time passes: closed nodes answer no more, elections end, and copies are made where too few are left.
     pub(super) fn tick_holders(&mut self, now_ms: u64) {
         for node in self.roster.mute(now_ms) {
-            self.lose_holder(now_ms, node);
+            self.lose_holder(now_ms, node, Loss::MayReturn);
         }
         for extent in self.copied.unsettled.clone() {
+            let wish = self.wish(extent);
             let Some(copied) = self.copied.extents.get_mut(&extent) else { continue };
+            let may_begin = copied.remade.is_none() && copied.rests_until_ms <= now_ms;
             match copied.elects_until_ms {
                 Some(until_ms) if until_ms <= now_ms => {
                     copied.elects_until_ms = Some(now_ms.saturating_add(ELECTION_MS));
@@ -406,8 +405,13 @@ impl Coordinator {
                 }
                 Some(_) => {}
                 None if self.copied.making.len() >= MAKING_COUNT => {}
-                None if copied.remade.is_none() && copied.rests_until_ms <= now_ms => self.make_copy(now_ms, extent),
-                None => {}
+                None if !may_begin => {}
+                None => match wish {
+                    HolderWish::None => drop(self.copied.unsettled.remove(&extent)),
+                    HolderWish::More => self.make_copy(now_ms, extent),
+                    HolderWish::Fewer => self.drop_surplus(now_ms, extent),
+                    HolderWish::Move => self.move_home(now_ms, extent),
+                },
             }
         }
     }
@@ -418,11 +422,10 @@ impl Coordinator {
         let Some(copied) = self.copied.extents.get(&extent) else { return };
         let set = copied.holders.set().clone();
         let holders: Vec<NodeId> = std::iter::once(set.home).chain(set.copies.iter().copied()).collect();
-        let rooms: Vec<Room> = self.roster.members().map(|(node, _)| self.room(node)).collect();
         // A region that has lost bytes is opened by nobody. Its home may be a later life of the last holder.
         let is_lost = self.ledger.regions.get(&extent.gid).is_some_and(|region| !region.lost.is_empty());
         let is_home_there = self.roster.phase(set.home) == Phase::Member && !is_lost;
-        let node = self.best_for_copy(&holders, len, rooms.into_iter()).filter(|_| is_home_there);
+        let node = self.best_for_copy(&holders, len, self.rooms_of_copies(&holders).into_iter()).filter(|_| is_home_there);
         let remade = node.map(|node| {
             let what = Order::Make { gid: extent.gid, lens: vec![len], copied: Some((extent, set)) };
             let (epoch, order) = (self.epoch(node), self.order(now_ms, node, what));
@@ -466,8 +469,8 @@ impl Coordinator {
     fn say_make(&mut self, extent: CopiedExtent) {
         let Some(copied) = self.copied.extents.get(&extent) else { return };
         let (home, remade) = (copied.holders.set().home, copied.remade.filter(|remade| remade.slot.is_some()));
-        if let Some(Remade { node, epoch, .. }) = remade {
-            self.say_to_holder(home, extent, ToHolder::Make { node, epoch });
+        if let Some(Remade { node, order, .. }) = remade {
+            self.say_to_holder(home, extent, ToHolder::Make { node, order });
         }
     }
 

@@ -1,5 +1,6 @@
 //! Joining, renewing, leaving: what a node keeps, and in which epoch. The rule is in `roster`'s table.
 
+use super::holders::Loss;
 use super::records::{Ended, NodeRecord, Record};
 use super::roster::Phase;
 use super::{Coordinator, Output, Peer, permission};
@@ -198,7 +199,7 @@ impl Coordinator {
         }
         let gids: BTreeSet<Gid> = self.ledger.held_by(node).map(|(_, gid, _)| gid).collect();
         gids.iter().try_for_each(|gid| permission::may_decide(&self.ledger.regions[gid], user, "give up"))?;
-        self.lose_holder(now_ms, node);
+        self.lose_holder(now_ms, node, Loss::ForGood);
         for gid in gids {
             if self.ledger.regions[&gid].is_lost_with(node) {
                 self.record(Record::Lost { gid, node });
@@ -338,7 +339,7 @@ impl Coordinator {
     pub(super) fn on_leave(&mut self, now_ms: u64, node: NodeId, keeps: bool) {
         self.roster.on_leave(now_ms, node, keeps);
         // A node that says so answers nothing any more.
-        self.lose_holder(now_ms, node);
+        self.lose_holder(now_ms, node, if keeps { Loss::MayReturn } else { Loss::ForGood });
         self.end_epoch(now_ms, node, if keeps { Going::Kept } else { Going::Left });
     }
 }

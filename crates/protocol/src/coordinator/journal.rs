@@ -43,6 +43,8 @@ pub(super) struct Ledger {
     /// Bytes of extents by node.
     pub allotted: BTreeMap<NodeId, u64>,
     pub effects: BTreeMap<AskKey, Effect>,
+    /// Nodes that are drained, with the only nodes that get what they hold; none for any.
+    pub draining: BTreeMap<NodeId, BTreeSet<NodeId>>,
 }
 
 /// A region's part of its owner's sums.
@@ -72,6 +74,7 @@ impl Ledger {
             Record::NodeForgotten { node } => {
                 self.node_next = self.node_next.max(node.0.saturating_add(1));
                 self.nodes.remove(node);
+                self.draining.remove(node);
             }
             Record::Created { region, by, instead } => self.apply_created(region, *by, *instead),
             Record::Altered { gid, changes, by } => self.apply_altered(*gid, changes, *by),
@@ -82,6 +85,8 @@ impl Ledger {
                 self.effects.insert(*by, Effect::Changed);
             }
             Record::Lost { gid, node } => self.apply_lost(*gid, *node),
+            Record::Drains { node, to } => drop(self.draining.insert(*node, to.clone())),
+            Record::DrainEnded { node } => drop(self.draining.remove(node)),
             Record::Done { by, effect } => {
                 self.effects.insert(*by, *effect);
             }
@@ -100,6 +105,8 @@ impl Ledger {
             if !has_extents {
                 self.lose_extents(id);
             }
+            // The operator means the process that it saw.
+            self.draining.remove(&id);
             self.forget_deeds(before);
         }
     }
@@ -164,6 +171,7 @@ impl Ledger {
             region.name.clone_from(name);
         }
         region.mode = changes.mode.unwrap_or(region.mode);
+        region.copies = changes.copies.unwrap_or(region.copies);
         region.attributes.alter(&changes.attributes);
         region.owner = changes.owner.unwrap_or(region.owner);
         let after = OwnerUsage::of(region);
@@ -281,6 +289,7 @@ impl Ledger {
         // No number of a node that was forgotten is given to another.
         records.extend(self.node_next.checked_sub(1).map(|last| Record::NodeForgotten { node: NodeId(last) }));
         records.extend(self.nodes.values().cloned().map(Record::Node));
+        records.extend(self.draining.iter().map(|(node, to)| Record::Drains { node: *node, to: to.clone() }));
         records.extend(self.regions.values().map(|region| Record::Created { region: region.clone(), by: None, instead: None }));
         records.extend(self.effects.iter().map(|(by, effect)| Record::Done { by: *by, effect: *effect }));
         records
@@ -288,7 +297,9 @@ impl Ledger {
 
     /// Number of records of [`Ledger::snapshot`].
     pub fn snapshot_len(&self) -> usize {
-        [2, self.node_next.min(1) as usize, self.nodes.len(), self.regions.len(), self.effects.len()].into_iter().sum()
+        [2, self.node_next.min(1) as usize, self.nodes.len(), self.draining.len(), self.regions.len(), self.effects.len()]
+            .into_iter()
+            .sum()
     }
 }
 
@@ -363,6 +374,9 @@ mod tests {
             node(1, 3, 5),
             node(7, 7, 1),
             Record::NodeForgotten { node: NodeId(7) },
+            Record::Drains { node: NodeId(1), to: BTreeSet::from([NodeId(0)]) },
+            Record::Drains { node: NodeId(0), to: BTreeSet::new() },
+            Record::DrainEnded { node: NodeId(0) },
             region(3, "c", &[(0, 2)]),
             Record::Altered { gid: Gid(3), changes: renamed, by: AskKey { incarnation: Incarnation(9), request: 6 } },
         ];

@@ -72,6 +72,7 @@ impl Coordinator {
             address: record.address.clone(),
             epoch: record.epoch,
             alive: self.roster.phase(record.node) == Phase::Member,
+            drains: self.ledger.draining.contains_key(&record.node),
             memory: self.roster.seat(record.node).map_or(Memory::default(), |seat| seat.memory),
         });
         PoolStatus { nodes: nodes.collect(), regions: self.ledger.regions.len() as u64 }

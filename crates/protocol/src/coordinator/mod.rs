@@ -11,22 +11,21 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `roster` | whose lease holds |
-//! | `join` | what a node that joins keeps, and in which epoch |
+//! | `roster`, `join` | whose lease holds; what a node that joins keeps, and in which epoch |
 //! | `naming` | what a region's name means |
 //! | `create`, `region` | creating and growing; opening and removing |
-//! | `holders` | which nodes hold an extent with copies |
-//! | `removals` | when a removal is answered |
-//! | `listing` | what is shown |
+//! | `holders`, `copy_count`, `drain` | which nodes hold an extent with copies; how many do; which hold nothing soon |
+//! | `removals`, `listing` | when a removal is answered; what is shown |
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
-//! | `orders`, `asks` | that each order and each request is carried out once |
-//! | `ranks` | which ranks go with a node |
+//! | `orders`, `asks`, `ranks` | that each order and each request is carried out once; which ranks go with a node |
 //! | `records`, `journal` | what lasts, and what it builds |
 //! | `commit`, `reign` | when the driver may act on an output; which records count in a journal of several nodes |
 
 mod asks;
 mod commit;
+mod copy_count;
 mod create;
+mod drain;
 mod holders;
 mod join;
 mod journal;
@@ -262,11 +261,11 @@ impl Coordinator {
         self.changed |= !died.is_empty();
         for node in died {
             self.on_node_away(node);
-            self.lose_holder(now_ms, node);
+            self.lose_holder(now_ms, node, holders::Loss::MayReturn);
         }
         for node in silent {
             self.end_epoch(now_ms, node, Going::Lost(Ended::Silent, "it did not renew its lease"));
-            self.lose_holder(now_ms, node);
+            self.lose_holder(now_ms, node, holders::Loss::MayReturn);
         }
         self.tick_holders(now_ms);
         self.give_up_slow_makes(now_ms);
@@ -415,12 +414,13 @@ impl Coordinator {
                 self.create(now_ms, key, task, request)
             }
             Request::Open { which, rights } => self.open(which, &task.user, *rights),
-            Request::Alter { name, changes } => self.alter(key, &task.user, name, changes),
+            Request::Alter { name, changes } => self.alter(now_ms, key, &task.user, name, changes),
             Request::Stat { name } => Step::Done(self.stat(name, &task.user)),
             Request::List { after } => Step::Done(Ok(self.list(after, &task.user))),
             Request::Resize { name, len } => self.resize(now_ms, key, task, name, *len),
             Request::Remove { name } => self.remove(now_ms, key, &task.user, name),
             Request::Forget { node } => Step::Done(self.forget_lost(now_ms, &task.user, *node)),
+            Request::Drain { node, wish } => Step::Done(self.drain(now_ms, *node, wish)),
             Request::Status => Step::Done(Ok(Answer::Status(self.status()))),
             Request::Reserve { used, wanted } => Step::Done(self.reserve(key, task, *used, *wanted)),
             Request::RankEnded { job, rank, reason, died } => {

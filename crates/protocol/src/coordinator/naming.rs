@@ -96,6 +96,8 @@ pub(super) struct Growth {
     pub mode: u32,
     pub placement: Placement,
     pub copies: u8,
+    /// True if its homes may change: it has copies, or had some.
+    pub has_holders: bool,
     pub attributes: Attributes,
     /// A lost region whose place this one takes.
     pub instead: Option<Gid>,
@@ -123,7 +125,7 @@ impl Growth {
         let extents = of(None);
         let len = extents.iter().map(|extent| extent.len).fold(0, u64::saturating_add);
         let holders = |index| ExtentCopies { term: FIRST_TERM, copies: of(Some(index)) };
-        let holders = if self.copies > 1 { (0..extents.len()).map(holders).collect() } else { Vec::new() };
+        let holders = if self.has_holders { (0..extents.len()).map(holders).collect() } else { Vec::new() };
         Some((Span { len, chunk: self.chunk, extents }, holders))
     }
 }

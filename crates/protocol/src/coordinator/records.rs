@@ -94,6 +94,18 @@ pub enum Record {
         /// The node.
         node: NodeId,
     },
+    /// A node gives all that it holds to others from here on.
+    Drains {
+        /// The node.
+        node: NodeId,
+        /// The only nodes that get it, or none for any.
+        to: BTreeSet<NodeId>,
+    },
+    /// A node keeps all that it holds from here on.
+    DrainEnded {
+        /// The node.
+        node: NodeId,
+    },
     /// A request was carried out; only in snapshots.
     Done {
         /// The request.

@@ -40,7 +40,7 @@ impl Coordinator {
     }
 
     /// Changes what is kept with a region's name, or the name.
-    pub(super) fn alter(&mut self, key: AskKey, user: &Asker, name: &str, changes: &Changes) -> Step {
+    pub(super) fn alter(&mut self, now_ms: u64, key: AskKey, user: &Asker, name: &str, changes: &Changes) -> Step {
         let region = match self.settled_region(name) {
             Ok(Some(region)) => region,
             Ok(None) => return Step::Park,
@@ -55,7 +55,11 @@ impl Coordinator {
         let (gid, mut changes) = (region.gid, changes.clone());
         // A name that it has already is no change.
         changes.name = changes.name.filter(|to| to != name);
+        let has_other_copies = changes.copies.is_some();
         self.record(Record::Altered { gid, changes, by: key });
+        if has_other_copies {
+            self.fit_copies(now_ms, gid);
+        }
         self.changed = true;
         Step::Done(Ok(Answer::Ok))
     }
@@ -69,12 +73,17 @@ impl Coordinator {
                 return Err(Error::NameTaken { name: name.clone(), len: other.layout.len() });
             }
         }
-        if let Some(owner) = changes.owner {
-            permission::may_give(region, user, owner)?;
-            if owner.uid != region.owner.uid {
-                quota::check_count(owner.uid, self.owned_or_asked(owner.uid))?;
-                quota::check(self.settings.quota, owner.uid, self.used_or_asked(owner.uid), region.layout.len())?;
-            }
+        changes.copies.map_or(Ok(()), |copies| self.may_have_copies(region, copies))?;
+        let (owner, copies) = (changes.owner.unwrap_or(region.owner), changes.copies.unwrap_or(region.copies));
+        changes.owner.map_or(Ok(()), |owner| permission::may_give(region, user, owner))?;
+        let is_given = owner.uid != region.owner.uid;
+        if is_given {
+            quota::check_count(owner.uid, self.owned_or_asked(owner.uid))?;
+        }
+        let all = |copies: u8| region.layout.len().saturating_mul(copies.max(1).into());
+        let more = all(copies).saturating_sub(if is_given { 0 } else { all(region.copies) });
+        if more > 0 {
+            quota::check(self.settings.quota, owner.uid, self.used_or_asked(owner.uid), more)?;
         }
         let mut attributes = region.attributes.clone();
         attributes.alter(&changes.attributes);
@@ -168,7 +177,9 @@ impl Coordinator {
         let grants = region.layout.extents().map(|extent| self.grant(extent.node, extent.slot, rights));
         let Some(grants) = grants.collect::<Option<Vec<Grant>>>() else { return Step::Park };
         let nodes = nodes.into_iter().filter_map(|node| self.node_address(node)).collect();
-        let RegionRecord { name, gid, owner, mode, layout, copies, attributes, .. } = region.clone();
+        let RegionRecord { name, gid, owner, mode, layout, attributes, .. } = region.clone();
+        // A region's home may change with a single copy, too.
+        let copies = if region.holders.is_empty() { 1 } else { region.copies.max(2) };
         let view = RegionView { name, gid, owner, mode, rights, layout, grants, nodes, copies, attributes, made };
         Step::Done(Ok(Answer::Region(view)))
     }

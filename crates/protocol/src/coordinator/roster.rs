@@ -211,17 +211,14 @@ impl Roster {
 
     /// Puts a node of the journal back on its seat. `was_home`: another coordinator ran there.
     fn restore(&mut self, node: NodeId, (ended, was_home): (Option<Ended>, bool), now_ms: u64, lease_ms: u64) {
+        // Twice the lease: the node must first notice that its connection is gone and find the way back.
+        let until_ms = now_ms.saturating_add(lease_ms).saturating_add(lease_ms);
+        // No coordinator before this one gives it a lease any more.
+        let mute_at_ms = home_until_ms(now_ms.saturating_add(lease_ms), lease_ms);
         let state = match ended {
-            None => State::Awaited {
-                // Twice the lease: the node must first notice that its connection is gone and find the way back.
-                until_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms),
-                // No coordinator before this one gives it a lease any more.
-                closes_at_ms: was_home.then(|| home_until_ms(now_ms.saturating_add(lease_ms), lease_ms)),
-            },
+            None => State::Awaited { until_ms, closes_at_ms: was_home.then_some(mute_at_ms) },
             Some(Ended::Silent) => State::Silent,
-            Some(Ended::Closed) => {
-                State::Closed { dead_at_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms), mute_at_ms: None }
-            }
+            Some(Ended::Closed) => State::Closed { dead_at_ms: until_ms, mute_at_ms: Some(mute_at_ms) },
             Some(Ended::Left) => State::Left { since_ms: now_ms },
         };
         self.seats.insert(node, NodeEntry::new(state));
@@ -294,6 +291,15 @@ impl Roster {
             seat.step(Event::Closes, State::Closed { dead_at_ms, mute_at_ms });
         }
         Some((node, was_member))
+    }
+
+    /// True if a node is away and its homes of extents with copies answer nothing any more.
+    pub fn is_over(&self, node: NodeId) -> bool {
+        match self.seats.get(&node).map(|seat| &seat.state) {
+            Some(State::Member { .. } | State::Awaited { .. }) => false,
+            Some(State::Closed { mute_at_ms, .. }) => mute_at_ms.is_none(),
+            Some(State::Silent | State::Dead { .. } | State::Left { .. }) | None => true,
+        }
     }
 
     /// Closed nodes where homes of extents with copies answer no more; each is named once.

@@ -3,10 +3,10 @@
 
 use super::copy::COPIES;
 use super::holders::{HOLDERS, HoldersState};
-use super::home::{HOMES, PEERS};
+use super::home_states::{HOMES, PEERS};
 use super::*;
 use crate::explored::{Explored, Judged, holds, is_needed, nothing_is_wrong};
-use crate::id::{Epoch, NodeId};
+use crate::id::NodeId;
 use crate::table;
 use stateright::{Checker, Model, Property};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,6 +18,7 @@ const WORDS: usize = 2;
 
 const WRONG: &str = "an addition that was seen is gone, or counts twice";
 const ELECTED_TWICE: &str = "the second elected home is open";
+const MOVED: &str = "a copy is home, and nobody died";
 const MADE: &str = "a copy that was made anew is home";
 
 /// A rule that is switched off.
@@ -39,6 +40,8 @@ enum Off {
     Silent,
     /// Ranges are sent in the order of the writes.
     Ranges,
+    /// A home that lives stops before another is elected.
+    Stop,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +52,10 @@ struct Extent {
     /// Nodes that live, and are taken for lost.
     cuts: u8,
     makes: u8,
+    /// Copies that live and are dropped.
+    drops: u8,
+    /// Times that a copy is to follow a home that lives.
+    moves: u8,
     off: Option<Off>,
 }
 
@@ -70,6 +77,8 @@ enum Message {
     IsFrozen { term: Term, position: Position },
     Drop { term: Term, node: NodeId },
     Admit { term: Term, node: NodeId },
+    Release(HolderSet),
+    Released { term: Term },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -105,6 +114,8 @@ struct World {
     deaths: u8,
     cuts: u8,
     makes: u8,
+    drops: u8,
+    moves: u8,
     wrong: Option<&'static str>,
 }
 
@@ -125,6 +136,8 @@ enum Move {
     Late,
     Make { home: usize, copy: usize },
     Range { home: usize, copy: usize },
+    Surplus(usize),
+    Follow,
 }
 
 fn node(index: usize) -> NodeId {
@@ -172,7 +185,8 @@ impl World {
                 HomeOutput::Apply { entry, .. } if off != Some(Off::ApplyLast) => self.apply(at, entry),
                 HomeOutput::Drop { term, node } => self.send(at, NODES, Message::Drop { term, node }),
                 HomeOutput::Admit { term, node, .. } => self.send(at, NODES, Message::Admit { term, node }),
-                HomeOutput::Apply { .. } | HomeOutput::Open | HomeOutput::Deposed => {}
+                HomeOutput::Released { term } => self.send(at, NODES, Message::Released { term }),
+                HomeOutput::Apply { .. } | HomeOutput::Open | HomeOutput::Close | HomeOutput::Deposed => {}
             }
         }
     }
@@ -181,6 +195,8 @@ impl World {
         while let Some(output) = self.holders.poll() {
             match output {
                 HolderOutput::Set { to, set } => self.send(NODES, index(to), Message::Set(set)),
+                HolderOutput::Release(set) if off == Some(Off::Stop) => self.holders.on_released(set.home, set.term),
+                HolderOutput::Release(set) => self.send(NODES, index(set.home), Message::Release(set)),
                 HolderOutput::Freeze { to, term } if off == Some(Off::Freeze) => {
                     // All answer at once.
                     let position = self.hosts[index(to)].copy.last();
@@ -304,6 +320,10 @@ impl World {
                 home.into_iter().for_each(|home| home.on_has(node(from), term, position));
             }
             Message::Stale { term } => host.home.iter_mut().for_each(|home| home.on_stale(term)),
+            Message::Release(set) => host.home.iter_mut().for_each(|home| {
+                home.on_set(&set);
+                home.release(set.term);
+            }),
             Message::Set(set) => host.home.iter_mut().for_each(|home| home.on_set(&set)),
             _ => {}
         }
@@ -349,6 +369,7 @@ impl World {
                 self.holders.on_frozen(node(from), term, position);
             }
             Message::Drop { term, node: copy } => self.holders.on_drop(node(from), term, copy),
+            Message::Released { term } => self.holders.on_released(node(from), term),
             Message::Admit { term, node: copy } => self.holders.on_admit(node(from), term, copy),
             _ => {}
         }
@@ -377,6 +398,8 @@ impl Model for Extent {
             deaths: 0,
             cuts: 0,
             makes: 0,
+            drops: 0,
+            moves: 0,
             wrong: None,
         }]
     }
@@ -386,14 +409,14 @@ impl Model for Extent {
         for at in nodes.clone() {
             actions.extend((0..WORDS as u8).map(|client| Move::Add { client, at }));
             actions.extend((0..WORDS).map(|word| Move::Read { word, at }));
-            actions.extend([Move::Die(at), Move::Lose(at)]);
+            actions.extend([Move::Die(at), Move::Lose(at), Move::Surplus(at)]);
             for copy in nodes.clone().filter(|copy| *copy != at) {
                 actions.extend([Move::Silent { home: at, copy }, Move::Make { home: at, copy }, Move::Range { home: at, copy }]);
             }
         }
         actions
             .extend(world.wires.keys().filter(|(_, to)| *to <= NODES).map(|(from, to)| Move::Deliver { from: *from, to: *to }));
-        actions.push(Move::Late);
+        actions.extend([Move::Late, Move::Follow]);
     }
 
     fn next_state(&self, last: &World, step: Move) -> Option<World> {
@@ -442,8 +465,20 @@ impl Model for Extent {
             }
             Move::Make { home, copy } if world.makes < self.makes && !world.hosts[copy].is_dead && !world.hosts[copy].is_lost => {
                 world.makes = world.makes.saturating_add(1);
-                world.hosts[home].home.as_mut()?.make(node(copy), Epoch(1));
+                world.hosts[home].home.as_mut()?.make(node(copy), 1);
                 world.drive_home(home, self.off);
+            }
+            // The copy's node frees it when it hears of that: here at once.
+            Move::Surplus(at) if world.drops < self.drops && world.holders.set().copies.contains(&node(at)) => {
+                world.drops = world.drops.saturating_add(1);
+                world.holders.on_surplus(node(at));
+                world.hosts[at].copy = CopyLog::default();
+                world.drive_coordinator(self.off);
+            }
+            Move::Follow if world.moves < self.moves => {
+                world.moves = world.moves.saturating_add(1);
+                world.holders.on_move();
+                world.drive_coordinator(self.off);
             }
             Move::Range { home, copy } => {
                 world.hosts[home].home.as_mut()?.send_range(node(copy));
@@ -462,15 +497,20 @@ impl Model for Extent {
         all.push(Property::sometimes(MADE, |_: &Extent, world: &World| {
             world.makes > 0 && (1..NODES).any(|at| world.is_open(at, None) && world.deaths > 0)
         }));
+        all.push(Property::sometimes(MOVED, |_: &Extent, world: &World| {
+            world.deaths == 0 && (1..NODES).any(|at| world.is_open(at, None)) && world.seen == [1, 1]
+        }));
         all
     }
 }
 
 impl Explored for Extent {}
 
-const TWO: Extent = Extent { copies: 1, adds: 2, deaths: 1, cuts: 1, makes: 0, off: None };
-const THREE: Extent = Extent { copies: 2, adds: 2, deaths: 2, cuts: 0, makes: 0, off: None };
-const MAKING: Extent = Extent { copies: 0, adds: 2, deaths: 1, cuts: 0, makes: 1, off: None };
+const TWO: Extent = Extent { copies: 1, adds: 2, deaths: 1, cuts: 1, makes: 0, drops: 0, moves: 0, off: None };
+const THREE: Extent = Extent { copies: 2, adds: 2, deaths: 2, cuts: 0, makes: 0, drops: 0, moves: 0, off: None };
+const MAKING: Extent = Extent { copies: 0, adds: 2, deaths: 1, cuts: 0, makes: 1, drops: 0, moves: 0, off: None };
+const FEWER: Extent = Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 1, moves: 0, off: None };
+const MOVING: Extent = Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 0, moves: 1, off: None };
 
 #[test]
 fn the_tables() {
@@ -498,6 +538,17 @@ fn a_copy_that_is_made_has_all() {
 }
 
 #[test]
+fn a_copy_that_is_dropped_takes_nothing_along() {
+    holds(FEWER, "a copy that is one too many", 5000);
+}
+
+#[test]
+fn a_home_that_is_moved_leaves_nothing_behind() {
+    holds(MOVING, "a home that is moved", 5000);
+    assert!(MOVING.checker().spawn_bfs().join().discovery(MOVED).is_some());
+}
+
+#[test]
 fn each_rule_is_needed() {
     for off in [Off::ApplyLast, Off::Again, Off::Lease, Off::Silent] {
         is_needed(Extent { off: Some(off), ..TWO }, off, WRONG);
@@ -506,4 +557,5 @@ fn each_rule_is_needed() {
         is_needed(Extent { off: Some(off), ..THREE }, off, WRONG);
     }
     is_needed(Extent { off: Some(Off::Ranges), ..MAKING }, Off::Ranges, WRONG);
+    is_needed(Extent { off: Some(Off::Stop), copies: 1, ..MOVING }, Off::Stop, WRONG);
 }

@@ -22,7 +22,9 @@ pub struct HolderSet {
 pub enum HoldersState {
     /// The set has a home.
     Steady,
-    /// The home is lost; copies are asked how far they are.
+    /// The home is asked to stop, so that a copy may follow.
+    Releasing,
+    /// The home is lost, or has stopped; copies are asked how far they are.
     Electing,
     /// No copy is left.
     Lost,
@@ -39,15 +41,21 @@ pub enum HoldersEvent {
     HomeLost,
     /// All copies have said how far they are.
     Elected,
+    /// A copy is to follow the home.
+    Move,
+    /// No copy can follow: the home goes on.
+    Return,
     /// Home and copies are lost.
     LastLost,
 }
 
 /// Every transition of an extent's holders.
 pub const HOLDERS: &[Row<HoldersState, HoldersEvent>] = &[
-    Row { event: HoldersEvent::Drop, from: &[HoldersState::Steady], to: HoldersState::Steady },
+    Row { event: HoldersEvent::Drop, from: &[HoldersState::Steady, HoldersState::Releasing], to: HoldersState::Steady },
     Row { event: HoldersEvent::Admit, from: &[HoldersState::Steady], to: HoldersState::Steady },
-    Row { event: HoldersEvent::HomeLost, from: &[HoldersState::Steady], to: HoldersState::Electing },
+    Row { event: HoldersEvent::Move, from: &[HoldersState::Steady], to: HoldersState::Releasing },
+    Row { event: HoldersEvent::HomeLost, from: &[HoldersState::Steady, HoldersState::Releasing], to: HoldersState::Electing },
+    Row { event: HoldersEvent::Return, from: &[HoldersState::Electing], to: HoldersState::Steady },
     Row { event: HoldersEvent::Elected, from: &[HoldersState::Electing], to: HoldersState::Steady },
     Row { event: HoldersEvent::LastLost, from: &[HoldersState::Steady, HoldersState::Electing], to: HoldersState::Lost },
 ];
@@ -64,6 +72,8 @@ pub enum HolderOutput {
         /// The set of today.
         set: HolderSet,
     },
+    /// The home of the set stops when all copies have its writes, and says so.
+    Release(HolderSet),
     /// A copy takes no writes of lower terms any more, and says how far it is.
     Freeze {
         /// Receiver.
@@ -89,6 +99,8 @@ pub enum HolderOutput {
 pub struct Holders {
     state: HoldersState,
     set: HolderSet,
+    /// The home has stopped, lives, and has all that was answered.
+    has_stopped: bool,
     frozen: BTreeMap<NodeId, Position>,
     outputs: VecDeque<HolderOutput>,
 }
@@ -96,7 +108,7 @@ pub struct Holders {
 impl Holders {
     /// An extent's first holders, or those of the journal. A home that was lost meanwhile is told by [`Holders::on_lost`] again.
     pub fn new(set: HolderSet) -> Holders {
-        Holders { state: HoldersState::Steady, set, frozen: BTreeMap::new(), outputs: VecDeque::new() }
+        Holders { state: HoldersState::Steady, set, has_stopped: false, frozen: BTreeMap::new(), outputs: VecDeque::new() }
     }
 
     /// The next output.
@@ -114,6 +126,11 @@ impl Holders {
         self.state
     }
 
+    /// True if the home of before an election may go on where no copy can follow.
+    pub fn may_return(&self) -> bool {
+        self.has_stopped && self.state == HoldersState::Electing
+    }
+
     fn step(&mut self, event: HoldersEvent) -> bool {
         let next = table::next(HOLDERS, self.state, event);
         self.state = next.unwrap_or(self.state);
@@ -129,6 +146,14 @@ impl Holders {
         }
     }
 
+    /// A copy is one too many. It may live: nothing that it has counts from the new term on.
+    pub fn on_surplus(&mut self, node: NodeId) {
+        if self.set.copies.contains(&node) && self.step(HoldersEvent::Drop) {
+            self.set.copies.remove(&node);
+            self.change_set();
+        }
+    }
+
     /// A copy that the home has made has all, and counts there. The caller refuses a node that is lost, or began anew since it was made.
     pub fn on_admit(&mut self, home: NodeId, term: Term, node: NodeId) {
         if self.is_home(home, term) && node != home && self.step(HoldersEvent::Admit) && self.set.copies.insert(node) {
@@ -136,11 +161,37 @@ impl Holders {
         }
     }
 
-    /// True if that node is home in the term of today. Another is told the set.
+    /// Another node is to be home. The home is asked to stop, so nobody waits for the end of its lease. A second call asks it again.
+    pub fn on_move(&mut self) {
+        if self.state == HoldersState::Releasing || (!self.set.copies.is_empty() && self.step(HoldersEvent::Move)) {
+            self.outputs.push_back(HolderOutput::Release(self.set.clone()));
+        }
+    }
+
+    /// The home has stopped. That may be at the wish of a coordinator before this one.
+    pub fn on_released(&mut self, home: NodeId, term: Term) {
+        if !self.is_home(home, term) {
+            return;
+        }
+        match self.set.copies.is_empty() {
+            // A higher term lets it go on.
+            true => self.change_set(),
+            false => {
+                self.elect_anew();
+                self.has_stopped = true;
+            }
+        }
+    }
+
+    /// True if that node is home in the term of today. A home of another term, and another node, are told the set.
     fn is_home(&mut self, node: NodeId, term: Term) -> bool {
-        let is_home = self.set.home == node && self.set.term == term && self.state == HoldersState::Steady;
-        if !is_home && self.state == HoldersState::Steady {
-            self.outputs.push_back(HolderOutput::Set { to: node, set: self.set.clone() });
+        let has_home = matches!(self.state, HoldersState::Steady | HoldersState::Releasing);
+        let is_home = self.set.home == node && self.set.term == term && has_home;
+        if !is_home && has_home {
+            self.outputs.push_back(match self.state {
+                HoldersState::Releasing if self.set.home == node => HolderOutput::Release(self.set.clone()),
+                _ => HolderOutput::Set { to: node, set: self.set.clone() },
+            });
         }
         is_home
     }
@@ -156,6 +207,7 @@ impl Holders {
         let (set, term) = (self.set.clone(), self.set.term);
         let output = match self.state {
             HoldersState::Electing if set.copies.contains(&node) => HolderOutput::Freeze { to: node, term },
+            HoldersState::Releasing if set.home == node => HolderOutput::Release(set),
             // A node that is home already takes only the set from it.
             HoldersState::Steady if set.home == node => HolderOutput::Elect { to: node, set, has: BTreeMap::new() },
             _ => return,
@@ -167,9 +219,18 @@ impl Holders {
     pub fn on_lost(&mut self, node: NodeId) {
         let was_copy = self.set.copies.remove(&node);
         self.frozen.remove(&node);
+        self.has_stopped &= self.set.home != node;
         match self.state {
-            HoldersState::Steady if self.set.home == node => self.elect_anew(),
-            HoldersState::Steady if was_copy => self.change_set(),
+            HoldersState::Steady | HoldersState::Releasing if self.set.home == node => self.elect_anew(),
+            HoldersState::Steady | HoldersState::Releasing if was_copy => {
+                self.step(HoldersEvent::Drop);
+                self.change_set();
+            }
+            HoldersState::Electing if self.set.copies.is_empty() && self.has_stopped => {
+                self.step(HoldersEvent::Return);
+                self.has_stopped = false;
+                self.change_set();
+            }
             HoldersState::Electing if self.set.copies.is_empty() => self.lose(),
             HoldersState::Electing => self.end_election(),
             _ => {}
@@ -219,6 +280,7 @@ impl Holders {
         let best = self.frozen.iter().max_by_key(|(node, position)| (**position, std::cmp::Reverse(**node)));
         let Some((home, _)) = best.map(|(node, position)| (*node, *position)) else { return };
         self.step(HoldersEvent::Elected);
+        self.has_stopped = false;
         self.set.home = home;
         self.set.copies.remove(&home);
         let mut has = std::mem::take(&mut self.frozen);

@@ -17,6 +17,7 @@
 //! | Only the coordinator names a home, each time in a higher term; copies refuse the writes of a lower one | [`Holders`], [`CopyLog`] |
 //! | Copies are frozen before one of them is elected, and the one with the most writes is | [`Holders::on_frozen`] |
 //! | The elected home shows nothing until all other copies have what it has | [`HomeLog::elected`] |
+//! | A home that lives stops before another is elected in its place | [`HomeLog::release`], [`Holders::on_move`] |
 //! | A copy that is made anew counts before the coordinator admits it, and is admitted when it has all | [`HomeLog::make`] |
 //! | A node that began anew is not the copy that a home made before | the caller, by the node's epoch |
 //! | A home answers nothing when its lease is over; the coordinator elects another only then | the caller |
@@ -28,13 +29,15 @@ mod done;
 mod explore;
 mod holders;
 mod home;
+mod home_states;
 #[cfg(test)]
 mod writers;
 
 pub use copy::{CopyLog, CopyOutput};
 pub use done::{DoneBefore, DoneCalls, Once, UpdateCall};
 pub use holders::{HolderOutput, HolderSet, Holders, HoldersState};
-pub use home::{HomeLog, HomeOutput, PeerState};
+pub use home::{HomeLog, HomeOutput};
+pub use home_states::PeerState;
 #[cfg(test)]
 use writers::Writers;
 

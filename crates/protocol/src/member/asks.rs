@@ -105,6 +105,7 @@ fn describe(what: &Request) -> String {
         Request::Open { which: Which::Gid(gid), .. } => format!("open {gid}"),
         Request::Alter { name, .. } => format!("change region '{name}'"),
         Request::Forget { node } => format!("forget {node}"),
+        Request::Drain { node, .. } => format!("drain {node}"),
         Request::Stat { name } => format!("stat region '{name}'"),
         Request::Resize { name, len } => format!("resize region '{name}' to {len} bytes"),
         Request::Remove { name } => format!("remove region '{name}'"),

@@ -320,7 +320,8 @@ impl Member {
     pub fn own_status(&self) -> Option<OwnStatus> {
         let ((node, epoch), coordinator) = (self.was?, self.home.clone()?);
         let (name, address) = (self.settings.name.clone(), self.settings.address.clone());
-        let own = NodeStatus { node, name, address, epoch, alive: self.phase() == Phase::Member, memory: self.memory };
+        let own =
+            NodeStatus { node, name, address, epoch, alive: self.phase() == Phase::Member, drains: false, memory: self.memory };
         let regions: BTreeSet<Gid> = self.held.values().map(|extent| extent.gid).collect();
         Some(OwnStatus { own, regions: regions.len() as u64, coordinator, keepers: Vec::new() })
     }

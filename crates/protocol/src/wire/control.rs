@@ -19,7 +19,7 @@ use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use crate::wire::greeting::Sealing;
 use crate::wire::link::LinkSocket;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A client's request to its node. The first message on its Unix socket is [`Request::Attach`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +93,13 @@ pub enum Request {
         /// The node.
         node: NodeId,
     },
+    /// Has what a node holds moved to others, or ends that, and asks how far it is. Answered by [`Answer::Drain`].
+    Drain {
+        /// The node.
+        node: NodeId,
+        /// The wish.
+        wish: DrainWish,
+    },
     /// Asks for descriptors of an extent on this node; answered by [`Answer::Files`] with them attached.
     Map {
         /// The extent's slot.
@@ -164,6 +171,57 @@ pub enum Request {
     Leave,
 }
 
+/// A wish about what a node holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DrainWish {
+    /// All of it goes to other nodes: to these, or to any where none is named. The node gets nothing new from here on.
+    Begin {
+        /// The nodes.
+        to: BTreeSet<NodeId>,
+    },
+    /// All that has not moved stays.
+    Stop,
+    /// No change.
+    Look,
+}
+
+/// A look at what a node holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainStatus {
+    /// True while it moves to other nodes.
+    pub drains: bool,
+    /// Bytes of regions on the node.
+    pub left: u64,
+    /// Extents of regions on the node.
+    pub extents: u64,
+    /// Regions that do not move as things are, by name: at most [`LIST_PAGE_COUNT_MAX`](crate::limits::LIST_PAGE_COUNT_MAX).
+    pub stays: Vec<StayingRegion>,
+    /// True if the coordinator is on the node.
+    pub has_coordinator: bool,
+}
+
+/// A region that does not move.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StayingRegion {
+    /// The region's name.
+    pub name: String,
+    /// Bytes of it on the node.
+    pub len: u64,
+    /// Reason.
+    pub why: WhyStays,
+}
+
+/// Reason for which a region does not move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WhyStays {
+    /// The region was made without copies.
+    NoCopies,
+    /// Bytes of it are lost.
+    Lost,
+    /// No other node has room for it.
+    NoRoom,
+}
+
 /// Treatment of an existing region with the name of one to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Existing {
@@ -193,6 +251,8 @@ pub struct Changes {
     pub owner: Option<User>,
     /// Its mode bits.
     pub mode: Option<u32>,
+    /// Nodes that hold each of its bytes, the home among them.
+    pub copies: Option<u8>,
     /// Attributes by name; `None` takes one away.
     pub attributes: BTreeMap<String, Option<Vec<u8>>>,
 }
@@ -217,6 +277,8 @@ pub enum Answer {
     },
     /// To `Status`.
     Status(PoolStatus),
+    /// To `Drain`.
+    Drain(DrainStatus),
     /// To `Own`.
     Own(OwnStatus),
     /// To `Map`: the extent's bytes lie one after another in these files, whose descriptors come along.
@@ -516,6 +578,8 @@ pub struct NodeStatus {
     pub epoch: Epoch,
     /// True while its lease holds.
     pub alive: bool,
+    /// True if what it holds moves to other nodes.
+    pub drains: bool,
     /// Its report on its memory, at the last renewal.
     pub memory: Memory,
 }

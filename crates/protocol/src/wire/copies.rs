@@ -11,7 +11,7 @@ use super::Malformed;
 use super::command::Op;
 use crate::copies::{DoneCalls, HolderSet, Once, Position, Term, UpdateCall};
 use crate::heap::{HEAP_ANSWER_LEN, Heap, HeapCall};
-use crate::id::{Epoch, Gid, NodeId};
+use crate::id::{Gid, NodeId};
 use crate::limits::{STAGE_LEN, WRITE_RANGE_COUNT_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -43,12 +43,14 @@ pub enum ToHolder {
         /// Positions of the other copies, as far as is known.
         has: BTreeMap<NodeId, Position>,
     },
+    /// Another node is to be home. The home of this set stops when all copies have its writes.
+    Release(HolderSet),
     /// The home makes a copy on a node, which has an empty extent for it.
     Make {
         /// The node.
         node: NodeId,
-        /// The node's epoch.
-        epoch: Epoch,
+        /// The order by which the node has the extent.
+        order: u64,
     },
 }
 
@@ -75,8 +77,13 @@ pub enum FromHolder {
         term: Term,
         /// The copy.
         node: NodeId,
-        /// The copy's epoch when it was made.
-        epoch: Epoch,
+        /// The order by which the node has the extent.
+        order: u64,
+    },
+    /// The home has stopped, and all copies have its writes.
+    Released {
+        /// The home's term.
+        term: Term,
     },
     /// Bytes could not be written here: this node is no holder any more.
     Broken,

@@ -93,6 +93,12 @@ impl Checks {
                 seen.extents.extend(more);
                 Ok(())
             }
+            Record::Altered { gid, changes, by } => {
+                self.on_carried_out(*by, |what| matches!(what, Request::Alter { .. }))?;
+                let seen = self.regions.get_mut(gid).ok_or_else(|| format!("{gid} was altered without existing"))?;
+                seen.copies = changes.copies.unwrap_or(seen.copies);
+                Ok(())
+            }
             Record::Held { extent, home, holders } => {
                 let now = self.seen(&[*home], std::slice::from_ref(holders)).remove(0);
                 let seen = self.regions.get_mut(&extent.gid).ok_or_else(|| format!("{extent:?} is held without existing"))?;

@@ -62,6 +62,7 @@ impl Cluster {
             }
             FromHolder::Admit { .. } => self.count("copies made"),
             FromHolder::Broken => self.count("writes that failed"),
+            FromHolder::Released { .. } => self.count("homes that stopped for another"),
             FromHolder::IsFrozen { .. } => {}
         }
         let Some(message) = self.tampered(at, extent, message)? else { return Ok(()) };

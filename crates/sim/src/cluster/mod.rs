@@ -282,6 +282,8 @@ pub(crate) struct Cluster {
     /// Between nodes.
     wires: Wires<ProcessLife>,
     wires_ever: u64,
+    /// Hosts whose nodes are drained no more, at the end.
+    ended_drains: BTreeSet<usize>,
     pub words: WordPrograms,
     pub locks: LockPrograms,
     /// True if the last event was one of locks.
@@ -319,6 +321,7 @@ impl World for Cluster {
             locks_alone,
             wires: Wires::default(),
             wires_ever: 0,
+            ended_drains: BTreeSet::new(),
             words: WordPrograms::default(),
             locks: LockPrograms::default(),
             is_of_locks: false,

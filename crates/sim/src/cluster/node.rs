@@ -25,7 +25,7 @@ impl Cluster {
         };
         let (epoch, held) = (process.lender.epoch, made.clone().unwrap_or_default());
         if let (Some((extent, set)), [made]) = (copied, &held[..]) {
-            self.tell((node, life), CopyInput::Made { extent, set, slot: made.slot })?;
+            self.tell((node, life), CopyInput::Made { extent, set, order, slot: made.slot })?;
         }
         if let Some(process) = self.process((node, life)) {
             process.member.made(order, made);
@@ -121,6 +121,7 @@ impl Cluster {
                     process.doubted.retain(|(extent, copy)| *extent != of || set.copies.contains(copy));
                 }
             }
+            ToHolder::Release { .. } => self.count("homes asked to stop for another"),
             ToHolder::Freeze { .. } | ToHolder::Make { .. } => {}
         }
     }

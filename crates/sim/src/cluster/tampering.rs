@@ -6,7 +6,6 @@ use crate::check::Check;
 use hanare_home::CopyInput;
 use hanare_protocol::coordinator::Peer;
 use hanare_protocol::copies::{HolderSet, Position, Term};
-use hanare_protocol::id::{Epoch, NodeId};
 use hanare_protocol::wire::control::{FromNode, decode};
 use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, FromHolder, ToCopy, ToHolder};
 use std::collections::BTreeSet;
@@ -37,19 +36,19 @@ impl Cluster {
         self.tell(at, CopyInput::Holder { extent, nodes: Vec::new(), message: ToHolder::Set(set) })
     }
 
-    /// A wish to admit a copy, as of the copy's epoch of today. One of an epoch before is heard again and again.
+    /// A wish to admit a copy, as of the order of today. One of an order before is heard again and again.
     pub(super) fn renewed(&mut self, peer: Peer, message: FromNode) -> FromNode {
-        let FromNode::Holder { extent, message: FromHolder::Admit { term, node, epoch } } = message else { return message };
-        let today = self.epoch_of(node);
-        if today != epoch && self.dice.chance(9_800) {
+        let FromNode::Holder { extent, message: FromHolder::Admit { term, node, order } } = message else { return message };
+        let today = self.order_of(extent).unwrap_or(order);
+        if today != order && self.dice.chance(9_800) {
             self.at(10, Event::ToHome { peer, message });
         }
-        FromNode::Holder { extent, message: FromHolder::Admit { term, node, epoch: today } }
+        FromNode::Holder { extent, message: FromHolder::Admit { term, node, order: today } }
     }
 
-    fn epoch_of(&self, node: NodeId) -> Epoch {
-        let record = self.home.as_ref().and_then(|home| home.coordinator.nodes().find(|record| record.node == node));
-        record.map_or(Epoch(0), |record| record.epoch)
+    /// The order by which a copy of an extent is made at present.
+    fn order_of(&self, extent: CopiedExtent) -> Option<u64> {
+        self.home.as_ref().and_then(|home| home.coordinator.making_order(extent))
     }
 
     /// A frame that leaves an end, as its receiver gets it, if it does.
@@ -65,11 +64,12 @@ impl Cluster {
         match message {
             ToCopy::Make { term, .. } => {
                 self.making.insert((from, to, extent));
+                let order = self.order_of(extent).unwrap_or_default();
                 let copy = self.process(to).and_then(|process| process.member.identity());
-                if let (Some((node, epoch)), true) = (copy, self.has(Defect::AdmitEarly))
+                if let (Some((node, _)), true) = (copy, self.has(Defect::AdmitEarly))
                     && let Some(process) = self.process(from)
                 {
-                    process.member.say_as_holder(extent, FromHolder::Admit { term, node, epoch });
+                    process.member.say_as_holder(extent, FromHolder::Admit { term, node, order });
                 }
             }
             ToCopy::Made { .. } => drop(self.making.remove(&(from, to, extent))),

@@ -284,15 +284,18 @@ impl Cluster {
         if self.terms != Terms::Budget {
             return Ok(());
         }
+        let home = self.home.as_ref().ok_or("the coordinator is not back")?;
+        for record in Self::word_regions(&home.coordinator) {
+            let mut moving = home.coordinator.holders().filter(|(_, _, state)| *state != HoldersState::Steady);
+            let moving = moving.find(|(extent, ..)| extent.gid == record.gid);
+            check(moving.is_none(), || format!("'{}' has no home: {moving:?}", record.name))?;
+        }
         let waits = self.words.programs.iter().position(|program| program.request.is_some() || program.view.is_none());
         check(waits.is_none(), || {
             format!("program {waits:?} waits for ever: {:?}", self.words.programs[waits.unwrap_or_default()])
         })?;
-        let home = self.home.as_ref().ok_or("the coordinator is not back")?;
         for (region, record) in Self::word_regions(&home.coordinator).map(|record| (number_of(record), record)) {
             let (at, known) = record.holders_of(0).ok_or_else(|| format!("region {region} has no holders"))?;
-            let state = home.coordinator.holders().find(|(extent, ..)| extent.gid == record.gid).map(|(_, _, state)| state);
-            check(state == Some(HoldersState::Steady), || format!("region {region} has no home: {state:?}"))?;
             check(known.copies.len() + 1 == usize::from(record.copies), || {
                 format!("region {region} has too few copies: {known:?}")
             })?;

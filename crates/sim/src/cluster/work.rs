@@ -10,8 +10,9 @@ use hanare_protocol::coordinator::AskKey;
 use hanare_protocol::id::{NodeId, Rights, User};
 use hanare_protocol::limits::ANSWER_MS;
 use hanare_protocol::placement::Placement;
-use hanare_protocol::wire::control::{Answer, Existing, Made, RegionView, Request, Which};
+use hanare_protocol::wire::control::{Answer, Changes, DrainWish, Existing, Made, RegionView, Request, Which};
 use hanare_protocol::{Error, Result};
+use std::collections::BTreeSet;
 
 /// Names that clients fight for.
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -47,6 +48,9 @@ fn request(dice: &mut Dice, nodes: u64, copies: &[u8]) -> Request {
         65..=66 => Request::List { after: name },
         67..=68 => Request::Status,
         69..=79 => Request::Resize { name, len },
+        80..=82 => Request::Alter { name, changes: Changes { copies: Some(dice.pick(copies)), ..Changes::default() } },
+        83 => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Begin { to: BTreeSet::new() } },
+        84..=86 => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Stop },
         _ => Request::Remove { name },
     }
 }
@@ -55,7 +59,7 @@ impl Cluster {
     /// A client does its next thing.
     pub(crate) fn on_work(&mut self, node: usize, life: u64, client: usize) -> Check {
         let is_here = self.hosts[node].process.as_ref().is_some_and(|process| process.life == life);
-        if !is_here || !self.is_rough {
+        if !is_here || (!self.is_rough && (client > 0 || self.ended_drains.contains(&node))) {
             return Ok(());
         }
         let after = self.dice.pick(&[1, 20, 300, 2_000]);
@@ -63,7 +67,11 @@ impl Cluster {
         self.access(node, client)?;
         let copies: &[u8] = if self.terms == Terms::Harsh { &[1] } else { &[1, 1, 2, 3] };
         let nodes = self.hosts.len() as u64;
-        let what = request(&mut self.course.dice, nodes, copies);
+        let what = match self.is_rough {
+            true => request(&mut self.course.dice, nodes, copies),
+            // At rest nodes have what their regions ask for.
+            false => Request::Drain { node: NodeId(node as u32), wish: DrainWish::Stop },
+        };
         let process = self.hosts[node].process.as_mut().expect("just seen");
         if process.clients[client].waits.is_some() {
             return Ok(());
@@ -127,7 +135,12 @@ impl Cluster {
                 client.view = Some(view.clone());
                 self.count("regions created, opened or resized");
             }
-            Ok(_) => self.count("other answers"),
+            Ok(_) => {
+                if !self.is_rough && matches!(what, Request::Drain { .. }) {
+                    self.ended_drains.insert(node);
+                }
+                self.count("other answers");
+            }
             Err(error) => {
                 let outcome = outcome(error);
                 check_error(&what, error)?;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::copies::{Position, Term};
 use crate::error::Error;
+use crate::wire::control::{DrainStatus, DrainWish, WhyStays};
 use crate::wire::copies::FromHolder;
 
 const LEASE_MS: u64 = crate::limits::LEASE_MS;
@@ -209,6 +210,43 @@ fn the_last_holder_brings_its_bytes_back() {
 }
 
 #[test]
+fn holders_that_are_all_away_stay_holders_until_one_is_back() {
+    let mut pool = Pool::new(3);
+    // The coordinator's own node is never away.
+    pool.create(0, "filler", 4096, Placement::Local).unwrap();
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
+    let copy = holders(&pool).2[0];
+    assert_eq!(copy, 2);
+    let both = [1, copy as usize];
+    both.iter().for_each(|number| pool.cut(*number));
+    pool.pass(2 * LEASE_MS, &both);
+    assert_eq!(holders(&pool), (1, 1, vec![copy]), "nobody can say which of them comes back");
+    // The home is back with all its bytes. The copy died.
+    pool.connect(1);
+    pool.pass(400, &both[1..]);
+    assert_eq!((holders(&pool).1, holders(&pool).2), (1, vec![]));
+    assert!(pool.open(1, "a").is_ok());
+    assert!(!pool.nodes[1].slots.is_empty());
+}
+
+#[test]
+fn a_copy_that_is_back_first_follows_the_home() {
+    let mut pool = Pool::new(3);
+    pool.create(0, "filler", 4096, Placement::Local).unwrap();
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
+    let copy = holders(&pool).2[0] as usize;
+    [1, copy].iter().for_each(|number| pool.cut(*number));
+    pool.pass(2 * LEASE_MS, &[1, copy]);
+    pool.connect(copy);
+    pool.pass(400, &[1]);
+    pool.freeze(copy, 5);
+    assert!(pool.is_elected(copy));
+    assert_eq!((holders(&pool).1, holders(&pool).2), (copy as u32, vec![]));
+}
+
+#[test]
 fn a_node_that_begins_anew_is_no_holder() {
     let mut pool = Pool::new(3);
     view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
@@ -228,18 +266,18 @@ fn a_copy_is_made_on_another_node() {
     pool.say(1, FromHolder::Drop { term: Term(1), node: NodeId(copy as u32) });
     pool.pass(200, &[]);
     let make = pool.nodes[1].held.iter().rev().find_map(|(_, message)| match message {
-        ToHolder::Make { node, epoch } => Some((*node, *epoch)),
+        ToHolder::Make { node, order } => Some((*node, *order)),
         _ => None,
     });
-    let (node, epoch) = make.expect("a copy is missing");
+    let (node, order) = make.expect("a copy is missing");
     assert!([copy, third].contains(&(node.0 as usize)));
     // Another than the home does not admit it, nor is another one admitted.
-    pool.say(third, FromHolder::Admit { term: Term(2), node, epoch });
+    pool.say(third, FromHolder::Admit { term: Term(2), node, order });
     let other = NodeId(if node.0 as usize == third { copy } else { third } as u32);
-    pool.say(1, FromHolder::Admit { term: Term(2), node: other, epoch });
-    pool.say(1, FromHolder::Admit { term: Term(2), node, epoch: Epoch(epoch.0 + 1) });
+    pool.say(1, FromHolder::Admit { term: Term(2), node: other, order });
+    pool.say(1, FromHolder::Admit { term: Term(2), node, order: order + 1 });
     assert_eq!(holders(&pool), (2, 1, vec![]));
-    pool.say(1, FromHolder::Admit { term: Term(2), node, epoch });
+    pool.say(1, FromHolder::Admit { term: Term(2), node, order });
     assert_eq!(holders(&pool), (3, 1, vec![node.0]));
     assert_eq!(pool.nodes.iter().map(|node| node.slots.len()).sum::<usize>(), 2);
     let used: u64 = pool.stat("a").unwrap().nodes.iter().map(|(_, len)| len).sum();
@@ -369,4 +407,195 @@ fn a_holder_speaks_for_its_own_extents_alone() {
     pool.nodes[1].member.say_as_holder(of_none, FromHolder::Drop { term: Term(1), node: NodeId(0) });
     pool.run();
     assert_eq!(holders(&pool), before);
+}
+
+fn set_copies(pool: &mut Pool, copies: u8) -> crate::error::Result<Answer> {
+    let changes = crate::wire::control::Changes { copies: Some(copies), ..Default::default() };
+    pool.call(0, OWNER, Request::Alter { name: "a".to_owned(), changes })
+}
+
+#[test]
+fn a_live_region_gets_more_copies_and_fewer() {
+    let mut pool = Pool::with(3, Settings { quota: Some(1 << 20), ..Settings::new("n0") });
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let before = holders(&pool);
+    assert_eq!(set_copies(&mut pool, 3), Ok(Answer::Ok));
+    assert_eq!(pool.coordinator.used(OWNER.uid), 3 * 4096, "copies that are still to be made count");
+    pool.pass(200, &[]);
+    let made = NodeId((0..3).find(|node| *node != before.1 && before.2 != [*node]).unwrap());
+    assert_eq!(pool.nodes[made.0 as usize].slots.len(), 1);
+    let order = pool.nodes[1].held.iter().find_map(|(_, message)| match message {
+        ToHolder::Make { node, order } if *node == made => Some(*order),
+        _ => None,
+    });
+    pool.say(1, FromHolder::Admit { term: Term(before.0), node: made, order: order.expect("the home makes it") });
+    assert_eq!((holders(&pool).1, holders(&pool).2.len()), (1, 2));
+    let again = Coordinator::restore(pool.settings.clone(), pool.journal.clone(), pool.now_ms);
+    assert_eq!(again.regions().next(), pool.coordinator.regions().next());
+    for copies in [2, 1] {
+        assert_eq!(set_copies(&mut pool, copies), Ok(Answer::Ok));
+        pool.pass(200, &[]);
+        let (term, home, left) = holders(&pool);
+        assert_eq!((home, left.len()), (1, usize::from(copies) - 1));
+        let told = pool.nodes[1].held.iter().any(|(_, message)| matches!(message, ToHolder::Set(set) if set.term.0 == term));
+        assert!(told, "the home goes on without it");
+        assert_eq!(pool.nodes.iter().map(|node| node.slots.len()).sum::<usize>(), usize::from(copies));
+        assert_eq!(pool.coordinator.used(OWNER.uid), u64::from(copies) * 4096);
+    }
+    // The home may change all the same.
+    assert_eq!(pool.open(0, "a").unwrap().copies, 2);
+    view(pool.call(0, OWNER, Request::Resize { name: "a".to_owned(), len: 8192 })).unwrap();
+    assert_eq!(set_copies(&mut pool, 2), Ok(Answer::Ok));
+    pool.pass(200, &[]);
+    assert_eq!(pool.nodes.iter().map(|node| node.slots.len()).sum::<usize>(), 4);
+}
+
+#[test]
+fn a_number_of_copies_that_a_region_cannot_have_is_refused() {
+    let mut pool = Pool::with(3, Settings { quota: Some(1 << 20), ..Settings::new("n0") });
+    view(pool.call(1, OWNER, copied("a", 1 << 18, Placement::Local, 2))).unwrap();
+    let before = holders(&pool);
+    for copies in [0, 4] {
+        assert!(matches!(set_copies(&mut pool, copies), Err(Error::BadPlacement { .. })));
+    }
+    let third = (0..3).find(|node| *node != before.1 && before.2 != [*node]).unwrap() as usize;
+    let uid = User { uid: 99, gid: 99 };
+    view(pool.call(third, uid, copied("b", (1 << 20) - 4096, Placement::Local, 1))).unwrap();
+    assert_eq!(set_copies(&mut pool, 3), Err(Error::PoolFull { asked: 1 << 18, free: 4096 }));
+    pool.call(0, uid, Request::Remove { name: "b".to_owned() }).unwrap();
+    view(pool.call(third, OWNER, copied("c", 1 << 19, Placement::Local, 1))).unwrap();
+    assert!(matches!(set_copies(&mut pool, 3), Err(Error::QuotaExceeded { .. })));
+    let changes = crate::wire::control::Changes { copies: Some(2), ..Default::default() };
+    let refused = pool.call(0, OWNER, Request::Alter { name: "c".to_owned(), changes });
+    assert!(matches!(refused, Err(Error::BadUse { .. })), "{refused:?}");
+    let changes = crate::wire::control::Changes { copies: Some(1), ..Default::default() };
+    let of_another = pool.call(0, uid, Request::Alter { name: "a".to_owned(), changes });
+    assert!(matches!(of_another, Err(Error::NoPermission { .. })), "{of_another:?}");
+    pool.cut(third);
+    pool.pass(2 * LEASE_MS, &[third]);
+    assert!(matches!(set_copies(&mut pool, 3), Err(Error::BadPlacement { .. })));
+    assert_eq!(holders(&pool), before);
+}
+
+fn drain(pool: &mut Pool, node: u32, wish: DrainWish) -> crate::error::Result<DrainStatus> {
+    pool.call(0, OWNER, Request::Drain { node: NodeId(node), wish }).map(|answer| match answer {
+        Answer::Drain(status) => status,
+        other => panic!("{other:?}"),
+    })
+}
+
+/// The last copy that a home was told to make is made.
+fn admit(pool: &mut Pool, home: usize) -> u32 {
+    let made = pool.nodes[home].held.iter().rev().find_map(|(_, message)| match message {
+        ToHolder::Make { node, order } => Some((*node, *order)),
+        _ => None,
+    });
+    let (node, order) = made.expect("a copy is made");
+    let term = Term(holders(pool).0);
+    pool.say(home, FromHolder::Admit { term, node, order });
+    node.0
+}
+
+fn any() -> DrainWish {
+    DrainWish::Begin { to: BTreeSet::new() }
+}
+
+#[test]
+fn a_home_that_is_drained_stops_before_a_copy_follows() {
+    let mut pool = Pool::new(4);
+    // The coordinator's node has least room: its life ends with the coordinator's.
+    pool.create(0, "filler", 4096, Placement::Local).unwrap();
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
+    let (_, _, before) = holders(&pool);
+    let to = (0..4).rev().find(|node| *node != 1 && before != [*node]).unwrap();
+    let status = drain(&mut pool, 1, DrainWish::Begin { to: BTreeSet::from([NodeId(to)]) }).unwrap();
+    assert_eq!((status.left, status.stays.len(), status.drains), (4096, 0, true));
+    pool.pass(200, &[]);
+    assert_eq!(admit(&mut pool, 1), to);
+    pool.pass(200, &[]);
+    let (term, home, copies) = holders(&pool);
+    assert_eq!((home, copies.len()), (1, 2), "nobody follows before it has stopped");
+    let is_it = |message: &ToHolder| matches!(message, ToHolder::Release(set) if set.term == Term(term));
+    let is_asked = |pool: &Pool| pool.nodes[1].held.iter().any(|(_, message)| is_it(message));
+    assert!(is_asked(&pool));
+    let asked = pool.ask(0, OWNER, open("a"));
+    assert_eq!(pool.answer(0, asked), None);
+    // A coordinator that begins again finds the drain, and a home that has stopped.
+    pool.restart_coordinator();
+    (0..4).for_each(|number| pool.connect(number));
+    pool.nodes.iter_mut().for_each(|node| node.held.clear());
+    pool.say(1, FromHolder::Released { term: Term(term) });
+    for copy in copies {
+        pool.freeze(copy as usize, 5);
+    }
+    assert_ne!(holders(&pool).1, 1);
+    assert_eq!(holders(&pool).2.len(), 1);
+    assert!(pool.nodes[1].slots.is_empty(), "what it held is freed");
+    let status = drain(&mut pool, 1, DrainWish::Look).unwrap();
+    assert_eq!((status.left, status.drains), (0, true));
+    // The node gets nothing new.
+    assert!(matches!(pool.create(0, "b", 4096, Placement::Node(NodeId(1))), Err(Error::BadPlacement { .. })));
+    pool.create(1, "c", 4096, Placement::Local).unwrap();
+    pool.create(1, "d", 1 << 16, Placement::Interleave(4096)).unwrap();
+    assert!(pool.nodes[1].slots.is_empty());
+    drain(&mut pool, 1, DrainWish::Stop).unwrap();
+    pool.create(0, "b", 4096, Placement::Node(NodeId(1))).unwrap();
+}
+
+#[test]
+fn a_copy_that_is_drained_goes_when_another_has_all() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let copy = holders(&pool).2[0];
+    drain(&mut pool, copy, any()).unwrap();
+    pool.pass(200, &[]);
+    assert_eq!(holders(&pool).2, [copy]);
+    let made = admit(&mut pool, 1);
+    pool.pass(200, &[]);
+    assert_eq!((holders(&pool).1, holders(&pool).2), (1, vec![made]));
+    assert!(pool.nodes[copy as usize].slots.is_empty());
+}
+
+#[test]
+fn a_home_goes_on_when_no_copy_is_left_to_follow_it() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let copy = holders(&pool).2[0];
+    drain(&mut pool, 1, any()).unwrap();
+    pool.pass(200, &[]);
+    let made = admit(&mut pool, 1);
+    pool.pass(200, &[]);
+    let term = holders(&pool).0;
+    pool.say(1, FromHolder::Released { term: Term(term) });
+    for lost in [copy, made] {
+        pool.restart_node(lost as usize, 90 + u128::from(lost));
+    }
+    assert_eq!(holders(&pool), (term + 2, 1, vec![]));
+    assert!(pool.nodes[1].held.iter().any(|(_, message)| matches!(message, ToHolder::Set(set) if set.term.0 == term + 2)));
+    assert!(pool.stat("a").unwrap().lost.is_none());
+}
+
+#[test]
+fn what_cannot_be_drained_is_named() {
+    let mut pool = Pool::new(2);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    pool.create(1, "b", 8192, Placement::Local).unwrap();
+    let status = drain(&mut pool, 1, any()).unwrap();
+    let stays: Vec<_> = status.stays.iter().map(|region| (region.name.as_str(), region.len, region.why)).collect();
+    assert_eq!(stays, [("a", 4096, WhyStays::NoRoom), ("b", 8192, WhyStays::NoCopies)]);
+    assert_eq!((status.left, status.extents, status.has_coordinator), (4096 + 8192, 2, false));
+    assert!(pool.coordinator.next_deadline().is_none_or(|at_ms| at_ms > pool.now_ms), "it is tried again later");
+    pool.pass(2 * LEASE_MS, &[]);
+    assert_eq!(holders(&pool), (1, 1, vec![0]));
+    let refused = |pool: &mut Pool, node, to: &[u32]| {
+        drain(pool, node, DrainWish::Begin { to: to.iter().copied().map(NodeId).collect() }).unwrap_err()
+    };
+    assert!(matches!(refused(&mut pool, 7, &[]), Error::BadSetting { .. }));
+    for to in [0, 1, 7] {
+        assert!(matches!(refused(&mut pool, 0, &[to]), Error::BadSetting { .. }));
+    }
+    // A new life of the node is no process that the operator meant.
+    pool.restart_node(1, 77);
+    assert!(!drain(&mut pool, 1, DrainWish::Look).unwrap().drains);
 }

@@ -1,0 +1,129 @@
+//! `hanare node drain`: what a node holds moves to other nodes while programs use it.
+
+use crate::{print, size};
+use anyhow::{Result, bail};
+use clap::Args;
+use hanare::{DrainStatus, DrainWish, NodeId, Pool};
+use hanare_protocol::wire::control::{StayingRegion, WhyStays};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// Time between looks.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Time between lines about progress.
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Time without any move until the command names all that cannot move.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The node and what is to be done.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Bytes of regions with copies move: another node gets a copy first, so nothing is lost at any moment, and programs see no error. \
+    Nothing new is placed on the node. Ctrl-C ends this command alone, and bytes go on moving; --stop ends that. It ends with status 1, and \
+    names each region, where something cannot move."
+)]
+pub struct Options {
+    /// The node's number, as `hanare status` shows it.
+    pub number: u32,
+    /// The only nodes that get what it holds [default: any, other hosts first].
+    #[arg(long, value_name = "N,M", value_delimiter = ',', conflicts_with = "stop")]
+    pub to: Vec<u32>,
+    /// End it: what has not moved stays, and the node gets new regions again.
+    #[arg(long)]
+    pub stop: bool,
+    /// Do not wait for the end.
+    #[arg(long, conflicts_with = "stop")]
+    pub no_wait: bool,
+    /// Print JSON at the end.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Does what was asked.
+pub fn run(options: &Options) -> Result<i32> {
+    let (pool, node) = (Pool::attach_alone()?, NodeId(options.number));
+    if options.stop {
+        let status = pool.drain(node, &DrainWish::Stop)?;
+        tell(options, &status, &format!("{node} is not drained any more; {} of regions are on it", size::show(status.left)))?;
+        return Ok(0);
+    }
+    let status = pool.drain(node, &DrainWish::Begin { to: options.to.iter().copied().map(NodeId).collect() })?;
+    let status = if options.no_wait { status } else { wait(&pool, node, status)? };
+    if status.left == 0 {
+        let what = match status.has_coordinator {
+            true => {
+                "holds no region. The coordinator is on it: where there are keepers another one follows it, else the pool ends with it"
+            }
+            false => "holds nothing: its process may end",
+        };
+        tell(options, &status, &format!("{node} {what}"))?;
+        return Ok(0);
+    }
+    tell(options, &status, &format!("{} of regions are still on {node}", size::show(status.left)))?;
+    if !options.json {
+        status.stays.iter().for_each(|region| print::line(&in_words(region)));
+    }
+    Ok(if options.no_wait { 0 } else { 1 })
+}
+
+/// Waits until the node holds nothing, or what it holds cannot move.
+fn wait(pool: &Pool, node: NodeId, first: DrainStatus) -> Result<DrainStatus> {
+    let (all, began) = (first.left, Instant::now());
+    let (mut status, mut moved, mut line) = (first, Instant::now(), Instant::now() + LINE_EVERY);
+    while status.left > 0 {
+        std::thread::sleep(LOOK_EVERY);
+        let next = pool.drain(node, &DrainWish::Look)?;
+        if !next.drains {
+            bail!("the drain of {node} was ended; {} are still on it", size::show(next.left));
+        }
+        if (next.left, next.extents) != (status.left, status.extents) {
+            moved = Instant::now();
+        }
+        status = next;
+        let staying = status.stays.iter().map(|region| region.len).fold(0, u64::saturating_add);
+        if staying >= status.left && moved.elapsed() >= PATIENCE {
+            break;
+        }
+        if Instant::now() >= line {
+            let done = all.saturating_sub(status.left);
+            let rate = (done as f64 / began.elapsed().as_secs_f64().max(1e-9)) as u64;
+            eprintln!("{node}: {} of {} moved, {}/s", size::show(done), size::show(all), size::show(rate));
+            line += LINE_EVERY;
+        }
+    }
+    Ok(status)
+}
+
+fn tell(options: &Options, status: &DrainStatus, line: &str) -> Result<()> {
+    if !options.json {
+        print::line(line);
+        return Ok(());
+    }
+    let stays = status.stays.iter().map(|region| json!({ "region": region.name, "bytes": region.len, "why": why(region.why) }));
+    print::json(&json!({
+        "node": options.number, "drains": status.drains, "left": status.left, "extents": status.extents,
+        "has_coordinator": status.has_coordinator, "stays": stays.collect::<Vec<_>>(),
+    }))
+}
+
+fn why(why: WhyStays) -> &'static str {
+    match why {
+        WhyStays::NoCopies => "no copies",
+        WhyStays::Lost => "lost",
+        WhyStays::NoRoom => "no room",
+    }
+}
+
+fn in_words(StayingRegion { name, len, why }: &StayingRegion) -> String {
+    let what = match why {
+        WhyStays::NoCopies => {
+            "was made without copies: copy it into a region with copies by `hanare region cp`, or remove it. Queues and heaps lie in \
+            such regions; their programs make new ones"
+        }
+        WhyStays::Lost => "has lost bytes: remove it",
+        WhyStays::NoRoom => "has no other node with room: add a node, or make room",
+    };
+    format!("{name}: {} stay. It {what}", size::show(*len))
+}

@@ -1,0 +1,43 @@
+//! `hanare region set NAME copies=N` and `hanare node drain N`, on nodes in processes of their own.
+
+use crate::pool;
+
+use pool::{Nodes, Running, command, key, signal, wait_until};
+
+#[test]
+fn what_it_holds_moves_and_it_ends() {
+    let nodes = Nodes::start(3);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let socket = format!("@hanare-drained-{}", std::process::id());
+    let words = ["node", "--memory", "64M", "--listen", "127.0.0.1:0", "--name", "last", "--socket", &socket];
+    let last = Running::start(command(&words).args(["--join", &nodes.nodes[0].address]).env("HANARE_KEY", key()));
+    last.wait_for("lends 64 MiB");
+    nodes.hanare(&["region", "create", "a", "5M", "--place", "node=3", "--copies", "2"]).done();
+    let bytes: Vec<u8> = (0..5u32 << 20).map(|at| (at / 3 % 251) as u8).collect();
+    std::fs::write(path("in"), &bytes).unwrap();
+    nodes.hanare(&["region", "cp", &path("in"), "a"]).done();
+    nodes.hanare(&["region", "set", "a", "copies=3"]).done();
+    let stat = || nodes.hanare(&["region", "stat", "a", "--json"]).json();
+    wait_until("it has three copies", || stat()["whole_copies"] == 3);
+    assert_eq!(nodes.hanare(&["region", "set", "a", "copies=4"]).status.code(), Some(2));
+    nodes.hanare(&["region", "create", "plain", "64K", "--place", "node=3"]).done();
+    nodes.hanare(&["region", "set", "plain", "copies=2"]).refused(&["hanare region cp"]);
+    // What cannot move is named, and the rest has gone.
+    let drained = nodes.hanare(&["node", "drain", "3"]);
+    assert_eq!(drained.status.code(), Some(1), "{}", drained.stderr);
+    let told = String::from_utf8_lossy(&drained.stdout);
+    assert!(told.contains("plain: 64 KiB stay. It was made without copies"), "{told}");
+    assert_eq!(stat()["whole_copies"], 3);
+    nodes.hanare(&["region", "create", "b", "4K", "--place", "node=3"]).refused(&["node drain 3 --stop"]);
+    let state = |number: usize| nodes.hanare(&["status", "--json"]).json()["nodes"][number]["drains"].clone();
+    assert_eq!((state(2), state(3)), (false.into(), true.into()));
+    nodes.hanare(&["region", "rm", "plain"]).done();
+    assert!(nodes.hanare(&["node", "drain", "3"]).done().contains("holds nothing: its process may end"));
+    signal("TERM", last.pid());
+    assert!(last.wait().done().contains("ends; it holds no region"));
+    nodes.hanare(&["region", "cp", "a", &path("out")]).done();
+    assert!(std::fs::read(path("out")).unwrap() == bytes);
+    assert_eq!(stat()["lost"], serde_json::Value::Null);
+    nodes.hanare(&["node", "drain", "3"]).refused(&["no member"]);
+}

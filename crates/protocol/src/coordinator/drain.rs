@@ -1,0 +1,106 @@
+//! Draining a node: what it holds goes to other nodes, and nothing new comes to it.
+//!
+//! An extent with copies gets a further copy first, and then its home or its copy on the node goes. So at each moment as many nodes hold it as
+//! are asked for. The journal knows which nodes are drained.
+
+use super::Coordinator;
+use super::placement::Room;
+use super::records::{Record, RegionRecord};
+use super::roster::Phase;
+use crate::error::{Error, Result};
+use crate::id::NodeId;
+use crate::limits::LIST_PAGE_COUNT_MAX;
+use crate::placement::Extent;
+use crate::wire::control::{Answer, DrainStatus, DrainWish, StayingRegion, WhyStays};
+use crate::wire::copies::CopiedExtent;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Coordinator {
+    /// Begins, ends or looks at the drain of a node.
+    ///
+    /// **Errors**: [`Error::BadSetting`] for a node that is no member, and for nodes that can get nothing.
+    pub(super) fn drain(&mut self, now_ms: u64, node: NodeId, wish: &DrainWish) -> Result<Answer> {
+        match wish {
+            DrainWish::Begin { to } => {
+                self.may_drain(node, to)?;
+                if self.ledger.draining.get(&node) != Some(to) {
+                    self.record(Record::Drains { node, to: to.clone() });
+                    self.fit_holders_with(now_ms, node);
+                }
+            }
+            DrainWish::Stop if self.ledger.draining.contains_key(&node) => {
+                self.record(Record::DrainEnded { node });
+                self.fit_holders_with(now_ms, node);
+            }
+            DrainWish::Stop | DrainWish::Look => {}
+        }
+        self.changed = true;
+        Ok(Answer::Drain(self.drain_status(node)))
+    }
+
+    fn may_drain(&self, node: NodeId, to: &BTreeSet<NodeId>) -> Result<()> {
+        let refuse = |key: &str, node: NodeId, reason: &str| {
+            Err(Error::BadSetting { key: key.to_owned(), value: node.to_string(), reason: reason.to_owned() })
+        };
+        if self.roster.phase(node) != Phase::Member {
+            return refuse("the node to drain", node, "it is no member at present; see `hanare status`");
+        }
+        for other in to {
+            if *other == node || self.roster.phase(*other) != Phase::Member {
+                return refuse("a node to drain to", *other, "name other nodes that are alive; see `hanare status`");
+            }
+            if self.ledger.draining.contains_key(other) {
+                return refuse("a node to drain to", *other, "it is being drained itself");
+            }
+        }
+        self.check_journal()
+    }
+
+    /// Free bytes of the nodes that may get a copy of an extent of these holders.
+    pub(super) fn rooms_of_copies(&self, holders: &[NodeId]) -> Vec<Room> {
+        let wishes = holders.iter().filter_map(|node| self.ledger.draining.get(node)).filter(|to| !to.is_empty());
+        let wishes: Vec<_> = wishes.collect();
+        let may_have = |node: &NodeId| !self.ledger.draining.contains_key(node) && wishes.iter().all(|to| to.contains(node));
+        self.roster.members().map(|(node, _)| node).filter(may_have).map(|node| self.room(node)).collect()
+    }
+
+    fn drain_status(&self, node: NodeId) -> DrainStatus {
+        let mut status = DrainStatus { drains: self.ledger.draining.contains_key(&node), ..DrainStatus::default() };
+        let mut by_region = BTreeMap::new();
+        for (_, gid, len) in self.ledger.held_by(node) {
+            status.left = status.left.saturating_add(len);
+            status.extents = status.extents.saturating_add(1);
+            by_region.entry(gid).and_modify(|sum: &mut u64| *sum = sum.saturating_add(len)).or_insert(len);
+        }
+        let regions = by_region.into_iter().filter_map(|(gid, len)| Some((self.ledger.regions.get(&gid)?, len)));
+        let stays = |(region, len): (&RegionRecord, u64)| {
+            let why = self.why_stays(region, node)?;
+            Some(StayingRegion { name: region.name.clone(), len, why })
+        };
+        status.stays = regions.filter_map(stays).take(LIST_PAGE_COUNT_MAX).collect();
+        status.stays.sort_by(|one, other| one.name.cmp(&other.name));
+        status.has_coordinator = self.ledger.nodes.get(&node).is_some_and(|record| record.name == self.settings.home);
+        status
+    }
+
+    /// The reason for which a region's bytes do not leave a node, if there is one.
+    fn why_stays(&self, region: &RegionRecord, node: NodeId) -> Option<WhyStays> {
+        if !region.lost.is_empty() {
+            return Some(WhyStays::Lost);
+        }
+        if region.holders.is_empty() {
+            return Some(WhyStays::NoCopies);
+        }
+        let lacks_room = |(index, home): (usize, &Extent)| {
+            let copies = region.holders.get(index).map_or(&[][..], |known| &known.copies);
+            let holders: Vec<NodeId> = copies.iter().chain([home]).map(|extent| extent.node).collect();
+            let staying = holders.iter().filter(|node| !self.ledger.draining.contains_key(node)).count();
+            let is_short = holders.contains(&node) && staying < usize::from(region.copies);
+            let rooms = self.rooms_of_copies(&holders).into_iter();
+            is_short
+                && !self.copied.is_making(CopiedExtent { gid: region.gid, index: index as u32 })
+                && self.best_for_copy(&holders, home.len, rooms).is_none()
+        };
+        region.layout.extents().enumerate().any(lacks_room).then_some(WhyStays::NoRoom)
+    }
+}
