@@ -12,7 +12,7 @@ OLDEST  := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 MIRI_SKIPS ?= --skip explore --skip anything
 MUSL_CC ?= $(or $(shell command -v musl-gcc),cc)
 
-.PHONY: build models apps shmem run test quick wheel nightly sanitize oldest bench check deny install dist release-check clean help
+.PHONY: build models apps shmem fortran run test quick wheel nightly sanitize oldest bench check deny install dist release-check clean help
 
 ## build    the command, the libraries and the programs in C
 build:
@@ -30,6 +30,10 @@ apps: build
 ## shmem    OpenSHMEM over the library: out/shmem/bin has oshcc and oshrun
 shmem: build
 	@$(MAKE) --no-print-directory -C shmem OUT=$(CURDIR)/out/shmem LIBRARY=$(LIBRARY).so COMMAND=$(HANARE)
+
+## fortran  the Fortran module over the library: out/fortran has include/, lib/ and the example
+fortran: build
+	@$(MAKE) --no-print-directory -C fortran OUT=$(CURDIR)/out/fortran LIBRARY=$(LIBRARY).so
 
 ## run      what the pool is for, in a minute; an unchanged program on three times its memory; two matrices from files, multiplied on two nodes
 run: build

@@ -85,6 +85,7 @@ build) ;;
 test)
     want c++ "the C face under C++" g++
     want clang "the C face under clang" clang
+    want gfortran "the Fortran module" gfortran
     want pkg-config "the pkg-config file's test" pkg-config
     want script "the test of output on a terminal" bsdutils
     want mpirun.openmpi "the test of ranks under Open MPI" openmpi-bin

@@ -12,6 +12,7 @@ mod dict;
 mod dimmnet;
 mod examples;
 mod first;
+mod fortran;
 mod halo;
 mod headers;
 mod himeno;

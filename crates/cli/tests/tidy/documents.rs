@@ -26,6 +26,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/faq.md",
     "docs/features.md",
     "docs/files.md",
+    "docs/fortran.md",
     "docs/main_memory.md",
     "docs/jobs.md",
     "docs/keepers.md",
@@ -47,9 +48,9 @@ const DOCUMENTS: &[&str] = &[
     "docs/words.md",
 ];
 /// Folders of the repository that hold sources.
-const FOLDERS: &[&str] = &["crates", "apps", "bench", "deploy", "docs", "examples", "fuzz", "scripts", "shmem"];
+const FOLDERS: &[&str] = &["crates", "apps", "bench", "deploy", "docs", "examples", "fortran", "fuzz", "scripts", "shmem"];
 /// How the name of a file that is a source ends.
-const ENDINGS: &[&str] = &["rs", "c", "h", "md", "toml", "py", "txt"];
+const ENDINGS: &[&str] = &["rs", "c", "h", "f90", "md", "toml", "py", "txt"];
 
 /// Every file and folder of the repository's sources, from its root.
 fn paths() -> BTreeSet<String> {
