@@ -11,6 +11,7 @@
 other hosts is an `Array`, whose elements are moved, summed and updated where they are. Another program opens it by name alone.
 """
 
+from . import checkpoint
 from ._hanare import __version__
 from ._local import LocalArray
 from ._plot import plot
@@ -22,4 +23,4 @@ from .pool import Pool, Region, connect
 from .queue import Queue
 from .sync import Group, Lock
 
-__all__ = ["Array", "Dict", "Error", "Group", "LocalArray", "Lock", "Pool", "Queue", "Region", "__version__", "allocator", "connect", "plot"]
+__all__ = ["Array", "Dict", "Error", "Group", "LocalArray", "Lock", "Pool", "Queue", "Region", "__version__", "allocator", "checkpoint", "connect", "plot"]

@@ -207,6 +207,22 @@ class BadAttributes(Error, TypeError):
     """The region does not say what its elements are, or says what this program cannot read."""
 
 
+class NoCheckpoint(Error, LookupError):
+    """There is no checkpoint of that name, or nothing was saved to it yet."""
+
+
+class DamagedCheckpoint(Error):
+    """No generation of the checkpoint is as it was saved; the message says what is wrong with each."""
+
+
+class Superseded(Error):
+    """Another program saved a newer generation of the checkpoint meanwhile; this one was not kept."""
+
+
+class OlderCheckpointWarning(UserWarning):
+    """A newer generation of a checkpoint is damaged, and an older one is loaded."""
+
+
 class WholeArrayWarning(UserWarning):
     """A function brings a long array of other hosts here as a whole. Said once for each array and function."""
 

@@ -16,6 +16,7 @@ const DOCUMENTS: &[&str] = &[
     "apps/README.md",
     "examples/README.md",
     "docs/README.md",
+    "docs/checkpoints.md",
     "docs/clusters.md",
     "docs/commands.md",
     "docs/comparison.md",
