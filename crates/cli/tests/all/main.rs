@@ -14,6 +14,7 @@ mod pool;
 mod a_key_always;
 mod absence;
 mod bad_input_one_line;
+mod chart;
 mod commands_over_ucx;
 mod copies_of_what_others_map;
 mod crates_can_be_published;
