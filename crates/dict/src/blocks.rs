@@ -6,18 +6,22 @@
 //! A killed program never releases its holds. Nobody links the blocks that it keeps so; they go with the heap at the next sweep.
 
 use super::bucket::{At, GRANULE};
+use super::spare_blocks::SpareBlocks;
 use super::waiter::{Waiter, step};
 use super::{BRIEF_LEN, Fault};
 use hanare::{CreateOptions, Error, Lineage, LocalMapping, NodeId, Operator, Pool, Region, Rights};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// Heaps in a row: the last is as long as all before it together.
 const SEGMENT_COUNT: usize = 64;
 
-/// Longest block, in bytes, that is kept for this program's next writes, and number kept of each length. They are 266,240 bytes in all.
+/// Longest block, in bytes, that is kept for this program's next writes. With two of each length they are 266,240 bytes in all.
 const KEPT_LEN: u64 = 4096;
-const KEPT_COUNT: usize = 2;
+
+/// Longest block that a store's program keeps, in bytes, and the part of the store that it keeps at most: a 64th. Blocks of pages are long.
+const STORE_KEPT_LEN: u64 = 4 << 20;
+const STORE_KEPT_PART: u64 = 64;
 
 /// Least length of a value, in bytes, that can be held. A copy of a shorter value takes less time than a hold.
 pub const VIEWED_LEN_MIN: u64 = 64 << 10;
@@ -100,27 +104,6 @@ pub fn node_of(region: &Region) -> Option<NodeId> {
     nodes.all(|node| node == first).then_some(first)
 }
 
-/// Blocks of this process that nobody links. A write that uses one saves two messages: one to take a block, one to give another back.
-///
-/// A block may be written again at once: readers check that they read the right block.
-#[derive(Default)]
-struct SpareBlocks {
-    /// Blocks by granules.
-    blocks: Vec<Vec<At>>,
-    /// Long blocks that others held when they were to be given back.
-    held: Vec<At>,
-}
-
-impl SpareBlocks {
-    fn of_len(&mut self, len: u64) -> Option<&mut Vec<At>> {
-        let granules = usize::try_from(len.div_ceil(GRANULE)).ok().filter(|_| len <= KEPT_LEN)?;
-        if self.blocks.len() <= granules {
-            self.blocks.resize_with(granules + 1, Vec::new);
-        }
-        self.blocks.get_mut(granules)
-    }
-}
-
 /// Heaps `PREFIX.0`, `PREFIX.1` ..., for any number of programs. This program's blocks go back with the last reference.
 pub struct Heaps {
     pool: Pool,
@@ -129,6 +112,10 @@ pub struct Heaps {
     options: CreateOptions,
     /// Bytes of the first.
     memory: u64,
+    /// Number of heaps of a store, which are equally long; `None` where their number grows.
+    fixed: Option<u32>,
+    /// The heap of a store that had room last.
+    last: AtomicU32,
     segments: [OnceLock<Segment>; SEGMENT_COUNT],
     kept: Mutex<SpareBlocks>,
     lineage: Lineage,
@@ -139,14 +126,20 @@ pub struct Heaps {
 }
 
 impl Heaps {
-    pub fn new(pool: &Pool, prefix: String, memory: u64, options: CreateOptions) -> Heaps {
+    pub fn new(pool: &Pool, prefix: String, memory: u64, fixed: Option<u32>, options: CreateOptions) -> Heaps {
+        let kept = match fixed {
+            Some(count) => SpareBlocks::new(STORE_KEPT_LEN, memory.saturating_mul(count.into()) / STORE_KEPT_PART),
+            None => SpareBlocks::new(KEPT_LEN, u64::MAX),
+        };
         Heaps {
             pool: pool.clone(),
             prefix,
             options,
             memory,
+            fixed,
+            last: AtomicU32::new(0),
             segments: std::array::from_fn(|_| OnceLock::new()),
-            kept: Mutex::default(),
+            kept: Mutex::new(kept),
             lineage: Lineage::here(),
             is_alone: AtomicBool::new(true),
             is_vouched: AtomicBool::new(true),
@@ -211,22 +204,31 @@ impl Heaps {
         }
     }
 
+    /// Makes or opens all heaps of a store. **Errors**: [`Error::PoolFull`], [`Error::QuotaExceeded`].
+    pub fn make_all(&self) -> hanare::Result<()> {
+        (0..self.fixed.unwrap_or(0)).try_for_each(|number| self.make(number, self.memory).map(drop))
+    }
+
+    /// Opens all heaps of a store.
+    pub fn open_all(&self) -> hanare::Result<()> {
+        (0..self.fixed.unwrap_or(0)).try_for_each(|number| self.segment(number).map(drop))
+    }
+
     /// The blocks that nobody links; none in a child made by fork, whose parent has them.
     fn kept(&self) -> Option<MutexGuard<'_, SpareBlocks>> {
         self.lineage.is_here().then(|| self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn take_spare(&self, len: u64) -> Option<At> {
-        self.kept()?.of_len(len)?.pop()
+        self.kept()?.take(len)
     }
 
     /// True if this program can take a block of `len` bytes here, and give back one of `freed` bytes, without a message.
     pub fn spares_messages(&self, len: u64, freed: u64) -> bool {
-        let Some(mut kept) = self.kept() else { return false };
-        let has_one = len == 0 || kept.of_len(len).and_then(|blocks| blocks.last()).is_some_and(|at| self.is_here(*at));
+        let Some(kept) = self.kept() else { return false };
+        let has_one = len == 0 || kept.next(len).is_some_and(|at| self.is_here(at));
         // The one that is taken makes room for one of its own length.
-        let has_room = freed == 0 || freed == len || kept.of_len(freed).is_some_and(|blocks| blocks.len() < KEPT_COUNT);
-        has_one && has_room
+        has_one && (freed == 0 || freed == len || kept.has_room(freed))
     }
 
     /// Takes a block.
@@ -236,6 +238,9 @@ impl Heaps {
     pub fn take(&self, len: u64, may_grow: bool) -> Result<At, Fault> {
         if let Some(kept) = self.take_spare(len) {
             return Ok(kept);
+        }
+        if let Some(count) = self.fixed {
+            return self.take_fixed(count, len);
         }
         let mut tried = 0;
         let mut next = loop {
@@ -272,6 +277,27 @@ impl Heaps {
             .into())
     }
 
+    /// Takes a block of a store's heaps. **Errors**: [`Fault::Full`].
+    fn take_fixed(&self, count: u32, len: u64) -> Result<At, Fault> {
+        loop {
+            let last = self.last.load(Ordering::Relaxed);
+            for number in (0..count).map(|step| (last + step) % count) {
+                if let Some(at) = take_of(self.segment(number)?, number, len)? {
+                    self.last.store(number, Ordering::Relaxed);
+                    return Ok(at);
+                }
+            }
+            if !self.give_back() {
+                return Err(Fault::Full);
+            }
+        }
+    }
+
+    /// Longest block of a store's heaps.
+    pub fn block_len_max(&self) -> u64 {
+        self.memory.saturating_sub(2 * GRANULE)
+    }
+
     /// Heaps that were opened, from the first on.
     fn known(&self) -> u32 {
         self.segments.iter().take_while(|segment| segment.get().is_some()).count() as u32
@@ -285,18 +311,20 @@ impl Heaps {
         }
         // A sweep was faster, or its node is lost: either way nobody has the block any more.
         let Ok(segment) = self.segment(at.segment) else { return };
-        if len >= VIEWED_LEN_MIN {
+        let is_long = len >= VIEWED_LEN_MIN;
+        if is_long && !self.may_keep_long(segment, at) {
             self.give_back_long(Some(at));
             return;
         }
-        let is_kept = self.kept().is_some_and(|mut kept| {
-            let Some(blocks) = kept.of_len(len).filter(|blocks| blocks.len() < KEPT_COUNT) else { return false };
-            blocks.push(at);
-            true
-        });
-        if !is_kept {
+        if !self.kept().is_some_and(|mut kept| kept.keep(at, len)) {
+            self.last.store(at.segment, Ordering::Relaxed);
             let _ = segment.free(at);
         }
+    }
+
+    /// True for a long block of a store that nobody reads in place.
+    fn may_keep_long(&self, segment: &Segment, at: At) -> bool {
+        self.fixed.is_some() && segment.is_held(at).is_ok_and(|is_held| !is_held)
     }
 
     /// Gives long blocks back that nobody holds, `at` among them. Blocks that others hold are remembered.
@@ -321,9 +349,9 @@ impl Heaps {
     /// Gives all spare blocks back. Returns true if there were any but long ones.
     pub fn give_back(&self) -> bool {
         self.give_back_long(None);
-        let Some(blocks) = self.kept().map(|mut kept| std::mem::take(&mut kept.blocks)) else { return false };
+        let Some(blocks) = self.kept().map(|mut kept| kept.take_all()) else { return false };
         let mut there_were = false;
-        for at in blocks.into_iter().flatten() {
+        for at in blocks {
             there_were = true;
             // A later call would fail the same way, as late, after the heap or its node is gone.
             if self.segment(at.segment).and_then(|segment| segment.free(at)).is_err() {

@@ -3,13 +3,16 @@
 //! ```text
 //! word    frozen 1 bit | tag 15 | segment 6 | granules 12 | place 30, in granules; place 0 is no bucket
 //! bucket  checksum of the rest u32 | bytes u32 | entries u32 | tag u16 | 0 u16 | number of its word u64 | entry entry ...
-//! entry   bytes of key u32, of value u32 | far u64 | checksum of the value u32, if it is far | kind u8 | 0 0 0 | key | value, unless it is far
+//! entry   bytes of key u32, of value u32 | far u64 | checksum of the value u32, if it is far | kind u8 | form u8 | 0 0 | times | key |
+//!         value, unless it is far
+//! times   nothing, or with form 1: end u64, end of its pin u64, both in milliseconds since 1970
 //! ```
 //!
 //! All of it is input: any program of the pool may have written it.
 
 use super::Fault;
 use super::digest::checksum;
+use super::times::Times;
 
 /// Blocks begin at multiples of this number of bytes, and their lengths are multiples of it.
 pub const GRANULE: u64 = 64;
@@ -17,6 +20,10 @@ pub const GRANULE: u64 = 64;
 /// Bytes of a bucket's head.
 pub const HEAD_LEN: usize = 24;
 const ENTRY_HEAD_LEN: usize = 24;
+
+/// Form of an entry that has times, and the bytes of those.
+const TIMED: u8 = 1;
+const TIMES_LEN: usize = 16;
 
 /// The part of a word that is its bucket's place.
 pub const PLACE: u64 = (1 << 30) - 1;
@@ -116,6 +123,7 @@ pub struct Value<'a> {
     /// [`At::far`] of its block; 0 for one whose bytes are here.
     pub far: u64,
     pub checksum: u32,
+    pub times: Times,
 }
 
 /// A key and its value.
@@ -174,9 +182,16 @@ impl<'a> Iterator for Entries<'a> {
 fn take_entry(raw: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     let (head, rest) = raw.split_first_chunk::<ENTRY_HEAD_LEN>()?;
     let (key_len, len, far) = (u32_at(head, 0), u32_at(head, 4), u64_at(head, 8));
+    let (times, rest) = match head[21] {
+        TIMED => {
+            let (times, rest) = rest.split_first_chunk::<TIMES_LEN>()?;
+            (Times { expires: u64_at(times, 0), pinned: u64_at(times, 8) }, rest)
+        }
+        _ => (Times::default(), rest),
+    };
     let (key, rest) = rest.split_at_checked(key_len as usize)?;
     let (bytes, rest) = rest.split_at_checked(if far == 0 { len as usize } else { 0 })?;
-    let value = Value { kind: head[20], bytes, len, far, checksum: u32_at(head, 16) };
+    let value = Value { kind: head[20], bytes, len, far, checksum: u32_at(head, 16), times };
     Some((Entry { key, value }, rest))
 }
 
@@ -198,7 +213,11 @@ impl Writing {
         self.bytes.extend_from_slice(&value.len.to_le_bytes());
         self.bytes.extend_from_slice(&value.far.to_le_bytes());
         self.bytes.extend_from_slice(&value.checksum.to_le_bytes());
-        self.bytes.extend_from_slice(&[value.kind, 0, 0, 0]);
+        self.bytes.extend_from_slice(&[value.kind, if value.times.are_set() { TIMED } else { 0 }, 0, 0]);
+        if value.times.are_set() {
+            self.bytes.extend_from_slice(&value.times.expires.to_le_bytes());
+            self.bytes.extend_from_slice(&value.times.pinned.to_le_bytes());
+        }
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.bytes);
     }

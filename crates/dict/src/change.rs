@@ -5,13 +5,14 @@ use super::dict::Dict;
 use super::digest::Digest;
 use super::key::Key;
 use super::table::Table;
+use super::times::Times;
 use super::waiter::{Waiter, step};
 use super::{BRIEF_LEN, Fault};
 use hanare::{Error, Happened, Result};
 use std::sync::Arc;
 
 /// Longest value that lies in its bucket: one more block costs a message, and each change copies a longer bucket.
-const INLINE_LEN: usize = 1024;
+pub(crate) const INLINE_LEN: usize = 1024;
 
 /// A change that was made.
 struct Changed {
@@ -40,7 +41,7 @@ impl<W: Waiter> Dict<W> {
                     &joined
                 }
             };
-            let value = Value { kind, bytes, len: len as u32, far: 0, checksum: 0 };
+            let value = Value { kind, bytes, len: len as u32, far: 0, checksum: 0, times: Times::default() };
             let changed = self.change(key, Some(value), None).map_err(|fault| self.error_of(fault))?;
             return self.finish(changed).map(drop);
         }
@@ -51,7 +52,7 @@ impl<W: Waiter> Dict<W> {
             parts.iter().for_each(|part| digest.update(part));
             digest.finish() as u32
         });
-        self.set_far(key, parts, Value { kind, bytes: &[], len, far: 0, checksum: sum })
+        self.set_far(key, parts, Value { kind, bytes: &[], len, far: 0, checksum: sum, times: Times::default() })
     }
 
     /// Writes a value into a block of its own, and links it to its key.

@@ -7,8 +7,9 @@ use super::hold::Hold;
 use super::key::Key;
 use super::opening::{Opening, Options, pause, root_of};
 use super::plan::spare;
-use super::root::{Root, Terms};
+use super::root::{Root, StoreTerms, Terms};
 use super::table::Table;
+use super::times::now_ms;
 use super::waiter::{Here, Waiter, step};
 use super::{BRIEF_LEN, Fault};
 use hanare::{Error, Lineage, Pool, Region, Result};
@@ -44,7 +45,7 @@ impl Sink for Vec<u8> {
 }
 
 /// The caller's buffer, for values that are no longer.
-struct Within<'b>(&'b mut [u8]);
+pub(crate) struct Within<'b>(pub &'b mut [u8]);
 
 impl Sink for Within<'_> {
     fn room(&mut self, _: u8, len: usize) -> Option<&mut [u8]> {
@@ -64,7 +65,7 @@ impl Sink for Nowhere {
 /// An open dictionary. Each call is one step to all programs: a value is seen whole, old or new.
 ///
 /// **Cost** on this host: some copies to read a value; to write one, none or two messages to this host's node. Elsewhere a read of a short
-/// value is one message each way if this program has seen its place, else two. A long value takes two more. A write of a short value is two
+/// value is one message each way if this program has seen its place, else two. A long value takes one more. A write of a short value is two
 /// messages each way, or one right after a look at its key. It is one more if no block was free. A program that finds the table crowded
 /// makes a new one; writers wait meanwhile, readers do not.
 ///
@@ -100,7 +101,12 @@ impl Dict {
 impl<W: Waiter> Dict<W> {
     /// [`Dict::open`] with a waiter around steps that may wait.
     pub fn open_with(pool: &Pool, name: &str, options: &Options, waiter: W) -> Result<Dict<W>> {
-        let (root_region, terms) = root_of(pool, name, options)?;
+        Dict::open_as(pool, name, options, None, waiter)
+    }
+
+    /// Opens a dictionary, or the table of a store.
+    pub(crate) fn open_as(pool: &Pool, name: &str, options: &Options, store: Option<StoreTerms>, waiter: W) -> Result<Dict<W>> {
+        let (root_region, terms) = root_of(pool, name, options, store)?;
         let opening = Opening { pool, name, root_region: &root_region, terms: &terms };
         let now = opening.first_table(options.tries)?;
         Ok(Dict {
@@ -176,7 +182,7 @@ impl<W: Waiter> Dict<W> {
     // Finding and reading.
 
     /// Calls `act` with a key's value, and again where it finds bytes of another moment.
-    fn look_up<T>(
+    pub(crate) fn look_up<T>(
         &self,
         key: &Key<'_>,
         mut act: impl FnMut(&Table, u64, Word, Option<Value<'_>>) -> std::result::Result<T, Fault>,
@@ -205,7 +211,14 @@ impl<W: Waiter> Dict<W> {
         if looked.word.is_frozen() && self.waiter.wait(|| self.has_moved(table))? {
             return Ok(None);
         }
-        let done = act(table, number, looked.word, looked.find(coded)?);
+        let value = match table.evict {
+            None => looked.find(coded)?,
+            Some(_) => looked.find(coded)?.filter(|value| !value.times.is_over(now_ms())),
+        };
+        if value.is_some() {
+            table.note_use(number, &looked);
+        }
+        let done = act(table, number, looked.word, value);
         spare(looked.raw);
         done.map(Some)
     }
@@ -223,29 +236,40 @@ impl<W: Waiter> Dict<W> {
     /// Reads a key's value; `None` without one.
     pub fn read(&self, key: &Key<'_>, sink: &mut impl Sink) -> Result<Option<Told>> {
         self.look_up(key, |table, number, word, value| {
-            let Some(Value { kind, bytes, len, far, checksum: sum }) = value else { return Ok(None) };
-            let len = len as usize;
-            if far == 0 {
-                if let Some(into) = sink.room(kind, len) {
-                    into.copy_from_slice(bytes);
-                }
-                return Ok(Some(Told { kind, len, writers: table.writers() }));
-            }
-            // A length that no block has takes no memory.
-            let (segment, offset) = table.values.range(&self.waiter, At::of_far(far), len as u64)?;
-            if let Some(into) = sink.room(kind, len) {
-                let is_quick = segment.is_here && len <= BRIEF_LEN;
-                // The block may have been given back and used again while it was read; the word tells.
-                let is_whole = step(&self.waiter, !is_quick, || {
-                    segment.region.get(offset, into)?;
-                    Ok::<_, Fault>(table.word(number)? == word || checksum(into) == sum)
-                })?;
-                if !is_whole {
-                    return Err(Fault::Changed);
-                }
-            }
-            Ok(Some(Told { kind, len, writers: table.writers() }))
+            value.map(|value| self.read_value(table, (number, word), value, sink)).transpose()
         })
+    }
+
+    /// Reads a value to which a word leads. **Errors**: [`Fault::Changed`] where its bytes are another's by now.
+    pub(crate) fn read_value(
+        &self,
+        table: &Table,
+        (number, word): (u64, Word),
+        value: Value<'_>,
+        sink: &mut impl Sink,
+    ) -> std::result::Result<Told, Fault> {
+        let Value { kind, bytes, len, far, checksum: sum, .. } = value;
+        let len = len as usize;
+        if far == 0 {
+            if let Some(into) = sink.room(kind, len) {
+                into.copy_from_slice(bytes);
+            }
+            return Ok(Told { kind, len, writers: table.writers() });
+        }
+        // A length that no block has takes no memory.
+        let (segment, offset) = table.values.range(&self.waiter, At::of_far(far), len as u64)?;
+        if let Some(into) = sink.room(kind, len) {
+            let is_quick = segment.is_here && len <= BRIEF_LEN;
+            // The block may have been given back and used again while it was read. The word tells on this host, the checksum anywhere.
+            let is_whole = step(&self.waiter, !is_quick, || {
+                segment.region.get(offset, into)?;
+                Ok::<_, Fault>(segment.is_here && table.word(number)? == word || checksum(into) == sum)
+            })?;
+            if !is_whole {
+                return Err(Fault::Changed);
+            }
+        }
+        Ok(Told { kind, len, writers: table.writers() })
     }
 
     /// A key's value: its kind and its bytes.

@@ -3,8 +3,10 @@
 use crate::Fault;
 use crate::bucket::{self, At, Entries, Entry, GRANULE, HEAD_LEN, Value, Word, Writing};
 use crate::digest;
+use crate::mark::Mark;
 use crate::plan::{Looked, Plan};
 use crate::root::{Root, Terms};
+use crate::times::Times;
 use hanare_fuzz::{Counting, drive};
 
 const NUMBER: u64 = 7;
@@ -35,12 +37,12 @@ fn dictionary(bytes: &[u8]) {
         return;
     }
     raw.truncate(len);
-    let looked = Looked { word, raw };
+    let looked = Looked { word, mark: Mark::default(), raw };
     let entries: Vec<_> = Entries::of(&looked.raw).collect();
     assert!(entries.len() <= looked.raw.len() / HEAD_LEN, "an entry has bytes of its own");
     let inside: usize = entries.iter().flatten().map(|entry| entry.key.len() + entry.value.bytes.len()).sum();
     assert!(inside <= looked.raw.len());
-    let fresh = Value { kind: 0, bytes: b"fresh", len: 5, far: 0, checksum: 0 };
+    let fresh = Value { kind: 0, bytes: b"fresh", len: 5, far: 0, checksum: 0, times: Times::default() };
     for fresh in [Some(fresh), None] {
         rewritten(&looked, &entries, fresh);
     }
@@ -48,7 +50,7 @@ fn dictionary(bytes: &[u8]) {
 
 /// The bucket written anew, with the key set or without it.
 fn rewritten(looked: &Looked, entries: &[Result<Entry<'_>, Fault>], fresh: Option<Value<'_>>) {
-    let plan = match Plan::new(NUMBER, looked, KEY, fresh) {
+    let plan = match Plan::of_key(NUMBER, looked, KEY, fresh) {
         Ok(Some(plan)) => plan,
         Ok(None) => return assert!(fresh.is_none()),
         Err(fault) => {
@@ -78,7 +80,8 @@ fn buckets_and_words_of_any_bytes() {
         let mut writing = Writing::new();
         for key in keys {
             let bytes: &[u8] = if far == 0 { b"value" } else { b"" };
-            writing.push(&Entry { key, value: Value { kind: 1, bytes, len: 5, far, checksum: 3 } });
+            let times = Times { expires: 0, pinned: u64::from(key.len() == 3) };
+            writing.push(&Entry { key, value: Value { kind: 1, bytes, len: 5, far, checksum: 3, times } });
         }
         let raw = writing.finish(NUMBER, 3).unwrap();
         let word = Word::to(3, at, raw.len() as u64).unwrap();

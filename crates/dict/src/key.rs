@@ -47,6 +47,16 @@ impl<'k> Key<'k> {
         Key(Cow::Borrowed(coded))
     }
 
+    /// The same, with bytes of its own.
+    pub fn of_coded(coded: Vec<u8>) -> Key<'static> {
+        Key(Cow::Owned(coded))
+    }
+
+    /// The key with bytes of its own.
+    pub(crate) fn to_owned_key(&self) -> Key<'static> {
+        Key(Cow::Owned(self.0.clone().into_owned()))
+    }
+
     fn made(letter: u8, rest: &[u8]) -> Key<'static> {
         let mut coded = Vec::with_capacity(1 + rest.len());
         coded.push(letter);

@@ -30,11 +30,13 @@
 //! |---|---|
 //! | `key`, [`kind`] | keys as bytes; the form of a value's bytes |
 //! | `digest`, `bucket`, `plan` | hashes; words and buckets as bytes; a bucket that is to take another's place |
-//! | `blocks`, `hold` | heaps, and this process's blocks that nobody links; values that are read in place |
+//! | `blocks`, `hold` | heaps; values that are read in place |
+//! | `spare_blocks` | this process's blocks that nobody links |
 //! | `table` | looking a key up in one table, and changing its entry |
 //! | `root`, `opening`, `part` | the root's word and attribute; a dictionary's regions, opened and made |
 //! | `dict`, `change`, `keys`, `renew` | reading; changing; all keys; new tables, sweeps, and parts that are removed |
 //! | `fault` | why a step was not done |
+//! | `store`, `mark`, `times` | a table of given size whose keys leave: uses of its words, ends of its entries |
 //! | `waiter` | hooks of other languages around steps that wait |
 
 #![forbid(unsafe_code)]
@@ -51,13 +53,17 @@ mod hold;
 mod key;
 mod keys;
 pub mod kind;
+mod mark;
 mod opening;
 mod plan;
 mod renew;
 mod root;
+mod spare_blocks;
+mod store;
 mod table;
 #[cfg(test)]
 mod tests;
+mod times;
 mod waiter;
 
 pub use blocks::{VIEWED_LEN_MIN, Writers};
@@ -66,8 +72,11 @@ pub use dict::{Dict, Sink, Told};
 pub use hold::Hold;
 pub use key::Key;
 pub use keys::{Keys, Walk};
+pub use mark::Evict;
 pub use opening::Options;
 pub use renew::DictStat;
+pub use store::{Change, Found, Item, Store, StoreOptions, StoreStat};
+pub use times::{Times, now_ms};
 pub use waiter::{Here, Waiter};
 
 use fault::Fault;
@@ -80,4 +89,6 @@ const BRIEF_LEN: usize = 64 << 10;
 mod book {
     #[doc = include_str!("../../../docs/dictionaries.md")]
     struct Dictionaries;
+    #[doc = include_str!("../../../docs/store.md")]
+    struct Stores;
 }

@@ -1,8 +1,8 @@
 //! A dictionary's regions: how they are made and opened.
 
 use super::blocks::{Heaps, Writers};
-use super::root::{ATTRIBUTE, PART, Root, Terms};
-use super::table::Table;
+use super::root::{ATTRIBUTE, PART, Root, StoreTerms, Terms};
+use super::table::{Table, word_len};
 use hanare::{CreateOptions, Error, Placement, Pool, Region, Result};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -43,14 +43,14 @@ pub struct Opening<'d> {
     pub terms: &'d Terms,
 }
 
-/// Opens or makes the root region of a dictionary. Returns its terms, too.
-pub fn root_of(pool: &Pool, name: &str, options: &Options) -> Result<(Region, Terms)> {
+/// Opens or makes the root region of a dictionary or a store. Returns its terms, too.
+pub fn root_of(pool: &Pool, name: &str, options: &Options, store: Option<StoreTerms>) -> Result<(Region, Terms)> {
     let Options { placement, copies, buckets, memory, mode, .. } = *options;
     if buckets == 0 || memory < 4096 {
         let (key, value) = ("dictionary".to_owned(), format!("{buckets} buckets, {memory} bytes"));
         return Err(Error::BadSetting { key, value, reason: "it has at least one bucket, and 4096 bytes of memory".to_owned() });
     }
-    let terms = Terms { buckets, memory, seed: chance(), placement };
+    let terms = Terms { buckets, memory, seed: chance(), placement, store };
     let attributes = [(ATTRIBUTE, terms.write())].into_iter().collect();
     let made = pool.create(name, ROOT_LEN, &CreateOptions { placement, copies, mode, attributes, ..CreateOptions::default() });
     let region = match made {
@@ -58,6 +58,10 @@ pub fn root_of(pool: &Pool, name: &str, options: &Options) -> Result<(Region, Te
         other => other?,
     };
     let terms = Terms::read(name, region.attributes().get(ATTRIBUTE))?;
+    if terms.store.is_some() != store.is_some() {
+        let reason = if store.is_some() { "it is a dictionary: open it as one" } else { "it is a store: open it as one" };
+        return Err(Error::BadUse { region: name.to_owned(), reason: reason.to_owned() });
+    }
     Ok((region, terms))
 }
 
@@ -75,11 +79,12 @@ impl Opening<'_> {
     }
 
     pub fn buckets(&self, root: Root, memory: u64) -> Heaps {
-        Heaps::new(self.pool, format!("{}.t{}", self.name, root.table), memory, self.options())
+        let fixed = self.terms.store.map(|store| store.heaps);
+        Heaps::new(self.pool, format!("{}.t{}", self.name, root.table), memory, fixed, self.options())
     }
 
     pub fn values(&self, root: Root, memory: u64) -> Heaps {
-        Heaps::new(self.pool, format!("{}.v{}", self.name, root.values), memory, self.options())
+        Heaps::new(self.pool, format!("{}.v{}", self.name, root.values), memory, None, self.options())
     }
 
     pub fn writers(&self) -> Writers {
@@ -112,14 +117,25 @@ impl Opening<'_> {
             0 => self.zeroth_words(&name)?,
             _ => self.pool.open_trusted(&name)?,
         };
-        let heaps = (self.buckets(root, self.terms.memory), Arc::new(self.values(root, self.terms.memory)));
-        Table::new(self.pool, root, words, self.terms.seed, heaps, self.writers())
+        let buckets = Arc::new(self.buckets(root, self.terms.memory));
+        let (values, evict) = match self.terms.store {
+            None => (Arc::new(self.values(root, self.terms.memory)), None),
+            Some(store) => {
+                if root.table == 0 {
+                    buckets.make_all()?
+                } else {
+                    buckets.open_all()?
+                }
+                (buckets.clone(), Some(store.evict))
+            }
+        };
+        Table::new(self.pool, root, words, (self.terms.seed, evict), (buckets, values), self.writers())
     }
 
     /// The words of the first table. The first program that comes makes them.
     fn zeroth_words(&self, name: &str) -> Result<Region> {
-        let words =
-            self.options().make_where_nodes_live(|options| self.pool.create_or_attach(name, 8 * self.terms.buckets, options))?;
+        let len = word_len(self.terms.store.map(|store| store.evict)) * self.terms.buckets;
+        let words = self.options().make_where_nodes_live(|options| self.pool.create_or_attach(name, len, options))?;
         // A table is removed after the root names the next. So this finds a table that a program made again because it read the root
         // before.
         if self.root()?.table == 0 {

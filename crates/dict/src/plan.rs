@@ -1,6 +1,7 @@
 //! A bucket as it was read, and the one that is to take its place.
 
 use super::bucket::{At, Entries, Entry, Value, Word, Writing, rounded};
+use super::mark::Mark;
 use super::{BRIEF_LEN, Fault};
 use std::cell::Cell;
 use std::time::Instant;
@@ -21,6 +22,8 @@ thread_local! {
 #[derive(Clone)]
 pub struct Looked {
     pub word: Word,
+    /// The word's mark, in a store.
+    pub mark: Mark,
     pub raw: Vec<u8>,
 }
 
@@ -41,36 +44,46 @@ pub struct Plan {
     pub number: u64,
     pub word: Word,
     pub writing: Writing,
-    /// The value that is linked no more, and its bytes.
-    pub freed: Option<(At, u64)>,
+    /// The values that are linked no more, and their bytes.
+    pub freed: Vec<(At, u64)>,
     /// Deadline for taking that place, where the other bucket was not read again for this plan.
     pub until: Option<Instant>,
 }
 
 impl Plan {
-    /// The bucket with one entry set, or without it. `None` where there is nothing to do. **Errors**: [`Fault::Frozen`].
-    pub fn new(number: u64, looked: &Looked, coded: &[u8], fresh: Option<Value<'_>>) -> Result<Option<Plan>, Fault> {
+    /// The bucket without the entries that leave, and with a fresh one. `None` where there is nothing to do. **Errors**: [`Fault::Frozen`].
+    pub fn new(
+        number: u64,
+        looked: &Looked,
+        leaves: impl Fn(&Entry<'_>) -> bool,
+        fresh: Option<Entry<'_>>,
+    ) -> Result<Option<Plan>, Fault> {
         if looked.word.is_frozen() {
             return Err(Fault::Frozen);
         }
-        let mut plan = Plan { number, word: looked.word, writing: Writing::new(), freed: None, until: None };
-        let mut was_there = false;
+        let mut plan = Plan { number, word: looked.word, writing: Writing::new(), freed: Vec::new(), until: None };
+        let (mut any_left, linked) = (false, fresh.map_or(0, |fresh| fresh.value.far));
         for entry in Entries::of(&looked.raw) {
             let entry = entry?;
-            if entry.key != coded {
+            if !leaves(&entry) {
                 plan.writing.push(&entry);
                 continue;
             }
-            was_there = true;
-            if entry.value.far != 0 {
-                plan.freed = Some((At::of_far(entry.value.far), rounded(entry.value.len.into())));
+            any_left = true;
+            if entry.value.far != 0 && entry.value.far != linked {
+                plan.freed.push((At::of_far(entry.value.far), rounded(entry.value.len.into())));
             }
         }
         match fresh {
-            Some(value) => plan.writing.push(&Entry { key: coded, value }),
-            None if !was_there => return Ok(None),
+            Some(fresh) => plan.writing.push(&fresh),
+            None if !any_left => return Ok(None),
             None => {}
         }
         Ok(Some(plan))
+    }
+
+    /// The bucket with a key's value set, or without the key.
+    pub fn of_key(number: u64, looked: &Looked, coded: &[u8], fresh: Option<Value<'_>>) -> Result<Option<Plan>, Fault> {
+        Plan::new(number, looked, |entry| entry.key == coded, fresh.map(|value| Entry { key: coded, value }))
     }
 }

@@ -12,9 +12,10 @@ use super::Fault;
 use super::blocks::Heaps;
 use super::bucket::{At, Entries, Entry, Value, Word, Writing};
 use super::dict::Dict;
+use super::mark::Mark;
 use super::opening::chance;
 use super::root::{ATTRIBUTE, PART, Root};
-use super::table::Table;
+use super::table::{Table, word_len};
 use super::waiter::{Here, Waiter};
 use hanare::{Error, LockGuard, Result};
 use std::collections::BTreeMap;
@@ -67,8 +68,11 @@ impl<W: Waiter> Dict<W> {
     fn stat_of(&self, table: &Table) -> Result<DictStat> {
         let (buckets, values) = self.linked(table)?;
         let linked = buckets + values;
-        let taken = table.buckets.taken()? + table.values.taken()?;
-        let capacity = table.buckets.capacity()? + table.values.capacity()?;
+        let (mut taken, mut capacity) = (table.buckets.taken()?, table.buckets.capacity()?);
+        if !Arc::ptr_eq(&table.buckets, &table.values) {
+            taken += table.values.taken()?;
+            capacity += table.values.capacity()?;
+        }
         Ok(DictStat { buckets: table.count, capacity, linked, unlinked: taken.saturating_sub(linked) })
     }
 
@@ -111,7 +115,7 @@ impl<W: Waiter> Dict<W> {
     /// Sweeps before a further heap is made, where nobody links much of the present heaps. Returns true if it did.
     pub(crate) fn sweep_if_worth(&self, table: &Arc<Table>, full: &Heaps) -> Result<bool> {
         let (buckets, values) = self.linked(table)?;
-        let linked = if std::ptr::eq(full, &table.buckets) { buckets } else { values };
+        let linked = if std::ptr::eq(full, &*table.buckets) { buckets } else { values };
         if full.taken()?.saturating_sub(linked).saturating_mul(SWEPT_PART) < full.capacity()? {
             return Ok(false);
         }
@@ -138,7 +142,14 @@ impl<W: Waiter> Dict<W> {
     }
 
     pub(crate) fn renew_unless_moved(&self, table: &Arc<Table>) -> Result<()> {
-        if self.has_moved(table)? { Ok(()) } else { self.renew(table, 1, false) }
+        if self.has_moved(table)? {
+            return Ok(());
+        }
+        match self.renew(table, 1, false) {
+            // A store goes on with the table that is there.
+            other if self.terms.store.is_some() => is_short_of_memory(other).map(drop),
+            other => other,
+        }
     }
 
     /// Makes a new table, or waits until another program has. **Errors**: among others no memory for it; the dictionary is then unchanged.
@@ -199,7 +210,8 @@ impl<W: Waiter> Dict<W> {
             Err(fault) => {
                 if self.root()? == mine {
                     let _ = self.remove_parts(Some(root));
-                    if is_frozen {
+                    // A program that was killed may have frozen the words of a store.
+                    if is_frozen || self.terms.store.is_some() {
                         old.thaw()?;
                     }
                 }
@@ -226,7 +238,13 @@ impl<W: Waiter> Dict<W> {
     fn make_table(&self, root: Root, old: &Table, count: u64) -> Result<Table> {
         let opening = self.opening();
         let name = format!("{}.t{}", self.name, root.table);
-        let words = opening.options().make_where_nodes_live(|options| self.pool.create(&name, 8 * count, options))?;
+        let len = word_len(old.evict) * count;
+        let words = opening.options().make_where_nodes_live(|options| self.pool.create(&name, len, options))?;
+        if self.terms.store.is_some() {
+            let heaps = Arc::new(opening.buckets(root, self.terms.memory));
+            heaps.make_all()?;
+            return Table::new(&self.pool, root, words, (self.terms.seed, old.evict), (heaps.clone(), heaps), opening.writers());
+        }
         // A single heap has room for all: nothing is short of memory once the words are frozen.
         let memory = self.terms.memory;
         let buckets = opening.buckets(root, memory.max(2 * old.buckets.taken()? + 4096));
@@ -234,32 +252,48 @@ impl<W: Waiter> Dict<W> {
             true => old.values.clone(),
             false => Arc::new(opening.values(root, memory.max(old.values.capacity()?))),
         };
-        Table::new(&self.pool, root, words, self.terms.seed, (buckets, values), opening.writers())
+        Table::new(&self.pool, root, words, (self.terms.seed, None), (Arc::new(buckets), values), opening.writers())
     }
 
     /// Copies the entries of all buckets to their buckets in the next table. Copies values, too, if the next table has heaps of its own.
-    fn copy(&self, old: &Table, words: &[Word], fresh: &Table) -> std::result::Result<(), Fault> {
-        let mut table = vec![Word(0); fresh.count as usize];
-        for (number, word) in (0..).zip(words.iter().copied()) {
+    fn copy(&self, old: &Table, words: &[(Word, Mark)], fresh: &Table) -> std::result::Result<(), Fault> {
+        let mut table = vec![(Word(0), Mark::default()); fresh.count as usize];
+        for (number, (word, mark)) in (0..).zip(words.iter().copied()) {
             if number % COPIES == 0 {
                 self.go_on()?;
             }
             if word.is_none() {
                 continue;
             }
-            // Frozen words never change, so senseless bytes stay senseless.
-            let raw = old.bucket(number, word, None)?;
-            let mut found: BTreeMap<u64, Writing> = BTreeMap::new();
-            for entry in Entries::of(&raw) {
-                let Entry { key, value } = entry?;
-                let value = self.moved(value, old, fresh)?;
-                found.entry(fresh.number_of(key)).or_insert_with(Writing::new).push(&Entry { key, value });
-            }
-            for (number, writing) in found {
-                table[number as usize] = fresh.write(number, writing)?;
+            match self.copy_bucket(old, (number, word), mark, fresh, &mut table) {
+                // The pieces that a store's heaps leave at their ends differ: the keys of a word leave.
+                Err(Fault::Full) if self.terms.store.is_some() => {}
+                other => other?,
             }
         }
         Ok(fresh.fill(&table)?)
+    }
+
+    fn copy_bucket(
+        &self,
+        old: &Table,
+        (number, word): (u64, Word),
+        mark: Mark,
+        fresh: &Table,
+        table: &mut [(Word, Mark)],
+    ) -> std::result::Result<(), Fault> {
+        // Frozen words never change, so senseless bytes stay senseless.
+        let raw = old.bucket(number, word, None)?;
+        let mut found: BTreeMap<u64, Writing> = BTreeMap::new();
+        for entry in Entries::of(&raw) {
+            let Entry { key, value } = entry?;
+            let value = self.moved(value, old, fresh)?;
+            found.entry(fresh.number_of(key)).or_insert_with(Writing::new).push(&Entry { key, value });
+        }
+        for (number, writing) in found {
+            table[number as usize] = (fresh.write(number, writing)?, mark);
+        }
+        Ok(())
     }
 
     fn moved<'v>(&self, value: Value<'v>, old: &Table, fresh: &Table) -> std::result::Result<Value<'v>, Fault> {

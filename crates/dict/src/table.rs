@@ -7,11 +7,13 @@
 use super::blocks::{Heaps, VIEWED_LEN_MIN, Writers, is_here, node_of};
 use super::bucket::{self, Entries, Entry, HEAD_LEN, PLACE, Value, Word, Writing, rounded};
 use super::digest::digest;
+use super::mark::{Evict, Mark};
 use super::plan::{Looked, Plan, SPARE, spare};
 use super::root::Root;
+use super::times::now_ms;
 use super::waiter::{Here, Waiter, step};
 use super::{BRIEF_LEN, Fault};
-use hanare::{Element, Error, Modify, NodeId, Operator, Pool, Region, Strided};
+use hanare::{Element, Error, Modify, NodeId, Operator, Pool, Region, Rights, Strided};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -48,15 +50,18 @@ struct Seen {
 /// A table of words, and the heaps that they lead to.
 pub struct Table {
     pub root: Root,
-    pool: Pool,
-    words: Region,
+    pub(super) pool: Pool,
+    pub(super) words: Region,
     pub count: u64,
     seed: u64,
-    pub buckets: Heaps,
+    /// The rule of a store, whose words have marks behind them.
+    pub(super) evict: Option<Evict>,
+    pub buckets: Arc<Heaps>,
+    /// A store has one row of heaps for both.
     pub values: Arc<Heaps>,
     /// The users that may have written the dictionary's root and the words.
     writers: Writers,
-    is_here: bool,
+    pub(super) is_here: bool,
     /// The node that has all words, if there is one.
     node: Option<NodeId>,
     seen: Mutex<Seen>,
@@ -68,11 +73,11 @@ impl Table {
         pool: &Pool,
         root: Root,
         words: Region,
-        seed: u64,
-        heaps: (Heaps, Arc<Heaps>),
+        (seed, evict): (u64, Option<Evict>),
+        heaps: (Arc<Heaps>, Arc<Heaps>),
         writers: Writers,
     ) -> hanare::Result<Table> {
-        let count = words.len() / 8;
+        let count = words.len() / word_len(evict);
         if count == 0 {
             let reason = "it is too short for a table of a dictionary".to_owned();
             return Err(Error::BadUse { region: words.name().to_owned(), reason });
@@ -82,6 +87,7 @@ impl Table {
             pool: pool.clone(),
             count,
             seed,
+            evict,
             buckets: heaps.0,
             values: heaps.1,
             writers: writers.and(Writers::of(pool, &words)),
@@ -102,11 +108,22 @@ impl Table {
         self.writers.and(self.buckets.writers()).and(self.values.writers())
     }
 
+    /// Offset of a word.
+    pub(super) fn offset(&self, number: u64) -> u64 {
+        word_len(self.evict) * number
+    }
+
     /// A word as it is at this moment.
     pub fn word(&self, number: u64) -> Result<Word, Fault> {
-        let mut code = [0; 8];
-        self.words.get(8 * number, &mut code)?;
-        Ok(Word(u64::from_le_bytes(code)))
+        Ok(self.marked_word(number)?.0)
+    }
+
+    /// A word and its mark.
+    fn marked_word(&self, number: u64) -> Result<(Word, Mark), Fault> {
+        let mut code = [0; 16];
+        let len = word_len(self.evict) as usize;
+        self.words.get(self.offset(number), &mut code[..len])?;
+        Ok(marked(&code))
     }
 
     /// The bytes of a bucket, of which `raw` was read. **Errors**: [`Fault::Changed`] where the memory has another use by now.
@@ -139,10 +156,10 @@ impl Table {
         if !self.is_here {
             return waiter.wait(|| self.look(number));
         }
-        let word = self.word(number)?;
+        let (word, mark) = self.marked_word(number)?;
         let is_short = word.block_len().is_some_and(|len| len <= BRIEF_LEN as u64);
         let is_quick = word.is_none() || is_short && self.buckets.is_here(word.at());
-        step(waiter, !is_quick, || Ok(Looked { word, raw: self.bucket(number, word, None)? }))
+        step(waiter, !is_quick, || Ok(Looked { word, mark, raw: self.bucket(number, word, None)? }))
     }
 
     /// A word and its bucket. One message if the word is the one that this program saw last, else two.
@@ -152,27 +169,28 @@ impl Table {
     fn look(&self, number: u64) -> Result<Looked, Fault> {
         let begun = Instant::now();
         let seen = self.seen().words.get(&number).copied();
-        let again = seen
-            .and_then(|seen| self.look_again(number, seen).ok().map(|(word, raw)| (word, Some(raw).filter(|_| word == seen))));
-        let (word, raw) = match again {
+        let again = seen.and_then(|seen| {
+            self.look_again(number, seen).ok().map(|(found, raw)| (found, Some(raw).filter(|_| found.0 == seen)))
+        });
+        let ((word, mark), raw) = match again {
             Some(found) => found,
-            None => (self.word(number)?, None),
+            None => (self.marked_word(number)?, None),
         };
-        let looked = Looked { word, raw: self.bucket(number, word, raw)? };
+        let looked = Looked { word, mark, raw: self.bucket(number, word, raw)? };
         self.note(number, looked.clone(), begun);
         Ok(looked)
     }
 
     /// Reads a word, and the bytes where it led when it was last seen. **Errors**: among others a refused grant, because a batch, unlike a
     /// single read, is not repeated with fresh grants.
-    fn look_again(&self, number: u64, seen: Word) -> Result<(Word, Vec<u8>), Fault> {
+    fn look_again(&self, number: u64, seen: Word) -> Result<((Word, Mark), Vec<u8>), Fault> {
         let segment = self.buckets.segment(seen.at().segment)?;
-        let (mut code, mut raw) = ([0; 8], vec![0; seen.block_len().unwrap_or(0) as usize]);
+        let (mut code, mut raw) = ([0; 16], vec![0; seen.block_len().unwrap_or(0) as usize]);
         self.pool.batch(|batch| {
-            batch.get(&self.words, 8 * number, &mut code)?;
+            batch.get(&self.words, self.offset(number), &mut code[..word_len(self.evict) as usize])?;
             batch.get(&segment.region, seen.at().offset(), &mut raw)
         })?;
-        Ok((Word(u64::from_le_bytes(code)), raw))
+        Ok((marked(&code), raw))
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -219,25 +237,30 @@ impl Table {
             return waiter.wait(|| self.change_there(number, coded, fresh, may_grow));
         }
         let looked = self.look_from(waiter, number)?;
-        let plan = Plan::new(number, &looked, coded, fresh)?;
+        let plan = Plan::of_key(number, &looked, coded, fresh)?;
         spare(looked.raw);
         let Some(plan) = plan else { return Ok(None) };
+        self.carry_out_from(waiter, plan, may_grow)?.map(Some).ok_or(Fault::Changed)
+    }
+
+    /// Carries a plan out, by the waiter where that may last.
+    pub(super) fn carry_out_from<W: Waiter>(&self, waiter: &W, plan: Plan, may_grow: bool) -> Result<Option<u32>, Fault> {
         let len = if plan.writing.count == 0 { 0 } else { plan.writing.block_len() };
         let freed_len = if plan.word.is_none() { 0 } else { block_len_of(plan.word) };
-        let is_quick = plan.freed.is_none() && self.buckets.spares_messages(len, freed_len);
-        step(waiter, !is_quick, || self.carry_out(plan, may_grow)?.map(Some).ok_or(Fault::Changed))
+        let is_quick = self.is_here && plan.freed.is_empty() && self.buckets.spares_messages(len, freed_len);
+        step(waiter, !is_quick, || self.carry_out(plan, may_grow))
     }
 
     /// [`Table::change`] of another host's table.
     fn change_there(&self, number: u64, coded: &[u8], fresh: Option<Value<'_>>, may_grow: bool) -> Result<Option<u32>, Fault> {
         if let Some((recent, until)) = self.take_recent(number)
             && Instant::now() < until
-            && let Some(plan) = Plan::new(number, &recent, coded, fresh)?
+            && let Some(plan) = Plan::of_key(number, &recent, coded, fresh)?
             && let Some(count) = self.carry_out(Plan { until: Some(until), ..plan }, may_grow)?
         {
             return Ok(Some(count));
         }
-        match Plan::new(number, &self.look(number)?, coded, fresh)? {
+        match Plan::of_key(number, &self.look(number)?, coded, fresh)? {
             Some(plan) => self.carry_out(plan, may_grow)?.map(Some).ok_or(Fault::Changed),
             None => Ok(None),
         }
@@ -263,11 +286,9 @@ impl Table {
             self.free_bucket(fresh);
             return Ok(None);
         }
-        self.note(number, Looked { word: fresh, raw }, begun);
+        self.note(number, Looked { word: fresh, mark: Mark::default(), raw }, begun);
         self.free_bucket(word);
-        if let Some((at, len)) = freed {
-            self.values.free(at, len);
-        }
+        freed.into_iter().for_each(|(at, len)| self.values.free(at, len));
         Ok(Some(count))
     }
 
@@ -294,7 +315,7 @@ impl Table {
         let segment = self.buckets.segment(fresh.at().segment)?;
         let offset = fresh.at().offset();
         if !self.is_here && self.node.is_some() && segment.node == self.node {
-            let (mut before, word) = ([0; 8], Strided::contiguous(8 * number, 8));
+            let (mut before, word) = ([0; 8], Strided::contiguous(self.offset(number), 8));
             let (expected, new) = (old.0.to_le_bytes(), fresh.0.to_le_bytes());
             let done = self.pool.batch(|batch| {
                 batch.put(&segment.region, offset, raw)?;
@@ -310,8 +331,34 @@ impl Table {
         self.swap(number, old, fresh)
     }
 
+    /// Notes that a key of the word was used, in a store. A program that may only read notes nothing.
+    pub(super) fn note_use(&self, number: u64, looked: &Looked) {
+        let Some(evict) = self.evict else { return };
+        if let Some(mark) = looked.mark.used(evict, now_ms(), self.is_here) {
+            self.put_mark(number, mark);
+        }
+    }
+
+    /// Sets a word's mark. A mark is a hint: where it cannot be set, the next call says why.
+    pub(super) fn put_mark(&self, number: u64, mark: Mark) {
+        if self.words.rights() == Rights::Write {
+            let _ = self.words.put(self.offset(number) + 8, &mark.0.to_le_bytes());
+        }
+    }
+
+    /// Some words and their marks, by one message to each node.
+    pub(super) fn words_of(&self, numbers: &[u64]) -> Result<Vec<(Word, Mark)>, Fault> {
+        let mut codes = vec![[0; 16]; numbers.len()];
+        let len = word_len(self.evict) as usize;
+        self.pool.batch(|batch| {
+            let each = numbers.iter().zip(&mut codes);
+            each.into_iter().try_for_each(|(number, code)| batch.get(&self.words, self.offset(*number), &mut code[..len]))
+        })?;
+        Ok(codes.iter().map(|code| marked(code)).collect())
+    }
+
     fn swap(&self, number: u64, old: Word, fresh: Word) -> Result<bool, Fault> {
-        Ok(self.words.compare_and_swap_word(8 * number, old.0, fresh.0)? == old.0)
+        Ok(self.words.compare_and_swap_word(self.offset(number), old.0, fresh.0)? == old.0)
     }
 
     /// Gives back the block that no word leads to any more.
@@ -332,10 +379,16 @@ impl Table {
     }
 
     /// Some words, as each is at a moment.
-    fn some(&self, first: u64, count: u64) -> hanare::Result<Vec<Word>> {
-        let mut codes = vec![0; 8 * count as usize];
-        self.words.get(8 * first, &mut codes)?;
-        Ok(to_words(&codes))
+    pub(super) fn some(&self, first: u64, count: u64) -> hanare::Result<Vec<Word>> {
+        Ok(self.some_marked(first, count)?.into_iter().map(|(word, _)| word).collect())
+    }
+
+    /// Some words and their marks.
+    pub(super) fn some_marked(&self, first: u64, count: u64) -> hanare::Result<Vec<(Word, Mark)>> {
+        let len = word_len(self.evict);
+        let mut codes = vec![0; (len * count) as usize];
+        self.words.get(self.offset(first), &mut codes)?;
+        Ok(codes.chunks_exact(len as usize).map(marked).collect())
     }
 
     /// All words.
@@ -343,16 +396,21 @@ impl Table {
         self.some(0, self.count)
     }
 
-    /// Sets all words of a table that no other program knows.
-    pub fn fill(&self, words: &[Word]) -> hanare::Result<()> {
-        let codes: Vec<u8> = words.iter().flat_map(|word| word.0.to_le_bytes()).collect();
+    /// Sets all words, and their marks, of a table that no other program knows.
+    pub fn fill(&self, words: &[(Word, Mark)]) -> hanare::Result<()> {
+        let len = word_len(self.evict) as usize;
+        let mut codes = vec![0; len * words.len()];
+        for (code, (word, mark)) in codes.chunks_exact_mut(len).zip(words) {
+            code[..8].copy_from_slice(&word.0.to_le_bytes());
+            code[8..].copy_from_slice(&mark.0.to_le_bytes()[..len - 8]);
+        }
         self.words.put(0, &codes)
     }
 
-    /// Freezes all words, so that later swaps fail. Returns the words, which do not change any more.
-    pub fn freeze(&self) -> hanare::Result<Vec<Word>> {
+    /// Freezes all words, so that later swaps fail. Returns the words, which do not change any more, and their marks.
+    pub fn freeze(&self) -> hanare::Result<Vec<(Word, Mark)>> {
         self.words.update(self.all(), FREEZE, &Word::FROZEN.to_le_bytes())?;
-        self.words()
+        self.some_marked(0, self.count)
     }
 
     /// Takes [`Table::freeze`] back.
@@ -362,7 +420,7 @@ impl Table {
     }
 
     fn all(&self) -> Strided {
-        Strided { offset: 0, block: 8, count: self.count, stride: 8 }
+        Strided { offset: 0, block: 8, count: self.count, stride: word_len(self.evict) }
     }
 
     /// True if there are about two keys or more to a word, by a sample of words that `chance` chooses.
@@ -414,7 +472,13 @@ fn block_len_of(word: Word) -> u64 {
     word.block_len().unwrap_or(VIEWED_LEN_MIN)
 }
 
-fn to_words(codes: &[u8]) -> Vec<Word> {
-    let (codes, _) = codes.as_chunks::<8>();
-    codes.iter().map(|code| Word(u64::from_le_bytes(*code))).collect()
+/// Bytes of a word, and of its mark in a store.
+pub(super) fn word_len(evict: Option<Evict>) -> u64 {
+    if evict.is_some() { 16 } else { 8 }
+}
+
+/// A word, and its mark if there is one behind it.
+fn marked(code: &[u8]) -> (Word, Mark) {
+    let number = |at: usize| code.get(at..).and_then(|code| code.first_chunk()).map_or(0, |code| u64::from_le_bytes(*code));
+    (Word(number(0)), Mark(number(8)))
 }

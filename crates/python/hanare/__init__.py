@@ -21,6 +21,23 @@ from .errors import Error
 from .memory import allocator
 from .pool import Pool, Region, connect
 from .queue import Queue
+from .store import Store
 from .sync import Group, Lock
 
-__all__ = ["Array", "Dict", "Error", "Group", "LocalArray", "Lock", "Pool", "Queue", "Region", "__version__", "allocator", "checkpoint", "connect", "plot"]
+__all__ = [
+    "Array",
+    "Dict",
+    "Error",
+    "Group",
+    "LocalArray",
+    "Lock",
+    "Pool",
+    "Queue",
+    "Region",
+    "Store",
+    "__version__",
+    "allocator",
+    "checkpoint",
+    "connect",
+    "plot",
+]

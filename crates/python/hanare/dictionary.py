@@ -67,7 +67,7 @@ class Dict(MutableMapping[Any, Any]):
     Notes
     -----
     **Cost**: on this host some copies for a value that is read, and none or two messages to this host's node for one that is written. Elsewhere
-    one message each way for a short value whose place this program has seen, and two for one that it has not; two more for a long value. Such
+    one message each way for a short value whose place this program has seen, and two for one that it has not; one more for a long value. Such
     a short value is written with two messages each way, with one right behind a look at its key (`d[key] += 1`), and one more where no block was
     free. A table that becomes crowded is made anew,
     four times as long, by the program that finds it so; writers wait for it meanwhile, readers do not.

@@ -26,6 +26,7 @@ from .sync import Group, Lock, _await
 
 if TYPE_CHECKING:
     from ._trust import Trusted
+    from .store import Store
 
 __all__ = ["Pool", "Region", "connect"]
 
@@ -484,6 +485,12 @@ class Pool:
             if not exist_ok:
                 raise
             return Queue(pool, name, pool._native.open_queue(name))
+
+    def store(self, name: str, **options: Any) -> Store:
+        """Open a store of keys and values whose keys leave to make room for others, or make one; `hanare.Store` has the options."""
+        from .store import Store
+
+        return Store(name, pool=self, **options)
 
     def group(self, name: str, parties: int) -> Group:
         """Become one of the `parties` of a group that meet at its `barrier`. **Errors**: `BadGroup`, `NodeLost`."""

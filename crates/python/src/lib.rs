@@ -12,6 +12,7 @@
 //! | `sync` | locks, groups and barriers as such waits |
 //! | `queue` | queues and their ports |
 //! | `dictionary` | dictionaries: keys as bytes, and bytes of values as objects |
+//! | `store` | stores: buffers by keys, one by one and in batches |
 //!
 //! Arrays and most other faces are Python: this module moves bytes and does nothing else. The interpreter's lock is released in each call that
 //! waits, or moves more than [`memory::BRIEF_LEN`] bytes.
@@ -24,6 +25,7 @@ mod pool;
 mod queue;
 mod region;
 mod shapes;
+mod store;
 mod sync;
 mod view;
 mod waiting;
@@ -61,6 +63,7 @@ fn _hanare(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue::Queue>()?;
     module.add_class::<queue::Writer>()?;
     module.add_class::<queue::Reader>()?;
+    module.add_class::<store::Store>()?;
     dictionary::add_to(module)?;
     module.add_function(wrap_pyfunction!(draw_key, module)?)?;
     module.add_function(wrap_pyfunction!(available_memory, module)?)?;

@@ -44,6 +44,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/security.md",
     "docs/shared_memory.md",
     "docs/sharing.md",
+    "docs/store.md",
     "docs/together.md",
     "docs/tutorial.md",
     "docs/words.md",

@@ -7,5 +7,15 @@ mod grows;
 mod nodes;
 mod one_program;
 mod programs;
+mod store;
 
-hanare_testkit::actors!(nodes::node_process, programs::counts, programs::writes, programs::grows, programs::sweeps);
+hanare_testkit::actors!(
+    nodes::node_process,
+    programs::counts,
+    programs::writes,
+    programs::grows,
+    programs::sweeps,
+    store::programs::puts,
+    store::programs::puts_some,
+    store::programs::puts_and_sweeps
+);

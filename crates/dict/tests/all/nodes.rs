@@ -59,7 +59,12 @@ impl TestPool {
 
     /// A program of that name on a dictionary, which runs until it is killed or has done its work.
     pub fn program(&self, node: usize, program: &str, dict: &Dict) -> Process {
-        Process::start(program, &[("TEST_SOCKET", self.socket(node)), ("TEST_DICT", dict.name())])
+        self.program_on(node, program, dict.name())
+    }
+
+    /// The same on a dictionary or store of that name.
+    pub fn program_on(&self, node: usize, program: &str, name: &str) -> Process {
+        Process::start(program, &[("TEST_SOCKET", self.socket(node)), ("TEST_DICT", name)])
     }
 }
 
@@ -82,6 +87,23 @@ impl Process {
     pub fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
+    }
+
+    /// Stops it, as a node does that does not answer.
+    pub fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        let mut status = 0;
+        // SAFETY: it writes to `status` alone. It tells of the stop, and leaves the child's end to be waited for.
+        assert_eq!(unsafe { libc::waitpid(self.0.id() as i32, &mut status, libc::WUNTRACED) }, self.0.id() as i32);
+    }
+
+    pub fn go_on(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        // SAFETY: a call without memory, to a child that was not waited for.
+        assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
     }
 
     pub fn join(mut self) {

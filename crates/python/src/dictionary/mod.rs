@@ -7,7 +7,7 @@
 //! 1. Bytes of a value are written into an object that only this call knows.
 //! 2. A [`ValueBuffer`] has its bytes mapped, and each buffer that was given out keeps it alive. They are read-only.
 
-mod key;
+pub mod key;
 
 use crate::errors::raise;
 use crate::memory::ObjectBytes;

@@ -1,0 +1,43 @@
+//! Times of an entry of a store. They are of the wall clocks of its programs' hosts.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Times of an entry, in milliseconds since 1970; 0 for none. Entries of a dictionary have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// End of the entry: from then on it is not there.
+    pub expires: u64,
+    /// Until then no other key takes its room.
+    pub pinned: u64,
+}
+
+impl Times {
+    /// True if the entry has ended.
+    pub fn is_over(self, now: u64) -> bool {
+        self.expires != 0 && self.expires <= now
+    }
+
+    /// True if no other key may take the entry's room.
+    pub fn is_pinned(self, now: u64) -> bool {
+        self.pinned > now && !self.is_over(now)
+    }
+
+    /// True if there are any.
+    pub fn are_set(self) -> bool {
+        self != Times::default()
+    }
+}
+
+/// The wall clock, in milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, ms)
+}
+
+/// A moment so far ahead. The longest durations give the latest moment, which is never 0.
+pub fn after_ms(now: u64, ahead: Duration) -> u64 {
+    now.saturating_add(ms(ahead)).max(1)
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
