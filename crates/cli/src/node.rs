@@ -237,6 +237,9 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
         (None, None) => format!("127.0.0.1:{PORT}"),
         (None, Some(join)) => format!("{}:0", local_address(join).unwrap_or_else(|| "127.0.0.1".to_owned())),
     };
+    // A keeper knows itself in the list by the address that others are told: as it was written, not as the system resolves it.
+    let listed = node.keepers.iter().find(|keeper| **keeper == node.listen);
+    node.advertise = node.advertise.or_else(|| listed.cloned());
     if options.embedded_in.is_none() {
         node.ahead = options.prefault.min(options.memory);
     }
