@@ -101,6 +101,9 @@ test)
     # The judge of histories has one module, which go.sum pins. A first build without a network needs it here.
     want go "the judge of regions with copies" golang-go &&
         { (cd crates/hanare/tests/judged/porcupine && go mod download) >&2 || say "the judge's module cannot be reached: its tests are skipped"; }
+    # Building it takes minutes, and one test asks for it.
+    has helm || [ -x "${HOME:-}/go/bin/helm" ] ||
+        say "no helm: the test of the chart is skipped; go install helm.sh/helm/v3/cmd/helm@v3.22.0"
     want python3 "the Python face" python3 python3-venv
     # Debian has what makes environments in a package of its own.
     python3 -c 'import ensurepip' 2>/dev/null || { may_install && install python3-venv; } ||
