@@ -243,7 +243,8 @@ def test_no_whole_generation_is_an_error_that_names_each(pool: hanare.Pool, two:
 
 def test_of_two_saves_at_a_time_the_newer_stays(pool: hanare.Pool, name: str) -> None:
     checkpoint.save(pool, name, state(1))
-    outcomes: list[bool] = []
+    # Of each step: whether this save was superseded, and whether the other one is loaded.
+    outcomes: list[tuple[bool, bool]] = []
     for step in range(200):
         with pytest.MonkeyPatch.context() as patch:
 
@@ -252,19 +253,21 @@ def test_of_two_saves_at_a_time_the_newer_stays(pool: hanare.Pool, name: str) ->
                 checkpoint.save(pool, name, state(1000 + step))
 
             steps = at_step(patch, step, lambda: None if in_a_child(save_another) == 0 else pytest.fail("the other save"))
+            is_superseded = False
             try:
                 checkpoint.save(pool, name, state(step))
-                outcomes.append(True)
             except errors.Superseded as told:
                 assert "load that one" in str(told)
-                outcomes.append(False)
+                is_superseded = True
         if steps() <= step:
             break
-        # Before this one has its number, it is the newer one of the two.
-        assert loaded(pool, name)[0] in ((1000 + step,) if not outcomes[-1] else (step, 1000 + step)), step
-    superseded = [step for step, is_saved in enumerate(outcomes) if not is_saved]
-    # From its number on to the switch the other one supersedes it; before and after that both are saved.
-    assert len(superseded) > 10 and superseded == list(range(superseded[0], superseded[-1] + 1)) and superseded[-1] < len(outcomes) - 2
+        number = loaded(pool, name)[0]
+        assert number in (step, 1000 + step)
+        outcomes.append((is_superseded, number >= 1000))
+    # Another save before this one has its number is the older one. From there to the switch it supersedes this one, and comes after it later.
+    first, last = outcomes.index((True, True)), len(outcomes) - outcomes[::-1].index((True, True))
+    assert 0 < first and first + 10 < last < len(outcomes) - 1
+    assert outcomes == [(False, False)] * first + [(True, True)] * (last - first) + [(False, True)] * (len(outcomes) - last)
     clear(pool, name)
 
 
