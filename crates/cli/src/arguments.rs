@@ -1,6 +1,6 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
-use crate::{demo, forward, journal, keeper, key, mount, nbd, node, queue, region, run, top, trace, what_if};
+use crate::{demo, forward, journal, keeper, key, mount, nbd, node, queue, region, run, serve, top, trace, what_if};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -47,6 +47,9 @@ pub enum Command {
     Mount(mount::Options),
     /// Make a region a network block device
     Nbd(nbd::Options),
+    /// Serve what the pool has to clients of other systems
+    #[command(subcommand)]
+    Serve(serve::Serve),
     /// Create, list and describe queues, and pipe through them
     #[command(subcommand)]
     Queue(queue::Command),
@@ -99,7 +102,7 @@ pub enum Command {
 
 /// The commands by what they are for, as the help lists them.
 const GROUPS: [(&str, &[&str]); 3] = [
-    ("Use the pool", &["demo", "run", "region", "queue", "mount", "nbd", "status", "top"]),
+    ("Use the pool", &["demo", "run", "region", "queue", "mount", "nbd", "serve", "status", "top"]),
     ("Operate it", &["node", "keeper", "key", "doctor", "journal", "info", "completions", "man"]),
     ("Measure and model", &["bench", "model", "report", "sim", "trace", "what-if"]),
 ];
@@ -167,6 +170,8 @@ mod tests {
             "hanare mount dir",
             "hanare mount dir --name projects -o coherent,ro -- make -j2",
             "hanare nbd disk --create 1G -- nbdinfo $uri",
+            "hanare serve redis --store kv --listen 127.0.0.1:6379",
+            "hanare serve redis --store kv --socket redis.sock --bytes 1G --evict ttl --place node=1 --clients 10",
             "hanare queue create q --block 64 --depth 16 --ports 4 --overflow spill --place node=1 --mode 0644",
             "hanare queue ls --json",
             "hanare queue stat q",

@@ -9,6 +9,7 @@
 //! | [`region`], [`status`], [`info`] | what there is |
 //! | [`top`], [`look`] | what happens, live, and what nodes tell who looks |
 //! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
+//! | [`serve`], [`loopback`] | a store for clients of Redis; the users behind connections on loopback |
 //! | [`mod@log`] | what a long-running command says |
 //! | [`doctor`] | what is wrong, and what to type |
 //! | [`keeper`] | the nodes that hold the coordinator's journal together |
@@ -37,6 +38,7 @@ mod key;
 mod lines;
 mod log;
 mod look;
+mod loopback;
 mod manual;
 mod models;
 mod mount;
@@ -51,6 +53,7 @@ mod queue_form;
 mod rate_limit;
 mod region;
 mod run;
+mod serve;
 mod size;
 mod status;
 mod top;
@@ -133,6 +136,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Node(options) => return node::run(&options),
         Command::Mount(options) => return mount::run(&options),
         Command::Nbd(options) => return nbd::run(&options),
+        Command::Serve(options) => serve::run(&options)?,
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json, watch } => status::run(json, watch)?,
         Command::Top(options) => top::run(&options)?,

@@ -237,6 +237,24 @@ const NOTES: &[Remarks] = &[
         ],
     ),
     notes(
+        "hanare-serve",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[("hanare serve redis --store kv", "A store for clients of Redis, at 127.0.0.1:6379.")],
+    ),
+    notes(
+        "hanare-serve-redis",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[
+            ("hanare serve redis --store kv --bytes 1G", "A store at 127.0.0.1:6379, for programs of this user and of root."),
+            (
+                "hanare serve redis --store kv --listen 0.0.0.0:6379 --secret file",
+                "For other hosts, whose clients prove the secret.",
+            ),
+        ],
+    ),
+    notes(
         "hanare-queue",
         OF_CLIENTS,
         &[SOCKET],

@@ -12,6 +12,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("node", &["hanare-protocol", "hanare-home", "hanare-memory", "hanare-ring", "hanare-fabric"]),
     ("hanare", &["hanare-protocol", "hanare-memory", "hanare-ring", "hanare-fabric", "hanare-node"]),
     ("dict", &["hanare"]),
+    ("resp", &["hanare", "hanare-dict"]),
     ("capi", &["hanare", "hanare-dict", "hanare-protocol", "hanare-memory"]),
     ("fuzz", &[]),
     ("disk", &["hanare", "hanare-protocol", "hanare-memory"]),
@@ -23,11 +24,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("testkit", &[]),
     ("sim", &["hanare-protocol", "hanare-home", "hanare-ring"]),
     ("bench", &["hanare", "hanare-protocol", "hanare-memory"]),
-    ("cli", &["hanare", "hanare-protocol", "hanare-sim", "hanare-bench", "hanare-disk"]),
+    ("cli", &["hanare", "hanare-protocol", "hanare-sim", "hanare-bench", "hanare-disk", "hanare-dict", "hanare-resp"]),
 ];
 
 /// Crates without `unsafe`.
-const SAFE: &[&str] = &["protocol", "home", "model", "models", "sim", "cli", "disk", "dict", "nbdkit"];
+const SAFE: &[&str] = &["protocol", "home", "model", "models", "sim", "cli", "disk", "dict", "resp", "nbdkit"];
 
 /// What the rules may not know of.
 const IMPURE: &[&str] = &[

@@ -41,6 +41,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/modes.md",
     "docs/porting.md",
     "docs/queues.md",
+    "docs/redis.md",
     "docs/security.md",
     "docs/shared_memory.md",
     "docs/sharing.md",

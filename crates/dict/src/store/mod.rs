@@ -104,7 +104,7 @@ pub struct StoreStat {
 /// and a value that was replaced is read again. A program that is killed leaves each key with its old value or its new one.
 ///
 /// **Cost** on this host: a get is some copies, without a message. A put is none to four messages to this host's node: blocks that leave
-/// are used again. Elsewhere a get of a short value is one message each way if this program has seen its place, and two if not. A value of
+/// are used again. Elsewhere a get of a short value is one message each way. It is two if this program has not seen its place. A value of
 /// more than 1 KiB takes one more. The note of a use takes one more each second.
 ///
 /// **Errors**: as for [`Dict`]; of puts also [`Error::HeapFull`] where nothing may leave, at once.

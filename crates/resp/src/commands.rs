@@ -1,0 +1,128 @@
+//! The commands: their names, the number of their words, and the functions that carry them out.
+
+use crate::refusal::{Done, Refusal, subcommand};
+use crate::session::Session;
+use crate::{about, expiry, scan, strings};
+
+/// A command.
+pub struct Command {
+    pub name: &'static str,
+    /// Number of its words with its name, as Redis says it: that of all, or minus the least.
+    pub words: i64,
+    /// First key, last key and distance between keys, as Redis says them.
+    pub keys: (i64, i64, i64),
+    /// True if it is also for clients that did not prove who they are.
+    is_for_all: bool,
+    act: fn(&mut Session<'_>, &[Vec<u8>]) -> Done,
+}
+
+const fn of_key(name: &'static str, words: i64, act: fn(&mut Session<'_>, &[Vec<u8>]) -> Done) -> Command {
+    Command { name, words, keys: (1, 1, 1), is_for_all: false, act }
+}
+
+const fn of_keys(name: &'static str, last: i64, step: i64, act: fn(&mut Session<'_>, &[Vec<u8>]) -> Done) -> Command {
+    Command { name, words: if step == 1 { -2 } else { -3 }, keys: (1, last, step), is_for_all: false, act }
+}
+
+const fn of_none(name: &'static str, words: i64, act: fn(&mut Session<'_>, &[Vec<u8>]) -> Done) -> Command {
+    Command { name, words, keys: (0, 0, 0), is_for_all: false, act }
+}
+
+const fn for_all(name: &'static str, words: i64, act: fn(&mut Session<'_>, &[Vec<u8>]) -> Done) -> Command {
+    Command { is_for_all: true, ..of_none(name, words, act) }
+}
+
+/// All commands.
+pub const COMMANDS: &[Command] = &[
+    of_key("append", 3, strings::append),
+    of_key("decr", 2, strings::decr),
+    of_key("decrby", 3, strings::decrby),
+    of_keys("del", -1, 1, strings::del),
+    of_keys("exists", -1, 1, strings::exists),
+    of_key("expire", -3, expiry::expire),
+    of_key("get", 2, strings::get),
+    of_key("getdel", 2, strings::getdel),
+    of_key("getex", -2, strings::getex),
+    of_key("incr", 2, strings::incr),
+    of_key("incrby", 3, strings::incrby),
+    of_keys("mget", -1, 1, strings::mget),
+    of_keys("mset", -1, 2, strings::mset),
+    of_key("persist", 2, expiry::persist),
+    of_key("pexpire", -3, expiry::pexpire),
+    of_key("psetex", 4, strings::psetex),
+    of_key("pttl", 2, expiry::pttl),
+    of_key("set", -3, strings::set),
+    of_key("setex", 4, strings::setex),
+    of_key("setnx", 3, strings::setnx),
+    of_key("strlen", 2, strings::strlen),
+    of_key("ttl", 2, expiry::ttl),
+    of_key("type", 2, strings::kind),
+    of_keys("unlink", -1, 1, strings::del),
+    of_none("client", -2, about::client),
+    of_none("command", -1, command),
+    of_none("dbsize", 1, scan::dbsize),
+    of_none("echo", 2, about::echo),
+    of_none("info", -1, about::info),
+    of_none("ping", -1, about::ping),
+    of_none("scan", -2, scan::scan),
+    of_none("select", 2, about::select),
+    for_all("auth", -2, about::auth),
+    for_all("hello", -1, about::hello),
+    for_all("quit", -1, about::quit),
+];
+
+/// Carries a command out, and writes its reply.
+pub fn carry_out(session: &mut Session<'_>, words: &[Vec<u8>]) {
+    let Some(name) = words.first() else { return };
+    let found = COMMANDS.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name));
+    let done = match found {
+        Some(command) if !session.is_known && !command.is_for_all => Err(Refusal::new("NOAUTH Authentication required.")),
+        None if !session.is_known => Err(Refusal::new("NOAUTH Authentication required.")),
+        Some(command) if !has_its_words(command.words, words.len()) => Err(Refusal::word_count(command.name)),
+        Some(command) => (command.act)(session, words),
+        None => Err(unknown(name, &words[1..])),
+    };
+    if let Err(Refusal(text)) = done {
+        session.replies.error(&text);
+    }
+}
+
+fn has_its_words(wanted: i64, count: usize) -> bool {
+    let least = wanted.unsigned_abs() as usize;
+    if wanted < 0 { count >= least } else { count == least }
+}
+
+/// The refusal of a command that is not here. It repeats at most 128 bytes of it, as Redis does.
+fn unknown(name: &[u8], words: &[Vec<u8>]) -> Refusal {
+    let short = |word: &[u8]| String::from_utf8_lossy(&word[..word.len().min(128)]).into_owned();
+    let mut begin = String::new();
+    for word in words {
+        if begin.len() >= 128 {
+            break;
+        }
+        begin += &format!("'{}' ", short(word));
+    }
+    Refusal(format!("ERR unknown command '{}', with args beginning with: {begin}", short(name)))
+}
+
+/// Lists the commands.
+fn command(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+    let replies = &mut session.replies;
+    match words.get(1).map(|word| word.to_ascii_lowercase()).as_deref() {
+        None => {
+            replies.list(COMMANDS.len());
+            for command in COMMANDS {
+                let (first, last, step) = command.keys;
+                replies.list(6);
+                replies.bulk(command.name.as_bytes());
+                replies.number(command.words);
+                replies.list(0);
+                [first, last, step].into_iter().for_each(|number| replies.number(number));
+            }
+        }
+        Some(b"count") => replies.number(COMMANDS.len() as i64),
+        Some(b"docs") => replies.map(0),
+        Some(_) => return Err(subcommand("COMMAND", &words[1])),
+    }
+    Ok(())
+}
