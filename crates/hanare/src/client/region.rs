@@ -15,7 +15,7 @@ use hanare_protocol::wire::control::{Made, RegionView, Which};
 use hanare_protocol::{Error, Result};
 use reach::{Direct, MappedExtents};
 pub(crate) use reach::{InReach, Way};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -29,7 +29,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// FEATURE: EU-F3 D3-F1
 pub struct Region {
     pub(crate) shared: Arc<Shared>,
-    name: String,
+    name: Arc<str>,
     gid: Gid,
     owner: User,
     mode: u32,
@@ -38,7 +38,8 @@ pub struct Region {
     rights: Rights,
     pub(super) made: Made,
     pub(super) attributes: Attributes,
-    copies: u8,
+    /// As of the last answer of the coordinator.
+    copies: AtomicU8,
     len: u64,
     /// Routes of commands to each extent; grants change when a node gets a new epoch.
     extent_routes: RwLock<Vec<RegionRoute>>,
@@ -80,14 +81,14 @@ impl Region {
         let flat = Layout { spans: vec![Span { len: here.len, chunk: here.len, extents: vec![here] }] }.into();
         let region = Region {
             shared,
-            name: view.name,
+            name: view.name.into(),
             gid: view.gid,
             owner: view.owner,
             mode: view.mode,
             rights: view.rights,
             made: view.made,
             attributes: view.attributes,
-            copies: view.copies,
+            copies: AtomicU8::new(view.copies),
             len: view.layout.len(),
             routes: view.layout.into(),
             by_pages: AtomicU32::new(0),
@@ -106,6 +107,11 @@ impl Region {
     /// The region's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The name, for a handle that outlives this one.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.name.clone()
     }
 
     /// Its global id.
@@ -128,9 +134,10 @@ impl Region {
         self.len
     }
 
-    /// Nodes that are to hold each of its bytes ([`CreateOptions::copies`](crate::CreateOptions::copies)).
+    /// Nodes that are to hold each of its bytes ([`CreateOptions::copies`](crate::CreateOptions::copies)), as far as this handle knows. 2 where
+    /// it is one and its home may change.
     pub fn copies(&self) -> u8 {
-        self.copies
+        self.copies.load(Ordering::Relaxed)
     }
 
     /// Always false: no region has no bytes.
@@ -230,21 +237,22 @@ impl Region {
     /// [`Consistency::Explicit`].
     pub(crate) fn fresh_view(&self, consistency: Consistency) -> Result<RegionView> {
         let view = self.view_of_today()?;
-        if self.copies > 1 && consistency != Consistency::Explicit {
+        self.copies.store(view.copies, Ordering::Relaxed);
+        if view.copies > 1 && consistency != Consistency::Explicit {
             let reason = format!(
                 "a region with copies is mapped {} alone; use that, or create it without copies to map it {consistency}",
                 Consistency::Explicit
             );
-            return Err(Error::BadUse { region: self.name.clone(), reason });
+            return Err(Error::BadUse { region: self.name().to_owned(), reason });
         }
-        let is_same = match self.copies {
+        let is_same = match view.copies {
             1 => view.layout == *self.routes.layout(),
             // Other nodes may be homes by now.
             _ => has_same_chunks(&view.layout, self.routes.layout()),
         };
         if !is_same {
             let reason = "it was resized since it was opened; open it again".to_owned();
-            return Err(Error::BadUse { region: self.name.clone(), reason });
+            return Err(Error::BadUse { region: self.name().to_owned(), reason });
         }
         Ok(view)
     }
@@ -269,6 +277,7 @@ impl Region {
         self.refusals.store(self.shared.refusals.load(Ordering::Relaxed), Ordering::Relaxed);
         let view = self.view_of_today()?;
         let mut fresh = extent_routes(&self.shared, &view)?;
+        self.copies.store(view.copies, Ordering::Relaxed);
         // A resize since then has appended extents that this handle does not see.
         fresh.truncate(self.routes().extents().len());
         *self.extent_routes.write().unwrap_or_else(PoisonError::into_inner) = fresh;
@@ -293,7 +302,7 @@ impl Region {
     /// copies may have another home by then, which another coordinator names.
     pub(crate) fn refresh_after(&self, error: &Error) -> Result<()> {
         match error {
-            Error::NodeLost { node, .. } if self.copies <= 1 && *node == self.shared.life().attached.home.node => Ok(()),
+            Error::NodeLost { node, .. } if self.copies() <= 1 && *node == self.shared.life().attached.home.node => Ok(()),
             _ => self.refresh(),
         }
     }
@@ -302,7 +311,7 @@ impl Region {
     #[cold]
     pub(crate) fn lost(&self, _lost: Lost) -> Error {
         let Some(coherent) = self.shared.mapped.of(self.gid) else {
-            return Error::RegionLost { region: self.name.clone(), node: self.here() };
+            return Error::RegionLost { region: self.name().to_owned(), node: self.here() };
         };
         let error = coherent.lost();
         self.shared.mapped.let_go(self.gid, Some(coherent));

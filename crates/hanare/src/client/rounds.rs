@@ -6,16 +6,17 @@ use super::repetition::{Breaks, MOVE_MS, Repetition};
 use hanare_protocol::{Error, Result};
 use std::time::Duration;
 
-/// Runs blocking commands that `draft` makes, in as many rounds as [`CallRounds`] allows. `refresh` asks for the grants of today.
+/// Runs blocking commands that `draft` makes, in as many rounds as [`CallRounds`] allows. `refresh` asks for the grants of today, and
+/// `repetition` is asked again behind it: the region may have copies by then.
 ///
 /// # Safety
 /// Runs drafts. The windows that `draft` is given are valid, and unused by others where they are written, until this returns.
 pub(crate) unsafe fn run<'b>(
-    repetition: Repetition,
+    repetition: impl Fn() -> Repetition,
     refresh: impl Fn(&Error) -> Result<()>,
     mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>,
 ) -> Result<()> {
-    let mut rounds = CallRounds::new(repetition);
+    let mut rounds = CallRounds::new(repetition());
     loop {
         let drafts = rounds.drafts();
         // SAFETY: promised by the caller; `end` waits for all tickets, whatever the outcome.
@@ -23,6 +24,7 @@ pub(crate) unsafe fn run<'b>(
         if rounds.end(round, &refresh)? {
             return Ok(());
         }
+        rounds.learn(&repetition);
     }
 }
 
@@ -54,6 +56,16 @@ impl CallRounds {
     /// Adds a command, which must not be run twice if `is_once`.
     pub fn add(&mut self, is_once: bool) {
         self.repetition.is_once |= is_once;
+    }
+
+    /// The region may have got copies since the call began. Its rounds go on as those of one that has: nothing was done by one that was refused.
+    pub fn learn(&mut self, repetition: impl FnOnce() -> Repetition) {
+        if !self.repetition.moves {
+            let today = repetition();
+            if today.moves {
+                self.repetition = Repetition { is_once: self.repetition.is_once, ..today };
+            }
+        }
     }
 
     /// True if the coordinator may be asked once more for the home of bytes with copies. Pauses before that.

@@ -1,8 +1,8 @@
 //! Several commands at once: one message for each node that any of them touches.
 
-use super::moving::MovingDrafts;
+use super::started::StartedDrafts;
 use super::{Command, Completion, Modify, Started, What};
-use crate::client::drafts::{Drafts, Tickets};
+use crate::client::drafts::Tickets;
 use crate::client::region::Region;
 use hanare_memory::Window;
 use hanare_protocol::element::{Element, Range, Summary};
@@ -13,10 +13,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// Collects commands of any mix; see [`crate::Pool::batch`]. A batch to which a command could not be added is not sent.
 pub struct Batch<'buffers> {
-    /// Buffers and index lists are borrowed until the batch has ended.
-    drafts: Drafts<'buffers>,
+    /// Commands on regions that stay where they are. Buffers and index lists are borrowed until the batch has ended.
+    fixed: Option<StartedDrafts<'buffers>>,
     /// Commands on regions with copies: they go on where another node becomes home.
-    moving: Option<MovingDrafts<'buffers>>,
+    moving: Option<StartedDrafts<'buffers>>,
     /// Error of the first command that could not be added. Half of it may be among the drafts, without the memory that it was to use.
     failed: Option<Error>,
 }
@@ -24,42 +24,33 @@ pub struct Batch<'buffers> {
 impl<'buffers> Batch<'buffers> {
     /// Runs `fill`, then everything it added; returns when all of it is done.
     pub(crate) fn run(fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>) -> Result<()> {
-        let (mut started, posted) = Batch::post(fill, Tickets::default)?;
-        let waited = started.finish();
-        posted.and(waited)
+        Batch::post(fill, Tickets::default)?.finish()
     }
 
-    /// Posts what `fill` added, and says if all of it could be sent.
+    /// Posts what `fill` added.
     fn post(
         fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>,
         tickets: impl Fn() -> Tickets<'buffers>,
-    ) -> Result<(Started<'buffers>, Result<()>)> {
-        let mut batch = Batch { drafts: Drafts::default(), moving: None, failed: None };
+    ) -> Result<Started<'buffers>> {
+        let mut batch = Batch { fixed: None, moving: None, failed: None };
         let filled = fill(&mut batch);
-        if let Err(error) = batch.failed.map_or(filled, Err) {
-            let error = batch.moving.into_iter().fold(error, |error, moving| moving.refuse(error));
-            return Err(batch.drafts.refuse(error));
+        let all = |batch: Batch<'buffers>| batch.fixed.into_iter().chain(batch.moving);
+        if let Err(error) = batch.failed.take().map_or(filled, Err) {
+            return Err(all(batch).fold(error, |error, drafts| drafts.refuse(error)));
         }
-        let mut started = Started { tickets: tickets(), moving: None };
         // SAFETY: every buffer is borrowed for 'buffers, which is longer than the requests live: they are waited for, or dropped, before.
-        unsafe {
-            let posted = batch.drafts.post(&mut started.tickets);
-            started.moving = batch.moving.map(|moving| Box::new(moving.post(tickets())));
-            Ok((started, posted))
-        }
+        let post = |drafts: StartedDrafts<'buffers>| unsafe { drafts.post(tickets()) };
+        Ok(Started { fixed: batch.fixed.map(post), moving: batch.moving.map(post) })
     }
 
     /// Adds a command. Its parts on this host may be done at once.
     ///
     /// **Errors**: those of the command's call; the batch is not sent then.
     pub fn add<R: Deref<Target = Region>>(&mut self, command: Command<'buffers, R>) -> Result<()> {
-        let added = match command.moves() {
-            false => command.draft(&mut self.drafts),
-            true => {
-                let shared = &command.region().shared;
-                self.moving.get_or_insert_with(|| MovingDrafts::new(shared)).add(command)
-            }
-        };
+        let moves = command.moves();
+        let drafts = if moves { &mut self.moving } else { &mut self.fixed };
+        let shared = &command.region().shared;
+        let added = drafts.get_or_insert_with(|| StartedDrafts::new(shared, moves)).add(command);
         if let Err(error) = &added {
             self.failed.get_or_insert_with(|| error.clone());
         }
@@ -200,15 +191,7 @@ impl<'buffers> Batch<'buffers> {
 impl Batch<'static> {
     /// [`Batch::run`], returning at once.
     pub(crate) fn start(fill: impl FnOnce(&mut Batch<'static>) -> Result<()>) -> Result<Completion<()>> {
-        let (mut started, posted) = Batch::post(fill, Tickets::to_keep)?;
-        match posted {
-            Ok(()) => Ok(Completion::new(started, || ())),
-            Err(error) => {
-                // Sent requests must be settled before anybody takes their memory back.
-                started.settle();
-                Err(error)
-            }
-        }
+        Ok(Completion::new(Batch::post(fill, Tickets::to_keep)?, || ()))
     }
 }
 

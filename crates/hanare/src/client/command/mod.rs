@@ -16,22 +16,22 @@ mod calls;
 mod completion;
 mod copy;
 mod draft;
-mod moving;
 mod signal;
+mod started;
 mod what;
 
 pub use batch::Batch;
 pub use completion::Completion;
 pub use signal::Signal;
 
-use super::drafts::{self, Drafts, Tickets};
+use super::drafts::{Drafts, Tickets};
 use super::region::{InReach, Region};
 use super::repetition::Repetition;
 use super::rounds;
 use hanare_protocol::Result;
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::shape::Shape;
-use moving::{MovingCommands, MovingDrafts};
+use started::{StartedCommands, StartedDrafts};
 use std::ops::Deref;
 use std::time::Duration;
 use what::What;
@@ -59,38 +59,41 @@ pub struct Command<'b, R = &'b Region> {
 }
 
 /// Commands under way. Dropping it waits for their end.
+#[derive(Default)]
 struct Started<'b> {
-    /// Requests for regions without copies.
-    tickets: Tickets<'b>,
+    /// Commands on regions that stay where they are.
+    fixed: Option<StartedCommands<'b>>,
     /// Commands on regions with copies.
-    moving: Option<Box<MovingCommands<'b>>>,
+    moving: Option<StartedCommands<'b>>,
 }
 
-impl Started<'_> {
+impl<'b> Started<'b> {
+    fn all(&self) -> impl Iterator<Item = &StartedCommands<'b>> {
+        self.fixed.iter().chain(&self.moving)
+    }
+
     /// True if all requests have their answers.
     fn are_done(&self) -> bool {
-        self.tickets.are_done() && self.moving.iter().all(|moving| moving.are_done())
+        self.all().all(StartedCommands::are_done)
     }
 
     /// Sleeps until something of it has come, for `bound` at most.
     fn nap(&self, bound: Duration) {
-        match &self.moving {
-            Some(moving) if self.tickets.are_done() => moving.nap(bound),
-            _ => self.tickets.nap(bound),
+        if let Some(commands) = self.all().find(|commands| !commands.are_done()) {
+            commands.nap(bound);
         }
     }
 
     /// Waits for their end. **Errors**: as for the blocking calls.
     fn finish(&mut self) -> Result<()> {
-        let fixed = self.tickets.finish();
-        let moved = self.moving.as_mut().map_or(Ok(()), |moving| moving.finish());
+        let fixed = self.fixed.as_mut().map_or(Ok(()), StartedCommands::finish);
+        let moved = self.moving.as_mut().map_or(Ok(()), StartedCommands::finish);
         fixed.and(moved)
     }
 
     /// Waits for the answers of all requests.
     fn settle(&mut self) {
-        let _ = self.tickets.wait();
-        self.moving = None;
+        (self.fixed, self.moving) = (None, None);
     }
 }
 
@@ -120,7 +123,7 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
             if let What::CopyTo { to, .. } = &self.what { to.refresh_after(error) } else { Ok(()) }
         };
         // SAFETY: the memory is good as long as the command, and all is waited for before this returns.
-        unsafe { rounds::run(self.repetition(), refresh, |drafts| self.by_ref().draft(drafts)) }
+        unsafe { rounds::run(|| self.repetition(), refresh, |drafts| self.by_ref().draft(drafts)) }
     }
 
     fn repetition(&self) -> Repetition {
@@ -140,25 +143,14 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
     /// # Safety
     /// The memory stays good until [`Started::finish`] has returned, or that was dropped.
     unsafe fn start(self) -> Result<Started<'b>> {
-        let mut tickets = Tickets::to_keep();
-        if self.moves() {
-            let mut moving = MovingDrafts::new(&self.region.shared);
-            if let Err(error) = moving.add(self) {
-                return Err(moving.refuse(error));
-            }
-            // SAFETY: promised by the caller.
-            let moving = unsafe { moving.post(Tickets::to_keep()) };
-            return Ok(Started { tickets, moving: Some(Box::new(moving)) });
+        let moves = self.moves();
+        let mut drafts = StartedDrafts::new(&self.region.shared, moves);
+        if let Err(error) = drafts.add(self) {
+            return Err(drafts.refuse(error));
         }
         // SAFETY: promised by the caller.
-        match unsafe { drafts::post(|drafts| self.draft(drafts), &mut tickets) } {
-            Ok(()) => Ok(Started { tickets, moving: None }),
-            Err(error) => {
-                // Sent requests must be settled before the caller takes its memory back.
-                let _ = tickets.wait();
-                Err(error)
-            }
-        }
+        let started = Some(unsafe { drafts.post(Tickets::to_keep()) });
+        Ok(if moves { Started { fixed: None, moving: started } } else { Started { fixed: started, moving: None } })
     }
 
     /// Its requests, and what is done when they are answered; its parts on this host are done.

@@ -49,10 +49,14 @@ impl Region {
         };
         // SAFETY: bytes and operand are borrowed until all is waited for. A node does one client's commands in the order of the message.
         unsafe {
-            rounds::run(Repetition { is_once: true, ..Repetition::default() }, refresh, |drafts| {
-                put.by_ref().draft(drafts)?;
-                update.by_ref().draft(drafts)
-            })
+            rounds::run(
+                || Repetition { is_once: true, ..Repetition::default() },
+                refresh,
+                |drafts| {
+                    put.by_ref().draft(drafts)?;
+                    update.by_ref().draft(drafts)
+                },
+            )
         }
     }
 

@@ -227,7 +227,7 @@ impl QueueReach {
         let refresh = |error: &_| self.region.refresh_after(error);
         // SAFETY: as above.
         let run =
-            unsafe { rounds::run(Repetition::default(), refresh, |drafts| self.draft_append(drafts, lane, (None, from), into)) };
+            unsafe { rounds::run(Repetition::default, refresh, |drafts| self.draft_append(drafts, lane, (None, from), into)) };
         run.map_err(|error| self.named(queue, error))?;
         Ok(decode_appended(&result))
     }

@@ -1,5 +1,5 @@
-//! Commands on regions with copies that were started, or are in a batch. Where another node becomes the home of their bytes, they run again
-//! there, as blocking commands do.
+//! Commands that were started, or are in a batch. Where a node refuses their grants, or another node becomes the home of their bytes, they run
+//! again, as blocking commands do.
 
 use super::{Command, What};
 use crate::client::attachment::Shared;
@@ -23,12 +23,12 @@ struct RegionKey {
     shared: Arc<Shared>,
     gid: Gid,
     rights: Rights,
-    name: String,
+    name: Arc<str>,
 }
 
 impl RegionKey {
     fn of(region: &Region) -> RegionKey {
-        let (shared, gid, rights, name) = (region.shared.clone(), region.gid(), region.rights(), region.name().to_owned());
+        let (shared, gid, rights, name) = (region.shared.clone(), region.gid(), region.rights(), region.shared_name());
         RegionKey { shared, gid, rights, name }
     }
 
@@ -77,24 +77,27 @@ impl<'b> RepeatableCommand<'b> {
 }
 
 /// Drafts of commands that can be run again.
-pub(super) struct MovingDrafts<'b> {
+pub(super) struct StartedDrafts<'b> {
     rounds: CallRounds,
     drafts: Drafts<'b>,
     commands: Vec<RepeatableCommand<'b>>,
 }
 
-impl<'b> MovingDrafts<'b> {
-    /// Drafts without a command.
-    pub fn new(shared: &Shared) -> MovingDrafts<'b> {
-        let mut rounds = CallRounds::new(Repetition { is_once: false, moves: true, call: shared.calls.begin() });
+impl<'b> StartedDrafts<'b> {
+    /// Drafts without a command. Those of regions that may have other homes (`moves`) are one numbered call.
+    pub fn new(shared: &Shared, moves: bool) -> StartedDrafts<'b> {
+        let call = if moves { shared.calls.begin() } else { None };
+        let mut rounds = CallRounds::new(Repetition { is_once: false, moves, call });
         let drafts = rounds.drafts();
-        MovingDrafts { rounds, drafts, commands: Vec::new() }
+        StartedDrafts { rounds, drafts, commands: Vec::new() }
     }
 
     /// Adds a command. **Errors**: those of its call. The drafts are to be refused then.
     pub fn add<R: Deref<Target = Region>>(&mut self, command: Command<'b, R>) -> Result<()> {
         self.rounds.add(command.what.is_once());
-        self.commands.push(RepeatableCommand::of(&command));
+        if command.here().is_none() {
+            self.commands.push(RepeatableCommand::of(&command));
+        }
         command.draft(&mut self.drafts)
     }
 
@@ -106,24 +109,24 @@ impl<'b> MovingDrafts<'b> {
     /// Sends them.
     ///
     /// # Safety
-    /// The memory stays good, and that of results unused by others, until [`MovingCommands::finish`] returned or it was dropped.
-    pub unsafe fn post(self, tickets: Tickets<'b>) -> MovingCommands<'b> {
-        let MovingDrafts { rounds, drafts, commands } = self;
+    /// The memory stays good, and that of results unused by others, until [`StartedCommands::finish`] returned or it was dropped.
+    pub unsafe fn post(self, tickets: Tickets<'b>) -> StartedCommands<'b> {
+        let StartedDrafts { rounds, drafts, commands } = self;
         // SAFETY: promised by the caller.
         let round = unsafe { CallRound::begin(drafts, tickets, |_| Ok(())) };
-        MovingCommands { rounds, round: Some(round), commands }
+        StartedCommands { rounds, round: Some(round), commands }
     }
 }
 
 /// Commands under way that can be run again. Dropping them waits for the end of their requests.
-pub(super) struct MovingCommands<'b> {
+pub(super) struct StartedCommands<'b> {
     rounds: CallRounds,
     /// The first round, until it is waited for.
     round: Option<CallRound<'b>>,
     commands: Vec<RepeatableCommand<'b>>,
 }
 
-impl MovingCommands<'_> {
+impl StartedCommands<'_> {
     /// True if their requests have their answers, good or bad.
     pub fn are_done(&self) -> bool {
         self.round.as_ref().is_none_or(CallRound::is_done)
@@ -136,11 +139,12 @@ impl MovingCommands<'_> {
 
     /// Waits for their end, in as many rounds as it takes. **Errors**: as for the blocking calls.
     pub fn finish(&mut self) -> Result<()> {
-        let MovingCommands { rounds, round, commands } = self;
+        let StartedCommands { rounds, round, commands } = self;
         let mut regions = BTreeMap::new();
         let Some(first) = round.take() else { return Ok(()) };
         let mut is_done = rounds.end(first, |error| reopen(commands, &mut regions, error))?;
         while !is_done {
+            rounds.learn(|| repetition(commands, &regions));
             match open(commands, &mut regions) {
                 // The coordinator names the home, so it is waited for.
                 Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) if rounds.may_wait() => continue,
@@ -173,4 +177,11 @@ fn open(commands: &[RepeatableCommand<'_>], regions: &mut BTreeMap<Gid, Region>)
 fn reopen(commands: &[RepeatableCommand<'_>], regions: &mut BTreeMap<Gid, Region>, error: &Error) -> Result<()> {
     regions.values().try_for_each(|region| region.refresh_after(error))?;
     open(commands, regions)
+}
+
+/// The way to run them again, as far as their regions are known by now.
+fn repetition(commands: &[RepeatableCommand<'_>], regions: &BTreeMap<Gid, Region>) -> Repetition {
+    let moves = regions.values().any(|region| region.copies() > 1);
+    let call = commands.first().filter(|_| moves).and_then(|command| command.region.shared.calls.begin());
+    Repetition { is_once: commands.iter().any(|command| command.what.is_once()), moves, call }
 }
