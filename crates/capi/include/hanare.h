@@ -340,7 +340,7 @@ typedef struct hanare_changes {
  *
  * Errors     UNKNOWN_REGION, NO_PERMISSION (for all but its owner and root; for all but root, where another user is to own it),
  *            NAME_TAKEN, BAD_NAME, LIMIT_REACHED (too many bytes of attributes), QUOTA_EXCEEDED, NO_COORDINATOR, BAD_PLACEMENT (a number
- *            of copies that the pool cannot have), POOL_FULL, BAD_USE (copies of a region that was made without them).
+ *            of copies that the pool cannot have), POOL_FULL.
  */
 int hanare_alter(hanare_pool *pool, const char *name, const hanare_changes *changes);
 

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The node and what is to be done.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Bytes of regions with copies move: another node gets a copy first, so nothing is lost at any moment, and programs see no error. \
+    after_help = "Bytes move while programs use them: another node gets a copy first, so nothing is lost at any moment, and programs see no error. \
     Nothing new is placed on the node. Ctrl-C ends this command alone, and bytes go on moving; --stop ends that. It ends with status 1, and \
     names each region, where something cannot move."
 )]
@@ -101,29 +101,28 @@ fn tell(options: &Options, status: &DrainStatus, line: &str) -> Result<()> {
         print::line(line);
         return Ok(());
     }
-    let stays = status.stays.iter().map(|region| json!({ "region": region.name, "bytes": region.len, "why": why(region.why) }));
+    let stays = status.stays.iter().map(|region| json!({ "region": region.name, "bytes": region.len, "why": why(&region.why) }));
     print::json(&json!({
         "node": options.number, "drains": status.drains, "left": status.left, "extents": status.extents,
         "has_coordinator": status.has_coordinator, "stays": stays.collect::<Vec<_>>(),
     }))
 }
 
-fn why(why: WhyStays) -> &'static str {
+fn why(why: &WhyStays) -> &str {
     match why {
-        WhyStays::NoCopies => "no copies",
+        WhyStays::NotReady(reason) => reason,
         WhyStays::Lost => "lost",
         WhyStays::NoRoom => "no room",
+        WhyStays::Locks => "locks",
     }
 }
 
 fn in_words(StayingRegion { name, len, why }: &StayingRegion) -> String {
     let what = match why {
-        WhyStays::NoCopies => {
-            "was made without copies: copy it into a region with copies by `hanare region cp`, or remove it. Queues and heaps lie in \
-            such regions; their programs make new ones"
-        }
+        WhyStays::NotReady(reason) => &format!("does not move now: {reason}"),
         WhyStays::Lost => "has lost bytes: remove it",
         WhyStays::NoRoom => "has no other node with room: add a node, or make room",
+        WhyStays::Locks => "goes when no program has a lock or a group at its bytes; `hanare top` shows who has",
     };
     format!("{name}: {} stay. It {what}", size::show(*len))
 }

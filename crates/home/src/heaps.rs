@@ -76,6 +76,11 @@ impl Heaps {
         Ok(())
     }
 
+    /// Takes the table of a heap out. It goes on counting for the user that had it made.
+    pub fn take(&mut self, gid: Gid, slot: Slot) -> Option<Heap> {
+        self.tables.remove(&(gid, slot))
+    }
+
     /// Bytes of a block of the heap of the region that begins in an extent. `None` where none begins at that offset.
     pub fn block_len(&self, extent: &impl Bytes, offset: u64) -> Option<u64> {
         self.tables.get(&(extent.gid(), extent.slot()))?.block_len(offset)

@@ -1,6 +1,6 @@
 //! The object: each input goes to the parts that decide it, and the outputs wait here to be taken.
 
-use crate::copies::{Copies, CopyAsker, CopyOutput, HeapAsker};
+use crate::copies::{Copies, CopyAsker, CopyInput, CopyOutput, HeapAsker};
 use crate::events::{Counts, Input, Output, SyncOutput};
 use crate::heaps::Heaps;
 use crate::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
@@ -12,7 +12,7 @@ use crate::words::{WordMemory, Words};
 use hanare_protocol::id::{ClientId, Gid, Rights, Slot, User};
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::queue::PortId;
-use hanare_protocol::wire::copies::ExtentWrite;
+use hanare_protocol::wire::copies::{ExtentWrite, ToHolder};
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -47,7 +47,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
         match input {
             // The other parts have no answer to it before the home is polled.
             Input::Pages(input) => return self.on_pages(now, input),
-            Input::Copies(input) => return self.copies.handle(now, input, memory),
+            Input::Copies(input) => self.on_copies(now, input, memory),
             Input::Request { waiter, from, request } => self.on_request(now, waiter, from, request, memory),
             Input::LinkGone { link } => {
                 self.pages.on_link_gone(now, link);
@@ -77,6 +77,25 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             Input::Tick => self.tick(now, memory),
         }
         self.locks.ask_for_leases(now);
+    }
+
+    fn on_copies<M: Memory<Extent = E>>(&mut self, now: Duration, input: CopyInput<'_>, memory: &M) {
+        match input {
+            // A lock would be free at the next home, though a program has it.
+            CopyInput::Holder { extent, message: ToHolder::Release(set), .. }
+                if self.copies.slot_of(extent).is_some_and(|slot| self.locks.are_at(extent.gid, slot)) =>
+            {
+                self.copies.stay(extent, set.term);
+            }
+            CopyInput::Made { extent, slot, .. } => {
+                self.copies.handle(now, input, memory);
+                // The region may have had a heap before it had copies.
+                if let Some(heap) = self.heaps.take(extent.gid, slot) {
+                    self.copies.bring_heap(extent, heap);
+                }
+            }
+            _ => self.copies.handle(now, input, memory),
+        }
     }
 
     /// The lane of a queue's writer, if its program has one here.

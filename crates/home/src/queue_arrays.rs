@@ -53,6 +53,11 @@ impl<S: Store> QueueArrays<S> {
         QueueArrays { cleared: Some(BTreeSet::new()), ..QueueArrays::default() }
     }
 
+    /// True if nobody has used an array.
+    pub fn is_empty(&self) -> bool {
+        self.used.is_empty()
+    }
+
     /// All that is spilled: the first byte of the array, its queue, its lane, and the units.
     pub fn spills(&self) -> impl Iterator<Item = ((u64, u64, u32), &S)> {
         self.used.iter().flat_map(|(at, known)| known.rules.spills().map(|((queue, lane), spill)| ((*at, queue, lane), spill)))

@@ -4,9 +4,10 @@ use super::image::Image;
 use super::queues::{ExtentQueues, SharedQueues};
 use super::spill::{Spill, Spills};
 use hanare_home::{QueueArray, QueueArrays};
-use hanare_memory::{Extent, Window};
+use hanare_memory::{Extent, Window, vector};
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::SMALL_REGION_LEN;
+use hanare_protocol::queue::layout::{LINE_LEN, MAGIC};
 use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -120,6 +121,17 @@ impl NodeExtent {
     /// An extent with copies on other nodes. Nothing is answered before [`NodeExtent::set_open`].
     pub fn copied(self) -> NodeExtent {
         NodeExtent { answers: Some(AtomicBool::new(false)), ..self }
+    }
+
+    /// The same for one that was made without. Its writes have an order from here on.
+    pub fn take_copies(&mut self) {
+        self.answers = Some(AtomicBool::new(false));
+    }
+
+    /// True if arrays of queues in it are in use, or it begins with one.
+    pub fn has_queues(&self) -> bool {
+        let begins = || vector::load_word(self.reach().window(), 0, 8).is_ok_and(|word| word == MAGIC);
+        !self.queues().is_empty() || (self.len >= LINE_LEN && begins())
     }
 
     /// True if other nodes have copies of it.

@@ -2,13 +2,17 @@
 //!
 //! A caller that finds an extent keeps it alive. Removing one from the table frees its memory when the last command on it has ended.
 
+mod ready;
+mod sharing;
+
+pub(crate) use ready::ReadyExtents;
+
 use super::closer::Closer;
 use super::counts::Counts;
 use super::direct_access::Programs;
 use super::extent::{NodeExtent, Writing};
 use super::member_list::MemberList;
 use super::spill::Spills;
-use hanare_home::NotShared;
 use hanare_memory::{Lender, Window};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::page::direct_access::Standing;
@@ -55,7 +59,7 @@ impl Entries {
     /// The extent of that slot, if the grant allows what is needed.
     fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<NodeExtent>> {
         match self.slots.get(slot.0 as usize).and_then(Option::as_ref) {
-            Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) && self.answers(&entry.held) => {
+            Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) && self.answers(entry) => {
                 Ok(entry.held.clone())
             }
             Some(entry) => Err(Error::GrantRefused { gid: entry.held.gid(), node: self.node }),
@@ -64,8 +68,9 @@ impl Entries {
     }
 
     /// True if this node answers for an extent. Another node may be home of one with copies when the lease is over.
-    fn answers(&self, held: &NodeExtent) -> bool {
-        !held.has_copies() || (held.is_open() && monotonic_ns() < self.homes_until_ns.load(Ordering::Relaxed))
+    fn answers(&self, Entry { held, is_closed, .. }: &Entry) -> bool {
+        let is_home = || held.is_open() && monotonic_ns() < self.homes_until_ns.load(Ordering::Relaxed);
+        !is_closed && (!held.has_copies() || is_home())
     }
 
     /// The same for who reaches its bytes by commands. Writes of an extent with copies wait for those, as for pages.
@@ -105,8 +110,12 @@ struct Entry {
     /// Number of live homes. Above 0, only the page protocol may touch the bytes. A home that all hosts have left may last beside the
     /// next until its last replies have left.
     shares: usize,
+    /// Mappings of hosts whose programs get and put pages by commands.
+    mappings: usize,
     /// A host is about to share it, and waits for commands under way. Later commands are done by pages, and no client gets direct access.
     is_wanted: bool,
+    /// The extent is made ready for copies, and waits for commands under way. Later ones are refused, and so is direct access.
+    is_closed: bool,
 }
 
 /// An extent as a command reaches it.
@@ -268,7 +277,7 @@ impl Extents {
         let mut entries = self.write();
         entries.node = node;
         for entry in entries.slots.iter_mut().flatten() {
-            (entry.read, entry.write) = (fresh_grant()?, fresh_grant()?);
+            entry.renew_grants()?;
         }
         drop(entries);
         Ok(self.held())
@@ -352,52 +361,6 @@ impl Extents {
         drop(gone);
     }
 
-    /// From here on an extent is reached through its pages alone, until [`Extents::unshare`]. Clients lose the right to reach it as it is.
-    ///
-    /// **Cost**: where clients had the right, a barrier in their threads. **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where clients
-    /// gave out pointers. It passes while commands that began before are under way: those that come after are done by pages, until
-    /// [`Extents::cancel_share_wait`].
-    pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<NodeExtent>, ExtentFiles), NotShared> {
-        let mut entries = self.write();
-        let node = entries.node;
-        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
-        let entry = entry.filter(|entry| entry.held.gid() == gid && entry.allows(grant).is_some());
-        let entry = entry.ok_or(Error::GrantRefused { gid, node })?;
-        let bad_use = |reason: String| Error::BadUse { region: gid.to_string(), reason };
-        if entry.held.has_copies() {
-            return Err(bad_use(
-                "a region with copies is mapped explicit alone; use that, or a region without --copies".to_owned(),
-            )
-            .into());
-        }
-        entry.is_wanted = true;
-        match entry.direct.take_back(gid, self.thread_slots().clients()) {
-            Standing::Free => {}
-            Standing::Pinned(count) => {
-                let reason =
-                    format!("{count} program(s) of {node} have pointers to its memory as it is; let them unmap it first");
-                return Err(bad_use(reason).into());
-            }
-            Standing::Busy(count) => {
-                let reason =
-                    format!("{count} program(s) of {node} do not end a command that they began on its memory; see to them");
-                return Err(NotShared::passing(bad_use(reason)));
-            }
-        }
-        if entry.shares == 0 && entry.held.is_written() {
-            let reason = format!("{node} has commands on it under way that do not end; see to the programs that began them");
-            return Err(NotShared::passing(bad_use(reason)));
-        }
-        entry.shares += 1;
-        let held = entry.held.clone();
-        drop(entries);
-        let files = held.with_own_file(|extent| extent.files(Rights::Write));
-        if files.is_err() {
-            self.unshare(slot, &held);
-        }
-        Ok((held, files?))
-    }
-
     /// Clients lose the right to reach all extents as they are, except those of which somebody gave a pointer out. Returns how many earlier
     /// commands may be under way, as a count of extents and clients. It is called again until there is none.
     pub fn take_rights_back(&self) -> usize {
@@ -424,15 +387,6 @@ impl Extents {
         begins
     }
 
-    /// Ends the wait to share an extent: it is shared, or given up. The slot may be another region's by now.
-    pub fn cancel_share_wait(&self, gid: Gid, slot: Slot) {
-        let mut entries = self.write();
-        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
-        if let Some(entry) = entry.filter(|entry| entry.held.gid() == gid) {
-            entry.is_wanted = false;
-        }
-    }
-
     /// The extent of a region at a slot, for who was let in before.
     pub fn find(&self, gid: Gid, slot: Slot) -> Option<Opened> {
         let entries = self.read();
@@ -453,15 +407,6 @@ impl Extents {
         entry.and_then(|entry| entry.allows(grant)).ok_or(Error::GrantRefused { gid, node: entries.node })
     }
 
-    /// Removes one home. After the last the extent has all accesses again. The slot of a removed region may have another extent.
-    pub fn unshare(&self, slot: Slot, held: &Arc<NodeExtent>) {
-        let mut entries = self.write();
-        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
-        if let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.held, held)) {
-            entry.shares = entry.shares.saturating_sub(1);
-        }
-    }
-
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Entries> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -473,11 +418,17 @@ impl Extents {
 
 impl Entry {
     fn new(held: Arc<NodeExtent>, (read, write): (Grant, Grant)) -> Entry {
-        Entry { held, read, write, direct: Programs::default(), shares: 0, is_wanted: false }
+        Entry { held, read, write, direct: Programs::default(), shares: 0, mappings: 0, is_wanted: false, is_closed: false }
     }
 
     fn is_by_pages(&self) -> bool {
         self.shares > 0 || self.is_wanted
+    }
+
+    /// Grants of before fail from here on.
+    fn renew_grants(&mut self) -> Result<()> {
+        (self.read, self.write) = (fresh_grant()?, fresh_grant()?);
+        Ok(())
     }
 
     fn allows(&self, grant: Grant) -> Option<Rights> {

@@ -456,6 +456,9 @@ pub const PAGE_HOLD_US: u32 = 4_000;
 /// Time for a live node to make extents: the requester still gets the refusal within its own bound.
 pub const MAKE_MS: u64 = ANSWER_MS / 2;
 
+/// Longest time for which a node refuses programs an extent that is made ready for copies.
+pub const READY_MS: u64 = 500;
+
 /// Pause iterations before a waiter begins to yield. [measured: below a line's transfer time nothing is gained by more]
 pub const SPIN_PAUSE_COUNT: u32 = 20;
 /// Time that a waiter checks and yields before it parks: about the cost of one wake across CPUs.

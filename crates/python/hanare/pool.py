@@ -354,12 +354,11 @@ class Pool:
     def set_copies(self, name: str, copies: int) -> None:
         """Have `copies` nodes, 1 to 3, hold each byte of an array or region from now on, while programs use it.
 
-        Further copies are made after this returns: `hanare region ls` shows how many there are.
+        Further copies are made after this returns: `hanare region ls` shows how many there are. A region that hosts map, or that has queues or pointers
+        to its memory, gets its first copy when these are gone.
 
         Raises
         ------
-        BadUse
-            The region was made without copies. It keeps one: its host's programs store to its memory past the node.
         BadPlacement, PoolFull
             The pool has too few nodes, or none of them has room.
         """

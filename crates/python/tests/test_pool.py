@@ -171,7 +171,19 @@ def test_the_number_of_copies_changes_while_a_region_is_used(pool: hanare.Pool, 
     with pytest.raises(errors.BadPlacement, match="the pool has 2"):
         pool.set_copies(name, 3)
     region.remove()
-    pool.create(name, 1 << 16)
-    with pytest.raises(errors.BadUse, match="made without copies"):
-        pool.set_copies(name, 2)
-    pool.remove(name)
+
+
+def test_a_region_that_was_made_without_copies_gets_some_while_it_is_used(pool: hanare.Pool, name: str) -> None:
+    region = pool.create(name, 1 << 16)
+    array = pool.array(f"{name}.array", (100,), "i8", place="local")
+    region.put(5, b"kept")
+    array[:] = 7
+    for one in (name, f"{name}.array"):
+        pool.set_copies(one, 2)
+    for k in range(100):
+        region.put(9, b"%03d" % k)
+        array[k] += k
+        assert bytes(region.get(5, 7)) == b"kept%03d" % k
+    assert list(array[:]) == [7 + k for k in range(100)]
+    region.remove()
+    pool.remove(f"{name}.array")

@@ -22,17 +22,19 @@ fn what_it_holds_moves_and_it_ends() {
     wait_until("it has three copies", || stat()["whole_copies"] == 3);
     assert_eq!(nodes.hanare(&["region", "set", "a", "copies=4"]).status.code(), Some(2));
     nodes.hanare(&["region", "create", "plain", "64K", "--place", "node=3"]).done();
-    nodes.hanare(&["region", "set", "plain", "copies=2"]).refused(&["hanare region cp"]);
+    nodes.hanare(&["queue", "create", "q", "--block", "64", "--place", "node=3"]).done();
     // What cannot move is named, and the rest has gone.
     let drained = nodes.hanare(&["node", "drain", "3"]);
     assert_eq!(drained.status.code(), Some(1), "{}", drained.stderr);
     let told = String::from_utf8_lossy(&drained.stdout);
-    assert!(told.contains("plain: 64 KiB stay. It was made without copies"), "{told}");
+    assert!(told.contains("q: ") && told.contains(" stay. It does not move now: queues lie in it"), "{told}");
+    let plain = nodes.hanare(&["region", "stat", "plain", "--json"]).json();
+    assert!(plain["nodes"].as_array().unwrap().iter().all(|node| node["node"] != 3), "{plain}");
     assert_eq!(stat()["whole_copies"], 3);
     nodes.hanare(&["region", "create", "b", "4K", "--place", "node=3"]).refused(&["node drain 3 --stop"]);
     let state = |number: usize| nodes.hanare(&["status", "--json"]).json()["nodes"][number]["drains"].clone();
     assert_eq!((state(2), state(3)), (false.into(), true.into()));
-    nodes.hanare(&["region", "rm", "plain"]).done();
+    nodes.hanare(&["region", "rm", "q"]).done();
     assert!(nodes.hanare(&["node", "drain", "3"]).done().contains("holds nothing: its process may end"));
     signal("TERM", last.pid());
     assert!(last.wait().done().contains("ends; it holds no region"));

@@ -2,7 +2,7 @@
 
 use crate::apart::{Apart, until};
 use crate::support::pattern;
-use hanare::{CreateOptions, Error, NodeId, Placement, Pool, Region};
+use hanare::{Changes, CreateOptions, Error, NodeId, Placement, Pool, Region};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -121,4 +121,16 @@ fn a_home_that_stands_still_gives_nothing_out_that_the_next_one_does() {
     takes_through(&mut pool, &program, "heap", |pool| pool.stop(1));
     pool.go_on(1);
     takes_through(&mut pool, &program, "heap", |_| {});
+}
+
+#[test]
+fn a_heap_goes_with_its_region_that_gets_its_first_copies_and_loses_its_home() {
+    let mut pool = Apart::start(3);
+    let program = pool.client(0);
+    program.create("heap", LEN, &CreateOptions { copies: 1, ..copied(1) }).unwrap();
+    takes_through(&mut pool, &program, "heap", |_| {
+        program.alter("heap", &Changes { copies: Some(2), ..Changes::default() }).unwrap();
+        until("another node has a copy", || program.stat("heap").unwrap().whole_copies == 2);
+    });
+    takes_through(&mut pool, &program, "heap", |pool| pool.kill(1));
 }

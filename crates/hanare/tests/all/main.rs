@@ -58,6 +58,7 @@ mod equal_addresses;
 mod fault_steps;
 mod fault_steps_of_nodes;
 mod fetched_bodies;
+mod first_copies;
 mod groups;
 mod heap;
 mod hostile;

@@ -27,7 +27,7 @@ pub use events::{CopyInput, CopyOutput};
 use crate::memory::{Bytes, Memory};
 use crate::wire_output::WireOutput;
 use hanare_protocol::Error;
-use hanare_protocol::copies::HolderSet;
+use hanare_protocol::copies::{HolderSet, Term};
 use hanare_protocol::heap::Heap;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::LEASE_MS;
@@ -115,6 +115,21 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
     /// now.
     pub fn has(&self, gid: Gid, slot: Slot) -> bool {
         self.slots.get(&slot).is_some_and(|extent| extent.gid == gid)
+    }
+
+    /// The slot of an extent here.
+    pub fn slot_of(&self, extent: CopiedExtent) -> Option<Slot> {
+        self.parts.get(&extent).map(|part| part.at().1)
+    }
+
+    /// The home of that term does not stop for another now.
+    pub fn stay(&mut self, extent: CopiedExtent, term: Term) {
+        self.outputs.push_back(say(extent, FromHolder::Stays { term }));
+    }
+
+    /// The home of an extent that was made ready for copies has the heap that the region had before.
+    pub fn bring_heap(&mut self, extent: CopiedExtent, heap: Heap) {
+        self.parts.entry(extent).and_modify(|part| part.bring_heap(heap));
     }
 
     /// The heap of a region that begins in that slot, as its home here knows it.

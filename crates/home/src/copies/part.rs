@@ -98,6 +98,11 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.heap.as_ref()
     }
 
+    /// The region had a heap before it had copies.
+    pub fn bring_heap(&mut self, heap: Heap) {
+        self.heap = Some(heap);
+    }
+
     /// Its extent is no more: commands that wait hear that this node has it no longer.
     pub fn end(self, me: NodeId, outputs: &mut VecDeque<CopyOutput<A>>) {
         let outcome = |WaitingCommand { asker, .. }| CopyOutput::Applied { asker, outcome: Err(moved(me)) };

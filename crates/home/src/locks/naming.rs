@@ -5,7 +5,7 @@ use crate::events::SyncOutput;
 use crate::memory::{Bytes, Memory};
 use crate::waiter::Waiter;
 use hanare_protocol::group::{self, Groups};
-use hanare_protocol::id::{Gid, Rights, User};
+use hanare_protocol::id::{Gid, Rights, Slot, User};
 use hanare_protocol::lock::{self, Claimant};
 use hanare_protocol::name::{check_name, extent_of_name, name_of_byte};
 use hanare_protocol::wire::sync::{SyncAddress, SyncAnswer};
@@ -39,6 +39,14 @@ impl Locks {
         names.on_permit(name, user, mode, |name| is_used(locks, groups, name))?;
         self.locks.on_recall(name);
         Ok(Some(SyncAnswer::Done))
+    }
+
+    /// True if programs have locks or groups at bytes of an extent. Leases of such locks are recalled.
+    pub fn are_at(&mut self, gid: Gid, slot: Slot) -> bool {
+        let is_there = |name: &&str| extent_of_name(name) == Some((gid, slot));
+        let taken: Vec<String> = self.locks.listed(0).map(|listed| listed.name).filter(is_there).map(str::to_owned).collect();
+        taken.iter().for_each(|name| self.locks.on_recall(name));
+        !taken.is_empty() || self.groups.names().any(|name| is_there(&name))
     }
 
     /// Extents are no more: who waits for a lock or a group at their bytes is told. Who comes later is refused.

@@ -8,6 +8,7 @@ use super::client::{Client, DetachedClient};
 use super::client_turns::ClientTurns;
 use super::coordination::{Coordination, CoordinatorAction};
 use super::descriptors;
+use super::extents::ReadyingExtents;
 use super::home::CoordinatorLink;
 use super::keeper_state::Reigns;
 use super::listener::UnixListener;
@@ -97,6 +98,7 @@ pub(crate) struct ControlLoop {
     /// Links of other nodes that may have more to be read that no event tells of: their turn was cut short.
     pub(super) eager: BTreeSet<u64>,
     pub(super) turns: ClientTurns,
+    pub(super) readying: Vec<ReadyingExtents>,
     /// Since when clients have not read their answers.
     pub(super) unread: HashMap<u64, u64>,
     /// The client that waits for each request of the member.
@@ -166,6 +168,7 @@ impl ControlLoop {
             user_clients_max: descriptors::most_clients(),
             eager: BTreeSet::new(),
             turns: ClientTurns::new(),
+            readying: Vec::new(),
             unread: HashMap::new(),
             asks: HashMap::new(),
             spill_asks: HashMap::new(),
@@ -223,6 +226,7 @@ impl ControlLoop {
         if let Some(home) = self.home.as_mut().filter(|_| self.coordination.is_none()) {
             home.dial(now_ms);
         }
+        self.tick_readying();
         self.listen_again(now_ms);
         self.cut_off_unread(now_ms);
         self.look_at_detached();
@@ -273,13 +277,18 @@ impl ControlLoop {
         match output {
             Output::Send(message) => self.tell_coordinator(message),
             Output::Make { order, gid, lens, copied } => self.make_extents(order, gid, &lens, copied),
+            Output::MakeReady { order, gid, set, extents } => self.begin_ready(order, gid, set, extents),
             Output::Holder { extent, nodes, message } => self.service.notify(ToService::Holder { extent, nodes, message }),
             Output::Free { slots } => {
                 self.extents.free(&slots);
                 self.service.notify(ToService::Freed);
             }
-            Output::NewEpoch { node, epoch, .. } => self.regrant(node, epoch),
+            Output::NewEpoch { node, epoch, .. } => {
+                self.cancel_all_ready();
+                self.regrant(node, epoch);
+            }
             Output::Joined { node, epoch, quota } => {
+                self.cancel_all_ready();
                 self.extents.spills.set_quota(quota);
                 self.service.notify(ToService::Member(true));
                 self.ask_for_spills();
@@ -420,7 +429,10 @@ impl ControlLoop {
         if !self.eager.is_empty() {
             return 0;
         }
-        let due = [self.member.next_deadline(), coordinator, home, keeper, self.clients_due_ms()].into_iter().flatten().min();
+        let due = [self.member.next_deadline(), coordinator, home, keeper, self.clients_due_ms(), self.readying_due_ms()]
+            .into_iter()
+            .flatten()
+            .min();
         due.map_or(TICK_MS, |due| due.saturating_sub(self.now_ms())).min(TICK_MS)
     }
 

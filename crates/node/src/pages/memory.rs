@@ -29,6 +29,8 @@ pub(crate) struct HomeMemory {
     extents: Vec<Option<HomeExtent>>,
     /// Extents reached only through their pages while this lives.
     shared: Vec<(Slot, Arc<NodeExtent>)>,
+    /// Extents whose pages go by commands.
+    noted: Vec<Slot>,
     table: Arc<Extents>,
 }
 
@@ -55,7 +57,7 @@ impl HomeMemory {
     /// The extents of a region that lie on `node`. While this lives they are reached through their pages alone, if the
     /// mapping is coherent.
     ///
-    /// **Errors**: [`Error::GrantRefused`]. [`Error::BadUse`] where the memory's use or kind forbids it; with older commands under way
+    /// **Errors**: [`Error::GrantRefused`]. [`Error::BadUse`] where the memory's use or kind, or copies, forbid it; with older commands under way
     /// that passes.
     pub fn open(join: &Join, node: NodeId, table: &Arc<Extents>) -> Result<HomeMemory, NotShared> {
         let is_coherent = join.consistency == Consistency::Coherent;
@@ -64,11 +66,16 @@ impl HomeMemory {
             layout: join.layout.clone().into(),
             extents: Vec::new(),
             shared: Vec::new(),
+            noted: Vec::new(),
             table: table.clone(),
         };
         for (extent, grant) in join.layout.extents().zip(&join.grants) {
             if extent.node != node || !is_coherent {
                 memory.extents.push(None);
+                if extent.node == node {
+                    table.note_mapping(join.gid, extent.slot)?;
+                    memory.noted.push(extent.slot);
+                }
                 continue;
             }
             let (held, files) = table.share(join.gid, extent.slot, *grant)?;
@@ -204,6 +211,7 @@ impl HomePages for SharedMemory {
 impl Drop for HomeMemory {
     fn drop(&mut self) {
         self.shared.iter().for_each(|(slot, held)| self.table.unshare(*slot, held));
+        self.noted.iter().for_each(|slot| self.table.forget_mapping(self.gid, *slot));
     }
 }
 

@@ -39,7 +39,7 @@ impl Coordinator {
 
     /// Refuses a number of copies that a region cannot have today.
     ///
-    /// **Errors**: those of [`Coordinator::plan_copies`]; [`Error::BadUse`] for a region that was made without copies.
+    /// **Errors**: those of [`Coordinator::plan_copies`]; [`Error::RegionLost`].
     pub(super) fn may_have_copies(&self, region: &RegionRecord, copies: u8) -> Result<()> {
         check(copies)?;
         if copies == region.copies {
@@ -48,17 +48,11 @@ impl Coordinator {
         if let Some(node) = region.lost.first() {
             return Err(Error::RegionLost { region: region.name.clone(), node: *node });
         }
-        if region.holders.is_empty() {
-            let reason = format!(
-                "it was made without copies, and programs of its nodes' hosts store to its memory past the node; make a region with \
-                --copies {copies} and copy it there by `hanare region cp`"
-            );
-            return Err(Error::BadUse { region: region.name.clone(), reason });
-        }
         if copies > region.copies {
             let mut free = self.rooms_for(copies)?;
-            for (home, known) in region.layout.extents().zip(&region.holders) {
-                let holders = std::iter::once(home).chain(&known.copies).map(|extent| extent.node).collect();
+            for (index, home) in region.layout.extents().enumerate() {
+                let known = region.holders.get(index).map_or(&[][..], |known| &known.copies);
+                let holders = std::iter::once(home).chain(known).map(|extent| extent.node).collect();
                 self.more_holders(&mut free, holders, home.len, copies)?;
             }
         }

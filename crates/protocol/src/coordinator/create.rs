@@ -291,7 +291,11 @@ impl Coordinator {
     /// A node carried an order out, or could not.
     pub(super) fn on_obeyed(&mut self, now_ms: u64, node: NodeId, order: u64, result: Result<Vec<ReportedExtent>>) {
         let Some(pending) = self.orders.obeyed(node, order) else { return };
-        let Order::Make { gid, lens, .. } = pending.what else { return self.on_freed(node, order) };
+        let (gid, lens) = match pending.what {
+            Order::Make { gid, lens, .. } => (gid, lens),
+            Order::MakeReady { .. } => return self.on_made_ready(now_ms, order, &pending, result),
+            Order::Free { .. } => return self.on_freed(node, order),
+        };
         let result = result.and_then(|made| self.check_made(node, gid, &lens, &made).map(|()| made));
         if self.copied.is_remade_by(order) {
             return self.on_copy_extent(now_ms, node, order, result);

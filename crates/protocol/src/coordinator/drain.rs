@@ -1,6 +1,6 @@
 //! Draining a node: what it holds goes to other nodes, and nothing new comes to it.
 //!
-//! An extent with copies gets a further copy first, and then its home or its copy on the node goes. So at each moment as many nodes hold it as
+//! Regions without copies are made ready for them first (`readying`). An extent gets a further copy first, and then its home or its copy on the node goes. So at each moment as many nodes hold it as
 //! are asked for. The journal knows which nodes are drained.
 
 use super::Coordinator;
@@ -89,7 +89,17 @@ impl Coordinator {
             return Some(WhyStays::Lost);
         }
         if region.holders.is_empty() {
-            return Some(WhyStays::NoCopies);
+            return self.copied.readying.refusal(region.gid).map(|error| match error {
+                Error::PoolFull { .. } => WhyStays::NoRoom,
+                Error::BadUse { reason, .. } => WhyStays::NotReady(reason.clone()),
+                other => WhyStays::NotReady(other.to_string()),
+            });
+        }
+        let is_locked = |(index, home): (usize, &Extent)| {
+            home.node == node && self.copied.is_locked(CopiedExtent { gid: region.gid, index: index as u32 })
+        };
+        if region.layout.extents().enumerate().any(is_locked) {
+            return Some(WhyStays::Locks);
         }
         let lacks_room = |(index, home): (usize, &Extent)| {
             let copies = region.holders.get(index).map_or(&[][..], |known| &known.copies);

@@ -10,16 +10,17 @@
 //!
 //! A copy is made in three steps: a node makes an empty extent, the home fills it, and the home asks to admit it.
 
+mod making;
 mod wishes;
 
+use super::readying::Readying;
 use super::records::{ExtentCopies, Record, RegionRecord};
 use super::roster::Phase;
 use super::{Coordinator, limits};
 use crate::copies::{HolderOutput, HolderSet, Holders, HoldersState, Term};
-use crate::error::Result;
 use crate::id::{Epoch, Gid, NodeId, Slot};
 use crate::placement::Extent;
-use crate::wire::control::{NodeAddress, Order, ReportedExtent, ToNode};
+use crate::wire::control::{NodeAddress, ToNode};
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,10 +33,10 @@ pub(super) const FIRST_TERM: Term = Term(1);
 const ELECTION_MS: u64 = limits::LEASE_MS / 3;
 
 /// Copies that are made at once, of all extents of the pool: making one takes bandwidth of two nodes.
-const MAKING_COUNT: usize = 16;
+pub(super) const MAKING_COUNT: usize = 16;
 
 /// Time to the next try to make a copy that could not be made.
-const REMAKE_MS: u64 = limits::LEASE_MS;
+pub(super) const REMAKE_MS: u64 = limits::LEASE_MS;
 
 /// A copy that is being made.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,8 @@ struct Copied {
     remade: Option<Remade>,
     /// No copy is made before that.
     rests_until_ms: u64,
+    /// The home did not stop for another, because of locks at its bytes.
+    is_locked: bool,
 }
 
 impl Copied {
@@ -89,6 +92,7 @@ pub(super) struct CopiedExtents {
     unsettled: BTreeSet<CopiedExtent>,
     /// Extents of which a copy is being made.
     making: BTreeSet<CopiedExtent>,
+    pub readying: Readying,
 }
 
 impl CopiedExtents {
@@ -100,6 +104,11 @@ impl CopiedExtents {
     /// Bytes of copies that are being made on a node.
     pub fn promised_to(&self, node: NodeId) -> u64 {
         self.remade().filter(|remade| remade.node == node).map(|remade| remade.len).fold(0, u64::saturating_add)
+    }
+
+    /// True if the home of that extent does not stop for another, because of locks.
+    pub fn is_locked(&self, extent: CopiedExtent) -> bool {
+        self.extents.get(&extent).is_some_and(|copied| copied.is_locked)
     }
 
     /// True if that order makes an extent for a copy.
@@ -128,7 +137,7 @@ impl CopiedExtents {
                 (None, None) => Some(copied.rests_until_ms),
             }
         };
-        self.unsettled.iter().filter_map(due).min()
+        self.unsettled.iter().filter_map(due).chain(self.readying.deadline()).min()
     }
 
     fn those(&self, which: impl Fn(&Copied) -> bool) -> Vec<CopiedExtent> {
@@ -156,7 +165,13 @@ impl Coordinator {
             let set = HolderSet { term: known.term, home: home.node, copies };
             let extent = CopiedExtent { gid, index: index as u32 };
             let Entry::Vacant(place) = self.copied.extents.entry(extent) else { continue };
-            place.insert(Copied { holders: Holders::new(set), elects_until_ms: None, remade: None, rests_until_ms: 0 });
+            place.insert(Copied {
+                holders: Holders::new(set),
+                elects_until_ms: None,
+                remade: None,
+                rests_until_ms: 0,
+                is_locked: false,
+            });
             taken.push((extent, *home));
         }
         for (extent, home) in taken {
@@ -302,6 +317,10 @@ impl Coordinator {
                     self.rest(now_ms, extent);
                 }
             }
+            FromHolder::Stays { term } => {
+                copied.holders.on_stays(from, term);
+                copied.is_locked = true;
+            }
             FromHolder::Broken => {
                 if copied.remade.is_some_and(|remade| remade.node == from) {
                     self.rest(now_ms, extent);
@@ -393,6 +412,7 @@ impl Coordinator {
         for node in self.roster.mute(now_ms) {
             self.lose_holder(now_ms, node, Loss::MayReturn);
         }
+        self.tick_readying(now_ms);
         for extent in self.copied.unsettled.clone() {
             let wish = self.wish(extent);
             let Some(copied) = self.copied.extents.get_mut(&extent) else { continue };
@@ -413,88 +433,6 @@ impl Coordinator {
                     HolderWish::Move => self.move_home(now_ms, extent),
                 },
             }
-        }
-    }
-
-    /// Has a node make an empty extent for a copy. Without a node that has room, that is tried again later.
-    fn make_copy(&mut self, now_ms: u64, extent: CopiedExtent) {
-        let Some(len) = self.extent_len(extent) else { return };
-        let Some(copied) = self.copied.extents.get(&extent) else { return };
-        let set = copied.holders.set().clone();
-        let holders: Vec<NodeId> = std::iter::once(set.home).chain(set.copies.iter().copied()).collect();
-        // A region that has lost bytes is opened by nobody. Its home may be a later life of the last holder.
-        let is_lost = self.ledger.regions.get(&extent.gid).is_some_and(|region| !region.lost.is_empty());
-        let is_home_there = self.roster.phase(set.home) == Phase::Member && !is_lost;
-        let node = self.best_for_copy(&holders, len, self.rooms_of_copies(&holders).into_iter()).filter(|_| is_home_there);
-        let remade = node.map(|node| {
-            let what = Order::Make { gid: extent.gid, lens: vec![len], copied: Some((extent, set)) };
-            let (epoch, order) = (self.epoch(node), self.order(now_ms, node, what));
-            Remade { node, epoch, len, order, slot: None }
-        });
-        if let Some(copied) = self.copied.extents.get_mut(&extent) {
-            (copied.remade, copied.rests_until_ms) = (remade, now_ms.saturating_add(REMAKE_MS));
-        }
-        if remade.is_some() {
-            self.copied.making.insert(extent);
-        }
-    }
-
-    fn extent_len(&self, extent: CopiedExtent) -> Option<u64> {
-        let region = self.ledger.regions.get(&extent.gid)?;
-        region.layout.extents().nth(extent.index as usize).map(|home| home.len)
-    }
-
-    /// A node has made an empty extent for a copy, or could not.
-    pub(super) fn on_copy_extent(&mut self, now_ms: u64, node: NodeId, order: u64, made: Result<Vec<ReportedExtent>>) {
-        let is_it = |copied: &Copied| copied.remade.is_some_and(|remade| remade.order == order);
-        let extent = self.copied.extents.iter().find(|(_, copied)| is_it(copied)).map(|(extent, _)| *extent);
-        let Some(extent) = extent else { return };
-        let made = made.ok().and_then(|made| made.first().copied());
-        let Some(copied) = self.copied.extents.get_mut(&extent) else { return };
-        match (&mut copied.remade, made) {
-            (Some(remade), Some(made)) => remade.slot = Some(made.slot),
-            _ => {
-                (copied.remade, copied.rests_until_ms) = (None, now_ms.saturating_add(REMAKE_MS));
-                self.copied.making.remove(&extent);
-                return;
-            }
-        }
-        if let (Some(seat), Some(made)) = (self.roster.seat_mut(node), &made) {
-            seat.add_grants(made);
-        }
-        self.say_make(extent);
-    }
-
-    /// Tells the home of an extent to fill the copy that is being made.
-    fn say_make(&mut self, extent: CopiedExtent) {
-        let Some(copied) = self.copied.extents.get(&extent) else { return };
-        let (home, remade) = (copied.holders.set().home, copied.remade.filter(|remade| remade.slot.is_some()));
-        if let Some(Remade { node, order, .. }) = remade {
-            self.say_to_holder(home, extent, ToHolder::Make { node, order });
-        }
-    }
-
-    /// A node's epoch ended: copies that are being made there are given up.
-    pub(super) fn give_up_copies_on(&mut self, now_ms: u64, node: NodeId) {
-        let is_there = |extent: &CopiedExtent| {
-            self.copied.extents.get(extent).and_then(|copied| copied.remade).is_some_and(|remade| remade.node == node)
-        };
-        let those: Vec<CopiedExtent> = self.copied.making.iter().filter(|extent| is_there(extent)).copied().collect();
-        those.into_iter().for_each(|extent| self.give_up_copy(now_ms, extent));
-    }
-
-    /// A copy that is being made is given up, and the next one has time.
-    fn rest(&mut self, now_ms: u64, extent: CopiedExtent) {
-        self.give_up_copy(now_ms, extent);
-        self.copied.extents.entry(extent).and_modify(|copied| copied.rests_until_ms = now_ms.saturating_add(REMAKE_MS));
-    }
-
-    /// A copy that is being made is given up: its node frees what it made for it.
-    fn give_up_copy(&mut self, now_ms: u64, extent: CopiedExtent) {
-        self.copied.making.remove(&extent);
-        let Some(remade) = self.copied.extents.get_mut(&extent).and_then(|copied| copied.remade.take()) else { return };
-        if let Some(slot) = remade.slot {
-            self.free(now_ms, remade.node, vec![slot]);
         }
     }
 }

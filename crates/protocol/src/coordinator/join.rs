@@ -342,4 +342,28 @@ impl Coordinator {
         self.lose_holder(now_ms, node, if keeps { Loss::MayReturn } else { Loss::ForGood });
         self.end_epoch(now_ms, node, if keeps { Going::Kept } else { Going::Left });
     }
+
+    /// A node's epoch ended: its orders, what it was making, and its clients' ranks go with it, and everyone is told.
+    pub(super) fn end_epoch(&mut self, now_ms: u64, node: NodeId, going: Going<'_>) {
+        let (epoch, how, reason) = (self.epoch(node), going.how(), going.reason());
+        self.record(Record::EpochEnded { node, how });
+        self.orders.cancel(node);
+        if let Some(seat) = self.roster.seat_mut(node) {
+            seat.grants = None;
+        }
+        self.on_node_away(node);
+        self.forget_reserved(node);
+        let in_order = !matches!(going, Going::Lost(..));
+        self.outputs.push_back(Output::NodeLost { node, epoch, reason: reason.to_owned(), in_order });
+        let others: Vec<NodeId> = self.roster.members().map(|(other, _)| other).filter(|other| *other != node).collect();
+        for other in others {
+            self.send(other, ToNode::NodeLost { node, epoch, reason: reason.to_owned() });
+        }
+        self.undo_makes_on(now_ms, node, reason);
+        self.copied.readying.on_node_away(node, reason);
+        self.give_up_copies_on(now_ms, node);
+        let gone = self.ranks.on_node_gone(node);
+        self.rank_gone(gone, &format!("{node} was lost: {reason}"), true);
+        self.changed = true;
+    }
 }

@@ -3,6 +3,7 @@
 //! The ledger changes by [`Ledger::apply`] only, in life as in replay, so a restart sees exactly what was journaled.
 
 use super::asks::AskKey;
+use super::holders::FIRST_TERM;
 use super::records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
 use crate::id::{Gid, Incarnation, NodeId, Slot};
 use crate::placement::{Extent, Span};
@@ -80,6 +81,7 @@ impl Ledger {
             Record::Altered { gid, changes, by } => self.apply_altered(*gid, changes, *by),
             Record::Resized { gid, span, holders, by } => self.apply_resized(*gid, (span, holders), *by),
             Record::Held { extent, home, holders } => self.apply_held(*extent, home, holders),
+            Record::TakesCopies { gid } => self.apply_takes_copies(*gid),
             Record::Removed { gid, by } => {
                 self.remove(*gid);
                 self.effects.insert(*by, Effect::Changed);
@@ -147,6 +149,13 @@ impl Ledger {
         region.layout.spans.push(span.clone());
         region.holders.extend_from_slice(holders);
         self.effects.insert(by, Effect::Resized(gid));
+    }
+
+    fn apply_takes_copies(&mut self, gid: Gid) {
+        if let Some(region) = self.regions.get_mut(&gid).filter(|region| region.holders.is_empty()) {
+            let alone = ExtentCopies { term: FIRST_TERM, copies: Vec::new() };
+            region.holders = region.layout.extents().map(|_| alone.clone()).collect();
+        }
     }
 
     /// An extent has this home and these copies. Others that held it hold it no more.

@@ -14,7 +14,8 @@
 //! | `roster`, `join` | whose lease holds; what a node that joins keeps, and in which epoch |
 //! | `naming` | what a region's name means |
 //! | `create`, `region` | creating and growing; opening and removing |
-//! | `holders`, `copy_count`, `drain` | which nodes hold an extent with copies; how many do; which hold nothing soon |
+//! | `holders`, `copy_count` | which nodes hold an extent with copies; how many do |
+//! | `readying`, `drain` | regions that get their first copies; nodes that hold nothing soon |
 //! | `removals`, `listing` | when a removal is answered; what is shown |
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
 //! | `orders`, `asks`, `ranks` | that each order and each request is carried out once; which ranks go with a node |
@@ -36,6 +37,7 @@ pub(crate) mod permission;
 mod placement;
 mod quota;
 mod ranks;
+mod readying;
 mod records;
 mod region;
 mod reign;
@@ -183,7 +185,10 @@ impl Coordinator {
         };
         coordinator.record(started);
         let gids: Vec<Gid> = coordinator.ledger.regions.keys().copied().collect();
-        gids.into_iter().for_each(|gid| coordinator.take_up_holders(now_ms, gid));
+        for gid in gids {
+            coordinator.take_up_holders(now_ms, gid);
+            coordinator.want_ready(now_ms, gid);
+        }
         coordinator
     }
 
@@ -460,29 +465,6 @@ impl Coordinator {
         let (order, message) = self.orders.give(now_ms, node, epoch, what);
         self.send(node, message);
         order
-    }
-
-    /// A node's epoch ended: its orders, what it was making, and its clients' ranks go with it, and everyone is told.
-    fn end_epoch(&mut self, now_ms: u64, node: NodeId, going: Going<'_>) {
-        let (epoch, how, reason) = (self.epoch(node), going.how(), going.reason());
-        self.record(Record::EpochEnded { node, how });
-        self.orders.cancel(node);
-        if let Some(seat) = self.roster.seat_mut(node) {
-            seat.grants = None;
-        }
-        self.on_node_away(node);
-        self.forget_reserved(node);
-        let in_order = !matches!(going, Going::Lost(..));
-        self.outputs.push_back(Output::NodeLost { node, epoch, reason: reason.to_owned(), in_order });
-        let others: Vec<NodeId> = self.roster.members().map(|(other, _)| other).filter(|other| *other != node).collect();
-        for other in others {
-            self.send(other, ToNode::NodeLost { node, epoch, reason: reason.to_owned() });
-        }
-        self.undo_makes_on(now_ms, node, reason);
-        self.give_up_copies_on(now_ms, node);
-        let gone = self.ranks.on_node_gone(node);
-        self.rank_gone(gone, &format!("{node} was lost: {reason}"), true);
-        self.changed = true;
     }
 
     /// Reports ranks that are gone.

@@ -72,6 +72,7 @@ impl GivenOrders {
         self.of(node).any(|(_, pending)| match &pending.what {
             Order::Make { gid: other, .. } => *other == gid,
             Order::Free { slots } => slots.contains(&slot),
+            Order::MakeReady { .. } => false,
         })
     }
 

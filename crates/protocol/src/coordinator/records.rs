@@ -87,6 +87,11 @@ pub enum Record {
         /// Its copies.
         holders: ExtentCopies,
     },
+    /// Each extent of a region that was made without copies may have some from here on.
+    TakesCopies {
+        /// The region.
+        gid: Gid,
+    },
     /// The bytes of a region that lay on a node are gone.
     Lost {
         /// The region.

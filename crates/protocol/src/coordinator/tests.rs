@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 mod changes;
 mod copies;
+mod readying;
 mod removals;
 mod spills;
 
@@ -29,6 +30,10 @@ struct Node {
     grant_next: u8,
     /// Whether it makes extents when ordered, refuses, or takes for ever.
     makes: Option<Result<()>>,
+    /// Whether it makes extents ready for copies when ordered, refuses, or waits.
+    readies: Option<Result<()>>,
+    /// Orders to make extents ready that wait.
+    waiting: Vec<(u64, Vec<Slot>)>,
     answers: Vec<(u64, Result<Answer>)>,
     lost: Vec<NodeId>,
     /// Locks of its clients that were recalled, and by which home; `None` for all at once.
@@ -56,10 +61,24 @@ fn node(name: &str, incarnation: u128) -> Node {
     let settings = member::Settings::new(Incarnation(incarnation), name, "127.0.0.1:1");
     let mut member = Member::new(settings);
     member.set_memory(Memory { lent: 1 << 20, populated: 1 << 20, used: 0, spilled: 0, page: 4096, clients: 0, is_plain: false });
-    let (slots, answers, lost, recalls, recalled, held, first) = Default::default();
-    let makes = Some(Ok(()));
-    let (slot_next, grant_next, refused) = (0, 0, 0);
-    Node { member, peer: None, slots, slot_next, grant_next, makes, answers, lost, recalls, recalled, held, first, refused }
+    let (makes, readies) = (Some(Ok(())), Some(Ok(())));
+    Node {
+        member,
+        peer: None,
+        slots: BTreeSet::new(),
+        slot_next: 0,
+        grant_next: 0,
+        makes,
+        readies,
+        waiting: Vec::new(),
+        answers: Vec::new(),
+        lost: Vec::new(),
+        recalls: Vec::new(),
+        recalled: Vec::new(),
+        held: Vec::new(),
+        first: Vec::new(),
+        refused: 0,
+    }
 }
 
 impl Node {
@@ -84,6 +103,16 @@ impl Node {
         self.member.made(order, result);
     }
 
+    /// Carries out orders to make extents ready, unless it waits.
+    fn make_ready(&mut self) {
+        let Some(may) = self.readies.clone() else { return };
+        for (order, slots) in std::mem::take(&mut self.waiting) {
+            let held: Vec<ReportedExtent> = self.member.held().filter(|extent| slots.contains(&extent.slot)).copied().collect();
+            let fresh = held.iter().map(|extent| self.grant(extent.gid, extent.slot.0, extent.len)).collect();
+            self.member.made_ready(order, may.clone().map(|()| fresh));
+        }
+    }
+
     /// Acts on outputs; returns what is to be sent.
     fn drain(&mut self, now_ms: u64) -> Vec<FromNode> {
         let mut sent = Vec::new();
@@ -93,6 +122,10 @@ impl Node {
                 member::Output::Make { order, gid, lens, copied } => {
                     self.first.extend(copied.map(|(_, set)| set));
                     self.make(order, gid, &lens);
+                }
+                member::Output::MakeReady { order, extents, .. } => {
+                    self.waiting.push((order, extents.into_iter().map(|(_, slot)| slot).collect()));
+                    self.make_ready();
                 }
                 member::Output::Holder { extent, message, .. } => self.held.push((extent, message)),
                 member::Output::Free { slots } => {

@@ -43,6 +43,8 @@ pub enum HoldersEvent {
     Elected,
     /// A copy is to follow the home.
     Move,
+    /// The home does not stop now.
+    Stay,
     /// No copy can follow: the home goes on.
     Return,
     /// Home and copies are lost.
@@ -54,6 +56,7 @@ pub const HOLDERS: &[Row<HoldersState, HoldersEvent>] = &[
     Row { event: HoldersEvent::Drop, from: &[HoldersState::Steady, HoldersState::Releasing], to: HoldersState::Steady },
     Row { event: HoldersEvent::Admit, from: &[HoldersState::Steady], to: HoldersState::Steady },
     Row { event: HoldersEvent::Move, from: &[HoldersState::Steady], to: HoldersState::Releasing },
+    Row { event: HoldersEvent::Stay, from: &[HoldersState::Releasing], to: HoldersState::Steady },
     Row { event: HoldersEvent::HomeLost, from: &[HoldersState::Steady, HoldersState::Releasing], to: HoldersState::Electing },
     Row { event: HoldersEvent::Return, from: &[HoldersState::Electing], to: HoldersState::Steady },
     Row { event: HoldersEvent::Elected, from: &[HoldersState::Electing], to: HoldersState::Steady },
@@ -180,6 +183,13 @@ impl Holders {
                 self.elect_anew();
                 self.has_stopped = true;
             }
+        }
+    }
+
+    /// The home does not stop now. It may have stopped since, by a wish that it heard twice, and says so then.
+    pub fn on_stays(&mut self, home: NodeId, term: Term) {
+        if self.is_home(home, term) {
+            self.step(HoldersEvent::Stay);
         }
     }
 

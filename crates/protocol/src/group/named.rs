@@ -101,6 +101,11 @@ impl Groups {
         self.instances.len()
     }
 
+    /// The names of all group instances.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.instances.values().map(|instance| instance.name.as_str())
+    }
+
     /// Number of parties of a connection.
     pub fn count_of(&self, link: u64) -> usize {
         self.links.get(&link).copied().unwrap_or_default()

@@ -142,6 +142,17 @@ pub enum Output {
         /// See [`Order::Make`].
         copied: Option<(CopiedExtent, HolderSet)>,
     },
+    /// Make extents ready for copies, and call [`Member::made_ready`]. A lost connection to the coordinator, or a new epoch, ends it undone.
+    MakeReady {
+        /// The order's number.
+        order: u64,
+        /// The region.
+        gid: Gid,
+        /// Their first holders: this node alone.
+        set: HolderSet,
+        /// Their names and slots.
+        extents: Vec<(CopiedExtent, Slot)>,
+    },
     /// The coordinator's message on an extent with copies.
     Holder {
         /// The extent.
@@ -390,6 +401,18 @@ impl Member {
         }
         if self.phase() == Phase::Member
             && let OrderArrival::Done(message) = self.orders.arrived(order)
+        {
+            self.send(message);
+        }
+    }
+
+    /// The driver carried out [`Output::MakeReady`], or could not. The extents have new grants.
+    pub fn made_ready(&mut self, order: u64, result: Result<Vec<ReportedExtent>>) {
+        for ready in result.iter().flatten() {
+            self.held.entry(ready.slot).and_modify(|extent| *extent = *ready);
+        }
+        if let Some(message) = self.orders.made_ready(order, result)
+            && self.phase() == Phase::Member
         {
             self.send(message);
         }
@@ -660,6 +683,10 @@ impl Member {
             (OrderArrival::New, Order::Make { gid, lens, copied }) => {
                 self.orders.making(order);
                 self.outputs.push_back(Output::Make { order, gid, lens, copied });
+            }
+            (OrderArrival::New, Order::MakeReady { gid, set, extents }) => {
+                self.orders.making(order);
+                self.outputs.push_back(Output::MakeReady { order, gid, set, extents });
             }
             (OrderArrival::New, Order::Free { slots }) => {
                 self.free(slots);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// State of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OrderEntry {
-    /// The driver is making extents; `wanted` is false once the coordinator has settled the order without them.
+    /// The driver makes extents, or makes them ready; `wanted` is false once the coordinator has settled the order without them.
     Making { wanted: bool },
     /// Done. `told`: the coordinator was sent the result at least once, so it decides what becomes of it.
     Done { result: Result<Vec<ReportedExtent>>, told: bool },
@@ -81,6 +81,18 @@ impl ReceivedOrders {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// The driver made extents ready for copies, or could not; returns the message for whoever wants to know.
+    pub fn made_ready(&mut self, order: u64, result: Result<Vec<ReportedExtent>>) -> Option<FromNode> {
+        match self.entries.remove(&order) {
+            Some(OrderEntry::Making { wanted: true }) => {
+                // Nobody frees what was there before.
+                self.entries.insert(order, OrderEntry::Done { result: result.clone(), told: true });
+                Some(FromNode::Obeyed { order, result })
+            }
+            _ => None,
         }
     }
 

@@ -212,14 +212,16 @@ pub struct StayingRegion {
 }
 
 /// Reason for which a region does not move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhyStays {
-    /// The region was made without copies.
-    NoCopies,
+    /// Its nodes cannot make it ready for copies: the reason of one.
+    NotReady(String),
     /// Bytes of it are lost.
     Lost,
     /// No other node has room for it.
     NoRoom,
+    /// Programs have locks or groups at its bytes.
+    Locks,
 }
 
 /// Treatment of an existing region with the name of one to be created.
@@ -847,6 +849,16 @@ pub enum Order {
         /// Name and first holders of an extent with copies: the node is the home or one of the copies. A node that is neither gets an empty
         /// extent, which a home makes a copy.
         copied: Option<(CopiedExtent, HolderSet)>,
+    },
+    /// Make extents ready for copies on other nodes, all or none: direct access ends, and their grants are new ones. The node is the home of
+    /// each.
+    MakeReady {
+        /// The region.
+        gid: Gid,
+        /// Their first holders: the node alone.
+        set: HolderSet,
+        /// Their names and slots.
+        extents: Vec<(CopiedExtent, Slot)>,
     },
     /// Free extents, wiped before anyone else gets their memory.
     Free {

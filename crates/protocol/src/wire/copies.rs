@@ -85,6 +85,11 @@ pub enum FromHolder {
         /// The home's term.
         term: Term,
     },
+    /// The home does not stop for another now, because programs have locks or groups at its bytes.
+    Stays {
+        /// The home's term.
+        term: Term,
+    },
     /// Bytes could not be written here: this node is no holder any more.
     Broken,
 }

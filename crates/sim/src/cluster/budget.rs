@@ -31,10 +31,10 @@ impl Cluster {
             .map(|(extent, ..)| extent.gid)
             .collect();
         Self::word_regions(coordinator).all(|region| {
-            let Some((home, known)) = region.holders_of(0) else { return true };
             // A home that is lost counts for none, though its place is not taken yet.
-            let home = Some(home).filter(|_| !electing.contains(&region.gid));
-            let mut holders = home.into_iter().chain(&known.copies);
+            let home = region.layout.extents().next().filter(|_| !electing.contains(&region.gid));
+            let copies = region.holders.first().map_or(&[][..], |known| &known.copies);
+            let mut holders = home.into_iter().chain(copies);
             holders.any(|holder| self.is_well(node, (holder.node, holder.slot), region.gid))
         })
     }
@@ -48,7 +48,7 @@ impl Cluster {
             !host.is_stopped && !host.is_partitioned && process.member.phase() == hanare_protocol::member::Phase::Member;
         let is_doubted = |process: &Process| process.doubted.iter().any(|(extent, copy)| extent.gid == gid && *copy == node);
         let is_doubted = self.hosts.iter().filter_map(|host| host.process.as_ref()).any(is_doubted);
-        is_reached && !is_doubted && process.lender.copied(gid, slot).is_some_and(|extent| !extent.has_failed())
+        is_reached && !is_doubted && process.lender.bytes(gid, slot).is_some_and(|extent| !extent.has_failed())
     }
 
     /// The host whose process has that number in the pool.
@@ -57,8 +57,8 @@ impl Cluster {
         self.hosts.iter().position(|host| host.process.as_ref().is_some_and(is_it))
     }
 
-    /// An extent with copies on a node.
+    /// An extent on a node.
     pub(super) fn holder(&self, node: NodeId, gid: Gid, slot: Slot) -> Option<&SimExtent> {
-        self.hosts[self.host_of(node)?].process.as_ref()?.lender.copied(gid, slot)
+        self.hosts[self.host_of(node)?].process.as_ref()?.lender.bytes(gid, slot)
     }
 }

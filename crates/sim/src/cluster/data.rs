@@ -63,6 +63,7 @@ impl Cluster {
             FromHolder::Admit { .. } => self.count("copies made"),
             FromHolder::Broken => self.count("writes that failed"),
             FromHolder::Released { .. } => self.count("homes that stopped for another"),
+            FromHolder::Stays { .. } => self.count("homes that stayed because of locks"),
             FromHolder::IsFrozen { .. } => {}
         }
         let Some(message) = self.tampered(at, extent, message)? else { return Ok(()) };

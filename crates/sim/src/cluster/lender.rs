@@ -1,4 +1,4 @@
-//! A node's memory: slots, lengths, and grants of an epoch; and the bytes of extents with copies.
+//! A node's memory: slots, lengths, and grants of an epoch; and the bytes.
 
 use super::memory::SimExtent;
 use crate::dice::Dice;
@@ -6,7 +6,7 @@ use hanare_home::{Bytes, Memory as HomeMemory};
 use hanare_protocol::error::{Error, Result};
 use hanare_protocol::id::{Epoch, Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::wire::control::{Memory, ReportedExtent};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes that each node lends, where regions are to fill it; and where copies are to find room.
 pub(crate) const LENT: u64 = 1 << 20;
@@ -17,8 +17,9 @@ pub(crate) const MUCH_LENT: u64 = 64 << 20;
 pub(crate) struct Lender {
     pub epoch: Epoch,
     pub extents: BTreeMap<Slot, ReportedExtent>,
-    /// Bytes of extents with copies.
-    copied: BTreeMap<Slot, SimExtent>,
+    bytes: BTreeMap<Slot, SimExtent>,
+    /// Extents that are made ready for copies: commands on them are refused.
+    closed: BTreeSet<Slot>,
     /// Bytes that it lends.
     lent: u64,
     /// True while the node is a member by its own clock.
@@ -30,8 +31,8 @@ pub(crate) struct Lender {
 
 impl Lender {
     pub fn new(life: u64, lent: u64) -> Lender {
-        let (extents, copied) = Default::default();
-        Lender { epoch: Epoch(0), extents, copied, lent, has_lease: false, is_late: false, grants: Dice::new(life << 32) }
+        let (extents, bytes, closed) = Default::default();
+        Lender { epoch: Epoch(0), extents, bytes, closed, lent, has_lease: false, is_late: false, grants: Dice::new(life << 32) }
     }
 
     pub fn memory(&self) -> Memory {
@@ -57,9 +58,11 @@ impl Lender {
             let slot = (0..).map(Slot).find(|slot| !self.extents.contains_key(slot)).expect("slots do not end");
             let extent = ReportedExtent { slot, gid, len: *len, read: self.grant(), write: self.grant() };
             self.extents.insert(slot, extent);
+            let bytes = SimExtent::new(gid, slot, *len, self.is_late);
             if is_copied {
-                self.copied.insert(slot, SimExtent::new(gid, slot, *len, self.is_late));
+                bytes.take_copies();
             }
+            self.bytes.insert(slot, bytes);
             made.push(extent);
         }
         Ok(made)
@@ -67,29 +70,59 @@ impl Lender {
 
     /// Frees extents. Returns false if it has not all of them.
     pub fn free(&mut self, slots: &[Slot]) -> bool {
-        slots.iter().for_each(|slot| drop(self.copied.remove(slot)));
+        slots.iter().for_each(|slot| drop(self.bytes.remove(slot)));
         slots.iter().all(|slot| self.extents.remove(slot).is_some())
     }
 
-    /// An extent with copies.
-    pub fn copied(&self, gid: Gid, slot: Slot) -> Option<&SimExtent> {
-        self.copied.get(&slot).filter(|extent| extent.gid() == gid)
+    /// Refuses commands on extents that are made ready for copies.
+    pub fn close(&mut self, slots: impl Iterator<Item = Slot>) {
+        self.closed.extend(slots);
+    }
+
+    /// No extent is made ready any more.
+    pub fn reopen(&mut self) {
+        self.closed.clear();
+    }
+
+    /// Makes extents ready for copies: their grants are new ones. Says of each whether it was not ready before. `None` where one is gone.
+    pub fn make_ready(&mut self, slots: impl Iterator<Item = Slot>) -> Option<Vec<(ReportedExtent, bool)>> {
+        let mut ready = Vec::new();
+        for slot in slots {
+            self.closed.remove(&slot);
+            let bytes = self.bytes.get(&slot)?.clone();
+            if !bytes.is_copied() {
+                bytes.take_copies();
+                self.renew(slot);
+                ready.push((*self.extents.get(&slot)?, true));
+            } else {
+                ready.push((*self.extents.get(&slot)?, false));
+            }
+        }
+        Some(ready)
+    }
+
+    /// The bytes of an extent.
+    pub fn bytes(&self, gid: Gid, slot: Slot) -> Option<&SimExtent> {
+        self.bytes.get(&slot).filter(|extent| extent.gid() == gid)
     }
 
     /// All extents with copies.
     pub fn all_copied(&self) -> impl Iterator<Item = &SimExtent> {
-        self.copied.values()
+        self.bytes.values().filter(|extent| extent.is_copied())
+    }
+
+    fn renew(&mut self, slot: Slot) {
+        let (read, write) = (self.grant(), self.grant());
+        if let Some(extent) = self.extents.get_mut(&slot) {
+            (extent.read, extent.write) = (read, write);
+        }
     }
 
     /// Begins an epoch: every grant is made anew.
     pub fn regrant(&mut self, epoch: Epoch) -> Vec<ReportedExtent> {
         self.epoch = epoch;
         let slots: Vec<Slot> = self.extents.keys().copied().collect();
-        for slot in slots {
-            let (read, write) = (self.grant(), self.grant());
-            let extent = self.extents.get_mut(&slot).expect("just listed");
-            (extent.read, extent.write) = (read, write);
-        }
+        slots.into_iter().for_each(|slot| self.renew(slot));
         self.extents.values().copied().collect()
     }
 
@@ -100,21 +133,19 @@ impl Lender {
     }
 }
 
-/// Extents with copies answer while their home is open, and the node has its lease. Of others only locks at their bytes are asked for.
+/// Extents with copies answer while their home is open, and the node has its lease.
 impl HomeMemory for Lender {
     type Extent = SimExtent;
 
     fn open(&self, slot: Slot, grant: Grant, _need: Rights) -> Result<SimExtent> {
         let gid = self.opens(slot, grant);
-        let extent = gid.and_then(|gid| match self.copied.get(&slot) {
-            Some(extent) => Some(extent.clone()).filter(|extent| extent.is_open() && self.has_lease),
-            None => Some(SimExtent::new(gid, slot, self.extents.get(&slot)?.len, false)),
-        });
+        let extent = self.bytes.get(&slot).filter(|_| gid.is_some() && !self.closed.contains(&slot)).cloned();
+        let extent = extent.filter(|extent| !extent.is_copied() || (extent.is_open() && self.has_lease));
         extent.ok_or(Error::GrantRefused { gid: gid.unwrap_or(Gid(0)), node: NodeId(0) })
     }
 
     fn find(&self, gid: Gid, slot: Slot) -> Option<SimExtent> {
-        self.copied(gid, slot).cloned()
+        self.bytes(gid, slot).cloned()
     }
 
     fn has(&self, gid: Gid, slot: Slot) -> bool {

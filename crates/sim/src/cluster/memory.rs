@@ -1,4 +1,4 @@
-//! The bytes of an extent with copies, and what faults and defects make of them.
+//! The bytes of an extent, and what faults and defects make of them.
 
 use hanare_home::{Bytes, QueueArray, Vector, Vectors};
 use hanare_protocol::id::{Gid, Slot};
@@ -7,7 +7,7 @@ use hanare_protocol::{Error, Result};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// An extent with copies; a clone is the same bytes.
+/// An extent; a clone is the same bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct SimExtent {
     slot: Slot,
@@ -17,6 +17,8 @@ pub(crate) struct SimExtent {
 
 #[derive(Debug, Default)]
 struct Faults {
+    /// Other nodes may have copies.
+    is_copied: Cell<bool>,
     /// The next write fails.
     fails: Cell<bool>,
     /// A write has failed, or will.
@@ -35,9 +37,19 @@ impl SimExtent {
         SimExtent { slot, bytes, faults: Rc::new(Faults { is_late, ..Faults::default() }) }
     }
 
+    /// Other nodes may have copies from here on.
+    pub fn take_copies(&self) {
+        self.faults.is_copied.set(true);
+    }
+
+    /// True if other nodes may have copies.
+    pub fn is_copied(&self) -> bool {
+        self.faults.is_copied.get()
+    }
+
     /// True if commands on it are admitted.
     pub fn is_open(&self) -> bool {
-        self.bytes.is_open()
+        !self.is_copied() || self.bytes.is_open()
     }
 
     /// The next write to it fails.
@@ -112,7 +124,7 @@ impl Bytes for SimExtent {
             applied.remove(at);
             return Ok(vec![0; 16]);
         }
-        if !self.faults.is_late || self.bytes.is_open() {
+        if !self.faults.is_late || self.is_open() {
             return self.bytes.apply(write);
         }
         match self.faults.late.replace(Some(write.clone())) {

@@ -89,6 +89,11 @@ pub(crate) enum Event {
         lens: Vec<u64>,
         copied: Copied,
     },
+    /// Extents that an order makes ready for copies have no command under way.
+    Quiet {
+        at: ProcessLife,
+        order: u64,
+    },
     Regranted {
         node: usize,
         life: u64,
@@ -184,7 +189,7 @@ impl std::fmt::Debug for FrameBox {
 /// Terms of a run, by the dice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Terms {
-    /// Connections to the coordinator lose, repeat and reorder messages. No region has copies.
+    /// Connections to the coordinator lose, repeat and reorder messages. No region has copies, and no node is drained.
     Harsh,
     /// Connections keep order until they break, and regions have copies.
     Ordered,
@@ -229,6 +234,8 @@ defects! {
     ForgetLost,
     /// A copy that is silent is never given up.
     WaitForEver,
+    /// A home goes on without copies after its extent is ready for some.
+    WriteDirectly,
     /// Some grants to waiters are not passed on.
     ForgetGrants,
     /// A waiting claimant is sometimes told that it has the lock.
@@ -360,6 +367,7 @@ impl World for Cluster {
             Event::Commit { life, through } => self.on_commit(life, through),
             Event::TickNode { node, life } => self.on_tick_node(node, life),
             Event::Made { node, life, order, gid, lens, copied } => self.on_made((node, life), order, gid, &lens, copied),
+            Event::Quiet { at, order } => self.on_quiet(at, order),
             Event::Regranted { node, life, epoch } => self.on_regranted(node, life, epoch),
             Event::Work { node, life, client } => self.on_work(node, life, client),
             Event::Launch => self.on_launch(),
@@ -446,7 +454,9 @@ impl Cluster {
             Event::Frame { place, .. } | Event::Came { place, .. } | Event::WireEnded { place } => {
                 self.wires.at(*place).map(|(node, _)| node)
             }
-            Event::Dialed { from: (node, _), .. } | Event::Serve { at: (node, _) } => Some(*node),
+            Event::Dialed { from: (node, _), .. } | Event::Serve { at: (node, _) } | Event::Quiet { at: (node, _), .. } => {
+                Some(*node)
+            }
             Event::Asked(ask) => Some(ask.host()),
             Event::Lock(event) => self.host_of_lock(event),
             Event::Connect { node, .. }

@@ -1,9 +1,10 @@
 //! A node's membership and lender, driven as its process drives them.
 
-use super::process::ProcessLife;
+use super::process::{ProcessLife, ReadyOrder};
 use super::*;
 use crate::harness::due;
 use hanare_home::{CopyInput, Input, PageInput};
+use hanare_protocol::error::Error;
 use hanare_protocol::page::membership::Over;
 use hanare_protocol::wire::copies::ToHolder;
 
@@ -32,6 +33,40 @@ impl Cluster {
         }
         self.granted(node, epoch, &held);
         self.drain_node(node)
+    }
+
+    /// Commands that were under way have ended.
+    pub(super) fn on_quiet(&mut self, at: ProcessLife, order: u64) -> Check {
+        let refuses = self.is_rough && self.dice.chance(200);
+        let Some(process) = self.process(at) else { return Ok(()) };
+        let Some(place) = process.readying.iter().position(|ready| ready.order == order) else { return Ok(()) };
+        let ReadyOrder { set, extents, .. } = process.readying.remove(place);
+        let slots = extents.iter().map(|(_, slot)| *slot);
+        let ready = if refuses { None } else { process.lender.make_ready(slots) };
+        let Some(ready) = ready else {
+            process.lender.reopen();
+            process.member.made_ready(order, Err(not_ready()));
+            return self.drain_node(at.0);
+        };
+        self.count("extents made ready for copies");
+        for ((extent, slot), _) in extents.into_iter().zip(&ready).filter(|(_, (_, is_new))| *is_new) {
+            self.tell(at, CopyInput::Made { extent, set: set.clone(), order, slot })?;
+        }
+        let reports: Vec<ReportedExtent> = ready.into_iter().map(|(report, _)| report).collect();
+        let Some(process) = self.process(at) else { return Ok(()) };
+        let epoch = process.lender.epoch;
+        process.member.made_ready(order, Ok(reports.clone()));
+        self.granted(at.0, epoch, &reports);
+        self.drain_node(at.0)
+    }
+
+    /// The node joins anew: nothing is made ready meanwhile.
+    fn cancel_ready(&mut self, at: ProcessLife) {
+        let Some(process) = self.process(at) else { return };
+        process.lender.reopen();
+        for ready in std::mem::take(&mut process.readying) {
+            process.member.made_ready(ready.order, Err(not_ready()));
+        }
     }
 
     pub(super) fn granted(&mut self, node: usize, epoch: Epoch, held: &[ReportedExtent]) {
@@ -66,6 +101,12 @@ impl Cluster {
                     let after = if is_slow { self.dice.between(1_000, 9_000) } else { self.dice.between(0, 20) };
                     self.at(after, Event::Made { node, life, order, gid, lens, copied });
                 }
+                member::Output::MakeReady { order, set, extents, .. } => {
+                    process.lender.close(extents.iter().map(|(_, slot)| *slot));
+                    process.readying.push(ReadyOrder { order, set, extents });
+                    let after = self.dice.between(0, 500);
+                    self.at(after, Event::Quiet { at: (node, life), order });
+                }
                 member::Output::Free { slots } => {
                     if self.course.has(Defect::FreeNothing) {
                         continue;
@@ -75,11 +116,13 @@ impl Cluster {
                     self.tell((node, life), Input::Freed)?;
                 }
                 member::Output::NewEpoch { node: id, epoch, .. } => {
+                    self.cancel_ready((node, life));
                     self.tell((node, life), PageInput::Identity { node: id, epoch })?;
                     self.begin_epoch(node, life, id, epoch);
                 }
                 member::Output::AskDone { request, result, .. } => self.on_answered(node, request, result)?,
                 member::Output::Joined { node: id, epoch, .. } => {
+                    self.cancel_ready((node, life));
                     self.note(format!("{} is {id} in {epoch}", name(node)));
                     self.tell((node, life), Input::Member(true))?;
                 }
@@ -149,4 +192,8 @@ impl Cluster {
             self.at(due, Event::TickNode { node, life });
         }
     }
+}
+
+fn not_ready() -> Error {
+    Error::BadUse { region: "of the simulator".to_owned(), reason: "programs use it".to_owned() }
 }

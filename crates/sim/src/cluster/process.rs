@@ -6,7 +6,8 @@ use crate::cluster::memory::SimExtent;
 use crate::served::ServedHome;
 use hanare_home::LockTerms;
 use hanare_protocol::coordinator::{BatchNumber, Coordinator, Peer, WaitingOutputs};
-use hanare_protocol::id::{ClientId, Incarnation, NodeId};
+use hanare_protocol::copies::HolderSet;
+use hanare_protocol::id::{ClientId, Incarnation, NodeId, Slot};
 use hanare_protocol::member::{Member, Settings};
 use hanare_protocol::wire::control::{RegionView, Request};
 use hanare_protocol::wire::copies::CopiedExtent;
@@ -52,11 +53,21 @@ pub(crate) struct Process {
     pub opens: BTreeMap<u64, Opener>,
     /// Commands on words that wait for their write: by link, the program and its request.
     pub writes: BTreeMap<u64, (usize, u64)>,
+    /// Extents that are made ready for copies when commands under way have ended.
+    pub readying: Vec<ReadyOrder>,
     /// Copies that homes here want dropped.
     pub doubted: BTreeSet<(CopiedExtent, NodeId)>,
     /// Locks that are leased to programs here.
     pub leases: NodeLeases,
     pub tick_at: Option<u64>,
+}
+
+/// An order to make extents ready for copies.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadyOrder {
+    pub order: u64,
+    pub set: HolderSet,
+    pub extents: Vec<(CopiedExtent, Slot)>,
 }
 
 /// A program that opens a region.
@@ -77,7 +88,7 @@ impl Process {
             view: None,
         };
         let clients = (0..CLIENT_COUNT).map(client).collect();
-        let (reports, opens, writes, doubted, leases) = Default::default();
+        let (reports, opens, writes, readying, doubted, leases) = Default::default();
         let served = ServedHome::new(life, terms);
         let (connection, tick_at) = (None, None);
         Process {
@@ -91,6 +102,7 @@ impl Process {
             reports,
             opens,
             writes,
+            readying,
             doubted,
             leases,
             tick_at,

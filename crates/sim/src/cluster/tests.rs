@@ -36,11 +36,13 @@ fn a_long_run_within_the_budget_loses_nothing_and_meets_every_fault() {
     let whats = [
         "additions",
         "additions that were done before",
+        "additions without copies",
         "commits that came late",
         "connections between nodes broken",
         "connections broken",
         "coordinators at another node",
         "copies made",
+        "extents made ready for copies",
         "frames lost with their connection",
         "homes elected with copies",
         "nodes lost",

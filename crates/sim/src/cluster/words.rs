@@ -15,7 +15,7 @@ use hanare_protocol::id::{ClientId, Grant, Rights, Slot, User};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::placement::Placement;
 use hanare_protocol::wire::command::{Op, Update};
-use hanare_protocol::wire::control::{Answer, Existing, RegionView, Request};
+use hanare_protocol::wire::control::{Answer, Changes, Existing, RegionView, Request};
 use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeSet;
@@ -97,6 +97,11 @@ fn copies_of(region: usize) -> u8 {
     2 + (region % 2) as u8
 }
 
+/// True for the region that is made without copies, and gets them later.
+fn begins_alone(region: usize) -> bool {
+    region + 1 == REGION_COUNT
+}
+
 fn word_at(word: usize) -> u64 {
     word as u64 * WORD_STEP
 }
@@ -170,13 +175,19 @@ impl Cluster {
             name: region_name(region),
             len: REGION_LEN,
             placement: Placement::Local,
-            copies: copies_of(region),
+            copies: if begins_alone(region) { 1 } else { copies_of(region) },
             mode: 0o600,
             attributes: Attributes::default(),
             existing: Existing::Attach,
         };
         let by = (UID + region as u32, ClientId(1 << 48 | program as u64));
-        self.ask_region(node, by, what, Opener::Words(program))
+        self.ask_region(node, by, what, Opener::Words(program))?;
+        let is_alone = self.words.programs[program].view.as_ref().is_some_and(|view| view.copies == 1);
+        if !is_alone || !self.dice.chance(1_000) {
+            return Ok(());
+        }
+        let changes = Changes { copies: Some(copies_of(region)), ..Changes::default() };
+        self.ask_region(node, by, Request::Alter { name: region_name(region), changes }, Opener::Words(program))
     }
 
     /// A program asks a node for its region.
@@ -194,6 +205,7 @@ impl Cluster {
     pub(super) fn on_opened(&mut self, program: usize, result: Result<Answer>) -> Check {
         match result {
             Ok(Answer::Region(view)) => self.words.programs[program].view = Some(view),
+            Ok(_) => self.count("words that are to have copies"),
             Err(Error::RegionLost { region, node }) => {
                 return Err(format!("'{region}' is lost with {node}, and one of its holders was well"));
             }
@@ -221,8 +233,18 @@ impl Cluster {
             return Ok(());
         }
         let (call_number, is_repeat) = (this.additions, this.has_asked);
-        if extent.word(count_at(program)) >= call_number {
+        let is_done = extent.word(count_at(program)) >= call_number;
+        if is_done {
             self.count("additions that were done before");
+        }
+        if !extent.is_copied() || self.has(Defect::WriteDirectly) {
+            // Nobody loses its answer while its node lives.
+            if !is_done {
+                self.count("additions without copies");
+                let olds = extent.apply(&addition(request.word, program, None)).map_err(|error| error.to_string())?;
+                self.answer_word(program, number, old_of(&olds));
+            }
+            return Ok(());
         }
         let call = UpdateCall { client: program as u64, number: call_number, lowest: call_number, is_repeat };
         let once = (!self.has(Defect::AddTwice)).then_some(Once { call, at: 0 });
@@ -295,12 +317,11 @@ impl Cluster {
             format!("program {waits:?} waits for ever: {:?}", self.words.programs[waits.unwrap_or_default()])
         })?;
         for (region, record) in Self::word_regions(&home.coordinator).map(|record| (number_of(record), record)) {
-            let (at, known) = record.holders_of(0).ok_or_else(|| format!("region {region} has no holders"))?;
-            check(known.copies.len() + 1 == usize::from(record.copies), || {
-                format!("region {region} has too few copies: {known:?}")
-            })?;
+            let at = record.layout.extents().next().ok_or_else(|| format!("region {region} has no extents"))?;
+            let copies = record.holders.first().map_or(&[][..], |known| &known.copies);
+            check(copies.len() + 1 == usize::from(record.copies), || format!("region {region} has too few copies: {copies:?}"))?;
             let mut bytes = BTreeSet::new();
-            for holder in std::iter::once(at).chain(&known.copies) {
+            for holder in std::iter::once(at).chain(copies) {
                 let extent = self.holder(holder.node, record.gid, holder.slot);
                 let extent = extent.ok_or_else(|| format!("{} has nothing of region {region}", holder.node))?;
                 let words: [u64; WORD_COUNT] = std::array::from_fn(|word| extent.word(word_at(word)));

@@ -20,7 +20,7 @@ const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 /// Time after its bound that a reply may come: a tick.
 const SLACK_MS: u64 = 1;
 
-fn request(dice: &mut Dice, nodes: u64, copies: &[u8]) -> Request {
+fn request(dice: &mut Dice, nodes: u64, copies: &[u8], drains: bool) -> Request {
     let name = dice.pick(&NAMES).to_owned();
     let len = match dice.below(10) {
         0 => dice.between(0, 2 * LENT),
@@ -49,7 +49,7 @@ fn request(dice: &mut Dice, nodes: u64, copies: &[u8]) -> Request {
         67..=68 => Request::Status,
         69..=79 => Request::Resize { name, len },
         80..=82 => Request::Alter { name, changes: Changes { copies: Some(dice.pick(copies)), ..Changes::default() } },
-        83 => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Begin { to: BTreeSet::new() } },
+        83 if drains => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Begin { to: BTreeSet::new() } },
         84..=86 => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Stop },
         _ => Request::Remove { name },
     }
@@ -68,7 +68,7 @@ impl Cluster {
         let copies: &[u8] = if self.terms == Terms::Harsh { &[1] } else { &[1, 1, 2, 3] };
         let nodes = self.hosts.len() as u64;
         let what = match self.is_rough {
-            true => request(&mut self.course.dice, nodes, copies),
+            true => request(&mut self.course.dice, nodes, copies, self.terms != Terms::Harsh),
             // At rest nodes have what their regions ask for.
             false => Request::Drain { node: NodeId(node as u32), wish: DrainWish::Stop },
         };

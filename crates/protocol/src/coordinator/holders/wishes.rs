@@ -40,11 +40,13 @@ impl Coordinator {
 
     /// The number of copies of a region has changed.
     pub(in super::super) fn fit_copies(&mut self, now_ms: u64, gid: Gid) {
+        self.want_ready(now_ms, gid);
         self.fit_holders(now_ms, self.copied.of(gid));
     }
 
     /// A node is drained from here on, or not any more.
     pub(in super::super) fn fit_holders_with(&mut self, now_ms: u64, node: NodeId) {
+        self.want_ready_on(now_ms, node);
         self.fit_holders(now_ms, self.copied.those(|copied| copied.has(node)));
     }
 
@@ -72,7 +74,7 @@ impl Coordinator {
     /// A copy is to follow the home of an extent. A home that does not answer is asked again, until its lease is over.
     pub(super) fn move_home(&mut self, now_ms: u64, extent: CopiedExtent) {
         let Some(copied) = self.copied.extents.get_mut(&extent) else { return };
-        copied.rests_until_ms = now_ms.saturating_add(REMAKE_MS);
+        (copied.rests_until_ms, copied.is_locked) = (now_ms.saturating_add(REMAKE_MS), false);
         copied.holders.on_move();
         self.drive_holders(now_ms, extent);
     }

@@ -5,8 +5,8 @@ use super::judge::Model;
 use super::{Cluster, ProcessLife};
 use crate::check::{Check, check};
 use crate::cluster::Defect;
-use hanare_home::{Input, Memory, Output, PageVectors, SyncOutput, Waiter};
-use hanare_protocol::id::{ClientId, User};
+use hanare_home::{Bytes, Input, Memory, Output, PageVectors, SyncOutput, Waiter};
+use hanare_protocol::id::{ClientId, Rights, User};
 use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::name::{extent_of_name, name_of_byte};
 use hanare_protocol::wire::sync::{LeaseWish, Party, SyncAddress, SyncAnswer, SyncRequest};
@@ -107,8 +107,11 @@ impl Cluster {
         match address {
             SyncAddress::Name(name) => Some(name.clone()),
             SyncAddress::Byte { slot, grant, offset } => {
-                let gid = self.process(home)?.lender.opens(*slot, *grant)?;
-                Some(name_of_byte(gid, *slot, *offset))
+                let now_ms = self.now_ms;
+                let process = self.process(home)?;
+                process.lender.has_lease = process.member.homes_until_ms() > now_ms;
+                let extent = process.lender.open(*slot, *grant, Rights::Read).ok()?;
+                Some(name_of_byte(Bytes::gid(&extent), *slot, *offset))
             }
         }
     }

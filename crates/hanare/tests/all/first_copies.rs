@@ -1,0 +1,200 @@
+//! Regions that were made without copies, and get some, or move to another node, while programs use them.
+
+use crate::apart::{Apart, until};
+use crate::copies::{Counting, Stopper, copied, count, counts_through, drained};
+use crate::support::pattern;
+use hanare::{Changes, Consistency, CreateOptions, DrainWish, Overflow, Placement, Pool, QueueForm, Region, Shape, Unit};
+use hanare_protocol::id::NodeId;
+use hanare_protocol::wire::control::WhyStays;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+const LEN: u64 = 3 << 20;
+
+fn set(program: &Pool, name: &str, copies: u8) {
+    program.alter(name, &Changes { copies: Some(copies), ..Changes::default() }).unwrap();
+}
+
+fn holds(region: &Region, seed: u64) {
+    let mut bytes = vec![0; 1 << 20];
+    region.get(1 << 20, &mut bytes).unwrap();
+    assert!(bytes == pattern(1 << 20, seed), "{}", region.name());
+}
+
+#[test]
+fn a_region_in_use_gets_its_first_copies_and_then_its_home_dies() {
+    let mut pool = Apart::start(3);
+    let program = pool.client(0);
+    let spread = CreateOptions { placement: Placement::Interleave(65536), ..CreateOptions::default() };
+    for (name, options) in [("one", copied(1, 1)), ("spread", spread)] {
+        let region = program.create(name, LEN, &options).unwrap();
+        region.put(1 << 20, &pattern(1 << 20, 3)).unwrap();
+        counts_through(&mut pool, &program, &region, |_| {
+            set(&program, name, 2);
+            until("it has two copies", || program.stat(name).is_ok_and(|stat| stat.whole_copies == 2));
+        });
+        holds(&region, 3);
+    }
+    let regions = ["one", "spread"].map(|name| program.open(name).unwrap());
+    counts_through(&mut pool, &program, &regions[0], |pool| pool.kill(1));
+    regions.iter().for_each(|region| holds(region, 3));
+}
+
+#[test]
+fn a_node_is_drained_of_regions_without_copies_under_programs_of_its_own_host_and_of_others() {
+    let pool = Apart::start(3);
+    let programs = [pool.client(1), pool.client(0), pool.client(1)];
+    let small = CreateOptions { placement: Placement::Node(NodeId(1)), ..CreateOptions::default() };
+    let regions: Vec<Region> = (0..3)
+        .map(|k| {
+            let region = programs[k].create(&format!("r{k}"), LEN, &small).unwrap();
+            region.put(1 << 20, &pattern(1 << 20, k as u64)).unwrap();
+            region
+        })
+        .collect();
+    // A small one shares its memory with others, and one has nobody who uses it meanwhile.
+    let short = programs[0].create("short", 100, &small).unwrap();
+    short.put(1, &[7; 99]).unwrap();
+    let counts: Vec<Counting> = regions.iter().map(|_| Counting::default()).collect();
+    std::thread::scope(|scope| {
+        let all = programs.iter().zip(&regions).zip(&counts);
+        let counters: Vec<_> =
+            all.map(|((program, region), counting)| scope.spawn(move || count(program, region, counting))).collect();
+        let stoppers: Vec<_> = counts.iter().map(Stopper).collect();
+        let goes_on = || {
+            let before: Vec<u64> = counts.iter().map(|counting| counting.answered.load(Ordering::Relaxed)).collect();
+            let goes_on = |k: usize| counts[k].answered.load(Ordering::Relaxed) > before[k] + 20 || counters[k].is_finished();
+            until("all programs go on", || (0..regions.len()).all(goes_on));
+        };
+        goes_on();
+        drained(&programs[1], 1);
+        goes_on();
+        drop(stoppers);
+        counters.into_iter().for_each(|counter| counter.join().unwrap());
+    });
+    regions.iter().enumerate().for_each(|(k, region)| holds(region, k as u64));
+    let mut bytes = [0; 99];
+    short.get(1, &mut bytes).unwrap();
+    assert_eq!(bytes, [7; 99]);
+    for name in ["r0", "r1", "r2", "short"] {
+        let stat = programs[0].stat(name).unwrap();
+        assert_eq!((stat.copies, stat.nodes.len(), stat.nodes[0].0 == NodeId(1)), (1, 1, false), "{stat:?}");
+    }
+}
+
+#[test]
+fn started_calls_and_batches_on_a_handle_of_before_go_to_the_next_home() {
+    let pool = Apart::start(3);
+    let (mover, program) = (pool.client(0), pool.client(0));
+    let region = program.create("a", LEN, &copied(1, 1)).unwrap();
+    region.put(0, &pattern(1000, 1)).unwrap();
+    let calls: [fn(&Pool, &Region); 3] = [
+        |_, region| assert!(region.start_get(0, vec![0; 1000]).unwrap().wait().unwrap() == pattern(1000, 1)),
+        |_, region| drop(region.start_put(2000, pattern(1000, 1)).unwrap().wait().unwrap()),
+        |program, region| {
+            let mut bytes = vec![0; 1000];
+            let put = pattern(1000, 1);
+            program
+                .batch(|batch| {
+                    batch.get(region, 0, &mut bytes)?;
+                    batch.put(region, 2000, &put)
+                })
+                .unwrap();
+            assert!(bytes == put);
+        },
+    ];
+    for (call, node) in calls.into_iter().zip([1, 2, 1]) {
+        // The handle was idle while its region moved.
+        drained(&mover, node);
+        mover.drain(NodeId(node), &DrainWish::Stop).unwrap();
+        let held: BTreeSet<NodeId> = mover.stat("a").unwrap().nodes.iter().map(|(node, _)| *node).collect();
+        call(&program, &region);
+        if held.contains(&NodeId(0)) {
+            // Back to a node from which the next drain moves it.
+            mover.drain(NodeId(0), &DrainWish::Begin { to: BTreeSet::from([NodeId(3 - node)]) }).unwrap();
+            until("it has moved", || mover.drain(NodeId(0), &DrainWish::Look).unwrap().left == 0);
+            mover.drain(NodeId(0), &DrainWish::Stop).unwrap();
+        }
+    }
+    let scratch = program.create("b", 1000, &copied(0, 1)).unwrap();
+    program.copy(&region, Shape::contiguous(2000, 1000), &scratch, Shape::contiguous(0, 1000)).unwrap();
+    let mut bytes = vec![0; 1000];
+    scratch.get(0, &mut bytes).unwrap();
+    assert!(bytes == pattern(1000, 1));
+}
+
+#[test]
+fn what_keeps_a_region_from_moving_is_named_until_it_goes() {
+    let pool = Apart::start(2);
+    let (program, near) = (pool.client(0), pool.client(1));
+    let names = ["pointers", "mapped", "explicit", "queue"];
+    let regions: Vec<Region> = names[..3].iter().map(|name| near.create(name, LEN, &copied(1, 1)).unwrap()).collect();
+    regions[0].put(0, &[2]).unwrap();
+    let local = regions[0].map_local().unwrap();
+    let coherent = regions[1].map(Consistency::Coherent).unwrap();
+    let explicit = program.open("explicit").unwrap().map(Consistency::Explicit).unwrap();
+    let form = QueueForm { unit: Unit::Blocks { len: 64 }, depth: 4, ports: 1, overflow: Overflow::Refuse };
+    let queue = near.create_queue("queue", &form, &copied(1, 1)).unwrap();
+    let look = |wish: DrainWish| program.drain(NodeId(1), &wish).unwrap();
+    look(DrainWish::Begin { to: BTreeSet::new() });
+    let reasons = || -> Vec<(String, String)> {
+        let stays = look(DrainWish::Look).stays.into_iter();
+        stays.map(|region| (region.name, if let WhyStays::NotReady(why) = region.why { why } else { String::new() })).collect()
+    };
+    until("each reason is told", || reasons().len() == 4);
+    let told = reasons();
+    for (name, why) in [
+        ("explicit", "hosts map it"),
+        ("mapped", "hosts map it"),
+        ("pointers", "have pointers to its memory"),
+        ("queue", "queues"),
+    ] {
+        assert!(told.iter().any(|(other, told)| other == name && told.contains(why)), "{name}: {told:?}");
+    }
+    // All of them work as before.
+    regions[1].put(0, &[1]).unwrap();
+    explicit.write(0, &[3]).unwrap();
+    explicit.flush(0, LEN).unwrap();
+    drop((local, coherent, explicit, queue));
+    near.remove("queue").unwrap();
+    until("the node holds nothing", || look(DrainWish::Look).left == 0);
+    for (region, first) in regions.iter().zip([2, 1, 3]) {
+        let mut byte = [0];
+        region.get(0, &mut byte).unwrap();
+        assert_eq!(byte, [first], "{}", region.name());
+    }
+}
+
+#[test]
+fn a_home_stays_while_a_program_has_a_lock_at_its_bytes() {
+    let pool = Apart::start(3);
+    let (near, far) = (pool.client(1), pool.client(0));
+    let region = near.create("a", LEN, &copied(1, 1)).unwrap();
+    let other = far.open("a").unwrap();
+    // A lease is not in the way: its program has the lock no more.
+    drop(other.lock_at(64).lock().unwrap());
+    let held = region.lock_at(128).lock().unwrap();
+    let look = |wish: DrainWish| far.drain(NodeId(1), &wish).unwrap();
+    look(DrainWish::Begin { to: BTreeSet::new() });
+    until("the lock is named", || look(DrainWish::Look).stays.iter().any(|region| region.why == WhyStays::Locks));
+    region.put(128, &[5]).unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let lock = other.lock_at(128).lock().unwrap();
+            assert!(!lock.was_abandoned());
+            let mut byte = [0];
+            other.get(128, &mut byte).unwrap();
+            byte[0]
+        });
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        region.put(128, &[6]).unwrap();
+        held.unlock().unwrap();
+        assert_eq!(waits.join().unwrap(), 6);
+    });
+    until("the node holds nothing", || look(DrainWish::Look).left == 0);
+    for program in [&region, &other] {
+        let lock = program.lock_at(128).lock().unwrap();
+        assert!(!lock.was_abandoned());
+        lock.unlock().unwrap();
+    }
+}
