@@ -113,7 +113,7 @@ impl Coordinator {
     /// Refuses what would fail, or help nobody.
     fn may_make_ready(&self, region: &RegionRecord) -> Result<()> {
         if self.growths.contains_key(&region.gid) {
-            return Err(Error::Timeout { peer: region.name.clone(), what: "grow".to_owned(), after_ms: 0 });
+            return Err(Error::BadUse { region: region.name.clone(), reason: "it grows at this moment".to_owned() });
         }
         for home in region.layout.extents() {
             if self.roster.phase(home.node) != Phase::Member {

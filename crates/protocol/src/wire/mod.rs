@@ -22,6 +22,6 @@ pub mod queue;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 19;
+pub const VERSION: u32 = 20;
 
 pub use crate::malformed::Malformed;
